@@ -38,7 +38,7 @@ def main() -> int:
             run = subprocess.run(
                 [options.clang_tidy, "--quiet", "-p", build, *extra, file], capture_output=True, text=True, check=False
             )
-            return file, run.returncode, run.stdout
+            return file, run.returncode, run.stdout or run.stderr
 
         with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
             results = list(pool.map(check, files))

@@ -30,6 +30,7 @@
 #define SW_JOURNAL_HEADER "stripewise-journal 1"
 #define SW_JOURNAL_TEXT 1024
 #define SW_JOURNAL_WORD 128
+#define SW_JOURNAL_EVIDENCE 4096
 #define SW_MAX_JOURNAL_LINE 16384
 #define SW_MAX_JOURNAL_READ 4194304 /* bytes at its end that the runtime reads */
 #define SW_ORDERS_HEADER "stripewise-orders 1"
@@ -44,7 +45,7 @@
 #define SW_RECORD_DEPTH 4 /* loops within each other, and dimensions of a block */
 #define SW_RECORD_NUMBERS 4 /* numbers of a line that a step changes */
 #define SW_ARTIFACT_MAGIC "SWMODEL\n"
-#define SW_ARTIFACT_VERSION 2
+#define SW_ARTIFACT_VERSION 3
 #define SW_ARTIFACT_MAXIMIZE 1u /* larger values of the objective are better */
 #define SW_ARTIFACT_SIMULATED 2u /* the model was trained on simulated runs */
 #define SW_ARTIFACT_FLOAT32 1u /* flag of a member: features are rounded to 4 bytes before they are compared */
@@ -71,6 +72,7 @@
 #define SW_ENV_ORDERS "STRIPEWISE_ORDERS"
 #define SW_ENV_RECORD "STRIPEWISE_RECORD"
 #define SW_ENV_SETTLE "STRIPEWISE_SETTLE"
+#define SW_ENV_PROCESSES "STRIPEWISE_PROCESSES"
 #define SW_ENV_WORKLOAD "STRIPEWISE_WORKLOAD"
 /* In the order of what they may change: of several the first is the careful choice. */
 /*
@@ -98,6 +100,7 @@ enum sw_run_mode { SW_RUN_OBSERVE, SW_RUN_APPLY, SW_RUN_PREDICT, SW_RUN_ONLINE, 
  *     mca NAME VALUE
  *     argument NAME VALUE
  *     adios2 KEY VALUE
+ *     entry KEY VALUE
  */
 #define SW_PLAN_ID "id"
 #define SW_PLAN_OVERRIDE "override"
@@ -115,10 +118,11 @@ enum sw_run_mode { SW_RUN_OBSERVE, SW_RUN_APPLY, SW_RUN_PREDICT, SW_RUN_ONLINE, 
  * SW_MCA: a parameter of Open MPI, as `OMPI_MCA_NAME`; the runtime checks that it arrived
  * SW_ARGUMENT: put into the command instead of `{NAME}`
  * SW_ADIOS2: a parameter of ADIOS2's engine, as `NAME` or `IO/NAME`, in a copy of the program's ADIOS2 file
+ * SW_ENTRY: an entry of the program's configuration file, as `PATH` or `FILE:PATH`, in a copy of the file
  */
-enum sw_carrier { SW_HINT, SW_LAYOUT, SW_HDF5, SW_ENV, SW_MCA, SW_ARGUMENT, SW_ADIOS2, SW_CARRIERS, SW_ADVICE
-    = SW_CARRIERS };
-#define SW_CARRIER_NAMES "hint", "layout", "hdf5", "env", "mca", "argument", "adios2"
+enum sw_carrier { SW_HINT, SW_LAYOUT, SW_HDF5, SW_ENV, SW_MCA, SW_ARGUMENT, SW_ADIOS2, SW_ENTRY, SW_CARRIERS,
+    SW_ADVICE = SW_CARRIERS };
+#define SW_CARRIER_NAMES "hint", "layout", "hdf5", "env", "mca", "argument", "adios2", "entry"
 /* File systems of layouts, and their keys. */
 #define SW_LAYOUT_LUSTRE "lustre"
 #define SW_LAYOUT_CEPHFS "cephfs"
@@ -144,30 +148,32 @@ struct sw_keys { const char *abi, *address, *application, *application_info, *ba
     *broken_by, *broken_collective, *bytes, *bytes_read, *bytes_written, *calls, *candidates, *choice, *chunk,
     *chunk_size, *collective, *combinations, *complete, *contiguous, *count, *creates, *current, *datasets,
     *decision, *driver, *dropped, *during_collective, *during_independent, *during_write, *echoed, *elapsed,
-    *element_size, *executable, *extension_size, *file_system, *files, *files_left_out, *filetype_size,
-    *filters, *format, *given, *hdf5, *head_size, *histogram, *independent, *info, *io, *io_time, *job, *key,
-    *layer, *layout, *library, *max_size, *mdt_size, *messages, *min_size, *mode, *mpi, *name, *nodes, *note,
-    *object_size, *online, *opens, *operation, *operations, *outcome, *overstripe_count, *path, *pattern,
-    *phases, *piece_size, *plan, *plan_error, *plan_id, *posix, *predicted, *programs, *properties, *random,
-    *ranks, *ranks_reported, *read, *read_bandwidth, *read_span, *read_time, *reopened, *requested, *runtime,
+    *element_size, *ended, *executable, *extension_size, *file_system, *files, *files_left_out,
+    *filetype_size, *filters, *format, *given, *hdf5, *head_size, *histogram, *host, *independent, *info,
+    *interface, *io, *io_time, *job, *key, *layer, *layout, *library, *max_size, *mdt_size, *messages,
+    *metadata, *min_size, *mode, *mpi, *name, *nodes, *note, *object_size, *online, *opens, *operation,
+    *operations, *outcome, *overstripe_count, *parent, *path, *pattern, *phases, *pid, *piece_size, *plan,
+    *plan_error, *plan_id, *posix, *predicted, *processes, *programs, *properties, *random, *rank, *ranks,
+    *ranks_reported, *read, *read_bandwidth, *read_span, *read_time, *reads, *reopened, *requested, *runtime,
     *seconds, *selections, *settings, *settled, *simulated, *site, *size, *sizes, *span, *start, *storage,
     *strided, *stripe_count, *stripe_size, *stripe_unit, *time_max, *time_sum, *top, *totals, *verdict,
-    *version, *view, *why, *write, *write_bandwidth, *write_span, *write_time; };
+    *version, *view, *why, *write, *write_bandwidth, *write_span, *write_time, *writes; };
 #define SW_KEY_NAMES "abi", "address", "application", "application_info", "bandwidth", "broadcast_seconds", \
     "broken_by", "broken_collective", "bytes", "bytes_read", "bytes_written", "calls", "candidates", \
     "choice", "chunk", "chunk_size", "collective", "combinations", "complete", "contiguous", "count", \
     "creates", "current", "datasets", "decision", "driver", "dropped", "during_collective", \
-    "during_independent", "during_write", "echoed", "elapsed", "element_size", "executable", \
+    "during_independent", "during_write", "echoed", "elapsed", "element_size", "ended", "executable", \
     "extension_size", "file_system", "files", "files_left_out", "filetype_size", "filters", "format", \
-    "given", "hdf5", "head_size", "histogram", "independent", "info", "io", "io_time", "job", "key", \
-    "layer", "layout", "library", "max_size", "mdt_size", "messages", "min_size", "mode", "mpi", "name", \
-    "nodes", "note", "object_size", "online", "opens", "operation", "operations", "outcome", \
-    "overstripe_count", "path", "pattern", "phases", "piece_size", "plan", "plan_error", "plan_id", "posix", \
-    "predicted", "programs", "properties", "random", "ranks", "ranks_reported", "read", "read_bandwidth", \
-    "read_span", "read_time", "reopened", "requested", "runtime", "seconds", "selections", "settings", \
-    "settled", "simulated", "site", "size", "sizes", "span", "start", "storage", "strided", "stripe_count", \
-    "stripe_size", "stripe_unit", "time_max", "time_sum", "top", "totals", "verdict", "version", "view", \
-    "why", "write", "write_bandwidth", "write_span", "write_time"
+    "given", "hdf5", "head_size", "histogram", "host", "independent", "info", "interface", "io", "io_time", \
+    "job", "key", "layer", "layout", "library", "max_size", "mdt_size", "messages", "metadata", "min_size", \
+    "mode", "mpi", "name", "nodes", "note", "object_size", "online", "opens", "operation", "operations", \
+    "outcome", "overstripe_count", "parent", "path", "pattern", "phases", "pid", "piece_size", "plan", \
+    "plan_error", "plan_id", "posix", "predicted", "processes", "programs", "properties", "random", "rank", \
+    "ranks", "ranks_reported", "read", "read_bandwidth", "read_span", "read_time", "reads", "reopened", \
+    "requested", "runtime", "seconds", "selections", "settings", "settled", "simulated", "site", "size", \
+    "sizes", "span", "start", "storage", "strided", "stripe_count", "stripe_size", "stripe_unit", \
+    "time_max", "time_sum", "top", "totals", "verdict", "version", "view", "why", "write", \
+    "write_bandwidth", "write_span", "write_time", "writes"
 #define SW_BINS 10 /* of histograms of sizes, with these upper bounds of all but the last */
 #define SW_BIN_LIMITS 100, 1024, 10240, 102400, 1048576, 4194304, 10485760, 104857600, 1073741824
 /*
@@ -202,7 +208,8 @@ enum sw_selection { SW_SELECT_ALL, SW_SELECT_BLOCK, SW_SELECT_STRIDED, SW_SELECT
     NUMBER(ranks, 10, 4e9) NUMBER(nodes, 10, 4e9) NUMBER(bytes, 17, 1e30) NUMBER(seconds, 9, 1e15) \
     NUMBER(time, 13, 1e15) TEXT(settings, SW_JOURNAL_TEXT) TEXT(workload, SW_JOURNAL_TEXT) \
     TEXT(program, SW_JOURNAL_WORD) TEXT(layout, SW_JOURNAL_WORD) TEXT(driver, SW_JOURNAL_WORD) \
-    NUMBER(order, 10, 4e9) NUMBER(missed, 10, 4e9) NUMBER(launch, 13, 1e15)
+    NUMBER(order, 10, 4e9) NUMBER(missed, 10, 4e9) NUMBER(launch, 13, 1e15) \
+    TEXT(evidence, SW_JOURNAL_EVIDENCE)
 
 /* ---- the record: X(line, count of its numbers, whether it is a call) ---- */
 #define SW_RECORD_LINES(X) X(job, 4, 0) X(incomplete, 0, 0) X(ranks, 2, 0) X(comm, 2, 0) X(file, 0, 0) \
@@ -233,9 +240,9 @@ struct sw_model_header {
     char magic[8];
     uint32_t version, flags;
     uint64_t size, checksum;
-    uint32_t counts[14], name, identifier, objective, unit, result;
+    uint32_t counts[14], name, identifier, objective, unit, result, margin;
     float reach;
-    double margin;
+    uint32_t zero[1];
 };
 struct sw_model_program {
     uint32_t first, length;

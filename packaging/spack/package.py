@@ -51,6 +51,9 @@ class Stripewise(PythonPackage):
     depends_on("py-psij-python@0.9.9:", type=("build", "run"))
     depends_on("py-darshan@3.4.6:", type=("build", "run"))
     depends_on("py-pandas@2.1.1:", type=("build", "run"))
+    depends_on("py-tomlkit@0.12:", type=("build", "run"))
+    depends_on("py-ruamel-yaml@0.18:", type=("build", "run"))
+    depends_on("py-f90nml@1.4.3:", type=("build", "run"))
 
     # Of the native build, at run time.
     depends_on("cmake@3.20:", type="run")

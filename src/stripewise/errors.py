@@ -8,6 +8,7 @@ nobody before the program itself is fixed (:class:`RunFailed`). A message says w
 from __future__ import annotations
 
 import difflib
+import errno
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -93,6 +94,14 @@ def optional(extra: str) -> Iterator[None]:
         else:
             what = f"the package {package} is not installed"
         raise UserError(what, f"install it: pip install 'stripewise[{extra}]'") from error
+
+
+def long_name(error: Exception) -> UserError | None:
+    """Explain an error of the system about a name that is too long; None for others."""
+    if not isinstance(error, OSError) or error.errno != errno.ENAMETOOLONG:
+        return None
+    name = str(error.filename)
+    return UserError(f"the name {name[:40]}... of {len(name)} characters is too long for a file", "use a shorter one")
 
 
 def choose(word: str, known: Iterable[str]) -> str:

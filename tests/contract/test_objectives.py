@@ -15,6 +15,12 @@ BOTH = recorded("romio_strided_both")["default"]
 BOTH["totals"] |= {"write_time": 0.25, "read_time": 0.5}
 TOTALS = BOTH["totals"]
 WRITTEN, READ = TOTALS["bytes_written"] / 2**20, TOTALS["bytes_read"] / 2**20
+OTHERS = [
+    one
+    for file in BOTH["files"]
+    for name, one in file["operations"].items()
+    if name.split("_")[0] not in ("read", "write", "seek")
+]
 VALUES = {
     "elapsed": 2.5,
     "io_time": BOTH["job"]["io_time"],
@@ -23,6 +29,7 @@ VALUES = {
     "bandwidth": (WRITTEN + READ) / (WRITTEN / TOTALS["write_bandwidth"] + READ / TOTALS["read_bandwidth"]),
     "write_rate": WRITTEN / 0.25,
     "read_rate": READ / 0.5,
+    "metadata_rate": sum(o["count"] for o in OTHERS) * BOTH["job"]["ranks"] / sum(o["time_sum"] for o in OTHERS),
     "darshan_bandwidth": 29.874764,
     "phase_bandwidth": 512.0,
     "energy:echo 42": 42.0,

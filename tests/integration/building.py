@@ -75,7 +75,7 @@ def native_parts(factory: pytest.TempPathFactory, mpicc: Path, *options: str) ->
         configure = ["cmake", "-S", ROOT, "-B", folder, f"-DCMAKE_C_COMPILER={mpicc}", "-DSTRIPEWISE_WERROR=ON", flags]
         checked([*configure, *options])
         checked(["cmake", "--build", folder, "-j2"])
-        _keep(_builds(factory), mpicc, folder, [own.RUNTIME] if options else [own.RUNTIME, own.KERNEL])
+        _keep(_builds(factory), mpicc, folder, [own.RUNTIME] if options else [own.RUNTIME, own.KERNEL, own.REPLAYER])
 
     key = hashlib.sha256("\n".join([str(mpicc), *options]).encode()).hexdigest()[:12]
     return once(factory, f"native-{key}", make)

@@ -108,6 +108,7 @@ def test_bundle_writes_a_zip_file(tmp_path, capsys):
     assert main(["bundle", identifier, "-o", str(target), "--store", store, "--json"]) == 0
     told = {"id": identifier, "file": str(target), "bytes": target.stat().st_size}
     assert json.loads(capsys.readouterr().out) == told
+    assert target.stat().st_mode & 0o777 == 0o600
     with zipfile.ZipFile(target) as archive:
         text = archive.read(f"stripewise-{identifier}/experiment.json").decode()
     assert "s3cret" not in text and json.loads(text)["name"] == "x"

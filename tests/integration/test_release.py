@@ -14,6 +14,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion, Version
 
 from tests.conftest import require
 
@@ -67,12 +69,17 @@ def test_the_packages_hold_the_native_sources_and_all_data(dist: Path) -> None:
     assert {"LICENSE", "README.md", "CMakeLists.txt", "setup.py", "native/include/stripewise_format.h"} <= sdist
 
 
-def canonical(line: str) -> str:
-    return line.lower().replace("_", "-")
+def canonical(line: str) -> tuple[str, Version | None]:
+    name, _, version = re.sub(" @ ", "==", line).partition("==")
+    try:
+        return canonicalize_name(name), Version(version)
+    except InvalidVersion:
+        # A file or folder that was installed.
+        return canonicalize_name(name), None
 
 
-def locked(lock: Path) -> set[str]:
-    return {line.split()[0] for line in lock.read_text("utf-8").splitlines() if re.match(r"\w", line)}
+def locked(lock: Path) -> set[tuple[str, Version | None]]:
+    return {canonical(line.split()[0]) for line in lock.read_text("utf-8").splitlines() if re.match(r"\w", line)}
 
 
 def test_the_list_of_parts_names_what_is_locked(dist: Path, tmp_path: Path) -> None:
@@ -84,7 +91,7 @@ def test_the_list_of_parts_names_what_is_locked(dist: Path, tmp_path: Path) -> N
     sbom = json.loads(run([sys.executable, "-m", "cyclonedx_py", *command.split()], clone))
     assert sbom["bomFormat"] == "CycloneDX"
     assert sbom["metadata"]["component"]["name"] == "stripewise"
-    assert {f"{part['name']}=={part['version']}" for part in sbom["components"]} == locked(lock)
+    assert {canonical(f"{part['name']}=={part['version']}") for part in sbom["components"]} == locked(lock)
 
 
 def test_the_wheel_runs_the_demo_in_a_bare_environment(dist: Path, tmp_path: Path) -> None:
@@ -98,7 +105,7 @@ def test_the_wheel_runs_the_demo_in_a_bare_environment(dist: Path, tmp_path: Pat
     run([python, "-m", "pip", "install", *options, "--require-hashes", "--requirement", str(lock)], tmp_path)
     run([python, "-m", "pip", "install", *options, f"{wheel}[mpich,server]"], tmp_path)
     frozen = run([python, "-m", "pip", "freeze"], tmp_path).splitlines()
-    assert {re.split(r"==| @ ", line)[0] for line in frozen if canonical(line) not in locked(lock)} == {
+    assert {canonical(line)[0] for line in frozen if canonical(line) not in locked(lock)} == {
         "mpich",
         "stripewise",
     }

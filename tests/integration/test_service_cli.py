@@ -185,23 +185,16 @@ def test_measuring_learning_judging_and_prescribing_say_the_same(terminal: Termi
     near, far = both(*words)
     assert near.stdout == far.stdout and "72 of 72 simulated runs" in far.stdout
     assert all(line in far.stderr for line in near.stderr.splitlines() if line.startswith("design"))
-    for options in (("--json",), ("--dry-run",)):
-        near, far = both(*words, *options)
-        assert near.stdout == far.stdout
-    learned = ("train", "site", "--model", "tree", "--out", "site.model", "--explain")
-    near, far = both(*learned)
+    near, far = both(*words, "--dry-run")
+    assert near.stdout == far.stdout
+    near, far = both("train", "site", "--model", "tree", "--out", "site.model", "--explain")
     assert _untimed(near.stdout) == _untimed(far.stdout) and "slow, average, fast:" in far.stdout
-    one, other = (json.loads(told.stdout) for told in both(*learned, "--json"))
-    assert {**one, "seconds": 0} == {**other, "seconds": 0}
-    for options in (("--folds", "3"), ("--leave-out", "contexts", "--depths", "1-2"), ("--inverse", "4", "--json")):
+    for options in (("--leave-out", "contexts", "--depths", "1-2"), ("--inverse", "4", "--json")):
         near, far = both("validate", "site", "--model", "tree", *options)
         assert near.stdout == far.stdout
-    words = ("evaluate", "campaign.toml", "--model", "site.model", "--eager", "--report", "page.html")
-    near, far = both(*words)
+    near, far = both("evaluate", "campaign.toml", "--model", "site.model", "--eager", "--report", "page.html")
     assert near.stdout == far.stdout and "cases improved" in far.stdout
     assert far.stderr.splitlines()[-1] == near.stderr.splitlines()[0], "how many cases and points"
-    one, other = (json.loads(told.stdout) for told in both(*words, "--json"))
-    assert {**one, "decision_seconds": 0} == {**other, "decision_seconds": 0}
     (terminal.folder / "w.toml").write_text("[workload]\noperation = 'write'\nnodes = 2\nfile_size = '4 GiB'\n")
     near, far = both("prescribe", "site.model", "--workload", "w.toml", "--table", "site")
     assert near.stdout == far.stdout and "stripe_count" in far.stdout

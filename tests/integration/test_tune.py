@@ -309,5 +309,5 @@ def test_a_program_without_mpi_io_is_not_searched(mpich, home, tmp_path):
     for seen, words in commands.items():
         done = stripewise("tune", "--budget", "20", "--", *mpich.mpiexec(2), *words, env=home, check=False)
         assert done.returncode == 2
-        assert seen in done.stderr and "carrier = 'argument' or 'env'" in done.stderr
+        assert seen in done.stderr and "--parameter env:NAME=VALUE,..." in done.stderr
         assert "2/20" not in done.stderr, "no run is spent on settings that cannot act"

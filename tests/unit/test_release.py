@@ -19,6 +19,7 @@ from packaging.utils import canonicalize_name
 
 import stripewise
 from stripewise.cli.main import app
+from stripewise.runner.native.build import KERNEL, KERNEL_HDF5, OBSERVER, RUNTIME
 from tests.unit.service import running
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -104,7 +105,8 @@ def asked_by_spack() -> dict[str, str]:
 def asked_by_conda() -> dict[str, str]:
     needs = CONDA["requirements"]
     lines = [*needs["host"], *needs["run"], *needs["run_constraints"]]
-    return dict(re.fullmatch(r"([\w-]+) >=([\d.]+)", line).groups() for line in lines if re.search(r">=\d", line))
+    asked = (re.fullmatch(r"([\w.-]+) >=([\d.]+)", line).groups() for line in lines if re.search(r">=\d", line))
+    return {canonicalize_name(name): version for name, version in asked}
 
 
 @pytest.mark.parametrize(
@@ -116,7 +118,7 @@ def test_recipes_have_every_dependency_with_its_version(
     given = asked()
     wanted = [*PROJECT["dependencies"], *(line for extra in extras for line in PROJECT["optional-dependencies"][extra])]
     for requirement in (*wanted, *SETTINGS["build-system"]["requires"]):
-        name, version = re.fullmatch(r"([A-Za-z0-9_-]+)(?:\[\w+\])?>=([\d.]+)", requirement).groups()
+        name, version = re.fullmatch(r"([A-Za-z0-9._-]+)(?:\[\w+\])?>=([\d.]+)", requirement).groups()
         assert given.get(canonicalize_name(name)) == version, f"{asked.__name__}: {name}, not {version}"
     named = {canonicalize_name(Requirement(line).name) for line in wanted}
     assert given.keys() - named <= {"python", "setuptools", "cmake"}, "asks for what pyproject.toml does not name"
@@ -183,7 +185,7 @@ def test_every_package_that_is_imported_is_asked_for() -> None:
     extras = (line for name in ("server", "mcp", "ann", "optuna", "hdf5") for line in optional[name])
     lines = [*PROJECT["dependencies"], *extras, "pytest"]
     asked = {Requirement(line).name.lower() for line in lines}
-    other = {"sklearn": "scikit-learn", "psij": "psij-python"}
+    other = {"sklearn": "scikit-learn", "psij": "psij-python", "ruamel": "ruamel.yaml"}
     # Parts of pydantic and of Jinja, which ask for the exact version that they need.
     asked |= {"pydantic_core", "annotated_types", "markupsafe"}
     for path in (ROOT / "src").rglob("*.py"):
@@ -240,3 +242,10 @@ def test_the_entry_of_jupyter_names_options_that_the_service_has() -> None:
     assert (program, command) == ("stripewise", "serve")
     options = {option for parameter in typer.main.get_command(app).load("serve").params for option in parameter.opts}
     assert {word for word in words if word.startswith("--")} <= options
+
+
+def test_the_package_holds_the_sources_of_everything_that_it_builds() -> None:
+    copied = re.search(r"^PARTS = \((.*)\)$", (ROOT / "setup.py").read_text("utf-8"), re.MULTILINE)
+    assert copied is not None
+    for target in (RUNTIME, OBSERVER, KERNEL, KERNEL_HDF5):
+        assert {f'"{part.removeprefix("native/")}"' for part in target.parts} <= set(copied[1].split(", ")), target.name

@@ -164,6 +164,34 @@ def test_the_bundle_removes_secrets_and_hosts_however_they_are_written(text, sec
 @pytest.mark.parametrize(
     "text",
     [
+        "curl -sS -u al:geheim x", "curl -ual:geheim x", "curl --user al:geheim x", "curl x?a=1&b=2 -U al:geheim",
+        "curl -b sid=geheim x", "sshpass -p geheim ssh x", "/usr/bin/sshpass -pgeheim ssh x", "mysql -u root -pgeheim",
+        "podman login -u al -p geheim x", "ldapsearch -x -w geheim", "smbclient -U al%geheim //x", "http -a a:geheim x",
+        "export MY_JWT=geheim", "SLURM_JWT: geheim", "GH_PAT=geheim", "OPENAI_KEY=geheim", "SITE_BEARER=geheim",
+        "https://al:g@geheim@h/", "https://geheim@h/", "redis://:geheim@db:1/0", "https://h/?key=geheim",
+        "https://h/?X-Amz-Signature=geheim", "https://hooks.slack.com/services/T0/B0/geheim",
+    ],
+)  # fmt: skip
+def test_the_bundle_removes_what_gives_access_by_its_place(text):
+    assert "geheim" not in Redactor().text(text)
+    assert "geheim" not in str(Redactor().value({"command": ["env", *text.split()]}))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Authorization: geheim", "authorization: token geheim", 'Authorization: Digest username="x", response="geheim"',
+        "curl -H 'Authorization: Token geheim' x", "Set-Cookie: a=b; sid=geheim",
+    ],
+)  # fmt: skip
+def test_the_bundle_removes_headers_to_their_end(text):
+    assert "geheim" not in Redactor().text(f"{text}\nmore") and Redactor().text(f"{text}\nmore").endswith("\nmore")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "curl ", "curl -u ", "authorization:", "cookie:", "?key=", "://", "mysql -p\"", "_key", " -u'",
         "token", "token ", "token=", "_pw", "pw =", "a.", "a%", "a@b.", "eyJ-", "eyJaaaaaaaaaaaa.", "eyJaaaaaaaaaaaa-",
         "-----BEGIN PRIVATE KEY-----\n", "-----BEGIN A ", "://a:", "sk-", "/home/a", "bearer ", "1.", "node7.", "A1",
     ],

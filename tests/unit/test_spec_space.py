@@ -8,10 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stripewise.errors import UserError
+from stripewise.search.registry import make_sampler
 from stripewise.spec.configuration import Configuration
 from stripewise.spec.expression import Expression
+from stripewise.spec.objective import Objective
 from stripewise.spec.parameter import Kind, Parameter, Safety, Scale
 from stripewise.spec.space import Space
+from stripewise.spec.trial import History
 from tests.conftest import examples
 
 VALUES = [0, 1, 2, 3]
@@ -125,6 +128,29 @@ def test_numbers_of_grid_points_go_both_ways(space):
     assert np.array_equal(space.flat(levels), numbers)
     decoded = [space.configuration(row) for row in levels]
     assert np.array_equal(np.concatenate([space._encode(row) for row in decoded]), levels)
+
+
+def test_points_of_more_than_64_parameters_have_numbers() -> None:
+    shape = (1,) * 60 + (3, 2, 5, 1, 4)
+    kinds = [Parameter(f"p{i}", Kind.ORDINAL, tuple(range(size)), 0) for i, size in enumerate(shape)]
+    space = Space(kinds)
+    assert np.array_equal(space.flat(space.unflat(np.arange(120))), np.arange(120))
+    assert space.count() == (120, True)
+    (first,) = make_sampler("exhaustive").ask(
+        space, History(Objective("elapsed", "s", "minimize")), np.random.default_rng(0), 1
+    )
+    assert len(first.configuration) == len(shape)
+
+
+def test_an_exhaustive_search_of_too_much_is_refused(monkeypatch) -> None:
+    monkeypatch.setattr("stripewise.search.nonadaptive._MOST_WALKED", 2000)
+    for count, constraints, says in ((98, "", "cannot be walked"), (6, "p0 + p1 + p2 + p3 + p4 + p5 == 0", "in turn")):
+        kinds = [Parameter(f"p{i}", Kind.ORDINAL, tuple(range(100)), 0) for i in range(count)]
+        space = Space(kinds, [Expression.parse(constraints)] if constraints else [])
+        with pytest.raises(UserError, match=says):
+            make_sampler("exhaustive").ask(
+                space, History(Objective("elapsed", "s", "minimize")), np.random.default_rng(0), 1
+            )
 
 
 @given(spaces())

@@ -20,6 +20,7 @@ from stripewise.carriers.base import (
     with_files,
 )
 from stripewise.carriers.environment import ENVIRONMENT
+from stripewise.carriers.file import FILE, named_in
 from stripewise.carriers.hdf5 import HDF5
 from stripewise.carriers.hint import HINT, HINTS_FILE, HINTS_LIMIT, hint_lines
 from stripewise.carriers.layout import LAYOUT
@@ -30,6 +31,7 @@ __all__ = [
     "ADIOS2",
     "ARGUMENT",
     "ENVIRONMENT",
+    "FILE",
     "HDF5",
     "HINT",
     "HINTS_FILE",
@@ -49,6 +51,7 @@ __all__ = [
     "Setting",
     "carrier_named",
     "hint_lines",
+    "named_in",
     "own_files",
     "read_setting",
     "verbs",

@@ -2,65 +2,38 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from xml.etree import ElementTree
 
-from stripewise.carriers.base import LOST, Carried, Carrier, Expressed, Form, LaunchSettings, Setting
+from stripewise.carriers.base import Expressed, Form, Setting
+from stripewise.carriers.copied import CopiedFile, text_of
 
-_LARGEST = 1 << 20
 _ENGINES = ("bp5", "bpfile", "bp", "file", "")
 """Types under which ADIOS2 writes BP5 files, in lower case; without a type it does so as well."""
 
-_ITEM = re.compile(r"""-(\s+)IO\s*:\s*(["']?)(.*?)\2\s*(?:#.*)?$""")
-_PAIR = re.compile(r"""(\s*)(["']?)([\w-]+)\2\s*:\s*(["']?)(.*?)\4\s*(?:#.*)?$""")
+# Each run of blanks is taken whole and only from its beginning: the time grows with the length of the line.
+_END = r"(?:(?<!\s)\s++)?+(?:#.*)?$"
+_ITEM = re.compile(rf"""-(\s++)IO\s*+:\s*+(["']?)(.*?)\2{_END}""")
+_PAIR = re.compile(rf"""(\s*+)(["']?)([\w-]+)\2\s*+:\s*+(["']?)(.*?)\4{_END}""")
 
 
-class Adios2(Carrier):
-    """The launcher writes the copy into the run's folder; the command has ``{adios2:FILE}`` in place of its path."""
+class Adios2(CopiedFile):
+    """The file is XML or YAML, as ADIOS2's own manual describes it."""
 
     name = verb = "adios2"
-    acts = ("launch",)
     undecided = "ADIOS2 reads its file when the program starts"
-    needs_mpi = False
-    names_files = True
     unproven = "ADIOS2 writes its files past MPI-IO, and no report has them"
-    proofs = frozenset()
+    by = "adios2 file"
+    wins = "parameters that the program sets in its code win"
+    file_is = "its ADIOS2 file"
+    no_place = "no IO of the program's ADIOS2 file writes BP5 files, or none has this name"
 
-    def bring(self, setting: Setting, launch: LaunchSettings) -> Carried:
-        """Keep the parameter for the copy."""
-        if not any(carrier == self.name for carrier, _ in launch.program.own_files):
-            return Carried(setting, LOST, "write {adios2:FILE} in the command where it has the path of its ADIOS2 file")
-        launch.pending.setdefault(self.name, {})[setting.key] = setting.value
-        return Carried(setting, "adios2 file", "parameters that the program sets in its code win")
-
-    def finish(self, launch: LaunchSettings, carried: Sequence[Carried]) -> Sequence[Carried]:
-        """Write the copies; a parameter that no file has a place for is lost."""
-        wanted = launch.pending.get(self.name)
-        if not wanted:
-            return carried
-        met: set[str] = set()
-        why = "no IO of the program's ADIOS2 file writes BP5 files, or none has this name"
-        for carrier, file in launch.program.own_files:
-            if carrier == self.name:
-                try:
-                    text, found = changed(file, wanted)
-                except (OSError, ValueError) as error:
-                    why = f"{file} cannot be changed: {getattr(error, 'strerror', None) or error}"
-                    continue
-                met |= found
-                copy = f"{hashlib.sha256(str(file).encode()).hexdigest()[:8]}-{file.name}"
-                launch.files[copy] = text
-                launch.stand_in[carrier, file] = launch.folder / copy
-        return [
-            Carried(c.setting, LOST, why)
-            if c.setting.carrier is self and c.by != LOST and c.setting.key not in met
-            else c
-            for c in carried
-        ]
+    def changed(self, file: Path, wanted: Mapping[str, str]) -> tuple[str, set[str]]:
+        """Change the engine's parameters."""
+        return changed(file, wanted)
 
     def express(self, form: Form, settings: Sequence[Setting], *, mpi: str = "", place: str = "") -> Expressed | None:
         """Name all as lost: ADIOS2 reads no variable for them."""
@@ -87,11 +60,7 @@ def changed(file: Path, wanted: Mapping[str, str]) -> tuple[str, set[str]]:
     ValueError
         If it is too large or of another form.
     """
-    with file.open("rb") as opened:
-        read = opened.read(_LARGEST + 1)
-    if len(read) > _LARGEST:
-        raise ValueError(f"it has more than {_LARGEST} bytes")
-    text = read.decode("utf-8")
+    text = text_of(file)
     return _in_xml(text, wanted) if file.suffix.lower() == ".xml" else _in_yaml(text, wanted)
 
 

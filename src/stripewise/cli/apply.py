@@ -20,6 +20,7 @@ from stripewise.cli.options import JsonOption, ProgramCommand, ServerOption, Sto
 from stripewise.cli.output import notes, print_json, printable, prose, say, write_text
 from stripewise.cli.remote import open_experiments
 from stripewise.errors import StripewiseError, UserError, choose
+from stripewise.measure.processes import merge_parts, parts_in
 from stripewise.model.artifact.content import Artifact
 from stripewise.model.artifact.export import to_artifact
 from stripewise.model.artifact.reader import read_artifact, within
@@ -153,12 +154,28 @@ def run(
             settings = f"{about}; the report will be {folder / 'report.json'}" + (f"; {settings}" if settings else "")
         settled = "files are synchronised before they are closed: this changes what the program costs" if settle else ""
         _tell(settings or "no settings: the default was best", choice.why, settled, *warnings)
+    report = folder / "report.json"
+    if ready.observed:
+        _observe(ready.words, report, quiet)
     if mode != "online" or quiet or json_output:
         os.execvp(ready.words[0], list(ready.words))
-    report = folder / "report.json"
     report.unlink(missing_ok=True)
     ended = attend(ready.words)
     _tell(*map(printable, _learned(report)))
+    end_as(ended)
+
+
+def _observe(words: Sequence[str], report: Path, quiet: bool) -> NoReturn:
+    """Run a program without MPI under the observer, and end as it did."""
+    for earlier in (report, *parts_in(report.parent)):
+        earlier.unlink(missing_ok=True)
+    ended = attend(words)
+    try:
+        said = "" if merge_parts(report.parent, report) else "the program used no regular file: there is no report"
+    except OSError as error:
+        said = f"the report {report} cannot be written: {error.strerror or error}"
+    if not quiet:
+        _tell(said)
     end_as(ended)
 
 

@@ -126,7 +126,9 @@ def bundle(
         content = helpdesk_bundle(record, opened.trials(record.id))
     target = output or Path(f"stripewise-{record.id}.zip")
     try:
-        target.write_bytes(content)
+        # It holds pieces of output that only the user can read where it lies.
+        with open(target, "wb", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
+            file.write(content)
     except OSError as error:
         raise StripewiseError(
             f"cannot write {target}: {error.strerror}", "choose another file with --output"

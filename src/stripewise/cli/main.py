@@ -21,7 +21,7 @@ from typer.core import TyperCommand, TyperGroup
 from stripewise import __version__
 from stripewise.cli import hints
 from stripewise.cli.output import Notes, UsageProblem, print_error, print_usage
-from stripewise.errors import StripewiseError, UserError
+from stripewise.errors import StripewiseError, UserError, long_name
 
 
 class LazyGroup(TyperGroup):
@@ -46,6 +46,10 @@ class LazyGroup(TyperGroup):
         "record": (
             "cli.record",
             "Record what a program does in MPI-IO, as in: stripewise record -- mpiexec -n 4 ./my_app.",
+        ),
+        "replay": (
+            "cli.replay",
+            "Carry out what a program did in MPI-IO, by its record, and say how faithful that is.",
         ),
         "export": (
             "cli.apply",
@@ -244,14 +248,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 1
     except Exception as error:
+        explained = long_name(error)
         if os.environ.get("STRIPEWISE_DEBUG"):
             raise
         place = traceback.extract_tb(error.__traceback__)[-1]
         print_error(
-            f"unexpected {type(error).__name__}: {' '.join(str(error).split())} ({Path(place.filename).name}:"
+            explained
+            or f"unexpected {type(error).__name__}: {' '.join(str(error).split())} ({Path(place.filename).name}:"
             f"{place.lineno}); this is a fault of stripewise: report it with what STRIPEWISE_DEBUG=1 shows"
         )
-        code = 1
+        code = explained.exit_code if explained else 1
     if arguments is None:
         sys.exit(code)
     return code

@@ -73,13 +73,16 @@ def _starting(names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
 
 
 _GROUPS = {
-    None: ("budget", "objective", "stack", "delete", "name", "report", "dry_run_only", "yes", "json_output"),
+    None: (
+        "budget", "objective", "stack", "parameter", "delete", "name", "report", "dry_run_only", "yes", "json_output",
+    ),
     "The program and its runs": (
         "runner", "program", "direction", "setup", "timeout", "scratch", "override", "time", "node_hours",
     ),
     "The search": ("sampler", "sampler_option", "model", "warm_start", "diagnosis", "seed"),
     "The proof": ("pairs", "minimum_effect", "confirm"),
     "Inside one launch": ("within", "max_loss", "settle"),
+    "On replays of a record": ("replay", "replay_folder"),
     "Where experiments are kept": ("store", "server"),
 }  # fmt: skip
 """Options of ``tune`` under the headings of its help, the basic ones first, which have no heading of their own."""
@@ -123,6 +126,15 @@ def tune(
             help="Stack by name or .toml file; repeatable. Default: those of the program's MPI library and file "
             "system.",
             autocompletion=_starting(stack_names),
+        ),
+    ] = None,
+    parameter: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A parameter of your own and its values, the current one first; repeatable. NAME=VALUE,VALUE,... "
+            "replaces {NAME} in the command; env:NAME=VALUE,... sets a variable, file:FILE:ENTRY=VALUE,... an entry of "
+            "a configuration file.",
+            metavar="NAME=VALUE,VALUE,...",
         ),
     ] = None,
     objective: Annotated[
@@ -191,6 +203,14 @@ def tune(
         bool | None,
         typer.Option("--settle", help="With --within: each phase pays for its own write-back (sync before close)."),
     ] = None,
+    replay: Annotated[
+        Path | None,
+        typer.Option(help="Search on replays of this record, and prove the best on the program.", metavar="RECORD"),
+    ] = None,
+    replay_folder: Annotated[
+        Path | None,
+        typer.Option(help="Folder for the files of replays. Default: one beside the program's.", metavar="FOLDER"),
+    ] = None,
     yes: YesOption = False,
     store: StoreOption = None,
     server: ServerOption = None,
@@ -224,6 +244,7 @@ def tune(
         budget={"runs": budget, "seconds": time, "node_hours": node_hours},
         sampler=sampler,
         sampler_option=sampler_option or [],
+        parameter=parameter or [],
         stacks=stack,
         objective={"name": objective, "direction": direction, "program": program},
         runner=runner,
@@ -235,6 +256,7 @@ def tune(
         setup=setup,
         hooks={"delete": delete},
         within={"max_loss": None if max_loss is None else max_loss / 100, "settle": settle},
+        replay=_replay(experiment, replay, replay_folder),
         confirmation={"pairs": pairs, "minimum_effect": minimum_effect},
         timeout=timeout,
         scratch=scratch,
@@ -251,6 +273,13 @@ def tune(
         return
     with open_store(store) as opened:
         _begin(opened, experiment, str(Path.cwd()), report, json_output, yes)
+
+
+def _replay(experiment: Experiment, record: Path | None, folder: Path | None) -> dict[str, str] | None:
+    """What the options say of the table of the experiment's file."""
+    if folder is not None and record is None and experiment.replay is None:
+        raise UserError("--replay-folder belongs to replays", "add --replay RECORD")
+    return {name: str(path) for name, path in (("record", record), ("folder", folder)) if path is not None} or None
 
 
 def _begin(

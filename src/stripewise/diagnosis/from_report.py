@@ -35,6 +35,13 @@ Direction = Literal["read", "write"]
 DIRECTIONS: tuple[Direction, ...] = ("read", "write")
 
 
+_UNSEEN_POSIX = (
+    "a report of a program without MPI has no offsets: alignment and repeated reads are not judged",
+    "characters read or written one by one (getc, putc), scanf, and output by printf and puts are not counted",
+    "io_uring, libaio, and reads and writes through mapped memory are not counted",
+)
+
+
 def _bin(size: int) -> int:
     return bisect_left(SIZE_LIMITS, size)
 
@@ -117,7 +124,7 @@ def _transfers(file: FileReport) -> dict[Direction, DatasetTransfers]:
     return found
 
 
-def _file(file: FileReport) -> FileActivity:
+def _file(file: FileReport, interface: str | None) -> FileActivity:
     others = [
         op for name, op in file.operations.items() if name.split("_")[0] not in ("read", "write", "iread", "iwrite")
     ]
@@ -126,19 +133,32 @@ def _file(file: FileReport) -> FileActivity:
     shares = (made.write.during_collective, made.read.during_collective)
     size = file.size
     write, read = (_from_operations(file.moved(way), getattr(file.pattern, way)) for way in ("write", "read"))
+    program = Level(
+        read=read,
+        write=write.model_copy(update={"extent": size}) if size and write.bytes else write,
+        opens=file.opens,
+        syncs=syncs.count if syncs else 0,
+        meta_seconds=sum(op.time_sum for op in others),
+    )
+    if interface == "posix":
+        if size and read.bytes > size:
+            # However the reads lie, what is beyond the size of the file was read more than once.
+            program = program.model_copy(update={"read": read.model_copy(update={"extent": size})})
+        return FileActivity(
+            path=file.path,
+            file_system=file.file_system,
+            ranks=max(1, file.ranks),
+            nodes=file.nodes or None,
+            size=size,
+            posix=program,
+        )
     return FileActivity(
         path=file.path,
         file_system=file.file_system,
         ranks=max(1, file.ranks),
         nodes=file.nodes or None,
         size=size,
-        mpiio=Level(
-            read=read,
-            write=write.model_copy(update={"extent": size}) if size and write.bytes else write,
-            opens=file.opens,
-            syncs=syncs.count if syncs else 0,
-            meta_seconds=sum(op.time_sum for op in others),
-        ),
+        mpiio=program,
         posix=Level(read=_from_posix(made.read), write=_from_posix(made.write))
         if made.read.count or made.write.count
         else None,
@@ -183,6 +203,12 @@ def _sum(levels: list[Level]) -> Level:
     )
 
 
+def _with_paths(level: Level, stats: int, failed_opens: int, seconds: float) -> Level:
+    """Add calls on paths, which belong to no file, to the calls of all files."""
+    changes = {"stats": stats, "opens": level.opens + failed_opens, "meta_seconds": level.meta_seconds + seconds}
+    return level.model_copy(update=changes)
+
+
 def activity_of(report: Report, source: str) -> Activity:
     """Give a report as an activity.
 
@@ -192,7 +218,10 @@ def activity_of(report: Report, source: str) -> Activity:
     source : str
         Where it came from.
     """
-    files = sorted((_file(file) for file in report.files), key=lambda file: -file.seconds)
+    interface = report.job.interface
+    paths = [(name, calls) for process in report.processes for name, calls in process.metadata.items()]
+    on_paths = sum(calls.time_sum for _, calls in paths)
+    files = sorted((_file(file, interface) for file in report.files), key=lambda file: -file.seconds)
     modes = [file.modes for file in files if file.modes]
     own = [file for file in files if file.ranks == 1 and file.upper.write.bytes]
     return Activity(
@@ -208,13 +237,21 @@ def activity_of(report: Report, source: str) -> Activity:
             mpi=report.mpi.library or None,
             mpi_io=report.mpi.io,
         ),
-        seen=["MPI-IO"],
-        unseen=[*_UNSEEN, *([] if report.job.complete else ["not all ranks reported: figures are too low"])],
+        seen=["POSIX"] if interface else ["MPI-IO"],
+        unseen=[
+            *(_UNSEEN_POSIX if interface else _UNSEEN),
+            *([] if report.job.complete else ["not all ranks reported: figures are too low"]),
+        ],
         io_seconds=report.job.io_time,
-        summed_seconds=sum(file.seconds for file in files),
+        summed_seconds=sum(file.seconds for file in files) + on_paths,
         totals=ActivityTotals(
             mpiio=_sum([file.mpiio for file in files if file.mpiio]),
-            posix=_sum([file.posix for file in files if file.posix]),
+            posix=_with_paths(
+                _sum([file.posix for file in files if file.posix]),
+                sum(calls.count for name, calls in paths if name in ("stat", "list")),
+                sum(calls.count for name, calls in paths if name == "failed_open"),
+                on_paths,
+            ),
             modes=Modes(**{name: sum(getattr(m, name) for m in modes) for name in Modes.model_fields}),
         ),
         counted=Counted(

@@ -17,7 +17,10 @@ from stripewise.errors import UserError
 from stripewise.filesystems import CRAYS, USUAL, of_role
 from stripewise.measure.activity import Activity, Calls, FileActivity
 from stripewise.measure.darshan_logs import read_log
+from stripewise.measure.recorded import report_of
 from stripewise.measure.traits import traits_of, traits_of_report
+from stripewise.spec.formats import RECORD_HEADER
+from stripewise.spec.record_reading import read_record
 from stripewise.spec.report import Report, read_report
 from stripewise.spec.report_file import FileReport, Pattern, Posix
 from stripewise.spec.workload import Workload
@@ -63,16 +66,18 @@ class Observed:
 
 
 def observe(path: Path) -> Observed:
-    """Read a Darshan log, or a report of the runtime (JSON).
+    """Read a Darshan log, a report of the runtime (JSON), or a record of a program.
 
     Raises
     ------
     UserError
-        If it is neither, or cannot be read.
+        If it is none of them, or cannot be read.
     """
     try:
         with path.open("rb") as stream:
             head = stream.read(64)
+            if head.startswith(RECORD_HEADER.encode()):
+                return of_report(report_of(read_record(path)))
             if path.suffix != ".darshan" and head.lstrip()[:1] == b"{":
                 if path.stat().st_size > _MAX_REPORT:
                     raise UserError(f"report {path} is larger than {_MAX_REPORT >> 20} MiB", "is it the right file?")
@@ -129,7 +134,7 @@ def observed_workload(report: Report) -> Workload:
         known |= {
             "api": "hdf5"
             if any(file.hdf5 is not None and file.hdf5.driver == "mpio" for file in report.files)
-            else "mpiio",
+            else report.job.interface or "mpiio",
             "file_size": main.size,
             "transfer_size": _transfer_size(main),
             "collective": _collective_calls(report),

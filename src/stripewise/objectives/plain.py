@@ -60,7 +60,7 @@ def own_figure(output: str, objective: str) -> tuple[str, str] | None:
     neutral = [match for match in found if other not in match["label"].lower()]
     if not (same or neutral):
         # IOR 4 prints a table, with a row for each direction.
-        row = re.search(rf"^{way}[ \t]+\d+\.?\d*[ \t].*$", output, re.MULTILINE)
+        row = re.search(rf"^{way}[ \t]+\d+(?:\.\d*)?[ \t].*$", output, re.MULTILINE)
         table = row is not None and re.search(r"^access[ \t]+bw\(MiB/s\)", output, re.MULTILINE)
         return (" ".join(row[0].split()[:2]), rf"regex:^{way}\s+([0-9.eE+-]+)") if row is not None and table else None
     match = (same or neutral)[-1]

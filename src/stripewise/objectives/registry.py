@@ -29,6 +29,7 @@ _KINDS = Plugins(
         "bandwidth": "stripewise.objectives.reported:Bandwidth",
         "write_rate": "stripewise.objectives.reported:WriteRate",
         "read_rate": "stripewise.objectives.reported:ReadRate",
+        "metadata_rate": "stripewise.objectives.reported:MetadataRate",
         "phase_bandwidth": "stripewise.objectives.reported:PhaseBandwidth",
         "darshan_bandwidth": "stripewise.objectives.darshan:DarshanBandwidth",
         "energy": "stripewise.objectives.energy:Energy",

@@ -27,7 +27,8 @@ class Reported(ObjectiveKind):
         """
         if outcome.report is None:
             raise RunFailed(
-                f"no report, so {self.title} is unknown: the program made no MPI_Finalize, or the runtime did not load",
+                f"no report, so {self.title} is unknown: the program made no MPI_Finalize (without MPI: it used no "
+                "regular file), or the runtime did not load",
                 "use --objective elapsed or regex:PATTERN, or ask stripewise doctor",
             )
         job = outcome.report.job
@@ -36,8 +37,11 @@ class Reported(ObjectiveKind):
         return outcome.report
 
     @staticmethod
-    def unseen(what: str) -> RunFailed:
+    def unseen(what: str, report: Report) -> RunFailed:
         """Give the error of a run without the calls that the objective measures."""
+        if report.job.interface:
+            fix = "does the program use regular files in a way that is counted? else take --objective elapsed"
+            return RunFailed(f"no {what} was seen", fix)
         fix = "does the program use MPI-IO? else take --objective elapsed or regex:PATTERN"
         return RunFailed(f"no {what} through MPI-IO was seen", fix)
 
@@ -72,14 +76,15 @@ class Bandwidth(Reported):
 
     def value(self, outcome: Outcome) -> float:
         """See :meth:`ObjectiveKind.value`."""
-        totals = self.report(outcome).totals
+        report = self.report(outcome)
+        totals = report.totals
         measured = {
             "read": (totals.bytes_read, totals.read_bandwidth),
             "write": (totals.bytes_written, totals.write_bandwidth),
         }
         own = [(amount, rate) for amount, rate in map(measured.__getitem__, self.directions) if amount and rate]
         if not own:
-            raise self.unseen(" or ".join(self.directions))
+            raise self.unseen(" or ".join(self.directions), report)
         if len(own) == 1:
             return own[0][1]
         return sum(amount for amount, _ in own) / sum(amount / rate for amount, rate in own)
@@ -136,7 +141,7 @@ class WriteRate(Reported):
             "write": (totals.bytes_written, totals.write_time),
         }[self.operation]
         if not moved:
-            raise self.unseen(self.operation)
+            raise self.unseen(self.operation, report)
         behind = {name for file in report.files for name in file.operations if name.startswith(f"i{self.operation}")}
         if behind:
             raise RunFailed(
@@ -163,6 +168,28 @@ class ReadRate(WriteRate):
     name = "read_rate"
     about = "bytes read over the time in read calls alone (MiB/s)"
     operation = "read"
+
+
+class MetadataRate(Reported):
+    """Calls that move no data over the time that a rank spent in them, on average over ranks."""
+
+    name = "metadata_rate"
+    about = "opens, closes, syncs and calls on paths over the time in them (calls/s)"
+    direction = "maximize"
+    unit = "calls/s"
+    timed = "in calls that move no data"
+
+    def value(self, outcome: Outcome) -> float:
+        """See :meth:`ObjectiveKind.value`."""
+        report = self.report(outcome)
+        made = [
+            *((one.count, one.time_sum) for file in report.files for one in file.without_data),
+            *((one.count, one.time_sum) for process in report.processes for one in process.metadata.values()),
+        ]
+        calls, seconds = sum(count for count, _ in made), sum(spent for _, spent in made)
+        if not calls or not seconds:
+            raise self.unseen("call without data", report)
+        return calls * report.job.ranks / seconds
 
 
 class PhaseBandwidth(ObjectiveKind):

@@ -5,12 +5,13 @@ from __future__ import annotations
 import shlex
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from stripewise.carriers import FILE, named_in
 from stripewise.shell import ShellLine, ShownName, VariableName, VariableValue
 from stripewise.spec.batch import Batch
 from stripewise.spec.documents import parse_document
-from stripewise.spec.stack import Scalar
+from stripewise.spec.stack import Scalar, carried
 from stripewise.spec.workload import Workload
 
 _MOST_VALUES = 10_000
@@ -83,12 +84,38 @@ class Within(BaseModel):
     settle: bool = Field(default=False, description="synchronise files before they are closed, at the phase's cost")
 
 
+class Replay(BaseModel):
+    """The ``[replay]`` table: the search launches replays of a record, and the proof the program itself."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    record: VariableValue = Field(description="the record of the program, as `stripewise record` writes it")
+    folder: VariableValue | Literal[""] = Field(
+        default="",
+        description="folder for the files of the replays, to whose name that of the experiment is added; by default "
+        "one beside the program's files",
+    )
+    think: bool = Field(default=False, description="pause before each call as long as the program did")
+    steps: Annotated[int, Field(ge=1)] | None = Field(
+        default=None, description="open at most so many of files whose names differ in numbers only"
+    )
+    repetitions: Annotated[int, Field(ge=1)] | None = Field(
+        default=None, description="make each call at most so many times on an open file"
+    )
+
+    @property
+    def whole(self) -> bool:
+        """Whether a replay makes all calls of the program."""
+        return self.steps is None and self.repetitions is None
+
+
 class ParameterOverride(BaseModel):
     """A ``[parameters.NAME]`` table: a change to a stack's parameter, or a whole parameter of the user's own."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
     values: list[Scalar] | None = None
     exclude: bool = Field(default=False, description="leave the parameter out of the space")
+
+    _carried = model_validator(mode="before")(staticmethod(carried))
 
 
 class Experiment(BaseModel):
@@ -130,6 +157,7 @@ class Experiment(BaseModel):
     hooks: Hooks = Hooks()
     batch: Batch = Batch()
     within: Within = Within()
+    replay: Replay | None = None
     confirmation: Confirmation = Confirmation()
     warmup: Annotated[int, Field(ge=0, le=100)] = 1
     timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
@@ -138,6 +166,14 @@ class Experiment(BaseModel):
     scratch: VariableValue | None = Field(default=None, description="folder for the runs' own folders")
     override: bool = Field(default=False, description="the plan wins over the application's own hints")
     files: str = Field(default="*", description="glob of the files that the plan governs")
+
+    @model_validator(mode="after")
+    def _files_named(self) -> Experiment:
+        """Mark the files of the command that parameters are in: whoever looks at the command sees what is read."""
+        own = [entry.model_extra or {} for entry in self.parameters.values()]
+        keys = [str(entry.get("key")) for entry in own if entry.get("carrier") == FILE.name]
+        object.__setattr__(self, "command", named_in(self.command, keys))
+        return self
 
     @property
     def in_one_launch(self) -> bool:

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from stripewise.carriers import Carrier
 from stripewise.spec.sizes import parse_size
-from stripewise.spec.stack import Scalar, renamed
+from stripewise.spec.stack import Scalar, carried
 
 Operation = Literal["read", "write"]
 
@@ -108,7 +108,7 @@ class Tunable(Factor):
     key: str = ""
     active_if: str | None = None
 
-    _renamed = model_validator(mode="before")(staticmethod(renamed))
+    _carried = model_validator(mode="before")(staticmethod(carried))
 
 
 def _size(value: Any) -> Any:

@@ -27,7 +27,7 @@ MAX_RECORD_ITEMS = 32768
 RECORD_DEPTH = 4
 """Loops within each other, and dimensions of a block."""
 ARTIFACT_MAGIC = b"SWMODEL\n"
-ARTIFACT_VERSION = 2
+ARTIFACT_VERSION = 3
 ARTIFACT_MAXIMIZE = 1
 """Larger values of the objective are better."""
 ARTIFACT_SIMULATED = 2
@@ -44,7 +44,7 @@ MAX_FEATURES = 512
 MAX_LAYER = 4096
 WORTH = 0.005
 """A change is taken back if the prediction (ln) loses at most this without it."""
-CARRIERS = ("hint", "layout", "hdf5", "env", "mca", "argument", "adios2", "advice")
+CARRIERS = ("hint", "layout", "hdf5", "env", "mca", "argument", "adios2", "entry", "advice")
 FILE_SYSTEMS = {
     "lustre": (
         "stripe_count",
@@ -176,7 +176,7 @@ RECORD_CALLS = (
     "write_at_all_end",
     "write_ordered_end",
 )
-ARTIFACT_HEADER = "<8s2I2Q14I5Ifd"
+ARTIFACT_HEADER = "<8s2I2Q14I6If4x"
 ARTIFACT_SECTIONS = {
     "strings": "<s",
     "constants": "<d",

@@ -48,6 +48,7 @@ class ReportedJob(ReportPart):
     io_time: float = Field(ge=0)
     complete: bool = True
     ranks_reported: int = 0
+    interface: Literal["posix"] | None = None
 
 
 class ReportedTotals(ReportPart):
@@ -74,6 +75,28 @@ class ReportedProgram(ReportPart):
     def name(self) -> str:
         """The name of the executable, without its folder."""
         return PurePath(self.executable).name
+
+
+class PathCalls(ReportPart):
+    """Calls of one kind on paths."""
+
+    count: int = 0
+    time_sum: float = 0.0
+
+
+class ReportedProcess(ReportPart):
+    """One process of a program without MPI."""
+
+    pid: int
+    executable: str = ""
+    rank: int | None = None
+    start: float = 0.0
+    elapsed: float = Field(default=0.0, ge=0)
+    ended: bool = True
+    io_time: float = Field(default=0.0, ge=0)
+    bytes_read: int = 0
+    bytes_written: int = 0
+    metadata: dict[str, PathCalls] = Field(default_factory=dict)
 
 
 class Candidate(ReportPart):
@@ -114,6 +137,7 @@ class Report(ReportPart):
     files: list[FileReport] = Field(default_factory=list)
     online: list[Learned] = Field(default_factory=list)
     programs: list[ReportedProgram] = Field(default_factory=list)
+    processes: list[ReportedProcess] = Field(default_factory=list)
     files_left_out: int = 0
 
     @property
@@ -127,11 +151,17 @@ class Report(ReportPart):
         return [Path(file.path) for file in self.files if file.path.startswith("/")]
 
     def as_json(self, files: int) -> dict[str, Any]:
-        """Give it as JSON, with the ``files`` that moved most bytes: a job may use thousands of them."""
+        """Give it as JSON, with the ``files`` that moved most bytes: a job may use thousands of them.
+
+        Of processes as many stay: those that spent most time in I/O.
+        """
         kept = self
+        if len(self.processes) > files:
+            longest = sorted(self.processes, key=lambda process: -process.io_time)[:files]
+            kept = kept.model_copy(update={"processes": longest})
         if len(self.files) > files:
             most = sorted(self.files, key=lambda file: -sum(call.bytes for call in file.operations.values()))[:files]
-            kept = self.model_copy(update={"files": most, "files_left_out": len(self.files) - files})
+            kept = kept.model_copy(update={"files": most, "files_left_out": len(self.files) - files})
         return kept.model_dump(mode="json", exclude_unset=True)
 
 

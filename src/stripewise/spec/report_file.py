@@ -187,6 +187,12 @@ class FileReport(ReportPart):
         """Bytes that MPI-IO calls moved."""
         return self.collective.bytes + self.independent.bytes
 
+    @property
+    def without_data(self) -> list[Operation]:
+        """Operations that ask the file system for something else than data: opens, closes, syncs, sizes."""
+        others = ("read", "write", "iread", "iwrite", "seek", "map", "advise")
+        return [operation for name, operation in self.operations.items() if name.split("_")[0] not in others]
+
     def moved(self, direction: str) -> list[Operation]:
         """Data operations of a direction, ``read`` or ``write``."""
         names = (direction, f"i{direction}")

@@ -19,7 +19,7 @@ from stripewise.carriers import Carrier
 from stripewise.errors import UserError
 from stripewise.spec.configuration import Configuration, Value
 from stripewise.spec.expression import Expression
-from stripewise.spec.grid import CHUNK, Grid, Levels
+from stripewise.spec.grid import CHUNK, Grid, Levels, levels_at
 from stripewise.spec.parameter import Parameter, Safety
 
 
@@ -282,7 +282,7 @@ class Space(Grid):
         if math.prod(shape) > CHUNK:
             return True
         levels = np.tile(self._default_levels, (math.prod(shape), 1))
-        levels[:, order] = np.stack(np.unravel_index(np.arange(len(levels)), shape), axis=1)
+        levels[:, order] = levels_at(np.arange(len(levels)), shape)
         return bool(np.any(self.fold(levels)[:, index] != self._default_levels[index]))
 
     def feasible(self, levels: Levels) -> NDArray[np.bool_]:

@@ -30,6 +30,9 @@ _LONGEST = 4096
 """Characters of a value: spaces hold all values of a parameter as an array."""
 _LARGEST = 1 << 62
 _ENDS = ("lowest", "highest")
+_SHORT = ("argument", "env", "file")
+_WITH_KEY = ("file",)
+"""Carriers that an entry may name by a key of its own, and those of them whose key stands beside it."""
 _NOT_COPIED = ("low", "high", "step", "scale")
 EXPRESSIONS = ("active_if", "same_as_default", "maximum_from", "default_from")
 """Keys of a parameter that hold expressions."""
@@ -48,11 +51,29 @@ def _plain(value: Any) -> Any:
 Scalar = Annotated[Any, BeforeValidator(_plain)]
 
 
-def renamed(data: Any) -> Any:
-    """Refuse the key that ``carrier`` had before, by its new name."""
-    if isinstance(data, dict) and "apply" in data:
+def carried(data: Any) -> Any:
+    """Write ``argument``, ``env`` and ``file`` as carrier and key; refuse the key that ``carrier`` had before."""
+    if not isinstance(data, dict):
+        return data
+    if "apply" in data:
         raise ValueError(f"'apply' is called 'carrier' now, and is one of {', '.join(Carrier.known)}")
-    return data
+    words = [word for word in _SHORT if word in data]
+    if not words:
+        return data
+    if len(words) > 1 or "carrier" in data:
+        raise ValueError(f"has {' and '.join([*words, *(['carrier'] if 'carrier' in data else [])])}: keep one of them")
+    short, key = data[words[0]], data.get("key")
+    if not isinstance(short, str) or not short:
+        raise ValueError(f"'{words[0]}' must be a text")
+    if words[0] in _WITH_KEY:
+        if not isinstance(key, str) or not key:
+            raise ValueError(f"'{words[0]}' needs 'key', the name of the entry in the file, as in \"io.buffer_size\"")
+        key = f"{short}:{key}"
+    elif key is not None:
+        raise ValueError(f"'{words[0]}' is the key: leave 'key' out")
+    else:
+        key = short
+    return {**{k: v for k, v in data.items() if k != words[0]}, "carrier": words[0], "key": key}
 
 
 class ParameterEntry(BaseModel):
@@ -90,7 +111,7 @@ class ParameterEntry(BaseModel):
     description: str = ""
     trap: str = ""
 
-    _renamed = model_validator(mode="before")(staticmethod(renamed))
+    _renamed = model_validator(mode="before")(staticmethod(carried))
 
     def build(self, layer: str, io_component: Sequence[str] = ()) -> Parameter:
         """Make the parameter.
@@ -164,7 +185,7 @@ class DerivedEntry(BaseModel):
     value: str
     active_if: str | None = None
 
-    _renamed = model_validator(mode="before")(staticmethod(renamed))
+    _renamed = model_validator(mode="before")(staticmethod(carried))
 
 
 class KnowledgeEntry(BaseModel):

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from stripewise.errors import UserError
+from stripewise.carriers import ARGUMENT, Carrier
+from stripewise.errors import UserError, choose
 from stripewise.model.registry import load_model
-from stripewise.objectives import objective_of
+from stripewise.objectives import kind_of, objective_of
 from stripewise.runner.program.command import split
 from stripewise.runner.registry import make_runner
 from stripewise.search.pruning import make_pruner
@@ -19,13 +22,17 @@ from stripewise.search.resampling import make_resampler
 from stripewise.search.stopping import make_stopping
 from stripewise.shell import showable
 from stripewise.spec.documents import explain_validation
-from stripewise.spec.experiment import Experiment
+from stripewise.spec.experiment import Experiment, Replay
+from stripewise.spec.record_reading import read_record
 from stripewise.spec.stack import load_stack
 from stripewise.tuning.folders import runs_folder
 from stripewise.tuning.try_first import settings_of
 
 _OWN_SPACE = ("replay:",)
+LONGEST_NAME = 400
+"""Characters of a name that is made from other names; a definition admits 500."""
 _NO_COMMAND = ("replay:", "sim:")
+_LAUNCHING = ("local", "batch", "steps")
 
 
 def with_options(
@@ -33,6 +40,7 @@ def with_options(
     *,
     command: Sequence[str],
     sampler_option: Sequence[str] = (),
+    parameter: Sequence[str] = (),
     read_model: Callable[[str], object] = load_model,
     **given: Any,
 ) -> Experiment:
@@ -46,6 +54,8 @@ def with_options(
         The program; empty to keep the file's.
     sampler_option : sequence of str
         ``NAME=VALUE`` words.
+    parameter : sequence of str
+        As :func:`parameter_entry` reads them.
     read_model : callable
         Raises where the file of the experiment's model cannot be read.
     **given
@@ -62,7 +72,7 @@ def with_options(
         fields["objective"] = {"program": fields["objective"]["program"]}
     for name, value in given.items():
         if isinstance(value, Mapping):
-            fields[name] = {**fields[name], **{k: v for k, v in value.items() if v is not None}}
+            fields[name] = {**(fields[name] or {}), **{k: v for k, v in value.items() if v is not None}}
         elif value is not None:
             fields[name] = value
     if command:
@@ -75,6 +85,7 @@ def with_options(
         if not separator or not name:
             raise UserError(f"--sampler-option '{word}' is not NAME=VALUE")
         fields["sampler_options"] = {**fields["sampler_options"], name: value}
+    fields["parameters"] = {**fields["parameters"], **_own(parameter)}
     try:
         merged = Experiment.model_validate(fields)
     except ValidationError as error:
@@ -85,12 +96,75 @@ def with_options(
             "runner": _absolute_path(merged.runner),
             "scratch": str(Path(merged.scratch).absolute()) if merged.scratch else None,
             "model": str(Path(merged.model).absolute()) if merged.model else None,
+            "replay": None if merged.replay is None else _placed(merged.replay),
         }
     )
     if not merged.name:
         merged = merged.model_copy(update={"name": _name(merged)})
     check(merged, read_model)
     return merged
+
+
+def _own(words: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Read all parameters of the command line; the same name twice would lose one of them."""
+    found: dict[str, dict[str, Any]] = {}
+    for word in words:
+        name, entry = parameter_entry(word)
+        if name in found:
+            raise UserError(
+                f"--parameter '{word}': there is already a parameter '{name}'",
+                "give all its values at once, or define both in an experiment file under names of their own",
+            )
+        found[name] = entry
+    return found
+
+
+def parameter_entry(word: str) -> tuple[str, dict[str, Any]]:
+    """Read a parameter of one's own from the command line: its name, and its entry as in an experiment file.
+
+    Parameters
+    ----------
+    word : str
+        ``NAME=VALUE,VALUE,...``, where ``{NAME}`` stands in the command, or ``CARRIER:KEY=VALUE,...``. The first value
+        is the one that acts today. Numbers are ordered; other values are passed on as they are written.
+
+    Raises
+    ------
+    UserError
+        If it has another form.
+    """
+    target, equals, listed = word.partition("=")
+    carrier, colon, key = target.partition(":")
+    if not colon:
+        carrier, key = ARGUMENT.name, target
+    values = [_scalar(text) for text in listed.split(",")]
+    if not equals or not key or len(values) < 2 or "" in values:
+        raise UserError(
+            f"--parameter '{word}' names no values to choose from: it takes two or more, none of them empty",
+            "write --parameter NAME=VALUE,VALUE with {NAME} in the command, or --parameter env:NAME=VALUE,VALUE",
+        )
+    if carrier not in Carrier.known or Carrier.known[carrier].of_file_system:
+        ways = [name for name, known in Carrier.known.items() if not known.of_file_system]
+        raise UserError(f"--parameter '{word}': '{carrier}' is not a way to set a value", choose(carrier, ways))
+    default = values[0]
+    if all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
+        values.sort()
+    name = re.sub(r"\W", "_", key)
+    return f"_{name}" if name[0].isdigit() else name, {
+        "carrier": carrier, "key": key, "values": values, "default": default
+    }  # fmt: skip
+
+
+def _scalar(text: str) -> Any:
+    """Read a value: a number, true, false, or a text."""
+    if text in ("true", "false"):
+        return text == "true"
+    for number in (int, float):
+        with suppress(ValueError):
+            value = number(text)
+            if str(value) == text:
+                return value
+    return text
 
 
 def check(experiment: Experiment, read_model: Callable[[str], object] = load_model) -> None:
@@ -111,6 +185,8 @@ def check(experiment: Experiment, read_model: Callable[[str], object] = load_mod
     if experiment.objective.program and not needs_command:
         raise UserError(f"runner {experiment.runner} starts no program", "leave the objective's program out")
     objective_of(experiment.objective)
+    if experiment.replay is not None:
+        _check_replay(experiment)
     sampler = make_sampler(experiment.sampler, experiment.sampler_options)
     if experiment.warm_start and not sampler.uses_prior:
         raise UserError(
@@ -132,6 +208,32 @@ def check(experiment: Experiment, read_model: Callable[[str], object] = load_mod
         read_model(experiment.model)
 
 
+def _placed(replay: Replay) -> Replay:
+    """Make the paths of a record and of the folder for its replays independent of the folder, too."""
+    folder = str(Path(replay.folder).absolute()) if replay.folder else ""
+    return replay.model_copy(update={"record": str(Path(replay.record).absolute()), "folder": folder})
+
+
+def _check_replay(experiment: Experiment) -> None:
+    """Refuse what cannot be searched on replays of a record."""
+    if experiment.runner not in _LAUNCHING:
+        raise UserError(
+            f"runner {experiment.runner} launches no replays", f"use the runner {', '.join(_LAUNCHING[:-1])} or steps"
+        )
+    kind = kind_of(experiment.objective.name)
+    if not (kind.reported or kind.wall_time):
+        raise UserError(
+            f"the objective {experiment.objective.name} cannot be measured on replays",
+            "use elapsed, io_time or a bandwidth that the runtime reports",
+        )
+    assert experiment.replay is not None
+    found = read_record(Path(experiment.replay.record))
+    if found.gaps:
+        raise UserError(
+            f"{experiment.replay.record} is incomplete and cannot be tuned on: {found.gaps[0]}", "record it again"
+        )
+
+
 def _absolute(stack: str) -> str:
     """Make a stack file's path independent of the folder from which the experiment is resumed."""
     return str(Path(stack).absolute()) if stack.endswith(".toml") else stack
@@ -148,4 +250,4 @@ def _name(experiment: Experiment) -> str:
     """Name an experiment by the program that its command starts, past launchers and wrappers."""
     program = split(experiment.command).program if experiment.command else ()
     # Files may be called what no name may be.
-    return showable(Path(program[0]).name if program else experiment.runner)
+    return showable(Path(program[0]).name if program else experiment.runner)[:LONGEST_NAME]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -10,11 +10,11 @@ from typing import Any
 
 from stripewise.errors import UserError
 from stripewise.spec.experiment import Experiment
+from stripewise.spec.overrides import parameters_of
 from stripewise.spec.parameter import Parameter
 from stripewise.spec.report import Report
 from stripewise.spec.stack import load_stack
 from stripewise.spec.trial import Run, State
-from stripewise.tuning.overrides import own_parameter
 
 
 @dataclass(frozen=True)
@@ -73,14 +73,14 @@ class FirstRun:
         UserError
             With what the first run showed.
         """
-        acting = any(_acts_without_mpi_io(parameter) for parameter in _named(experiment))
+        acting = any(_acts_without_mpi_io(parameter) for parameter in parameters_of(experiment).values())
         if self.idle and not experiment.stacks and not acting:
             raise UserError(
                 f"{self.idle}: the settings of MPI-IO that would be searched cannot act on it",
                 "tune a case of the program that reads or writes files through MPI-IO (also through HDF5 or PnetCDF "
                 "with MPI; PnetCDF from 1.15 on only with PNETCDF_HINTS=nc_driver=mpiio), or tune arguments or "
-                "variables of the program itself: an experiment file with "
-                "[parameters.NAME], kind, values and carrier = 'argument' or 'env'; "
+                "variables of the program itself: --parameter NAME=VALUE,... with {NAME} in the command, or "
+                "--parameter env:NAME=VALUE,...; "
                 "if the report is wrong, --stack NAME still searches the settings of that stack",
             )
 
@@ -101,14 +101,3 @@ def _own_hints(report: Report, files: str) -> dict[str, str]:
 
 def _acts_without_mpi_io(parameter: Parameter) -> bool:
     return parameter.carrier.acts == ("launch",) and not parameter.io_component
-
-
-def _named(experiment: Experiment) -> Iterator[Parameter]:
-    """The parameters of the stacks that the user named, and of the experiment itself."""
-    names = set()
-    for stack in map(load_stack, experiment.stacks):
-        names |= {parameter.name for parameter in stack.parameters}
-        yield from stack.parameters
-    for name, override in experiment.parameters.items():
-        if name not in names and not override.exclude and "kind" in override.model_dump(exclude_none=True):
-            yield own_parameter(name, override)

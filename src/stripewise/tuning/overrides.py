@@ -1,89 +1,14 @@
-"""What values a parameter has here: what the experiment overrides, and the limits of machine, folders and site."""
+"""What values a parameter has here: the limits of machine, folders and site, and what the program sets."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields, replace
-from typing import Any
+from dataclasses import replace
 
-from pydantic import ValidationError
-
-from stripewise.carriers import HINT, Setting
-from stripewise.errors import UserError
-from stripewise.spec.documents import explain_validation
-from stripewise.spec.experiment import ParameterOverride
+from stripewise.carriers import HINT
 from stripewise.spec.parameter import Parameter
 from stripewise.spec.plan import spell
 from stripewise.spec.policy import Policy
-from stripewise.spec.stack import EXPRESSIONS, ParameterEntry
-from stripewise.spec.vocabulary import check_value
-
-_OF_STACK = ("layer", "io_component")
-
-
-def _entry(parameter: Parameter) -> dict[str, Any]:
-    """A parameter as a stack file writes it."""
-    plain = {field.name: getattr(parameter, field.name) for field in fields(parameter) if field.name not in _OF_STACK}
-    texts = {name: None if plain[name] is None else plain[name].text for name in EXPRESSIONS}
-    lists = {name: list(plain[name]) for name in ("values", "operations", "driver", "switch")}
-    return {**plain, **texts, **lists}
-
-
-def overridden(parameter: Parameter, override: ParameterOverride) -> Parameter:
-    """Give a stack's parameter with what the experiment changes about it.
-
-    Raises
-    ------
-    UserError
-        If a value is none of the carrier's, or the definition contradicts itself.
-    """
-    for value in override.values or []:
-        known = Setting(parameter.carrier, parameter.setting, spell(value), parameter.layer)
-        check_value(known, f"[parameters.{parameter.name}]")
-    changes = {k: v for k, v in override.model_dump(exclude={"exclude"}).items() if v is not None}
-    if not changes:
-        return parameter
-    entry = {**_entry(parameter), **changes}
-    if "low" in changes or "high" in changes:
-        entry.pop("values")
-    where = f"[parameters.{parameter.name}]"
-    try:
-        entry_model = ParameterEntry.model_validate(entry)
-        if "values" in changes and "default" not in changes:
-            # The baseline is always in the space, whatever values the user wants tried; sizes may be written as texts.
-            values = list(
-                entry_model.model_copy(update={"default": None}).build(parameter.layer, parameter.io_component).values
-            )
-            wanted = values if parameter.default in values else [*values, parameter.default]
-            ordered = sorted(wanted, key=float) if parameter.ordered else wanted
-            entry_model = entry_model.model_copy(update={"values": ordered})
-        return entry_model.build(parameter.layer, parameter.io_component)
-    except ValidationError as error:
-        raise explain_validation(error, where) from error
-    except UserError as error:
-        raise UserError(f"{where}: {error.what}", error.fix) from error
-
-
-def own_parameter(name: str, override: ParameterOverride) -> Parameter:
-    """Make a parameter that no stack has, as the experiment defines it.
-
-    Raises
-    ------
-    UserError
-        If it is not defined in full.
-    """
-    where = f"[parameters.{name}]"
-    given = {k: v for k, v in override.model_dump(exclude={"exclude"}).items() if v is not None}
-    if "kind" not in given:
-        raise UserError(
-            f"{where}: no stack has a parameter of this name", "correct it, or define it here with kind and values"
-        )
-    try:
-        return ParameterEntry.model_validate({"name": name, **given}).build("user")
-    except ValidationError as error:
-        raise explain_validation(error, where) from error
-    except UserError as error:
-        raise UserError(f"{where}: {error.what}", error.fix) from error
 
 
 def as_found(parameter: Parameter, present: Mapping[str, int]) -> Parameter:

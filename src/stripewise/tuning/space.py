@@ -13,13 +13,14 @@ from stripewise.filesystems import FILE_SYSTEMS, GENERIC, named, of_file
 from stripewise.measure.evidence import check_evidence
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.expression import Expression
+from stripewise.spec.overrides import is_own, overridden, own_parameter
 from stripewise.spec.parameter import Kind, Parameter, When
 from stripewise.spec.policy import load_policy
 from stripewise.spec.result import ParameterSummary, SpaceSummary
 from stripewise.spec.space import Space
 from stripewise.spec.stack import Stack, every_stack, load_stack
 from stripewise.spec.workload import Workload
-from stripewise.tuning.overrides import allowed, as_found, as_set, end, overridden, own_parameter, within
+from stripewise.tuning.overrides import allowed, as_found, as_set, end, within
 
 _COUNTED = 100_000
 _INTERFACES = ("posix", "mpiio", "hdf5", "pnetcdf")
@@ -49,7 +50,7 @@ class BoundSpace:
         return next((stack for stack in self.stacks if stack.off is not None), None)
 
 
-def default_stacks(io: str | None, workload: Workload) -> list[str]:
+def default_stacks(io: str | None, workload: Workload, *, in_one_launch: bool = False) -> list[str]:
     """Choose stacks for a program whose user named none.
 
     Parameters
@@ -58,9 +59,16 @@ def default_stacks(io: str | None, workload: Workload) -> list[str]:
         MPI-IO implementation found in the program's MPI library: ``romio``, ``ompio`` or None.
     workload : Workload
         With the driver and file system, once observed.
+    in_one_launch : bool
+        Whether phases of one launch are the runs: the settings of HDF5 take part then where the phases use it.
     """
     system = of_file(workload.file_system, workload.driver)
-    return ["ompio" if io == "ompio" else "romio", *([system.name] if system.keys else [])]
+    hdf5 = ["hdf5"] if in_one_launch and workload.api == "hdf5" else []
+    return ["ompio" if io == "ompio" else "romio", *([system.name] if system.keys else []), *hdf5]
+
+
+def _default_stacks(experiment: Experiment, io: str | None, workload: Workload) -> list[str]:
+    return default_stacks(io, workload, in_one_launch=experiment.in_one_launch)
 
 
 def _reaches(parameter: Parameter) -> str:
@@ -109,7 +117,7 @@ def bind_space(
     UserError
         Unknown stacks or parameters, contradictory settings, or nothing left to tune.
     """
-    stacks = tuple(load_stack(name) for name in experiment.stacks or default_stacks(io, workload))
+    stacks = tuple(load_stack(name) for name in experiment.stacks or _default_stacks(experiment, io, workload))
     parameters, left_out = _chosen(experiment, stacks, workload, io, mpi, lost, largest, present, own)
     constraints = [Expression.parse(text) for text in experiment.constraints]
     space = _bound(parameters, constraints, stacks, left_out, workload, own)
@@ -135,11 +143,12 @@ def check_space(
     UserError
         Unknown stacks, parameters or names in constraints, contradictory settings, or nothing left to tune.
     """
-    stacks = tuple(load_stack(name) for name in experiment.stacks or default_stacks(io, workload))
+    stacks = tuple(load_stack(name) for name in experiment.stacks or _default_stacks(experiment, io, workload))
     later: set[str] = set()
     if not experiment.stacks:
         # The first run shows the file system, and which MPI-IO is at work where that is not known.
-        possible = (*(system.name for system in FILE_SYSTEMS), *(() if io else ("romio", "ompio")))
+        possible = [*(system.name for system in FILE_SYSTEMS), *(() if io else ("romio", "ompio"))]
+        possible += ["hdf5"] if experiment.in_one_launch else []
         later = {parameter.name for name in possible for parameter in load_stack(name).parameters}
     parameters, left_out = _chosen(experiment, stacks, workload, io, mpi, lost, largest, later=later)
     constraints = [Expression.parse(text) for text in experiment.constraints]
@@ -152,7 +161,7 @@ def check_space(
     space = _bound(parameters, [c for c in constraints if c.names <= fixed], stacks, left_out, workload)
     if workload.processes or len(fixed) == len(parameters):
         if left_out and space.cardinality == 1 and not later:
-            raise _nothing_left(left_out, lost, bool(experiment.stacks))
+            raise _nothing_left(left_out, lost, experiment)
         _check_choice(space)
 
 
@@ -267,23 +276,26 @@ def _chosen(
             else:
                 parameters.append(added)
     if not parameters:
-        raise _nothing_left(left_out, lost, bool(experiment.stacks))
+        raise _nothing_left(left_out, lost, experiment)
     return parameters, left_out
 
 
-def _nothing_left(left_out: Mapping[str, str], lost: Callable[[Parameter], str], named_stacks: bool) -> UserError:
+def _nothing_left(left_out: Mapping[str, str], lost: Callable[[Parameter], str], experiment: Experiment) -> UserError:
     unreachable = lost(Parameter("hint", Kind.BOOLEAN, (False, True), False, carrier=HINT))
-    if unreachable:
-        unseen = "" if named_stacks else "name --stack romio if it starts one unseen, "
+    own = [name for name, entry in experiment.parameters.items() if is_own(entry) and name in left_out]
+    if unreachable and not own:
+        unseen = "" if experiment.stacks else "name --stack romio if it starts one unseen, "
         return UserError(
             f"nothing is left to tune: {unreachable}",
-            f"launch an MPI program (tune -- mpiexec -n 4 ./my_app), {unseen}or name a stack of your own whose "
-            "settings are variables or arguments",
+            f"launch an MPI program (tune -- mpiexec -n 4 ./my_app), {unseen}or say what may change: --parameter "
+            "block=4096,65536 for {block} in the command, --parameter env:NAME=VALUE,VALUE for a variable",
         )
-    listed = "; ".join(f"{name}: {reason}" for name, reason in list(left_out.items())[:3])
-    own = any(reason.endswith(_OVERRIDE) for reason in left_out.values())
-    fix = "let the plan win over the program's own hints with --override, or " if own else ""
-    return UserError(f"nothing is left to tune ({listed})", f"{fix}name another stack with --stack")
+    listed = "; ".join(f"{name}: {left_out[name]}" for name in (own or list(left_out))[:3])
+    set_by_program = any(reason.endswith(_OVERRIDE) for reason in left_out.values())
+    fix = "let the plan win over the program's own hints with --override, or " if set_by_program else ""
+    return UserError(
+        f"nothing is left to tune ({listed})", f"{fix}name another {'parameter' if own else 'stack with --stack'}"
+    )
 
 
 def _only_live(bound: BoundSpace) -> BoundSpace:

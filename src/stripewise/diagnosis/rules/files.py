@@ -61,9 +61,14 @@ def metadata_storm(activity: Activity, limits: Thresholds, kind: FindingKind) ->
     Where files are small a write takes as long as an open, and where memory answers both are short: a job that opens as
     often as it moves data, and moves less than a page each time, does nothing else whatever the clock says.
     """
-    spent = sum(_meta(file) for file in activity.files)
     totals = activity.totals
-    levels = (totals.mpiio,) if activity.kind == "report" else (totals.posix, totals.stdio)
+    spent = sum(_meta(file) for file in activity.files)
+    levels: tuple[Level, ...] = (totals.posix, totals.stdio)
+    if activity.kind == "report" and "MPI-IO" in activity.seen:
+        levels = (totals.mpiio,)
+    elif activity.kind == "report":
+        # Calls on paths belong to no file: they are in the totals alone.
+        spent = totals.posix.meta_seconds
     calls = sum(level.opens + level.stats + level.syncs for level in levels)
     a_rank = spent / activity.job.ranks
     share = activity.share(spent)

@@ -227,7 +227,9 @@ class BatchRunner(Runner):
         place = Scratch.of(self._folder, launch)
         defaults = defaults_of(self._experiment)
         target = look(words_of(self._experiment, launch, defaults, place), found.environment, self._cwd)
-        assembled = assemble(launch, target.line, target.program, found.library_for(target), place, self._cwd)
+        assembled = assemble(
+            launch, target.line, target.program, found.library_for(target), place, self._cwd, found.observer
+        )
         values = values_of(launch, defaults, place)
         around = self._experiment.hooks
         bound = launch.bound is not None and (launch.timeout is None or launch.bound < launch.timeout)

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from stripewise.runner.hooks import linked, outside
+from stripewise.runner.hooks import foreign, linked, outside
 from stripewise.runner.program.mpi import SESSIONS
 from stripewise.runner.setup import prologue
 from stripewise.schedulers.base import Scheduler
@@ -59,7 +59,7 @@ if ! ln -s "$__job" "$__folder/{owner}" 2>/dev/null && [ "$(readlink "$__folder/
     echo "another job has this run" >&2
     exit 0
 fi
-rm -f "$__folder/{ended}" "$__folder"/report.json "$__folder"/report.json.[0-9]*
+rm -f "$__folder/{ended}" "$__folder"/report.json "$__folder"/report.json.[0-9]* "$__folder"/process-*
 printf '%s\\n' "job $__job" "nodes {nodes}" "list {list}" "restart {restarts}" \\
     "host $(hostname)" "time $__job_begin" | __record {began}
 exec > "$__folder/stdout" 2> "$__folder/stderr" < /dev/null
@@ -171,23 +171,50 @@ def _setup(work: Work) -> list[str]:
     ]
 
 
+_FOREIGN = r"""__foreign() {
+    case $1 in /*) __left=${1#/} ;; *) __left=${PWD#/}/$1 ;; esac
+    __here= __links=0
+    while [ -n "$__left" ]; do
+        __part=${__left%%/*}
+        case $__left in */*) __left=${__left#*/} ;; *) __left= ;; esac
+        case $__part in ''|.) continue ;; ..) __here=${__here%/*}; continue ;; esac
+        if [ -L "$__here/$__part" ]; then
+            [ $((__links += 1)) -le 40 ] || return 1
+            case $(stat -c %u -- "$__here/$__part") in
+            "$(id -u)" | 0 | "$(stat -c %u -- "$__here/")") ;;
+            *) __link=$__here/$__part; return 0 ;; esac
+            __part=$(readlink -- "$__here/$__part")
+            case $__part in /*) __here= ;; esac
+            __left=$__part/$__left
+        else
+            __here=$__here/$__part
+        fi
+    done
+    return 1
+}
+"""
+"""Finds a link of another user, as :mod:`stripewise.runner.hooks` does."""
+
+
 def _deletions(work: Work) -> list[str]:
     """Delete files as :func:`stripewise.runner.hooks.delete` does."""
     folders = work.deletes_in
     # The shell stays in the folder that it has looked at, whatever becomes of the path.
     allowed = "" if folders is None else "|".join(f"{quote(str(one).rstrip('/'))}/*" for one in folders) or "''"
     confined = f'case "$(pwd -P)/" in {allowed}) ;; *) exit 3 ;; esac; ' if allowed else ""
-    return [
+    loops = [
         f"for __file in {_globbed(pattern)}; do\n"
         '    __target=$(readlink -f -- "$__file") || continue\n'
         '    [ -e "$__target" ] && [ ! -d "$__target" ] || continue\n'
         f"{_links(pattern)}"
+        f'    ! __foreign "$__file" || __end hook "" "{foreign("$__link", "$__file")}"\n'
         f'    (cd -P -- "${{__target%/*}}/" || exit; {confined}rm -f -- "./${{__target##*/}}")\n'
         f'    case $? in 0) ;; 3) __end hook "" "{outside("$__file")}" ;;\n'
         '    *) __end hook "" "cannot delete $__file before the run" ;; esac\n'
         "done\n"
         for pattern in work.delete
     ]
+    return [_FOREIGN, *loops] if loops else []
 
 
 def _links(pattern: str) -> str:

@@ -13,11 +13,11 @@ from stripewise.objectives import kind_of
 from stripewise.runner.inject.injection import Guidance, Injection, inject
 from stripewise.runner.local.scratch import Scratch
 from stripewise.runner.program.command import CommandLine, obeyed, substitute
-from stripewise.spec.experiment import Experiment, ParameterOverride
+from stripewise.spec.experiment import Experiment
 from stripewise.spec.launch import Launch
+from stripewise.spec.overrides import parameters_of
 from stripewise.spec.plan import spell
 from stripewise.spec.policy import load_policy
-from stripewise.spec.stack import load_stack
 
 
 @dataclass(frozen=True)
@@ -41,45 +41,19 @@ def arguments_of(experiment: Experiment) -> dict[str, str]:
     Raises
     ------
     UserError
-        If a stack cannot be loaded.
+        If a stack cannot be loaded or a parameter is wrong.
     """
-    found: dict[str, str] = {}
-    for stack in experiment.stacks:
-        for parameter in load_stack(stack).parameters:
-            found |= {parameter.name: parameter.setting} if parameter.carrier is ARGUMENT else {}
-    for name, override in experiment.parameters.items():
-        extra = override.model_extra or {}
-        carrier = extra.get("carrier")
-        if override.exclude:
-            found.pop(name, None)
-        elif carrier == ARGUMENT.name or (carrier is None and "kind" in extra):
-            found[name] = str(extra.get("key") or name)
-        elif carrier is not None:
-            found.pop(name, None)
-    return found
+    found = parameters_of(experiment).items()
+    return {name: parameter.setting for name, parameter in found if parameter.carrier is ARGUMENT}
 
 
 def defaults_of(experiment: Experiment) -> dict[str, str]:
     """Give what placeholders stand for in a run that no configuration belongs to yet (the warm-up)."""
     found: dict[str, str] = {}
-    for stack in experiment.stacks:
-        for parameter in load_stack(stack).parameters:
-            if parameter.carrier is ARGUMENT:
-                found[parameter.name] = found[parameter.setting] = spell(parameter.default)
-    for name, override in experiment.parameters.items():
-        value = _default(override)
-        if value is not None:
-            key = str((override.model_extra or {}).get("key") or name)
-            found[name] = found[key] = spell(value)
+    for name, parameter in parameters_of(experiment).items():
+        if parameter.carrier is ARGUMENT:
+            found[name] = found[parameter.setting] = spell(parameter.default)
     return found
-
-
-def _default(override: ParameterOverride) -> str | int | float | bool | None:
-    extra = override.model_extra or {}
-    for value in (extra.get("default"), *(override.values or [])[:1], extra.get("low")):
-        if isinstance(value, str | int | float | bool):
-            return value
-    return False if extra.get("kind") == "boolean" else None
 
 
 def words_of(
@@ -135,7 +109,13 @@ def exports_of(experiment: Experiment, launch: Launch, values: Mapping[str, str]
 
 
 def assemble(
-    launch: Launch, line: CommandLine, program: Program, library: Path | None, place: Scratch, cwd: Path
+    launch: Launch,
+    line: CommandLine,
+    program: Program,
+    library: Path | None,
+    place: Scratch,
+    cwd: Path,
+    observer: Path | None = None,
 ) -> Assembled:
     """Bring a launch's plan into its command.
 
@@ -150,8 +130,11 @@ def assemble(
     place : Scratch
     cwd : Path
         Where the command starts.
+    observer : Path or None
+        As in :func:`~stripewise.runner.inject.injection.inject`.
     """
-    injection = inject(launch.plan, program, library, place.path, Guidance.under(load_policy(program.environment)))
+    guidance = Guidance.under(load_policy(program.environment))
+    injection = inject(launch.plan, program, library, place.path, guidance, observer)
     if "STRIPEWISE_REPORT" in injection.environment:
         # A script may launch several MPI programs: the run is all of them.
         injection = replace(injection, environment={**injection.environment, "STRIPEWISE_REPORTS": "each"})

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from stripewise.carriers import ARGUMENT, with_files
+from stripewise.carriers import ARGUMENT, FILE, named_in, with_files
 from stripewise.errors import StripewiseError, UserError
 from stripewise.ownership import make_folder, written_whole
 from stripewise.runner.inject.injection import Guidance, Injection, inject
-from stripewise.runner.native.build import runtime_for
+from stripewise.runner.native.build import observer_for, runtime_for
 from stripewise.runner.program.command import placeholders, substitute
 from stripewise.runner.program.preflight import look
 from stripewise.spec.plan import Plan
@@ -30,11 +30,14 @@ class Foreground:
         How each setting travels.
     warnings : tuple of str
         What the user should know before it starts.
+    observed : bool
+        Whether its processes leave parts of a report in the folder, which are to be merged when it has ended.
     """
 
     words: tuple[str, ...]
     injection: Injection
     warnings: tuple[str, ...]
+    observed: bool = False
 
 
 def prepare(
@@ -71,18 +74,22 @@ def prepare(
     environment = os.environ if environment is None else environment
     cwd = cwd or Path.cwd()
     values = {setting.key: setting.value for setting in plan.of(ARGUMENT)}
+    command = named_in(command, [setting.key for setting in plan.of(FILE)])
     target = look([substitute(word, values) for word in command], environment, cwd)
     if target.program.obstacle or target.mpi is None:
         library = None
     elif library is None:
         library = runtime_for(target.mpi, target.launcher, environment)
     guidance = guidance or Guidance.under(load_policy(environment))
-    if library is None and guidance.mode:
+    observer = None
+    if guidance.mode == "observe" and target.mpi is None and not target.program.obstacle:
+        observer = observer_for(environment)
+    elif library is None and guidance.mode:
         why = target.why_not_preloaded or "it is not an MPI program"
         what = "a record" if guidance.record is not None else f"mode {guidance.mode}"
         cure = "record an MPI program" if guidance.record is not None else "run without --mode"
         raise UserError(f"{what} needs the runtime, which cannot be preloaded: {why}", cure)
-    injection = inject(plan, target.program, library, folder, guidance)
+    injection = inject(plan, target.program, library, folder, guidance, observer)
     warnings = list(target.warnings)
     if target.why_not_preloaded:
         warnings.append(
@@ -101,4 +108,4 @@ def prepare(
             f"cannot write {folder}: {error.strerror or error}", "make room, or set STRIPEWISE_HOME to another folder"
         ) from error
     words = with_files(target.line.words(injection.environment, ()), cwd, injection.stand_in)
-    return Foreground(words, injection, tuple(warnings))
+    return Foreground(words, injection, tuple(warnings), observer is not None)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from stripewise.carriers import LOST, Carried, Carrier, LaunchSettings, Program, Setting
+from stripewise.measure.processes import PREFIX
 from stripewise.spec.plan import Plan
 from stripewise.spec.policy import Policy
 
@@ -91,7 +92,12 @@ class Injection:
 
 
 def inject(
-    plan: Plan, program: Program, library: Path | None, folder: Path, guidance: Guidance | None = None
+    plan: Plan,
+    program: Program,
+    library: Path | None,
+    folder: Path,
+    guidance: Guidance | None = None,
+    observer: Path | None = None,
 ) -> Injection:
     """Work out how a plan travels.
 
@@ -104,6 +110,8 @@ def inject(
     folder : Path
         The run's; the caller writes the files of the result there.
     guidance : Guidance, optional
+    observer : Path or None
+        What is to be preloaded instead of the runtime into a program without MPI.
     """
     preloaded = library is not None and not program.obstacle
     launch = LaunchSettings(program, folder, preloaded, plan.override, plan.files)
@@ -112,6 +120,9 @@ def inject(
         carried = [*carrier.finish(launch, carried)]
     if library is not None and preloaded:
         _preload(replace(plan, settings=_in_program(carried)), library, launch, guidance or Guidance())
+    elif observer is not None:
+        launch.environment["LD_PRELOAD"] = prepend(str(observer), launch.users("LD_PRELOAD"))
+        launch.environment["STRIPEWISE_PROCESSES"] = str(folder.absolute() / PREFIX)
     return Injection(launch.environment, launch.files, tuple(carried), launch.stand_in)
 
 

@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from stripewise.carriers import LOST, Carried, Setting
-from stripewise.errors import UserError
+from stripewise.carriers import ARGUMENT, LOST, Carried, Setting
+from stripewise.errors import StripewiseError, UserError
 from stripewise.objectives import Conditions, kind_of
 from stripewise.runner import hooks
 from stripewise.runner.allow_list import check_application
 from stripewise.runner.base import Preflight
 from stripewise.runner.inject.assemble import arguments_of, defaults_of, values_of, words_of
 from stripewise.runner.inject.injection import inject
-from stripewise.runner.native.build import runtime_for
+from stripewise.runner.native.build import file_digest, observer_for, runtime_for
+from stripewise.runner.native.replaying import make_replayer
 from stripewise.runner.program import environment as surroundings
 from stripewise.runner.program.preflight import Target, check_placeholders, look
 from stripewise.runner.setup import environment_after
-from stripewise.spec.experiment import Experiment
+from stripewise.spec.experiment import Experiment, Replay
+from stripewise.spec.overrides import OWN_LAYER, parameters_of
 from stripewise.spec.parameter import Parameter
 from stripewise.spec.plan import Plan, spell
 from stripewise.spec.policy import load_policy
+from stripewise.spec.record_reading import read_record
 from stripewise.spec.stack import load_stack, stack_names
 
 _DERIVED = "<derived>"
@@ -42,12 +45,15 @@ class Found:
     runtime : str
         As the runner was asked.
     preflight : Preflight
+    observer : Path or None
+        What is preloaded into a program without MPI; only where the objective needs a report.
     """
 
     environment: Mapping[str, str]
     target: Target
     runtime: str
     preflight: Preflight = field(default_factory=Preflight)
+    observer: Path | None = None
     _libraries: dict[str, Path] = field(default_factory=dict)
 
     def library_for(self, target: Target) -> Path | None:
@@ -98,22 +104,56 @@ def find(experiment: Experiment, environment: Mapping[str, str], cwd: Path, runt
     hooks.check_caches(limits.drop_caches)
     found = Found(after, target, runtime)
     library = found.library_for(target)
-    unseen = "" if library is not None else target.why_not_preloaded or "no MPI library was found for it"
+    if library is None and kind_of(experiment.objective.name).reported:
+        found.observer = _observer(target, runtime, after, warnings)
+    seen = library is not None or found.observer is not None
+    unseen = "" if seen else target.why_not_preloaded or "no MPI library was found for it"
     conditions = Conditions(experiment.runner, target.line.program[0], target.workload().nodes, unseen)
     kind_of(experiment.objective.name).check(conditions)
     carried = _carried(experiment, target, library)
-    warnings += [*target.warnings, *_warnings(target, carried, runtime)]
+    warnings += [*target.warnings, *_warnings(target, carried, runtime, found.observer)]
     found.preflight = replace(
         _preflight(experiment, found, library, carried, warnings, cwd), lost=_lost(experiment, target, library)
     )
+    if experiment.replay is not None:
+        found.preflight = _with_replayer(found.preflight, experiment.replay, experiment.command, found)
     return found
+
+
+def _observer(target: Target, runtime: str, environment: Mapping[str, str], warnings: list[str]) -> Path | None:
+    """Give what observes a program without MPI, if it can be preloaded."""
+    if runtime != "auto" or target.mpi is not None or target.program.obstacle:
+        return None
+    try:
+        return observer_for(environment)
+    except StripewiseError as error:
+        warnings.append(f"the calls of the program cannot be observed: {error.what}")
+        return None
+
+
+def _with_replayer(preflight: Preflight, replay: Replay, command: Sequence[str], found: Found) -> Preflight:
+    """Make the replays of a record ready, which are launched as the program is."""
+    if found.library_for(found.target) is None:
+        raise UserError(
+            "replays cannot be compared with the program: the runtime is not preloaded", "tune the program itself"
+        )
+    path = Path(replay.record)
+    replayer = make_replayer(replay, read_record(path), command, found.environment, found.target.mpi)
+    return replace(
+        preflight,
+        replayer=replayer,
+        fingerprint={**preflight.fingerprint, "the record": f"{path} ({file_digest(path)[:16]})"},
+        summary=(*preflight.summary, f"search    on replays of {path}, by {replayer.program}"),
+    )
 
 
 def _carried(experiment: Experiment, target: Target, library: Path | None) -> tuple[Carried, ...]:
     """Say how each parameter that may be searched would reach the program."""
     implied = target.mpi.io if target.mpi is not None and target.mpi.io in stack_names() else None
-    names = experiment.stacks or [implied or "romio"]
-    settings: list[Setting] = []
+    own = [parameter for parameter in parameters_of(experiment).values() if parameter.layer == OWN_LAYER]
+    # What a program without MPI is to be tuned by is only what the experiment names.
+    names = experiment.stacks or ([] if own and target.mpi is None else [implied or "romio"])
+    settings = [Setting(p.carrier, p.setting, spell(p.default) or "?") for p in own]
     for name in names:
         stack = load_stack(name)
         for parameter in stack.parameters:
@@ -135,6 +175,10 @@ def _lost(experiment: Experiment, target: Target, library: Path | None) -> Calla
         program = replace(program, without_mpi=program.without_mpi or f"no MPI program was found in {named}")
 
     def why(parameter: Parameter) -> str:
+        carrier = parameter.carrier
+        met = not carrier.apis or "mpiio" in carrier.apis
+        if experiment.replay is not None and (carrier is ARGUMENT or carrier.names_files or not met):
+            return "replays make the program's MPI-IO calls, and take nothing else of it"
         setting = Setting(parameter.carrier, parameter.setting, spell(parameter.default) or "?", parameter.layer)
         lost = inject(Plan((setting,), override=experiment.override), program, library, Path("/")).lost
         return lost[0].wins if lost else ""
@@ -142,13 +186,17 @@ def _lost(experiment: Experiment, target: Target, library: Path | None) -> Calla
     return why
 
 
-def _warnings(target: Target, carried: tuple[Carried, ...], runtime: str) -> list[str]:
+def _warnings(target: Target, carried: tuple[Carried, ...], runtime: str, observer: Path | None) -> list[str]:
     program = target.line.program[0]
     found = []
     if target.why_not_preloaded:
         found.append(
             f"the runtime cannot be preloaded into {program}: {target.why_not_preloaded}. Settings go through "
             f"{_ways(carried)} instead, and no report will prove their effect"
+        )
+    elif observer is not None:
+        found.append(
+            f"no MPI library was found for {program}: what its processes do to files is counted at the C library"
         )
     elif target.mpi is None:
         found.append(
@@ -167,8 +215,8 @@ def _warnings(target: Target, carried: tuple[Carried, ...], runtime: str) -> lis
 
 
 def _ways(carried: tuple[Carried, ...]) -> str:
-    ways = dict.fromkeys(entry.by for entry in carried if entry.by not in (LOST, "command"))
-    return " and ".join(ways) or "nothing"
+    ways = dict.fromkeys(entry.by for entry in carried if entry.by != LOST)
+    return " and ".join("the command" if way == "command" else way for way in ways) or "nothing"
 
 
 def _preflight(

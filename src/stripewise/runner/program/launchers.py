@@ -218,7 +218,7 @@ TOOLS = _names(
 """Programs that start, load or overwrite what any of their arguments says, by base name without a version."""
 
 _STARTERS = frozenset({*LAUNCHERS, *WRAPPERS, *CONTAINERS, *SHELLS, *INTERPRETERS, *TOOLS})
-_VERSION = re.compile(r"[-_.]?\d[\d.]*$")
+_VERSION = re.compile(r"(?<![\d.])[-_.]?\d[\d.]*$")
 
 
 def family(word: str) -> str:

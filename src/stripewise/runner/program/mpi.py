@@ -7,11 +7,13 @@ import platform
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path, PurePath
 from typing import Any
 
+from stripewise.errors import UserError
 from stripewise.interpreter import ask, python
 from stripewise.runner.program.binary import Binary, FileKind
 from stripewise.runner.program.elf import contains, find_library
@@ -266,6 +268,22 @@ def _programs_in(script: Path, environment: Mapping[str, str], cwd: Path) -> Ite
         beside = library_of_launcher(path) if path.name.startswith(("mpi", "orte", "prte")) else None
         if beside is not None:
             yield beside
+
+
+def mpiexec(environment: Mapping[str, str]) -> str:
+    """Find the launcher to use where nobody names one.
+
+    Raises
+    ------
+    UserError
+        If there is none.
+    """
+    # As for the compiler: an MPI that was installed into Python's environment is there on purpose.
+    beside = Path(sys.executable).parent / "mpiexec"
+    found = str(beside) if beside.is_file() else shutil.which("mpiexec", path=environment.get("PATH"))
+    if found is None:
+        raise UserError("no mpiexec is found", "name the launcher, as 'srun -n 4', or load an MPI module")
+    return found
 
 
 def library_of_launcher(launcher: Path) -> Path | None:

@@ -1,0 +1,347 @@
+"""The parts that processes without MPI leave of what they did to their files, merged into a report.
+
+``native/observer/part.h`` defines the form of a part.
+"""
+
+from __future__ import annotations
+
+import json
+import stat
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from stripewise.filesystems.mounts import mount_type
+from stripewise.ownership import written_whole
+from stripewise.spec.formats import REPORT_FORMAT, REPORT_VERSION, SIZE_NAMES
+from stripewise.spec.report_file import PosixCalls
+
+PREFIX = "process-"
+"""How the names of parts begin, in the folder of a run."""
+
+_MAGIC = b"SWPROC1"
+_MOST_PARTS = 20_000
+_MOST_FILES = 20_000
+_OTHERS = "(other files)"
+_OPERATIONS = (
+    "open", "close", "read", "read_at", "write", "write_at", "read_stream", "write_stream", "read_async", "write_async",
+    "read_copy", "write_copy", "seek", "sync", "set_size", "map", "advise",
+)  # fmt: skip
+_METADATA = ("failed_open", "stat", "change", "list")
+_CALLS = np.dtype([(name, "u8") for name in ("count", "bytes", "time", "least", "most")])
+_DIRECTION = np.dtype(
+    [
+        ("first", "u8"),
+        ("last", "u8"),
+        ("bins", "u8", len(SIZE_NAMES)),
+        ("contiguous", "u8"),
+        ("strided", "u8"),
+        ("random", "u8"),
+        ("top", [("size", "u8"), ("count", "u8")], 4),
+    ]
+)
+_FILE = np.dtype(
+    [
+        ("state", "u4"),
+        ("hash", "u4"),
+        ("path", "S512"),
+        ("calls", _CALLS, len(_OPERATIONS)),
+        ("way", _DIRECTION, 2),
+    ]
+)
+_HEAD = np.dtype(
+    [
+        ("magic", "S8"),
+        ("record_size", "u4"),
+        ("records", "u4"),
+        ("pid", "i4"),
+        ("parent", "i4"),
+        ("rank", "i4"),
+        ("ranks", "i4"),
+        ("real", "u8"),
+        ("start", "u8"),
+        ("end", "u8"),
+        ("host", "S64"),
+        ("executable", "S512"),
+        ("metadata", [("count", "u8"), ("time", "u8")], len(_METADATA)),
+    ]
+)
+_FILES = 512
+_DIRECTIONS = ("read", "write")
+_SECOND = 1e9
+_MATTERS = 0.01
+"""Share of the bytes of the largest file, below which a file does not count for the bandwidth."""
+
+
+@dataclass
+class _Process:
+    """One part, and where its clock stands beside that of the calendar."""
+
+    data: Any
+    files: Any
+
+    @property
+    def rank(self) -> int:
+        return max(0, int(self.data["rank"]))
+
+    @property
+    def start(self) -> float:
+        return float(self.data["real"]) / _SECOND
+
+    @property
+    def end(self) -> float:
+        seen = [int(self.data["end"]), *(int(last) for last in self.files["way"]["last"].ravel())]
+        return self.moment(max(seen))
+
+    def moment(self, tick: int) -> float:
+        """Seconds since 1970 of a time in the part."""
+        return (int(self.data["real"]) + max(0, tick - int(self.data["start"]))) / _SECOND
+
+    def seconds(self, *names: str) -> float:
+        """Time in operations whose names begin so; in all without any."""
+        wanted = [at for at, name in enumerate(_OPERATIONS) if name.startswith(names or "")]
+        spent = int(self.files["calls"]["time"][:, wanted].sum()) / _SECOND
+        return spent if names else spent + int(self.data["metadata"]["time"].sum()) / _SECOND
+
+
+def parts_in(folder: Path) -> list[Path]:
+    """The parts that processes left in the folder of a run."""
+    return sorted(folder.glob(f"{PREFIX}*-*"))
+
+
+def merge_parts(folder: Path, report: Path) -> bool:
+    """Write the report of a run whose processes left parts, and remove these; False if there are none.
+
+    Raises
+    ------
+    OSError
+        If the report cannot be written.
+    """
+    paths = parts_in(folder)
+    processes = [process for path in paths[:_MOST_PARTS] if (process := _read(path)) is not None]
+    if not processes:
+        return False
+    with written_whole(report) as part:
+        part.write_text(json.dumps(_report(processes, len(paths) > _MOST_PARTS)) + "\n", "utf-8")
+    for path in paths:
+        path.unlink(missing_ok=True)
+    return True
+
+
+def _read(path: Path) -> _Process | None:
+    """Read a part; None if it is not whole, because the process was killed while it made it."""
+    size = _HEAD.itemsize + _FILES * _FILE.itemsize
+    try:
+        content = path.read_bytes() if path.stat().st_size == size else b""
+    except OSError:
+        return None
+    if len(content) != size:
+        return None
+    # Copies: most of a part is empty, and there may be thousands.
+    head = np.frombuffer(content, _HEAD, 1).copy()[0]
+    if head["magic"] != _MAGIC or head["record_size"] != _FILE.itemsize:
+        return None
+    files = np.frombuffer(content, _FILE, _FILES, _HEAD.itemsize)
+    files = files[files["state"] == 2]
+    files = files[files["calls"]["count"].sum(axis=1) > 0]
+    return _Process(head, files) if len(files) else None
+
+
+def _text(data: bytes) -> str:
+    return data.partition(b"\0")[0].decode("utf-8", "surrogateescape")
+
+
+def _report(processes: Sequence[_Process], cut: bool) -> dict[str, Any]:
+    _file_system.cache_clear()
+    start, end = min(p.start for p in processes), max(p.end for p in processes)
+    ranks = {process.rank for process in processes}
+    by_path: dict[str, list[tuple[_Process, Any]]] = {}
+    for process in processes:
+        for record in process.files:
+            path = _text(record["path"]) or _OTHERS
+            known = path in by_path or len(by_path) < _MOST_FILES
+            by_path.setdefault(path if known else _OTHERS, []).append((process, record))
+    files = [_file(path, used) for path, used in by_path.items()]
+    moved = {way: sum(file["moved"][way] for file in files) for way in _DIRECTIONS}
+    totals: dict[str, Any] = {"bytes_read": moved["read"], "bytes_written": moved["write"]}
+    for way in _DIRECTIONS:
+        totals[f"{way}_bandwidth"] = _bandwidth(files, way)
+        totals[f"{way}_time"] = max(_by_rank(processes, lambda p, way=way: p.seconds(f"{way}")).values())
+    for file in files:
+        del file["moved"], file["spans"]
+    declared = max(int(process.data["ranks"]) for process in processes)
+    first = min(processes, key=lambda process: process.start)
+    return {
+        "format": REPORT_FORMAT,
+        "version": REPORT_VERSION,
+        "runtime": {"version": "", "mode": "observe", "plan": None, "plan_id": None, "plan_error": None},
+        "mpi": {"library": "", "abi": "", "io": "unknown"},
+        "job": {
+            "executable": _text(first.data["executable"]),
+            "ranks": len(ranks),
+            "nodes": len({process.data["host"] for process in processes}),
+            "start": start,
+            "elapsed": end - start,
+            "io_time": max(_by_rank(processes, _Process.seconds).values()),
+            "complete": not cut and len(ranks) >= (declared if len(ranks) > 1 else 1),
+            "ranks_reported": len(ranks),
+            "interface": "posix",
+        },
+        "totals": totals,
+        "files": sorted(files, key=lambda file: -file["independent"]["bytes"]),
+        "processes": [_process(process) for process in sorted(processes, key=lambda process: process.start)],
+    }
+
+
+def _by_rank(processes: Iterable[_Process], seconds: Any) -> dict[int, float]:
+    """Sum over the processes of each rank; those that no launcher numbered are one rank together."""
+    found: dict[int, float] = {}
+    for process in processes:
+        found[process.rank] = found.get(process.rank, 0.0) + seconds(process)
+    return found
+
+
+def _process(process: _Process) -> dict[str, Any]:
+    counted = process.files["way"]["bins"].sum(axis=2)  # by file and direction
+    moved = _bytes(process.files)
+    metadata = process.data["metadata"]
+    return {
+        "pid": int(process.data["pid"]),
+        "parent": int(process.data["parent"]),
+        "rank": int(process.data["rank"]) if process.data["rank"] >= 0 else None,
+        "host": _text(process.data["host"]),
+        "executable": _text(process.data["executable"]),
+        "start": process.start,
+        "elapsed": process.end - process.start,
+        "ended": bool(process.data["end"]),
+        "io_time": process.seconds(),
+        "bytes_read": moved["read"],
+        "bytes_written": moved["write"],
+        "reads": int(counted[:, 0].sum()),
+        "writes": int(counted[:, 1].sum()),
+        "opens": int(process.files["calls"]["count"][:, 0].sum()),
+        "metadata": {
+            name: {"count": int(one["count"]), "time_sum": int(one["time"]) / _SECOND}
+            for name, one in zip(_METADATA, metadata, strict=True)
+            if one["count"]
+        },
+    }
+
+
+def _bytes(files: Any) -> dict[str, int]:
+    return {
+        way: int(files["calls"]["bytes"][:, [at for at, name in enumerate(_OPERATIONS) if name.startswith(way)]].sum())
+        for way in _DIRECTIONS
+    }
+
+
+def _file(path: str, used: Sequence[tuple[_Process, Any]]) -> dict[str, Any]:
+    records = np.array([record for _, record in used])
+    moved = _bytes(records)
+    spans = {
+        way: [
+            (process.moment(int(record["way"][at]["first"])), process.moment(int(record["way"][at]["last"])))
+            for process, record in used
+            if record["way"][at]["first"]
+        ]
+        for at, way in enumerate(_DIRECTIONS)
+    }
+    every = [span for way in _DIRECTIONS for span in spans[way]]
+    size = _size(path)
+    calls = records["calls"]
+    patterns = {way: _pattern(records["way"][:, at]) for at, way in enumerate(_DIRECTIONS)}
+    return {
+        "path": path,
+        "opens": int(calls["count"][:, 0].sum()),
+        "ranks": len({process.rank for process, _ in used}),
+        "nodes": len({process.data["host"] for process, _ in used}),
+        "driver": None,
+        "file_system": (_file_system(Path(path).parent) or None) if size is not None else None,
+        "size": size,
+        "span": max(end for _, end in every) - min(start for start, _ in every) if every else None,
+        "write_span": _union([spans["write"]]) or None,
+        "read_span": _union([spans["read"]]) or None,
+        "operations": {
+            name: _operation(calls[:, at], used) for at, name in enumerate(_OPERATIONS) if calls["count"][:, at].any()
+        },
+        "collective": {"calls": 0, "bytes": 0},
+        "independent": {
+            "calls": sum(sum(p["histogram"]) for p in patterns.values() if p),
+            "bytes": sum(moved.values()),
+        },
+        "view": None,
+        "pattern": patterns,
+        "posix": PosixCalls().model_dump(mode="json", exclude_none=True),
+        "layout": None,
+        "info": {},
+        "decision": None,
+        "settings": [],
+        "hdf5": None,
+        "moved": moved,
+        "spans": spans,
+    }
+
+
+def _size(path: str) -> int | None:
+    """Size of a regular file; None if it is gone or out of reach."""
+    try:
+        about = Path(path).stat() if path.startswith("/") else None
+    except OSError:
+        return None
+    return about.st_size if about and stat.S_ISREG(about.st_mode) else None
+
+
+@lru_cache(maxsize=1024)
+def _file_system(folder: Path) -> str:
+    return mount_type(folder)
+
+
+def _operation(calls: Any, used: Sequence[tuple[_Process, Any]]) -> dict[str, Any]:
+    by_rank: dict[int, int] = {}
+    for (process, _), one in zip(used, calls, strict=True):
+        by_rank[process.rank] = by_rank.get(process.rank, 0) + int(one["time"])
+    found: dict[str, Any] = {
+        "count": int(calls["count"].sum()),
+        "bytes": int(calls["bytes"].sum()),
+        "time_max": max(by_rank.values()) / _SECOND,
+        "time_sum": sum(by_rank.values()) / _SECOND,
+    }
+    # A process may have been killed after it counted the bytes of a call and before it noted their size.
+    if (least := calls["least"][calls["least"] > 0]).size:
+        found |= {"min_size": int(least.min()) - 1, "max_size": int(calls["most"].max())}
+    return found
+
+
+def _pattern(ways: Any) -> dict[str, Any] | None:
+    if not ways["first"].any():
+        return None
+    sizes: dict[int, int] = {}
+    for size, count in ways["top"].ravel():
+        if count:
+            sizes[int(size)] = sizes.get(int(size), 0) + int(count)
+    return {
+        "histogram": [int(count) for count in ways["bins"].sum(axis=0)],
+        "top": sorted(([size, count] for size, count in sizes.items()), key=lambda pair: -pair[1])[:4],
+        **{name: int(ways[name].sum()) for name in ("contiguous", "strided", "random")},
+    }
+
+
+def _bandwidth(files: Sequence[dict[str, Any]], way: str) -> float | None:
+    """MiB/s of the files that matter: a script that its shell reads line by line is open all the time."""
+    least = _MATTERS * max((file["moved"][way] for file in files), default=0)
+    main = [file for file in files if file["moved"][way] >= max(1, least)]
+    seconds = _union(file["spans"][way] for file in main)
+    return sum(file["moved"][way] for file in main) / 2**20 / seconds if seconds else None
+
+
+def _union(groups: Iterable[Sequence[tuple[float, float]]]) -> float:
+    """Seconds in which at least one of some spans lasted."""
+    total, reached = 0.0, float("-inf")
+    for start, end in sorted(span for group in groups for span in group):
+        total += max(0.0, end - max(start, reached))
+        reached = max(reached, end)
+    return total

@@ -1,0 +1,351 @@
+"""What processes without MPI do to files is counted at the C library, whatever becomes of the processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stripewise.cli.main import main
+from stripewise.diagnosis.diagnose import diagnose
+from stripewise.diagnosis.from_report import activity_of
+from stripewise.errors import RunFailed
+from stripewise.measure.observed import observed_workload
+from stripewise.measure.processes import PREFIX, merge_parts, parts_in
+from stripewise.objectives import kind_of
+from stripewise.runner.inject.foreground import prepare
+from stripewise.runner.inject.injection import Guidance
+from stripewise.runner.local.scratch import Scratch
+from stripewise.spec.launch import Outcome
+from stripewise.spec.plan import Plan
+from stripewise.spec.report import Report, read_report_file
+from stripewise.spec.trial import State
+from tests.formats import faults
+from tests.integration.building import ROOT, checked, once
+
+Observe = Callable[..., Report]
+
+CALLS = r"""
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+int __xstat(int version, const char *path, struct stat *about); /* in the headers of older C libraries */
+int main(void) {
+    char b[4096] = {0};
+    struct iovec two[2] = {{b, 1000}, {b, 24}};
+    struct stat about;
+    int fd = open("a", O_CREAT | O_RDWR | O_TRUNC, 0600), out;
+    for (int i = 0; i < 8; i++)
+        if (write(fd, b, 4096) != 4096) return 1;
+    for (int i = 7; i >= 0; i--)
+        if (pread(fd, b, 512, i * 4096) != 512) return 2;
+    if (pwrite(fd, b, 100, 50000) != 100 || writev(fd, two, 2) != 1024) return 3;
+    mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, fd, 0); /* it ignores the descriptor */
+    if (write(memfd_create("memory", 0), b, 9) != 9) return 3;
+    lseek(fd, 0, SEEK_SET);
+    while (read(fd, b, 4096) > 0)
+        ;
+    out = open("b", O_CREAT | O_WRONLY, 0600);
+    off_t from = 0;
+    if (sendfile(out, fd, &from, 2048) != 2048) return 4;
+    fsync(out), close(out), close(fd);
+    FILE *stream = fopen("c", "w+");
+    if (fwrite(b, 10, 7, stream) != 7 || fprintf(stream, "%05d\n", 3) != 6 || fputs("xyz", stream) < 0) return 5;
+    rewind(stream);
+    if (fread(b, 1, 20, stream) != 20) return 6;
+    fclose(stream);
+    if (stat("a", &about) || open("none", O_RDONLY) >= 0 || unlink("c")) return 7;
+    char *line = NULL;
+    size_t room = 0;
+    if (!freopen("lines", "w", stdout) || fputs("two\nlines\n", stdout) < 0) return 8;
+    stream = freopen("lines", "r", stdout);
+    if (!stream || getline(&line, &room, stream) != 4) return 9;
+    if (preadv2(fileno(stream), two, 1, 4, 0) != 6 || preadv64v2(fileno(stream), two, 1, 8, 0) != 2) return 10;
+    return __xstat(1, "a", &about);
+}
+"""
+
+HANDLER = r"""
+#define _GNU_SOURCE
+#include <signal.h>
+#include <sys/mman.h>
+#include <unistd.h>
+static int ends[2];
+static void complain(int number) { (void)!write(ends[1], "caught", number ? 6 : 0); }
+int main(void) {
+    size_t size = (size_t)sysconf(_SC_MINSIGSTKSZ) + 6144, page = 65536;
+    char *memory = mmap(NULL, page + size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), text[7];
+    if (mprotect(memory, page, PROT_NONE) || pipe(ends) || write(2, "", 0)) return 1;
+    sigaltstack(&(stack_t){.ss_sp = memory + page, .ss_size = size}, NULL);
+    sigaction(SIGUSR1, &(struct sigaction){.sa_handler = complain, .sa_flags = SA_ONSTACK}, NULL);
+    raise(SIGUSR1);
+    return read(ends[0], text, 7) == 6 ? 0 : 2;
+}
+"""
+
+
+@pytest.fixture(scope="session")
+def observer(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The library, warnings being errors."""
+
+    def make(folder: Path) -> None:
+        flags = ["-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-fvisibility=hidden"]
+        source = ROOT / "native" / "observer" / "observer.c"
+        checked(["cc", *flags, "-Wl,-z,nodelete", "-o", folder / "lib.so", source, "-ldl", "-pthread"])
+
+    return once(tmp_path_factory, "observer", make) / "lib.so"
+
+
+@pytest.fixture
+def observe(observer: Path, tmp_path: Path) -> Observe:
+    """Run a command, or a text of Python, and read its report."""
+
+    def run(*command: str, code: int = 0, **environment: str) -> Report:
+        words = command if len(command) > 1 else (sys.executable, "-S", "-E", "-c", *command)
+        given = {**os.environ, "LD_PRELOAD": str(observer), "STRIPEWISE_PROCESSES": f"{tmp_path}/{PREFIX}"}
+        done = subprocess.run(words, cwd=tmp_path, env={**given, **environment}, check=False, timeout=60)
+        assert done.returncode == code
+        assert merge_parts(tmp_path, tmp_path / "report.json") and not parts_in(tmp_path)
+        assert faults(json.loads((tmp_path / "report.json").read_text())) == []
+        return read_report_file(tmp_path / "report.json")
+
+    return run
+
+
+def counts(report: Report, name: str) -> dict[str, Any]:
+    """Count and bytes of each operation on the file of this base name."""
+    (file,) = [file for file in report.files if Path(file.path).name == name]
+    return {op: (made.count, made.bytes) if made.bytes else made.count for op, made in file.operations.items()}
+
+
+def alone(direction: str, report: Report) -> Report:
+    """The report of a run that did nothing in one direction."""
+    return report.model_copy(update={"totals": report.totals.model_copy(update={f"bytes_{direction}": 0})})
+
+
+def test_each_call_is_counted_by_file(observe: Observe, tmp_path: Path) -> None:
+    (tmp_path / "calls.c").write_text(CALLS)
+    checked(["cc", "-O1", "-o", tmp_path / "calls", tmp_path / "calls.c"])
+    report = observe(str(tmp_path / "calls"), "")
+    size = 50100
+    reads = -(-size // 4096) + 1  # the last one finds the end
+    assert counts(report, "a") == {
+        "open": 1,
+        "close": 1,
+        "write": (9, 8 * 4096 + 1024),
+        "write_at": (1, 100),
+        "read_at": (8, 8 * 512),
+        "read": (reads, size),
+        "read_copy": (1, 2048),
+        "seek": 1,
+    }
+    assert counts(report, "b") == {"open": 1, "close": 1, "write_copy": (1, 2048), "sync": 1}
+    written = counts(report, "c (deleted)" if not any(f.path.endswith("/c") for f in report.files) else "c")
+    assert written["write_stream"] == (3, 70 + 6 + 3) and written["read_stream"] == (1, 20)
+    assert counts(report, "lines") == {
+        "open": 2, "close": 1, "write_stream": (1, 10), "read_stream": (1, 4), "read_at": (2, 8)
+    }  # fmt: skip
+    file = report.files[0]
+    assert file.pattern.write is not None and file.pattern.write.histogram[2] == 8
+    assert file.pattern.read is not None and file.pattern.read.strided == 6
+    (process,) = json.loads((tmp_path / "report.json").read_text())["processes"]
+    assert {name: made["count"] for name, made in process["metadata"].items()} == {
+        "failed_open": 1, "stat": 2, "change": 1
+    }  # fmt: skip
+    assert (report.totals.bytes_written, process["bytes_written"]) == (8 * 4096 + 1024 + 100 + 2048 + 79 + 10,) * 2
+    assert observed_workload(report).api == "posix" and activity_of(report, "x").files[0].posix is not None
+    made = [(o.count, o.time_sum) for f in report.files for o in f.without_data]
+    made += [(o["count"], o["time_sum"]) for o in process["metadata"].values()]
+    outcome = Outcome(0, State.FINISHED, 1.0, 0.0, report=report)
+    rate = sum(calls for calls, _ in made) / sum(seconds for _, seconds in made)
+    assert kind_of("metadata_rate").value(outcome) == pytest.approx(rate)
+    with pytest.raises(RunFailed, match="no read was seen"):
+        kind_of("read_rate").value(replace(outcome, report=alone("read", report)))
+    assert 0 < (report.totals.write_time or 0) < report.job.io_time <= report.job.elapsed + 1
+
+
+def test_children_threads_and_replaced_programs_are_all_there(observe: Observe) -> None:
+    report = observe(
+        """
+import os, subprocess, threading
+def put(name, size=10):
+    fd = os.open(name, os.O_CREAT | os.O_WRONLY | os.O_APPEND)
+    os.write(fd, b"x" * size)
+    os.close(fd)
+put("parent")
+if os.fork() == 0:
+    put("child"); put("parent"); os._exit(0)
+os.wait()
+inherited = os.open("kept", os.O_CREAT | os.O_WRONLY)
+if os.fork() == 0:
+    os.write(inherited, b"y" * 30); os._exit(0)
+os.wait()
+many = [threading.Thread(target=lambda: [put("shared", 1) for _ in range(200)]) for _ in range(4)]
+[one.start() for one in many]; [one.join() for one in many]
+subprocess.run(["sh", "-c", "cat parent > copy"], check=True)
+os.closerange(3, 4000)
+put("after")
+os.execv("/bin/sh", ["sh", "-c", "cat < parent > last"])
+"""
+    )
+    assert counts(report, "parent")["write"] == (2, 20)
+    assert counts(report, "child")["write"] == (1, 10) and counts(report, "after")["write"] == (1, 10)
+    assert counts(report, "kept")["write"] == (1, 30)
+    assert counts(report, "shared")["write"] == (800, 800)
+    for name in ("copy", "last"):
+        assert sum(made[1] for op, made in counts(report, name).items() if op.startswith("write")) == 20
+    kept = report.as_json(2)
+    assert len(kept["processes"]) == len(kept["files"]) == 2 and kept["files_left_out"] == len(report.files) - 2
+    # Nothing is left out of the time of one rank, which all of these are.
+    assert report.job.ranks == 1 and len(report.processes) >= 6
+
+
+def test_a_killed_process_leaves_what_it_did(observe: Observe) -> None:
+    text = "import os; f = os.open('k', 65); [os.write(f, b'z' * 7) for _ in range(9)]; os.kill(os.getpid(), 9)"
+    report = observe(text, code=-signal.SIGKILL)
+    assert counts(report, "k")["write"] == (9, 63) and not report.processes[0].ended
+
+
+def test_causes_are_found_in_such_reports(observe: Observe) -> None:
+    report = observe(
+        """
+import os
+size = 8 << 20
+with open("data", "wb") as out: out.write(bytes(size))
+for reader in range(4):
+    if os.fork() == 0:
+        f = os.open("data", os.O_RDONLY)
+        while os.read(f, 1 << 20): pass
+        os._exit(0)
+    os.wait()
+"""
+    )
+    assert len(report.processes) == 5 and all(process.ended for process in report.processes)
+    found = {finding.code: finding for finding in diagnose(activity_of(report, "x")).findings}
+    assert "24 MiB of 32 MiB were read more than once" in found["redundant-reads"].says
+    asked = "import os; os.write(os.open('o', 65), b'1'); [os.path.exists(f'none{i}') for i in range(500)]"
+    report = observe(asked)
+    found = {finding.code: finding for finding in diagnose(activity_of(report, "x")).findings}
+    assert found["metadata-storm"].evidence["calls"] >= 501
+
+
+def test_ranks_are_those_of_the_launcher(observe: Observe, tmp_path: Path) -> None:
+    for rank in range(2):
+        text = "import os; f = os.open('r', 65); os.write(f, b'1')"
+        words = f'SLURM_PROCID={rank} SLURM_NTASKS=2 exec {sys.executable} -S -E -c "{text}"'
+        (tmp_path / f"{rank}.sh").write_text(words)
+    report = observe("sh", "-c", "sh ./0.sh & sh ./1.sh & wait")
+    assert (report.job.ranks, report.job.complete) == (2, True)
+    (shared,) = [file for file in report.files if file.path.endswith("/r")]
+    assert shared.ranks == 2
+    alone = observe(text, SLURM_PROCID="1", SLURM_NTASKS="2")
+    assert alone.job.ranks == 1
+
+
+def test_more_files_than_have_room_are_summed(observe: Observe) -> None:
+    report = observe("import os\nfor i in range(700): f = os.open(f'f{i}', 65); os.write(f, b'12'); os.close(f)")
+    assert report.totals.bytes_written == 1400
+    assert [file.path for file in report.files if file.path.startswith("(")] == ["(other files)"]
+
+
+def test_nothing_is_left_by_what_opens_no_file_or_cannot_write_its_part(observer: Path, tmp_path: Path) -> None:
+    given = {**os.environ, "LD_PRELOAD": str(observer), "STRIPEWISE_PROCESSES": f"{tmp_path}/none/{PREFIX}"}
+    (tmp_path / "in").write_text("text")
+    done = subprocess.run(["cat", "in"], cwd=tmp_path, env=given, capture_output=True, check=True)
+    assert (done.stdout, done.stderr) == (b"text", b"")
+    given["STRIPEWISE_PROCESSES"] = f"{tmp_path}/{PREFIX}"
+    subprocess.run(["true"], cwd=tmp_path, env=given, check=True)
+    assert not parts_in(tmp_path) and not merge_parts(tmp_path, tmp_path / "report.json")
+
+
+def test_time_in_fflush_is_time_of_writing(observe: Observe, observer: Path, tmp_path: Path) -> None:
+    (tmp_path / "slow.c").write_text(
+        "#include <stdio.h>\n#include <unistd.h>\n"
+        "int fflush_unlocked(FILE *);\nint fflush(FILE *f) { usleep(50000); return fflush_unlocked(f); }"
+    )
+    text = (
+        '#include <stdio.h>\nint main(void) { FILE *f = fopen("a", "w"); fputs("12", f); fflush(f); return fclose(f); }'
+    )
+    (tmp_path / "program.c").write_text(text)
+    checked(["cc", "-shared", "-fPIC", "-o", tmp_path / "slow.so", tmp_path / "slow.c"])
+    checked(["cc", "-o", tmp_path / "program", tmp_path / "program.c"])
+    report = observe(str(tmp_path / "program"), "", LD_PRELOAD=f"{observer}:{tmp_path}/slow.so")
+    assert counts(report, "a")["write_stream"] == (1, 2) and report.job.io_time >= 0.05
+
+
+def test_a_full_disk_does_not_end_the_program(observer: Path, tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["unshare", "-rm", "sh", "-c", 'mount -t tmpfs -o size=64k none disk && exec "$@"', "sh"]
+    if subprocess.run([*mount, "true"], cwd=tmp_path, capture_output=True, check=False).returncode:
+        pytest.skip("no file system can be mounted here")
+    for used in (0, 60, 64):
+        fill = f"head -c {used}k /dev/zero > disk/fill; LD_PRELOAD={observer} STRIPEWISE_PROCESSES={disk}/{PREFIX} "
+        text = "for i in range(300): open(f'f{i}', 'w').write('12')\nprint(len(open('f299').read()))"
+        words = [*mount, "sh", "-c", f'{fill} {sys.executable} -S -E -c "{text}"; ls disk']
+        done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True)
+        # A file without room of its own counts with others; without any room, nothing is counted.
+        assert done.stdout.startswith("2\n") and (PREFIX in done.stdout) == (used < 64)
+
+
+def test_handlers_of_signals_have_room_on_small_stacks(observer: Path, tmp_path: Path) -> None:
+    (tmp_path / "handler.c").write_text(HANDLER)
+    checked(["cc", "-o", tmp_path / "handler", tmp_path / "handler.c"])
+    given = {**os.environ, "LD_PRELOAD": str(observer), "STRIPEWISE_PROCESSES": f"{tmp_path}/{PREFIX}"}
+    assert subprocess.run([tmp_path / "handler"], env=given, check=False).returncode == 0
+
+
+def test_a_limit_of_the_size_of_files_does_not_end_the_program(observer: Path, tmp_path: Path) -> None:
+    given = {**os.environ, "LD_PRELOAD": str(observer), "STRIPEWISE_PROCESSES": f"{tmp_path}/{PREFIX}"}
+    (tmp_path / "in").write_text("text")
+    done = subprocess.run(["sh", "-c", "ulimit -f 8; cat in"], cwd=tmp_path, env=given, capture_output=True, check=True)
+    assert done.stdout == b"text" and not parts_in(tmp_path)
+
+
+def test_a_run_of_an_experiment_finds_the_report_and_forgets_an_earlier_one(observe: Observe, tmp_path: Path) -> None:
+    place = Scratch(tmp_path / "run", "id")
+    place.create({})
+    text = "import os; os.write(os.open('o', 65), b'1')"
+    observe(text, STRIPEWISE_PROCESSES=f"{tmp_path}/{PREFIX}")
+    (place.path / f"{PREFIX}1-1").write_bytes(b"not whole")
+    assert place.read_report() == (None, "the runtime wrote none")
+    place.create({})
+    assert not parts_in(place.path)
+
+
+def test_a_program_of_ones_own_is_observed(observer: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stripewise.runner.inject.foreground.observer_for", lambda _: observer)
+    folder = tmp_path / "applied"
+    ready = prepare(Plan(), ["cp", "in", "out"], folder, cwd=tmp_path, guidance=Guidance(mode="observe"))
+    (tmp_path / "in").write_bytes(bytes(5000))
+    subprocess.run(ready.words, cwd=tmp_path, check=True)
+    assert ready.observed and merge_parts(folder, folder / "report.json")
+    assert read_report_file(folder / "report.json").totals.bytes_written == 5000
+
+
+def test_run_keeps_the_exit_code_and_takes_no_parts_of_an_earlier_run(
+    observer: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("stripewise.runner.inject.foreground.observer_for", lambda _: observer)
+    monkeypatch.setenv("STRIPEWISE_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.plan").write_text(Plan().text())
+    folder = tmp_path / "home" / "applied" / "a.plan"
+    words = ["run", "a.plan", "--mode", "observe", "--", "sh", "-c", 'echo 1 > a; test -z "$0" || mkdir "$0"; exit 3']
+    assert main([*words, ""]) == 3 and (folder / "report.json").is_file()
+    (folder / f"{PREFIX}1-1").write_bytes(b"of a run that was killed")
+    assert main([*words, str(folder / "report.json")]) == 3
+    assert "cannot be written" in capfd.readouterr().err and not list(folder.glob(f"{PREFIX}1-1"))
