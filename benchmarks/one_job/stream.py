@@ -11,7 +11,8 @@ import numpy as np
 
 from stripewise.carriers import HINT
 from stripewise.runner.base import Preflight
-from stripewise.runner.within import WithinRunner, _Launched
+from stripewise.runner.within.launched import Launched
+from stripewise.runner.within.runner import WithinRunner
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.journal import JournalPhase
 from stripewise.spec.orders import Order
@@ -55,7 +56,7 @@ class Law:
     spread: float = 0.0
 
 
-class _Stream(_Launched):
+class _Stream(Launched):
     """A launch whose phases are computed, one each time that the tuner waits."""
 
     def __init__(self, folder: Path, law: Law, length: int, seed: int) -> None:

@@ -12,7 +12,7 @@ import pytest
 from stripewise.carriers import ENVIRONMENT, HINT
 from stripewise.cli.main import main
 from stripewise.errors import UserError
-from stripewise.runner.within import WithinRunner
+from stripewise.runner.within.runner import WithinRunner
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.facts import Facts
 from stripewise.spec.journal import JournalPhase, parse_journal

@@ -34,7 +34,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
 SESSION = """
 import sys
 from pathlib import Path
-from stripewise.runner.within import WithinRunner
+from stripewise.runner.within.runner import WithinRunner
 from stripewise.spec.parameter import Kind, Parameter
 from stripewise.store.opening import open_store
 from stripewise.tuning.session import Session, Stopped

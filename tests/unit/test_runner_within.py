@@ -17,7 +17,10 @@ from stripewise.carriers import ENVIRONMENT, HINT, Setting
 from stripewise.measure.carryover import carry_over
 from stripewise.objectives import objective_of
 from stripewise.runner.base import Preflight
-from stripewise.runner.within import Loss, WithinRunner, _Launched, choose_kind
+from stripewise.runner.within.families import choose_kind
+from stripewise.runner.within.launched import Launched
+from stripewise.runner.within.loss import Loss
+from stripewise.runner.within.runner import WithinRunner
 from stripewise.spec.configuration import Configuration
 from stripewise.spec.experiment import Budget, Experiment, ObjectiveEntry
 from stripewise.spec.facts import RunFacts
@@ -112,7 +115,7 @@ def test_lines_that_nobody_wrote_so_are_passed_over(tmp_path: Path, fields: str)
 
 def test_folders_of_launches_that_nobody_made_so_are_passed_over(tmp_path: Path, monkeypatch) -> None:
     found = SimpleNamespace(library_for=bool, target=1, preflight=Preflight(), io="")
-    monkeypatch.setattr("stripewise.runner.within.find", lambda *_: found)
+    monkeypatch.setattr("stripewise.runner.within.runner.find", lambda *_: found)
     for name in ("launch-x", "launch-7", "launch-0", "launch-1"):
         (tmp_path / name).mkdir()
     (tmp_path / "launch-0" / "job.json").write_text("[" * 100_000)
@@ -159,7 +162,7 @@ class Program:
 @pytest.fixture
 def stage(tmp_path: Path) -> tuple[WithinRunner, Program]:
     runner = WithinRunner(Experiment(runner="within", objective="phase_bandwidth"), tmp_path)  # type: ignore[arg-type]
-    launched = _Launched(tmp_path)
+    launched = Launched(tmp_path)
     program = Program(tmp_path)
     launched.process = program  # type: ignore[assignment]
     runner._launches.append(launched)

@@ -57,7 +57,7 @@ def make_runner(
         jobs = load_policy().limits.jobs
         return StepsRunner(experiment, folder, runtime=runtime, cwd=cwd, jobs=jobs, deletes_in=deletes_in)
     if experiment.in_one_launch:
-        from stripewise.runner.within import WithinRunner  # noqa: PLC0415
+        from stripewise.runner.within.runner import WithinRunner  # noqa: PLC0415
 
         return WithinRunner(experiment, folder, runtime=runtime, cwd=cwd)
     if kind == "replay":

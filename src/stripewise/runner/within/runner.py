@@ -13,9 +13,8 @@ import os
 import statistics
 import subprocess
 import time
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,14 +30,16 @@ from stripewise.runner.inject.foreground import prepare
 from stripewise.runner.inject.injection import Guidance
 from stripewise.runner.local.preflight import Found, find
 from stripewise.runner.local.processes import Identity
+from stripewise.runner.within.families import REPEATED, choose_kind
+from stripewise.runner.within.launched import Launched
+from stripewise.runner.within.loss import Loss
+from stripewise.runner.within.outcome import outcome_of, parse_settings, pays_for_others
 from stripewise.spec.experiment import Experiment
-from stripewise.spec.facts import RunFacts
 from stripewise.spec.formats import MAX_ORDERS
-from stripewise.spec.journal import JournalPhase, parse_journal
+from stripewise.spec.journal import JournalPhase
 from stripewise.spec.launch import Launch, Outcome
-from stripewise.spec.orders import Order, append_orders, runs_of
+from stripewise.spec.orders import Order, append_orders
 from stripewise.spec.parameter import Parameter
-from stripewise.spec.phase_report import report_of
 from stripewise.spec.plan import Plan
 from stripewise.spec.policy import load_policy
 from stripewise.spec.stack import load_stack
@@ -46,117 +47,8 @@ from stripewise.spec.trial import Phase, State
 from stripewise.spec.workload import Workload
 
 _STEP = 0.01
-_REPEATED = 3
 _AHEAD = 16
 """Orders that are written ahead once the experiment is decided."""
-
-
-def choose_kind(phases: Iterable[JournalPhase], operation: str = "") -> tuple[str, str, bool, bool] | None:
-    """Choose which phases to tune: as soon as some have come three times, of those that came twice the costliest.
-
-    Parameters
-    ----------
-    phases : iterable of JournalPhase
-        Of one launch, in order.
-    operation : str
-        ``write`` or ``read`` where only these count.
-
-    Returns
-    -------
-    tuple or None
-        As :attr:`~stripewise.spec.journal.JournalPhase.kind`; None where it is too early to tell.
-    """
-    count: Counter[tuple[str, str, bool, bool]] = Counter()
-    seconds: Counter[tuple[str, str, bool, bool]] = Counter()
-    for phase in phases:
-        if operation and phase.operation != operation:
-            continue
-        count[phase.kind] += 1
-        seconds[phase.kind] += phase.seconds  # type: ignore[assignment]
-        if count[phase.kind] == _REPEATED:
-            return max((kind for kind in count if count[kind] > 1), key=lambda kind: seconds[kind])
-    return None
-
-
-@dataclass(frozen=True)
-class Loss:
-    """What trying has cost in a launch, in seconds of I/O.
-
-    Attributes
-    ----------
-    lost : float
-        Against the default, over all phases that had other settings; negative for a gain.
-    default : float
-        What all phases would have taken with the default.
-    typical : float
-        What one of them would have.
-    """
-
-    lost: float
-    default: float
-    typical: float
-
-    @classmethod
-    def of(cls, phases: Sequence[JournalPhase]) -> Loss | None:
-        """Estimate it from the phases of one kind in a launch; None before one has run after the first."""
-        pairs = list(zip(phases, phases[1:], strict=False))
-        usual = [phase for _, phase in pairs if not phase.settings]
-        if not usual:
-            return None
-        # What a phase leaves to be written slows the next one, which therefore counts as tried too.
-        apart = [phase for before, phase in pairs if not phase.settings and not before.settings]
-        cost = statistics.median(phase.seconds / phase.moved for phase in apart or usual)
-        tried = [phase for before, phase in pairs if phase.settings or before.settings]
-        lost = sum(phase.seconds - cost * phase.moved for phase in tried)
-        moved = [phase.moved for phase in phases]
-        return cls(lost, cost * sum(moved), cost * statistics.median(moved))
-
-    def allows(self, excess: float, most: float) -> bool:
-        """Whether a phase that may take ``excess`` times the default longer keeps the loss below a part of it."""
-        return excess <= 0 or self.lost + excess * self.typical <= most * self.default
-
-
-@dataclass
-class _Launched:
-    """A launch of the program, with its orders and answers."""
-
-    folder: Path
-    identity: Identity | None = None
-    process: subprocess.Popen[bytes] | None = None
-    phases: list[JournalPhase] = field(default_factory=list)
-    given: dict[int, int] = field(default_factory=dict)
-    last: int = 0
-    read: int = 0
-
-    @property
-    def orders(self) -> Path:
-        return self.folder / "orders"
-
-    @property
-    def running(self) -> bool:
-        if self.process is not None:
-            return self.process.poll() is None
-        return self.identity is not None and self.identity.here and self.identity.alive
-
-    def look(self) -> None:
-        """Read the answers that have come; one that is still being written waits."""
-        try:
-            with (self.folder / "answers").open("rb") as stream:
-                stream.seek(self.read)
-                new = stream.read()
-        except OSError:
-            return
-        whole = new[: new.rfind(b"\n") + 1]
-        self.read += len(whole)
-        self.phases += parse_journal(whole.decode("utf-8", "surrogateescape")).phases
-
-    def order(self, orders: Sequence[Order]) -> None:
-        """Append orders."""
-        append_orders(self.folder / "orders", orders)
-        self.last = orders[-1].number
-
-    def ordered(self, number: int) -> JournalPhase | None:
-        return next((phase for phase in self.phases if phase.order == number), None)
 
 
 class WithinRunner(Runner):
@@ -180,7 +72,7 @@ class WithinRunner(Runner):
         self._runtime = runtime
         self._cwd = cwd or Path.cwd()
         self._found: Found | None = None
-        self._launches: list[_Launched] = []
+        self._launches: list[Launched] = []
         self._joined = False
         self._asked: dict[int, Launch] = {}
         self._kind: tuple[str, str, bool, bool] | None = None
@@ -210,7 +102,7 @@ class WithinRunner(Runner):
             why = found.target.why_not_preloaded or "it is not an MPI program"
             raise UserError(f"orders need the runtime, which cannot be preloaded: {why}", "tune without --within")
         while (folder := self._folder / f"launch-{len(self._launches)}").is_dir():
-            self._launches.append(_reopened(folder))
+            self._launches.append(Launched.reopened(folder))
         if self._launches:
             self._choose()
         known = found.preflight.lost
@@ -322,7 +214,7 @@ class WithinRunner(Runner):
         assert found is not None, "prepare comes first"
         experiment = self._experiment
         folder = self._folder / f"launch-{len(self._launches)}"
-        launched = _Launched(folder)
+        launched = Launched(folder)
         guidance = Guidance.under(
             load_policy(),
             "orders",
@@ -360,12 +252,12 @@ class WithinRunner(Runner):
             part.write_text(json.dumps(launched.identity.as_json()), "utf-8")
         self._launches.append(launched)
 
-    def _ended(self, current: _Launched) -> list[Outcome]:
+    def _ended(self, current: Launched) -> list[Outcome]:
         """The program has ended before the runs that were asked for."""
         code = None if current.process is None else current.process.returncode
         how = "ended" if code is None else f"ended with exit code {code}"
         if self._kind is None:
-            reason = f"the program {how} before phases of I/O were repeated {_REPEATED} times"
+            reason = f"the program {how} before phases of I/O were repeated {REPEATED} times"
             return [
                 Outcome(number, State.FAILED, 0.0, time.time(), reason, exit_code=code, folder=current.folder)
                 for number in self._asked
@@ -381,7 +273,7 @@ class WithinRunner(Runner):
             kinds = (choose_kind(one.phases, operation) for one in self._launches)
             self._kind = next((kind for kind in kinds if kind is not None), None)
 
-    def _alike(self, launched: _Launched) -> list[JournalPhase]:
+    def _alike(self, launched: Launched) -> list[JournalPhase]:
         return [phase for phase in launched.phases if phase.kind == self._kind]
 
     def _outcome(self, asked: Launch) -> Outcome | None:
@@ -393,7 +285,7 @@ class WithinRunner(Runner):
                 if (
                     phase is not None
                     and phase.kind == self._kind
-                    and not _pays_for_others(asked, self._alike(launched), phase)
+                    and not pays_for_others(asked, self._alike(launched), phase)
                 ):
                     return self._outcome_of(asked, launched, phase)
                 if phase is not None:  # the program did something else at that open, or the phase is to be repeated
@@ -403,37 +295,10 @@ class WithinRunner(Runner):
             return self._outcome_of(asked, self._launches[-1], self._alike(self._launches[-1])[0])
         return None
 
-    def _outcome_of(self, asked: Launch, launched: _Launched, phase: JournalPhase) -> Outcome:
-        doing = "writing" if phase.operation == "write" else "reading"
-        alike = self._alike(launched)
-        place = alike.index(phase)
-        loss = Loss.of(alike[: place + 1])
-        before = alike[place - 1] if place > 1 and alike[place - 2].settings != alike[place - 1].settings else None
-        reason = ""
-        if phase.missed:
-            reason = (
-                f"{phase.missed} of its settings did not act: the program sets them itself, or MPI or the file system "
-                "refused them"
-            )
-        return Outcome(
-            asked.number,
-            State.FAILED if reason else State.FINISHED,
-            phase.seconds,
-            phase.time - phase.seconds,
-            reason,
-            report=report_of(phase),
-            folder=launched.folder,
-            metrics={self._experiment.objective.name: phase.bandwidth},
-            facts=RunFacts(
-                nodes=phase.nodes,
-                adopted=bool(asked.attempt),  # its order may have been carried out before it was asked for again
-                file_family=f"{doing} {phase.site}",
-                switched=None if before is None else before.bandwidth,
-                lost=0.0 if loss is None else loss.lost / loss.default,
-            ),
-        )
+    def _outcome_of(self, asked: Launch, launched: Launched, phase: JournalPhase) -> Outcome:
+        return outcome_of(asked, self._experiment.objective.name, launched.folder, self._alike(launched), phase)
 
-    def _order(self, asked: Launch, current: _Launched) -> None:
+    def _order(self, asked: Launch, current: Launched) -> None:
         """Append the order of the run that is asked for, unless it is there or must wait."""
         if self._kind is None or asked.number in current.given or not self._allowed(asked, self._alike(current)):
             return
@@ -463,30 +328,3 @@ class WithinRunner(Runner):
             # What the search saw to be the best is not expected to lose.
             excess = 0.0 if asked.phase is Phase.CONFIRMATION else within.factor - 1
         return loss.allows(excess, within.max_loss)
-
-
-def _pays_for_others(asked: Launch, phases: Sequence[JournalPhase], phase: JournalPhase) -> bool:
-    """Whether a run of the proof may pay for what other settings left behind: then it is no evidence.
-
-    A setting that only puts off what is to be written looks fast, and makes the next phase slow. So each run of a pair
-    follows a phase with the same settings: the pair compares what the program would take with these settings all the
-    time.
-    """
-    place = phases.index(phase)
-    return asked.phase is Phase.CONFIRMATION and (place == 0 or phases[place - 1].settings != phase.settings)
-
-
-def parse_settings(plan: Plan) -> dict[str, str]:
-    """Give a plan's settings as answers name them."""
-    return {f"{s.layer} {s.key}" if s.carrier.of_file_system else s.key: s.value for s in plan.settings}
-
-
-def _reopened(folder: Path) -> _Launched:
-    """A launch of an earlier session, with its orders and answers so far."""
-    launched = _Launched(folder)
-    with contextlib.suppress(OSError, ValueError, RecursionError):
-        launched.identity = Identity.read(json.loads((folder / "job.json").read_text("utf-8")))
-    with contextlib.suppress(OSError):
-        launched.given, launched.last = runs_of((folder / "orders").read_text("utf-8", "surrogateescape"))
-    launched.look()
-    return launched
