@@ -5,14 +5,18 @@
 #ifndef STRIPEWISE_PART_H
 #define STRIPEWISE_PART_H
 
+#include <limits.h>
 #include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
+
+#include "counter.h"
 
 #define PART_MAGIC "SWPROC1" /* changes with anything below */
 #define PART_FILES 512       /* the first one holds what has no room elsewhere */
 #define PART_PATH 512        /* of a longer path the end is kept */
-
-typedef _Atomic(uint64_t) counter;
 
 enum operation {
     OPEN,
@@ -72,5 +76,31 @@ struct part {
     } metadata[METADATA];
     struct file_record files[PART_FILES];
 };
+
+/* Only the calls of the C library are seen from outside. */
+#pragma GCC visibility push(hidden)
+
+extern char prefix[PATH_MAX]; /* of the parts' names; empty: nothing is counted */
+extern pid_t self;            /* differs in a child of vfork, which shares this memory */
+extern int rank, ranks;       /* -1: unknown */
+extern _Atomic(struct part *) part;
+extern atomic_bool broken; /* the part cannot be made */
+
+/* The decimal digits of an amount, without a zero byte at the end. */
+size_t decimal(char *to, uint64_t amount);
+
+/* mmap by its system call: allocators map memory before dlsym may be called. */
+void *map(void *at, size_t size, int protection, int flags, int fd, off_t offset);
+
+/* The part of this process, made if there is none yet; NULL if it cannot be made. */
+struct part *the_part(void);
+
+/* The record of a path, or the first one, which holds what has no room elsewhere. */
+struct file_record *record_of_path(struct part *in, const char *path);
+
+/* In a child: the part is its parent's. */
+void leave_part(void);
+
+#pragma GCC visibility pop
 
 #endif

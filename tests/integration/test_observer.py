@@ -103,8 +103,8 @@ def observer(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     def make(folder: Path) -> None:
         flags = ["-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-fvisibility=hidden"]
-        source = ROOT / "native" / "observer" / "observer.c"
-        checked(["cc", *flags, "-Wl,-z,nodelete", "-o", folder / "lib.so", source, "-ldl", "-pthread"])
+        sources = sorted((ROOT / "native" / "observer").glob("*.c"))
+        checked(["cc", *flags, "-Wl,-z,nodelete", "-o", folder / "lib.so", *sources, "-ldl", "-pthread"])
 
     return once(tmp_path_factory, "observer", make) / "lib.so"
 

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Calls that move data through a descriptor, and others on one. */
+#define _GNU_SOURCE
+#include "calls.h"
+
+#include <aio.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/sendfile.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+/* A call that moves data through a descriptor. */
+#define TRANSFER(NAME, OP, WRITES, PLACE, PARAMETERS, TYPED, ...)                                            \
+    EXPORT ssize_t NAME PARAMETERS {                                                                         \
+        NEXT(#NAME, ssize_t, TYPED)                                                                          \
+        IF_THERE                                                                                             \
+        uint64_t began = *prefix ? now() : 0;                                                                \
+        ssize_t bytes = next(__VA_ARGS__);                                                                   \
+        if (*prefix)                                                                                         \
+            moved(fd, OP, WRITES, bytes, PLACE, began);                                                      \
+        return bytes;                                                                                        \
+    }
+
+TRANSFER(read, READ, false, -1, (int fd, void *b, size_t n), TYPES(int, void *, size_t), fd, b, n)
+TRANSFER(write, WRITE, true, -1, (int fd, const void *b, size_t n), TYPES(int, const void *, size_t), fd, b,
+         n)
+TRANSFER(pread, PREAD, false, o, (int fd, void *b, size_t n, off_t o), TYPES(int, void *, size_t, off_t), fd,
+         b, n, o)
+TRANSFER(pread64, PREAD, false, o, (int fd, void *b, size_t n, off64_t o),
+         TYPES(int, void *, size_t, off64_t), fd, b, n, o)
+TRANSFER(pwrite, PWRITE, true, o, (int fd, const void *b, size_t n, off_t o),
+         TYPES(int, const void *, size_t, off_t), fd, b, n, o)
+TRANSFER(pwrite64, PWRITE, true, o, (int fd, const void *b, size_t n, off64_t o),
+         TYPES(int, const void *, size_t, off64_t), fd, b, n, o)
+TRANSFER(readv, READ, false, -1, (int fd, const struct iovec *v, int n),
+         TYPES(int, const struct iovec *, int), fd, v, n)
+TRANSFER(writev, WRITE, true, -1, (int fd, const struct iovec *v, int n),
+         TYPES(int, const struct iovec *, int), fd, v, n)
+TRANSFER(preadv, PREAD, false, o, (int fd, const struct iovec *v, int n, off_t o),
+         TYPES(int, const struct iovec *, int, off_t), fd, v, n, o)
+TRANSFER(preadv64, PREAD, false, o, (int fd, const struct iovec *v, int n, off64_t o),
+         TYPES(int, const struct iovec *, int, off64_t), fd, v, n, o)
+TRANSFER(pwritev, PWRITE, true, o, (int fd, const struct iovec *v, int n, off_t o),
+         TYPES(int, const struct iovec *, int, off_t), fd, v, n, o)
+TRANSFER(pwritev64, PWRITE, true, o, (int fd, const struct iovec *v, int n, off64_t o),
+         TYPES(int, const struct iovec *, int, off64_t), fd, v, n, o)
+#define TRANSFER_FLAGS(NAME, OP, WRITES, OFFSET)                                                             \
+    TRANSFER(NAME, OP, WRITES, o, (int fd, const struct iovec *v, int n, OFFSET o, int f),                   \
+             TYPES(int, const struct iovec *, int, OFFSET, int), fd, v, n, o, f)
+TRANSFER_FLAGS(preadv2, PREAD, false, off_t)
+TRANSFER_FLAGS(preadv64v2, PREAD, false, off64_t)
+TRANSFER_FLAGS(pwritev2, PWRITE, true, off_t)
+TRANSFER_FLAGS(pwritev64v2, PWRITE, true, off64_t)
+/* Checked forms, which programs compiled with _FORTIFY_SOURCE call. */
+TRANSFER(__read_chk, READ, false, -1, (int fd, void *b, size_t n, size_t s),
+         TYPES(int, void *, size_t, size_t), fd, b, n, s)
+TRANSFER(__pread_chk, PREAD, false, o, (int fd, void *b, size_t n, off_t o, size_t s),
+         TYPES(int, void *, size_t, off_t, size_t), fd, b, n, o, s)
+TRANSFER(__pread64_chk, PREAD, false, o, (int fd, void *b, size_t n, off64_t o, size_t s),
+         TYPES(int, void *, size_t, off64_t, size_t), fd, b, n, o, s)
+
+/* Copies within the kernel: read from one file and written to the other. */
+#define COPY(NAME, IN, OUT, PARAMETERS, TYPED, ...)                                                          \
+    EXPORT ssize_t NAME PARAMETERS {                                                                         \
+        NEXT(#NAME, ssize_t, TYPED)                                                                          \
+        IF_THERE                                                                                             \
+        uint64_t began = *prefix ? now() : 0;                                                                \
+        ssize_t bytes = next(__VA_ARGS__);                                                                   \
+        if (*prefix && bytes > 0) {                                                                          \
+            moved(IN, COPY_IN, false, bytes, -1, began);                                                     \
+            moved(OUT, COPY_OUT, true, bytes, -1, now()); /* its time is in the other */                     \
+        }                                                                                                    \
+        return bytes;                                                                                        \
+    }
+
+COPY(copy_file_range, in, out, (int in, off64_t *i, int out, off64_t *o, size_t n, unsigned flags),
+     TYPES(int, off64_t *, int, off64_t *, size_t, unsigned), in, i, out, o, n, flags)
+COPY(sendfile, in, out, (int out, int in, off_t *o, size_t n), TYPES(int, int, off_t *, size_t), out, in, o,
+     n)
+COPY(sendfile64, in, out, (int out, int in, off64_t *o, size_t n), TYPES(int, int, off64_t *, size_t), out,
+     in, o, n)
+
+/* Counted when they are queued: threads of the C library carry them out unseen. */
+#define ASYNCHRONOUS(NAME, OP, WRITES, BLOCK)                                                                \
+    EXPORT int NAME(struct BLOCK *block) {                                                                   \
+        NEXT(#NAME, int, struct BLOCK *)                                                                     \
+        uint64_t began = *prefix ? now() : 0;                                                                \
+        int fd = block->aio_fildes;                                                                          \
+        ssize_t size = (ssize_t)block->aio_nbytes;                                                           \
+        int64_t place = block->aio_offset;                                                                   \
+        int code = next(block);                                                                              \
+        if (*prefix && code == 0)                                                                            \
+            moved(fd, OP, WRITES, size, place, began);                                                       \
+        return code;                                                                                         \
+    }
+
+ASYNCHRONOUS(aio_read, AIO_READ, false, aiocb)
+ASYNCHRONOUS(aio_read64, AIO_READ, false, aiocb64)
+ASYNCHRONOUS(aio_write, AIO_WRITE, true, aiocb)
+ASYNCHRONOUS(aio_write64, AIO_WRITE, true, aiocb64)
+
+/* A call on a descriptor that moves no data; BYTES may name its parameters. */
+#define ON_FILE(NAME, RESULT, OP, BYTES, PARAMETERS, TYPED, ...)                                             \
+    EXPORT RESULT NAME PARAMETERS {                                                                          \
+        NEXT(#NAME, RESULT, TYPED)                                                                           \
+        uint64_t began = *prefix ? now() : 0;                                                                \
+        RESULT result = next(__VA_ARGS__);                                                                   \
+        if (*prefix)                                                                                         \
+            did(fd, OP, BYTES, began);                                                                       \
+        return result;                                                                                       \
+    }
+
+ON_FILE(fsync, int, SYNC, 0, (int fd), TYPES(int), fd)
+ON_FILE(fdatasync, int, SYNC, 0, (int fd), TYPES(int), fd)
+ON_FILE(sync_file_range, int, SYNC, 0, (int fd, off64_t o, off64_t n, unsigned f),
+        TYPES(int, off64_t, off64_t, unsigned), fd, o, n, f)
+ON_FILE(ftruncate, int, TRUNCATE, 0, (int fd, off_t n), TYPES(int, off_t), fd, n)
+ON_FILE(ftruncate64, int, TRUNCATE, 0, (int fd, off64_t n), TYPES(int, off64_t), fd, n)
+ON_FILE(posix_fadvise, int, ADVISE, 0, (int fd, off_t o, off_t n, int a), TYPES(int, off_t, off_t, int), fd,
+        o, n, a)
+ON_FILE(posix_fadvise64, int, ADVISE, 0, (int fd, off64_t o, off64_t n, int a),
+        TYPES(int, off64_t, off64_t, int), fd, o, n, a)
+ON_FILE(readahead, ssize_t, ADVISE, 0, (int fd, off64_t o, size_t n), TYPES(int, off64_t, size_t), fd, o, n)
+
+#define SEEKS(NAME, OFFSET)                                                                                  \
+    EXPORT OFFSET NAME(int fd, OFFSET to, int from) {                                                        \
+        NEXT(#NAME, OFFSET, int, OFFSET, int)                                                                \
+        uint64_t began = *prefix ? now() : 0;                                                                \
+        OFFSET place = next(fd, to, from);                                                                   \
+        if (*prefix) {                                                                                       \
+            did(fd, SEEK, 0, began);                                                                         \
+            if (place >= 0 && descriptor_of(fd))                                                             \
+                descriptors[fd].position = place;                                                            \
+        }                                                                                                    \
+        return place;                                                                                        \
+    }
+
+SEEKS(lseek, off_t)
+SEEKS(lseek64, off64_t)
+
+/* Allocators map memory before dlsym may be called. */
+#define MAPS(NAME, OFFSET)                                                                                   \
+    EXPORT void *NAME(void *at, size_t size, int protection, int flags, int fd, OFFSET offset) {             \
+        if (fd < 0 || (flags & MAP_ANONYMOUS) || !*prefix)                                                   \
+            return map(at, size, protection, flags, fd, offset);                                             \
+        NEXT(#NAME, void *, void *, size_t, int, int, int, OFFSET)                                           \
+        uint64_t began = now();                                                                              \
+        void *memory = next(at, size, protection, flags, fd, offset);                                        \
+        did(fd, MMAP, size, began);                                                                          \
+        return memory;                                                                                       \
+    }
+
+MAPS(mmap, off_t)
+MAPS(mmap64, off64_t)

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Calls that open and close descriptors. */
+#define _GNU_SOURCE
+#include "calls.h"
+
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define MODE_OF(flags)                                                                                       \
+    mode_t mode = 0;                                                                                         \
+    if (((flags) & O_CREAT) || ((flags) & O_TMPFILE) == O_TMPFILE) {                                         \
+        va_list rest;                                                                                        \
+        va_start(rest, flags);                                                                               \
+        mode = va_arg(rest, mode_t);                                                                         \
+        va_end(rest);                                                                                        \
+    }
+
+#define OPENS(NAME)                                                                                          \
+    EXPORT int NAME(const char *path, int flags, ...) {                                                      \
+        MODE_OF(flags)                                                                                       \
+        NEXT(#NAME, int, const char *, int, ...)                                                             \
+        uint64_t began = *prefix ? now() : 0;                                                                \
+        int fd = next(path, flags, mode);                                                                    \
+        opened(fd, began);                                                                                   \
+        return fd;                                                                                           \
+    }
+#define OPENS_AT(NAME)                                                                                       \
+    EXPORT int NAME(int folder, const char *path, int flags, ...) {                                          \
+        MODE_OF(flags)                                                                                       \
+        NEXT(#NAME, int, int, const char *, int, ...)                                                        \
+        uint64_t began = *prefix ? now() : 0;                                                                \
+        int fd = next(folder, path, flags, mode);                                                            \
+        opened(fd, began);                                                                                   \
+        return fd;                                                                                           \
+    }
+/* Other calls whose result is a descriptor. */
+#define MAKES(NAME, PARAMETERS, TYPED, ...)                                                                  \
+    EXPORT int NAME PARAMETERS {                                                                             \
+        NEXT(#NAME, int, TYPED)                                                                              \
+        uint64_t began = *prefix ? now() : 0;                                                                \
+        int fd = next(__VA_ARGS__);                                                                          \
+        opened(fd, began);                                                                                   \
+        return fd;                                                                                           \
+    }
+
+OPENS(open)
+OPENS(open64)
+OPENS_AT(openat)
+OPENS_AT(openat64)
+MAKES(creat, (const char *path, mode_t mode), TYPES(const char *, mode_t), path, mode)
+MAKES(creat64, (const char *path, mode_t mode), TYPES(const char *, mode_t), path, mode)
+MAKES(__open_2, (const char *path, int flags), TYPES(const char *, int), path, flags)
+MAKES(__open64_2, (const char *path, int flags), TYPES(const char *, int), path, flags)
+MAKES(__openat_2, (int at, const char *path, int flags), TYPES(int, const char *, int), at, path, flags)
+MAKES(__openat64_2, (int at, const char *path, int flags), TYPES(int, const char *, int), at, path, flags)
+MAKES(mkstemp, (char *path), TYPES(char *), path)
+MAKES(mkstemp64, (char *path), TYPES(char *), path)
+MAKES(mkostemp, (char *path, int flags), TYPES(char *, int), path, flags)
+MAKES(mkostemp64, (char *path, int flags), TYPES(char *, int), path, flags)
+
+EXPORT int close(int fd) {
+    NEXT("close", int, int)
+    struct file_record *record = closing(fd);
+    uint64_t began = record ? now() : 0;
+    int code = next(fd);
+    int kept = errno;
+    closed(record, began);
+    errno = kept;
+    return code;
+}
+
+EXPORT int dup2(int from, int to) {
+    NEXT("dup2", int, int, int)
+    if (from != to)
+        forget(to);
+    return next(from, to);
+}
+
+EXPORT int dup3(int from, int to, int flags) {
+    NEXT("dup3", int, int, int, int)
+    forget(to);
+    return next(from, to, flags);
+}
+
+EXPORT int close_range(unsigned first, unsigned last, int flags) {
+    NEXT("close_range", int, unsigned, unsigned, int)
+    IF_THERE
+    forget_all(first, last);
+    return next(first, last, flags);
+}
+
+EXPORT void closefrom(int first) {
+    NEXT("closefrom", void, int)
+    forget_all(first < 0 ? 0 : (unsigned)first, DESCRIPTORS);
+    if (next)
+        next(first);
+    for (long fd = first < 0 ? 0 : first, most = sysconf(_SC_OPEN_MAX); !next && fd < most; fd++)
+        syscall(SYS_close, (int)fd);
+}

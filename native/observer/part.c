@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The part of a process: made by its first call on a regular file. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "part.h"
+
+#ifndef MADV_POPULATE_WRITE /* headers of Linux before 5.14 */
+#define MADV_POPULATE_WRITE 23
+#endif
+
+_Static_assert(sizeof(void *) == 8, "mmap is called with an offset in bytes");
+
+#define PROBES 64
+
+char prefix[PATH_MAX];
+pid_t self;
+int rank, ranks;
+_Atomic(struct part *) part;
+atomic_bool broken;
+static atomic_bool roomy[PART_FILES]; /* its records that can be written */
+
+size_t decimal(char *to, uint64_t amount) {
+    char digits[24];
+    size_t count = 0, length;
+    do
+        digits[count++] = (char)('0' + amount % 10);
+    while (amount /= 10);
+    for (length = 0; count; length++)
+        to[length] = digits[--count];
+    return length;
+}
+
+void *map(void *at, size_t size, int protection, int flags, int fd, off_t offset) {
+    /* NOLINTNEXTLINE(performance-no-int-to-ptr): the address is what the system call returns */
+    return (void *)syscall(SYS_mmap, at, size, protection, flags, fd, offset);
+}
+
+/* Whether there is room for what is mapped there: where a disk or quota is full, the first write to a page
+ * would end the process by SIGBUS. Kernels before 5.14 cannot tell. */
+static bool has_room(void *at, size_t size) {
+    size_t before = (uintptr_t)at % (size_t)sysconf(_SC_PAGESIZE);
+    return madvise((char *)at - before, before + size, MADV_POPULATE_WRITE) == 0 ||
+           (errno != EFAULT && errno != ENOMEM);
+}
+
+__attribute__((noinline)) static struct part *make_part(void) {
+    char name[PATH_MAX + 64];
+    struct timespec real;
+    struct rlimit largest;
+    /* A larger file than allowed would end the process by SIGXFSZ. */
+    if (getrlimit(RLIMIT_FSIZE, &largest) == 0 && largest.rlim_cur < sizeof(struct part))
+        return NULL;
+    size_t length = strlen(prefix);
+    uint64_t start = now();
+    memcpy(name, prefix, length);
+    length += decimal(name + length, (uint64_t)getpid());
+    name[length++] = '-';
+    length += decimal(name + length, start);
+    name[length] = '\0';
+    int fd = (int)syscall(SYS_openat, AT_FDCWD, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return NULL;
+    void *memory = MAP_FAILED;
+    if (syscall(SYS_ftruncate, fd, sizeof(struct part)) == 0)
+        memory = map(NULL, sizeof(struct part), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    syscall(SYS_close, fd);
+    if (memory != MAP_FAILED && !has_room(memory, offsetof(struct part, files[1]))) {
+        munmap(memory, sizeof(struct part));
+        memory = MAP_FAILED;
+    }
+    if (memory == MAP_FAILED) {
+        syscall(SYS_unlinkat, AT_FDCWD, name, 0);
+        return NULL;
+    }
+    struct part *made = memory;
+    made->record_size = sizeof(struct file_record);
+    made->records = PART_FILES;
+    made->pid = (int32_t)getpid();
+    made->parent = (int32_t)getppid();
+    made->rank = rank;
+    made->ranks = ranks;
+    clock_gettime(CLOCK_REALTIME, &real);
+    made->real = (uint64_t)real.tv_sec * 1000000000u + (uint64_t)real.tv_nsec;
+    made->start = start;
+    gethostname(made->host, sizeof made->host - 1);
+    ssize_t size = readlink("/proc/self/exe", made->executable, sizeof made->executable - 1);
+    made->executable[size > 0 ? size : 0] = '\0';
+    atomic_store(&made->files[0].state, 2);
+    memcpy(made->magic, PART_MAGIC, sizeof PART_MAGIC);
+    return made;
+}
+
+struct part *the_part(void) {
+    struct part *found = atomic_load_explicit(&part, memory_order_acquire);
+    if (found || !*prefix || atomic_load_explicit(&broken, memory_order_relaxed) || getpid() != self)
+        return found;
+    struct part *made = make_part();
+    if (!made) {
+        atomic_store(&broken, true);
+        return NULL;
+    }
+    /* Of two threads that begin at once, the second one's part stays empty. */
+    return atomic_compare_exchange_strong(&part, &found, made) ? made : found;
+}
+
+struct file_record *record_of_path(struct part *in, const char *path) {
+    uint32_t hash = 2166136261u;
+    size_t length = strlen(path), cut = length < PART_PATH ? 0 : length - PART_PATH + 1;
+    for (const char *c = path; *c; c++)
+        hash = (hash ^ (unsigned char)*c) * 16777619u;
+    for (uint32_t probe = 0; probe < PROBES; probe++) {
+        uint32_t at = 1 + (hash + probe) % (PART_FILES - 1);
+        struct file_record *record = &in->files[at];
+        if (!atomic_load_explicit(&roomy[at], memory_order_relaxed)) {
+            if (!has_room(record, sizeof *record))
+                break;
+            atomic_store_explicit(&roomy[at], true, memory_order_relaxed);
+        }
+        uint32_t state = atomic_load_explicit(&record->state, memory_order_acquire);
+        if (state == 0 && atomic_compare_exchange_strong(&record->state, &state, 1)) {
+            memcpy(record->path, path + cut, length - cut + 1);
+            record->hash = hash;
+            atomic_store_explicit(&record->state, 2, memory_order_release);
+            return record;
+        }
+        if (state == 2 && record->hash == hash && strcmp(record->path, path + cut) == 0)
+            return record;
+    }
+    return &in->files[0];
+}
+
+void leave_part(void) {
+    atomic_store(&part, NULL);
+    atomic_store(&broken, false);
+    for (int i = 0; i < PART_FILES; i++)
+        atomic_store_explicit(&roomy[i], false, memory_order_relaxed);
+}

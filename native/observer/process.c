@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * How counting begins and ends in a process. */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "counting.h"
+#include "process.h"
+
+/* A child has descriptors of its own, and a part of its own as soon as it does something. */
+static void in_child(void) {
+    leave_part();
+    self = getpid();
+    forget_all(0, DESCRIPTORS);
+}
+
+static int number(const char *const *names) {
+    for (; *names; names++) {
+        const char *text = getenv(*names);
+        if (text && *text >= '0' && *text <= '9')
+            return (int)strtol(text, NULL, 10);
+    }
+    return -1;
+}
+
+/* Variables are read here: later, another thread may be changing them. */
+__attribute__((constructor)) static void begin(void) {
+    const char *given = getenv("STRIPEWISE_PROCESSES");
+    size_t length = given ? strlen(given) : 0;
+    if (!given || *given != '/' || length >= sizeof prefix)
+        return;
+    self = getpid();
+    rank = number((const char *[]){"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID",
+                                   "FLUX_TASK_RANK", "PALS_RANKID", "RANK", NULL});
+    ranks = number((const char *[]){"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS",
+                                    "SLURM_NTASKS", "WORLD_SIZE", NULL});
+    pthread_atfork(NULL, NULL, in_child);
+    /* Threads of other libraries may be there: they begin to count when all else is ready. */
+    for (size_t at = 1; at <= length; at++)
+        prefix[at] = given[at];
+    atomic_thread_fence(memory_order_release);
+    *prefix = '/';
+}
+
+__attribute__((destructor)) void finish(void) {
+    struct part *in = atomic_load(&part);
+    if (in && getpid() == self)
+        put(&in->end, now());
+}
