@@ -1,4 +1,4 @@
-"""Inputs of a diagnosis: logs, reports and outputs, told apart by their content, and folders of them."""
+"""Inputs of a diagnosis: logs, reports, records and outputs, told apart by their content, and folders of them."""
 
 from __future__ import annotations
 
@@ -7,19 +7,20 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 
-from stripewise.diagnosis import from_ior, from_report
+from stripewise.diagnosis import from_ior, from_record, from_report
 from stripewise.errors import StripewiseError, UserError
 from stripewise.measure.activity import Activity
 from stripewise.measure.darshan_logs import LogResult, UnreadableLogError, read_logs
 from stripewise.measure.ior import parse_ior
-from stripewise.spec.formats import REPORT_FORMAT
+from stripewise.spec.formats import RECORD_HEADER, REPORT_FORMAT
+from stripewise.spec.record_reading import read_record
 from stripewise.spec.report import read_report
 
 _TEXT_LIMIT = 64 << 20
 _START = 4096
 _SUFFIXES = (".darshan", ".darshan.gz", ".darshan_partial")
-Reader = Callable[[str, str], Activity]
-"""Makes an activity of a text and its origin."""
+Reader = Callable[[Path], Activity]
+"""Makes an activity of a file."""
 
 
 def find(paths: Iterable[Path]) -> Iterator[Path]:
@@ -32,7 +33,9 @@ def find(paths: Iterable[Path]) -> Iterator[Path]:
     """
     for path in paths:
         if not path.exists():
-            raise UserError(f"{path} does not exist", "name Darshan logs, reports, outputs of IOR, or a folder of them")
+            raise UserError(
+                f"{path} does not exist", "name Darshan logs, reports, records, outputs of IOR, or a folder"
+            )
         if not path.is_dir():
             yield path
             continue
@@ -40,11 +43,11 @@ def find(paths: Iterable[Path]) -> Iterator[Path]:
         for folder, folders, names in os.walk(path):
             folders.sort()
             for name in sorted(names):
-                if name.endswith(_SUFFIXES) or (name.endswith(".json") and _is_report(Path(folder) / name)):
+                if name.endswith(_SUFFIXES) or _is_ours(Path(folder) / name):
                     found = True
                     yield Path(folder) / name
         if not found:
-            raise UserError(f"{path} holds no Darshan logs or reports", "name the folder where they are")
+            raise UserError(f"{path} holds no Darshan logs, reports or records", "name the folder where they are")
 
 
 def open_all(paths: Iterable[Path], workers: int | None = None) -> Iterator[LogResult]:
@@ -83,7 +86,7 @@ def _open(path: Path, reader: Reader) -> LogResult:
     try:
         if path.stat().st_size > _TEXT_LIMIT:
             raise UserError(f"{path} is larger than {_TEXT_LIMIT >> 20} MiB", "is it the right file?")
-        return LogResult(path, reader(path.read_text("utf-8", errors="replace"), str(path)))
+        return LogResult(path, reader(path))
     except OSError as error:
         return LogResult(path, None, UnreadableLogError(f"cannot read {path}: {error.strerror}", "check the path"))
     except StripewiseError as error:
@@ -93,12 +96,20 @@ def _open(path: Path, reader: Reader) -> LogResult:
         return LogResult(path, None, UnreadableLogError(f"{path}: {error}", "is it whole?"))
 
 
-def _report(text: str, origin: str) -> Activity:
-    return from_report.activity_of(read_report(text, origin), origin)
+def _report(path: Path) -> Activity:
+    return from_report.activity_of(read_report(_text(path), str(path)), str(path))
 
 
-def _ior(text: str, origin: str) -> Activity:
-    return from_ior.activity_of(parse_ior(text, origin), origin)
+def _record(path: Path) -> Activity:
+    return from_record.activity_of(read_record(path), str(path))
+
+
+def _ior(path: Path) -> Activity:
+    return from_ior.activity_of(parse_ior(_text(path), str(path)), str(path))
+
+
+def _text(path: Path) -> str:
+    return path.read_text("utf-8", errors="replace")
 
 
 def _start(path: Path) -> bytes:
@@ -109,8 +120,11 @@ def _start(path: Path) -> bytes:
         return b""
 
 
-def _is_report(path: Path) -> bool:
-    return REPORT_FORMAT.encode() in _start(path)
+def _is_ours(path: Path) -> bool:
+    """Whether a file is a report or a record, by its name and its content."""
+    if path.suffix == ".json":
+        return REPORT_FORMAT.encode() in _start(path)
+    return path.suffix == ".record" and _start(path).startswith(RECORD_HEADER.encode())
 
 
 def _reader(path: Path) -> Reader | None:
@@ -118,6 +132,8 @@ def _reader(path: Path) -> Reader | None:
     start = _start(path)
     if REPORT_FORMAT.encode() in start and start.lstrip().startswith(b"{"):
         return _report
+    if start.startswith(RECORD_HEADER.encode()):
+        return _record
     if b"IOR-" in start or b'"Results"' in start or b'"Command line"' in start or start.startswith(b"access,bw"):
         return _ior
     return None

@@ -279,11 +279,11 @@ class Counted(_ActivityPart):
 class RankLoads(_ActivityPart):
     """Bytes and seconds of each rank.
 
-    ``source`` says how they are known: ``records`` (nothing was reduced over ranks), ``heatmap`` (bytes only) or
-    ``trace``. Lists are empty where that is unknown.
+    ``source`` says how they are known: ``records`` (nothing was reduced over ranks), ``heatmap`` (bytes only),
+    ``trace``, or ``record`` (of a program; bytes only). Lists are empty where that is unknown.
     """
 
-    source: Literal["records", "heatmap", "trace", "report"]
+    source: Literal["records", "heatmap", "trace", "report", "record"]
     read: list[int] = Field(default_factory=list)
     written: list[int] = Field(default_factory=list)
     seconds: list[float] = Field(default_factory=list)
@@ -351,7 +351,7 @@ class Activity(_ActivityPart):
     ----------
     source : str
         The file it was read from.
-    kind : {"darshan", "report", "ior"}
+    kind : {"darshan", "report", "ior", "record"}
     version : str
         Of the source's format.
     seen, partial : list of str
@@ -374,7 +374,7 @@ class Activity(_ActivityPart):
     """
 
     source: str
-    kind: Literal["darshan", "report", "ior"]
+    kind: Literal["darshan", "report", "ior", "record"]
     version: str = ""
     job: ActivityJob = ActivityJob()
     seen: list[Name] = Field(default_factory=list)
@@ -392,6 +392,16 @@ class Activity(_ActivityPart):
     osts: dict[int, OstLoad] = Field(default_factory=dict)
     hints: dict[str, str] = Field(default_factory=dict)
     workload: Workload | None = None
+
+    @property
+    def timed(self) -> bool:
+        """Whether the source has times of calls; without them seconds are the job's, shared out over the bytes."""
+        return self.kind != "record"
+
+    @property
+    def counts_opens_once(self) -> bool:
+        """Whether a collective open counts once, and not once a rank."""
+        return self.kind in ("report", "record")
 
     @property
     def bytes(self) -> int:

@@ -12,6 +12,7 @@ from stripewise.spec.record import RankGroup, Record
 from stripewise.spec.report import Report, parse_report
 
 _MOST_FILES = 1000
+_NEW = {"ranks": 0, "opens": 0.0}
 
 
 @dataclass
@@ -19,6 +20,8 @@ class _File:
     """What one rank did to a file."""
 
     operations: dict[str, dict[str, int]] = field(default_factory=dict)
+    opens: float = 0.0
+    """A collective open counts once over all ranks: here the rank's part of it."""
     views: Counter[int] = field(default_factory=Counter)
     """Bytes by the number of the view's type; -1 without a view."""
 
@@ -38,10 +41,11 @@ def report_of(record: Record) -> Report:
         for number, one in _files_of(record, group).items():
             for path, ranks in _paths(group, number):
                 if path in files or len(files) < _MOST_FILES:
-                    _add(files.setdefault(path, {"path": path, "operations": {}, "ranks": 0}), one, group, ranks)
+                    _add(files.setdefault(path, {**_NEW, "path": path, "operations": {}}), one, group, ranks)
     for path, file in files.items():
         written = sum(op["bytes"] for name, op in file["operations"].items() if "write" in name)
         file["size"] = max(written, sizes.get(path, 0))
+        file["opens"] = round(file["opens"])
         file["nodes"] = min(record.nodes, file["ranks"])
         for mode in ("collective", "independent"):
             own = [op for n, op in file["operations"].items() if _is_collective(n) == (mode == "collective")]
@@ -85,6 +89,7 @@ def _files_of(record: Record, group: RankGroup) -> dict[int, _File]:
             continue
         if name == "open":
             slots[numbers[0]] = files.setdefault(numbers[1], _File()), -1
+            slots[numbers[0]][0].opens += 1 / group.comms[numbers[2]][1].base
         file, view = slots[numbers[0]]
         if name == "set_view":
             slots[numbers[0]] = file, numbers[-1]
@@ -95,6 +100,7 @@ def _files_of(record: Record, group: RankGroup) -> dict[int, _File]:
 
 def _add(file: dict[str, Any], one: _File, group: RankGroup, ranks: int) -> None:
     file["ranks"] += ranks
+    file["opens"] += ranks * one.opens
     for name, calls in one.operations.items():
         known = file["operations"].setdefault(name, {**calls, "count": 0, "bytes": 0})
         known["count"] += ranks * calls["count"]

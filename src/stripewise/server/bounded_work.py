@@ -113,7 +113,7 @@ def _group(column: Column, context: bool) -> str:
 
 
 def read_log(path: str, step: Step) -> dict[str, Any]:
-    """Read a log, a report or IOR's output, and diagnose it."""
+    """Read a log, a report, a record or IOR's output, and diagnose it."""
     result = next(iter(open_all([Path(path)], 1)))
     if result.activity is None:
         raise result.error or StripewiseError(f"{path} cannot be read")

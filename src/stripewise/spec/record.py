@@ -165,11 +165,27 @@ class Record:
         """Bytes by operation (``read``, ``write``), over all ranks."""
         found = {"read": 0, "write": 0}
         for group in self.groups:
-            for call, times in _flat(group.body, ()):
-                if "bytes" in LINES[call.name]:
-                    operation = "write" if "write" in call.name else "read"
-                    found[operation] += call.number("bytes").total(times, group.count)
+            for operation, size, times in _transfers(group):
+                found[operation] += size.total(times, group.count)
         return found
+
+    def rank_bytes(self) -> dict[str, list[int]]:
+        """Bytes of each rank, by operation (``read``, ``write``)."""
+        found = {operation: [0] * self.ranks for operation in ("read", "write")}
+        for group in self.groups:
+            for operation, size, times in _transfers(group):
+                first, turns = size.total(times, 1), math.prod(times)
+                for distance in range(group.count):
+                    found[operation][group.first + distance] += first + turns * size.rank * distance
+        return found
+
+    @property
+    def think_time(self) -> float:
+        """Seconds between the calls of the rank that paused longest; of ranks that did the same, their mean."""
+        return max(
+            (sum(call.pause * math.prod(times) for call, times in _flat(group.body, ())) for group in self.groups),
+            default=0,
+        ) / 1e9  # fmt: skip
 
 
 def _unrolled(body: Sequence[Call | Loop], turns: tuple[int, ...], rank: int) -> Iterator[tuple[str, tuple[int, ...]]]:
@@ -188,6 +204,13 @@ def _flat(body: Sequence[Call | Loop], times: tuple[int, ...]) -> Iterator[tuple
             yield line, times
         else:
             yield from _flat(line.body, (line.times, *times))
+
+
+def _transfers(group: RankGroup) -> Iterator[tuple[str, Number, tuple[int, ...]]]:
+    """Each call that moves bytes: its operation, its bytes, and how often the loops around it turn."""
+    for call, times in _flat(group.body, ()):
+        if "bytes" in LINES[call.name]:
+            yield "write" if "write" in call.name else "read", call.number("bytes"), times
 
 
 def plain(text: str) -> str:

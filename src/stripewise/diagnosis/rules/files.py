@@ -64,9 +64,9 @@ def metadata_storm(activity: Activity, limits: Thresholds, kind: FindingKind) ->
     totals = activity.totals
     spent = sum(_meta(file) for file in activity.files)
     levels: tuple[Level, ...] = (totals.posix, totals.stdio)
-    if activity.kind == "report" and "MPI-IO" in activity.seen:
+    if activity.counts_opens_once and "MPI-IO" in activity.seen:
         levels = (totals.mpiio,)
-    elif activity.kind == "report":
+    elif activity.counts_opens_once:
         # Calls on paths belong to no file: they are in the totals alone.
         spent = totals.posix.meta_seconds
     calls = sum(level.opens + level.stats + level.syncs for level in levels)
@@ -79,11 +79,12 @@ def metadata_storm(activity: Activity, limits: Thresholds, kind: FindingKind) ->
     opening = calls >= limits["meta_calls"] and great and calls > _moving(activity)
     if not opening and a_rank < limits["meta_seconds"]:
         return
+    what = f"{calls:,} opens, stats and flushes of {activity.counted.files:,} files"
+    timed = f"{share:.0%} of the I/O time ({spent:.3g} s over all ranks) went to {what}"
     yield Finding(
         kind,
         weigh(activity, limits, share),
-        f"{share:.0%} of the I/O time ({spent:.3g} s over all ranks) went to {calls:,} opens, stats and flushes of "
-        f"{activity.counted.files:,} files",
+        timed if activity.timed else f"{what} are nearly all that the job did; how long they took was not recorded",
         {"meta_seconds": spent, "share": share, "calls": calls, "files": activity.counted.files},
         top({file.path: _meta(file) for file in activity.files if _meta(file)}),
         share=share,
@@ -112,11 +113,11 @@ def reopens(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterat
     for file in activity.files:
         opens = _opened(file).opens
         # A collective open counts once in reports, once a rank in logs.
-        each = opens if activity.kind == "report" else opens / max(1, file.ranks)
+        each = opens if activity.counts_opens_once else opens / max(1, file.ranks)
         if each >= limits["reopens"]:
-            again[file.path] = opens - (1 if activity.kind == "report" else file.ranks)
+            again[file.path] = opens - (1 if activity.counts_opens_once else file.ranks)
             seconds += _meta(file)
-    needed = limits["reopened_opens"] if activity.kind != "report" else limits["reopened_opens"] / activity.job.ranks
+    needed = limits["reopened_opens"] / (activity.job.ranks if activity.counts_opens_once else 1)
     if sum(again.values()) < needed:
         return
     share = activity.share(seconds)

@@ -162,7 +162,7 @@ def cached_reads(activity: Activity, limits: Thresholds, kind: FindingKind) -> I
         return
     seconds = sum(file.upper.read.seconds for file in activity.files if again[file.path])
     evidence = {"bytes": int(total), "read_bytes": moved}
-    if seconds > 0:
+    if seconds > 0 and activity.timed:
         evidence["mib_per_s_a_rank"] = round(total / seconds / 2**20)
     yield Finding(
         kind,

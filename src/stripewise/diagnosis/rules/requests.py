@@ -38,6 +38,14 @@ def small_bytes(calls: Calls) -> float:
     return min(calls.bytes * sum(weights[:_SMALL_BINS]) / sum(weights), float(most))
 
 
+def _gathered_unseen(file: FileActivity, direction: str) -> bool:
+    """Whether most calls are collective, and the source does not say which requests became of them."""
+    if file.posix is not None or file.modes is None:
+        return False
+    together, alone = (getattr(file.modes, f"{how}_{direction}s") for how in ("collective", "independent"))
+    return bool(together > alone)
+
+
 @each_way(
     read=FindingKind(
         "small-reads",
@@ -61,7 +69,7 @@ def small_requests(activity: Activity, limits: Thresholds, kind: FindingKind, di
     seconds = 0.0
     concerned: list[FileActivity] = []
     for file in activity.files:
-        if file.posix is None and file.mpiio is None:
+        if (file.posix is None and file.mpiio is None) or _gathered_unseen(file, direction):
             continue
         own: Calls = getattr(file.lower, direction)
         small = small_bytes(own)

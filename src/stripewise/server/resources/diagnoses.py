@@ -29,7 +29,7 @@ from stripewise.store.service.keeping import Item
 
 resource = Resource("/diagnoses", "diagnoses")
 
-_SUFFIXES = (".darshan", ".json", ".txt", ".out", ".log")
+_SUFFIXES = (".darshan", ".json", ".record", ".txt", ".out", ".log")
 FileName = Annotated[str, Query(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f/\\]+$", examples=["job.darshan"])]
 
 
@@ -48,7 +48,7 @@ def list_diagnoses(service: Here, limit: Limit = 50, offset: Offset = 0) -> dict
 
 @resource.post("", 415, status=201, openapi_extra=BODY)
 def upload_log(service: Here, user: User, name: FileName, upload: Upload) -> dict[str, Any]:
-    """Say why I/O was slow, from a Darshan log, a report of the runtime, or IOR's output."""
+    """Say why I/O was slow, from a Darshan log, a report of the runtime, a record of a program, or IOR's output."""
     identifier = new_identifier()
     place = folder_of(service.settings.data, "diagnosis", identifier)
     place.mkdir(mode=0o700, parents=True)
@@ -60,7 +60,7 @@ def upload_log(service: Here, user: User, name: FileName, upload: Upload) -> dic
             found = _read(path)
         except StripewiseError as error:
             if suffix != name.lower()[-len(suffix) :]:
-                what = f"{name} is not a Darshan log, a report of the runtime, or the output of IOR"
+                what = f"{name} is not a Darshan log, a report of the runtime, a record, or the output of IOR"
                 raise Refused(422, what, "upload one of these, or the whole of it if it was cut off") from error
             raise Refused(422, error.what.replace(str(path), "the upload"), error.fix) from error
         document = {**found, "source": name, "file": path.name}

@@ -1,0 +1,61 @@
+"""The record of a program as an activity: what was called, without the times of single calls."""
+
+from __future__ import annotations
+
+from stripewise.diagnosis import from_report
+from stripewise.measure.activity import Activity, Calls, FileActivity, Level, RankLoads
+from stripewise.measure.recorded import report_of
+from stripewise.spec.record import Record
+
+_UNSEEN = (
+    "a record holds the calls of MPI-IO: other POSIX files and streams are not judged",
+    "a record does not say what the MPI library made of the calls, nor how files lie on storage: these are not judged",
+)
+
+
+def activity_of(record: Record, source: str) -> Activity:
+    """Give a record as an activity.
+
+    A record has no times of calls. Its job's time in I/O is shared out over the bytes, so that findings weigh by the
+    part of the bytes that they concern; what only times can tell is not found.
+
+    Parameters
+    ----------
+    record : Record
+    source : str
+        Where it came from.
+    """
+    made = from_report.activity_of(report_of(record), source)
+    moved = made.bytes
+    cost = record.io_time * record.ranks / moved if moved else 0.0
+    files = sorted((_file(file, cost) for file in made.files), key=lambda file: -file.bytes)
+    loads = record.rank_bytes()
+    return made.model_copy(
+        update={
+            "kind": "record",
+            "unseen": [_times(record), *_UNSEEN, *(f"the record is incomplete: {gap}" for gap in record.gaps)],
+            "files": files,
+            "summed_seconds": moved * cost,
+            "ranks": RankLoads(source="record", read=loads["read"], written=loads["write"]),
+            "totals": made.totals.model_copy(update={"mpiio": _level(made.totals.mpiio, cost)}),
+        }
+    )
+
+
+def _times(record: Record) -> str:
+    pauses = f"{record.think_time:.3g} s of the {record.elapsed:.3g} s that the job ran"
+    return (
+        f"a record has no times but the pauses between calls (think time: {pauses}): slow calls, ranks and servers are "
+        "not judged, and a finding weighs by the part of the bytes that it concerns"
+    )
+
+
+def _file(file: FileActivity, cost: float) -> FileActivity:
+    return file if file.mpiio is None else file.model_copy(update={"mpiio": _level(file.mpiio, cost)})
+
+
+def _level(level: Level, cost: float) -> Level:
+    def timed(calls: Calls) -> Calls:
+        return calls.model_copy(update={"seconds": calls.bytes * cost})
+
+    return level.model_copy(update={"read": timed(level.read), "write": timed(level.write)})

@@ -1,0 +1,68 @@
+"""The diagnosis of a record: it judges how the program calls MPI-IO, and says that it has no times."""
+
+import json
+import zlib
+from pathlib import Path
+
+import pytest
+
+from stripewise.cli.main import main
+from stripewise.diagnosis.diagnose import Diagnosis, diagnose
+from stripewise.diagnosis.from_record import activity_of
+from stripewise.spec.record_reading import parse_record
+
+STEPS = Path(__file__).resolve().parents[1] / "fixtures" / "records" / "steps.record"
+HEAD = "stripewise-record 1\njob 4 1 10000000000 5000000000\n"
+
+
+def diagnosed(body: str) -> Diagnosis:
+    text = HEAD + body
+    return diagnose(activity_of(parse_record(f"{text}checksum {zlib.crc32(text.encode()):08x}\n", "x"), "x.record"))
+
+
+def test_the_command_judges_calls_and_says_that_there_are_no_times(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["diagnose", str(STEPS), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["kind"] == "record" and document["job"]["ranks"] == 4
+    found = {one["code"]: one for one in document["findings"]}
+    assert "2,000 independent read calls" in found["independent-reads"]["says"]
+    # The reads are 3% of the bytes, and most writes are collective: what became of these is not in a record.
+    assert found["small-reads"]["io_time_share"] == pytest.approx(0.0295, abs=1e-3)
+    assert document["io_seconds"] == pytest.approx(5.2, rel=0.1)
+    assert "has no times but the pauses between calls (think time: 0.12" in document["unseen"][0]
+
+
+def test_a_folder_of_records_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("one.record", "other.record"):
+        (tmp_path / name).write_bytes(STEPS.read_bytes())
+    (tmp_path / "notes.record").write_text("not a record")
+    assert main(["diagnose", str(tmp_path), "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["jobs"]) == 2
+
+
+def test_a_damaged_record_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    place = tmp_path / "cut.record"
+    place.write_bytes(STEPS.read_bytes()[:-20])
+    assert main(["diagnose", str(place)]) == 2
+    assert "is damaged or not complete" in capsys.readouterr().err
+
+
+def test_unequal_ranks_are_found() -> None:
+    body = "ranks {} {}\nfile - /a\ncomm 0 {}\nopen 0 0 0 9 0\nloop 8\nwrite_at 0 0,1048576 {} 0\nend\nclose 0 0\n"
+    text = "".join(body.format(*one) for one in ((0, 1, 4, 4 << 20), (1, 3, 4, 1 << 20)))
+    (found,) = [one for one in diagnosed(text).findings if one.code == "rank-imbalance"]
+    assert found.ranks == (0,) and "rank 0 moved 32 MiB" in found.says
+
+
+def test_many_opens_are_told_without_a_time() -> None:
+    body = "ranks 0 4\nfile - /a\ncomm 0 4\nloop 2000\nopen 0 0 0 9 0\nclose 0 0\nend\n"
+    found = {one.code: one for one in diagnosed(body).findings}
+    assert "opened 1,999 times more than needed" in found["reopens"].says
+    assert found["metadata-storm"].says == (
+        "2,000 opens, stats and flushes of 1 files are nearly all that the job did; how long they took was not recorded"
+    )
+
+
+def test_what_an_incomplete_record_lacks_is_said() -> None:
+    found = diagnosed("incomplete calls failed\nranks 0 4\nfile - /a\ncomm 0 4\nopen 0 0 0 9 0\nclose 0 0\n")
+    assert "the record is incomplete: calls failed" in found.activity.unseen
