@@ -133,9 +133,13 @@ static char *path_of(const struct reader *reader, char *steps, const char *path,
                 *moves = true;
                 *fixed = (size_t)(c - path);
             }
-            int printed = step == 0 ? snprintf(made + used, REPLAY_PATH - used, "%.*s", (int)digits, c)
-                                    : snprintf(made + used, REPLAY_PATH - used, "%0*" PRId64, (int)digits,
-                                               (int64_t)strtoll(c, NULL, 10) + step * distance);
+            int64_t number = strtoll(c, NULL, 10), more = 0;
+            if (__builtin_mul_overflow(step, distance, &more) ||
+                __builtin_add_overflow(number, more, &number))
+                damaged(reader, "a path with a number that is too large");
+            int printed = step == 0
+                              ? snprintf(made + used, REPLAY_PATH - used, "%.*s", (int)digits, c)
+                              : snprintf(made + used, REPLAY_PATH - used, "%0*" PRId64, (int)digits, number);
             used += (size_t)printed;
             c += digits;
         }
@@ -194,6 +198,8 @@ static void take_hint(const struct reader *reader, char *hint) {
 static void take_input(struct reader *reader, char *rest) {
     struct replay *replay = reader->replay;
     struct replay_input input = {.size = whole(reader, &rest)};
+    if (input.size < 0)
+        damaged(reader, "an input file of negative size");
     rest += *rest == ' ';
     decode(rest);
     share_folder(reader, rest, strlen(rest));

@@ -13,6 +13,8 @@ struct replay_type {
 
 MPI_Datatype replay_bytes(int64_t bytes, int *count) {
     const int chunk = 1 << 30;
+    if (bytes < 0)
+        replay_die("the record is damaged: %lld bytes", (long long)bytes);
     if (bytes <= INT_MAX) {
         *count = (int)bytes;
         return MPI_BYTE;
