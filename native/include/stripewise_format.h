@@ -43,6 +43,7 @@
 #define SW_MAX_RECORD_TEXT 1048576 /* bytes of the names of files and hints that a rank records */
 #define SW_MAX_RECORD_BLOCKS 1024 /* blocks of a file type that is recorded */
 #define SW_RECORD_DEPTH 4 /* loops within each other, and dimensions of a block */
+#define SW_REPLAY_MARK ".stripewise-replay" /* file by which a replay knows a folder as its own */
 #define SW_RECORD_NUMBERS 4 /* numbers of a line that a step changes */
 #define SW_ARTIFACT_MAGIC "SWMODEL\n"
 #define SW_ARTIFACT_VERSION 3

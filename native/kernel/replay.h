@@ -75,6 +75,10 @@ MPI_Datatype replay_bytes(int64_t bytes, int *count);
 void replay_bytes_free(MPI_Datatype *type);
 
 /* replay_files.c: collective over all ranks. */
+
+/* Ends the job unless the folder is empty, missing or marked as that of a replay: files of the same names
+ * there would be overwritten and deleted. Makes it and marks it. */
+void replay_claim(const struct replay *replay);
 void replay_prepare(const struct replay *replay);
 void replay_clean(const struct replay *replay);
 

@@ -1,11 +1,13 @@
 /* The files of a replay: those that the program found are made before it, and all are deleted after it. */
 #include "replay.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "kernel.h"
@@ -86,13 +88,91 @@ static void delete_files(const struct replay *replay, bool inputs) {
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
+/* ---- the folder ---- */
+
+/* Another user could put links into a folder of theirs. */
+static int open_folder(const struct replay *replay) {
+    const char *name = replay->options.directory;
+    const int folder = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    struct stat status;
+    if (folder < 0 || fstat(folder, &status) != 0)
+        replay_die("cannot open the folder %s: %s", name, strerror(errno));
+    if (status.st_uid != geteuid())
+        replay_die("the folder %s belongs to another user: name one of your own", name);
+    return folder;
+}
+
+/* Whether there is nothing in the folder but perhaps the mark. */
+static bool is_bare(const struct replay *replay, int folder) {
+    const int copy = dup(folder);
+    DIR *listing = copy < 0 ? NULL : fdopendir(copy);
+    if (listing == NULL)
+        replay_die("cannot list the folder %s: %s", replay->options.directory, strerror(errno));
+    rewinddir(listing);
+    bool bare = true;
+    for (const struct dirent *entry; bare && (entry = readdir(listing)) != NULL;)
+        bare = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
+               strcmp(entry->d_name, SW_REPLAY_MARK) == 0;
+    closedir(listing);
+    return bare;
+}
+
+static bool is_marked(int folder) {
+    struct stat status;
+    return fstatat(folder, SW_REPLAY_MARK, &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(status.st_mode);
+}
+
+void replay_claim(const struct replay *replay) {
+    if (replay->rank == 0) {
+        if (mkdir(replay->options.directory, 0777) != 0 && errno != EEXIST)
+            replay_die("cannot make the folder %s: %s", replay->options.directory, strerror(errno));
+        const int folder = open_folder(replay);
+        if (!is_marked(folder)) {
+            if (!is_bare(replay, folder))
+                replay_die(
+                    "the folder %s holds files that no replay made, and a replay overwrites and deletes "
+                    "files: name an empty folder, or one that does not exist",
+                    replay->options.directory);
+            const int mark = openat(folder, SW_REPLAY_MARK, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0666);
+            if (mark < 0 || close(mark) != 0)
+                replay_die("cannot write into the folder %s: %s", replay->options.directory, strerror(errno));
+        }
+        close(folder);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
+/* Takes the mark away, so that an empty folder is left. */
+static void give_back(const struct replay *replay) {
+    const int folder = open_folder(replay);
+    if (is_bare(replay, folder) && unlinkat(folder, SW_REPLAY_MARK, 0) != 0 && errno != ENOENT)
+        replay_die("cannot delete %s/" SW_REPLAY_MARK ": %s", replay->options.directory, strerror(errno));
+    close(folder);
+}
+
+/* A record may name files of any size. */
+static void check_room(const struct replay *replay) {
+    struct statvfs status;
+    int64_t needed = 0;
+    for (int64_t i = 0; i < replay->input_count; i++)
+        if (__builtin_add_overflow(needed, replay->inputs[i].size, &needed))
+            needed = INT64_MAX;
+    if (needed == 0 || statvfs(replay->options.directory, &status) != 0)
+        return;
+    const double room = (double)status.f_bavail * (double)status.f_frsize;
+    if ((double)needed > room)
+        replay_die("the files that the program found have %.3g bytes, and %s has room for %.3g",
+                   (double)needed, replay->options.directory, room);
+}
+
 void replay_prepare(const struct replay *replay) {
-    if (replay->rank == 0 && mkdir(replay->options.directory, 0777) != 0 && errno != EEXIST)
-        replay_die("cannot make the folder %s: %s", replay->options.directory, strerror(errno));
     delete_files(replay, false);
     for (int64_t i = 0; i < replay->file_count; i++)
         if (replay->files[i].own)
             make_folders(replay, replay->files[i].path);
+    if (replay->rank == 0)
+        check_room(replay);
+    MPI_Barrier(MPI_COMM_WORLD);
     for (int64_t i = replay->rank; i < replay->input_count; i += replay->ranks) {
         make_folders(replay, replay->inputs[i].path);
         make_input(&replay->inputs[i]);
@@ -108,4 +188,6 @@ void replay_clean(const struct replay *replay) {
     for (int64_t i = replay->rank; i < replay->input_count; i += replay->ranks)
         delete_folders(replay, replay->inputs[i].path);
     MPI_Barrier(MPI_COMM_WORLD);
+    if (replay->rank == 0)
+        give_back(replay);
 }

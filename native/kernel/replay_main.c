@@ -129,6 +129,7 @@ static char *load(const char *path, size_t *length) {
 static void run(struct replay *replay) {
     const struct replay_options *options = &replay->options;
     struct replay_done done = {.calls = 0}, sum = {.calls = 0};
+    replay_claim(replay);
     if (options->parts & REPLAY_PREPARE)
         replay_prepare(replay);
     if (options->parts & REPLAY_CALLS) {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import zlib
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ import pytest
 from stripewise.measure.faithful import Done, Faithfulness
 from stripewise.measure.observed import observed_workload
 from stripewise.measure.recorded import report_of
+from stripewise.spec.formats import REPLAY_MARK
 from stripewise.spec.record import Record
 from stripewise.spec.record_reading import read_record
 from stripewise.spec.report import parse_report
@@ -121,3 +124,45 @@ def test_a_replay_of_fewer_steps_leaves_out_whole_files(bench: Bench, tmp_path: 
 
 def ops(record: Record) -> list[list[tuple[object, ...]]]:
     return [list(record.calls(rank)) for rank in range(record.ranks)]
+
+
+def sealed(folder: str, *inputs: str) -> str:
+    """A record of one rank that writes the file ``mine``."""
+    calls = ("open 0 0 0 9 1", "write_at 0 0 4 1", "close 0 1")
+    lines = ["stripewise-record 1", "job 1 1 5 5", "ranks 0 1", f"file - {folder}/mine", "comm 0 1", *calls, *inputs]
+    text = "\n".join([*lines, ""])
+    return f"{text}checksum {zlib.crc32(text.encode()):08x}\n"
+
+
+def test_a_replay_touches_no_file_that_no_replay_made(bench: Bench, tmp_path: Path) -> None:
+    """Whoever made the record chose the names of the files that a replay overwrites and deletes."""
+    program = bench.library.parents[1] / "bin" / "stripewise-replay"
+    record, folder = tmp_path / "hostile.record", tmp_path / "folder"
+
+    def replay(text: str, *options: str) -> Outcome:
+        record.write_text(text)
+        return bench.run(program, record, "--directory", folder, *options, ranks=1, preload=False)
+
+    folder.mkdir()
+    (folder / "mine").write_text("data of years")
+    (folder / "found").write_text("more")
+    hostile = sealed("/none", "input 3 /none/found")
+    for options in ((), ("--only", "prepare"), ("--only", "calls"), ("--only", "clean")):
+        refused = replay(hostile, *options)
+        assert refused.code != 0 and "files that no replay made" in refused.stderr
+        assert sorted(path.name for path in folder.iterdir()) == ["found", "mine"]
+        assert (folder / "mine").read_text() == "data of years" and (folder / "found").read_text() == "more"
+    for own in folder.iterdir():
+        own.unlink()
+    up = replay(sealed("/none", "input 3 /none/../found"))
+    assert up.code != 0 and "has '..'" in up.stderr and list(folder.iterdir()) == []
+    large = replay(sealed("/none", f"input {1 << 60} /none/found"))
+    assert large.code != 0 and "has room for" in large.stderr
+    assert [path.name for path in folder.iterdir()] == [REPLAY_MARK], "it goes on in its own folder"
+    assert replay(hostile, "--keep").code == 0
+    assert {path.name: path.stat().st_size for path in folder.iterdir()} == {REPLAY_MARK: 0, "mine": 4, "found": 3}
+    assert replay(hostile).code == 0 and list(folder.iterdir()) == []
+    if os.geteuid() == 0:
+        os.chown(folder, 1, 1)
+        other = replay(hostile)
+        assert other.code != 0 and "belongs to another user" in other.stderr and list(folder.iterdir()) == []

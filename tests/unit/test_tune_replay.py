@@ -9,6 +9,7 @@ from stripewise.measure.faithful import Done
 from stripewise.runner.base import AnsweringRunner, Preflight
 from stripewise.runner.replayer import Replayer
 from stripewise.spec.experiment import Budget, Experiment, Replay
+from stripewise.spec.formats import REPLAY_MARK
 from stripewise.spec.from_python import space_of
 from stripewise.spec.launch import Launch, Outcome
 from stripewise.spec.objective import Objective
@@ -81,6 +82,17 @@ def test_the_search_launches_replays_and_the_proof_the_program(tmp_path: Path) -
     assert found.replays.candidate == pytest.approx(0.5, rel=0.01) and found.replays.faithful["faithful"]
     # The program takes longer than its replays; the machine did not change.
     assert found.level.changes == ()
+
+
+def test_only_folders_of_replays_are_deleted(tmp_path: Path) -> None:
+    replay = REPLAY.model_copy(update={"folder": str(tmp_path / "files")})
+    for name in ("files-ab12", "files-ab12.3", "files-ab12-by-hand", "files-cd34"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "data").touch()
+    for name in ("files-ab12", "files-ab12.3", "files-cd34"):
+        (tmp_path / name / REPLAY_MARK).touch()
+    Replayer(("mpiexec",), Path("/bin/stripewise-replay"), replay, RECORD).delete_folders("ab12")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["files-ab12-by-hand", "files-cd34"]
 
 
 def test_no_search_on_replays_that_are_not_faithful(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from stripewise.spec.experiment import Replay
+from stripewise.spec.formats import REPLAY_MARK
 from stripewise.spec.record import Record
 
 
@@ -37,10 +38,10 @@ class Replayer:
         return replace(self, replay=self.replay.model_copy(update={"folder": folder}))
 
     def delete_folders(self, name: str) -> None:
-        """Delete the folders for names that begin so, which hold nothing but files of replays."""
+        """Delete the folders for names that begin so, if replays have marked them as their own."""
         folder = Path(self.replay.folder)
-        for found in folder.parent.glob(f"{glob.escape(folder.name)}-{name}*"):
-            shutil.rmtree(found, ignore_errors=True)
+        for mark in folder.parent.glob(f"{glob.escape(folder.name)}-{name}*/{glob.escape(REPLAY_MARK)}"):
+            shutil.rmtree(mark.parent, ignore_errors=True)
 
     def words(self, part: Literal["", "prepare", "calls", "clean"] = "") -> list[str]:
         """Give the command line of all parts of a replay or of one: what goes before the calls, these, what follows."""

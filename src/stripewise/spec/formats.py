@@ -26,6 +26,8 @@ MAX_RECORD_ITEMS = 32768
 """Lines of a rank: calls, and the beginnings and ends of loops."""
 RECORD_DEPTH = 4
 """Loops within each other, and dimensions of a block."""
+REPLAY_MARK = ".stripewise-replay"
+"""File by which a replay knows a folder as its own."""
 ARTIFACT_MAGIC = b"SWMODEL\n"
 ARTIFACT_VERSION = 3
 ARTIFACT_MAXIMIZE = 1
