@@ -137,6 +137,24 @@ def test_what_never_varies_or_is_said_already_is_no_feature() -> None:
     assert "log2 ranks per stripe" in names
 
 
+def unset_or(*sizes: int) -> Table:
+    columns = [Column(name="count", kind="ordinal", role="stripe_count", scale="log2", values=[0, *sizes])]
+    return table_of(columns, [{"count": count, "y": 1.0 + count} for count in (0, *sizes)])
+
+
+def test_zero_on_a_logarithmic_axis_is_a_setting_of_its_own_below_the_sizes() -> None:
+    table = unset_or(2, 4, 16)
+    domain = Domain.of(table)
+    points = domain.table_points(table)
+    encoder = make_encoder(domain, points)
+    again = Encoder.from_json(json.loads(json.dumps(encoder.as_json())))
+    assert again == encoder
+    x = dict(zip(encoder.names, again.encode(points).T, strict=True))
+    assert x["count is 0"].tolist() == [1, 0, 0, 0]
+    assert x["log2 count"].tolist() == [0, 1, 2, 4]
+    assert make_model("auto").fit(table).predict_table(table).value.shape == (4,)
+
+
 def test_an_encoder_survives_json() -> None:
     table = sized()
     domain = Domain.of(table)

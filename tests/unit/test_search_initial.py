@@ -106,6 +106,14 @@ def test_positions_follow_the_scale():
     assert distance[2, 3] == distance[2, 4] == distance[3, 4] == pytest.approx(1.0)
 
 
+def test_unset_lies_one_step_below_the_sizes():
+    unset = Parameter("unset", Kind.ORDINAL, (0, 4, 8, 32), 0, scale=Scale.LOG2)
+    space = Space.bind([unset])
+    assert embed(space, np.arange(4)[:, None])[:, 0] == pytest.approx([0.0, 0.25, 0.5, 1.0])
+    only = Parameter("only", Kind.ORDINAL, (0, 4), 0, scale=Scale.LOG2)
+    assert embed(Space.bind([only]), np.arange(2)[:, None])[:, 0] == pytest.approx([0.0, 1.0])
+
+
 # -- strong switches
 
 STACK = """

@@ -226,7 +226,7 @@ def test_canonical_names_what_is_wrong():
         ({"values": (1, 1)}, "twice"),
         ({"values": (2, 1)}, "ascend"),
         ({"values": ("x", "y"), "default": "x"}, "not a number"),
-        ({"values": (0, 1), "scale": Scale.LOG2, "default": 0}, "log2"),
+        ({"values": (-1, 1), "scale": Scale.LOG2, "default": 1}, "log2"),
         ({"values": (1, 2), "default": 3}, "default"),
         ({"name": "a-b"}, "identifier"),
     ],

@@ -18,9 +18,11 @@ from numpy.typing import NDArray
 from stripewise.model.artifact.arithmetic import log2
 from stripewise.model.carriers import bytes_of
 from stripewise.model.domain import Domain, Floats
+from stripewise.spec.parameter import logarithms
 
 Matrix = NDArray[np.float32]
 
+_TINY = float(np.finfo(np.float64).tiny)
 _WIDE = 8.0
 """A linear axis whose largest value is so many times its smallest is looked at on a logarithmic one."""
 
@@ -34,15 +36,17 @@ class Feature:
     name : str
         For people.
     kind : {"value", "is", "log2"}
-        ``value``: the number of column ``plus[0]``. ``is``: 1 where column ``plus[0]`` is the category at place ``of``,
-        else 0. ``log2``: ``constant``, plus log2 of each column of ``plus``, minus log2 of each of ``minus``, in this
-        order.
+        ``value``: the number of column ``plus[0]``. ``is``: 1 where column ``plus[0]`` is the category at place ``of``
+        (of an ordered column whose first value is 0: where it is 0), else 0. ``log2``: ``constant``, plus log2 of each
+        column of ``plus``, minus log2 of each of ``minus``, in this order.
     plus, minus : tuple of int
         Columns, by place among the domain's.
     of : int
         See ``is``.
     constant : float
         See ``log2``; it brings sizes to bytes.
+    least : float
+        See ``log2``: smaller numbers count as this one.
     """
 
     name: str
@@ -51,6 +55,7 @@ class Feature:
     minus: tuple[int, ...] = ()
     of: int = 0
     constant: float = 0.0
+    least: float = _TINY
 
 
 @dataclass(frozen=True)
@@ -67,9 +72,9 @@ class Encoder:
     def encode(self, points: Floats) -> Matrix:
         """Compute the features of (folded) points, shape ``(n, f)``, float32.
 
-        A column that is not positive has no logarithm; such points count as the smallest positive double's.
+        A column that is not positive has no logarithm; such points count as :attr:`Feature.least`.
         """
-        logs: dict[int, Floats] = {}
+        logs: dict[tuple[int, float], Floats] = {}
         result = np.empty((len(points), len(self.features)), dtype=np.float32)
         for place, feature in enumerate(self.features):
             if feature.kind == "value":
@@ -79,12 +84,12 @@ class Encoder:
             else:
                 total = np.full(len(points), feature.constant)
                 for column in (*feature.plus, *feature.minus):
-                    if column not in logs:
-                        logs[column] = log2(np.maximum(points[:, column], np.finfo(np.float64).tiny))
+                    if (column, feature.least) not in logs:
+                        logs[column, feature.least] = log2(np.maximum(points[:, column], feature.least))
                 for column in feature.plus:
-                    total = total + logs[column]
+                    total = total + logs[column, feature.least]
                 for column in feature.minus:
-                    total = total - logs[column]
+                    total = total - logs[column, feature.least]
                 result[:, place] = total
         return result
 
@@ -104,6 +109,7 @@ class Encoder:
                     tuple(int(i) for i in entry["minus"]),
                     int(entry["of"]),
                     float(entry["constant"]),
+                    float(entry.get("least", _TINY)),  # models of before lack it
                 )
                 for entry in document
             )
@@ -163,6 +169,11 @@ def make_encoder(domain: Domain, points: Floats, *, ratios: bool = True) -> Enco
             places = numbers.astype(np.int64)
             for place in places[1:] if len(places) == 2 else places:
                 features.append(Feature(f"{column.name} is {column.values[place]}", "is", (index,), of=int(place)))
+        elif numbers[0] == 0 and column.scale == "log2" and len(numbers) > 2:
+            # 0 stands for "unset": a setting of its own, which lies below the others where sizes are compared.
+            features.append(Feature(f"{column.name} is 0", "is", (index,), of=0))
+            below = float(2.0 ** logarithms(numbers)[0])
+            features.append(Feature(f"log2 {column.name}", "log2", (index,), least=below))
         elif numbers[0] > 0 and (column.scale == "log2" or numbers[-1] >= _WIDE * numbers[0]):
             features.append(Feature(f"log2 {column.name}", "log2", (index,)))
         else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from stripewise.search.costs import Floats
-from stripewise.spec.parameter import Parameter, Scale
+from stripewise.spec.parameter import Parameter, Scale, logarithms
 from stripewise.spec.space import Levels, Space
 
 _ONE_AXIS = 0.7
@@ -18,7 +18,7 @@ def positions(parameter: Parameter) -> Floats:
         return np.arange(count) / max(1, count - 1)
     values = np.asarray(parameter.values, dtype=np.float64)
     if parameter.scale is Scale.LOG2:
-        values = np.log2(values)
+        values = logarithms(values)
     return np.asarray((values - values[0]) / ((values[-1] - values[0]) or 1.0), dtype=np.float64)
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from stripewise.search.base import PriorMean
 from stripewise.search.belief import Belief, believe
 from stripewise.spec.configuration import Configuration, Value
-from stripewise.spec.parameter import Parameter, Scale
+from stripewise.spec.parameter import Parameter, Scale, logarithms
 from stripewise.spec.space import Levels, Space
 from stripewise.spec.trial import History, Role, Trial
 from stripewise.spec.workload import Workload
@@ -113,7 +113,7 @@ def _nearest(parameter: Parameter, value: Value) -> Value | None:
         return None
     offered = np.asarray(parameter.values, dtype=np.float64)
     if parameter.scale is Scale.LOG2 and value > 0:
-        return parameter.values[int(np.argmin(np.abs(np.log2(offered / float(value)))))]
+        return parameter.values[int(np.argmin(np.abs(logarithms(offered) - np.log2(float(value)))))]
     return parameter.values[int(np.argmin(np.abs(offered - float(value))))]
 
 

@@ -70,7 +70,7 @@ class Factor(BaseModel):
             raise ValueError(f"{self.name}: values must ascend")
         if self.role in _COUNTS and any(isinstance(v, bool | str | float) or v < 1 for v in self.values):
             raise ValueError(f"{self.name}: the number of {self.role} must be whole and at least 1")
-        if self.axis == "log2" and float(self.values[0]) <= 0:
+        if self.axis == "log2" and float(self.values[0]) < 0:
             raise ValueError(f"{self.name} has scale log2 but a value of {self.values[0]}")
         for given, what in ((self.assumed, "assumed"), ([] if self.default is None else [self.default], "default")):
             unknown = [value for value in given if value not in self.values]

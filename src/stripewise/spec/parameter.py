@@ -8,6 +8,9 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from stripewise.carriers import ARGUMENT, OVER_MPI_IO, Carrier
 from stripewise.errors import UserError
 from stripewise.spec.configuration import Value, plain_number
@@ -24,7 +27,7 @@ class Kind(StrEnum):
 
 
 class Scale(StrEnum):
-    """The axis on which ordered values are evenly spread."""
+    """The axis on which ordered values are evenly spread; on a logarithmic one, 0 stands for "unset"."""
 
     LINEAR = "linear"
     LOG2 = "log2"
@@ -60,6 +63,22 @@ class Safety(StrEnum):
 
 
 OPERATIONS = ("read", "write")
+
+
+def logarithms(values: Sequence[Any] | NDArray[Any]) -> NDArray[np.float64]:
+    """Binary logarithms of the values of a logarithmic axis, ascending; "unset" (0) lies one step below the others.
+
+    Parameters
+    ----------
+    values : sequence of number
+        Ascending, none negative, only the first may be 0.
+    """
+    numbers = np.asarray(values, dtype=np.float64)
+    if numbers[0] > 0:
+        return np.asarray(np.log2(numbers), dtype=np.float64)
+    found = np.log2(numbers[1:])
+    step = found[1] - found[0] if len(found) > 1 else 1.0
+    return np.concatenate([found[:1] - step, found]) if len(found) else np.zeros(1)
 
 
 @dataclass(frozen=True)
@@ -157,7 +176,7 @@ class Parameter:
                 raise UserError(f"parameter {self.name} lists a value twice", "remove the duplicate")
             if self.ordered:
                 self._check_order()
-        if self.scale is Scale.LOG2 and self.ordered and float(self.values[0]) <= 0:
+        if self.scale is Scale.LOG2 and self.ordered and float(self.values[0]) < 0:
             raise UserError(f"parameter {self.name} has scale log2 but a value of {self.values[0]}", "use scale linear")
         if self.default not in self.values:
             raise UserError(f"parameter {self.name}: default {self.default!r} is not among its values")

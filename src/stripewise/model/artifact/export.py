@@ -67,7 +67,6 @@ class _Export:
         )
 
     def _features(self) -> tuple[Program, ...]:
-        tiny = constant(float(np.finfo(np.float64).tiny))
         found = []
         for feature in self._model.encoder.features:
             first = feature.plus[0] if feature.plus else feature.minus[0]
@@ -80,10 +79,10 @@ class _Export:
                 code = self._inputs.number(column.values[feature.of])
                 program = apply(Op.EQUAL, self._inputs.value(first), constant(code))
             else:
-                program = constant(feature.constant)
+                program, least = constant(feature.constant), constant(feature.least)
                 for op, places in ((Op.ADD, feature.plus), (Op.SUBTRACT, feature.minus)):
                     for place in places:
-                        logarithm = apply(Op.LOG2, apply(Op.MAXIMUM, self._inputs.value(place), tiny))
+                        logarithm = apply(Op.LOG2, apply(Op.MAXIMUM, self._inputs.value(place), least))
                         program = apply(op, program, logarithm)
             found.append(apply(Op.SINGLE, program))
         return tuple(found)
