@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from xml.etree import ElementTree
 
-from stripewise.carriers.base import Expressed, Form, Setting
 from stripewise.carriers.copied import CopiedFile, text_of
 
 _ENGINES = ("bp5", "bpfile", "bp", "file", "")
@@ -34,13 +33,6 @@ class Adios2(CopiedFile):
     def changed(self, file: Path, wanted: Mapping[str, str]) -> tuple[str, set[str]]:
         """Change the engine's parameters."""
         return changed(file, wanted)
-
-    def express(self, form: Form, settings: Sequence[Setting], *, mpi: str = "", place: str = "") -> Expressed | None:
-        """Name all as lost: ADIOS2 reads no variable for them."""
-        if form is not Form.VARIABLES:
-            return None
-        why = "belongs to the parameters of the engine in the program's ADIOS2 file"
-        return Expressed(cannot=[s.but(why) for s in settings])
 
 
 def changed(file: Path, wanted: Mapping[str, str]) -> tuple[str, set[str]]:

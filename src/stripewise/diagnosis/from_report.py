@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from functools import partial
 from typing import Literal
 
 from stripewise.filesystems import of_role
@@ -132,6 +133,14 @@ def _file(file: FileReport, interface: str | None) -> FileActivity:
     made = file.posix
     shares = (made.write.during_collective, made.read.during_collective)
     size = file.size
+    seen = partial(
+        FileActivity,
+        path=file.path,
+        file_system=file.file_system,
+        ranks=max(1, file.ranks),
+        nodes=file.nodes or None,
+        size=size,
+    )
     write, read = (_from_operations(file.moved(way), getattr(file.pattern, way)) for way in ("write", "read"))
     program = Level(
         read=read,
@@ -144,20 +153,8 @@ def _file(file: FileReport, interface: str | None) -> FileActivity:
         if size and read.bytes > size:
             # However the reads lie, what is beyond the size of the file was read more than once.
             program = program.model_copy(update={"read": read.model_copy(update={"extent": size})})
-        return FileActivity(
-            path=file.path,
-            file_system=file.file_system,
-            ranks=max(1, file.ranks),
-            nodes=file.nodes or None,
-            size=size,
-            posix=program,
-        )
-    return FileActivity(
-        path=file.path,
-        file_system=file.file_system,
-        ranks=max(1, file.ranks),
-        nodes=file.nodes or None,
-        size=size,
+        return seen(posix=program)
+    return seen(
         mpiio=program,
         posix=Level(read=_from_posix(made.read), write=_from_posix(made.write))
         if made.read.count or made.write.count
