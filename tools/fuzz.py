@@ -39,7 +39,7 @@ from stripewise.diagnosis.causes.timings import read_timings
 from stripewise.diagnosis.hints_file import named_hints
 from stripewise.diagnosis.script import parse_script
 from stripewise.errors import StripewiseError
-from stripewise.evaluation import filters
+from stripewise.evaluation import filter_sample
 from stripewise.filesystems import named, type_names
 from stripewise.measure.darshan_logs import _Reader
 from stripewise.measure.ior import parse_ior
@@ -239,7 +239,7 @@ def hdf5(data: bytes, folder: Path) -> None:
         signal.signal(signal.SIGPROF, signal.SIG_DFL)
         signal.setitimer(signal.ITIMER_PROF, SLOW / 10)
         try:
-            filters.read_sample(folder / "a.h5", None, 1 << 16, 1 << 18)
+            filter_sample.read_sample(folder / "a.h5", None, 1 << 16, 1 << 18)
         except BaseException:
             traceback.print_exc()
             os._exit(3)

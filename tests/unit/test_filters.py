@@ -15,8 +15,10 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from stripewise.cli.main import main
-from stripewise.evaluation import filters as evaluated
-from stripewise.evaluation.filters import Filter, Measured, best, chunk_shape, expect, read_sample, rounded
+from stripewise.evaluation import filter_sample as evaluated
+from stripewise.evaluation.filter_sample import chunk_shape, read_sample
+from stripewise.evaluation.filter_trials import Filter, Measured, rounded
+from stripewise.evaluation.filters import best, expect
 from stripewise.spec.plan import Plan
 from tests.conftest import require
 

@@ -12,16 +12,9 @@ from rich.markup import escape
 from stripewise.cli.options import JsonOption, check_place
 from stripewise.cli.output import console, grid, print_json, say, write_text
 from stripewise.errors import UserError
-from stripewise.evaluation.filters import (
-    Expected,
-    best,
-    candidates,
-    expect,
-    measure,
-    measure_folder,
-    settings_of,
-    take_sample,
-)
+from stripewise.evaluation.filter_sample import take_sample
+from stripewise.evaluation.filter_trials import measure
+from stripewise.evaluation.filters import Expected, best, candidates, expect, measure_folder, settings_of
 from stripewise.spec.plan import Plan
 from stripewise.spec.report import read_report_file
 from stripewise.spec.sizes import format_size, parse_size
