@@ -133,6 +133,22 @@ def test_a_finished_experiment_can_still_be_reported_by_resume(tmp_path, capfd):
     assert Path("late.html").exists()
 
 
+def test_settings_that_another_user_found_are_used_only_with_consent(capfd, monkeypatch):
+    """Whoever shares the store could have put any variable there."""
+    assert tune("--budget", "2", command=program()) == 0
+    identifier = experiments(capfd)[0]["id"]
+    started = []
+    monkeypatch.setattr("os.execvp", lambda name, words: started.append(words[-1]))
+    assert main(["run", identifier, "--", "true"]) == 0
+    monkeypatch.setattr("stripewise.cli.apply.user_name", lambda: "ada")
+    assert main(["run", identifier, "--", "false"]) == 2
+    refused = " ".join(capfd.readouterr().err.split())
+    assert "its settings, variables and arguments would act on a program of ada" in refused and "--yes" in refused
+    assert main(["run", identifier, "--yes", "--", "true"]) == 0
+    assert main(["export", identifier, "--to", "plan"]) == 0, "it is a text to read"
+    assert started == ["true", "true"]
+
+
 def test_a_folder_for_a_report_is_refused_before_the_first_run(tmp_path, capfd):
     assert tune("--report", str(tmp_path), command=program()) == 2
     assert "is a folder" in capfd.readouterr().err

@@ -10,6 +10,7 @@ import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -17,8 +18,8 @@ import typer
 from rich.markup import escape
 
 from stripewise.cli.options import JsonOption, ProgramCommand, ServerOption, StoreOption, identifiers_and_files, pairs
-from stripewise.cli.output import notes, print_json, printable, prose, say, write_text
-from stripewise.cli.remote import open_experiments
+from stripewise.cli.output import ask, notes, print_json, printable, prose, say, write_text
+from stripewise.cli.remote import open_experiments, server_of
 from stripewise.errors import StripewiseError, UserError, choose
 from stripewise.measure.processes import merge_parts, parts_in
 from stripewise.model.artifact.content import Artifact
@@ -46,7 +47,9 @@ from stripewise.spec.plan import Plan
 from stripewise.spec.policy import load_policy
 from stripewise.spec.report import read_report_file
 from stripewise.spec.vocabulary import check_plan
+from stripewise.tuning.consent import Consent, check_author, granted
 from stripewise.tuning.folders import state_folder
+from stripewise.tuning.process import user_name
 
 _SIMULATED = "these settings come from simulated runs, not from measurements: confirm them on the real machine"
 
@@ -96,6 +99,7 @@ def run(
         typer.Option(help="What is known about the files, such as file_size=64GiB; repeatable.", metavar="NAME=VALUE"),
     ] = None,
     server: ServerOption = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Agree to settings that another user of the store found.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only the output of the program.")] = False,
     json_output: Annotated[
         bool, typer.Option("--json", help="Print one line of JSON on standard error before the program starts.")
@@ -117,7 +121,8 @@ def run(
     _check_orders(mode, orders, settle)
     plan, simulated, doubts = Plan(), False, list[str]()
     if source is not None:
-        plan, _, simulated = _plan_of(source, store, server)
+        consent = granted if yes else partial(ask, json_output=json_output)
+        plan, _, simulated = _plan_of(source, store, server, consent)
         doubts = check_plan(plan, source)
     words = pairs("--workload", workload, "file_size=64GiB")
     plan = replace(plan, workload=(*plan.workload, *words.items()))
@@ -323,7 +328,7 @@ def export_plan(
     """Write the settings found for another tool, with their undo and what it cannot express."""
     if to not in TARGETS:
         raise UserError(f"no export is called '{to}'", choose(to, TARGETS))
-    plan, changed, simulated = _plan_of(source, store, server)
+    plan, changed, simulated = _plan_of(source, store, server, granted)
     library = os.environ.get("STRIPEWISE_LIBRARY", "")
     made = export(plan, to, library=library, directory=directory, program=program, changed=changed)
     if json_output:
@@ -357,7 +362,7 @@ def export_plan(
         prose(f"not expressed: {missing}", on=notes)
 
 
-def _plan_of(source: str, store: str | None, server: str | None) -> tuple[Plan, dict[str, Any], bool]:
+def _plan_of(source: str, store: str | None, server: str | None, consent: Consent) -> tuple[Plan, dict[str, Any], bool]:
     """The plan of a file or of an experiment, the parameters that it changes, and whether its runs were simulated."""
     path = Path(source)
     if path.is_file():
@@ -371,6 +376,8 @@ def _plan_of(source: str, store: str | None, server: str | None) -> tuple[Plan, 
             f"experiment {record.id} is {record.state} and has no result yet",
             f"finish it: stripewise resume {record.id}",
         )
+    if server_of(store, server) is None:
+        check_author(record, user_name(), consent, "its settings, variables and arguments would act on a program of")
     result = record.result
     plan = Plan.parse(result.plan, f"the plan of experiment {record.id}")
     return plan, result.changed(result.best), result.simulated

@@ -24,7 +24,9 @@ def refused(question: str) -> bool:
     return False
 
 
-def check_author(record: Record, user: str, consent: Consent) -> None:
+def check_author(
+    record: Record, user: str, consent: Consent, what: str = "its command, setup lines and hooks would run as"
+) -> None:
     """Ask before anything is run that another user of the store has written.
 
     Parameters
@@ -33,6 +35,8 @@ def check_author(record: Record, user: str, consent: Consent) -> None:
     user : str
         Who would run it.
     consent : callable
+    what : str
+        What that user has written, and that it would run as.
 
     Raises
     ------
@@ -42,10 +46,10 @@ def check_author(record: Record, user: str, consent: Consent) -> None:
     author = record.facts.user or record.owner.partition("@")[0]
     if author in ("", user):
         return
-    what = f"experiment {record.id} is by {author}; its command, setup lines and hooks would run as {user}"
-    if not consent(what):
+    question = f"experiment {record.id} is by {author}; {what} {user}"
+    if not consent(question):
         raise UserError(
-            f"{what}, and nobody agreed to it",
+            f"{question}, and nobody agreed to it",
             f"read it with stripewise show {record.id} --json, then agree with --yes",
         )
 
