@@ -127,6 +127,8 @@ def test_what_a_pattern_names_is_allowed(site: Path, pattern: str, command: str 
         ("SITE/bin/* ...", "SITE/bin/python3 -c 1"),
         ("SITE/bin/* ...", "SITE/bin/gdb-13 -ex x"),
         ("SITE/bin/* ...", "SITE/bin/find . -exec id ;"),
+        # No file has such a name: refused like any other, not an error of the system.
+        ("mpiexec -n * SITE/bin/solver ...", f"mpiexec -n 4 {'a' * 300}"),
     ],
 )
 def test_no_program_is_smuggled_in(site: Path, pattern: str, command: str) -> None:
@@ -244,6 +246,7 @@ def test_options_and_wrappers_that_a_pattern_does_not_name_are_refused(site: Pat
         *("strace -o /tmp/x ./app *", "awk -f /opt/x.awk *", "flock /opt/lock ...", "rsync /opt/a *", "su -c *"),
         *("/lib64/ld-linux-x86-64.so.2 ./app ...", "chroot /opt ...", "xargs -a /opt/list *", "python3.11 ..."),
         *("mpiexec -n * gdb -batch --args ./app ...", "mpiexec -n * perf record ./app ...", "php8.2 -r *"),
+        *("pdsh -w * /opt/app", "clush -a ...", "dplace -s1 ./app ...", "lsrun ./app *", "stripewise ...", "socat * *"),
         *("make -f /opt/Makefile ...", "xargs -a /opt/list ...", "parallel /opt/app ...", "R -f /opt/run.R ..."),
         *("perl -I /opt/lib ...", "python3 -X /opt/lib ...", "bash --init-file /opt/lib *"),
         *("apptainer exec /opt/image.sif ...", "docker run site/image ...", "apptainer exec /opt/image.sif * ..."),

@@ -119,19 +119,19 @@ class Place:
         found = self._on_path(word)
         # Some launchers look into the folder first.
         here = self.folder / word
-        if here.exists() and (found is None or _real(here) != found):
+        if _exists(here) and (found is None or _real(here) != found):
             return _real(here)
         return found
 
     def shadowed(self, word: str) -> bool:
         """Say whether a bare word could mean a file of the folder in place of the one on ``PATH``."""
         here = self.folder / word
-        return here.exists() and _real(here) != self._on_path(word)
+        return _exists(here) and _real(here) != self._on_path(word)
 
     def _on_path(self, word: str) -> Path | None:
         for entry in self.path.split(os.pathsep):
             candidate = Path(entry) / word
-            if entry.startswith("/") and candidate.is_file() and os.access(candidate, os.X_OK):
+            if entry.startswith("/") and _exists(candidate) and candidate.is_file() and os.access(candidate, os.X_OK):
                 return _real(candidate)
         return None
 
@@ -259,6 +259,13 @@ def _expression(pattern: str, excluded: str = "") -> str:
     """Give the regular expression of a word, whose wildcards end at a slash."""
     one = f"[^/{re.escape(excluded)}]"
     return "".join({"*": f"{one}*", "?": one}.get(letter, re.escape(letter)) for letter in pattern)
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # the name is too long for a file
+        return False
 
 
 def _real(path: Path) -> Path:

@@ -204,16 +204,24 @@ TOOLS = _names(
     # Building, finding, editing, copying
     "make gmake ninja cmake ctest xargs parallel find fd awk gawk mawk nawk original-awk sed ed ex vi vim view nvim "
     "nano emacs less more man tar bsdtar cpio zip rsync ssh scp sftp git hg svn m4 gcc cc c++ g++ clang split sort tee "
-    "dd "
+    "dd socat nc ncat gnuplot sqlite3 psql mysql dc bc inotifywait openssl matlab meson bazel scons "
     # Debuggers, tracers and profilers
     "gdb gdbserver lldb dbx valgrind strace ltrace perf rr catchsegv ddt map forge totalview vtune amplxe-cl advixe-cl "
     "aps nsys ncu nvprof scalasca scan scorep tau_exec hpcrun likwid-perfctr likwid-pin likwid-mpirun heaptrack "
+    "cuda-gdb uftrace gprofng rocprof rocprofv3 kernprof mprof memray scalene py-spy "
     # Other users, roots, limits and terminals
     "su runuser doas pkexec newgrp sg chroot unshare nsenter setpriv capsh prlimit cpulimit systemd-run "
     "start-stop-daemon bwrap proot fakeroot fakechroot firejail xvfb-run dbus-run-session script expect tmux screen "
     "watch flock lockf at batch crontab entr busybox toybox linux32 linux64 i386 x86_64 ld.so run-parts "
+    "cgexec machinectl lxc-execute nerdctl runc crun dplace omplace hwloc-bind eatmydata faketime unbuffer rlwrap "
+    "xjobs sem ts "
     # Jobs and workers
-    "sbatch salloc qsub bsub torchrun accelerate deepspeed horovodrun dask pytest coverage"
+    "sbatch salloc qsub bsub torchrun accelerate deepspeed horovodrun dask pytest coverage jupyter "
+    "pdsh clush pbsdsh lsrun lsgrun blaunch brun ccc_mprun mpiexec_mpt oshrun shmemrun yod "
+    "scrontab strigger oarsub msub pjsub llsubmit poe condor_submit condor_run irb jshell "
+    "stripewise snakemake nextflow luigi tox nox "
+    # Environments
+    "conda mamba micromamba pixi spack guix nix nix-shell uv pipx poetry pdm hatch npm npx yarn deno bun"
 )
 """Programs that start, load or overwrite what any of their arguments says, by base name without a version."""
 
