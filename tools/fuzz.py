@@ -30,6 +30,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import numpy as np
+
 from stripewise.carriers import FILE
 from stripewise.carriers.adios2 import changed as changed_file
 from stripewise.diagnosis.causes.models import FORMAT as CALIBRATION
@@ -43,6 +45,10 @@ from stripewise.evaluation import filter_sample
 from stripewise.filesystems import named, type_names
 from stripewise.measure.darshan_logs import _Reader
 from stripewise.measure.ior import parse_ior
+from stripewise.measure.processes import _FILE as PART_FILE
+from stripewise.measure.processes import _FILES as PART_FILES
+from stripewise.measure.processes import _HEAD as PART_HEAD
+from stripewise.measure.processes import PREFIX, merge_parts
 from stripewise.model.artifact import format as form
 from stripewise.model.artifact.reader import parse_artifact
 from stripewise.model.registry import load_model, make_model
@@ -57,7 +63,7 @@ from stripewise.spec.experiment import parse_experiment
 from stripewise.spec.journal import parse_journal
 from stripewise.spec.plan import Plan
 from stripewise.spec.record_reading import parse_record
-from stripewise.spec.report import read_report
+from stripewise.spec.report import read_report, read_report_file
 from stripewise.spec.site import parse_site
 from stripewise.spec.stack import parse_stack
 
@@ -68,6 +74,7 @@ LONGEST_NAME = 1 << 10
 SLOW = 10
 STUCK = 300
 MEMORY = 6 << 30
+PART_SIZE = PART_HEAD.itemsize + PART_FILES * PART_FILE.itemsize
 WORDS = [
     *(b"0", b"-1", b"1e999", b"nan", b"inf", b"9" * 30, b"true", b"null", b"\0", b"\xff\xfe", b"\xed\xa0\x80", b"\n"),
     *(b"[" * 3000, b"{" * 50, b"a=", b'"""', b"'", b"|", b":", b"%s", b"../", b"\xe2\x80\xa8", b'{"a":', b"[[a]]\n"),
@@ -224,6 +231,25 @@ def command(data: bytes, folder: Path) -> None:
     AllowList([pattern]).allows(words, folder, path)
 
 
+def processes(data: bytes, folder: Path) -> Any:
+    """What a process without MPI left of its calls, as large as it should be, and the report of it."""
+    (folder / f"{PREFIX}1-1").write_bytes(data[:PART_SIZE].ljust(PART_SIZE, b"\0"))
+    return read_report_file(folder / "report.json") if merge_parts(folder, folder / "report.json") else None
+
+
+def parts() -> list[bytes]:
+    """A part with two files, and one that a killed process left."""
+    made = np.zeros(1, PART_HEAD), np.zeros(2, PART_FILE)
+    (head,), files = made
+    head["magic"], head["record_size"], head["records"], head["rank"] = b"SWPROC1", PART_FILE.itemsize, 2, -1
+    head["real"], head["start"], head["end"], head["host"] = 1 << 60, 5, 9, b"n1"
+    files["state"], files["path"] = 2, [b"/bin/sh", b"/dev/null"]
+    files["calls"]["count"], files["calls"]["bytes"], files["calls"]["most"] = 3, 4096, 9
+    files["way"]["first"], files["way"]["last"], files["way"]["top"] = 6, 8, (4096, 3)
+    whole = head.tobytes() + files.tobytes()
+    return [whole, whole[: PART_HEAD.itemsize + 700]]
+
+
 def hints(data: bytes, folder: Path) -> None:
     """A hints file that a script names."""
     (folder / "hints").write_bytes(data)
@@ -334,6 +360,7 @@ TARGETS = {
     "adios2": Target(adios2, lambda: ADIOS2, ()),
     "configuration": Target(configuration, lambda: CONFIGURATIONS, ()),
     "command": Target(command, lambda: COMMANDS),
+    "processes": Target(processes, parts),
     "hdf5": Target(hdf5, hdf5_files, ()),
     "calibration": Target(file(load_calibration, "c.json"), lambda: CALIBRATIONS),
     "elf": Target(file(read_elf, "a.out"), lambda: [Path("/bin/true").read_bytes()[:LONGEST]], (NotElf,)),
