@@ -400,6 +400,12 @@ def test_metacharacters_and_paths_in_identifiers_find_nothing(served: Running, t
         {"runner": "replay:/etc/passwd"},
         {"runner": "sim:/etc/passwd.toml"},
         {"hooks": {"delete": ["/etc/passwd"]}},
+        {"command": ["./app", "{file:/etc/x.toml}"]},
+        {"command": ["./app", "--in={adios2:../../../../../../../../etc/x.xml}"]},
+        {
+            "command": ["./app", "--config=/etc/x.toml"],
+            "parameters": {"b": {"carrier": "file", "key": "/etc/x.toml:io.b", "values": [1, 2]}},
+        },
         {"hooks": {"delete": ["../../../../../etc/passwd"]}},
         {"hooks": {"delete": ["{fcoll}"]}, "stacks": ["ompio"], "parameters": {"fcoll": {"values": ["../../../x"]}}},
     ],
