@@ -25,9 +25,10 @@ static int number(const char *const *names) {
     return -1;
 }
 
-/* Variables are read here: later, another thread may be changing them. */
+/* Variables are read here: later, another thread may be changing them. A setuid program, into which only the
+ * site can load the library, does not let its user choose where a file is made. */
 __attribute__((constructor)) static void begin(void) {
-    const char *given = getenv("STRIPEWISE_PROCESSES");
+    const char *given = secure_getenv("STRIPEWISE_PROCESSES");
     size_t length = given ? strlen(given) : 0;
     if (!given || *given != '/' || length >= sizeof prefix)
         return;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#define _GNU_SOURCE
 #include "setup.h"
 
 #include <stdlib.h>
@@ -6,8 +7,9 @@
 
 struct sw_setup sw_setup;
 
+/* A setuid program, into which only the site can load the library, does not let its user choose files. */
 static const char *variable(const char *name) {
-    const char *value = getenv(name);
+    const char *value = secure_getenv(name);
     return value && *value ? value : NULL;
 }
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -28,10 +30,12 @@ from stripewise.spec.launch import Outcome
 from stripewise.spec.plan import Plan
 from stripewise.spec.report import Report, read_report_file
 from stripewise.spec.trial import State
+from tests.conftest import require
 from tests.formats import faults
 from tests.integration.building import ROOT, checked, once
 
 Observe = Callable[..., Report]
+NOBODY = 65534
 
 CALLS = r"""
 #define _GNU_SOURCE
@@ -349,3 +353,22 @@ def test_run_keeps_the_exit_code_and_takes_no_parts_of_an_earlier_run(
     (folder / f"{PREFIX}1-1").write_bytes(b"of a run that was killed")
     assert main([*words, str(folder / "report.json")]) == 3
     assert "cannot be written" in capfd.readouterr().err and not list(folder.glob(f"{PREFIX}1-1"))
+
+
+def test_a_setuid_program_makes_no_file_where_its_user_says(observer: Path) -> None:
+    """The loader preloads nothing into it; but a site can link the library, or name it in /etc/ld.so.preload."""
+    require(os.geteuid() == 0, "making a program of another user's needs root")
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        folder.chmod(0o777)
+        library = shutil.copy(observer, folder / "libobserver.so")
+        library.chmod(0o755)
+        (folder / "a.c").write_text('#include <stdio.h>\nint main(void) { return !fopen("/etc/passwd", "r"); }\n')
+        checked(["cc", folder / "a.c", "-o", folder / "a", "-Wl,--no-as-needed", library, f"-Wl,-rpath,{folder}"])
+        for mode, parts in ((0o755, 1), (0o4755, 0)):
+            (folder / "a").chmod(mode)
+            variables = {"STRIPEWISE_PROCESSES": f"{folder}/{PREFIX}"}
+            subprocess.run([folder / "a"], env=variables, user=NOBODY, check=True)
+            assert len(parts_in(folder)) == parts
+            for part in parts_in(folder):
+                part.unlink()
