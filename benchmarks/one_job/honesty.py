@@ -21,7 +21,7 @@ from stripewise.spec.launch import Launch
 from stripewise.spec.plan import Plan
 from stripewise.spec.trial import Phase
 from stripewise.store.opening import open_store
-from stripewise.tuning.budget import MOST_PAIRS
+from stripewise.tuning.budget import LONGEST_BLOCK, cost_of_pair
 from stripewise.tuning.session import Session, Stopped
 
 GAIN, CARRIED = 1.1, 0.2
@@ -92,21 +92,30 @@ def experiment(seed: int, law: Law, phases: int) -> dict[str, Any]:
 
 def proof(seed: int, law: Law, phases: int) -> dict[str, Any]:
     """Let the product's runner measure pairs in random order, and the product's rules judge them."""
-    runner = StreamRunner(_definition(seed), Path("/nonexistent"), law, phases - SEARCHED)
+    definition = _definition(seed)
+    runner = StreamRunner(definition, Path("/nonexistent"), law, phases - SEARCHED)
+    most = int((min(phases, PHASES) - SEARCHED) / cost_of_pair(definition, LONGEST_BLOCK))
     arms: dict[str, list[float]] = {"default": [], "candidate": []}
     decision = Decision.CONTINUE
-    for coin in np.random.default_rng((seed, 7)).random(MOST_PAIRS):
+    for coin in np.random.default_rng((seed, 7)).random(most):
         for arm in arms if coin < 0.5 else reversed(arms):
             runner.start(
-                Launch("proof", sum(map(len, arms.values())), Configuration({}), PLANS[arm], Phase.CONFIRMATION)
+                Launch(
+                    "proof",
+                    sum(map(len, arms.values())),
+                    Configuration({}),
+                    PLANS[arm],
+                    Phase.CONFIRMATION,
+                    block=LONGEST_BLOCK,
+                )
             )
             while not (ended := runner.poll(1.0)) and not runner.over:
                 pass
             arms[arm] += [outcome.metrics["phase_bandwidth"] for outcome in ended]
         if runner.over:
             break
-        if len(arms["default"]) in looks(MOST_PAIRS):
-            decision = assess(*arms.values(), maximize=True, most_pairs=MOST_PAIRS).decision
+        if len(arms["default"]) in looks(most):
+            decision = assess(*arms.values(), maximize=True, most_pairs=most).decision
             if decision is not Decision.CONTINUE:
                 break
     decided = decision is not Decision.CONTINUE

@@ -141,10 +141,10 @@ class Program:
 
     returncode = 0
 
-    def write(self, seconds: float = 1.0, missed: int = 0, pattern: str = "C") -> None:
-        """Do one phase."""
+    def write(self, seconds: float = 1.0, missed: int = 0, pattern: str = "C", late: bool = False) -> None:
+        """Do one phase; ``late``: its order comes after it has begun."""
         lines = [fields_of(line) for line in (self.folder / "orders").read_text().split("\n")]
-        waiting = [fields for fields in lines if fields and int(fields["order"]) > self.carried_out]
+        waiting = [fields for fields in lines if fields and not late and int(fields["order"]) > self.carried_out]
         order = waiting[0] if waiting else {"order": "0", "settings": ""}
         self.carried_out = max(self.carried_out, int(order["order"]))
         fields = {"site": "/a#", "operation": "write", "pattern": pattern, "ranks": 4, "nodes": 1, "bytes": 1e6}
@@ -232,6 +232,43 @@ def test_a_run_of_the_proof_does_not_pay_for_what_the_other_settings_left(
     program.write(0.2)
     program.write(0.65)
     assert [one.elapsed for one in runner.poll(0)] == [0.65]
+
+
+def test_a_run_of_several_phases_follows_one_with_the_same_settings(stage: tuple[WithinRunner, Program]) -> None:
+    runner, program = stage
+    for _ in range(8):
+        program.write()
+
+    def pair_up(number: int, *settings: Setting) -> None:
+        runner.start(Launch("x", number, Configuration({}), Plan(settings), Phase.CONFIRMATION, block=2))
+        assert runner.poll(0) == []
+
+    pair_up(4, *FEW)
+    for seconds in (0.2, 0.6):
+        program.write(seconds)
+        assert runner.poll(0) == []
+    program.write(0.8)
+    (tried,) = runner.poll(0)
+    # Time per byte of both phases that count.
+    assert tried.elapsed == pytest.approx(1.4) and tried.facts.switched == pytest.approx(1e6 / 0.2 / 2**20)
+    assert tried.metrics == {"phase_bandwidth": pytest.approx(2e6 / 1.4 / 2**20)}
+    assert tried.facts.with_(block=2).phases_spent == 3
+    pair_up(5, *FEW)
+    program.write(0.7)
+    assert runner.poll(0) == []
+    program.write(0.9)
+    (again,) = runner.poll(0)
+    assert again.elapsed == pytest.approx(1.6) and again.facts.switched is None
+    # A phase of the default comes between: all phases are repeated.
+    pair_up(6, *FEW)
+    program.write(0.7)
+    program.write(1.0, late=True)
+    for seconds in (0.2, 0.3):
+        program.write(seconds)
+        assert runner.poll(0) == []
+    program.write(0.6)
+    (repeated,) = runner.poll(0)
+    assert repeated.elapsed == pytest.approx(0.9)
 
 
 def test_what_a_phase_leaves_to_the_next_one_counts_as_lost() -> None:

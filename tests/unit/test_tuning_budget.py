@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from stripewise.spec.experiment import Experiment
-from stripewise.spec.trial import Role
-from stripewise.tuning.budget import pairs_to_prove
+from stripewise.spec.facts import RunFacts
+from stripewise.spec.trial import Phase, Role, Run, State
+from stripewise.tuning.budget import block_for, cost_of_pair, most_pairs, pairs_left, pairs_to_prove, spent
 from tests.unit.search_histories import BANDWIDTH, history, trial
 
 
@@ -18,3 +19,24 @@ def test_a_reference_without_a_gain_needs_more_pairs_than_anybody_makes(value, p
     seen = replace(seen, trials=(replace(seen.trials[0], role=Role.DEFAULT), *seen.trials[1:]))
     reference = replace(trial(9, value), role=Role.REFERENCE)
     assert pairs_to_prove(Experiment(command=["-"]), seen, reference) == pairs
+
+
+WITHIN = Experiment(command=["-"], runner="within", budget={"runs": 140})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("value", "block"), [(101.0, 2), (110.0, 2), (130.0, 2), (900.0, 1)])
+def test_small_gains_are_proven_with_several_phases_a_run(value, block):
+    seen = history((100.0, 101.0), value, objective=BANDWIDTH)
+    seen = replace(seen, trials=(replace(seen.trials[0], role=Role.DEFAULT), *seen.trials[1:]))
+    assert block_for(WITHIN, seen, seen.trials[1]) == block
+    assert block_for(Experiment(command=["-"]), seen, seen.trials[1]) == 1
+
+
+def test_the_budget_of_a_launch_counts_the_phases_between_settings_too():
+    assert (cost_of_pair(WITHIN), cost_of_pair(WITHIN, 2), cost_of_pair(Experiment(command=["-"]))) == (3.5, 5.5, 2)
+    assert most_pairs(WITHIN) == 23 and most_pairs(Experiment(command=["-"], budget={"runs": 140})) == 40
+    searched = trial(0, *range(100, 140))
+    facts = RunFacts(against=0, block=2, switched=1.0)
+    proof = Run(40, 0, Phase.CONFIRMATION, State.FINISHED, 100.0, pair=0, arm="default", facts=facts)
+    trials = [replace(searched, runs=(*searched.runs, proof))]
+    assert spent(trials, 0.0).runs == 43 and pairs_left(WITHIN, trials) == 18

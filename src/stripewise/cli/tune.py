@@ -59,7 +59,7 @@ def register(app: typer.Typer) -> None:
     app.command("resume")(resume)
 
 
-PHASES = 120
+PHASES = 140
 """Phases that ``--within`` may use where no budget is given."""
 
 

@@ -142,6 +142,14 @@ class AutoSampler(Sampler):
         belief = self._believe(space, history)
         return np.zeros(len(levels)) if belief is None else expected_improvement(*belief.predict(levels), belief.best)
 
+    def slowdown(self, space: Space, history: History, levels: Levels) -> Floats:
+        """See :meth:`stripewise.search.base.Sampler.slowdown`; by the process, which has seen the neighbours."""
+        belief = self._believe(space, history)
+        if belief is None or len(levels) == 0:
+            return super().slowdown(space, history, levels)
+        mean, _ = belief.predict(levels)
+        return np.asarray(mean - belief.known_mean(space.levels([space.default])), dtype=np.float64)
+
     def expected_improvement(self, space: Space, history: History) -> float | None:
         """See :meth:`stripewise.search.base.Sampler.expected_improvement`; None until the first points are through."""
         seen = Seen.of(space, history)

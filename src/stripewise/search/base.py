@@ -103,6 +103,18 @@ class Sampler(ABC):
         """
         return self.prior
 
+    def slowdown(self, space: Space, history: History, levels: Levels) -> NDArray[np.float64]:
+        """Logarithm of how many times the default's cost configurations are expected to have, shape ``(n,)``.
+
+        Called before a configuration is tried inside a job that is not to be slowed down. The default knows what is
+        expected before the search alone; 0 where that is nothing.
+        """
+        prior = self.expectation(space)
+        if prior is None or len(levels) == 0:
+            return np.zeros(len(levels))
+        usual = prior(space, space.levels([space.default]))
+        return np.asarray(usual - prior(space, levels), dtype=np.float64)
+
     def recommend(self, space: Space, history: History) -> list[Trial]:
         """Order the finished trials by how good they are believed to be, best first.
 

@@ -181,7 +181,7 @@ class Experiment(BaseModel):
         return self.runner == "within"
 
     def counted(self, runs: int) -> str:
-        """Say how many launches, or phases of one, a number of runs is."""
+        """Say how many launches, or phases of one, a part of the budget is."""
         word, ending = ("phase", "s") if self.in_one_launch else ("launch", "es")
         return f"{runs} {word}{'' if runs == 1 else ending}"
 

@@ -200,6 +200,7 @@ class _RunKeys(TypedDict, total=False):
     slow_ost: int
     # Of a phase of one launch.
     file_family: str
+    block: int
     switched: float | None
     lost: float
     # Of the loop that asked for the run.
@@ -282,6 +283,16 @@ class RunFacts(_Observed):
 
     switched = _Maybe(float)
     """Of a phase: the bandwidth of the phase before it, where that was the first one with its settings."""
+
+    @property
+    def block(self) -> int:
+        """How many phases the run holds, one after the other with the same settings; 1 outside a proof in a launch."""
+        return int(self.get("block", 1))
+
+    @property
+    def phases_spent(self) -> int:
+        """How many phases of a launch the run took, with the one that only separates its settings from others."""
+        return self.block + (self.switched is not None)
 
     lost = _Maybe(float)
     """Of a phase: what trying has cost in its launch so far, as a part of the I/O time of the default."""

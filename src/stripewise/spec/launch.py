@@ -46,6 +46,8 @@ class Launch:
         after it.
     pair : int or None
         The pair of the confirmation that it belongs to: both of a pair run on the same nodes.
+    block : int
+        Phases that it holds, where runs are phases of one launch.
     program : str
         Of the MPI programs that the command starts, the one that is measured; empty where all of them are.
     """
@@ -65,6 +67,7 @@ class Launch:
     before: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
     pair: int | None = None
+    block: int = 1
     program: str = ""
 
     def cut_after(self, seconds: float) -> str:

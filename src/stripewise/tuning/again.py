@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from stripewise.errors import UserError
 from stripewise.runner.registry import make_runner
 from stripewise.spec.experiment import Experiment
 from stripewise.store.base import Record
+from stripewise.tuning.budget import LONGEST_BLOCK, cost_of_pair
 from stripewise.tuning.confirm import HOPELESS_PAIRS
 from stripewise.tuning.definition import LONGEST_NAME
 from stripewise.tuning.folders import runs_folder, working_folder
@@ -67,6 +69,7 @@ def confirm_again(record: Record, pairs: int = USUAL_PAIRS) -> Experiment:
     together = " and ".join(f"{name} == {_literal(value)}" for name, value in changed.items())
     apart = " and ".join(f"{name} == {_literal(default[name])}" for name in changed)
     fields = own.model_dump()
+    proof = math.ceil(pairs * cost_of_pair(own, LONGEST_BLOCK))
     return Experiment.model_validate(
         {
             **fields,
@@ -80,7 +83,7 @@ def confirm_again(record: Record, pairs: int = USUAL_PAIRS) -> Experiment:
             "warm_start": [],
             "try_first": [],
             "model": None,
-            "budget": {"runs": first + 2 * pairs, "seconds": None, "node_hours": None},
+            "budget": {"runs": first + proof, "seconds": None, "node_hours": None},
             "confirmation": {**fields["confirmation"], "pairs": pairs, "candidates": 1},
         }
     )

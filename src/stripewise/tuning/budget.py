@@ -20,6 +20,13 @@ _PRIOR_RUNS = 3
 """Weight of the typical noise: more careful than the search, whose mistakes cost a run and not a proof."""
 _SHARE = 0.6
 _FEWEST_SEARCHED = 2
+_CHANCE = 0.8
+_CHANGES = 1.5
+"""Phases of a pair that only separate settings: one in the pair, and half of the time one before it."""
+LONGEST_BLOCK = 2
+_CERTAIN = 0.99
+_DISCOUNT = 0.5
+"""What is left of a gain that the search saw, at the least: the best of many noisy runs looks better than it is."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +36,7 @@ class Spent:
     Attributes
     ----------
     runs : int
-        Launches, of every phase and outcome.
+        Launches, of every phase and outcome; where all runs are within one launch, its phases.
     seconds : float
         Wall time.
     node_hours : float
@@ -43,23 +50,44 @@ class Spent:
 def spent(trials: Sequence[Trial], seconds: float) -> Spent:
     """Count what the runs have used; ``seconds`` is the wall time of all sessions."""
     runs = [run for trial in trials for run in trial.runs]
-    return Spent(len(runs), seconds, sum(run.facts.node_hours for run in runs))
+    return Spent(sum(run.facts.phases_spent for run in runs), seconds, sum(run.facts.node_hours for run in runs))
 
 
 def most_pairs(experiment: Experiment) -> int:
     """The largest number of confirmation pairs that the budget keeps free; 0 where it is too small for a proof."""
     if experiment.confirmation.pairs is not None:
-        return min(experiment.confirmation.pairs, experiment.budget.runs // 2)
+        return min(experiment.confirmation.pairs, math.floor(experiment.budget.runs / cost_of_pair(experiment)))
     free = experiment.budget.runs - experiment.warmup - 2
     fewest = provable_pairs(experiment.confirmation)
-    shared = max(fewest, min(MOST_PAIRS, int(free * _SHARE / 2)))
+    cost = cost_of_pair(experiment)
+    shared = max(fewest, min(MOST_PAIRS, int(free * _SHARE / cost)))
     # Fewer pairs prove nothing, whatever they show: such a budget is better spent on the search.
-    return shared if free - 2 * shared >= _FEWEST_SEARCHED else 0
+    return shared if free - cost * shared >= _FEWEST_SEARCHED else 0
+
+
+def cost_of_pair(experiment: Experiment, block: int = 1) -> float:
+    """What a pair takes of the budget: two launches, or in one launch the phases of both runs and those between."""
+    return 2 * block + _CHANGES if experiment.in_one_launch else 2.0
+
+
+def block_for(experiment: Experiment, history: History, trial: Trial) -> int:
+    """How many phases each run of a proof within one launch is to hold.
+
+    Each change of settings costs a phase that proves nothing, so longer runs prove more with as many phases: two phases
+    a run halve the variance of a pair, for 5.5 phases in place of 3.5. A gain so large that the first look will show it
+    anyway, even if the search saw twice the truth, is proven soonest with single phases. Only the search decides, which
+    is no part of the proof.
+    """
+    if not experiment.in_one_launch:
+        return 1
+    needed = pairs_to_prove(experiment, history, trial, share=_DISCOUNT, chance=_CERTAIN)
+    return 1 if needed is not None and needed <= FIRST_LOOK else LONGEST_BLOCK
 
 
 def fewest_launches(experiment: Experiment) -> int:
     """The smallest budget of which :func:`most_pairs` keeps pairs free, where their number is left to it."""
-    return experiment.warmup + 2 + 2 * provable_pairs(experiment.confirmation) + _FEWEST_SEARCHED
+    proof = math.ceil(cost_of_pair(experiment) * provable_pairs(experiment.confirmation))
+    return experiment.warmup + 2 + proof + _FEWEST_SEARCHED
 
 
 def shortfall(experiment: Experiment) -> str:
@@ -76,8 +104,8 @@ def provable_pairs(rule: Confirmation) -> int:
     return math.ceil(-math.log2((1 - rule.confidence) / 2 / rule.candidates))
 
 
-def reserved_pairs(experiment: Experiment, history: History) -> int:
-    """Pairs to keep free for the confirmation, given what the search has seen so far.
+def reserved_runs(experiment: Experiment, history: History) -> int:
+    """Part of the budget to keep free for the confirmation, given what the search has seen so far.
 
     A large gain is proven with few pairs and a small one needs many, so the reserve follows the gain and the noise
     seen: the search may use what a confirmation of its present best would leave.
@@ -91,12 +119,24 @@ def reserved_pairs(experiment: Experiment, history: History) -> int:
     fewest = min(FIRST_LOOK, most)
     cost = Costs.of(history).cost
     best = None if np.isnan(cost).all() else history.trials[int(np.nanargmin(cost))]
-    needed = None if best is None else pairs_to_prove(experiment, history, best)
-    return fewest if needed is None else max(fewest, min(most, needed))
+    block = 1 if best is None else block_for(experiment, history, best)
+    needed = None if best is None else pairs_to_prove(experiment, history, best, block=block)
+    kept = fewest * cost_of_pair(experiment)
+    if needed is not None:
+        kept = max(kept, min(most * cost_of_pair(experiment), needed * cost_of_pair(experiment, block)))
+    return math.ceil(kept)
 
 
-def pairs_to_prove(experiment: Experiment, history: History, trial: Trial) -> int | None:
-    """Pairs that would prove in four cases out of five the gain that a trial's search runs show; None without one."""
+def pairs_to_prove(
+    experiment: Experiment,
+    history: History,
+    trial: Trial,
+    *,
+    block: int = 1,
+    share: float = 1.0,
+    chance: float = _CHANCE,
+) -> int | None:
+    """Pairs that would prove with a chance a share of the gain that a trial's search runs show; None without one."""
     default = next((t for t in history.trials if t.role is Role.DEFAULT and t.values), None)
     if default is None or trial.number == default.number or not trial.values:
         return None
@@ -108,9 +148,9 @@ def pairs_to_prove(experiment: Experiment, history: History, trial: Trial) -> in
         # The reference is not part of the history.
         ratio = history.objective.speedup(float(trial.value or 0.0), float(default.value or 0.0))
         seen = math.log(ratio) if ratio > 0 else -math.inf
-    gain = seen - math.log(rule.minimum_effect)
+    gain = share * seen - math.log(rule.minimum_effect)
     noise = RepeatNoise.of(history).deviation(_PRIOR_RUNS)
-    return pairs_needed(gain, noise, 1 - (1 - rule.confidence) / rule.candidates)
+    return pairs_needed(gain, noise / math.sqrt(block), 1 - (1 - rule.confidence) / rule.candidates, chance)
 
 
 def worst_case(
@@ -155,8 +195,10 @@ def worst_case(
 
 def pairs_left(experiment: Experiment, trials: Sequence[Trial]) -> int:
     """Most pairs of the confirmation, fixed at its first run: what the runs before it have left of the budget."""
-    before = sum(run.phase is not Phase.CONFIRMATION for trial in trials for run in trial.runs)
-    held = max(0, (experiment.budget.runs - before) // 2)
+    runs = [run for trial in trials for run in trial.runs]
+    before = sum(run.phase is not Phase.CONFIRMATION for run in runs)
+    block = next((run.facts.block for run in runs if run.phase is Phase.CONFIRMATION), 1)
+    held = max(0, math.floor((experiment.budget.runs - before) / cost_of_pair(experiment, block)))
     if experiment.confirmation.pairs is not None:
         return min(experiment.confirmation.pairs, held)
     return min(MOST_PAIRS, held) if held >= provable_pairs(experiment.confirmation) else 0

@@ -14,7 +14,7 @@ from stripewise.spec.objective import Objective
 from stripewise.spec.result import Interval, PairOfRuns, Proof, Same
 from stripewise.spec.trial import History, State, Trial
 from stripewise.spec.workload import Workload
-from stripewise.tuning.budget import Spent, confirmation_runs, pairs_left, pairs_to_prove
+from stripewise.tuning.budget import Spent, confirmation_runs, cost_of_pair, pairs_left, pairs_to_prove
 from stripewise.tuning.confirm import HOPELESS_PAIRS, Pair, against, arms, judge, more_pairs, pairs_of
 from stripewise.tuning.protocol import phase_points, protocol_points
 
@@ -70,10 +70,6 @@ def conclusion_of(
     return Conclusion(decision, verdict.speedup, rule.confidence, same, more, tuple(default), tuple(candidate))
 
 
-PHASES_OF_A_PAIR = 3.5
-"""Two that count, one before the change of settings in the pair, and half a time one before the pair."""
-
-
 def so_far(objective: Objective, experiment: Experiment, trials: Sequence[Trial]) -> str:
     """Say how far an experiment within one launch has come whose program ended, and what it still needs."""
     runs = confirmation_runs(trials)
@@ -90,7 +86,8 @@ def so_far(objective: Objective, experiment: Experiment, trials: Sequence[Trial]
     if needed is None:
         return f"{said}, which no number of pairs would prove"
     left = max(1, min(needed, most) - len(pairs))
-    return f"{said}; about {math.ceil(left * PHASES_OF_A_PAIR)} more phases may decide"
+    cost = cost_of_pair(experiment, runs[-1].facts.block)
+    return f"{said}; about {math.ceil(left * cost)} more phases may decide"
 
 
 def verdict(

@@ -59,6 +59,7 @@ def make_launch(
         command=off.command,
         unset=tuple(off.unset),
         pair=run.pair,
+        block=run.facts.block,
         program=experiment.objective.program,
     )
     if replayer is None or run.phase is Phase.CONFIRMATION:

@@ -30,7 +30,16 @@ from stripewise.spec.facts import RunFacts
 from stripewise.spec.objective import Objective
 from stripewise.spec.space import Space
 from stripewise.spec.trial import History, Phase, Role, Run, State, Trial
-from stripewise.tuning.budget import Spent, confirmation_runs, ended, pairs_left, provable_pairs, reserved_pairs
+from stripewise.tuning.budget import (
+    Spent,
+    block_for,
+    confirmation_runs,
+    cost_of_pair,
+    ended,
+    pairs_left,
+    provable_pairs,
+    reserved_runs,
+)
 from stripewise.tuning.confirm import Pair, against, judge, pairs_of
 from stripewise.tuning.launching import of_replays
 from stripewise.tuning.try_first import configurations
@@ -39,8 +48,8 @@ _TRIES_OF_DEFAULT = 2
 _TRIES_ONCE_IT_WORKED = 5
 _RESAMPLING_STREAM = 1 << 40
 _PAIRING_STREAM = 1 << 41
-_ASKED_WITHIN = 8
-"""Suggestions that the sampler is asked for where some may be left out."""
+_ASKED_WITHIN = (1, 8, 64)
+"""Suggestions that the sampler is asked for, one number after the other while all of them are left out."""
 
 
 @dataclass(frozen=True)
@@ -213,7 +222,7 @@ class Planner:
     def _search(self, trials: Sequence[Trial], spent: Spent) -> Planned | Finish:
         assert self.space is not None
         history = self.history(trials)
-        reserve = 2 * reserved_pairs(self.experiment, history)
+        reserve = reserved_runs(self.experiment, history)
         budget = self.experiment.budget
         if spent.runs + 1 + reserve > budget.runs:
             return Finish("the rest of the budget is kept for the confirmation")
@@ -237,11 +246,14 @@ class Planner:
             return self._plan(trials, Trial(number, untried, Role.CANDIDATE), Phase.SEARCH, new=True)
         suggestions = self._asked(history, number)
         if not suggestions:
-            again = self.resampler.last(self.space, history, self._rng(_RESAMPLING_STREAM + spent.runs))
+            again = None
+            if not self.experiment.in_one_launch or not reserve:
+                # Within one launch, a phase more of the proof is worth more than a slightly better choice.
+                again = self.resampler.last(self.space, history, self._rng(_RESAMPLING_STREAM + spent.runs))
             if again is None:
                 again = self._retry(history, at_once=True)
             if again is None:
-                return Finish("every configuration has been tried")
+                return Finish(self._why_none())
             return self._plan(trials, trials[again], Phase.SEARCH)
         trial = Trial(number, suggestions[0].configuration, Role.CANDIDATE, tag=suggestions[0].tag)
         return self._plan(trials, trial, Phase.SEARCH, new=True)
@@ -249,15 +261,17 @@ class Planner:
     def _asked(self, history: History, number: int) -> list[Suggestion]:
         """Ask the sampler; within one launch, what is expected to be far slower than the default is left out."""
         assert self.space is not None
-        within = self.experiment.in_one_launch
-        found = self.sampler.ask(self.space, history, self._rng(number), _ASKED_WITHIN if within else 1)
-        expected = self.sampler.expectation(self.space) if within else None
-        if expected is None or not found:
-            return found
-        levels = self.space.levels([self.space.default, *(one.configuration for one in found)])
-        usual, *others = expected(self.space, levels)
-        least = usual - math.log(self.experiment.within.factor)
-        return [one for one, value in zip(found, others, strict=True) if value >= least]
+        if not self.experiment.in_one_launch:
+            return self.sampler.ask(self.space, history, self._rng(number), 1)
+        most = math.log(self.experiment.within.factor)
+        for count in _ASKED_WITHIN:
+            found = self.sampler.ask(self.space, history, self._rng(number), count)
+            levels = self.space.levels([one.configuration for one in found])
+            expected = self.sampler.slowdown(self.space, history, levels)
+            kept = [one for one, slower in zip(found, expected, strict=True) if slower <= most]
+            if kept or len(found) < count:
+                return kept
+        return []
 
     def _untried(self, history: History) -> Configuration | None:
         """The next of the configurations that the experiment asks for before those of the sampler."""
@@ -285,15 +299,16 @@ class Planner:
             return Wait()
         tested = list(dict.fromkeys(against(run) for run in runs))
         pairs = pairs_of(runs, tested[-1]) if tested else []
+        block = runs[-1].facts.block if pairs else 1
         if pairs and not pairs[-1].complete:
-            return self._arm(trials, pairs[-1], _tested(trials, runs, tested[-1]))
+            return self._arm(trials, pairs[-1], _tested(trials, runs, tested[-1]), block)
         if pairs:
             decision = judge(pairs, self.objective, self.experiment.confirmation, most).decision
             if decision is not Decision.CONTINUE:
                 if decision is Decision.PROVEN or len(tested) >= self.experiment.confirmation.candidates:
                     return Finish(f"the confirmation is decided after {len(pairs)} pairs")
                 pairs = []
-        if spent.runs + 2 > self.experiment.budget.runs or not self._time_for(trials, spent, 2):
+        if spent.runs + 2 * block > self.experiment.budget.runs or not self._time_for(trials, spent, 2):
             return Finish("the budget for the confirmation is used up")
         candidate = _tested(trials, runs, tested[-1]) if pairs else self._answer(trials, tested)
         if candidate is None and not tested and self.candidate(trials) is not None:
@@ -302,7 +317,8 @@ class Planner:
             return Finish("no configuration looked better than the default")
         number = 1 + max((run.pair for run in runs if run.pair is not None), default=-1)
         first = "default" if self._rng(_PAIRING_STREAM + number).random() < 0.5 else "candidate"
-        return self._arm(trials, Pair(number, first), candidate)
+        block = block if pairs else block_for(self.experiment, self.history(trials), candidate)
+        return self._arm(trials, Pair(number, first), candidate, block)
 
     def _answer(self, trials: Sequence[Trial], tested: Sequence[int]) -> Trial | None:
         """Choose what to confirm: the best trial left of which a setting acts, without those that did nothing."""
@@ -333,11 +349,20 @@ class Planner:
             return known if known.state is State.FINISHED else trial
         return Trial(len(trials), configuration, Role.CANDIDATE)
 
+    def _why_none(self) -> str:
+        if not self.experiment.in_one_launch:
+            return "every configuration has been tried"
+        factor = self.experiment.within.factor
+        return (
+            f"every configuration has been tried, or is expected to take over {factor:g} times as long as the default"
+        )
+
     def _why_no_pairs(self) -> str:
         if self.experiment.confirmation.pairs == 0:
             return "no confirmation was asked for"
         fewest = provable_pairs(self.experiment.confirmation)
-        return f"the budget leaves fewer than the {self.experiment.counted(2 * fewest)} that a proof takes"
+        needed = self.experiment.counted(math.ceil(fewest * cost_of_pair(self.experiment)))
+        return f"the budget leaves fewer than the {needed} that a proof takes"
 
     def candidate(self, trials: Sequence[Trial]) -> int | None:
         """The trial most likely to be best, if it looks better than the default; the reference competes too.
@@ -367,9 +392,11 @@ class Planner:
     def _rng(self, stream: int) -> np.random.Generator:
         return sampler_rng(self.experiment.seed, stream)
 
-    def _arm(self, trials: Sequence[Trial], pair: Pair, candidate: Trial) -> Planned:
+    def _arm(self, trials: Sequence[Trial], pair: Pair, candidate: Trial, block: int) -> Planned:
         arm, new = pair.next_arm, candidate.number >= len(trials)
         facts = RunFacts(against=candidate.number)
+        if self.experiment.in_one_launch:
+            facts = facts.with_(block=block)
         if arm == "default":
             trial = next(t for t in trials if t.role is Role.DEFAULT)
             facts = facts.with_(answer=dict(candidate.configuration)) if new else facts

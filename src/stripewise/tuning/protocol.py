@@ -103,9 +103,11 @@ def phase_points(runs: Sequence[Run], experiment: Experiment) -> tuple[list[str]
         Of the pairs: each is a phase, and its value a bandwidth.
     experiment : Experiment
     """
+    block = runs[-1].facts.block
+    each = "each phase" if block == 1 else f"each {block} phases in a row"
     kept = [
         f"the phases of a pair were of one file family, {runs[-1].facts.file_family}",
-        "each phase of a pair followed one with the same settings, so none paid for what the others left behind",
+        f"{each} of a pair followed one with the same settings, so none paid for what the others left behind",
     ]
     missed = [
         "one launch: no spread over launches, days or nodes (tune --confirm measures again, in another launch)",

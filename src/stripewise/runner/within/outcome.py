@@ -14,10 +14,33 @@ from stripewise.spec.plan import Plan
 from stripewise.spec.trial import Phase, State
 
 
+def block_of(asked: Launch, phases: Sequence[JournalPhase], last: JournalPhase) -> Sequence[JournalPhase] | None:
+    """Give the phases that a run holds, the last of which is known; None where they are no evidence.
+
+    A setting that only puts off what is to be written looks fast, and makes the next phase slow. So each run of a pair
+    follows a phase with the same settings: the pair compares what the program would take with these settings all the
+    time.
+
+    Parameters
+    ----------
+    asked : Launch
+    phases : sequence of JournalPhase
+        The family's in the launch, in order.
+    last : JournalPhase
+        One of them.
+    """
+    end = phases.index(last) + 1
+    if asked.phase is not Phase.CONFIRMATION:
+        return [last]
+    block = phases[max(0, end - asked.block) : end]
+    before = phases[: end - asked.block][-1:] if end > asked.block else []
+    return block if before and all(one.settings == last.settings for one in (*before, *block)) else None
+
+
 def outcome_of(
-    asked: Launch, objective: str, folder: Path, alike: Sequence[JournalPhase], phase: JournalPhase
+    asked: Launch, objective: str, folder: Path, phases: Sequence[JournalPhase], block: Sequence[JournalPhase]
 ) -> Outcome:
-    """Give the outcome of a run that a phase is.
+    """Give the outcome of a run.
 
     Parameters
     ----------
@@ -26,49 +49,46 @@ def outcome_of(
         Its name.
     folder : Path
         Of the launch.
-    alike : sequence of JournalPhase
+    phases : sequence of JournalPhase
         The family's in the launch, in order.
-    phase : JournalPhase
-        One of them.
+    block : sequence of JournalPhase
+        Those of the run.
     """
-    doing = "writing" if phase.operation == "write" else "reading"
-    place = alike.index(phase)
-    loss = Loss.of(alike[: place + 1])
-    before = alike[place - 1] if place > 1 and alike[place - 2].settings != alike[place - 1].settings else None
+    last = block[-1]
+    doing = "writing" if last.operation == "write" else "reading"
+    start = phases.index(block[0])
+    loss = Loss.of(phases[: start + len(block)])
     reason = ""
-    if phase.missed:
+    if missed := max(phase.missed for phase in block):
         reason = (
-            f"{phase.missed} of its settings did not act: the program sets them itself, or MPI or the file system "
+            f"{missed} of its settings did not act: the program sets them itself, or MPI or the file system "
             "refused them"
         )
+    seconds = sum(phase.seconds for phase in block)
     return Outcome(
         asked.number,
         State.FAILED if reason else State.FINISHED,
-        phase.seconds,
-        phase.time - phase.seconds,
+        seconds,
+        block[0].time - block[0].seconds,
         reason,
-        report=report_of(phase),
+        report=report_of(last),
         folder=folder,
-        metrics={objective: phase.bandwidth},
+        metrics={objective: sum(phase.moved for phase in block) / 2**20 / seconds},
         facts=RunFacts(
-            nodes=phase.nodes,
+            nodes=last.nodes,
             adopted=bool(asked.attempt),  # its order may have been carried out before it was asked for again
-            file_family=f"{doing} {phase.site}",
-            switched=None if before is None else before.bandwidth,
+            file_family=f"{doing} {last.site}",
+            switched=_switched(asked, phases, start),
             lost=0.0 if loss is None else loss.lost / loss.default,
         ),
     )
 
 
-def pays_for_others(asked: Launch, phases: Sequence[JournalPhase], phase: JournalPhase) -> bool:
-    """Whether a run of the proof may pay for what other settings left behind: then it is no evidence.
-
-    A setting that only puts off what is to be written looks fast, and makes the next phase slow. So each run of a pair
-    follows a phase with the same settings: the pair compares what the program would take with these settings all the
-    time.
-    """
-    place = phases.index(phase)
-    return asked.phase is Phase.CONFIRMATION and (place == 0 or phases[place - 1].settings != phase.settings)
+def _switched(asked: Launch, phases: Sequence[JournalPhase], start: int) -> float | None:
+    """The bandwidth of the phase before a run of the proof, where it only separates its settings from others."""
+    if asked.phase is not Phase.CONFIRMATION or start < 2 or phases[start - 2].settings == phases[start - 1].settings:
+        return None
+    return phases[start - 1].bandwidth
 
 
 def parse_settings(plan: Plan) -> dict[str, str]:

@@ -33,7 +33,7 @@ from stripewise.runner.local.processes import Identity
 from stripewise.runner.within.families import REPEATED, choose_kind
 from stripewise.runner.within.launched import Launched
 from stripewise.runner.within.loss import Loss
-from stripewise.runner.within.outcome import outcome_of, parse_settings, pays_for_others
+from stripewise.runner.within.outcome import block_of, outcome_of, parse_settings
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.formats import MAX_ORDERS
 from stripewise.spec.journal import JournalPhase
@@ -282,32 +282,32 @@ class WithinRunner(Runner):
         for launched in reversed(self._launches):
             if asked.number in launched.given:
                 phase = launched.ordered(launched.given[asked.number])
-                if (
-                    phase is not None
-                    and phase.kind == self._kind
-                    and not pays_for_others(asked, self._alike(launched), phase)
-                ):
-                    return self._outcome_of(asked, launched, phase)
-                if phase is not None:  # the program did something else at that open, or the phase is to be repeated
+                if phase is not None and phase.kind == self._kind:
+                    alike = self._alike(launched)
+                    block = block_of(asked, alike, phase)
+                    if block is not None:
+                        return self._outcome_of(asked, launched, block)
+                if phase is not None:  # the program did something else at that open, or the phases are to be repeated
                     del launched.given[asked.number]
         if asked.phase is Phase.WARMUP and not asked.plan.settings:
             # The first phase of a launch makes folders and connections, and stands apart.
-            return self._outcome_of(asked, self._launches[-1], self._alike(self._launches[-1])[0])
+            return self._outcome_of(asked, self._launches[-1], self._alike(self._launches[-1])[:1])
         return None
 
-    def _outcome_of(self, asked: Launch, launched: Launched, phase: JournalPhase) -> Outcome:
-        return outcome_of(asked, self._experiment.objective.name, launched.folder, self._alike(launched), phase)
+    def _outcome_of(self, asked: Launch, launched: Launched, block: Sequence[JournalPhase]) -> Outcome:
+        return outcome_of(asked, self._experiment.objective.name, launched.folder, self._alike(launched), block)
 
     def _order(self, asked: Launch, current: Launched) -> None:
-        """Append the order of the run that is asked for, unless it is there or must wait."""
+        """Append the orders of the run that is asked for, unless they are there or must wait."""
         if self._kind is None or asked.number in current.given or not self._allowed(asked, self._alike(current)):
             return
         site, operation, *_ = self._kind
-        settings, number = asked.plan.settings, current.last + 1
-        orders = [Order(number, site, operation, settings, asked.number)]
+        settings, count = asked.plan.settings, asked.block
         if asked.phase is Phase.CONFIRMATION and self._alike(current)[-1].settings != parse_settings(asked.plan):
-            orders = [Order(number, site, operation, settings), replace(orders[0], number=number + 1)]
-        current.order(orders)
+            count += 1
+        numbers = range(current.last + 1, current.last + 1 + count)
+        orders = [Order(number, site, operation, settings) for number in numbers]
+        current.order([*orders[:-1], replace(orders[-1], run=asked.number)])
         current.given[asked.number] = current.last
 
     def _allowed(self, asked: Launch, phases: Sequence[JournalPhase]) -> bool:
