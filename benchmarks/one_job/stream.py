@@ -43,6 +43,8 @@ class Law:
         Standard deviation of the logarithm of a phase's time.
     carried : float
         Logarithm of what a phase with ``mode=merged`` puts on the next one; its own time is shorter by as much.
+    slow : float
+        How many times as long a phase takes with ``mode=split``.
     drift : float
         Logarithm of how much slower the machine is at the end of the launch.
     spread : float
@@ -52,6 +54,7 @@ class Law:
     gain: float = 1.0
     noise: float = 0.1
     carried: float = 0.0
+    slow: float = 1.0
     drift: float = 0.0
     spread: float = 0.0
 
@@ -95,6 +98,7 @@ class _Stream(Launched):
         merged, before = settings.get("mode") == "merged", self._before.get("mode") == "merged"
         moved = _BYTES * math.exp(self._rng.normal(0, law.spread))
         cost = -math.log(law.gain) * merged + law.carried * (before - merged)
+        cost += math.log(law.slow) * (settings.get("mode") == "split")
         self._costs.append(math.exp(cost) - 1)
         cost += law.drift * len(self.phases) / self._length + self._rng.normal(0, law.noise)
         seconds = moved / _BYTES * math.exp(cost) * (3.0 if not self.phases else 1.0)

@@ -57,6 +57,15 @@ def test_the_loss_is_that_of_phases_with_settings_for_their_bytes() -> None:
     assert long is not None and not long.allows(0.25, 0.05) and long.allows(0.25, 0.1)
 
 
+def test_what_may_be_lost_grows_with_the_launch() -> None:
+    slow = phase(200.0, settings={"cb_nodes": "2"})
+    loss = Loss.of([phase(), *[phase()] * 8, slow])
+    # 199 s are lost and a quarter may follow: 5% of 3985 phases, of which 10 have run.
+    assert loss is not None and loss.wait(0.25, 0.05) == 3975 and loss.wait(0.0, 0.05) == 0
+    later = Loss.of([phase(), *[phase()] * 8, slow, *[phase()] * 100])
+    assert later is not None and later.wait(0.25, 0.05) == 3875
+
+
 def test_carry_over_is_told_apart_from_what_the_settings_do() -> None:
     assert carry_over([(0.0, False)] * 3, [(1.0, True)] * 9) is None  # nothing tells the two apart
     wobble = [0.001 * (number * 7 % 5) for number in range(12)]
@@ -275,6 +284,31 @@ def test_what_a_phase_leaves_to_the_next_one_counts_as_lost() -> None:
     tried = phase(0.5, settings={"cb_nodes": "2"})
     loss = Loss.of([phase(), phase(), phase(), tried, phase(1.7)])
     assert loss is not None and loss.lost == pytest.approx(0.2)
+
+
+def test_after_a_large_loss_only_what_is_not_expected_to_lose_goes_on(stage: tuple[WithinRunner, Program]) -> None:
+    runner, program = stage
+    for _ in range(8):
+        program.write()
+    ask(runner, 4, *FEW)
+    runner.poll(0)
+    program.write(200.0)
+    (slow,) = runner.poll(0)
+    assert slow.facts.lost == pytest.approx(199 / 9) and slow.facts.waits == 3976
+    fast = (Setting(HINT, "cb_nodes", "4"),)
+    ask(runner, 5, *fast)
+    assert runner.poll(0) == [] and runner.held == {5: 3976}
+    runner.cancel(5)
+    # What the search saw to be fast is proven all the same.
+    ask(runner, 6, *fast, role=Phase.CONFIRMATION)
+    runner.poll(0)
+    assert runner.held == {}
+    program.write(0.5)
+    program.write(0.5)
+    assert [one.number for one in runner.poll(0)] == [6]
+    # The slow one is not, even there.
+    ask(runner, 7, *FEW, role=Phase.CONFIRMATION)
+    assert runner.poll(0) == [] and set(runner.held) == {7}
 
 
 def test_settings_that_did_not_act_prove_nothing(stage: tuple[WithinRunner, Program]) -> None:

@@ -89,6 +89,11 @@ class Runner(ABC):
         return 0.0
 
     @property
+    def held(self) -> Mapping[int, int]:
+        """Runs that were started but wait because trying has cost too much, and for how many phases of the default."""
+        return {}
+
+    @property
     def over(self) -> str:
         """Why no run can be started or end any more until the experiment is resumed; empty while one can."""
         return ""

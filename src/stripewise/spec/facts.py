@@ -203,6 +203,7 @@ class _RunKeys(TypedDict, total=False):
     block: int
     switched: float | None
     lost: float
+    waits: int
     # Of the loop that asked for the run.
     report: Mapping[str, Any]
     folder: str
@@ -293,6 +294,9 @@ class RunFacts(_Observed):
     def phases_spent(self) -> int:
         """How many phases of a launch the run took, with the one that only separates its settings from others."""
         return self.block + (self.switched is not None)
+
+    waits = _Fact(int)
+    """Of a phase: how many phases of the default must pass after it before settings may be tried that nobody knows."""
 
     lost = _Maybe(float)
     """Of a phase: what trying has cost in its launch so far, as a part of the I/O time of the default."""

@@ -16,6 +16,7 @@ import numpy as np
 from stripewise.errors import NothingWorks
 from stripewise.measure.confirmation import Decision
 from stripewise.measure.effects import all_idle, effects_of, idle_settings
+from stripewise.measure.sequential import FIRST_LOOK
 from stripewise.search.base import Sampler, Suggestion
 from stripewise.search.costs import at_one_level
 from stripewise.search.economy import economical
@@ -219,7 +220,7 @@ class Planner:
     def _first_phase(self) -> Phase:
         return Phase.WARMUP if self.experiment.warmup else Phase.SEARCH
 
-    def _search(self, trials: Sequence[Trial], spent: Spent) -> Planned | Finish:
+    def _search(self, trials: Sequence[Trial], spent: Spent) -> Planned | Wait | Finish:
         assert self.space is not None
         history = self.history(trials)
         reserve = reserved_runs(self.experiment, history)
@@ -235,6 +236,10 @@ class Planner:
         reason = self.stopping.reason(self.space, history, spent)
         if reason:
             return Finish(reason)
+        if self.lost_too_much(trials):
+            # Those that were asked for before may still find something better.
+            under_way = any(not run.state.ended for trial in trials for run in trial.runs)
+            return Wait() if under_way else Finish("trying more would lose more than is allowed")
         number = len(trials)
         again = self.resampler.next(self.space, history, self._rng(_RESAMPLING_STREAM + spent.runs))
         if again is None:
@@ -257,6 +262,25 @@ class Planner:
             return self._plan(trials, trials[again], Phase.SEARCH)
         trial = Trial(number, suggestions[0].configuration, Role.CANDIDATE, tag=suggestions[0].tag)
         return self._plan(trials, trial, Phase.SEARCH, new=True)
+
+    def lost_too_much(self, trials: Sequence[Trial], waits: int = 0) -> bool:
+        """Whether new settings would wait longer than a proof takes, and there is something to prove.
+
+        What a phase may lose is a share of what the launch has cost, so it grows as the launch goes on. Where nothing
+        better than the default is known, waiting for it costs nothing.
+
+        Parameters
+        ----------
+        trials : sequence of Trial
+        waits : int
+            Phases for which a run waits now.
+        """
+        if not self.experiment.in_one_launch:
+            return False
+        ended_runs = [run for trial in trials for run in trial.runs if run.state.ended]
+        last = max(ended_runs, key=lambda run: run.number, default=None)
+        waits = max(waits, 0 if last is None else last.facts.waits)
+        return waits > FIRST_LOOK * cost_of_pair(self.experiment) and self.candidate(trials) is not None
 
     def _asked(self, history: History, number: int) -> list[Suggestion]:
         """Ask the sampler; within one launch, what is expected to be far slower than the default is left out."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +24,8 @@ from stripewise.search.pruning import Bound, censored_value, make_pruner
 from stripewise.search.registry import make_sampler
 from stripewise.search.resampling import make_resampler
 from stripewise.search.stopping import make_stopping
-from stripewise.spec.launch import Launch
+from stripewise.spec.facts import RunFacts
+from stripewise.spec.launch import Launch, Outcome
 from stripewise.spec.parameter import Parameter
 from stripewise.spec.plan import Plan
 from stripewise.spec.policy import Policy
@@ -40,6 +42,7 @@ from stripewise.tuning.events import Event, Listener, silent
 from stripewise.tuning.first_run import FirstRun
 from stripewise.tuning.launching import make_launch, run_of, run_timeout
 from stripewise.tuning.ledger import Ledger
+from stripewise.tuning.loss import loss_told
 from stripewise.tuning.planner import Finish, Planned, Planner, Wait
 from stripewise.tuning.priors import check_named, prior_before_runs
 from stripewise.tuning.result import conclude, machine_level
@@ -108,6 +111,7 @@ class Session:
         self._bound: BoundSpace | None = None
         self._preflight = Preflight()
         self._changes: int | None = None
+        self._considered = -1
 
     def run(self) -> Result:
         """Run what is left of the experiment and give its result.
@@ -295,6 +299,32 @@ class Session:
             self._check_replay(run, outcome.report)
             trials = tuple(self._ledger.trials)
             self._tell("ended", run=run, trial=trials[run.trial], trials=trials, spent=self._ledger.spent())
+            if told := loss_told(run, trials, self._ledger.experiment):
+                self._tell("note", text=told)
+        self._take_back(planner)
+
+    def _take_back(self, planner: Planner) -> None:
+        """Take back runs that trying has cost too much for, where there is something to prove in the meantime."""
+        held, done = self._runner.held, sum(run.state.ended for _, run in self._ledger.runs())
+        if not held or set(held) != set(self._running) or self._considered == done:
+            return
+        self._considered = done
+        waits = min(held.values())
+        if planner.space is None or not planner.lost_too_much(self._ledger.trials, waits):
+            return
+        for number in held:
+            self._runner.cancel(number)
+            del self._running[number]
+            why = (
+                f"not tried: by what trying has lost, it would wait for about {self._ledger.experiment.counted(waits)}"
+            )
+            outcome = Outcome(number, State.PRUNED, 0.0, time.time(), why, facts=RunFacts(block=0, waits=waits))
+            self._accept(run_of(self._ledger.run(number), outcome, self._objective, 0))
+
+    def _accept(self, run: Run) -> None:
+        self._ledger.accept(run)
+        trials = tuple(self._ledger.trials)
+        self._tell("ended", run=run, trial=trials[run.trial], trials=trials, spent=self._ledger.spent())
 
     def _check_program(self, run: Run) -> None:
         """Stop after the first run if the program that is to be measured is not among those that it started."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -44,4 +45,14 @@ class Loss:
 
     def allows(self, excess: float, most: float) -> bool:
         """Whether a phase that may take ``excess`` times the default longer keeps the loss below a part of it."""
-        return excess <= 0 or self.lost + excess * self.typical <= most * self.default
+        return self.wait(excess, most) == 0
+
+    def wait(self, excess: float, most: float) -> int:
+        """Phases of the default that must pass before such a phase keeps the loss below the part that is allowed.
+
+        What is allowed grows with the launch, because it is a share of its I/O time.
+        """
+        if excess <= 0:
+            return 0
+        missing = (self.lost + excess * self.typical) / most - self.default
+        return max(0, math.ceil(missing / self.typical - 1e-9))

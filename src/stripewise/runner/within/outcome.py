@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from stripewise.runner.within.loss import Loss
+from stripewise.spec.experiment import Experiment
 from stripewise.spec.facts import RunFacts
 from stripewise.spec.journal import JournalPhase
 from stripewise.spec.launch import Launch, Outcome
@@ -38,15 +39,14 @@ def block_of(asked: Launch, phases: Sequence[JournalPhase], last: JournalPhase) 
 
 
 def outcome_of(
-    asked: Launch, objective: str, folder: Path, phases: Sequence[JournalPhase], block: Sequence[JournalPhase]
+    asked: Launch, experiment: Experiment, folder: Path, phases: Sequence[JournalPhase], block: Sequence[JournalPhase]
 ) -> Outcome:
     """Give the outcome of a run.
 
     Parameters
     ----------
     asked : Launch
-    objective : str
-        Its name.
+    experiment : Experiment
     folder : Path
         Of the launch.
     phases : sequence of JournalPhase
@@ -57,7 +57,7 @@ def outcome_of(
     last = block[-1]
     doing = "writing" if last.operation == "write" else "reading"
     start = phases.index(block[0])
-    loss = Loss.of(phases[: start + len(block)])
+    loss, within = Loss.of(phases[: start + len(block)]), experiment.within
     reason = ""
     if missed := max(phase.missed for phase in block):
         reason = (
@@ -73,13 +73,14 @@ def outcome_of(
         reason,
         report=report_of(last),
         folder=folder,
-        metrics={objective: sum(phase.moved for phase in block) / 2**20 / seconds},
+        metrics={experiment.objective.name: sum(phase.moved for phase in block) / 2**20 / seconds},
         facts=RunFacts(
             nodes=last.nodes,
             adopted=bool(asked.attempt),  # its order may have been carried out before it was asked for again
             file_family=f"{doing} {last.site}",
             switched=_switched(asked, phases, start),
             lost=0.0 if loss is None else loss.lost / loss.default,
+            waits=0 if loss is None else loss.wait(within.factor - 1, within.max_loss),
         ),
     )
 

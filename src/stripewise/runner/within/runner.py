@@ -169,6 +169,16 @@ class WithinRunner(Runner):
         return 2
 
     @property
+    def held(self) -> Mapping[int, int]:
+        """Runs that wait because trying has cost too much; see :class:`Runner`."""
+        if not self._launches or self._kind is None:
+            return {}
+        current = self._launches[-1]
+        phases = self._alike(current)
+        waits = {n: self._wait(asked, phases) for n, asked in self._asked.items() if n not in current.given}
+        return {number: phases for number, phases in waits.items() if phases}
+
+    @property
     def over(self) -> str:
         """The program has ended; see :class:`Runner`."""
         return self._over
@@ -295,11 +305,11 @@ class WithinRunner(Runner):
         return None
 
     def _outcome_of(self, asked: Launch, launched: Launched, block: Sequence[JournalPhase]) -> Outcome:
-        return outcome_of(asked, self._experiment.objective.name, launched.folder, self._alike(launched), block)
+        return outcome_of(asked, self._experiment, launched.folder, self._alike(launched), block)
 
     def _order(self, asked: Launch, current: Launched) -> None:
         """Append the orders of the run that is asked for, unless they are there or must wait."""
-        if self._kind is None or asked.number in current.given or not self._allowed(asked, self._alike(current)):
+        if self._kind is None or asked.number in current.given or self._wait(asked, self._alike(current)):
             return
         site, operation, *_ = self._kind
         settings, count = asked.plan.settings, asked.block
@@ -310,21 +320,18 @@ class WithinRunner(Runner):
         current.order([*orders[:-1], replace(orders[-1], run=asked.number)])
         current.given[asked.number] = current.last
 
-    def _allowed(self, asked: Launch, phases: Sequence[JournalPhase]) -> bool:
-        """Whether a run may be tried now, by what trying has cost so far in this launch."""
-        if not phases:
-            return False  # the first phase of a launch stands apart
-        if not asked.plan.settings:
-            return True
+    def _wait(self, asked: Launch, phases: Sequence[JournalPhase]) -> int:
+        """Phases that must pass before a run may be tried, by what trying has cost so far in this launch."""
         loss = Loss.of(phases)
-        if loss is None:
-            return False
-        wanted = parse_settings(asked.plan)
+        if not phases or (loss is None and asked.plan.settings):
+            return 1  # the first phase of a launch stands apart
+        if loss is None or not asked.plan.settings:
+            return 0
+        wanted, within = parse_settings(asked.plan), self._experiment.within
         own = [phase.seconds / phase.moved for phase in phases if phase.settings == wanted]
-        within = self._experiment.within
+        excess = within.factor - 1
         if own:
-            excess = statistics.mean(own) * statistics.median(p.moved for p in phases) / loss.typical - 1
-        else:
-            # What the search saw to be the best is not expected to lose.
-            excess = 0.0 if asked.phase is Phase.CONFIRMATION else within.factor - 1
-        return loss.allows(excess, within.max_loss)
+            excess = statistics.median(own) * statistics.median(p.moved for p in phases) / loss.typical - 1
+        if asked.phase is Phase.CONFIRMATION and (not own or excess <= within.factor - 1):
+            excess = 0.0  # what the search saw to be the best is not expected to lose
+        return loss.wait(excess, within.max_loss)

@@ -1,0 +1,38 @@
+"""What a phase that is far slower than expected does to an experiment within one launch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from benchmarks.one_job.stream import Law, StreamRunner
+
+from stripewise.spec.experiment import Budget, Experiment, ObjectiveEntry
+from stripewise.store.opening import open_store
+from stripewise.tuning.events import Event
+from stripewise.tuning.session import Session
+
+
+def test_after_one_large_loss_the_best_so_far_is_proven() -> None:
+    wanted = Experiment(
+        command=["simulated"],
+        runner="within",
+        objective=ObjectiveEntry(name="phase_bandwidth"),
+        budget=Budget(runs=140),
+        seed=1,
+    )
+    runner = StreamRunner(wanted, Path("/nonexistent"), Law(gain=2.0, slow=200.0), 150)
+    told: list[str] = []
+
+    def hear(event: Event) -> None:
+        if event.kind == "note":
+            told.append(str(event.data["text"]))
+
+    with open_store("sqlite:///:memory:") as store:
+        result = Session(store, store.create(wanted), runner, "test", hear).run()
+    slow = [phase for phase in runner.phases if phase.settings.get("mode") == "split"]
+    assert len(slow) == 1  # no other is paid for
+    assert len(told) == 1, told
+    (loss,) = [text for text in told if "trying has lost" in text]
+    assert "times as long as the default" in loss and "5% are allowed" in loss and "phases of the default" in loss
+    assert result.confirmed and result.best.configuration["mode"] == "merged", result.verdict
+    assert len(runner.phases) < 100
