@@ -17,7 +17,7 @@ from stripewise.carriers import ENVIRONMENT, HINT, Setting
 from stripewise.measure.carryover import carry_over
 from stripewise.objectives import objective_of
 from stripewise.runner.base import Preflight
-from stripewise.runner.within.families import choose_kind
+from stripewise.runner.within.families import choose_kinds, family_of, rounds_of
 from stripewise.runner.within.launched import Launched
 from stripewise.runner.within.loss import Loss
 from stripewise.runner.within.runner import WithinRunner
@@ -25,7 +25,7 @@ from stripewise.spec.configuration import Configuration
 from stripewise.spec.experiment import Budget, Experiment, ObjectiveEntry
 from stripewise.spec.facts import RunFacts
 from stripewise.spec.journal import JournalPhase, fields_of, parse_journal
-from stripewise.spec.launch import Launch
+from stripewise.spec.launch import Launch, Outcome
 from stripewise.spec.orders import Order, append_orders, runs_of, site_of
 from stripewise.spec.plan import Plan
 from stripewise.spec.trial import Phase, Role, Run, State, Trial
@@ -40,11 +40,51 @@ def phase(seconds: float = 1.0, site: str = "/a#", operation: str = "write", **m
 
 def test_the_costliest_phases_that_repeat_are_tuned() -> None:
     a, b, once = phase(1.0), phase(5.0, "/b#"), phase(99.0, "/c")
-    assert choose_kind([]) is None and choose_kind([once, a, b, a, b]) is None
-    assert choose_kind([once, a, b, a, b, a]) == b.kind
-    assert choose_kind([once, a, b, a, a]) == a.kind
+    assert choose_kinds([]) == () and choose_kinds([once, a, b, a, b]) == ()
+    assert choose_kinds([once, a, b, a, b, a]) == (b.kind,)
+    assert choose_kinds([once, a, b, a, a]) == (a.kind,)
     read = phase(operation="read")
-    assert choose_kind([a, read, a, read, a, read], "read") == read.kind
+    assert choose_kinds([a, read, a, read, a, read], "read") == (read.kind,)
+    assert choose_kinds([once, a, b, a, b, a], together=True) == (b.kind, a.kind)
+
+
+def test_a_round_is_one_phase_of_each_family() -> None:
+    few = {"cb_nodes": "2"}
+    a, b = phase(1.0, settings=few, order=1), phase(5.0, "/b#", "read", settings=few, order=2)
+    late = phase(5.0, "/b#", "read")
+    assert rounds_of([a, b, a], [a.kind]) == [a, a]
+    first, second = rounds_of([b, a, phase(9.0, "/c"), a, late, a], [a.kind, b.kind])
+    assert (first.moved, first.seconds, first.order, first.settings) == (2e6, 6.0, 2, few)
+    assert family_of(first) == "writing /a#, reading /b#"
+    assert second.settings not in (few, {})  # it is a run of neither
+
+
+def test_several_families_are_ordered_together(stage: tuple[WithinRunner, Program]) -> None:
+    runner, program = stage
+    runner._experiment = Experiment(runner="within", objective="phase_bandwidth", within={"families": "sum"})  # type: ignore[arg-type]
+    for _ in range(9):
+        program.write()
+        program.write(2.0, site="/b#")
+    ask(runner, 4, *FEW)
+    assert runner.poll(0) == []
+    program.write(0.5, site="/b#")
+    assert runner.poll(0) == []
+    program.write(0.25)
+    (tried,) = runner.poll(0)
+    assert tried.elapsed == 0.75 and tried.facts.file_family == "writing /b#, writing /a#"
+    assert tried.metrics == {"phase_bandwidth": pytest.approx(2e6 / 0.75 / 2**20)}
+    # A run of the proof follows a round with the same settings.
+    ask(runner, 5, *FEW, role=Phase.CONFIRMATION)
+    assert runner.poll(0) == []
+    program.write(0.5, site="/b#")
+    program.write(1.0, late=True)
+    assert runner.poll(0) == []
+    proven: list[Outcome] = []
+    for _ in range(5):
+        program.write(0.5, site="/b#")
+        program.write(0.25)
+        proven += runner.poll(0)
+    assert [one.elapsed for one in proven] == [0.75]
 
 
 def test_the_loss_is_that_of_phases_with_settings_for_their_bytes() -> None:
@@ -141,6 +181,7 @@ class Program:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.carried_out, self.alive = folder, 0, True
+        self.done: set[int] = set()
         self.clock = itertools.count(1_700_000_000)
         append_orders(folder / "orders", ())
         (folder / "answers").write_text("stripewise-journal 1\n")
@@ -150,13 +191,17 @@ class Program:
 
     returncode = 0
 
-    def write(self, seconds: float = 1.0, missed: int = 0, pattern: str = "C", late: bool = False) -> None:
+    def write(
+        self, seconds: float = 1.0, missed: int = 0, pattern: str = "C", late: bool = False, site: str = "/a#"
+    ) -> None:
         """Do one phase; ``late``: its order comes after it has begun."""
         lines = [fields_of(line) for line in (self.folder / "orders").read_text().split("\n")]
-        waiting = [fields for fields in lines if fields and not late and int(fields["order"]) > self.carried_out]
+        own = [fields for fields in lines if fields and fields["site"] == site and not late]
+        waiting = [fields for fields in own if int(fields["order"]) not in self.done]
         order = waiting[0] if waiting else {"order": "0", "settings": ""}
+        self.done.add(int(order["order"]))
         self.carried_out = max(self.carried_out, int(order["order"]))
-        fields = {"site": "/a#", "operation": "write", "pattern": pattern, "ranks": 4, "nodes": 1, "bytes": 1e6}
+        fields = {"site": site, "operation": "write", "pattern": pattern, "ranks": 4, "nodes": 1, "bytes": 1e6}
         fields |= {"seconds": seconds, "time": next(self.clock), "settings": order["settings"]}
         fields |= {
             "workload": "operation=write nodes=1 processes=4 layout=strided",

@@ -81,7 +81,7 @@ _GROUPS = {
     ),
     "The search": ("sampler", "sampler_option", "model", "warm_start", "diagnosis", "seed"),
     "The proof": ("pairs", "minimum_effect", "confirm"),
-    "Inside one launch": ("within", "max_loss", "settle"),
+    "Inside one launch": ("within", "max_loss", "families", "settle"),
     "On replays of a record": ("replay", "replay_folder"),
     "Where experiments are kept": ("store", "server"),
 }  # fmt: skip
@@ -199,6 +199,13 @@ def tune(
             help="With --within: the most I/O time that trying may lose, in percent. Default: 5.", metavar="PERCENT"
         ),
     ] = None,
+    families: Annotated[
+        str | None,
+        typer.Option(
+            help="With --within: tune the costliest file family (costliest, the default), or the sum of all (sum).",
+            metavar="costliest|sum",
+        ),
+    ] = None,
     settle: Annotated[
         bool | None,
         typer.Option("--settle", help="With --within: each phase pays for its own write-back (sync before close)."),
@@ -236,8 +243,8 @@ def tune(
         fresh = Budget() == experiment.budget
         budget = budget if budget is not None or not fresh else PHASES
         objective = objective or ("phase_bandwidth" if experiment.objective.name == "elapsed" else None)
-    elif max_loss is not None or settle is not None:
-        raise UserError("--max-loss and --settle belong to trials inside one launch", "add --within")
+    elif max_loss is not None or families is not None or settle is not None:
+        raise UserError("--max-loss, --families and --settle belong to trials inside one launch", "add --within")
     experiment = with_options(
         experiment,
         command=context.obj["command"],
@@ -255,7 +262,11 @@ def tune(
         name=name,
         setup=setup,
         hooks={"delete": delete},
-        within={"max_loss": None if max_loss is None else max_loss / 100, "settle": settle},
+        within={
+            "max_loss": None if max_loss is None else max_loss / 100,
+            "families": families,
+            "settle": settle,
+        },
         replay=_replay(experiment, replay, replay_folder),
         confirmation={"pairs": pairs, "minimum_effect": minimum_effect},
         timeout=timeout,

@@ -81,6 +81,10 @@ class Within(BaseModel):
         default=1.25,
         description="candidates that are expected to take longer than so many times the default are left out",
     )
+    families: Literal["costliest", "sum"] = Field(
+        default="costliest",
+        description="tune the file family that takes the most I/O time, or all by one search over their sum",
+    )
     settle: bool = Field(default=False, description="synchronise files before they are closed, at the phase's cost")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from stripewise.runner.within.families import family_of
 from stripewise.runner.within.loss import Loss
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.facts import RunFacts
@@ -55,7 +56,6 @@ def outcome_of(
         Those of the run.
     """
     last = block[-1]
-    doing = "writing" if last.operation == "write" else "reading"
     start = phases.index(block[0])
     loss, within = Loss.of(phases[: start + len(block)]), experiment.within
     reason = ""
@@ -77,7 +77,7 @@ def outcome_of(
         facts=RunFacts(
             nodes=last.nodes,
             adopted=bool(asked.attempt),  # its order may have been carried out before it was asked for again
-            file_family=f"{doing} {last.site}",
+            file_family=family_of(last),
             switched=_switched(asked, phases, start),
             lost=0.0 if loss is None else loss.lost / loss.default,
             waits=0 if loss is None else loss.wait(within.factor - 1, within.max_loss),

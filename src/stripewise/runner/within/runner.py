@@ -30,7 +30,7 @@ from stripewise.runner.inject.foreground import prepare
 from stripewise.runner.inject.injection import Guidance
 from stripewise.runner.local.preflight import Found, find
 from stripewise.runner.local.processes import Identity
-from stripewise.runner.within.families import REPEATED, choose_kind
+from stripewise.runner.within.families import REPEATED, Kind, choose_kinds, rounds_of
 from stripewise.runner.within.launched import Launched
 from stripewise.runner.within.loss import Loss
 from stripewise.runner.within.outcome import block_of, outcome_of, parse_settings
@@ -75,7 +75,7 @@ class WithinRunner(Runner):
         self._launches: list[Launched] = []
         self._joined = False
         self._asked: dict[int, Launch] = {}
-        self._kind: tuple[str, str, bool, bool] | None = None
+        self._kinds: tuple[Kind, ...] = ()
         self._over = ""
 
     # -- the stage -----------------------------------------------------------------------------------------
@@ -124,7 +124,7 @@ class WithinRunner(Runner):
     def start(self, launch: Launch) -> None:
         """Ask for a run; see :class:`Runner`. The program is started for the first one, unless it still runs."""
         self._asked[launch.number] = launch
-        if self._joined and (self._kind is not None or self._launches[-1].running):
+        if self._joined and (self._kinds or self._launches[-1].running):
             return
         if not self._launches or not self._launches[-1].running:
             self._begin()
@@ -171,7 +171,7 @@ class WithinRunner(Runner):
     @property
     def held(self) -> Mapping[int, int]:
         """Runs that wait because trying has cost too much; see :class:`Runner`."""
-        if not self._launches or self._kind is None:
+        if not self._launches or not self._kinds:
             return {}
         current = self._launches[-1]
         phases = self._alike(current)
@@ -202,19 +202,19 @@ class WithinRunner(Runner):
 
     def conclude(self, plan: Plan) -> None:
         """Let the rest of the program run with what is proven, and wait for its end; see :class:`Runner`."""
-        if not self._launches or self._kind is None:
+        if not self._launches or not self._kinds:
             return
         settings = [setting for setting in plan.settings if setting.carrier.decided]
         current = self._launches[-1]
-        written = current.last
+        given: dict[Kind, list[int]] = {kind: [] for kind in self._kinds}
         while current.running:
             current.look()
-            waiting = sum(current.ordered(number) is None for number in range(max(1, written - _AHEAD), written + 1))
-            if settings and waiting < _AHEAD // 2 and written + _AHEAD < MAX_ORDERS:
-                site, operation, *_ = self._kind
-                numbers = range(written + 1, written + 1 + _AHEAD)
-                current.order([Order(n, site, operation, settings) for n in numbers])
-                written += _AHEAD
+            for kind, waiting in given.items() if settings else ():
+                waiting[:] = [number for number in waiting if current.ordered(number) is None]
+                if len(waiting) < _AHEAD // 2 and current.last + _AHEAD < MAX_ORDERS:
+                    numbers = range(current.last + 1, current.last + 1 + _AHEAD)
+                    current.order([Order(number, *kind[:2], settings) for number in numbers])
+                    waiting.extend(numbers)
             time.sleep(5 * _STEP)
 
     # -- launches ------------------------------------------------------------------------------------------
@@ -266,7 +266,7 @@ class WithinRunner(Runner):
         """The program has ended before the runs that were asked for."""
         code = None if current.process is None else current.process.returncode
         how = "ended" if code is None else f"ended with exit code {code}"
-        if self._kind is None:
+        if not self._kinds:
             reason = f"the program {how} before phases of I/O were repeated {REPEATED} times"
             return [
                 Outcome(number, State.FAILED, 0.0, time.time(), reason, exit_code=code, folder=current.folder)
@@ -278,30 +278,36 @@ class WithinRunner(Runner):
     # -- phases --------------------------------------------------------------------------------------------
 
     def _choose(self) -> None:
-        if self._kind is None:
+        if not self._kinds:
             operation = self._experiment.objective.name.partition(":")[2]
-            kinds = (choose_kind(one.phases, operation) for one in self._launches)
-            self._kind = next((kind for kind in kinds if kind is not None), None)
+            together = self._experiment.within.families == "sum"
+            found = (choose_kinds(one.phases, operation, together=together) for one in self._launches)
+            self._kinds = next(filter(None, found), ())
 
     def _alike(self, launched: Launched) -> list[JournalPhase]:
-        return [phase for phase in launched.phases if phase.kind == self._kind]
+        return rounds_of(launched.phases, self._kinds)
 
     def _outcome(self, asked: Launch) -> Outcome | None:
-        if self._kind is None:
+        if not self._kinds:
             return None
         for launched in reversed(self._launches):
             if asked.number in launched.given:
                 phase = launched.ordered(launched.given[asked.number])
-                if phase is not None and phase.kind == self._kind:
+                if phase is None:
+                    continue
+                if phase.kind in self._kinds:
                     alike = self._alike(launched)
-                    block = block_of(asked, alike, phase)
+                    whole = next((one for one in alike if one.order == phase.order), None)
+                    if whole is None:
+                        continue  # phases of other families are still to come
+                    block = block_of(asked, alike, whole)
                     if block is not None:
                         return self._outcome_of(asked, launched, block)
-                if phase is not None:  # the program did something else at that open, or the phases are to be repeated
-                    del launched.given[asked.number]
-        if asked.phase is Phase.WARMUP and not asked.plan.settings:
+                # The program did something else at that open, or the phases are to be repeated.
+                del launched.given[asked.number]
+        if asked.phase is Phase.WARMUP and not asked.plan.settings and (first := self._alike(self._launches[-1])[:1]):
             # The first phase of a launch makes folders and connections, and stands apart.
-            return self._outcome_of(asked, self._launches[-1], self._alike(self._launches[-1])[:1])
+            return self._outcome_of(asked, self._launches[-1], first)
         return None
 
     def _outcome_of(self, asked: Launch, launched: Launched, block: Sequence[JournalPhase]) -> Outcome:
@@ -309,14 +315,13 @@ class WithinRunner(Runner):
 
     def _order(self, asked: Launch, current: Launched) -> None:
         """Append the orders of the run that is asked for, unless they are there or must wait."""
-        if self._kind is None or asked.number in current.given or self._wait(asked, self._alike(current)):
+        if not self._kinds or asked.number in current.given or self._wait(asked, self._alike(current)):
             return
-        site, operation, *_ = self._kind
         settings, count = asked.plan.settings, asked.block
         if asked.phase is Phase.CONFIRMATION and self._alike(current)[-1].settings != parse_settings(asked.plan):
             count += 1
-        numbers = range(current.last + 1, current.last + 1 + count)
-        orders = [Order(number, site, operation, settings) for number in numbers]
+        kinds = [kind for _ in range(count) for kind in self._kinds]
+        orders = [Order(number, *kind[:2], settings) for number, kind in enumerate(kinds, current.last + 1)]
         current.order([*orders[:-1], replace(orders[-1], run=asked.number)])
         current.given[asked.number] = current.last
 
