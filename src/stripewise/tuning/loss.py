@@ -9,7 +9,7 @@ from stripewise.spec.trial import Role, Run, Trial
 
 
 def loss_told(run: Run, trials: Sequence[Trial], experiment: Experiment) -> str:
-    """Say what a phase has lost that took trying above what it may lose; empty for any other run.
+    """Say what trying has lost once a phase has taken it above what it may lose; empty for any other run.
 
     Parameters
     ----------
@@ -22,7 +22,7 @@ def loss_told(run: Run, trials: Sequence[Trial], experiment: Experiment) -> str:
     usual = next((trial.value for trial in trials if trial.role is Role.DEFAULT), None)
     others = [one for trial in trials for one in trial.runs if one.facts.lost is not None and one.number < run.number]
     before = max(others, key=lambda one: one.number).facts.lost or 0.0 if others else 0.0
-    if not before <= most < lost or not run.value or not usual or usual <= experiment.within.factor * run.value:
+    if not before <= most < lost or not run.value or not usual:
         return ""
     waits = experiment.counted(run.facts.waits)
     return (
