@@ -44,6 +44,7 @@
 #define SW_MAX_RECORD_BLOCKS 1024 /* blocks of a file type that is recorded */
 #define SW_RECORD_DEPTH 4 /* loops within each other, and dimensions of a block */
 #define SW_REPLAY_MARK ".stripewise-replay" /* file by which a replay knows a folder as its own */
+#define SW_RECORD_IRREGULAR 4294967296 /* of a communicator: its members are not the same distance apart; a CRC-32 is added */
 #define SW_RECORD_NUMBERS 4 /* numbers of a line that a step changes */
 #define SW_ARTIFACT_MAGIC "SWMODEL\n"
 #define SW_ARTIFACT_VERSION 3
@@ -213,7 +214,7 @@ enum sw_selection { SW_SELECT_ALL, SW_SELECT_BLOCK, SW_SELECT_STRIDED, SW_SELECT
     TEXT(evidence, SW_JOURNAL_EVIDENCE)
 
 /* ---- the record: X(line, count of its numbers, whether it is a call) ---- */
-#define SW_RECORD_LINES(X) X(job, 4, 0) X(incomplete, 0, 0) X(ranks, 2, 0) X(comm, 2, 0) X(file, 0, 0) \
+#define SW_RECORD_LINES(X) X(job, 4, 0) X(incomplete, 0, 0) X(ranks, 2, 0) X(comm, 3, 0) X(file, 0, 0) \
     X(hint, 0, 0) X(type, 2, 0) X(block, 2, 0) X(dim, 2, 0) X(loop, 1, 0) X(end, 0, 0) X(open, 4, 1) \
     X(close, 1, 1) X(delete, 1, 1) X(set_view, 4, 1) X(seek, 2, 1) X(set_size, 2, 1) \
     X(preallocate, 2, 1) X(sync, 1, 1) X(read, 2, 1) X(read_at, 3, 1) X(read_shared, 2, 1) \

@@ -36,7 +36,7 @@ struct replay_input {
 };
 
 struct replay_comm {
-    int64_t leader, size; /* as in the record */
+    int64_t leader, size, distance; /* as in the record */
     MPI_Comm comm;
 };
 

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../core/journal.h"
 #include "kernel.h"
 
 struct number {
@@ -17,7 +18,7 @@ struct number {
 /* A communicator of a group of ranks, as its line says. */
 struct named_comm {
     int64_t first, count;
-    struct number leader, size;
+    struct number leader, size, distance;
 };
 
 struct reader {
@@ -242,6 +243,7 @@ static void take_comm(struct reader *reader, char *rest) {
     struct named_comm comm = {.first = reader->first, .count = reader->count};
     comm.leader = take_number(reader, &rest);
     comm.size = take_number(reader, &rest);
+    comm.distance = take_number(reader, &rest);
     reader->comms = replay_grow(reader->comms, reader->comm_count, sizeof comm);
     reader->comms[reader->comm_count++] = comm;
     if (!reader->own)
@@ -249,39 +251,74 @@ static void take_comm(struct reader *reader, char *rest) {
     int64_t distance = replay->rank - reader->first;
     replay->comms = replay_grow(replay->comms, replay->comm_count, sizeof *replay->comms);
     replay->comms[replay->comm_count++] =
-        (struct replay_comm){at_rank(&comm.leader, distance), at_rank(&comm.size, distance), MPI_COMM_NULL};
+        (struct replay_comm){at_rank(&comm.leader, distance), at_rank(&comm.size, distance),
+                             at_rank(&comm.distance, distance), MPI_COMM_NULL};
 }
 
-static MPI_Comm make_comm(const struct reader *reader, int64_t leader, int64_t size) {
-    const struct replay *replay = reader->replay;
-    if (size == 1)
-        return MPI_COMM_SELF;
-    if (size == replay->ranks && leader == 0)
-        return MPI_COMM_WORLD;
-    char *in = replay_grow(NULL, replay->ranks, 1);
-    memset(in, 0, (size_t)replay->ranks);
+/* Marks the ranks of the job that opened files in a communicator, and counts them. */
+static int64_t mark_members(const struct reader *reader, const struct replay_comm *wanted, char *in) {
     int64_t found = 0;
     for (int64_t i = 0; i < reader->comm_count; i++) {
         const struct named_comm *comm = &reader->comms[i];
         for (int64_t rank = 0; rank < comm->count; rank++)
-            if (at_rank(&comm->leader, rank) == leader && at_rank(&comm->size, rank) == size) {
+            if (at_rank(&comm->leader, rank) == wanted->leader &&
+                at_rank(&comm->size, rank) == wanted->size &&
+                at_rank(&comm->distance, rank) == wanted->distance) {
                 found += !in[comm->first + rank];
                 in[comm->first + rank] = 1;
             }
     }
+    return found;
+}
+
+/* The ranks of a communicator in their order. Irregular ones are sorted behind the first, as splits by rank
+ * leave them; their CRC says whether that is so. */
+static bool order_members(const struct replay *replay, const struct replay_comm *wanted, const char *in,
+                          int *members) {
+    int64_t count = 1;
+    members[0] = (int)wanted->leader;
+    if (wanted->distance < SW_RECORD_IRREGULAR) {
+        if (wanted->distance == 0 || wanted->distance <= -replay->ranks || wanted->distance >= replay->ranks)
+            return false;
+        for (; count < wanted->size; count++) {
+            const int64_t rank = wanted->leader + count * wanted->distance;
+            if (rank < 0 || rank >= replay->ranks || !in[rank])
+                return false;
+            members[count] = (int)rank;
+        }
+        return true;
+    }
+    for (int rank = 0; rank < replay->ranks; rank++)
+        if (in[rank] && rank != wanted->leader)
+            members[count++] = rank;
+    return SW_RECORD_IRREGULAR +
+               (int64_t)sw_crc32(0, (const char *)members, (size_t)count * sizeof *members) ==
+           wanted->distance;
+}
+
+static MPI_Comm make_comm(const struct reader *reader, const struct replay_comm *wanted) {
+    const struct replay *replay = reader->replay;
+    const int64_t leader = wanted->leader, size = wanted->size;
+    if (size == 1)
+        return MPI_COMM_SELF;
+    if (size == replay->ranks && leader == 0 && wanted->distance == 1)
+        return MPI_COMM_WORLD;
+    char *in = replay_grow(NULL, replay->ranks, 1);
+    memset(in, 0, (size_t)replay->ranks);
+    const int64_t found = mark_members(reader, wanted, in);
     if (found != size || leader < 0 || leader >= replay->ranks || !in[leader])
         replay_die("record %s does not tell the ranks of a communicator: %" PRId64
                    " opened files in one of %" PRId64 " that rank %" PRId64 " leads",
                    replay->options.record, found, size, leader);
-    int *members = replay_grow(NULL, size, sizeof *members), count = 1;
-    members[0] = (int)leader;
-    for (int rank = 0; rank < replay->ranks; rank++)
-        if (in[rank] && rank != leader)
-            members[count++] = rank;
+    int *members = replay_grow(NULL, size, sizeof *members);
+    if (!order_members(replay, wanted, in, members))
+        replay_die("record %s cannot be replayed: it does not tell the order of the %" PRId64
+                   " ranks of a communicator that rank %" PRId64 " leads",
+                   replay->options.record, size, leader);
     MPI_Group world, group;
     MPI_Comm comm;
     MPI_Comm_group(MPI_COMM_WORLD, &world);
-    MPI_Group_incl(world, count, members, &group);
+    MPI_Group_incl(world, (int)size, members, &group);
     MPI_Comm_create_group(MPI_COMM_WORLD, group, 0, &comm);
     MPI_Group_free(&group);
     MPI_Group_free(&world);
@@ -290,26 +327,25 @@ static MPI_Comm make_comm(const struct reader *reader, int64_t leader, int64_t s
     return comm;
 }
 
-struct ordered {
-    int64_t leader, size, at;
-};
-
 static int by_leader(const void *one, const void *other) {
-    const struct ordered *a = one, *b = other;
+    const struct replay_comm *a = *(struct replay_comm *const *)one, *b = *(struct replay_comm *const *)other;
     if (a->leader != b->leader)
         return a->leader < b->leader ? -1 : 1;
-    return (a->size > b->size) - (a->size < b->size);
+    if (a->size != b->size)
+        return a->size < b->size ? -1 : 1;
+    return (a->distance > b->distance) - (a->distance < b->distance);
 }
 
 /* All ranks in one order: making a communicator waits for its members. */
 static void make_comms(const struct reader *reader) {
     struct replay *replay = reader->replay;
-    struct ordered *order = replay_grow(NULL, replay->comm_count, sizeof *order);
+    struct replay_comm **order = replay_grow(NULL, replay->comm_count, sizeof(struct replay_comm *));
     for (int64_t i = 0; i < replay->comm_count; i++)
-        order[i] = (struct ordered){replay->comms[i].leader, replay->comms[i].size, i};
-    qsort(order, (size_t)replay->comm_count, sizeof *order, by_leader);
+        order[i] = &replay->comms[i];
+    if (replay->comm_count > 0)
+        qsort(order, (size_t)replay->comm_count, sizeof(struct replay_comm *), by_leader);
     for (int64_t i = 0; i < replay->comm_count; i++)
-        replay->comms[order[i].at].comm = make_comm(reader, order[i].leader, order[i].size);
+        order[i]->comm = make_comm(reader, order[i]);
     free(order);
 }
 

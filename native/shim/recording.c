@@ -8,6 +8,7 @@
 
 #include "flatten.h"
 #include "hints.h"
+#include "journal.h"
 #include "recording_file.h"
 #include "setup.h"
 
@@ -20,6 +21,11 @@ bool sw_recording;
 struct known_file {
     size_t text, size;
     uint32_t path, all;
+};
+
+/* Who is in a communicator, as the record's line `comm` says it. leader: -1 if one of them is not known. */
+struct members {
+    int64_t leader, size, distance;
 };
 
 static struct {
@@ -74,17 +80,22 @@ static struct sw_item *name(enum sw_line line, int64_t a, int64_t b) {
     return item;
 }
 
-static int64_t comm_number(int64_t leader, int64_t size) {
+static int64_t comm_number(const struct members *comm) {
     uint32_t number = 0;
     for (uint32_t i = 0; i < state.named.count; i++) {
         const struct sw_item *item = &state.named.items[i];
         if (item->line != SW_LINE_comm)
             continue;
-        if (item->numbers[0] == leader && item->numbers[1] == size)
+        if (item->numbers[0] == comm->leader && item->numbers[1] == comm->size &&
+            item->numbers[2] == comm->distance)
             return number;
         number++;
     }
-    return name(SW_LINE_comm, leader, size) ? state.comm_count++ : -1;
+    struct sw_item *made = name(SW_LINE_comm, comm->leader, comm->size);
+    if (!made)
+        return -1;
+    made->numbers[2] = comm->distance;
+    return state.comm_count++;
 }
 
 static uint32_t hash_of(const char *text, size_t size) {
@@ -184,18 +195,41 @@ int64_t sw_record_before(const char *path) {
     return stat(path, &status) == 0 && S_ISREG(status.st_mode) ? (int64_t)status.st_size : -1;
 }
 
-/* The rank in MPI_COMM_WORLD of a communicator's rank 0; -1 if it has none. */
-static int leader_of(MPI_Comm comm) {
+/* What the ranks of a communicator are in MPI_COMM_WORLD. */
+static bool translate(MPI_Comm comm, int size, int *own, int *ranks) {
     MPI_Group group, world;
-    int first = 0, leader = MPI_UNDEFINED;
+    bool good = false;
+    for (int i = 0; i < size; i++)
+        own[i] = i;
     if (sw_pmpi.Comm_group(comm, &group) != MPI_SUCCESS)
-        return -1;
+        return false;
     if (sw_pmpi.Comm_group(MPI_COMM_WORLD, &world) == MPI_SUCCESS) {
-        sw_pmpi.Group_translate_ranks(group, 1, &first, world, &leader);
+        good = sw_pmpi.Group_translate_ranks(group, size, own, world, ranks) == MPI_SUCCESS;
         sw_pmpi.Group_free(&world);
     }
     sw_pmpi.Group_free(&group);
-    return leader == MPI_UNDEFINED ? -1 : leader;
+    for (int i = 0; good && i < size; i++)
+        good = ranks[i] != MPI_UNDEFINED;
+    return good;
+}
+
+static struct members members_of(MPI_Comm comm, int size) {
+    struct members found = {-1, size, 0};
+    if (comm == MPI_COMM_WORLD)
+        return (struct members){0, size, size > 1};
+    int *ranks = malloc(2 * (size_t)size * sizeof *ranks);
+    if (ranks && translate(comm, size, ranks + size, ranks)) {
+        found.leader = ranks[0];
+        found.distance = size > 1 ? ranks[1] - ranks[0] : 0;
+        for (int i = 2; i < size; i++)
+            if (ranks[i] - ranks[i - 1] != found.distance) {
+                const uint32_t crc = sw_crc32(0, (const char *)ranks, (size_t)size * sizeof *ranks);
+                found.distance = SW_RECORD_IRREGULAR + (int64_t)crc;
+                break;
+            }
+    }
+    free(ranks);
+    return found;
 }
 
 /* The lock is held. */
@@ -223,13 +257,13 @@ static void note_input(const char *path, int64_t size) {
 void sw_record_opened(struct sw_handle *handle, MPI_Comm comm, int size, const char *path, int amode,
                       MPI_Info info, int64_t before, int64_t began) {
     const char *hints = info == MPI_INFO_NULL ? "" : sw_info_text(info);
-    int leader = leader_of(comm);
+    const struct members who = members_of(comm, size);
     bool fresh;
     sw_lock_take(&state.lock);
-    int64_t file = file_number(path, hints ? hints : "", &fresh), number = comm_number(leader, size);
+    int64_t file = file_number(path, hints ? hints : "", &fresh), number = comm_number(&who);
     if (!handle || !hints)
         incomplete(SW_GAP_MEMORY);
-    if (leader < 0)
+    if (who.leader < 0)
         incomplete(SW_GAP_COMM);
     if (fresh && before > 0)
         note_input(path, before);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import struct
 import zlib
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 from stripewise.measure.faithful import Done, Faithfulness
 from stripewise.measure.observed import observed_workload
 from stripewise.measure.recorded import report_of
-from stripewise.spec.formats import REPLAY_MARK
+from stripewise.spec.formats import RECORD_IRREGULAR, REPLAY_MARK
 from stripewise.spec.record import Record
 from stripewise.spec.record_reading import read_record
 from stripewise.spec.report import parse_report
@@ -113,6 +114,37 @@ def test_a_replay_makes_the_calls_of_the_program(bench: Bench, tmp_path: Path, s
     compared = Faithfulness(Done.by_record(record), Done.by_report(parse_report(outcome.report or {})), whole=True)
     assert compared.program.calls == compared.replay.calls
     assert (compared.program.read, compared.program.written) == (compared.replay.read, compared.replay.written)
+
+
+def test_rows_and_columns_of_a_grid_of_ranks_are_replayed(bench: Bench, tmp_path: Path) -> None:
+    record, _ = run(bench, tmp_path / "program.record", bench.program("grid_comms.c"), tmp_path / "f")
+    told = {
+        (Path(group.path(numbers[1], rank)).name, *(one.at((), rank - group.first) for one in group.comms[numbers[2]]))
+        for group in record.groups
+        for rank in range(group.first, group.first + group.count)
+        for name, numbers in record.calls(rank)
+        if name == "open"
+    }
+    irregular = RECORD_IRREGULAR + zlib.crc32(struct.pack("<3i", 0, 2, 3))
+    assert told == {
+        ("f.row.0", 0, 2, 1),
+        ("f.row.1", 2, 2, 1),
+        ("f.column.0", 0, 2, 2),
+        ("f.column.1", 1, 2, 2),
+        ("f.most.0", 0, 3, irregular),
+        ("f.opposite.0", 3, 4, -1),
+    }
+    again, _ = replayed(bench, tmp_path)
+    assert again.gaps == () and all_calls(again) == all_calls(record)
+
+
+def test_an_order_of_ranks_that_a_record_does_not_tell_is_refused(bench: Bench, tmp_path: Path) -> None:
+    place = tmp_path / "program.record"
+    run(bench, place, bench.program("grid_comms.c"), tmp_path / "f", "swapped")
+    replay = bench.library.parents[1] / "bin" / "stripewise-replay"
+    outcome = bench.run(replay, place, "--directory", tmp_path / "replay", ranks=RANKS)
+    assert outcome.code != 0
+    assert "does not tell the order of the 4 ranks of a communicator that rank 1 leads" in outcome.stderr
 
 
 def test_a_replay_of_fewer_steps_leaves_out_whole_files(bench: Bench, tmp_path: Path) -> None:

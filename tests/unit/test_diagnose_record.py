@@ -48,14 +48,14 @@ def test_a_damaged_record_is_named(tmp_path: Path, capsys: pytest.CaptureFixture
 
 
 def test_unequal_ranks_are_found() -> None:
-    body = "ranks {} {}\nfile - /a\ncomm 0 {}\nopen 0 0 0 9 0\nloop 8\nwrite_at 0 0,1048576 {} 0\nend\nclose 0 0\n"
+    body = "ranks {} {}\nfile - /a\ncomm 0 {} 1\nopen 0 0 0 9 0\nloop 8\nwrite_at 0 0,1048576 {} 0\nend\nclose 0 0\n"
     text = "".join(body.format(*one) for one in ((0, 1, 4, 4 << 20), (1, 3, 4, 1 << 20)))
     (found,) = [one for one in diagnosed(text).findings if one.code == "rank-imbalance"]
     assert found.ranks == (0,) and "rank 0 moved 32 MiB" in found.says
 
 
 def test_many_opens_are_told_without_a_time() -> None:
-    body = "ranks 0 4\nfile - /a\ncomm 0 4\nloop 2000\nopen 0 0 0 9 0\nclose 0 0\nend\n"
+    body = "ranks 0 4\nfile - /a\ncomm 0 4 1\nloop 2000\nopen 0 0 0 9 0\nclose 0 0\nend\n"
     found = {one.code: one for one in diagnosed(body).findings}
     assert "opened 1,999 times more than needed" in found["reopens"].says
     assert found["metadata-storm"].says == (
@@ -64,5 +64,5 @@ def test_many_opens_are_told_without_a_time() -> None:
 
 
 def test_what_an_incomplete_record_lacks_is_said() -> None:
-    found = diagnosed("incomplete calls failed\nranks 0 4\nfile - /a\ncomm 0 4\nopen 0 0 0 9 0\nclose 0 0\n")
+    found = diagnosed("incomplete calls failed\nranks 0 4\nfile - /a\ncomm 0 4 1\nopen 0 0 0 9 0\nclose 0 0\n")
     assert "the record is incomplete: calls failed" in found.activity.unseen

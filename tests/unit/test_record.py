@@ -16,7 +16,7 @@ from stripewise.spec.record_reading import parse_record, read_record
 
 STEPS = Path(__file__).resolve().parents[1] / "fixtures" / "records" / "steps.record"
 HEAD = "stripewise-record 1\njob 4 1 10 5\n"
-BODY = "ranks 0 4\nfile - /a\ncomm 0 4\n"
+BODY = "ranks 0 4\nfile - /a\ncomm 0 4 1\n"
 
 
 def sealed(body: str) -> str:

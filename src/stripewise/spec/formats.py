@@ -28,6 +28,8 @@ RECORD_DEPTH = 4
 """Loops within each other, and dimensions of a block."""
 REPLAY_MARK = ".stripewise-replay"
 """File by which a replay knows a folder as its own."""
+RECORD_IRREGULAR = 4294967296
+"""Of a communicator: its members are not the same distance apart; a CRC-32 is added."""
 ARTIFACT_MAGIC = b"SWMODEL\n"
 ARTIFACT_VERSION = 3
 ARTIFACT_MAXIMIZE = 1
@@ -81,7 +83,7 @@ RECORD_LINES = {
     "job": ("ranks", "nodes", "elapsed", "io_time"),
     "incomplete": (),
     "ranks": ("first", "count"),
-    "comm": ("leader", "size"),
+    "comm": ("leader", "size", "members"),
     "file": (),
     "hint": (),
     "type": ("lower", "extent"),

@@ -81,7 +81,7 @@ class RankGroup:
     ----------
     first, count : int
     comms : tuple of (Number, Number)
-        Leader and size.
+        Leader, size, and how far its members are from one another; see the format.
     files : tuple of (str, tuple of int)
         Path, and for each run of digits in it what a rank more adds.
     types : tuple of tuple of Number

@@ -212,7 +212,7 @@ def _call(group: _Group, name: str, words: list[str]) -> Call:
 
 
 def _in_job(numbers: tuple[Number, ...]) -> tuple[Number, ...]:
-    if any(number.base < 0 for number in numbers) or numbers[1].base < 1:
+    if numbers[0].base < 0 or numbers[1].base < 1:
         raise ValueError("a communicator without ranks")
     return numbers
 
