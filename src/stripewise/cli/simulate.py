@@ -46,11 +46,13 @@ def register(app: typer.Typer) -> None:
 
 def run_simulation(
     site: Annotated[str, typer.Argument(help="Site by name or .toml file.", metavar="SITE")],
-    workload: Annotated[Path, typer.Argument(help="Workload, access and settings (TOML).", metavar="WORKLOAD.toml")],
+    workload: Annotated[
+        Path, typer.Argument(help="Workload, access and settings (TOML), or a record.", metavar="WORKLOAD.toml")
+    ],
     explain: Annotated[bool, typer.Option("--explain", help="Say what bounds each run, and by how much.")] = False,
     json_output: JsonOption = False,
 ) -> None:
-    """Simulate a workload with settings on a cluster, without noise; lists of values make a sweep."""
+    """Simulate a workload or a recorded program on a cluster, without noise; lists of values make a sweep."""
     place = load_site(site)
     request = load_request(workload)
     outcomes = request.run(place)
@@ -58,6 +60,8 @@ def run_simulation(
         print_json(_document(place.name, request, outcomes))
         return
     console.print(f"simulated on {escape(place.name)}: computed without noise, not measured")
+    for note in request.notes:
+        console.print(f"  {escape(note)}")
     for direction, outcome in outcomes.items():
         _show(direction, request, outcome)
         if explain:
@@ -74,6 +78,7 @@ def _document(site: str, request: SimulationRequest, outcomes: Mapping[str, Simu
     return {
         "simulated": True,
         "site": site,
+        "notes": list(request.notes),
         "runs": [
             {"direction": direction, "settings": rows[index], **_row(outcome, index)}
             for direction, outcome in outcomes.items()

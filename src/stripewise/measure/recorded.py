@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from stripewise.spec.formats import RECORD_LINES, REPORT_FORMAT, REPORT_VERSION
-from stripewise.spec.record import RankGroup, Record
+from stripewise.spec.record import RankGroup, Record, is_collective
 from stripewise.spec.report import Report, parse_report
 
 _MOST_FILES = 1000
@@ -48,7 +48,7 @@ def report_of(record: Record) -> Report:
         file["opens"] = round(file["opens"])
         file["nodes"] = min(record.nodes, file["ranks"])
         for mode in ("collective", "independent"):
-            own = [op for n, op in file["operations"].items() if _is_collective(n) == (mode == "collective")]
+            own = [op for n, op in file["operations"].items() if is_collective(n) == (mode == "collective")]
             moving = [op for op in own if op["bytes"]]
             file[mode] = {"calls": sum(op["count"] for op in moving), "bytes": sum(op["bytes"] for op in moving)}
     moved = record.moved
@@ -64,10 +64,6 @@ def report_of(record: Record) -> Report:
             "files": list(files.values()),
         }
     )  # fmt: skip
-
-
-def _is_collective(name: str) -> bool:
-    return "_all" in name or "_ordered" in name
 
 
 def _paths(group: RankGroup, number: int) -> Iterator[tuple[str, int]]:
@@ -110,9 +106,9 @@ def _add(file: dict[str, Any], one: _File, group: RankGroup, ranks: int) -> None
     main = max(one.views, key=lambda view: one.views[view], default=-1)
     if main >= 0:
         blocks = group.blocks[main]
-        lengths = {length for length, _ in blocks}
-        copies = sum(count for _, count in blocks)
-        size = sum(length * count for length, count in blocks)
+        lengths = {length for length, _, _ in blocks}
+        copies = sum(count for _, count, _ in blocks)
+        size = sum(length * count for length, count, _ in blocks)
         contiguous = copies == 1 and size == group.types[main][1].base
         piece = lengths.pop() if len(lengths) == 1 and not contiguous else None
         file["view"] = {"filetype_size": size, "contiguous": contiguous, "piece_size": piece}

@@ -1,4 +1,4 @@
-"""What ``simulate run`` is asked for: a file with a workload, details of its access, and settings to try."""
+"""What ``simulate run`` is asked for: a workload or a record, details of its access, and settings to try."""
 
 from __future__ import annotations
 
@@ -13,12 +13,16 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from stripewise.errors import UserError
 from stripewise.simulate.access import Access, directions
-from stripewise.simulate.batch import RunBatch
-from stripewise.simulate.engine import SimulatedOutcome, simulate
+from stripewise.simulate.engine import SimulatedOutcome
+from stripewise.simulate.part import SimulatedPart, run_parts
+from stripewise.simulate.recorded import parts_of
 from stripewise.simulate.settings import parameters
 from stripewise.spec.configuration import Value
 from stripewise.spec.documents import parse_document, read_document
+from stripewise.spec.formats import MAX_RECORD_BYTES, RECORD_HEADER
 from stripewise.spec.plan import spell
+from stripewise.spec.record import Record
+from stripewise.spec.record_reading import parse_record, read_record
 from stripewise.spec.site import Site
 from stripewise.spec.sizes import format_size, parse_size
 from stripewise.spec.workload import Workload
@@ -32,26 +36,32 @@ class _WorkloadFile(BaseModel):
 
     name: str = ""
     description: str = ""
-    workload: Workload
+    workload: Workload | None = None
+    record: str = ""
     access: Access = Access()
     settings: dict[str, Any] = Field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class SimulationRequest:
-    """A workload with the settings to simulate.
+    """What to simulate, with the settings to simulate it with.
 
     Attributes
     ----------
-    workload, access
-        What runs, and what a simulation needs to know beyond.
+    parts : tuple of SimulatedPart
+        What runs.
+    access : Access
+        What memory holds of reads.
     settings : dict of str to tuple of Value
         The values of each setting; all combinations are simulated.
+    notes : tuple of str
+        What cannot be simulated as it is.
     """
 
-    workload: Workload
+    parts: tuple[SimulatedPart, ...]
     access: Access
     settings: dict[str, tuple[Value, ...]]
+    notes: tuple[str, ...] = ()
 
     def configurations(self) -> list[dict[str, Value]]:
         """All combinations of the settings, one empty if there are none."""
@@ -66,13 +76,17 @@ class SimulationRequest:
         UserError
             If the site is too small for the workload.
         """
-        check_fit(site, self.workload)
+        for part in self.parts:
+            check_fit(site, part.workload)
         rows = self.configurations()
         columns = {name: np.array([row[name] for row in rows], dtype=object) for name in self.settings}
-        return {
-            direction: simulate(site, RunBatch.make(self.workload, direction, columns, self.access))
-            for direction in directions(self.workload)
-        }
+        return {direction: run_parts(site, self._of(direction), columns) for direction in self._directions()}
+
+    def _directions(self) -> list[str]:
+        return list(dict.fromkeys(part.direction for part in self.parts))
+
+    def _of(self, direction: str) -> list[SimulatedPart]:
+        return [part for part in self.parts if part.direction == direction]
 
     def cached(self, site: Site) -> tuple[float, float]:
         """Say which parts of a read the clients' and the servers' memory hold."""
@@ -90,8 +104,7 @@ class SimulationRequest:
                 for other in self.settings
                 if other != name
             }
-            batch = RunBatch.make(self.workload, direction, columns, self.access)
-            found[name] = bool(np.all(simulate(site, batch).seconds == whole.seconds))
+            found[name] = bool(np.all(run_parts(site, self._of(direction), columns).seconds == whole.seconds))
         return found
 
 
@@ -107,7 +120,7 @@ def check_fit(site: Site, workload: Workload) -> None:
 
 
 def load_request(path: str | Path) -> SimulationRequest:
-    """Read a workload file.
+    """Read a workload file, or the record of a program, which is simulated with the settings of the site.
 
     Raises
     ------
@@ -115,12 +128,25 @@ def load_request(path: str | Path) -> SimulationRequest:
         With the file and the place that is wrong.
     """
     origin = str(path)
-    parsed = parse_document(_WorkloadFile, read_document(Path(path), "workload"), origin)
+    text = read_document(Path(path), "workload", most=MAX_RECORD_BYTES)
+    if text.startswith(RECORD_HEADER):
+        return _of_record(parse_record(text, origin), Access(), {})
+    parsed = parse_document(_WorkloadFile, text, origin)
     settings = {name: _values(name, given, f"{origin}: settings.{name}") for name, given in parsed.settings.items()}
     count = int(np.prod([len(values) for values in settings.values()], dtype=float)) if settings else 1
     if count > _MOST:
         raise UserError(f"{origin}: {count:,} combinations of settings", f"list fewer values: at most {_MOST:,}")
-    return SimulationRequest(parsed.workload, parsed.access, settings)
+    if (parsed.workload is None) == (not parsed.record):
+        raise UserError(f"{origin} needs either a workload table or a record", "write one of them")
+    if parsed.workload is None:
+        return _of_record(read_record(Path(path).parent / parsed.record), parsed.access, settings)
+    parts = (SimulatedPart(parsed.workload, way, parsed.access) for way in directions(parsed.workload))
+    return SimulationRequest(tuple(parts), parsed.access, settings)
+
+
+def _of_record(record: Record, access: Access, settings: dict[str, tuple[Value, ...]]) -> SimulationRequest:
+    parts, notes = parts_of(record, access)
+    return SimulationRequest(tuple(parts), access, settings, tuple(notes))
 
 
 def readable(name: str, value: Value) -> str:

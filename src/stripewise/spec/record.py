@@ -86,8 +86,9 @@ class RankGroup:
         Path, and for each run of digits in it what a rank more adds.
     types : tuple of tuple of Number
         Lower bound and extent.
-    blocks : tuple of tuple of (int, int)
-        Of each type the length of each block on the first rank, and how often it is there.
+    blocks : tuple of tuple of (int, int, int)
+        Of each type the length of each block on the first rank, how often it is there, and how many bytes apart in its
+        innermost dimension; 0 without one.
     body : tuple of Call or Loop
     """
 
@@ -96,8 +97,13 @@ class RankGroup:
     comms: tuple[tuple[Number, ...], ...] = ()
     files: tuple[tuple[str, tuple[int, ...]], ...] = ()
     types: tuple[tuple[Number, ...], ...] = ()
-    blocks: tuple[tuple[tuple[int, int], ...], ...] = ()
+    blocks: tuple[tuple[tuple[int, int, int], ...], ...] = ()
     body: tuple[Call | Loop, ...] = ()
+
+    @property
+    def calls_of_a_rank(self) -> int:
+        """How many calls one of these ranks made."""
+        return sum(math.prod(times) for _, times in _flat(self.body, ()))
 
     def path(self, file: int, rank: int) -> str:
         """Give the path of a file for a rank of the job."""
@@ -204,6 +210,11 @@ def _flat(body: Sequence[Call | Loop], times: tuple[int, ...]) -> Iterator[tuple
             yield line, times
         else:
             yield from _flat(line.body, (line.times, *times))
+
+
+def is_collective(name: str) -> bool:
+    """Whether all ranks of a file make this call together."""
+    return "_all" in name or "_ordered" in name
 
 
 def _transfers(group: RankGroup) -> Iterator[tuple[str, Number, tuple[int, ...]]]:

@@ -32,7 +32,7 @@ class _Group:
     comms: list[tuple[Number, ...]] = field(default_factory=list)
     files: list[tuple[str, tuple[int, ...]]] = field(default_factory=list)
     types: list[tuple[Number, ...]] = field(default_factory=list)
-    blocks: list[list[tuple[int, int]]] = field(default_factory=list)
+    blocks: list[list[tuple[int, int, int]]] = field(default_factory=list)
     open: list[tuple[int, list[Call | Loop]]] = field(default_factory=lambda: [(1, [])])
     last: str = "ranks"
     lines: int = 0
@@ -189,10 +189,10 @@ def _take_of_ranks(group: _Group, name: str, rest: str) -> None:
         elif group.last not in (("type", "block", "dim") if name == "block" else ("block", "dim")):
             raise ValueError(f"{name} without what it belongs to")
         elif name == "block":
-            group.blocks[-1].append((numbers[1].base, 1))
+            group.blocks[-1].append((numbers[1].base, 1, 0))
         else:
-            length, copies = group.blocks[-1][-1]
-            group.blocks[-1][-1] = (length, copies * numbers[0].base)
+            length, copies, stride = group.blocks[-1][-1]
+            group.blocks[-1][-1] = (length, copies * numbers[0].base, stride or numbers[1].base)
     else:
         raise ValueError(f"{name} stands among the lines of ranks")
     group.last = name
