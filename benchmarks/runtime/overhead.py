@@ -2,7 +2,8 @@
 
 Each pair runs the same program twice, in random order, so that the slow changes of the machine fall on both. The
 figures are the medians over pairs of the difference (nanoseconds a call) and of the ratio, with 95% intervals from
-order statistics, which assume nothing about the noise. With --libdarshan the same is measured for libdarshan.
+order statistics, which assume nothing about the noise. With --libdarshan the same is measured for libdarshan; with
+--record what recording adds to observing: pairs of runs that both have the runtime.
 """
 
 import argparse
@@ -18,6 +19,8 @@ from math import comb
 from pathlib import Path
 
 PROGRAM = Path(__file__).with_name("write_at.c")
+WITHOUT = {"record": "stripewise"}
+"""What a run is compared with; a run without any library if it is not here."""
 
 
 def median_interval(values, confidence=0.95):
@@ -40,8 +43,10 @@ def median_interval(values, confidence=0.95):
 def one_run(arguments, program, file, size, calls, preload):
     environment = {key: value for key, value in os.environ.items() if not key.startswith("STRIPEWISE_")}
     prefix = ["env"]
-    if preload == "stripewise":
+    if preload in ("stripewise", "record"):
         prefix += [f"LD_PRELOAD={arguments.library}", f"STRIPEWISE_REPORT={file}.json"]
+        if preload == "record":
+            prefix.append(f"STRIPEWISE_RECORD={file}.record")
     elif preload == "darshan":
         prefix += [
             f"LD_PRELOAD={arguments.libdarshan}",
@@ -50,32 +55,37 @@ def one_run(arguments, program, file, size, calls, preload):
         ]
     command = [*shlex.split(arguments.mpiexec), "-n", "1", *prefix, str(program), file, str(size), str(calls)]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120, check=False)
-    for made in (file, f"{file}.json", f"{file}.darshan"):
+    recorded = Path(f"{file}.record").exists()
+    for made in (file, f"{file}.json", f"{file}.darshan", f"{file}.record"):
         Path(made).unlink(missing_ok=True)
     if done.returncode != 0:
         sys.exit(f"{shlex.join(command)} ended with {done.returncode}: {done.stderr.strip()}")
+    if recorded != (preload == "record"):
+        sys.exit(f"{shlex.join(command)} wrote {'a' if recorded else 'no'} record")
     return json.loads(done.stdout)[arguments.batch]
 
 
 def measure(arguments, program, folder, size, calls, preload, shuffle):
+    without = WITHOUT.get(preload)
     plain, loaded = [], []
     for pair in range(arguments.pairs + 1):
         times = {}
-        for who in shuffle.sample([None, preload], 2):
+        for who in shuffle.sample([without, preload], 2):
             times[who] = one_run(arguments, program, str(Path(folder) / "data"), size, calls, who)
         if pair > 0:  # the first pair warms up
-            plain.append(times[None])
+            plain.append(times[without])
             loaded.append(times[preload])
     pairs = list(zip(plain, loaded, strict=True))
     return {
         "preload": preload,
+        "without": without,
         "bytes": size,
         "calls": calls,
         "pairs": arguments.pairs,
         "plain_ns": statistics.median(plain),
         "loaded_ns": statistics.median(loaded),
-        "added_ns": median_interval([with_it - without for without, with_it in pairs]),
-        "ratio": median_interval([with_it / without for without, with_it in pairs]),
+        "added_ns": median_interval([with_it - before for before, with_it in pairs]),
+        "ratio": median_interval([with_it / before for before, with_it in pairs]),
     }
 
 
@@ -83,6 +93,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--library", required=True, help="libstripewise.so, built with the same MPI")
     parser.add_argument("--libdarshan", help="libdarshan.so, built with the same MPI; measured beside it")
+    parser.add_argument("--record", action="store_true", help="measure what recording adds to observing as well")
     parser.add_argument("--mpicc", default="mpicc")
     parser.add_argument("--mpiexec", default="mpiexec", help="with its options")
     parser.add_argument("--folder", default="/dev/shm", help="where the file is written; memory shows overhead best")
@@ -97,13 +108,14 @@ def main():
         # The loader goes on without a library that it cannot find, and nothing would be measured.
         if not Path(library).is_file():
             parser.error(f"library {library} does not exist")
+    measured = ["stripewise", *(["darshan"] if arguments.libdarshan else []), *(["record"] if arguments.record else [])]
     shuffle = random.Random(arguments.seed)
     results = []
     with tempfile.TemporaryDirectory() as build, tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
         program = Path(build) / "write_at"
         subprocess.run([arguments.mpicc, "-O2", str(PROGRAM), "-o", str(program)], check=True)
         for size, calls in ((4096, 100_000), (1 << 20, 1_000)):
-            for preload in ["stripewise", *(["darshan"] if arguments.libdarshan else [])]:
+            for preload in measured:
                 result = measure(arguments, program, folder, size, calls, preload, shuffle)
                 results.append(result)
                 added, ratio = result["added_ns"], result["ratio"]
