@@ -99,6 +99,18 @@ def test_ways_of_access_are_told_apart() -> None:
     assert layout("loop 9\nwrite_at 0 14400,-1600~100 100 0\nend\n") == 2
 
 
+def test_hints_of_the_program_act_unless_a_setting_replaces_them() -> None:
+    site = load_site("kay")
+    hinted = SEGMENTED.replace(
+        "comm 0 16 1\n", "hint striping_factor=8\nhint cb_nodes=many\nhint colour=1\ncomm 0 16 1\n"
+    )
+    ((plain,), _), ((part,), _) = (parts_of(record_of(body), Access()) for body in (SEGMENTED, hinted))
+    assert part.hints == {"striping_factor": 8}
+    assert part.run(site, {}).stripe_count == [8] and plain.run(site, {}).stripe_count == [1]
+    factors = {"striping_factor": np.array([2, 8])}
+    assert list(part.run(site, factors).stripe_count) == [2, 8]
+
+
 def test_files_of_some_of_the_ranks_are_noted() -> None:
     body = "file - /a\ncomm 0 8 1\nopen 0 0 0 9 0\nwrite_at_all 0 0~100 100 0\nclose 0 0\n"
     _, notes = parts_of(record_of(body), Access())

@@ -26,6 +26,8 @@ class SimulatedPart:
     direction : {"write", "read"}
     columns : mapping
         Fields of the batch that are known more exactly than the workload says them.
+    hints : mapping
+        Settings that the program has; those of the run take their place.
     times : int
         How often it happens.
     opens, moves : bool
@@ -36,13 +38,15 @@ class SimulatedPart:
     direction: str
     access: Access = field(default_factory=Access)
     columns: Mapping[str, Any] = field(default_factory=dict)
+    hints: Mapping[str, int | str] = field(default_factory=dict)
     times: int = 1
     opens: bool = True
     moves: bool = True
 
     def run(self, site: Site, settings: Mapping[str, Any]) -> SimulatedOutcome:
         """Simulate it once, with every configuration."""
-        return simulate(site, RunBatch.make(self.workload, self.direction, settings, self.access, self.columns))
+        asked = {**self.hints, **settings}
+        return simulate(site, RunBatch.make(self.workload, self.direction, asked, self.access, self.columns))
 
 
 def run_parts(site: Site, parts: Sequence[SimulatedPart], settings: Mapping[str, Any]) -> SimulatedOutcome:

@@ -1,9 +1,9 @@
 """The parts of a recorded program: each phase of its files (open to close), as the engine takes it.
 
 Exact are ranks, files, opens, calls, bytes, the sizes of calls and of their pieces, the gaps between pieces, whether
-calls are collective, and whether the program synchronises a file. Of ranks that did the same, the first and the last
-one are gone through; what lies between them changes by equal steps. Within a phase, calls of one direction and mode
-become one part, with their mean sizes. Phases that are alike are simulated once and counted.
+calls are collective, the hints that the program gives, and whether it synchronises a file. Of ranks that did the same,
+the first and the last one are gone through; what lies between them changes by equal steps. Within a phase, calls of one
+direction and mode become one part, with their mean sizes. Phases that are alike are simulated once and counted.
 
 Memory grows with the phases, never with the calls or the ranks of a group; a record with more than `MOST_PHASES`
 phases is refused, and so is one with more than `MOST_CALLS` calls to go through.
@@ -20,6 +20,7 @@ from typing import Any
 from stripewise.errors import UserError
 from stripewise.simulate.access import LAYOUTS, Access
 from stripewise.simulate.part import SimulatedPart
+from stripewise.simulate.settings import of_hints
 from stripewise.spec.formats import RECORD_LINES
 from stripewise.spec.record import DIGITS, RankGroup, Record, is_collective
 from stripewise.spec.workload import Workload
@@ -53,6 +54,7 @@ class _Phase:
     ranks: float = 0.0
     files: float = 0.0
     synced: bool = False
+    hints: tuple[tuple[str, str], ...] = ()
     ways: dict[tuple[str, bool], _Way] = field(default_factory=dict)
 
 
@@ -113,17 +115,20 @@ class _Part:
     nodes: int
     ranks: float
     opens: bool
-    fsync: bool
+    phase: tuple[bool, tuple[tuple[str, str], ...]]
+    """Whether the program synchronises the file, and its hints."""
     columns: tuple[tuple[str, Any], ...]
 
     def simulated(self, record: Record, times: int, access: Access, otherwise: str) -> SimulatedPart:
         """Give it as the engine takes it."""
         a_node = self.ranks / self.nodes
+        fsync, hints = self.phase
         return SimulatedPart(
             Workload(nodes=self.nodes, processes_per_node=max(1, math.ceil(a_node)), api="mpiio"),
             self.direction or otherwise,
-            access.model_copy(update={"fsync": self.fsync}),
+            access.model_copy(update={"fsync": fsync}),
             {"processes_per_node": a_node, **dict(self.columns)},
+            of_hints(hints),
             times,
             self.opens,
             bool(self.direction),
@@ -137,7 +142,7 @@ def _parts(record: Record, phase: _Phase) -> Iterator[_Part]:
     if not ways:
         nodes = _nodes(record, phase.ranks)
         columns = {"file_per_process": own_files, "file_size": 1.0, "transfer_size": 1.0, "piece_size": 1.0}
-        yield _Part("", 0.0, nodes, phase.ranks, True, False, tuple(columns.items()))
+        yield _Part("", 0.0, nodes, phase.ranks, True, (False, phase.hints), tuple(columns.items()))
     for place, ((direction, collective), way) in enumerate(ways):
         ranks = phase.ranks if collective else way.ranks
         transfer = way.bytes / way.calls
@@ -152,7 +157,7 @@ def _parts(record: Record, phase: _Phase) -> Iterator[_Part]:
             "misaligned": 2 * way.off > way.calls,
         }
         nodes = _nodes(record, ranks)
-        yield _Part(direction, way.bytes, nodes, ranks, place == 0, phase.synced, tuple(columns.items()))
+        yield _Part(direction, way.bytes, nodes, ranks, place == 0, (phase.synced, phase.hints), tuple(columns.items()))
 
 
 def _nodes(record: Record, ranks: float) -> int:
@@ -184,6 +189,7 @@ def _walk(record: Record, group: RankGroup, rank: int, weight: float, phases: di
                 raise UserError(what, "record fewer steps of the program")
             opened[family] += 1
             phase.ranks += weight
+            phase.hints = group.hints[numbers[1]]
             phase.files += weight / group.comms[numbers[2]][1].at((), rank - group.first)
             handles[numbers[0]] = _Handle(phase)
             continue

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any
 
@@ -14,6 +14,7 @@ from stripewise.errors import UserError
 from stripewise.spec.parameter import Parameter
 from stripewise.spec.stack import every_stack
 
+_LIST = re.compile(r"\*:([0-9]+|\*)")
 SWITCHES = ("automatic", "enable", "disable")
 
 # Parameter of a stack: (column, default). What depends on the direction, or must be read: see columns_of_settings.
@@ -61,6 +62,20 @@ def not_modelled(parameter: Parameter) -> str:
     if not special or parameter.name in {*_PLAIN, *_FLAGS, *_OTHERS} or parameter.name not in parameters():
         return ""
     return "the simulated cluster does not model it"
+
+
+def of_hints(hints: Iterable[tuple[str, str]]) -> dict[str, int | str]:
+    """Give the hints of a program that a batch has columns for, with their values; a library ignores what is wrong."""
+    found: dict[str, int | str] = {}
+    for name, value in hints:
+        parameter = parameters().get(name)
+        if name == "cb_config_list" and _LIST.fullmatch(value.strip()):
+            found[name] = value
+        elif parameter is not None and parameter.ordered and value.strip().isdigit():
+            found[name] = int(value)
+        elif parameter is not None and not parameter.ordered and value in parameter.values:
+            found[name] = value
+    return found
 
 
 def _unset(column: NDArray[Any]) -> NDArray[np.bool_]:
@@ -149,7 +164,7 @@ def _per_node(config_list: Any, aggregators: Any, nodes: float) -> Any:
         if text is None:
             found.append(0.0)
             continue
-        match = re.fullmatch(r"\*:([0-9]+|\*)", str(text).strip())
+        match = _LIST.fullmatch(str(text).strip())
         if match is None:
             raise UserError(f"cb_config_list '{text}' is not understood", "write '*:N', N processes of every node")
         # A list that was given allows at least one; 0 would stand for the library's own default.

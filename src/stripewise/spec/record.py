@@ -84,6 +84,8 @@ class RankGroup:
         Leader, size, and how far its members are from one another; see the format.
     files : tuple of (str, tuple of int)
         Path, and for each run of digits in it what a rank more adds.
+    hints : tuple of tuple of (str, str)
+        Of each file the hints that the program gives when it opens it.
     types : tuple of tuple of Number
         Lower bound and extent.
     blocks : tuple of tuple of (int, int, int)
@@ -96,6 +98,7 @@ class RankGroup:
     count: int
     comms: tuple[tuple[Number, ...], ...] = ()
     files: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    hints: tuple[tuple[tuple[str, str], ...], ...] = ()
     types: tuple[tuple[Number, ...], ...] = ()
     blocks: tuple[tuple[tuple[int, int, int], ...], ...] = ()
     body: tuple[Call | Loop, ...] = ()

@@ -31,6 +31,7 @@ class _Group:
     count: int
     comms: list[tuple[Number, ...]] = field(default_factory=list)
     files: list[tuple[str, tuple[int, ...]]] = field(default_factory=list)
+    hints: list[list[tuple[str, str]]] = field(default_factory=list)
     types: list[tuple[Number, ...]] = field(default_factory=list)
     blocks: list[list[tuple[int, int, int]]] = field(default_factory=list)
     open: list[tuple[int, list[Call | Loop]]] = field(default_factory=lambda: [(1, [])])
@@ -48,7 +49,8 @@ class _Group:
             raise ValueError("a loop has no end")
         body = tuple(self.open[0][1])
         blocks = tuple(map(tuple, self.blocks))
-        return RankGroup(self.first, self.count, tuple(self.comms), tuple(self.files), tuple(self.types), blocks, body)
+        named = tuple(self.comms), tuple(self.files), tuple(map(tuple, self.hints)), tuple(self.types), blocks
+        return RankGroup(self.first, self.count, *named, body)
 
 
 def parse_record(text: str, origin: str) -> Record:
@@ -164,9 +166,12 @@ def _take_of_ranks(group: _Group, name: str, rest: str) -> None:
     if name == "file":
         steps, _, path = rest.partition(" ")
         group.files.append(_file(steps, plain(path), group.count))
+        group.hints.append([])
     elif name == "hint":
         if group.last not in ("file", "hint") or "=" not in rest:
             raise ValueError("a hint without a file, a key or a value")
+        key, _, value = plain(rest).partition("=")
+        group.hints[-1].append((key, value))
     elif name == "loop":
         (times,) = _wholes([rest], 1)
         if len(group.open) > RECORD_DEPTH or times < 1 or math.prod(group.times) * times > _MOST_CALLS:
