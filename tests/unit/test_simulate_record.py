@@ -9,6 +9,7 @@ import pytest
 
 from stripewise.cli.main import main
 from stripewise.errors import UserError
+from stripewise.measure.recorded import report_of
 from stripewise.simulate import recorded
 from stripewise.simulate.access import Access
 from stripewise.simulate.part import SimulatedPart
@@ -121,6 +122,10 @@ def test_what_cannot_be_simulated_is_refused(monkeypatch: pytest.MonkeyPatch) ->
     idle = "file - /a\ncomm 0 16 1\nopen 0 0 0 9 0\nclose 0 0\n"
     with pytest.raises(UserError, match="moves no bytes"):
         parts_of(record_of(idle), Access())
+    never_opened = "file - /a\ncomm 0 16 1\nwrite_at 3 0 8 0\n"
+    for look in (lambda record: parts_of(record, Access()), report_of):
+        with pytest.raises(UserError, match="write_at on a file that is not open"):
+            look(record_of(never_opened))
     monkeypatch.setattr(recorded, "MOST_PHASES", 2)
     with pytest.raises(UserError, match="opens files more than 2 times"):
         parts_of(record_of(SEGMENTED), Access())

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from stripewise.spec.formats import RECORD_LINES, REPORT_FORMAT, REPORT_VERSION
-from stripewise.spec.record import RankGroup, Record, is_collective
+from stripewise.spec.record import RankGroup, Record, is_collective, not_open
 from stripewise.spec.report import Report, parse_report
 
 _MOST_FILES = 1000
@@ -86,6 +86,8 @@ def _files_of(record: Record, group: RankGroup) -> dict[int, _File]:
         if name == "open":
             slots[numbers[0]] = files.setdefault(numbers[1], _File()), -1
             slots[numbers[0]][0].opens += 1 / group.comms[numbers[2]][1].base
+        if numbers[0] not in slots:
+            raise not_open(name)
         file, view = slots[numbers[0]]
         if name == "set_view":
             slots[numbers[0]] = file, numbers[-1]

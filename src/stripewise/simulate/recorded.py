@@ -22,7 +22,7 @@ from stripewise.simulate.access import LAYOUTS, Access
 from stripewise.simulate.part import SimulatedPart
 from stripewise.simulate.settings import of_hints
 from stripewise.spec.formats import RECORD_LINES
-from stripewise.spec.record import DIGITS, RankGroup, Record, is_collective
+from stripewise.spec.record import DIGITS, RankGroup, Record, is_collective, not_open
 from stripewise.spec.workload import Workload
 
 MOST_PHASES = 100_000
@@ -190,10 +190,12 @@ def _walk(record: Record, group: RankGroup, rank: int, weight: float, phases: di
             opened[family] += 1
             phase.ranks += weight
             phase.hints = group.hints[numbers[1]]
-            phase.files += weight / group.comms[numbers[2]][1].at((), rank - group.first)
+            phase.files += weight / max(1, group.comms[numbers[2]][1].at((), rank - group.first))
             handles[numbers[0]] = _Handle(phase)
             continue
-        handle = handles[numbers[0]]
+        handle = handles.get(numbers[0])
+        if handle is None:
+            raise not_open(name)
         if name == "set_view":
             _, handle.displacement, handle.etype, handle.type = numbers
             handle.pointer = 0

@@ -14,6 +14,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from stripewise.errors import UserError
 from stripewise.spec.formats import RECORD_LINES as LINES
 
 _ESCAPE = re.compile(r"%([0-9a-f]{2})")
@@ -218,6 +219,11 @@ def _flat(body: Sequence[Call | Loop], times: tuple[int, ...]) -> Iterator[tuple
 def is_collective(name: str) -> bool:
     """Whether all ranks of a file make this call together."""
     return "_all" in name or "_ordered" in name
+
+
+def not_open(call: str) -> UserError:
+    """Say that a record has a call on a file that is not open."""
+    return UserError(f"the record is damaged: it has {call} on a file that is not open", "record the program again")
 
 
 def _transfers(group: RankGroup) -> Iterator[tuple[str, Number, tuple[int, ...]]]:
