@@ -39,7 +39,7 @@ def run_diagnose(
     logs: Annotated[
         list[Path],
         typer.Argument(
-            help="Darshan logs, runtime reports, records, IOR output, folders of them, or CSV timings.", metavar="LOG"
+            help="Darshan logs, traces, reports, records, IOR output, folders of them, or CSV timings.", metavar="LOG"
         ),
     ],
     html: Annotated[

@@ -43,7 +43,9 @@ def prescribe(
     workload: Annotated[Path | None, typer.Option(help="A TOML file with a [workload] table.", metavar="FILE")] = None,
     observed: Annotated[
         Path | None,
-        typer.Option("--from", help="A Darshan log, report of the runtime, or record: what a run did.", metavar="FILE"),
+        typer.Option(
+            "--from", help="A Darshan log, trace, report of the runtime, or record: what a run did.", metavar="FILE"
+        ),
     ] = None,
     table: Annotated[
         str | None, typer.Option(help="The measurements that the model learned from, for its reasons.", metavar="TABLE")

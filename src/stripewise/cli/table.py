@@ -37,7 +37,7 @@ def _root() -> None:
 def import_table(
     files: Annotated[
         list[Path],
-        typer.Argument(help="IOR output, Darshan logs, reports, folders of them, or CSV.", metavar="FILE"),
+        typer.Argument(help="IOR output, Darshan logs, traces, reports, folders of them, or CSV.", metavar="FILE"),
     ],
     out: Annotated[Path, typer.Option(help="The table to write (NAME.csv and NAME.toml).", metavar="TABLE")],
     schema: Annotated[

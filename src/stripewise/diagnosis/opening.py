@@ -12,6 +12,7 @@ from stripewise.errors import StripewiseError, UserError
 from stripewise.measure.activity import Activity
 from stripewise.measure.darshan_logs import LogResult, UnreadableLogError, read_logs
 from stripewise.measure.ior import parse_ior
+from stripewise.measure.traces import form_of, traces_within
 from stripewise.spec.formats import RECORD_HEADER, REPORT_FORMAT
 from stripewise.spec.record_reading import read_record
 from stripewise.spec.report import read_report
@@ -34,12 +35,14 @@ def find(paths: Iterable[Path]) -> Iterator[Path]:
     for path in paths:
         if not path.exists():
             raise UserError(
-                f"{path} does not exist", "name Darshan logs, reports, records, outputs of IOR, or a folder"
+                f"{path} does not exist", "name Darshan logs, traces, reports, records, outputs of IOR, or a folder"
             )
         if not path.is_dir():
             yield path
             continue
-        found = False
+        whole = list(traces_within(path))
+        yield from whole
+        found = bool(whole)
         for folder, folders, names in os.walk(path):
             folders.sort()
             for name in sorted(names):
@@ -47,7 +50,9 @@ def find(paths: Iterable[Path]) -> Iterator[Path]:
                     found = True
                     yield Path(folder) / name
         if not found:
-            raise UserError(f"{path} holds no Darshan logs, reports or records", "name the folder where they are")
+            raise UserError(
+                f"{path} holds no Darshan logs, traces, reports or records", "name the folder where they are"
+            )
 
 
 def open_all(paths: Iterable[Path], workers: int | None = None) -> Iterator[LogResult]:
@@ -128,7 +133,9 @@ def _is_ours(path: Path) -> bool:
 
 
 def _reader(path: Path) -> Reader | None:
-    """The function that reads a file, None for Darshan's own."""
+    """The function that reads a file, None for Darshan's own and for traces."""
+    if form_of(path):
+        return None
     start = _start(path)
     if REPORT_FORMAT.encode() in start and start.lstrip().startswith(b"{"):
         return _report

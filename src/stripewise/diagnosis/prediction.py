@@ -9,6 +9,7 @@ from typing import Any
 
 from stripewise.carriers import Setting
 from stripewise.measure.activity import Activity
+from stripewise.measure.darshan_logs import is_log
 from stripewise.measure.observed import observe, of_activity
 from stripewise.model.registry import load_model
 from stripewise.prescribe.prescriber import Prescriber
@@ -97,7 +98,7 @@ def predict(activity: Activity, source: Path, model: Path) -> SettingsPrediction
         If the model cannot be read, or knows nothing of such jobs.
     """
     loaded = load_model(model)
-    seen = of_activity(activity) if activity.kind == "darshan" else observe(source)
+    seen = of_activity(activity) if activity.kind == "darshan" or is_log(source) else observe(source)
     request = PrescriptionRequest(Workload()).with_observed(
         seen.workload, loaded.domain, seen.processes, seen.layout, seen.in_force
     )

@@ -1,4 +1,4 @@
-"""Sums over the records of a Darshan log: files, ranks, OSTs, time."""
+"""Sums over the records of a Darshan log, or of a trace: files, ranks, OSTs, time."""
 
 from __future__ import annotations
 
@@ -155,6 +155,7 @@ class Folded:
 
     def activity(
         self,
+        kind: str,
         *,
         source: str,
         version: str,
@@ -184,7 +185,7 @@ class Folded:
                 self._carry_evenly(file, entries[key])
         return {
             "source": source,
-            "kind": "darshan",
+            "kind": kind,
             "version": version,
             "job": job,
             "seen": seen,

@@ -93,6 +93,7 @@ def _summarise(path: str, log: dict[str, Any]) -> dict[str, Any]:
     unseen = [f"no {name} module: nothing is known of {what}" for name, what in _JUDGED.items() if name not in modules]
     partial = [name for name, entry in modules.items() if entry["partial_flag"]]
     return folded.activity(
+        "darshan",
         source=path,
         version=job.pop("version"),
         job=job,

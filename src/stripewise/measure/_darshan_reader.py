@@ -1,4 +1,4 @@
-"""Read Darshan logs, one path a line on standard input, one line of JSON each on standard output.
+"""Read Darshan logs and traces, one path a line on standard input, one line of JSON each on standard output.
 
 Run as a process of its own, for a broken log can crash the C library, and with bounded memory. Records are read one by
 one and summed; nothing of a log is kept but its sums. What is written is an
@@ -13,7 +13,10 @@ import os
 import resource
 import signal
 import sys
+from pathlib import Path
 from typing import Any, TextIO
+
+from stripewise.measure.traces import form_of
 
 _MEMORY = 1 << 30
 
@@ -29,11 +32,14 @@ def _one(path: str) -> dict[str, Any]:
     from stripewise.measure._darshan_log import LogError, summarise  # noqa: PLC0415  slow to load
 
     try:
-        return summarise(path)
+        form = form_of(Path(path))
+        return summarise(path) if form is None else form.summarise(Path(path))
     except LogError as error:
         return {"error": str(error)}
     except MemoryError:
         return {"error": f"its records need more than {_MEMORY >> 20} MiB"}
+    except OSError as error:
+        return {"error": f"it cannot be opened: {error.strerror}"}
     except (ValueError, OverflowError, UnicodeError, KeyError, IndexError, ArithmeticError) as error:
         return {"error": f"it is damaged ({type(error).__name__}: {' '.join(str(error).split())[:120]})"}
 

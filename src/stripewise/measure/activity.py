@@ -1,4 +1,4 @@
-"""What a job did to its files, as any observer saw it: the common form of Darshan logs, reports and outputs.
+"""What a job did to its files, as any observer saw it: the common form of Darshan logs, traces, reports and outputs.
 
 Observers see different things. What one could not see is ``None`` or empty, never zero, and :attr:`Activity.unseen`
 says in words what cannot be judged for that reason.
@@ -351,7 +351,7 @@ class Activity(_ActivityPart):
     ----------
     source : str
         The file it was read from.
-    kind : {"darshan", "report", "ior", "record"}
+    kind : {"darshan", "report", "ior", "record", "dftracer", "recorder"}
     version : str
         Of the source's format.
     seen, partial : list of str
@@ -374,7 +374,7 @@ class Activity(_ActivityPart):
     """
 
     source: str
-    kind: Literal["darshan", "report", "ior", "record"]
+    kind: Literal["darshan", "report", "ior", "record", "dftracer", "recorder"]
     version: str = ""
     job: ActivityJob = ActivityJob()
     seen: list[Name] = Field(default_factory=list)

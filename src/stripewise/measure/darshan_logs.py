@@ -1,4 +1,4 @@
-"""Darshan logs as activities: read in child processes, several at a time, in bounded memory.
+"""Darshan logs and traces as activities: read in child processes, several at a time, in bounded memory.
 
 A log may be damaged or hostile, and the C library that reads it may crash or loop. So each is read by a child
 process with limited memory and time; a child that dies takes one log with it and is replaced.
@@ -25,6 +25,7 @@ from pydantic import ValidationError
 from stripewise.errors import StripewiseError, UserError
 from stripewise.interpreter import python
 from stripewise.measure.activity import Activity
+from stripewise.measure.traces import form_of
 
 _SECONDS_A_LOG = 60
 _SECONDS_A_MEGABYTE = 20
@@ -51,6 +52,11 @@ class LogResult:
     path: Path
     activity: Activity | None
     error: UnreadableLogError | None = None
+
+
+def is_log(path: Path) -> bool:
+    """Whether a path is named as a Darshan log, or is a trace: :func:`read_log` reads it whatever else it may be."""
+    return path.suffix == ".darshan" or form_of(path) is not None
 
 
 def log_seconds(size: int) -> int:
@@ -147,14 +153,15 @@ class _Reader:
 
     def read(self, path: Path) -> Activity:
         try:
-            status = path.stat()
+            form = form_of(path)
+            size = sum(part.stat().st_size for part in (form.parts(path) if form else [path]))
         except OSError as error:
             raise UnreadableLogError(f"cannot read {path}: {error.strerror}", "check the path") from error
-        if not path.is_file():
-            raise UnreadableLogError(f"{path} is not a regular file", "name a Darshan log")
+        if form is None and not path.is_file():
+            raise UnreadableLogError(f"{path} is not a regular file", "name a Darshan log or a trace")
         if "\0" in str(path):
             raise UnreadableLogError("a path with a null character names no file")
-        return _understand(path, self._ask(path, log_seconds(status.st_size)))
+        return _understand(path, self._ask(path, log_seconds(size)))
 
     def _ask(self, path: Path, limit: int) -> str:
         child = self._started()
@@ -237,7 +244,8 @@ def _understand(path: Path, line: str) -> Activity:
 
 
 def _unreadable(path: Path, why: str) -> UnreadableLogError:
+    form = form_of(path)
     return UnreadableLogError(
-        f"{path} cannot be read as a Darshan log: {why}",
-        "was the program stopped before MPI_Finalize, or the copy cut off?",
+        f"{path} cannot be read as a {form.TITLE if form else 'Darshan log'}: {why}",
+        form.CUT if form else "was the program stopped before MPI_Finalize, or the copy cut off?",
     )

@@ -16,7 +16,7 @@ from stripewise.carriers import ADIOS2, ARGUMENT, HDF5, HINT, Carrier, Setting
 from stripewise.errors import UserError
 from stripewise.filesystems import CRAYS, USUAL, of_role
 from stripewise.measure.activity import Activity, Calls, FileActivity
-from stripewise.measure.darshan_logs import read_log
+from stripewise.measure.darshan_logs import is_log, read_log
 from stripewise.measure.recorded import report_of
 from stripewise.measure.traits import traits_of, traits_of_report
 from stripewise.spec.formats import RECORD_HEADER
@@ -66,19 +66,21 @@ class Observed:
 
 
 def observe(path: Path) -> Observed:
-    """Read a Darshan log, a report of the runtime (JSON), or a record of a program.
+    """Read a Darshan log, a trace, a report of the runtime (JSON), or a record of a program.
 
     Raises
     ------
     UserError
         If it is none of them, or cannot be read.
     """
+    if is_log(path):
+        return of_activity(read_log(path))
     try:
         with path.open("rb") as stream:
             head = stream.read(64)
             if head.startswith(RECORD_HEADER.encode()):
                 return of_report(report_of(read_record(path)))
-            if path.suffix != ".darshan" and head.lstrip()[:1] == b"{":
+            if head.lstrip()[:1] == b"{":
                 if path.stat().st_size > _MAX_REPORT:
                     raise UserError(f"report {path} is larger than {_MAX_REPORT >> 20} MiB", "is it the right file?")
                 return of_report(read_report((head + stream.read()).decode("utf-8", "surrogateescape"), str(path)))

@@ -14,9 +14,10 @@ from typing import Any
 from stripewise.errors import StripewiseError, UserError
 from stripewise.filesystems import of_role
 from stripewise.measure.activity import Activity
-from stripewise.measure.darshan_logs import read_logs
+from stripewise.measure.darshan_logs import is_log, read_logs
 from stripewise.measure.ior import IorOutput, IorRow, parse_ior
 from stripewise.measure.observed import Observed, of_activity, of_report
+from stripewise.measure.traces import form_of, traces_within
 from stripewise.profiling.importing_table import Row, known_hints
 from stripewise.spec.configuration import plain_number
 from stripewise.spec.formats import JOURNAL_HEADER
@@ -70,21 +71,22 @@ def read_sources(
     logs: list[Path] = []
     others: list[tuple[Path, bool]] = []
     for path, named in _files(paths):
-        if path.suffix == ".darshan":
+        if is_log(path):
             logs.append(path)
         else:
             others.append((path, named))
     for result in sorted(read_logs(logs, workers), key=lambda entry: str(entry.path)) if logs else ():
         done += 1
         on_file(done)
-        _take(found, result.path, "darshan", lambda r=result: _darshan(r.activity, r.error))  # type: ignore[misc]
+        kind = result.activity.kind if result.activity else ""
+        _take(found, result.path, kind, lambda r=result: _of_log(r.activity, r.error))  # type: ignore[misc]
     for path, named in others:
         done += 1
         on_file(done)
         if named or _recognised(path):
             _take(found, path, "", lambda p=path: _text(p, found.kinds))  # type: ignore[misc]
     if not found.rows:
-        why = found.unreadable[0] if found.unreadable else "the folders hold no Darshan log, report or output of IOR"
+        why = found.unreadable[0] if found.unreadable else "the folders hold no log, trace, report or output of IOR"
         raise UserError(f"nothing could be imported: {why}")
     return found
 
@@ -103,7 +105,9 @@ def _take(found: Imported, path: Path, kind: str, read: Callable[[], list[Row]])
 def _files(paths: Iterable[Path]) -> Iterator[tuple[Path, bool]]:
     for path in paths:
         if path.is_dir():
-            yield from ((child, False) for child in sorted(path.rglob("*")) if child.is_file())
+            inner = sorted(path.rglob("*"))
+            yield from ((folder, False) for folder in traces_within(path))
+            yield from ((child, False) for child in inner if child.is_file() and form_of(child) is None)
         elif path.exists():
             yield path, True
         else:
@@ -149,7 +153,7 @@ def _text(path: Path, kinds: Counter[str]) -> list[Row]:
 # -- observed programs ---------------------------------------------------------------------------------------------
 
 
-def _darshan(activity: Activity | None, error: StripewiseError | None) -> list[Row]:
+def _of_log(activity: Activity | None, error: StripewiseError | None) -> list[Row]:
     if activity is None:
         raise error or UserError("the log cannot be read")
     seen = of_activity(activity)

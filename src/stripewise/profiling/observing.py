@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 
 from stripewise.errors import UserError
-from stripewise.measure.darshan_logs import read_logs
+from stripewise.measure.darshan_logs import is_log, read_logs
 from stripewise.measure.observed import Observed, observe, of_activity
+from stripewise.measure.traces import SUFFIXES
 from stripewise.measure.traits import TRAITS
 from stripewise.model.table import Column, Table
 from stripewise.spec.configuration import Value, plain_number
@@ -70,8 +71,8 @@ def with_profiles(table: Table, name: str, folder: Path) -> tuple[Table, list[st
 
 
 def _profile(folder: Path, value: Value) -> Path:
-    for suffix in (".darshan", ".json"):
-        if (path := folder / f"{value}{suffix}").is_file():
+    for suffix in (".darshan", ".json", *SUFFIXES, ""):
+        if (path := folder / f"{value}{suffix}").is_file() or is_log(path):
             return path
     raise UserError(
         f"{folder} has no profile of {value}", f"run it once under Darshan, and keep the log as {value}.darshan"
@@ -81,7 +82,7 @@ def _profile(folder: Path, value: Value) -> Path:
 def _observed(paths: list[Path]) -> list[Observed]:
     """Read profiles, the logs among them by processes that read many."""
     logs = {}
-    for result in read_logs([path for path in paths if path.suffix == ".darshan"]):
+    for result in read_logs([path for path in paths if is_log(path)]):
         if result.activity is None:
             raise result.error or UserError(f"{result.path} cannot be read")
         logs[result.path] = of_activity(result.activity)

@@ -14,6 +14,7 @@ from pydantic import Field
 from stripewise.diagnosis.diagnose import diagnose
 from stripewise.diagnosis.site import slowness
 from stripewise.errors import StripewiseError
+from stripewise.measure import traces
 from stripewise.measure.activity import Activity
 from stripewise.measure.darshan_logs import log_seconds
 from stripewise.report import diagnosis as page
@@ -29,7 +30,7 @@ from stripewise.store.service.keeping import Item
 
 resource = Resource("/diagnoses", "diagnoses")
 
-_SUFFIXES = (".darshan", ".json", ".record", ".txt", ".out", ".log")
+_SUFFIXES = (".darshan", *traces.SUFFIXES, ".json", ".record", ".txt", ".out", ".log")
 FileName = Annotated[str, Query(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f/\\]+$", examples=["job.darshan"])]
 
 
@@ -48,7 +49,7 @@ def list_diagnoses(service: Here, limit: Limit = 50, offset: Offset = 0) -> dict
 
 @resource.post("", 415, status=201, openapi_extra=BODY)
 def upload_log(service: Here, user: User, name: FileName, upload: Upload) -> dict[str, Any]:
-    """Say why I/O was slow, from a Darshan log, a report of the runtime, a record of a program, or IOR's output."""
+    """Say why I/O was slow, from a Darshan log, a trace of DFTracer, a report, a record, or IOR's output."""
     identifier = new_identifier()
     place = folder_of(service.settings.data, "diagnosis", identifier)
     place.mkdir(mode=0o700, parents=True)

@@ -1,0 +1,114 @@
+"""Traces of DFTracer and Recorder become the same activities as Darshan logs, for every command that takes these."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from stripewise.cli.main import app
+from stripewise.diagnosis.diagnose import diagnose
+from stripewise.diagnosis.opening import find, open_all
+from stripewise.measure.activity import Activity
+from stripewise.measure.darshan_logs import UnreadableLogError, read_log
+from stripewise.measure.observed import observe
+from stripewise.profiling.importing import read_sources
+
+TRACES = Path(__file__).parents[1] / "fixtures" / "traces"
+SAMPLE, SAMPLES, READ = 4096, 256, 64  # of workers.py
+
+
+def file_of(activity: Activity, name: str) -> Any:
+    return next(file for file in activity.files if file.path.endswith(name))
+
+
+def test_what_worker_processes_read_is_in_the_activity_of_a_dftracer_trace() -> None:
+    activity = read_log(TRACES / "dftracer")
+    assert (activity.kind, activity.job.ranks, activity.job.nodes) == ("dftracer", 3, 1)
+    assert activity.job.executable == "/usr/bin/python3 workers.py /data"
+    data = file_of(activity, "samples.bin").posix
+    assert (data.read.count, data.read.bytes, data.read.common) == (2 * READ, 2 * READ * SAMPLE, [])
+    assert (data.write.count, data.write.bytes, data.opens) == (1, SAMPLE * SAMPLES, 3)
+    assert data.read.sequential < 0.8 * 2 * READ, "samples are read at random"
+    assert data.read.extent <= SAMPLE * SAMPLES
+    assert activity.ranks is not None
+    assert sorted(activity.ranks.read) == [0, READ * SAMPLE, READ * SAMPLE]
+    assert 0 < activity.io_seconds < activity.job.elapsed
+    assert {"small-reads", "random-reads"} <= {finding.code for finding in diagnose(activity).findings}
+
+
+def test_what_ranks_did_is_in_the_activity_of_a_recorder_trace() -> None:
+    activity = read_log(TRACES / "recorder" / "_text")
+    assert (activity.kind, activity.version, activity.job.ranks) == ("recorder", "2.5.0", 2)
+    shared = file_of(activity, "shared.dat")
+    assert (shared.ranks, shared.posix.opens, shared.posix.syncs) == (2, 2, 2)
+    assert (shared.posix.write.count, shared.posix.write.bytes) == (120, 120 * 4096)
+    assert (shared.posix.write.consecutive, shared.posix.write.sequential) == (0, 2 * 59)
+    assert (shared.posix.read.count, shared.posix.read.bytes) == (80, 80 * 3000)
+    assert (shared.posix.read.consecutive, shared.redundant_read) == (2 * 39, 0)
+    own = file_of(activity, "own-1.dat")
+    assert (own.stdio.write.count, own.stdio.write.bytes, own.ranks) == (10, 10 * 4096, 1)
+    assert "small-writes" in {finding.code for finding in diagnose(activity).findings}
+
+
+def test_folders_with_traces_are_searched_and_each_trace_is_one_job(tmp_path: Path) -> None:
+    shutil.copytree(TRACES / "dftracer", tmp_path / "job1" / "trace")
+    shutil.copytree(TRACES / "recorder", tmp_path / "job2")
+    (tmp_path / "job2" / "recorder.mt").touch()
+    assert [path.relative_to(tmp_path) for path in find([tmp_path])] == [Path("job1/trace"), Path("job2")]
+    assert {result.activity.kind for result in open_all([tmp_path]) if result.activity} == {"dftracer", "recorder"}
+    rows = read_sources([tmp_path])
+    assert rows.kinds == {"dftracer": 1, "recorder": 1}
+
+
+@pytest.mark.parametrize(("trace", "size"), [("dftracer", SAMPLE * SAMPLES), ("recorder/_text", 4096)])
+def test_a_prescription_takes_what_a_trace_shows(trace: str, size: int) -> None:
+    seen = observe(TRACES / trace)
+    assert (seen.workload.api, seen.workload.transfer_size) == ("posix", size)
+
+
+def test_the_command_says_what_a_trace_does_not_show() -> None:
+    result = CliRunner().invoke(app, ["diagnose", str(TRACES / "dftracer"), "--json"])
+    assert result.exit_code in (0, 2), result.output
+    found = json.loads(result.stdout)
+    assert found["kind"] == "dftracer"
+    assert any("has no ranks" in sentence for sentence in found["unseen"])
+
+
+def event(name: str, **args: Any) -> str:
+    """A line as version 1 of DFTracer writes it: hashes are numbers, and ``ph`` is a letter."""
+    about = {"id": 1, "name": name, "cat": "POSIX", "pid": 7, "tid": 7, "ts": 1000, "dur": 5, "ph": "X", "args": args}
+    return json.dumps(about)
+
+
+def test_a_trace_that_is_cut_off_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
+    name = json.dumps({"name": "FH", "cat": "dftracer", "ph": "M", "args": {"name": "/data/a", "value": 12}})
+    lines = ["[", name, *(event("pread", fhash=12, ret=100, offset=100 * i) for i in range(5000)), '{"id":']
+    packed = gzip.compress("\n".join(lines).encode())
+    path = tmp_path / "run-7.pfw.gz"
+    path.write_bytes(packed)
+    whole = read_log(path)
+    assert whole.files[0].posix is not None
+    assert (whole.files[0].path, whole.files[0].posix.read.count) == ("/data/a", 5000)
+    assert any("1 lines that are no events" in sentence for sentence in whole.unseen)
+    path.write_bytes(packed[: len(packed) // 2])
+    part = read_log(path)
+    assert part.files[0].posix is not None
+    assert 0 < part.files[0].posix.read.count < 5000
+    assert any("cut off" in sentence for sentence in part.unseen)
+
+
+def test_what_cannot_be_read_is_said_with_its_cure(tmp_path: Path) -> None:
+    (tmp_path / "recorder.mt").touch()
+    with pytest.raises(UnreadableLogError, match="Recorder trace: it has no text") as packed:
+        read_log(tmp_path)
+    assert "recorder2text" in str(packed.value.fix)
+    (tmp_path / "run.pfw").write_text(event("read", ret=5) + "\n")
+    with pytest.raises(UnreadableLogError, match="DFTracer trace: none of its events names a file") as nameless:
+        read_log(tmp_path / "run.pfw")
+    assert "DFTRACER_INC_METADATA" in str(nameless.value.fix)
