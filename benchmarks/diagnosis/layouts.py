@@ -90,9 +90,22 @@ def slow_ost(draw: random.Random, fault: bool) -> Activity:
     return job([file("/l/f", 256 * MIB * count, MIB, 64, count, MIB)], 64, osts)
 
 
+def random_striped(draw: random.Random, fault: bool) -> Activity:
+    """Samples at random over several stripes; near misses are on one stripe, in order, or larger than a stripe."""
+    count, stripe, stripes = draw.randint(300, 5000), draw.choice([1, 4]) << 20, draw.randint(2, 16)
+    size = draw.choice([4, 64, 256]) << 10
+    how = "" if fault else draw.choice(["one stripe", "in order", "large"])
+    size = 4 * stripe if how == "large" else size
+    stripes = 1 if how == "one stripe" else stripes
+    scattered = round(count * (draw.uniform(0, 0.2) if how == "in order" else draw.uniform(0.7, 1)))
+    read = Calls(count=count, bytes=count * size, extent=count * size, seconds=1.0, random=scattered)
+    layout = FileLayout(file_system="lustre", stripe_count=stripes, stripe_size=stripe, osts=list(range(stripes)))
+    return job([FileActivity(path="/lustre/data", ranks=4, posix=Level(read=read), layout=layout)], 4)
+
+
 KINDS: dict[str, Callable[[random.Random, bool], Activity]] = {
     "one-stripe": one_stripe, "wide-stripes": wide_stripes, "stripe-unaligned": stripe_unaligned,
-    "ost-imbalance": ost_imbalance, "slow-ost": slow_ost,
+    "ost-imbalance": ost_imbalance, "slow-ost": slow_ost, "random-striped": random_striped,
 }  # fmt: skip
 
 

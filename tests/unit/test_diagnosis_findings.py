@@ -57,6 +57,26 @@ def heavy(written: list[int]) -> Activity:
     return Activity.model_validate(one.model_dump() | {"ranks": loads})
 
 
+def workers(io_seconds: float) -> list[dict[str, Any]]:
+    one = {"elapsed": 10.0, "io_seconds": io_seconds, "reads": 500, "read": 500 * MIB, "parent": 7}
+    return [one, one, {**one, "parent": 1, "reads": 1}]
+
+
+def modules(path_calls: int) -> dict[str, Any]:
+    names = ("__init__.py", "core.pyc", "fast.so")
+    more = {"posix": {"opens": 1, "read": calls(2, 4 * KIB)}}
+    return {
+        "files": [{"path": f"/env/package{i}/{names[i % 3]}", **more} for i in range(60)],
+        "processes": [{"elapsed": 5.0, "io_seconds": 1.0, "reads": 120, "read": MIB, "path_calls": path_calls}],
+    }
+
+
+def step(written: list[int]) -> Activity:
+    loads = {"source": "report", "read": [8 * MIB] * len(written), "written": written, "seconds": [1.0] * len(written)}
+    one = activity(posix(write=calls(100, MIB)), ranks=len(written))
+    return Activity.model_validate(one.model_dump() | {"ranks": loads})
+
+
 def layout(count: int, size: int = MIB) -> dict[str, Any]:
     return {"layout": {"file_system": "lustre", "stripe_count": count, "stripe_size": size, "osts": list(range(count))}}
 
@@ -234,6 +254,24 @@ CASES: dict[str, tuple[Activity, Activity]] = {
     "cached-reads": (
         activity(posix(write=calls(100, MIB, start=1.0, end=2.0), read=calls(100, MIB, start=3.0, end=4.0))),
         activity(posix(write=calls(100, MIB, start=3.0, end=4.0), read=calls(100, MIB, start=1.0, end=2.0))),
+    ),
+    "read-by-every-process": (
+        activity({**posix(read=calls(64, MIB, extent=16 * MIB)), "processes": 4, "size": 16 * MIB}),
+        activity({**posix(read=calls(64, MIB)), "processes": 4, "size": 64 * MIB}),
+    ),
+    "small-samples": (
+        activity(posix(read=calls(1000, 4 * KIB, random=900))),
+        activity(posix(read=calls(1000, MIB, random=900))),
+    ),
+    "random-striped": (
+        activity({**posix(read=calls(1000, 64 * KIB, random=900)), **layout(8)}),
+        activity({**posix(read=calls(1000, 64 * KIB, random=900)), **layout(1)}),
+    ),
+    "import-storm": (activity(**modules(900)), activity(**modules(90))),
+    "checkpoint-one-rank": (step([64 * MIB, 0, 0, 0]), step([32 * MIB, 8 * MIB, 16 * MIB, 8 * MIB])),
+    "starved-workers": (
+        activity(posix(read=calls(1000, MIB)), processes=workers(8.0)),
+        activity(posix(read=calls(1000, MIB)), processes=workers(2.0)),
     ),
     "write-heavy": (activity(posix(write=calls(100, MIB))), activity(posix(read=calls(100, MIB)))),
     "read-heavy": (activity(posix(read=calls(100, MIB))), activity(posix(write=calls(100, MIB)))),

@@ -19,11 +19,13 @@ from stripewise.measure.activity import (
     FileLayout,
     Level,
     Modes,
+    ProcessActivity,
+    RankLoads,
     SettingOutcome,
 )
 from stripewise.measure.observed import of_report
 from stripewise.spec.formats import SIZE_LIMITS, SIZE_NAMES
-from stripewise.spec.report import Report
+from stripewise.spec.report import Report, ReportedProcess
 from stripewise.spec.report_file import FileReport, Operation, Pattern, Posix
 
 _UNSEEN = (
@@ -73,6 +75,7 @@ def _from_operations(operations: list[Operation], pattern: Pattern | None) -> Ca
         bytes=sum(op.bytes for op in operations),
         seconds=sum(op.time_sum for op in operations),
         sizes=_sizes(operations, pattern) if count else [],
+        random=pattern.random if pattern is not None else None,
         common=[(only, count)] if only is not None and count else [],
         largest=max((op.max_size or 0 for op in operations), default=0) or None,
     )
@@ -139,6 +142,7 @@ def _file(file: FileReport, interface: str | None) -> FileActivity:
         file_system=file.file_system,
         ranks=max(1, file.ranks),
         nodes=file.nodes or None,
+        processes=file.processes,
         size=size,
     )
     write, read = (_from_operations(file.moved(way), getattr(file.pattern, way)) for way in ("write", "read"))
@@ -206,6 +210,32 @@ def _with_paths(level: Level, stats: int, failed_opens: int, seconds: float) -> 
     return level.model_copy(update=changes)
 
 
+def _process(one: ReportedProcess) -> ProcessActivity:
+    return ProcessActivity(
+        parent=one.parent,
+        elapsed=one.elapsed,
+        io_seconds=one.io_time,
+        reads=one.reads,
+        read=one.bytes_read,
+        written=one.bytes_written,
+        path_calls=sum(one.metadata[name].count for name in ("stat", "failed_open", "list") if name in one.metadata),
+    )
+
+
+def _loads(report: Report) -> RankLoads | None:
+    """Sums over the processes of each rank, where a launcher numbered them."""
+    ranks = sorted({one.rank for one in report.processes if one.rank is not None})
+    if len(ranks) < 2:
+        return None
+    own = {rank: [one for one in report.processes if one.rank == rank] for rank in ranks}
+    return RankLoads(
+        source="report",
+        read=[sum(one.bytes_read for one in own[rank]) for rank in ranks],
+        written=[sum(one.bytes_written for one in own[rank]) for rank in ranks],
+        seconds=[sum(one.io_time for one in own[rank]) for rank in ranks],
+    )
+
+
 def activity_of(report: Report, source: str) -> Activity:
     """Give a report as an activity.
 
@@ -261,5 +291,7 @@ def activity_of(report: Report, source: str) -> Activity:
             folders=len({file.path.rpartition("/")[0] for file in files}),
         ),
         files=files,
+        ranks=_loads(report),
+        processes=[_process(one) for one in report.processes],
         workload=of_report(report).workload,
     )

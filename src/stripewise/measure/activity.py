@@ -45,6 +45,8 @@ class Calls(_ActivityPart):
         The most frequent sizes with their counts.
     largest : int or None
         Bytes of the largest call.
+    random : int or None
+        Calls that neither continued the rank's previous one nor were as far from it as that from the one before.
     extent : int or None
         One beyond the last byte touched.
     start, end : float or None
@@ -56,6 +58,7 @@ class Calls(_ActivityPart):
     seconds: float = Field(default=0.0, ge=0)
     consecutive: int | None = None
     sequential: int | None = None
+    random: int | None = None
     sizes: list[int] = Field(default_factory=list, max_length=len(SIZE_NAMES))
     common: list[tuple[int, int]] = Field(default_factory=list)
     largest: int | None = None
@@ -196,6 +199,8 @@ class FileActivity(_ActivityPart):
     ----------
     ranks : int
         Ranks that touched it.
+    processes : int or None
+        Processes that touched it, where the source tells processes and ranks apart.
     view_contiguous : bool or None
         Of the last MPI file view.
     redundant_read : int or None
@@ -211,6 +216,7 @@ class FileActivity(_ActivityPart):
     file_system: Name | None = None
     ranks: int = 1
     nodes: int | None = None
+    processes: int | None = None
     size: int | None = None
     posix: Level | None = None
     mpiio: Level | None = None
@@ -287,6 +293,31 @@ class RankLoads(_ActivityPart):
     read: list[int] = Field(default_factory=list)
     written: list[int] = Field(default_factory=list)
     seconds: list[float] = Field(default_factory=list)
+
+
+class ProcessActivity(_ActivityPart):
+    """One process of a program without MPI, which may be a worker of a rank.
+
+    Attributes
+    ----------
+    parent : int or None
+        Number of the process that started it.
+    elapsed, io_seconds : float
+        Its life from its first regular file on, and its time in calls on files and paths.
+    reads : int
+    read, written : int
+        Bytes.
+    path_calls : int
+        Stats, failed opens and listings of folders.
+    """
+
+    parent: int | None = None
+    elapsed: float = 0.0
+    io_seconds: float = 0.0
+    reads: int = 0
+    read: int = 0
+    written: int = 0
+    path_calls: int = 0
 
 
 class Timeline(_ActivityPart):
@@ -367,6 +398,8 @@ class Activity(_ActivityPart):
         Bytes and time of each level of a Darshan log (``mpiio``, ``posix``, ``stdio``) that moved data.
     summed_seconds : float
         Time in I/O calls over all ranks.
+    processes : list of ProcessActivity
+        Of a report of a program without MPI; empty elsewhere.
     files : list of FileActivity
         Those that matter most, first those with most time; the rest is counted only.
     workload : Workload or None
@@ -388,6 +421,7 @@ class Activity(_ActivityPart):
     counted: Counted = Counted()
     files: list[FileActivity] = Field(default_factory=list)
     ranks: RankLoads | None = None
+    processes: list[ProcessActivity] = Field(default_factory=list)
     timeline: Timeline | None = None
     osts: dict[int, OstLoad] = Field(default_factory=dict)
     hints: dict[str, str] = Field(default_factory=dict)

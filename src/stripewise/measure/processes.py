@@ -259,6 +259,7 @@ def _file(path: str, used: Sequence[tuple[_Process, Any]]) -> dict[str, Any]:
         "opens": int(calls["count"][:, 0].sum()),
         "ranks": len({process.rank for process, _ in used}),
         "nodes": len({process.data["host"] for process, _ in used}),
+        "processes": len(used),
         "driver": None,
         "file_system": (_file_system(Path(path).parent) or None) if size is not None else None,
         "size": size,

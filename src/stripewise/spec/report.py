@@ -88,6 +88,7 @@ class ReportedProcess(ReportPart):
     """One process of a program without MPI."""
 
     pid: int
+    parent: int | None = None
     executable: str = ""
     rank: int | None = None
     start: float = 0.0
@@ -96,6 +97,7 @@ class ReportedProcess(ReportPart):
     io_time: float = Field(default=0.0, ge=0)
     bytes_read: int = 0
     bytes_written: int = 0
+    reads: int = 0
     metadata: dict[str, PathCalls] = Field(default_factory=dict)
 
 

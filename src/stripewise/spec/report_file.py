@@ -164,6 +164,7 @@ class FileReport(ReportPart):
     opens: int = 0
     ranks: int = 0
     nodes: int = 0
+    processes: int | None = None
     driver: str | None = None
     file_system: str | None = None
     size: int | None = None
