@@ -380,7 +380,7 @@ class OtherPrograms(AnsweringRunner):
 
     def answer(self, launch):
         self.launches.append(launch)
-        facts = RunFacts(no_report="no MPI program of the command is called c: it started a, b")
+        facts = RunFacts(no_report="no program of the command is called c: it started a, b")
         return Outcome(launch.number, State.FAILED, 1.0, 0.0, "no report", exit_code=0, facts=facts)
 
 
@@ -388,7 +388,7 @@ def test_a_program_that_the_command_does_not_start_ends_the_experiment_after_one
     store, runner = open_store(f"sqlite:///{tmp_path}/s.db"), OtherPrograms()
     measured = ObjectiveEntry(name="io_time", program="c")
     identifier = store.create(Experiment(command=["./x"], objective=measured))
-    with pytest.raises(UserError, match="the first run cannot be measured: no MPI program of the command is called c"):
+    with pytest.raises(UserError, match="the first run cannot be measured: no program of the command is called c"):
         Session(store, identifier, runner, "test").run()
     assert [launch.program for launch in runner.launches] == ["c"]
 

@@ -189,7 +189,7 @@ def test_one_of_several_programs_is_chosen_by_name_or_path():
         assert [program.name for program in chosen.programs] == ["first", "second"]
     twice = summed([first, second, second], "second")
     assert twice.totals.bytes_written == 2 * second.totals.bytes_written and len(twice.programs) == 3
-    with pytest.raises(UserError, match=r"no MPI program of the command is called third: it started first, second"):
+    with pytest.raises(UserError, match=r"no program of the command is called third: it started first, second"):
         summed([first, second, first], "third")
 
 

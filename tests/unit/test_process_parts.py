@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from stripewise.errors import UserError
 from stripewise.measure.processes import _FILE, _FILES, _HEAD, _MAGIC, _OPERATIONS, PREFIX, merge_parts
-from stripewise.spec.report import read_report_file
+from stripewise.spec.report import Report, read_report_file, summed
 
 
 def part(path: bytes, least: int) -> bytes:
@@ -38,3 +39,36 @@ def test_what_is_odd_in_a_part_does_not_lose_the_report(tmp_path: Path, path: by
     (file,) = read_report_file(tmp_path / "report.json").files
     assert (file.path, file.size, file.operations["write"].bytes) == (shown, None, 10)
     assert file.operations["write"].min_size == (10 if least else None)
+
+
+def run_by(executable: bytes, start: int, size: int) -> bytes:
+    """What a process of an executable leaves that wrote so many bytes."""
+    content = bytearray(part(b"/out", size + 1))
+    head = np.frombuffer(content, _HEAD, 1)
+    head["executable"], head["real"] = executable, start
+    files = np.frombuffer(content, _FILE, _FILES, _HEAD.itemsize)
+    files[0]["calls"][_OPERATIONS.index("write")]["bytes"] = size
+    return bytes(content)
+
+
+def test_each_program_of_a_command_is_listed_and_one_can_be_chosen(tmp_path: Path) -> None:
+    parts = [run_by(b"/bin/sort", 20, 300), run_by(b"/bin/bash", 10, 5), run_by(b"/bin/sort", 30, 400)]
+
+    def merged(program: str) -> Report:
+        for number, content in enumerate(parts):
+            (tmp_path / f"{PREFIX}{number}-1").write_bytes(content)
+        assert merge_parts(tmp_path, tmp_path / "report.json", program)
+        return read_report_file(tmp_path / "report.json")
+
+    whole = merged("")
+    assert [(one.name, one.processes, one.bytes_written) for one in whole.programs] == [
+        ("bash", 1, 5),
+        ("sort", 2, 700),
+    ]
+    assert whole.totals.bytes_written == 705
+    for name in ("sort", "/bin/sort"):
+        one = merged(name)
+        assert (one.job.executable, one.totals.bytes_written, len(one.processes)) == ("/bin/sort", 700, 2)
+        assert summed([one], name) is one and len(one.programs) == 2
+    with pytest.raises(UserError, match="no program of the command is called awk: it started bash, sort"):
+        merged("awk")

@@ -145,7 +145,7 @@ def tune(
     ] = None,
     program: Annotated[
         str | None,
-        typer.Option(help="Of several MPI programs of the command, the one to measure.", metavar="NAME"),
+        typer.Option(help="Of several programs of the command, the one to measure.", metavar="NAME"),
     ] = None,
     direction: Annotated[str | None, typer.Option(help="minimize or maximize, for regex:PATTERN.")] = None,
     runner: RunnerOption = None,

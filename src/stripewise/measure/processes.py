@@ -18,6 +18,7 @@ import numpy as np
 from stripewise.filesystems.mounts import mount_type
 from stripewise.ownership import written_whole
 from stripewise.spec.formats import REPORT_FORMAT, REPORT_VERSION, SIZE_NAMES
+from stripewise.spec.report import is_program, no_program
 from stripewise.spec.report_file import PosixCalls
 
 PREFIX = "process-"
@@ -97,6 +98,10 @@ class _Process:
         seen = [int(self.data["end"]), *(int(last) for last in self.files["way"]["last"].ravel())]
         return self.moment(max(seen))
 
+    @property
+    def executable(self) -> str:
+        return _text(self.data["executable"])
+
     def moment(self, tick: int) -> float:
         """Seconds since 1970 of a time in the part."""
         return (int(self.data["real"]) + max(0, tick - int(self.data["start"]))) / _SECOND
@@ -113,11 +118,19 @@ def parts_in(folder: Path) -> list[Path]:
     return sorted(folder.glob(f"{PREFIX}*-*"))
 
 
-def merge_parts(folder: Path, report: Path) -> bool:
+def merge_parts(folder: Path, report: Path, program: str = "") -> bool:
     """Write the report of a run whose processes left parts, and remove these; False if there are none.
+
+    Parameters
+    ----------
+    folder, report : Path
+    program : str
+        The name or the path of the executable whose processes count; empty if all do.
 
     Raises
     ------
+    UserError
+        If no process ran that program.
     OSError
         If the report cannot be written.
     """
@@ -125,8 +138,15 @@ def merge_parts(folder: Path, report: Path) -> bool:
     processes = [process for path in paths[:_MOST_PARTS] if (process := _read(path)) is not None]
     if not processes:
         return False
+    programs = _programs(processes)
+    chosen = [process for process in processes if is_program(process.executable, program)] if program else processes
+    if not chosen:
+        raise no_program(program, [one["executable"] for one in programs])
+    found = _report(chosen, len(paths) > _MOST_PARTS)
+    if len(programs) > 1:
+        found["programs"] = programs
     with written_whole(report) as part:
-        part.write_text(json.dumps(_report(processes, len(paths) > _MOST_PARTS)) + "\n", "utf-8")
+        part.write_text(json.dumps(found) + "\n", "utf-8")
     for path in paths:
         path.unlink(missing_ok=True)
     return True
@@ -181,7 +201,7 @@ def _report(processes: Sequence[_Process], cut: bool) -> dict[str, Any]:
         "runtime": {"version": "", "mode": "observe", "plan": None, "plan_id": None, "plan_error": None},
         "mpi": {"library": "", "abi": "", "io": "unknown"},
         "job": {
-            "executable": _text(first.data["executable"]),
+            "executable": first.executable,
             "ranks": len(ranks),
             "nodes": len({process.data["host"] for process in processes}),
             "start": start,
@@ -195,6 +215,25 @@ def _report(processes: Sequence[_Process], cut: bool) -> dict[str, Any]:
         "files": sorted(files, key=lambda file: -file["independent"]["bytes"]),
         "processes": [_process(process) for process in sorted(processes, key=lambda process: process.start)],
     }
+
+
+def _programs(processes: Sequence[_Process]) -> list[dict[str, Any]]:
+    """What the processes of each executable did together, in the order in which the first of them began."""
+    by_name: dict[str, list[_Process]] = {}
+    for process in sorted(processes, key=lambda process: process.start):
+        by_name.setdefault(process.executable, []).append(process)
+    return [
+        {
+            "executable": executable,
+            "ranks": len({process.rank for process in own}),
+            "elapsed": max(process.end for process in own) - min(process.start for process in own),
+            "bytes_read": sum(_bytes(process.files)["read"] for process in own),
+            "bytes_written": sum(_bytes(process.files)["write"] for process in own),
+            "io_time": max(_by_rank(own, _Process.seconds).values()),
+            "processes": len(own),
+        }
+        for executable, own in by_name.items()
+    ]
 
 
 def _by_rank(processes: Iterable[_Process], seconds: Any) -> dict[int, float]:
@@ -214,7 +253,7 @@ def _process(process: _Process) -> dict[str, Any]:
         "parent": int(process.data["parent"]),
         "rank": int(process.data["rank"]) if process.data["rank"] >= 0 else None,
         "host": _text(process.data["host"]),
-        "executable": _text(process.data["executable"]),
+        "executable": process.executable,
         "start": process.start,
         "elapsed": process.end - process.start,
         "ended": bool(process.data["end"]),

@@ -20,7 +20,7 @@ class Objective:
     direction : {"minimize", "maximize"}
     unit : str
     program : str
-        Of the MPI programs that a command starts, the one that is measured; empty where all of them are.
+        Of the programs that a command starts, the one that is measured; empty where all of them are.
     """
 
     name: str

@@ -63,13 +63,15 @@ class ReportedTotals(ReportPart):
 
 
 class ReportedProgram(ReportPart):
-    """One of several MPI programs of a command."""
+    """One of several programs of a command; ``io_time`` and ``processes`` are of programs without MPI."""
 
     executable: str
     ranks: int
     elapsed: float
     bytes_read: int
     bytes_written: int
+    io_time: float | None = None
+    processes: int | None = None
 
     @property
     def name(self) -> str:
@@ -167,6 +169,17 @@ class Report(ReportPart):
         return kept.model_dump(mode="json", exclude_unset=True)
 
 
+def is_program(executable: str, program: str) -> bool:
+    """Whether an executable is the program that the user named, by its path or without its folder."""
+    return program in (executable, PurePath(executable).name)
+
+
+def no_program(program: str, started: Sequence[str]) -> UserError:
+    """Give the error for a program that a command did not start."""
+    names = ", ".join(dict.fromkeys(PurePath(executable).name for executable in started))
+    return UserError(f"no program of the command is called {program}: it started {names}")
+
+
 def summed(reports: Sequence[Report], program: str = "") -> Report:
     """Give one report for the MPI programs of a command, in the order in which they ended.
 
@@ -187,12 +200,9 @@ def summed(reports: Sequence[Report], program: str = "") -> Report:
     """
     started = [_program_of(report) for report in reports]
     if program:
-        reports = [r for r, one in zip(reports, started, strict=True) if program in (one.executable, one.name)]
+        reports = [r for r, one in zip(reports, started, strict=True) if is_program(one.executable, program)]
     if not reports:
-        raise UserError(
-            f"no MPI program of the command is called {program}: it started "
-            + ", ".join(dict.fromkeys(one.name for one in started))
-        )
+        raise no_program(program, [one.executable for one in started])
     if len(started) == 1:
         return reports[0]
     if len(reports) == 1:

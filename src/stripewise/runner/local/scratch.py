@@ -127,7 +127,7 @@ class Scratch:
         """
         try:
             if not self.report.exists():
-                merge_parts(self.path, self.report)
+                merge_parts(self.path, self.report, program)
             return summed([read_report_file(path) for path in self.reports() or [self.report]], program), ""
         except UserError as error:
             return None, error.what
