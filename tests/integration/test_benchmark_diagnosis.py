@@ -28,13 +28,15 @@ def test_every_finding_reaches_its_bound_with_enough_cases(report: ModuleType) -
     for source in (report.REPORTS, report.LOGS):
         for code, row in tables[source].items():
             assert row["positives"] >= 20, code
-    judged = {code for source in (report.REPORTS, report.LOGS) for code in tables[source]} | set(report.read("layouts"))
+    judged = {code for source in (report.REPORTS, report.LOGS) for code in tables[source]} | {
+        code for name in ("layouts", "loaders") for code in report.read(name)
+    }
     assert len(judged) >= 38
     assert judged <= set(RULES)
 
 
 def test_the_page_is_that_of_the_results(report: ModuleType) -> None:
-    parts = [report.read(name) for name in ("seed-4", "seed-2", "layouts", "residency", "logs", "applied")]
+    parts = [report.read(name) for name in ("seed-4", "seed-2", "layouts", "loaders", "residency", "logs", "applied")]
     assert report.PAGE.read_text("utf-8") == report.page(*parts)
 
 
