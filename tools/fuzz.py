@@ -48,6 +48,7 @@ from stripewise.measure.ior import parse_ior
 from stripewise.measure.processes import _FILE as PART_FILE
 from stripewise.measure.processes import _FILES as PART_FILES
 from stripewise.measure.processes import _HEAD as PART_HEAD
+from stripewise.measure.processes import _MAGIC as PART_MAGIC
 from stripewise.measure.processes import PREFIX, merge_parts
 from stripewise.model.artifact import format as form
 from stripewise.model.artifact.reader import parse_artifact
@@ -241,7 +242,7 @@ def parts() -> list[bytes]:
     """A part with two files, and one that a killed process left."""
     made = np.zeros(1, PART_HEAD), np.zeros(2, PART_FILE)
     (head,), files = made
-    head["magic"], head["record_size"], head["records"], head["rank"] = b"SWPROC1", PART_FILE.itemsize, 2, -1
+    head["magic"], head["record_size"], head["records"], head["rank"] = PART_MAGIC, PART_FILE.itemsize, 2, -1
     head["real"], head["start"], head["end"], head["host"] = 1 << 60, 5, 9, b"n1"
     files["state"], files["path"] = 2, [b"/bin/sh", b"/dev/null"]
     files["calls"]["count"], files["calls"]["bytes"], files["calls"]["most"] = 3, 4096, 9

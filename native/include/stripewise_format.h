@@ -75,6 +75,8 @@
 #define SW_ENV_RECORD "STRIPEWISE_RECORD"
 #define SW_ENV_SETTLE "STRIPEWISE_SETTLE"
 #define SW_ENV_PROCESSES "STRIPEWISE_PROCESSES"
+#define SW_ENV_POSIX "STRIPEWISE_POSIX"
+#define SW_ENV_POSIX_FILES "STRIPEWISE_POSIX_FILES"
 #define SW_ENV_WORKLOAD "STRIPEWISE_WORKLOAD"
 /* In the order of what they may change: of several the first is the careful choice. */
 /*
@@ -103,6 +105,7 @@ enum sw_run_mode { SW_RUN_OBSERVE, SW_RUN_APPLY, SW_RUN_PREDICT, SW_RUN_ONLINE, 
  *     argument NAME VALUE
  *     adios2 KEY VALUE
  *     entry KEY VALUE
+ *     posix KEY VALUE
  */
 #define SW_PLAN_ID "id"
 #define SW_PLAN_OVERRIDE "override"
@@ -121,10 +124,11 @@ enum sw_run_mode { SW_RUN_OBSERVE, SW_RUN_APPLY, SW_RUN_PREDICT, SW_RUN_ONLINE, 
  * SW_ARGUMENT: put into the command instead of `{NAME}`
  * SW_ADIOS2: a parameter of ADIOS2's engine, as `NAME` or `IO/NAME`, in a copy of the program's ADIOS2 file
  * SW_ENTRY: an entry of the program's configuration file, as `PATH` or `FILE:PATH`, in a copy of the file
+ * SW_POSIX: what the library in programs without MPI does beside the program's calls on a file
  */
-enum sw_carrier { SW_HINT, SW_LAYOUT, SW_HDF5, SW_ENV, SW_MCA, SW_ARGUMENT, SW_ADIOS2, SW_ENTRY, SW_CARRIERS,
-    SW_ADVICE = SW_CARRIERS };
-#define SW_CARRIER_NAMES "hint", "layout", "hdf5", "env", "mca", "argument", "adios2", "entry"
+enum sw_carrier { SW_HINT, SW_LAYOUT, SW_HDF5, SW_ENV, SW_MCA, SW_ARGUMENT, SW_ADIOS2, SW_ENTRY, SW_POSIX,
+    SW_CARRIERS, SW_ADVICE = SW_CARRIERS };
+#define SW_CARRIER_NAMES "hint", "layout", "hdf5", "env", "mca", "argument", "adios2", "entry", "posix"
 /* File systems of layouts, and their keys. */
 #define SW_LAYOUT_LUSTRE "lustre"
 #define SW_LAYOUT_CEPHFS "cephfs"
@@ -146,36 +150,37 @@ enum sw_carrier { SW_HINT, SW_LAYOUT, SW_HDF5, SW_ENV, SW_MCA, SW_ARGUMENT, SW_A
 #define SW_KEY_TEMPLATE "template"
 
 /* ---- the report ---- */
-struct sw_keys { const char *abi, *address, *application, *application_info, *bandwidth, *broadcast_seconds,
-    *broken_by, *broken_collective, *bytes, *bytes_read, *bytes_written, *calls, *candidates, *choice, *chunk,
-    *chunk_size, *collective, *combinations, *complete, *contiguous, *count, *creates, *current, *datasets,
-    *decision, *driver, *dropped, *during_collective, *during_independent, *during_write, *echoed, *elapsed,
-    *element_size, *ended, *executable, *extension_size, *file_system, *files, *files_left_out,
-    *filetype_size, *filters, *format, *given, *hdf5, *head_size, *histogram, *host, *independent, *info,
-    *interface, *io, *io_time, *job, *key, *layer, *layout, *library, *max_size, *mdt_size, *messages,
-    *metadata, *min_size, *mode, *mpi, *name, *nodes, *note, *object_size, *online, *opens, *operation,
-    *operations, *outcome, *overstripe_count, *parent, *path, *pattern, *phases, *pid, *piece_size, *plan,
-    *plan_error, *plan_id, *posix, *predicted, *processes, *programs, *properties, *random, *rank, *ranks,
-    *ranks_reported, *read, *read_bandwidth, *read_span, *read_time, *reads, *reopened, *requested, *runtime,
-    *seconds, *selections, *settings, *settled, *simulated, *site, *size, *sizes, *span, *start, *storage,
-    *strided, *stripe_count, *stripe_size, *stripe_unit, *time_max, *time_sum, *top, *totals, *verdict,
-    *version, *view, *why, *write, *write_bandwidth, *write_span, *write_time, *writes; };
-#define SW_KEY_NAMES "abi", "address", "application", "application_info", "bandwidth", "broadcast_seconds", \
-    "broken_by", "broken_collective", "bytes", "bytes_read", "bytes_written", "calls", "candidates", \
-    "choice", "chunk", "chunk_size", "collective", "combinations", "complete", "contiguous", "count", \
-    "creates", "current", "datasets", "decision", "driver", "dropped", "during_collective", \
+struct sw_keys { const char *abi, *acted, *address, *application, *application_info, *bandwidth,
+    *broadcast_seconds, *broken_by, *broken_collective, *bytes, *bytes_read, *bytes_written, *calls,
+    *candidates, *choice, *chunk, *chunk_size, *collective, *combinations, *complete, *contiguous, *count,
+    *creates, *current, *datasets, *decision, *driver, *dropped, *during_collective, *during_independent,
+    *during_write, *echoed, *elapsed, *element_size, *ended, *executable, *extension_size, *file_system,
+    *files, *files_left_out, *filetype_size, *filters, *format, *given, *hdf5, *head_size, *histogram, *host,
+    *independent, *info, *interface, *io, *io_time, *job, *key, *layer, *layout, *library, *max_size,
+    *mdt_size, *messages, *metadata, *min_size, *missed, *mode, *mpi, *name, *nodes, *note, *object_size,
+    *online, *opens, *operation, *operations, *outcome, *overstripe_count, *parent, *path, *pattern, *phases,
+    *pid, *piece_size, *plan, *plan_error, *plan_id, *posix, *predicted, *processes, *programs, *properties,
+    *random, *rank, *ranks, *ranks_reported, *read, *read_bandwidth, *read_span, *read_time, *reads,
+    *reopened, *requested, *runtime, *seconds, *selections, *settings, *settings_misread, *settled,
+    *simulated, *site, *size, *sizes, *span, *start, *storage, *strided, *stripe_count, *stripe_size,
+    *stripe_unit, *time_max, *time_sum, *top, *totals, *verdict, *version, *view, *why, *write,
+    *write_bandwidth, *write_span, *write_time, *writes; };
+#define SW_KEY_NAMES "abi", "acted", "address", "application", "application_info", "bandwidth", \
+    "broadcast_seconds", "broken_by", "broken_collective", "bytes", "bytes_read", "bytes_written", "calls", \
+    "candidates", "choice", "chunk", "chunk_size", "collective", "combinations", "complete", "contiguous", \
+    "count", "creates", "current", "datasets", "decision", "driver", "dropped", "during_collective", \
     "during_independent", "during_write", "echoed", "elapsed", "element_size", "ended", "executable", \
     "extension_size", "file_system", "files", "files_left_out", "filetype_size", "filters", "format", \
     "given", "hdf5", "head_size", "histogram", "host", "independent", "info", "interface", "io", "io_time", \
     "job", "key", "layer", "layout", "library", "max_size", "mdt_size", "messages", "metadata", "min_size", \
-    "mode", "mpi", "name", "nodes", "note", "object_size", "online", "opens", "operation", "operations", \
-    "outcome", "overstripe_count", "parent", "path", "pattern", "phases", "pid", "piece_size", "plan", \
-    "plan_error", "plan_id", "posix", "predicted", "processes", "programs", "properties", "random", "rank", \
-    "ranks", "ranks_reported", "read", "read_bandwidth", "read_span", "read_time", "reads", "reopened", \
-    "requested", "runtime", "seconds", "selections", "settings", "settled", "simulated", "site", "size", \
-    "sizes", "span", "start", "storage", "strided", "stripe_count", "stripe_size", "stripe_unit", \
-    "time_max", "time_sum", "top", "totals", "verdict", "version", "view", "why", "write", \
-    "write_bandwidth", "write_span", "write_time", "writes"
+    "missed", "mode", "mpi", "name", "nodes", "note", "object_size", "online", "opens", "operation", \
+    "operations", "outcome", "overstripe_count", "parent", "path", "pattern", "phases", "pid", "piece_size", \
+    "plan", "plan_error", "plan_id", "posix", "predicted", "processes", "programs", "properties", "random", \
+    "rank", "ranks", "ranks_reported", "read", "read_bandwidth", "read_span", "read_time", "reads", \
+    "reopened", "requested", "runtime", "seconds", "selections", "settings", "settings_misread", "settled", \
+    "simulated", "site", "size", "sizes", "span", "start", "storage", "strided", "stripe_count", \
+    "stripe_size", "stripe_unit", "time_max", "time_sum", "top", "totals", "verdict", "version", "view", \
+    "why", "write", "write_bandwidth", "write_span", "write_time", "writes"
 #define SW_BINS 10 /* of histograms of sizes, with these upper bounds of all but the last */
 #define SW_BIN_LIMITS 100, 1024, 10240, 102400, 1048576, 4194304, 10485760, 104857600, 1073741824
 /*

@@ -2,6 +2,8 @@
  * Calls on streams. */
 #define _GNU_SOURCE
 #include "calls.h"
+#include "settings.h"
+#include "streams.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -17,6 +19,8 @@
         uint64_t began = *prefix ? now() : 0;                                                                \
         FILE *stream = next(path, mode);                                                                     \
         opened(stream ? fileno(stream) : -1, began);                                                         \
+        if (any_asked && stream)                                                                             \
+            buffer_stream(stream, mode);                                                                     \
         return stream;                                                                                       \
     }
 
@@ -43,9 +47,11 @@ REOPENS(freopen64)
 EXPORT int fclose(FILE *stream) {
     NEXT("fclose", int, FILE *)
     struct file_record *record = *prefix && stream ? closing(fileno(stream)) : NULL;
+    int buffer = any_asked ? take_buffer(stream) : -1;
     uint64_t began = record ? now() : 0;
     int code = next(stream);
     int kept = errno;
+    free_buffer(buffer);
     closed(record, began);
     errno = kept;
     return code;

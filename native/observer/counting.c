@@ -4,7 +4,9 @@
 #include <errno.h>
 #include <unistd.h>
 
+#include "acting.h"
 #include "counting.h"
+#include "settings.h"
 
 static void count(struct file_record *record, enum operation op, uint64_t bytes, uint64_t began,
                   uint64_t ended) {
@@ -72,6 +74,8 @@ void moved(int fd, enum operation op, bool writes, ssize_t bytes, int64_t place,
         one->position = place + bytes;
     }
     count_sizes(&record->way[writes], (uint64_t)bytes, began, ended);
+    if (one->chosen && (asked[SET_READAHEAD] || asked[SET_WRITE_BEHIND]))
+        act_after(fd, record, writes, place == one->last[writes].end, place, (int64_t)bytes);
     count_order(&record->way[writes], one, writes, place, (uint64_t)bytes);
 }
 
@@ -98,11 +102,13 @@ void opened(int fd, uint64_t began) {
         return;
     uint64_t ended = now();
     struct file_record *record = look(fd);
-    one->position = 0;
+    one->position = one->ahead = one->written = 0;
     for (int way = 0; way < 2; way++)
         one->last[way].start = one->last[way].end = one->last[way].step = 0;
     if (record != &nobody && record != &none)
         count(record, OPEN, 0, began, ended);
+    if (record != &nobody && record != &none && one->chosen)
+        act_at_open(fd, record);
     errno = kept;
 }
 

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "descriptors.h"
+#include "settings.h"
 
 struct descriptor descriptors[DESCRIPTORS];
 struct file_record nobody, none;
@@ -38,6 +39,7 @@ __attribute__((noinline)) static struct file_record *regular_file(int fd) {
     path[size > 0 ? size : 0] = '\0';
     if (size <= 0 || (is_made_up(path) && strncmp(path, "/dev/shm/", 9) != 0))
         return &nobody;
+    descriptors[fd].chosen = any_asked && is_chosen(path);
     struct part *in = the_part();
     return in ? record_of_path(in, path) : atomic_load(&broken) ? &nobody : &none;
 }

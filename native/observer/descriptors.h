@@ -11,6 +11,8 @@
 
 struct descriptor {
     _Atomic(struct file_record *) owner; /* NULL: to be found out */
+    atomic_bool chosen;                  /* settings are for the file; known as soon as the owner is */
+    _Atomic(int64_t) ahead, written;     /* up to where the kernel was asked to read, and to write */
     _Atomic(int64_t) position;
     struct {
         _Atomic(int64_t) start, end, step;

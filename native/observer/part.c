@@ -22,6 +22,8 @@ _Static_assert(sizeof(void *) == 8, "mmap is called with an offset in bytes");
 char prefix[PATH_MAX];
 pid_t self;
 int rank, ranks;
+struct asked_setting asked_settings[MOST_SETTINGS];
+uint64_t misread;
 _Atomic(struct part *) part;
 atomic_bool broken;
 static atomic_bool roomy[PART_FILES]; /* its records that can be written */
@@ -92,6 +94,8 @@ __attribute__((noinline)) static struct part *make_part(void) {
     gethostname(made->host, sizeof made->host - 1);
     ssize_t size = readlink("/proc/self/exe", made->executable, sizeof made->executable - 1);
     made->executable[size > 0 ? size : 0] = '\0';
+    memcpy(made->settings, asked_settings, sizeof asked_settings);
+    made->misread = misread;
     atomic_store(&made->files[0].state, 2);
     memcpy(made->magic, PART_MAGIC, sizeof PART_MAGIC);
     return made;

@@ -14,7 +14,7 @@
 
 #include "counter.h"
 
-#define PART_MAGIC "SWPROC1" /* changes with anything below */
+#define PART_MAGIC "SWPROC2" /* changes with anything below */
 #define PART_FILES 512       /* the first one holds what has no room elsewhere */
 #define PART_PATH 512        /* of a longer path the end is kept */
 
@@ -57,11 +57,23 @@ struct direction {
     } top[TOP]; /* the first sizes met */
 };
 
+#define MOST_SETTINGS 16
+
+enum { SETTING_GIVEN = 1, SETTING_REFUSED };
+
+struct asked_setting {
+    char name[24], value[24]; /* of a longer value the beginning */
+    uint64_t state;           /* 0: not asked for */
+};
+
 struct file_record {
     _Atomic(uint32_t) state, hash; /* 0: free, 1: being made, 2: ready */
     char path[PART_PATH];
     struct calls calls[OPERATIONS];
     struct direction way[2]; /* reads, writes */
+    struct {
+        counter acted, missed;
+    } effects[MOST_SETTINGS]; /* calls in which a setting acted, or could not */
 };
 
 struct part {
@@ -74,6 +86,8 @@ struct part {
     struct {
         counter count, time;
     } metadata[METADATA];
+    struct asked_setting settings[MOST_SETTINGS];
+    uint64_t misread; /* entries of STRIPEWISE_POSIX that name no setting */
     struct file_record files[PART_FILES];
 };
 
@@ -83,6 +97,8 @@ struct part {
 extern char prefix[PATH_MAX]; /* of the parts' names; empty: nothing is counted */
 extern pid_t self;            /* differs in a child of vfork, which shares this memory */
 extern int rank, ranks;       /* -1: unknown */
+extern struct asked_setting asked_settings[MOST_SETTINGS]; /* what a new part says of them */
+extern uint64_t misread;
 extern _Atomic(struct part *) part;
 extern atomic_bool broken; /* the part cannot be made */
 

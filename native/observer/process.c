@@ -8,6 +8,7 @@
 
 #include "counting.h"
 #include "process.h"
+#include "settings.h"
 
 /* A child has descriptors of its own, and a part of its own as soon as it does something. */
 static void in_child(void) {
@@ -37,6 +38,7 @@ __attribute__((constructor)) static void begin(void) {
                                    "FLUX_TASK_RANK", "PALS_RANKID", "RANK", NULL});
     ranks = number((const char *[]){"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS",
                                     "SLURM_NTASKS", "WORLD_SIZE", NULL});
+    read_settings();
     pthread_atfork(NULL, NULL, in_child);
     /* Threads of other libraries may be there: they begin to count when all else is ready. */
     for (size_t at = 1; at <= length; at++)

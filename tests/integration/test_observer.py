@@ -16,10 +16,13 @@ from typing import Any
 
 import pytest
 
+from stripewise.carriers import POSIX, Setting
 from stripewise.cli.main import main
 from stripewise.diagnosis.diagnose import diagnose
 from stripewise.diagnosis.from_report import activity_of
 from stripewise.errors import RunFailed
+from stripewise.filesystems.mounts import mount_type
+from stripewise.measure.effects import verdicts
 from stripewise.measure.observed import observed_workload
 from stripewise.measure.processes import PREFIX, merge_parts, parts_in
 from stripewise.objectives import kind_of
@@ -29,6 +32,8 @@ from stripewise.runner.local.scratch import Scratch
 from stripewise.spec.launch import Outcome
 from stripewise.spec.plan import Plan
 from stripewise.spec.report import Report, read_report_file
+from stripewise.spec.space import Space
+from stripewise.spec.stack import load_stack
 from stripewise.spec.trial import State
 from tests.conftest import require
 from tests.formats import faults
@@ -215,6 +220,144 @@ os.execv("/bin/sh", ["sh", "-c", "cat < parent > last"])
     assert len(kept["processes"]) == len(kept["files"]) == 2 and kept["files_left_out"] == len(report.files) - 2
     # Nothing is left out of the time of one rank, which all of these are.
     assert report.job.ranks == 1 and len(report.processes) >= 6
+
+
+RANDOM_CALLS = r"""
+/* Random calls on a few files, by processes and threads; what they read is printed. */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static unsigned long mix(unsigned long sum, const char *b, long n) {
+    for (long i = 0; i < n; i++) sum = sum * 31 + (unsigned char)b[i];
+    return sum;
+}
+static void *play(void *given) {
+    unsigned seed = (unsigned)(size_t)given;
+    char name[40], *b = malloc(1 << 18);
+    unsigned long sum = 0;
+    snprintf(name, sizeof name, "f%u", seed);
+    int fd = open(name, O_CREAT | O_RDWR, 0600);
+    for (int i = 0; i < 300; i++) {
+        int what = rand_r(&seed) % 12;
+        long size = rand_r(&seed) % (1 << (rand_r(&seed) % 18)), place = rand_r(&seed) % (1 << 20);
+        memset(b, 'a' + i % 26, (size_t)size);
+        if (what < 3) sum += (unsigned long)write(fd, b, (size_t)size);
+        else if (what < 6) sum = mix(sum, b, read(fd, b, (size_t)size));
+        else if (what == 6) sum += (unsigned long)pwrite(fd, b, (size_t)size, place);
+        else if (what == 7) sum = mix(sum, b, pread(fd, b, (size_t)size, place));
+        else if (what == 8) sum += (unsigned long)lseek(fd, place, SEEK_SET);
+        else if (what == 9) sum += (unsigned long)ftruncate(fd, place);
+        else if (what == 10) { close(fd); fd = open(name, O_RDWR | (i % 3 ? 0 : O_APPEND)); }
+        else {
+            char other[48];
+            snprintf(other, sizeof other, "%s.s", name);
+            FILE *s = fopen(other, i % 2 ? "w" : "r");
+            for (int k = 0; s && k < 50; k++) {
+                if (i % 2 ? fprintf(s, "%d %ld\n", k, place) < 0 : !fgets(b, 100, s)) break;
+                sum = i % 2 ? sum : mix(sum, b, (long)strlen(b));
+                if (k == 20 && place % 3 == 0) fseek(s, 7, SEEK_SET);
+                if (k == 30) fflush(s);
+            }
+            if (s) fclose(s);
+        }
+    }
+    close(fd);
+    snprintf(b, 64, "%s.sum", name);
+    FILE *out = fopen(b, "w");
+    fprintf(out, "%lu\n", sum);
+    fclose(out);
+    free(b);
+    return NULL;
+}
+int main(int count, char **words) {
+    unsigned seed = count > 1 ? (unsigned)atoi(words[1]) : 1;
+    pthread_t one[2];
+    pid_t child = fork();
+    seed = seed * 10 + (child ? 0 : 5);
+    for (int i = 0; i < 2; i++) pthread_create(&one[i], NULL, play, (void *)(size_t)(seed + (unsigned)i));
+    for (int i = 0; i < 2; i++) pthread_join(one[i], NULL);
+    return child ? waitpid(child, NULL, 0) < 0 : 0;
+}
+"""
+
+ADVISED = """
+import os
+for name in ("kept", "left"):
+    open(name, "wb").write(bytes(10))
+    for _ in range(3): os.close(os.open(name, os.O_RDONLY))
+"""
+
+
+def test_settings_act_on_chosen_files_and_are_counted(observe: Observe, tmp_path: Path) -> None:
+    asked = {"STRIPEWISE_POSIX": "advice=random,none=1,advise", "STRIPEWISE_POSIX_FILES": "*/k*"}
+    report = observe(ADVISED, **asked)
+    told = {Path(file.path).name: file.settings for file in report.files if file.settings}
+    in_memory = mount_type(tmp_path) == "tmpfs"
+    ((name, (outcome,)),) = told.items()
+    assert (name, outcome.layer, outcome.key, outcome.requested) == ("kept", "posix", "advice", "random")
+    assert (outcome.acted, outcome.missed) == ((0, 4) if in_memory else (4, 0))
+    assert counts(report, "kept")["open"] == 4 and "advise" not in counts(report, "kept")
+    assert json.loads((tmp_path / "report.json").read_text())["processes"][0]["settings_misread"] == 2
+    (effect,) = verdicts(Space(load_stack("posix").parameters), [Setting(POSIX, "advice", "random")], [report], [])
+    assert effect.evidence == f"it acted in {'none of 4' if in_memory else '4 of 4'} calls on 1 file"
+    assert effect.status == ("no_effect" if in_memory else "effective")
+    report = observe(ADVISED, STRIPEWISE_POSIX="advice=7")
+    (outcome,) = {file.settings[0] for file in report.files if file.path.endswith("/left")}
+    assert (outcome.outcome, outcome.requested, outcome.acted, outcome.missed) == ("refused", "7", 0, 4)
+    assert all(not file.settings for file in observe(ADVISED).files)
+
+
+def test_whatever_is_set_the_program_reads_and_writes_the_same(observer: Path, tmp_path: Path) -> None:
+    (tmp_path / "random.c").write_text(RANDOM_CALLS)
+    checked(["cc", "-O1", "-o", tmp_path / "random", tmp_path / "random.c", "-pthread"])
+    asked = "advice=random,readahead=65536,stream_buffer=65536,write_behind=8192"
+    for seed in range(3):
+        seen = []
+        for name, variables in (("without", {}), ("with", {"LD_PRELOAD": str(observer), "STRIPEWISE_POSIX": asked})):
+            folder, parts = tmp_path / f"{name}{seed}", tmp_path / f"parts-{name}{seed}"
+            folder.mkdir()
+            parts.mkdir()
+            given = {**os.environ, **variables, "STRIPEWISE_PROCESSES": f"{parts}/{PREFIX}"}
+            subprocess.run([tmp_path / "random", str(seed)], cwd=folder, env=given, check=True, timeout=60)
+            seen.append({path.name: path.read_bytes() for path in folder.iterdir()})
+        assert len(seen[0]) >= 8 and seen[0] == seen[1]
+        assert merge_parts(parts, parts / "report.json")
+        told = [outcome for file in read_report_file(parts / "report.json").files for outcome in file.settings]
+        assert {outcome.key for outcome in told} == {"advice", "readahead", "stream_buffer", "write_behind"}
+        if mount_type(tmp_path) != "tmpfs":
+            assert all(sum(o.acted or 0 for o in told if o.key == key) for key in ("readahead", "write_behind"))
+
+
+STREAMS = r"""
+#include <stdio.h>
+int main(void) {
+    static char own[512];
+    FILE *s = fopen("out", "w"), *more[70];
+    for (int i = 0; i < 20000; i++) fputs("0123456789", s);
+    fclose(s);
+    s = fopen("out", "w+");
+    setvbuf(s, own, _IOFBF, sizeof own);
+    for (int i = 0; i < 20000; i++) fputs("abcdefghij", s);
+    fclose(s);
+    for (int i = 0; i < 70; i++) more[i] = fopen("out", "r");
+    for (int i = 0; i < 70; i++) if (fgetc(more[i]) != 'a' || fclose(more[i])) return 1;
+    return 0;
+}
+"""
+
+
+def test_buffers_of_streams_are_bounded_and_given_back(observe: Observe, tmp_path: Path) -> None:
+    (tmp_path / "streams.c").write_text(STREAMS)
+    checked(["cc", "-o", tmp_path / "streams", tmp_path / "streams.c"])
+    report = observe(str(tmp_path / "streams"), "", STRIPEWISE_POSIX="stream_buffer=1048576")
+    (file,) = [file for file in report.files if file.path.endswith("/out")]
+    # One to write, and 32 MiB of those to read at a time; not the one that both reads and writes.
+    assert [(o.acted, o.missed) for o in file.settings] == [(33, 39)]
 
 
 def test_a_killed_process_leaves_what_it_did(observe: Observe) -> None:

@@ -15,6 +15,7 @@ from stripewise.carriers import (
     HINT,
     LAYOUT,
     LOST,
+    OBSERVER,
     PNETCDF,
     Carrier,
     Form,
@@ -126,7 +127,12 @@ def test_columns_of_every_stack_and_of_ones_own_are_settings_of_a_model():
 # -- the page --------------------------------------------------------------------------------------------------------
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "carriers.md"
-FACTS = {"calls": "system calls", "layout": "layout of the file", "hdf5": "properties and objects of HDF5"}
+FACTS = {
+    "calls": "system calls",
+    "layout": "layout of the file",
+    "hdf5": "properties and objects of HDF5",
+    "acts": "calls that the library counts",
+}
 TABLE = "| carrier | acts at | search | prescribe | predict, online | export | evidence |"
 
 
@@ -138,8 +144,11 @@ def row(carrier: Carrier, folder: Path) -> str:
     setting = Setting(carrier, key, "4", layer)
     io = "ompio" if carrier.name == "mca" else "romio"
     program = Program("mpich", io, own_files=((carrier.name, folder / "own.xml"),))
-    by, without = (carrier.carry(setting, LaunchSettings(program, folder, preloaded)).by for preloaded in (True, False))
-    without = "not without it" if without == LOST else f"without it `{without}`"
+    launches = [LaunchSettings(program, folder, runtime, observed=not runtime) for runtime in (True, False)]
+    by, without = (carrier.carry(setting, launch).by for launch in launches)
+    if without == OBSERVER:
+        by, without = without, by
+    without = "not with MPI" if by == OBSERVER else "not without it" if without == LOST else f"without it `{without}`"
     column = Column(name="own", kind="ordinal", values=[1, 4], carrier=carrier, key=key)
     schema = Schema(name="t", objective=ObjectiveColumn(direction="maximize"), parameter=[column])
     (tunable,) = tunable_columns(schema)

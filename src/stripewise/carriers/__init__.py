@@ -6,6 +6,7 @@ from stripewise.carriers.adios2 import ADIOS2
 from stripewise.carriers.argument import ARGUMENT
 from stripewise.carriers.base import (
     LOST,
+    OBSERVER,
     OVER_MPI_IO,
     RUNTIME,
     Carried,
@@ -26,6 +27,7 @@ from stripewise.carriers.hint import HINT, HINTS_FILE, HINTS_LIMIT, hint_lines
 from stripewise.carriers.layout import LAYOUT
 from stripewise.carriers.mca import MCA
 from stripewise.carriers.pnetcdf import PNETCDF
+from stripewise.carriers.posix import POSIX
 
 __all__ = [
     "ADIOS2",
@@ -39,8 +41,10 @@ __all__ = [
     "LAYOUT",
     "LOST",
     "MCA",
+    "OBSERVER",
     "OVER_MPI_IO",
     "PNETCDF",
+    "POSIX",
     "RUNTIME",
     "Carried",
     "Carrier",

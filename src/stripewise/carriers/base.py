@@ -15,8 +15,8 @@ from pydantic_core import CoreSchema, core_schema
 
 from stripewise.errors import UserError, choose
 
-RUNTIME, LOST = "runtime", "none"
-"""Who brings a setting to the program: the preloaded runtime; nobody."""
+RUNTIME, OBSERVER, LOST = "runtime", "observer", "none"
+"""Who brings a setting to the program: the preloaded runtime; what is preloaded without MPI; nobody."""
 
 RUNTIME_OVERRIDES = "the plan wins over the program's own hints"
 RUNTIME_WINS = "the program's own hints win"
@@ -116,8 +116,8 @@ class Carried:
     ----------
     setting : Setting
     by : str
-        ``runtime``, ``ROMIO_HINTS``, ``MPICH_MPIIO_HINTS``, ``PNETCDF_HINTS``, ``environment``, ``OMPI_MCA``,
-        ``command``, ``adios2 file``; ``none`` if it cannot reach it.
+        ``runtime``, ``observer``, ``ROMIO_HINTS``, ``MPICH_MPIIO_HINTS``, ``PNETCDF_HINTS``, ``environment``,
+        ``OMPI_MCA``, ``command``, ``adios2 file``; ``none`` if it cannot reach it.
     wins : str
         Who wins if the program, or its user's environment, sets the same key; or why it cannot reach the program.
     """
@@ -149,6 +149,8 @@ class LaunchSettings:
         The run's; the files are to be written there.
     preloaded : bool
         Whether the runtime is in the program.
+    observed : bool
+        Whether the library for programs without MPI is in it.
     override, pattern : bool, str
         Of the plan: whether it wins over the program's own hints, and the files that it is for.
     environment, files : dict
@@ -168,6 +170,7 @@ class LaunchSettings:
     files: dict[str, str] = field(default_factory=dict)
     pending: dict[str, dict[str, str]] = field(default_factory=dict)
     stand_in: dict[tuple[str, Path], Path] = field(default_factory=dict)
+    observed: bool = False
 
     def put(self, setting: Setting, variable: str, key: str, forbidden: str) -> Carried:
         """Keep a setting for a variable that lists keys and values, unless it cannot hold the value."""

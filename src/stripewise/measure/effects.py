@@ -121,7 +121,7 @@ def _judge(
     if parameter is None or file is None:
         return "requested", "no parameter describes how its effect could be seen", "plan"
     status, evidence = _without_rule(parameter, setting, value, report, file) or _by_rule(
-        Case(parameter, value, file, next(iter(usual), None), alone, usual), outcome
+        Case(parameter, value, file, next(iter(usual), None), alone, usual, tuple(report.files)), outcome
     )
     return status, evidence, "plan"
 

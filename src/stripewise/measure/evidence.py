@@ -291,6 +291,17 @@ def fingerprint(case: Case) -> Verdict:
     return UNPROVABLE, "the system calls are those of the default, which does not show what happened between the ranks"
 
 
+def acts(case: Case) -> Verdict:
+    """Calls in which the library in programs without MPI did what the setting asks for."""
+    key, layer = case.parameter.setting, case.parameter.carrier.verb
+    told = [s for file in case.every for s in file.settings if (s.layer, s.key) == (layer, key)]
+    acted, missed = sum(s.acted or 0 for s in told), sum(s.missed or 0 for s in told)
+    files = f"{len(told)} {'file' if len(told) == 1 else 'files'}"
+    if not acted:
+        return NO_EFFECT, f"it acted in none of {missed} calls on {files}"
+    return EFFECTIVE, f"it acted in {acted} of {acted + missed} calls on {files}"
+
+
 def none(case: Case) -> Verdict:
     """Nothing that can be observed gives it away."""
     return UNPROVABLE, "nothing that can be observed from outside tells whether it acts"
@@ -304,7 +315,7 @@ class Rule:
     ----------
     judge : callable
     facts : str
-        What it looks at: ``calls``, ``layout`` or ``hdf5``; empty for nothing.
+        What it looks at: ``calls``, ``layout``, ``hdf5`` or ``acts``; empty for nothing.
     """
 
     judge: Callable[[Case], Verdict]
@@ -337,6 +348,7 @@ RULES: dict[str, Rule] = {
         hdf5_chunks=hdf5.chunks,
         hdf5_filters=hdf5.filters,
     ),
+    **_rules("acts", acts=acts),
     **_rules("", none=none),
 }
 """All rules, by the name that stacks use."""

@@ -28,6 +28,8 @@ class Case:
         Whether no other setting of the plan could change the same facts.
     baseline : tuple of FileReport
         The file in all runs without a plan.
+    every : tuple of FileReport
+        All files of the run with the plan.
     """
 
     parameter: Parameter
@@ -36,6 +38,7 @@ class Case:
     before: FileReport | None
     alone: bool
     baseline: tuple[FileReport, ...] = ()
+    every: tuple[FileReport, ...] = ()
 
     def directions(self) -> list[str]:
         """The directions that the parameter can influence and the file was used in."""

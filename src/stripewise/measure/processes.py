@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from stripewise.carriers import POSIX
 from stripewise.filesystems.mounts import mount_type
 from stripewise.ownership import written_whole
 from stripewise.spec.formats import REPORT_FORMAT, REPORT_VERSION, SIZE_NAMES
@@ -24,7 +25,7 @@ from stripewise.spec.report_file import PosixCalls
 PREFIX = "process-"
 """How the names of parts begin, in the folder of a run."""
 
-_MAGIC = b"SWPROC1"
+_MAGIC = b"SWPROC2"
 _MOST_PARTS = 20_000
 _MOST_FILES = 20_000
 _OTHERS = "(other files)"
@@ -45,6 +46,8 @@ _DIRECTION = np.dtype(
         ("top", [("size", "u8"), ("count", "u8")], 4),
     ]
 )
+_MOST_SETTINGS = 16
+_GIVEN, _REFUSED = 1, 2
 _FILE = np.dtype(
     [
         ("state", "u4"),
@@ -52,6 +55,7 @@ _FILE = np.dtype(
         ("path", "S512"),
         ("calls", _CALLS, len(_OPERATIONS)),
         ("way", _DIRECTION, 2),
+        ("effects", [("acted", "u8"), ("missed", "u8")], _MOST_SETTINGS),
     ]
 )
 _HEAD = np.dtype(
@@ -69,6 +73,8 @@ _HEAD = np.dtype(
         ("host", "S64"),
         ("executable", "S512"),
         ("metadata", [("count", "u8"), ("time", "u8")], len(_METADATA)),
+        ("settings", [("name", "S24"), ("value", "S24"), ("state", "u8")], _MOST_SETTINGS),
+        ("misread", "u8"),
     ]
 )
 _FILES = 512
@@ -268,6 +274,7 @@ def _process(process: _Process) -> dict[str, Any]:
             for name, one in zip(_METADATA, metadata, strict=True)
             if one["count"]
         },
+        **({"settings_misread": int(process.data["misread"])} if process.data["misread"] else {}),
     }
 
 
@@ -319,11 +326,33 @@ def _file(path: str, used: Sequence[tuple[_Process, Any]]) -> dict[str, Any]:
         "layout": None,
         "info": {},
         "decision": None,
-        "settings": [],
+        "settings": _settings(used),
         "hdf5": None,
         "moved": moved,
         "spans": spans,
     }
+
+
+def _settings(used: Sequence[tuple[_Process, Any]]) -> list[dict[str, Any]]:
+    """What became of each setting that the processes were asked for and met a call on the file with."""
+    acted, missed = (np.sum([record["effects"][way] for _, record in used], axis=0) for way in ("acted", "missed"))
+    asked = used[0][0].data["settings"]
+    return [
+        {
+            "layer": POSIX.verb,
+            "key": _text(one["name"]),
+            "requested": _text(one["value"]),
+            "application": None,
+            "given": _text(one["value"]) if one["state"] == _GIVEN else None,
+            "echoed": None,
+            "outcome": "refused" if one["state"] == _REFUSED else "applied",
+            "note": "the value is not one that the library knows" if one["state"] == _REFUSED else "",
+            "acted": int(acted[at]),
+            "missed": int(missed[at]),
+        }
+        for at, one in enumerate(asked)
+        if one["state"] and (acted[at] or missed[at])
+    ]
 
 
 def _size(path: str) -> int | None:

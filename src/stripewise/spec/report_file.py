@@ -155,6 +155,8 @@ class SettingOutcome(ReportPart):
     echoed: str | None = None
     outcome: str = ""
     note: str = ""
+    acted: int | None = None
+    missed: int | None = None
 
 
 class FileReport(ReportPart):

@@ -100,4 +100,5 @@ def _own_hints(report: Report, files: str) -> dict[str, str]:
 
 
 def _acts_without_mpi_io(parameter: Parameter) -> bool:
-    return parameter.carrier.acts == ("launch",) and not parameter.io_component
+    carrier = parameter.carrier
+    return (carrier.acts == ("launch",) or not carrier.needs_mpi) and not parameter.io_component

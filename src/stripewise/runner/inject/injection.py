@@ -114,7 +114,8 @@ def inject(
         What is to be preloaded instead of the runtime into a program without MPI.
     """
     preloaded = library is not None and not program.obstacle
-    launch = LaunchSettings(program, folder, preloaded, plan.override, plan.files)
+    observed = observer is not None and not preloaded
+    launch = LaunchSettings(program, folder, preloaded, plan.override, plan.files, observed=observed)
     carried = [setting.carrier.carry(setting, launch) for setting in plan.settings]
     for carrier in Carrier.known.values():
         carried = [*carrier.finish(launch, carried)]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from stripewise.carriers import ARGUMENT, LOST, Carried, Setting
+from stripewise.carriers import ARGUMENT, LOST, POSIX, Carried, Setting
 from stripewise.errors import StripewiseError, UserError
 from stripewise.objectives import Conditions, kind_of
 from stripewise.runner import hooks
@@ -46,7 +46,7 @@ class Found:
         As the runner was asked.
     preflight : Preflight
     observer : Path or None
-        What is preloaded into a program without MPI; only where the objective needs a report.
+        What is preloaded into a program without MPI; only where the objective needs a report, or settings need it.
     """
 
     environment: Mapping[str, str]
@@ -104,20 +104,26 @@ def find(experiment: Experiment, environment: Mapping[str, str], cwd: Path, runt
     hooks.check_caches(limits.drop_caches)
     found = Found(after, target, runtime)
     library = found.library_for(target)
-    if library is None and kind_of(experiment.objective.name).reported:
+    if library is None and (kind_of(experiment.objective.name).reported or _acts_on_calls(experiment)):
         found.observer = _observer(target, runtime, after, warnings)
     seen = library is not None or found.observer is not None
     unseen = "" if seen else target.why_not_preloaded or "no MPI library was found for it"
     conditions = Conditions(experiment.runner, target.line.program[0], target.workload().nodes, unseen)
     kind_of(experiment.objective.name).check(conditions)
-    carried = _carried(experiment, target, library)
+    carried = _carried(experiment, target, library, found.observer)
     warnings += [*target.warnings, *_warnings(target, carried, runtime, found.observer)]
     found.preflight = replace(
-        _preflight(experiment, found, library, carried, warnings, cwd), lost=_lost(experiment, target, library)
+        _preflight(experiment, found, library, carried, warnings, cwd),
+        lost=_lost(experiment, target, library, found.observer),
     )
     if experiment.replay is not None:
         found.preflight = _with_replayer(found.preflight, experiment.replay, experiment.command, found)
     return found
+
+
+def _acts_on_calls(experiment: Experiment) -> bool:
+    """Whether the experiment searches settings of the library for programs without MPI."""
+    return any(parameter.carrier is POSIX for parameter in parameters_of(experiment).values())
 
 
 def _observer(target: Target, runtime: str, environment: Mapping[str, str], warnings: list[str]) -> Path | None:
@@ -147,7 +153,9 @@ def _with_replayer(preflight: Preflight, replay: Replay, command: Sequence[str],
     )
 
 
-def _carried(experiment: Experiment, target: Target, library: Path | None) -> tuple[Carried, ...]:
+def _carried(
+    experiment: Experiment, target: Target, library: Path | None, observer: Path | None
+) -> tuple[Carried, ...]:
     """Say how each parameter that may be searched would reach the program."""
     implied = target.mpi.io if target.mpi is not None and target.mpi.io in stack_names() else None
     own = [parameter for parameter in parameters_of(experiment).values() if parameter.layer == OWN_LAYER]
@@ -163,10 +171,12 @@ def _carried(experiment: Experiment, target: Target, library: Path | None) -> tu
                 settings.append(Setting(parameter.carrier, parameter.setting, value, parameter.layer))
         settings += [Setting(d.carrier, d.name, _DERIVED, d.layer) for d in stack.derived]
     plan = Plan(tuple(settings), override=experiment.override, files=experiment.files)
-    return inject(plan, target.program, library, Path("/")).carried
+    return inject(plan, target.program, library, Path("/"), observer=observer).carried
 
 
-def _lost(experiment: Experiment, target: Target, library: Path | None) -> Callable[[Parameter], str]:
+def _lost(
+    experiment: Experiment, target: Target, library: Path | None, observer: Path | None
+) -> Callable[[Parameter], str]:
     """Give a function that says why a parameter cannot reach the program."""
     program = target.program
     if target.mpi is None and not experiment.stacks and not program.obstacle and not target.line.launcher:
@@ -180,7 +190,8 @@ def _lost(experiment: Experiment, target: Target, library: Path | None) -> Calla
         if experiment.replay is not None and (carrier is ARGUMENT or carrier.names_files or not met):
             return "replays make the program's MPI-IO calls, and take nothing else of it"
         setting = Setting(parameter.carrier, parameter.setting, spell(parameter.default) or "?", parameter.layer)
-        lost = inject(Plan((setting,), override=experiment.override), program, library, Path("/")).lost
+        plan = Plan((setting,), override=experiment.override)
+        lost = inject(plan, program, library, Path("/"), observer=observer).lost
         return lost[0].wins if lost else ""
 
     return why
