@@ -4,6 +4,7 @@
     python benchmarks/models/run.py accuracy --out accuracy.jsonl      # all tables: random 5-fold, workloads left out
     python benchmarks/models/run.py simulated --out simulated.jsonl    # a simulated campaign, 30,720 configurations
     python benchmarks/models/run.py measured --out measured.jsonl      # our campaign of real MPI-IO, against medians
+    python benchmarks/models/run.py public --checkouts FOLDER --out public.jsonl   # public tables, half held back
     python benchmarks/models/run.py scale --out scale.jsonl            # time and memory to learn 30,720 rows
     python benchmarks/models/run.py screen --out screen.jsonl          # 10,000 workloads x 160 configurations
     python benchmarks/models/run.py report FILE...                     # tables, and whether the aims were reached
@@ -104,6 +105,41 @@ def accuracy(options: argparse.Namespace) -> None:
             for model in options.models:
                 key = {"table": table.name, "how": how, "model": model}
                 out.add(key, lambda t=table, h=how, m=model: judge(t, h, m))
+
+
+def public(options: argparse.Namespace) -> None:
+    """Random 5-fold of tables that nobody here tuned to, and prescriptions for workloads left out."""
+    from public import TABLES as PUBLIC
+
+    out = Out(options.out)
+    for entry in PUBLIC:
+        if (options.part == "development") == entry.held_back or (options.only and entry.name not in options.only):
+            continue
+        table = entry.table(options.checkouts)
+        for model in options.models:
+            key = {
+                "table": table.name,
+                "how": "workloads" if entry.whole else "rows",
+                "held_back": entry.held_back,
+                "model": model,
+            }
+            if entry.whole:
+                out.add(key, lambda t=table, m=model: judge(t, "workloads", m))
+            else:
+                out.add(key, lambda t=table, m=model: row_by_row(t, m))
+
+
+def row_by_row(table: Table, model: str) -> dict[str, Any]:
+    """Scores of a random 5-fold, with the relative error of each row: differences of models have standard errors."""
+    fold, predicted = held_out(table, "rows", GROUPS), np.empty(len(table))
+    start = time.process_time()
+    for number in range(5):
+        test = fold == number
+        predicted[test] = predictor(model)(table.take(~test), table.take(test))
+    seconds = time.process_time() - start
+    found = scores(table.values, predicted, maximize=table.objective.maximize).as_json()
+    each = np.abs(table.values - predicted) / table.values
+    return {**found, "cpu_seconds": seconds, "errors": [round(float(error), 5) for error in each]}
 
 
 def simulated(options: argparse.Namespace) -> None:
@@ -299,6 +335,7 @@ def report(options: argparse.Namespace) -> None:
         cells = [e["table"], e["how"], e["model"], f"{e['prediction_accuracy']:.2f}", shown, r2, *picked]
         lines.append("| " + " | ".join(cells) + " |")
     print("\n".join(lines))
+    against_stock(kept)
     for how in ("rows", "workloads"):
         won = {"prediction_accuracy": 0, "r2_log": 0}
         behind, tables = 0.0, sorted({e["table"] for e in kept if e["how"] == how})
@@ -314,12 +351,32 @@ def report(options: argparse.Namespace) -> None:
         print(f"{how}: at most {behind:.2f} points of accuracy behind the best of them")
 
 
+def against_stock(entries: list[dict[str, Any]]) -> None:
+    """How far ``auto`` is from the best other model on public tables, in points, with the standard error of it."""
+    judged = [e for e in entries if "errors" in e]
+    for table in dict.fromkeys(e["table"] for e in judged):
+        own = {e["model"]: 100 * np.array(e["errors"]) for e in judged if e["table"] == table}
+        held_back = next(e["held_back"] for e in judged if e["table"] == table)
+        auto = own.pop("auto")
+        best = min(own, key=lambda name: own[name].mean())
+        apart = own[best] - auto
+        error = apart.std(ddof=1) / np.sqrt(len(apart))
+        label = f"{table} ({'held back' if held_back else 'development'})"
+        print(f"{label}: auto {100 - auto.mean():.2f}, {best} {100 - own[best].mean():.2f}, "
+              f"{apart.mean():+.2f} with standard error {error:.2f}")  # fmt: skip
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["accuracy", "simulated", "measured", "scale", "screen", "one", "report"])
+    parser.add_argument(
+        "what", choices=["accuracy", "simulated", "measured", "public", "scale", "screen", "one", "report"]
+    )
     parser.add_argument("files", nargs="*")
     parser.add_argument("--models", type=lambda text: text.split(","), default=list(MODELS))
     parser.add_argument("--tables", type=lambda text: text.split(","))
+    parser.add_argument("--checkouts", type=Path, default=Path(), help="folder of the public repositories")
+    parser.add_argument("--part", choices=["development", "held-back"], default="development")
+    parser.add_argument("--only", type=lambda text: text.split(","), help="names of public tables")
     parser.add_argument("--repeats", type=int, default=15, help="runs behind each true value of the simulated campaign")
     parser.add_argument("--out", type=Path, default=Path("models.jsonl"))
     options = parser.parse_args()

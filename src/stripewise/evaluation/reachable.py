@@ -33,7 +33,9 @@ def logarithms(landscape: Landscape) -> Floats:
     return found
 
 
-def reachable(workloads: Sequence[Floats], seed: int = 0, draws: int = 50) -> Floats | None:
+def reachable(
+    workloads: Sequence[Floats], seed: int = 0, draws: int = 50, least: int = _LEAST_REPEATS
+) -> Floats | None:
     """Score choices that are the best in truth, on made-up runs that scatter as the measured ones did.
 
     Parameters
@@ -42,11 +44,13 @@ def reachable(workloads: Sequence[Floats], seed: int = 0, draws: int = 50) -> Fl
         See :func:`logarithms`.
     seed : int
     draws : int
+    least : int
+        Repeats that every workload needs; with fewer than eight the scores are rough.
 
     Returns
     -------
     ndarray, shape (draws, workloads), or None
-        Achieved over best; None if some workload has fewer than eight repeats, or values that are not positive.
+        Achieved over best; None if some workload has too few repeats, or values that are not positive.
 
     Notes
     -----
@@ -54,7 +58,7 @@ def reachable(workloads: Sequence[Floats], seed: int = 0, draws: int = 50) -> Fl
     drawn whole: what disturbed one disturbed all configurations. The judge is that of prescriptions: the best is picked
     in half of the repeats and scored in the others.
     """
-    if any(logs.shape[1] < _LEAST_REPEATS or not np.isfinite(np.nanmin(logs)) for logs in workloads):
+    if any(logs.shape[1] < least or not np.isfinite(np.nanmin(logs)) for logs in workloads):
         return None
     rng = np.random.default_rng(seed)
     ratios = np.ones((draws, len(workloads)))
