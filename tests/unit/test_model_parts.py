@@ -284,6 +284,30 @@ def test_the_better_member_gets_the_weight() -> None:
     assert math.isclose(found.sum(), 1.0)
 
 
+def test_a_blend_is_no_worse_than_any_member_on_what_it_was_chosen_by() -> None:
+    rng = np.random.default_rng(0)
+    truth = rng.normal(0, 1, 400)
+    # The first is exact but for a few cells that nothing explains, the second a little wrong everywhere.
+    exact = truth + np.where(rng.random(400) < 0.04, rng.normal(0, 2.0, 400), rng.normal(0, 0.01, 400))
+    even = truth + rng.normal(0, 0.3, 400)
+    both = np.stack([exact, even, truth + rng.normal(0, 1, 400)], axis=1)
+    weights = blend_weights(both, truth, np.ones(400))
+    errors = both - truth[:, None]
+    square, absolute = np.mean(errors**2, axis=0).min(), np.mean(np.abs(errors), axis=0).min()
+
+    def loss(far: np.ndarray) -> float:
+        return float(np.mean(far**2) / square + np.mean(np.abs(far)) / absolute)
+
+    assert loss(errors @ weights) <= 1.001 * min(loss(member) for member in errors.T)
+    assert weights[0] > 0.5
+
+
+def test_members_that_are_all_exact_share_the_weight() -> None:
+    truth = np.arange(10.0)
+    weights = blend_weights(np.stack([truth, truth], axis=1), truth, np.ones(10))
+    assert np.allclose(weights, 0.5)
+
+
 def test_relative_errors_count_where_workloads_are_named() -> None:
     rng = np.random.default_rng(0)
     groups = np.repeat(np.arange(25), 20)

@@ -25,9 +25,11 @@ from stripewise.model.members import (
     learn_ann,
     learn_boosted,
     learn_extra,
+    learn_forest,
     learn_linear,
     learn_relative,
     learn_smooth,
+    learn_steps,
 )
 from stripewise.model.trees.boosting import boost, calibrate
 from stripewise.model.trees.ensemble import Trees
@@ -42,6 +44,8 @@ _FEW_FOLDS = 3
 """Enough to find the weights from more than several cells."""
 _IDLE = 0.03
 _TINY = 1e-12
+_FOR_MEASURED = ("steps", "forest")
+"""Members that know the cells between measured ones well, and carry over to new workloads no better than others."""
 _HALFWAY = 0.5
 """The median costs least relative error, the mean least squared error of the logarithm."""
 _SKEWED = 0.9
@@ -93,7 +97,8 @@ class AutoModel(PerformanceModel):
 
     1. Gather the rows by cell: a workload with a configuration, and the mean of ln(value) of its runs.
     2. Take the members: boosted trees, extremely randomised trees, a smooth regression, the linear time model, and
-       (where workloads are comparable) a level for each workload plus relative effects.
+       (where workloads are comparable) a level for each workload plus relative effects; for workloads that were
+       measured also a random forest and boosted trees without sampling.
     3. Predict held-out cells, and held-out workloads, by cross-validation inside the training data.
     4. From these predictions learn one set of non-negative weights for workloads that were measured, one for new
        ones, and for each the uncertainty.
@@ -122,7 +127,9 @@ class AutoModel(PerformanceModel):
         kinds, switch = feature_kinds(self.encoder), operation_switch(self.domain, self.encoder)
         learners: dict[str, Learn] = {
             "boosted": learn_boosted,
+            "steps": learn_steps,
             "extra": learn_extra,
+            "forest": learn_forest,
             "smooth": learn_smooth,
             "linear": learn_linear(kinds, switch, self.domain.objective.maximize),
         }
@@ -155,9 +162,13 @@ class AutoModel(PerformanceModel):
         self.gain_errors = np.full(1 if place is None else len(self.domain.columns[place].values), np.inf)
         if held_out is not None and workloads >= _LEAST_WORKLOADS:
             folds = cells.workload_folds(rng, min(k, workloads))
-            new = self._held_out(learners, cells, folds, rng)
-            self.new = Blend.fitted(blend_weights(new, cells.mean, trust, cells.workload), new, cells, noise)
-            errors = cells.mean - new @ self.new.weights
+            carrying = {name: learn for name, learn in learners.items() if name not in _FOR_MEASURED}
+            new = self._held_out(carrying, cells, folds, rng)
+            blend_of_new = Blend.fitted(blend_weights(new, cells.mean, trust, cells.workload), new, cells, noise)
+            weights = np.zeros(len(learners))
+            weights[[name in carrying for name in learners]] = blend_of_new.weights
+            self.new = replace(blend_of_new, weights=weights)
+            errors = cells.mean - new @ blend_of_new.weights
             self.gain_errors = gain_errors(errors, cells.workload, operations.astype(np.int64), len(self.gain_errors))
         self._drop_idle(learners)
         given = LearnerInput(cells, rng)

@@ -23,6 +23,9 @@ from stripewise.model.trees.ensemble import Trees
 _MANY = 5000
 _SEVERAL = 1500
 _SHARED = 0.8
+_ROUNDS = 15
+_NEAR = 0.1
+"""Errors below this share of the least mean error are not told apart."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,6 +190,29 @@ def learn_extra(given: LearnerInput) -> BlendMember:
     return BlendMember(((Grown(forest), None),))
 
 
+def learn_forest(given: LearnerInput) -> BlendMember:
+    """A random forest (Breiman, 2001): where most settings change nothing, its leaves are the most exact."""
+    from sklearn.ensemble import RandomForestRegressor  # noqa: PLC0415  slow import
+
+    cells, rng = given.cells, given.rng
+    forest = RandomForestRegressor(
+        50,
+        min_samples_leaf=1 if len(cells) <= _MANY else 3,
+        max_features=0.5,
+        n_jobs=threads(len(cells)),
+        random_state=int(rng.integers(2**31)),
+    )
+    forest.fit(cells.x, cells.mean, sample_weight=cells.count / (1.0 + cells.count))
+    return BlendMember(((Grown(forest), None),))
+
+
+def learn_steps(given: LearnerInput) -> BlendMember:
+    """Boosted trees that see every row and feature in each round: for strong steps without noise."""
+    cells = given.cells
+    weight, seed = cells.count / (1.0 + cells.count), int(given.rng.integers(2**31))
+    return BlendMember(((boost(cells.x, cells.mean, weight, seed, rounds=300), None),))
+
+
 def learn_smooth(given: LearnerInput) -> BlendMember:
     """The smooth regression, its features weighted by boosted trees."""
     cells = given.cells
@@ -247,7 +273,11 @@ def comparable(cells: Cells, contexts: int) -> bool:
 def blend_weights(
     predictions: Floats, target: Floats, trust: Floats, groups: NDArray[np.int64] | None = None
 ) -> Floats:
-    """Weights of members, not negative and adding up to 1, with the least squared error on held-out cells.
+    """Weights of members, not negative and adding up to 1, with the least error on held-out cells.
+
+    For workloads that were measured, squared and absolute errors count alike, either in proportion to the best single
+    member's: no single member would have been better on these cells. (Squares alone leave the choice to the few cells
+    that no member can predict.)
 
     Parameters
     ----------
@@ -265,8 +295,6 @@ def blend_weights(
     -------
     ndarray, shape (m,)
     """
-    from scipy.optimize import nnls  # noqa: PLC0415  slow import
-
     members = predictions.shape[1]
     if members == 1 or len(target) < 2:
         return np.full(members, 1.0 / members)
@@ -283,7 +311,23 @@ def blend_weights(
     for block in blocks:
         least = float(np.sqrt(np.min(np.sum(block**2, axis=0))))
         scaled.append(block / (least or 1.0))
-    matrix = np.concatenate(scaled)
+    weights = _least_squares(np.concatenate(scaled))
+    if groups is None:
+        share = trust / np.sum(trust)
+        square, absolute = float(np.min(share @ errors**2)), float(np.min(share @ np.abs(errors)))
+        for _ in range(_ROUNDS if square > 0 else 0):
+            # Absolute errors as squares, by the weights of the round before (iteratively reweighted least squares).
+            far = np.maximum(np.abs(errors @ weights), _NEAR * absolute)
+            importance = share * (1.0 / square + 0.5 / (absolute * far))
+            weights = _least_squares(errors * np.sqrt(importance)[:, None])
+    return weights
+
+
+def _least_squares(matrix: Floats) -> Floats:
+    """Weights ``w``, not negative and adding up to 1, with the least ``|E w|^2``, shape ``(m,)``."""
+    from scipy.optimize import nnls  # noqa: PLC0415  slow import
+
+    members = matrix.shape[1]
     # min |E w|^2 subject to w >= 0 and sum w = 1: the sum is held by a row that outweighs all others. A little of the
     # identity keeps the weights of members that agree from being a matter of chance.
     heavy = 1e3 * np.sqrt(np.sum(matrix**2) / members)
