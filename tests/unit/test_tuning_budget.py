@@ -28,8 +28,9 @@ WITHIN = Experiment(command=["-"], runner="within", budget={"runs": 140})  # typ
 def test_small_gains_are_proven_with_several_phases_a_run(value, block):
     seen = history((100.0, 101.0), value, objective=BANDWIDTH)
     seen = replace(seen, trials=(replace(seen.trials[0], role=Role.DEFAULT), *seen.trials[1:]))
-    assert block_for(WITHIN, seen, seen.trials[1]) == block
-    assert block_for(Experiment(command=["-"]), seen, seen.trials[1]) == 1
+    assert block_for(WITHIN, seen, seen.trials[1], 44) == block
+    assert block_for(WITHIN, seen, seen.trials[1], 43) == 1  # too few such pairs are left
+    assert block_for(Experiment(command=["-"]), seen, seen.trials[1], 44) == 1
 
 
 def test_the_budget_of_a_launch_counts_the_phases_between_settings_too():

@@ -70,15 +70,16 @@ def cost_of_pair(experiment: Experiment, block: int = 1) -> float:
     return 2 * block + _CHANGES if experiment.in_one_launch else 2.0
 
 
-def block_for(experiment: Experiment, history: History, trial: Trial) -> int:
+def block_for(experiment: Experiment, history: History, trial: Trial, left: float) -> int:
     """How many phases each run of a proof within one launch is to hold.
 
     Each change of settings costs a phase that proves nothing, so longer runs prove more with as many phases: two phases
     a run halve the variance of a pair, for 5.5 phases in place of 3.5. A gain so large that the first look will show it
     anyway, even if the search saw twice the truth, is proven soonest with single phases. Only the search decides, which
-    is no part of the proof.
+    is no part of the proof. Where ``left``, the rest of the budget, holds too few pairs for the first look at longer
+    runs, they have single phases too.
     """
-    if not experiment.in_one_launch:
+    if not experiment.in_one_launch or left < FIRST_LOOK * cost_of_pair(experiment, LONGEST_BLOCK):
         return 1
     needed = pairs_to_prove(experiment, history, trial, share=_DISCOUNT, chance=_CERTAIN)
     return 1 if needed is not None and needed <= FIRST_LOOK else LONGEST_BLOCK
@@ -119,11 +120,12 @@ def reserved_runs(experiment: Experiment, history: History) -> int:
     fewest = min(FIRST_LOOK, most)
     cost = Costs.of(history).cost
     best = None if np.isnan(cost).all() else history.trials[int(np.nanargmin(cost))]
-    block = 1 if best is None else block_for(experiment, history, best)
+    held = most * cost_of_pair(experiment)
+    block = 1 if best is None else block_for(experiment, history, best, held)
     needed = None if best is None else pairs_to_prove(experiment, history, best, block=block)
     kept = fewest * cost_of_pair(experiment)
     if needed is not None:
-        kept = max(kept, min(most * cost_of_pair(experiment), needed * cost_of_pair(experiment, block)))
+        kept = max(kept, min(held, needed * cost_of_pair(experiment, block)))
     return math.ceil(kept)
 
 

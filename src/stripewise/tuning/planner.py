@@ -341,8 +341,12 @@ class Planner:
             return Finish("no configuration looked better than the default")
         number = 1 + max((run.pair for run in runs if run.pair is not None), default=-1)
         first = "default" if self._rng(_PAIRING_STREAM + number).random() < 0.5 else "candidate"
-        block = block if pairs else block_for(self.experiment, self.history(trials), candidate)
+        block = block if pairs else self._block(trials, candidate, spent)
         return self._arm(trials, Pair(number, first), candidate, block)
+
+    def _block(self, trials: Sequence[Trial], candidate: Trial, spent: Spent) -> int:
+        left = self.experiment.budget.runs - spent.runs
+        return block_for(self.experiment, self.history(trials), candidate, left)
 
     def _answer(self, trials: Sequence[Trial], tested: Sequence[int]) -> Trial | None:
         """Choose what to confirm: the best trial left of which a setting acts, without those that did nothing."""
