@@ -148,7 +148,7 @@ static void test_ranks_that_do_the_same_are_one_group(void) {
     sw_group_end(&group, file, &crc);
     fclose(file);
     CHECK_TEXT(text,
-               "ranks 4 3\ncomm 4~1 1\nfile 0,1 /a1/out.08\nloop 5\nwrite_at 0 1000,10~100 10 7\nend\n");
+               "ranks 4 3\ncomm 4~1 1 0\nfile 0,1 /a1/out.08\nloop 5\nwrite_at 0 1000,10~100 10 7\nend\n");
     free(text);
 }
 
@@ -160,8 +160,8 @@ static void test_a_rank_that_does_not_fit_leaves_no_steps(void) {
     sw_group_end(&group, file, &crc);
     sw_record_print_text(file, &crc, "hint ", "a=%\n");
     fclose(file);
-    CHECK_TEXT(text,
-               "ranks 4 1\ncomm 4 1\nfile 0 /a1/out\nloop 5\nwrite_at 0 1000,10 10 7\nend\nhint a=%25%0a\n");
+    CHECK_TEXT(
+        text, "ranks 4 1\ncomm 4 1 0\nfile 0 /a1/out\nloop 5\nwrite_at 0 1000,10 10 7\nend\nhint a=%25%0a\n");
     free(text);
 }
 

@@ -161,7 +161,7 @@ def ops(record: Record) -> list[list[tuple[object, ...]]]:
 def sealed(folder: str, *inputs: str) -> str:
     """A record of one rank that writes the file ``mine``."""
     calls = ("open 0 0 0 9 1", "write_at 0 0 4 1", "close 0 1")
-    lines = ["stripewise-record 1", "job 1 1 5 5", "ranks 0 1", f"file - {folder}/mine", "comm 0 1", *calls, *inputs]
+    lines = ["stripewise-record 1", "job 1 1 5 5", "ranks 0 1", f"file - {folder}/mine", "comm 0 1 0", *calls, *inputs]
     text = "\n".join([*lines, ""])
     return f"{text}checksum {zlib.crc32(text.encode()):08x}\n"
 
