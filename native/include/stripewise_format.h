@@ -77,6 +77,7 @@
 #define SW_ENV_PROCESSES "STRIPEWISE_PROCESSES"
 #define SW_ENV_POSIX "STRIPEWISE_POSIX"
 #define SW_ENV_POSIX_FILES "STRIPEWISE_POSIX_FILES"
+#define SW_ENV_SOLE_WRITER "STRIPEWISE_SOLE_WRITER"
 #define SW_ENV_WORKLOAD "STRIPEWISE_WORKLOAD"
 /* In the order of what they may change: of several the first is the careful choice. */
 /*
@@ -163,8 +164,9 @@ struct sw_keys { const char *abi, *acted, *address, *application, *application_i
     *random, *rank, *ranks, *ranks_reported, *read, *read_bandwidth, *read_span, *read_time, *reads,
     *reopened, *requested, *runtime, *seconds, *selections, *settings, *settings_misread, *settled,
     *simulated, *site, *size, *sizes, *span, *start, *storage, *strided, *stripe_count, *stripe_size,
-    *stripe_unit, *time_max, *time_sum, *top, *totals, *verdict, *version, *view, *why, *write,
-    *write_bandwidth, *write_span, *write_time, *writes; };
+    *stripe_unit, *time_max, *time_sum, *top, *totals, *verdict, *version, *view, *why, *windows_fetched,
+    *windows_fetches, *windows_memory, *windows_unused, *write, *write_bandwidth, *write_span, *write_time,
+    *writes; };
 #define SW_KEY_NAMES "abi", "acted", "address", "application", "application_info", "bandwidth", \
     "broadcast_seconds", "broken_by", "broken_collective", "bytes", "bytes_read", "bytes_written", "calls", \
     "candidates", "choice", "chunk", "chunk_size", "collective", "combinations", "complete", "contiguous", \
@@ -180,7 +182,8 @@ struct sw_keys { const char *abi, *acted, *address, *application, *application_i
     "reopened", "requested", "runtime", "seconds", "selections", "settings", "settings_misread", "settled", \
     "simulated", "site", "size", "sizes", "span", "start", "storage", "strided", "stripe_count", \
     "stripe_size", "stripe_unit", "time_max", "time_sum", "top", "totals", "verdict", "version", "view", \
-    "why", "write", "write_bandwidth", "write_span", "write_time", "writes"
+    "why", "windows_fetched", "windows_fetches", "windows_memory", "windows_unused", "write", \
+    "write_bandwidth", "write_span", "write_time", "writes"
 #define SW_BINS 10 /* of histograms of sizes, with these upper bounds of all but the last */
 #define SW_BIN_LIMITS 100, 1024, 10240, 102400, 1048576, 4194304, 10485760, 104857600, 1073741824
 /*

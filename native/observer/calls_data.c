@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Calls that move data through a descriptor, and others on one. */
 #define _GNU_SOURCE
+#include "accelerator.h"
 #include "calls.h"
 
 #include <aio.h>
@@ -10,29 +11,45 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-/* A call that moves data through a descriptor. */
-#define TRANSFER(NAME, OP, WRITES, PLACE, PARAMETERS, TYPED, ...)                                            \
+/* A call that moves data through a descriptor. ANSWER: the bytes that the accelerator read, or -1; DATA: what
+ * is written, NULL if it is not one piece. */
+#define MOVES(NAME, OP, WRITES, PLACE, DATA, ANSWER, PARAMETERS, TYPED, ...)                                 \
     EXPORT ssize_t NAME PARAMETERS {                                                                         \
         NEXT(#NAME, ssize_t, TYPED)                                                                          \
         IF_THERE                                                                                             \
+        struct own_write own;                                                                                \
         uint64_t began = *prefix ? now() : 0;                                                                \
-        ssize_t bytes = next(__VA_ARGS__);                                                                   \
+        bool follows = (WRITES) && sole_writer;                                                              \
+        if (follows)                                                                                         \
+            before_write(&own, fd, PLACE);                                                                   \
+        ssize_t bytes = ANSWER;                                                                              \
+        if (bytes < 0)                                                                                       \
+            bytes = next(__VA_ARGS__);                                                                       \
+        if (follows)                                                                                         \
+            after_write(&own, fd, DATA, bytes, PLACE);                                                       \
         if (*prefix)                                                                                         \
             moved(fd, OP, WRITES, bytes, PLACE, began);                                                      \
         return bytes;                                                                                        \
     }
 
-TRANSFER(read, READ, false, -1, (int fd, void *b, size_t n), TYPES(int, void *, size_t), fd, b, n)
-TRANSFER(write, WRITE, true, -1, (int fd, const void *b, size_t n), TYPES(int, const void *, size_t), fd, b,
-         n)
-TRANSFER(pread, PREAD, false, o, (int fd, void *b, size_t n, off_t o), TYPES(int, void *, size_t, off_t), fd,
-         b, n, o)
-TRANSFER(pread64, PREAD, false, o, (int fd, void *b, size_t n, off64_t o),
-         TYPES(int, void *, size_t, off64_t), fd, b, n, o)
-TRANSFER(pwrite, PWRITE, true, o, (int fd, const void *b, size_t n, off_t o),
-         TYPES(int, const void *, size_t, off_t), fd, b, n, o)
-TRANSFER(pwrite64, PWRITE, true, o, (int fd, const void *b, size_t n, off64_t o),
-         TYPES(int, const void *, size_t, off64_t), fd, b, n, o)
+#define TRANSFER(NAME, OP, WRITES, PLACE, PARAMETERS, TYPED, ...)                                            \
+    MOVES(NAME, OP, WRITES, PLACE, NULL, -1, PARAMETERS, TYPES(TYPED), __VA_ARGS__)
+#define READS(NAME, OP, PLACE, PARAMETERS, TYPED, ...)                                                       \
+    MOVES(NAME, OP, false, PLACE, NULL,                                                                      \
+          atomic_load_explicit(&accelerates, memory_order_relaxed) ? answer_read(fd, b, n, PLACE) : -1,      \
+          PARAMETERS, TYPES(TYPED), __VA_ARGS__)
+#define WRITES(NAME, OP, PLACE, PARAMETERS, TYPED, ...)                                                      \
+    MOVES(NAME, OP, true, PLACE, b, -1, PARAMETERS, TYPES(TYPED), __VA_ARGS__)
+
+READS(read, READ, -1, (int fd, void *b, size_t n), TYPES(int, void *, size_t), fd, b, n)
+WRITES(write, WRITE, -1, (int fd, const void *b, size_t n), TYPES(int, const void *, size_t), fd, b, n)
+READS(pread, PREAD, o, (int fd, void *b, size_t n, off_t o), TYPES(int, void *, size_t, off_t), fd, b, n, o)
+READS(pread64, PREAD, o, (int fd, void *b, size_t n, off64_t o), TYPES(int, void *, size_t, off64_t), fd, b,
+      n, o)
+WRITES(pwrite, PWRITE, o, (int fd, const void *b, size_t n, off_t o), TYPES(int, const void *, size_t, off_t),
+       fd, b, n, o)
+WRITES(pwrite64, PWRITE, o, (int fd, const void *b, size_t n, off64_t o),
+       TYPES(int, const void *, size_t, off64_t), fd, b, n, o)
 TRANSFER(readv, READ, false, -1, (int fd, const struct iovec *v, int n),
          TYPES(int, const struct iovec *, int), fd, v, n)
 TRANSFER(writev, WRITE, true, -1, (int fd, const struct iovec *v, int n),
@@ -52,21 +69,31 @@ TRANSFER_FLAGS(preadv2, PREAD, false, off_t)
 TRANSFER_FLAGS(preadv64v2, PREAD, false, off64_t)
 TRANSFER_FLAGS(pwritev2, PWRITE, true, off_t)
 TRANSFER_FLAGS(pwritev64v2, PWRITE, true, off64_t)
+#define CHECKED(NAME, OP, PLACE, PARAMETERS, TYPED, ...)                                                     \
+    MOVES(NAME, OP, false, PLACE, NULL,                                                                      \
+          n <= s && atomic_load_explicit(&accelerates, memory_order_relaxed) ? answer_read(fd, b, n, PLACE)  \
+                                                                             : -1,                           \
+          PARAMETERS, TYPES(TYPED), __VA_ARGS__)
 /* Checked forms, which programs compiled with _FORTIFY_SOURCE call. */
-TRANSFER(__read_chk, READ, false, -1, (int fd, void *b, size_t n, size_t s),
-         TYPES(int, void *, size_t, size_t), fd, b, n, s)
-TRANSFER(__pread_chk, PREAD, false, o, (int fd, void *b, size_t n, off_t o, size_t s),
-         TYPES(int, void *, size_t, off_t, size_t), fd, b, n, o, s)
-TRANSFER(__pread64_chk, PREAD, false, o, (int fd, void *b, size_t n, off64_t o, size_t s),
-         TYPES(int, void *, size_t, off64_t, size_t), fd, b, n, o, s)
+CHECKED(__read_chk, READ, -1, (int fd, void *b, size_t n, size_t s), TYPES(int, void *, size_t, size_t), fd,
+        b, n, s)
+CHECKED(__pread_chk, PREAD, o, (int fd, void *b, size_t n, off_t o, size_t s),
+        TYPES(int, void *, size_t, off_t, size_t), fd, b, n, o, s)
+CHECKED(__pread64_chk, PREAD, o, (int fd, void *b, size_t n, off64_t o, size_t s),
+        TYPES(int, void *, size_t, off64_t, size_t), fd, b, n, o, s)
 
 /* Copies within the kernel: read from one file and written to the other. */
 #define COPY(NAME, IN, OUT, PARAMETERS, TYPED, ...)                                                          \
     EXPORT ssize_t NAME PARAMETERS {                                                                         \
         NEXT(#NAME, ssize_t, TYPED)                                                                          \
         IF_THERE                                                                                             \
+        struct own_write own;                                                                                \
         uint64_t began = *prefix ? now() : 0;                                                                \
+        if (sole_writer)                                                                                     \
+            before_write(&own, OUT, -1);                                                                     \
         ssize_t bytes = next(__VA_ARGS__);                                                                   \
+        if (sole_writer)                                                                                     \
+            after_write(&own, OUT, NULL, bytes, -1);                                                         \
         if (*prefix && bytes > 0) {                                                                          \
             moved(IN, COPY_IN, false, bytes, -1, began);                                                     \
             moved(OUT, COPY_OUT, true, bytes, -1, now()); /* its time is in the other */                     \
@@ -104,8 +131,14 @@ ASYNCHRONOUS(aio_write64, AIO_WRITE, true, aiocb64)
 #define ON_FILE(NAME, RESULT, OP, BYTES, PARAMETERS, TYPED, ...)                                             \
     EXPORT RESULT NAME PARAMETERS {                                                                          \
         NEXT(#NAME, RESULT, TYPED)                                                                           \
+        struct own_write own;                                                                                \
         uint64_t began = *prefix ? now() : 0;                                                                \
+        bool follows = (OP) == TRUNCATE && sole_writer;                                                      \
+        if (follows)                                                                                         \
+            before_write(&own, fd, -1);                                                                      \
         RESULT result = next(__VA_ARGS__);                                                                   \
+        if (follows)                                                                                         \
+            after_write(&own, fd, NULL, 0, -1);                                                              \
         if (*prefix)                                                                                         \
             did(fd, OP, BYTES, began);                                                                       \
         return result;                                                                                       \
@@ -147,6 +180,8 @@ SEEKS(lseek64, off64_t)
         NEXT(#NAME, void *, void *, size_t, int, int, int, OFFSET)                                           \
         uint64_t began = now();                                                                              \
         void *memory = next(at, size, protection, flags, fd, offset);                                        \
+        if (atomic_load_explicit(&accelerates, memory_order_relaxed))                                        \
+            mapped(fd, flags);                                                                               \
         did(fd, MMAP, size, began);                                                                          \
         return memory;                                                                                       \
     }

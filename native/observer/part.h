@@ -14,7 +14,7 @@
 
 #include "counter.h"
 
-#define PART_MAGIC "SWPROC2" /* changes with anything below */
+#define PART_MAGIC "SWPROC3" /* changes with anything below */
 #define PART_FILES 512       /* the first one holds what has no room elsewhere */
 #define PART_PATH 512        /* of a longer path the end is kept */
 
@@ -88,6 +88,9 @@ struct part {
     } metadata[METADATA];
     struct asked_setting settings[MOST_SETTINGS];
     uint64_t misread; /* entries of STRIPEWISE_POSIX that name no setting */
+    struct {
+        counter fetches, fetched, used, memory; /* bytes; used: of those fetched, what was read */
+    } windows;                                  /* of the accelerator of small reads */
     struct file_record files[PART_FILES];
 };
 

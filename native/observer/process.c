@@ -6,12 +6,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "accelerator.h"
 #include "counting.h"
 #include "process.h"
 #include "settings.h"
 
 /* A child has descriptors of its own, and a part of its own as soon as it does something. */
 static void in_child(void) {
+    leave_windows();
     leave_part();
     self = getpid();
     forget_all(0, DESCRIPTORS);
@@ -39,6 +41,7 @@ __attribute__((constructor)) static void begin(void) {
     ranks = number((const char *[]){"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS",
                                     "SLURM_NTASKS", "WORLD_SIZE", NULL});
     read_settings();
+    begin_accelerator();
     pthread_atfork(NULL, NULL, in_child);
     /* Threads of other libraries may be there: they begin to count when all else is ready. */
     for (size_t at = 1; at <= length; at++)

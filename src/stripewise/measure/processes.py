@@ -25,7 +25,7 @@ from stripewise.spec.report_file import PosixCalls
 PREFIX = "process-"
 """How the names of parts begin, in the folder of a run."""
 
-_MAGIC = b"SWPROC2"
+_MAGIC = b"SWPROC3"
 _MOST_PARTS = 20_000
 _MOST_FILES = 20_000
 _OTHERS = "(other files)"
@@ -75,6 +75,7 @@ _HEAD = np.dtype(
         ("metadata", [("count", "u8"), ("time", "u8")], len(_METADATA)),
         ("settings", [("name", "S24"), ("value", "S24"), ("state", "u8")], _MOST_SETTINGS),
         ("misread", "u8"),
+        ("windows", [("fetches", "u8"), ("fetched", "u8"), ("used", "u8"), ("memory", "u8")]),
     ]
 )
 _FILES = 512
@@ -275,7 +276,18 @@ def _process(process: _Process) -> dict[str, Any]:
             if one["count"]
         },
         **({"settings_misread": int(process.data["misread"])} if process.data["misread"] else {}),
+        **_windows(process.data["windows"]),
     }
+
+
+def _windows(found: Any) -> dict[str, int]:
+    """What the accelerator of small reads fetched; nothing if it fetched nothing."""
+    if not found["fetches"]:
+        return {}
+    # A process that was killed may have counted one and not yet the other.
+    unused = max(int(found["fetched"]) - int(found["used"]), 0)
+    told = {"fetches": int(found["fetches"]), "fetched": int(found["fetched"]), "unused": unused}
+    return {f"windows_{name}": value for name, value in {**told, "memory": int(found["memory"])}.items()}
 
 
 def _bytes(files: Any) -> dict[str, int]:

@@ -101,6 +101,10 @@ class ReportedProcess(ReportPart):
     bytes_written: int = 0
     reads: int = 0
     metadata: dict[str, PathCalls] = Field(default_factory=dict)
+    windows_fetches: int | None = None
+    windows_fetched: int | None = None
+    windows_unused: int | None = None
+    windows_memory: int | None = None
 
 
 class Candidate(ReportPart):

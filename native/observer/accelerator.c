@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * The accelerator of small reads: see accelerator.h. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "accelerator.h"
+#include "descriptors.h"
+#include "settings.h"
+#include "windows.h"
+
+/* Seconds. The coarsest clock of the file systems below counts in seconds, and those of nodes differ. */
+#define REST 3
+#define TRIES 200
+#define PIECES 64 /* of one request; they are on the stack */
+
+/* File systems that tell each reader of a change as soon as the write has ended, whoever wrote. Not here are
+ * those that keep what they know of a file for some time, as NFS, BeeGFS and FUSE do. */
+static const uint32_t coherent[] = {
+    0xef53u,     /* ext2, ext3, ext4 */
+    0x58465342u, /* XFS */
+    0x9123683eu, /* Btrfs */
+    0xf2f52010u, /* F2FS */
+    0x2fc12fc1u, /* ZFS */
+    0x01021994u, /* tmpfs */
+    0x00c36400u, /* CephFS: its capabilities */
+    0x0bd00bd0u, /* Lustre: its locks */
+};
+
+/* What is known of a file. */
+enum { UNKNOWN, COHERENT, OWN_WRITES };
+
+_Atomic(bool) accelerates;
+bool sole_writer;
+static struct windows all;
+static atomic_bool held;
+static _Atomic(uint64_t) started, ended; /* writes of this process */
+
+static bool take(int tries) {
+    for (int i = 0; i < tries; i++) {
+        if (!atomic_exchange_explicit(&held, true, memory_order_acquire))
+            return true;
+        if (i > TRIES)
+            sched_yield();
+    }
+    return false;
+}
+
+static void give(void) {
+    atomic_store_explicit(&held, false, memory_order_release);
+}
+
+/* ---- how a file is ---- */
+
+struct stamp {
+    uint64_t of[5];
+};
+
+static struct stamp stamp_of(const struct stat *now) {
+    return (struct stamp){{(uint64_t)now->st_ctim.tv_sec, (uint64_t)now->st_ctim.tv_nsec,
+                           (uint64_t)now->st_mtim.tv_sec, (uint64_t)now->st_mtim.tv_nsec,
+                           (uint64_t)now->st_size}};
+}
+
+static bool is_at_rest(const struct stat *now) {
+    struct timespec time;
+    clock_gettime(CLOCK_REALTIME, &time);
+    return time.tv_sec - now->st_ctim.tv_sec > REST;
+}
+
+static bool is_coherent(int fd) {
+    struct statfs about;
+    if (fstatfs(fd, &about) != 0)
+        return false;
+    for (size_t i = 0; i < sizeof coherent / sizeof *coherent; i++)
+        if ((uint32_t)about.f_type == coherent[i])
+            return true;
+    return false;
+}
+
+/* The windows of a file, empty if it has changed; NULL where it is left alone. */
+static struct window_file *current(int fd, const struct stat *now) {
+    struct window_file *file = windows_file(&all, now->st_dev, now->st_ino);
+    struct stamp stamp = stamp_of(now);
+    if (!file || file->alone)
+        return NULL;
+    if (file->state == UNKNOWN) {
+        file->alone = !is_coherent(fd);
+        if (file->alone)
+            return NULL;
+        file->state = COHERENT;
+    }
+    if (memcmp(file->stamp, stamp.of, sizeof stamp.of) != 0) {
+        windows_drop(&all, file);
+        memcpy(file->stamp, stamp.of, sizeof stamp.of);
+        file->state = COHERENT;
+    }
+    return file;
+}
+
+/* ---- reads ---- */
+
+__attribute__((noinline)) static int64_t fetch_now(int fd, const struct window_fetch *fetch) {
+    int64_t got = 0;
+    struct iovec pieces[PIECES];
+    while (got < fetch->length) {
+        int count = 0;
+        int64_t begun = got % WINDOW_BLOCK, at = got - begun, left = fetch->length - got;
+        for (; count < PIECES && left > 0; count++, at += WINDOW_BLOCK, begun = 0) {
+            int64_t length = WINDOW_BLOCK - begun < left ? WINDOW_BLOCK - begun : left;
+            pieces[count].iov_base = windows_memory(&all, fetch->blocks[at / WINDOW_BLOCK]) + begun;
+            pieces[count].iov_len = (size_t)length;
+            left -= length;
+        }
+        ssize_t bytes = syscall(SYS_preadv, fd, pieces, count, fetch->start + got, 0);
+        if (bytes < 0 && errno == EINTR)
+            continue;
+        if (bytes <= 0)
+            break;
+        got += bytes;
+    }
+    return got;
+}
+
+static bool has_pool(void) {
+    if (!all.pool) {
+        void *memory = map(NULL, WINDOW_BLOCKS * WINDOW_BLOCK, PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (memory == MAP_FAILED) {
+            accelerates = false;
+            return false;
+        }
+        all.pool = memory;
+    }
+    return true;
+}
+
+/* With the windows held. */
+static void tell(void) {
+    struct part *in = atomic_load_explicit(&part, memory_order_acquire);
+    if (in) {
+        put(&in->windows.fetches, all.fetches);
+        put(&in->windows.fetched, all.fetched);
+        put(&in->windows.used, all.used);
+        put(&in->windows.memory, (uint64_t)(all.most * WINDOW_BLOCK));
+    }
+}
+
+static bool answer_at(int fd, const struct stat *now, void *data, int64_t size, int64_t offset) {
+    struct window_fetch fetch;
+    int64_t start = 0, length = 0;
+    if (!take(TRIES))
+        return false;
+    struct window_file *file = current(fd, now);
+    bool wanted = file && windows_note(&all, file, offset, size, &start, &length);
+    bool answered = file && windows_get(&all, file, offset, size, data);
+    if (answered)
+        tell();
+    bool begun = wanted && !answered && (file->state == OWN_WRITES || is_at_rest(now)) && has_pool() &&
+                 windows_reserve(&all, file, start, length, now->st_size, &fetch);
+    give();
+    if (!begun)
+        return answered;
+    int64_t got = fetch_now(fd, &fetch);
+    struct stat then;
+    struct stamp before = stamp_of(now), after = before;
+    if (fstat(fd, &then) == 0)
+        after = stamp_of(&then);
+    else
+        got = 0;
+    /* Others hold it for a moment only: who holds it takes no signals' handlers here. */
+    if (!take(1000000))
+        return false;
+    if (memcmp(before.of, after.of, sizeof before.of) != 0)
+        file->stale = true;
+    windows_filled(&all, file, &fetch, got);
+    answered = windows_get(&all, file, offset, size, data);
+    tell();
+    give();
+    return answered;
+}
+
+static void count_answer(struct file_record *record, bool answered) {
+    for (int i = SET_CLUSTER_THRESHOLD; i <= SET_PREFETCH_SIZE; i++)
+        if (asked[i])
+            count_setting(record, (enum setting)i, answered);
+}
+
+/* The read that moves the file's position, which other threads and processes may share: what is answered is
+ * what the move itself claimed, in one step. */
+static ssize_t answer_here(int fd, const struct stat *now, void *data, int64_t size) {
+    off_t place = (off_t)syscall(SYS_lseek, fd, (off_t)0, SEEK_CUR);
+    if (place < 0 || place > now->st_size - size || !answer_at(fd, now, data, size, place))
+        return -1;
+    off_t end = (off_t)syscall(SYS_lseek, fd, (off_t)size, SEEK_CUR);
+    if (end == place + size)
+        return (ssize_t)size;
+    if (end < 0)
+        return -1;
+    ssize_t bytes = (ssize_t)syscall(SYS_pread64, fd, data, (size_t)size, end - size);
+    if (bytes < size)
+        syscall(SYS_lseek, fd, (off_t)((bytes < 0 ? 0 : bytes) - size), SEEK_CUR);
+    return bytes;
+}
+
+ssize_t answer_read(int fd, void *data, size_t size, int64_t place) {
+    struct file_record *record = record_of(fd);
+    int kept = errno;
+    struct stat now;
+    if (!record || !atomic_load_explicit(&descriptors[fd].chosen, memory_order_relaxed) || size == 0 ||
+        size > (size_t)all.settings.binsize || size > (size_t)all.settings.prefetch_size || getpid() != self)
+        return -1;
+    int flags = fcntl(fd, F_GETFL);
+    ssize_t bytes = -1;
+    if (flags >= 0 && (flags & O_ACCMODE) != O_WRONLY && !(flags & (O_DIRECT | O_PATH)) &&
+        fstat(fd, &now) == 0 && S_ISREG(now.st_mode)) {
+        if (place < 0)
+            bytes = answer_here(fd, &now, data, (int64_t)size);
+        else if (place <= now.st_size - (int64_t)size && answer_at(fd, &now, data, (int64_t)size, place))
+            bytes = (ssize_t)size;
+    }
+    count_answer(record, bytes >= 0);
+    errno = kept;
+    return bytes;
+}
+
+/* ---- writes of the program ---- */
+
+static int64_t position(int fd) {
+    return (int64_t)syscall(SYS_lseek, fd, (off_t)0, SEEK_CUR);
+}
+
+/* Only a write that no other of this process overlaps is followed: what two did to the times cannot be told
+ * apart. */
+void before_write(struct own_write *own, int fd, int64_t place) {
+    struct stat now;
+    int kept = errno;
+    own->number = atomic_fetch_add(&started, 1) + 1;
+    own->file = NULL;
+    own->sound = atomic_load(&ended) == own->number - 1;
+    int flags = fcntl(fd, F_GETFL);
+    if (own->sound && flags >= 0 && fstat(fd, &now) == 0 && S_ISREG(now.st_mode) && take(TRIES)) {
+        own->file = current(fd, &now);
+        give();
+        own->appends = flags & O_APPEND;
+        own->place = place < 0 ? position(fd) : place;
+        own->size_before = now.st_size;
+    }
+    errno = kept;
+}
+
+void after_write(struct own_write *own, int fd, const void *data, ssize_t bytes, int64_t place) {
+    struct stat now;
+    int kept = errno;
+    struct window_file *file = own->file;
+    bool sound = file && data && bytes > 0 && own->sound && fstat(fd, &now) == 0;
+    if (sound && own->appends)
+        own->place = now.st_size - bytes;
+    sound = sound && (!own->appends || own->place == own->size_before) &&
+            (place >= 0 || own->place + bytes == position(fd));
+    if (sound && take(TRIES)) {
+        /* Nobody waits here: while the file was written, its place may have become another's. */
+        if (file->device == now.st_dev && file->inode == now.st_ino && !file->alone &&
+            atomic_load(&started) == own->number) {
+            struct stamp stamp = stamp_of(&now);
+            windows_wrote(&all, file, own->place, bytes, data);
+            memcpy(file->stamp, stamp.of, sizeof stamp.of);
+            file->state = OWN_WRITES;
+        }
+        give();
+    }
+    atomic_fetch_add(&ended, 1);
+    errno = kept;
+}
+
+/* ---- the process ---- */
+
+void mapped(int fd, int flags) {
+    struct stat now;
+    int kept = errno;
+    if ((flags & MAP_SHARED) && (fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDWR && fstat(fd, &now) == 0 &&
+        S_ISREG(now.st_mode)) {
+        bool taken = take(1000000);
+        struct window_file *file = taken ? windows_file(&all, now.st_dev, now.st_ino) : NULL;
+        if (file) {
+            windows_drop(&all, file);
+            file->alone = true;
+        } else {
+            accelerates = false; /* it could not be remembered */
+        }
+        if (taken)
+            give();
+    }
+    errno = kept;
+}
+
+void begin_accelerator(void) {
+    static const int64_t usual[] = {2, 1 << 20, 100, 20 << 20};
+    int64_t of[4];
+    if (!asked[SET_CLUSTER_THRESHOLD])
+        return;
+    for (int i = 0; i < 4; i++)
+        of[i] = asked[SET_CLUSTER_THRESHOLD + i] ? asked[SET_CLUSTER_THRESHOLD + i] : usual[i];
+    const char *sole = getenv("STRIPEWISE_SOLE_WRITER");
+    windows_begin(&all, &(struct window_settings){of[0], of[1], of[2], of[3]}, NULL);
+    sole_writer = sole && strcmp(sole, "1") == 0;
+    accelerates = true;
+}
+
+void leave_windows(void) {
+    /* Another thread was changing them when this process came to be, and is not here to finish. */
+    if (!accelerates || atomic_load(&held)) {
+        accelerates = false;
+        return;
+    }
+    windows_abandon(&all);
+    all.fetches = all.fetched = all.used = 0; /* its parent's */
+    atomic_store(&started, 0);
+    atomic_store(&ended, 0);
+}
