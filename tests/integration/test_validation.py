@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -202,8 +203,14 @@ def test_train_writes_a_model_and_explains_it(files: Path, capsys: pytest.Captur
 
 def test_validate_prints_the_documented_json(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table = str(files / "sample")
-    assert main(["validate", table, "--model", "linear", "--leave-out", "contexts", "--depths", "1-2", "--json"]) == 0
+    page = files / "page.html"
+    words = ["validate", table, "--model", "linear", "--leave-out", "contexts", "--depths", "1-2", "--json"]
+    assert main([*words, "--report", str(page)]) == 0
     document = json.loads(capsys.readouterr().out)
+    body, figures = re.match(r'(.*)id="figures">(.*?)</script>', page.read_text("utf-8"), re.S).groups()  # type: ignore[union-attr]
+    assert "tree of depth 2" in body and f"{document['metrics']['prediction_accuracy']:.2f}%" in body
+    drawn = json.loads(figures)["figures"]["accuracy"]["data"][0]
+    assert len(drawn["x"]) == len(drawn["y"]) == document["rows"]
     assert {"model", "rows", "folds", "metrics", "prescription"} <= document.keys()
     assert document["metrics"].keys() >= {
         "prediction_accuracy", "mape", "r2_log", "mae", "class_error", "oracle_accuracy",

@@ -129,6 +129,15 @@ def test_parallel_coordinates_keep_the_best_of_very_many():
     assert len(figure.layout.annotations) < 20
 
 
+def test_parallel_coordinates_show_the_whole_range_where_an_even_sample_is_asked_for():
+    axes = [plots.Axis("b", ["0", "1"])]
+    lines = [plots.Line([i % 2], float(i + 1), str(i)) for i in range(401)]
+    figure = plots.parallel_coordinates(axes, lines, **SCALE, even=True)
+    drawn = [trace.text[0].split("<br>")[1] for trace in figure.data if trace.text]
+    assert len(drawn) == len(set(drawn)) == 200
+    assert {"0", "400"} <= set(drawn) and "best" not in figure.layout.title.text
+
+
 def test_importance_says_where_nothing_was_measurable():
     figure = plots.importance({"cb_nodes": 0.7, "ds_write": 0.0})
     bars = dict(zip(figure.data[0].y, figure.data[0].text, strict=True))

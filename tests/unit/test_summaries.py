@@ -240,6 +240,9 @@ def test_the_command_prints_tables_json_and_a_page(tmp_path: Path, capsys: pytes
     assert "Best site defaults" in body and not re.search(r'(?:src|href)="https?:', body)
     figures = json.loads(re.search(r'id="figures">(.*?)</script>', page, re.S)[1])  # type: ignore[index]
     assert {"write-bands", "write-tree", "read-silhouettes"} <= set(figures["figures"])
+    assert body.count('data-figure="write-parallel"') == 1
+    axes = figures["figures"]["write-parallel"]["layout"]["meta"]["axes"]
+    assert {"cb_nodes", "mode"} <= {axis["name"] for axis in axes}
 
 
 def test_figures_hold_what_they_are_given() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -16,10 +17,11 @@ from stripewise.cli.options import (
     ServerOption,
     TableArgument,
     TableStackOption,
+    check_place,
     pairs,
     table_with,
 )
-from stripewise.cli.output import Ticker, console, grid, number, print_json
+from stripewise.cli.output import Ticker, console, grid, number, print_json, remark
 from stripewise.cli.train import ModelOption, ModelOptionsOption, SeedOption
 from stripewise.errors import UserError
 from stripewise.evaluation.validation import validate as run
@@ -55,10 +57,14 @@ def validate(
     ] = None,
     seed: SeedOption = 0,
     stack: TableStackOption = None,
+    html: Annotated[
+        Path | None, typer.Option("--report", help="Write a page with figures.", metavar="FILE.html")
+    ] = None,
     server: ServerOption = None,
     json_output: JsonOption = False,
 ) -> None:
     """Say how well a model predicts and prescribes for what it has not seen."""
+    check_place("--report", html)
     asked: dict[str, Any] = {"folds": folds, "inverse": inverse, "seed": seed}
     asked |= {"options": pairs("--model-option", model_option, "trees=500"), "depths": _depths(depths)}
     columns = [name.strip() for name in (leave or "").split(",") if name.strip()]
@@ -69,16 +75,26 @@ def validate(
         client = remote.connect(service)
         made = client.validate(remote.table_there(client, table), model, leave_out=columns, **asked)
         found = remote.wait(client, made)
-        name, unit = found.pop("name"), found.pop("objective")["unit"]
-        del found["table"], found["pairs"]
+        name, objective, shown = found.pop("name"), found.pop("objective"), found.pop("pairs")
+        quantity, unit, description = objective["name"], objective["unit"], found.pop("description")
+        del found["table"]
     else:
         measured = table_with(table, stack)
         ticker = Ticker()
-        found = run(
+        result = run(
             measured, model, columns=columns, progress=lambda done, of: ticker.count(done, of, "models"), **asked
-        ).as_json()
+        )
         ticker.close()
-        name, unit = measured.name, measured.objective.unit
+        found, shown = result.as_json(), result.pairs
+        name, description = measured.name, measured.schema.description
+        quantity, unit = measured.objective.name, measured.objective.unit
+    if html is not None:
+        from stripewise.report.html import write_whole  # noqa: PLC0415  pages are slow to load
+        from stripewise.report.validated import validation_page  # noqa: PLC0415
+
+        told = validation_page(found, shown, table=name, description=description, quantity=quantity, unit=unit)
+        write_whole(html, told)
+        remark(f"page: {html}")
     if json_output:
         print_json(found)
         return

@@ -55,15 +55,30 @@ class Line:
 
 
 def parallel_coordinates(
-    axes: Sequence[Axis], lines: Sequence[Line], *, quantity: str, unit: str, maximize: bool
+    axes: Sequence[Axis], lines: Sequence[Line], *, quantity: str, unit: str, maximize: bool, even: bool = False
 ) -> go.Figure:
     """Draw each configuration as a line over the parameters, coloured by the objective.
 
     It is made of plain lines rather than of Plotly's own trace, which needs WebGL: remote desktops often have none.
+
+    Parameters
+    ----------
+    axes : sequence of Axis
+    lines : sequence of Line
+        At most 200 of them are drawn.
+    quantity, unit : str
+        The objective.
+    maximize : bool
+    even : bool
+        Draw an even sample of them by value, from the worst to the best, instead of the best ones.
     """
     sign = 1 if maximize else -1
-    chosen = sorted(lines, key=lambda line: sign * line.value)[-_MOST_LINES:]
-    more = f", the best {len(chosen)} of {len(lines)}" if len(chosen) < len(lines) else ""
+    ranked = sorted(lines, key=lambda line: sign * line.value)
+    chosen, which = ranked[-_MOST_LINES:], "the best "
+    if even and len(ranked) > _MOST_LINES:
+        last = len(ranked) - 1
+        chosen, which = [ranked[round(place * last / (_MOST_LINES - 1))] for place in range(_MOST_LINES)], ""
+    more = f", {which}{len(chosen)} of {len(lines)}" if len(chosen) < len(lines) else ""
     figure = blank(f"What was tried{more}", 440)
     values = [line.value for line in chosen]
     logarithmic = wide(values)

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stripewise.model.table import Table
-from stripewise.report.markup import changes
+from stripewise.report.markup import changes, value_text
 from stripewise.summaries import SummaryReport
 
+if TYPE_CHECKING:
+    from stripewise.plots import Axis, Line
+
 _ROWS = 30
+_MOST_LEVELS = 64
+"""Values of a column that an axis can hold; one with more is left out."""
 
 
 def render_summary(data: Table, reports: Sequence[SummaryReport]) -> str:
@@ -31,6 +36,7 @@ def render_summary(data: Table, reports: Sequence[SummaryReport]) -> str:
 
 def summary_figures(data: Table, reports: Sequence[SummaryReport]) -> dict[str, Any]:
     """Draw the figures of all operations, by name."""
+    from stripewise.plots import parallel_coordinates  # noqa: PLC0415
     from stripewise.plots.summary import cluster_tree, five_number_bands, silhouettes  # noqa: PLC0415
 
     drawn: dict[str, Any] = {}
@@ -45,10 +51,39 @@ def summary_figures(data: Table, reports: Sequence[SummaryReport]) -> dict[str, 
             quantity=data.schema.objective.column,
             unit=data.schema.objective.unit,
         )
+        axes, lines = _lines(data, report, units)
+        if axes and len(lines) > 1:
+            objective = data.schema.objective
+            drawn[f"{name}-parallel"] = parallel_coordinates(
+                axes, lines, quantity=objective.column, unit=objective.unit, maximize=data.objective.maximize, even=True
+            )
         if report.clusters is not None:
             drawn[f"{name}-tree"] = cluster_tree(report.clusters.tree, report.clusters.count)
             drawn[f"{name}-silhouettes"] = silhouettes(report.clusters.silhouettes, report.clusters.count)
     return drawn
+
+
+def _lines(data: Table, report: SummaryReport, units: Mapping[str, str]) -> tuple[list[Axis], list[Line]]:
+    """Axes of what was varied, workload and settings, and a line for each configuration of each workload."""
+    from stripewise.plots import Axis, Line  # noqa: PLC0415
+
+    full = [{**entry.context, **entry.configuration} for entry in report.summaries]
+    order: dict[str, list[Any]] = {}
+    for column in data.schema.columns:
+        used = {repr(one.get(column.name)) for one in full if column.name in one}
+        # What cannot act in a configuration is below all values.
+        values = [value for value in (None, *column.values) if repr(value) in used]
+        if 1 < len(values) <= _MOST_LEVELS:
+            order[column.name] = values
+    axes = [
+        Axis(name, ["inactive" if value is None else value_text(value, units[name]) for value in values])
+        for name, values in order.items()
+    ]
+    lines = [
+        Line([values.index(one[name]) for name, values in order.items()], entry.median, _words(one, units))
+        for one, entry in zip(full, report.summaries, strict=True)
+    ]
+    return axes, lines
 
 
 def summary_context(data: Table, reports: Sequence[SummaryReport]) -> dict[str, Any]:
@@ -58,6 +93,8 @@ def summary_context(data: Table, reports: Sequence[SummaryReport]) -> dict[str, 
         "operations": [
             {
                 "name": report.operation,
+                # Cheaper to ask than to draw: a page is filled before its figures are.
+                "parallel": bool(_lines(data, report, _units(data))[0]) and len(report.summaries) > 1,
                 "clusters": _clusters(report),
                 "consistent": _consistent(report, _units(data)),
                 "effects": _effects(report, _units(data)),

@@ -157,6 +157,7 @@ def validate(table: str, request: Mapping[str, Any], step: Step) -> dict[str, An
     return {
         **found.as_json(),
         "name": measured.name,
+        "description": measured.schema.description,
         "objective": {"name": measured.objective.name, "unit": measured.objective.unit},
         "pairs": _some(found.pairs),
     }
