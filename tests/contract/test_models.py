@@ -26,7 +26,7 @@ SMALL = {
     "forest": {"trees": 40},
     "boosting": {"rounds": 80, "learning_rate": 0.1},
     "auto": {"folds": 2},
-    "ann": {"epochs": 40, "batch": 64},
+    "ann": {"epochs": 40, "batch": 16},
 }
 
 
@@ -71,9 +71,9 @@ class TestAnn(ModelContract):
 
     @pytest.fixture(autouse=True)
     def _torch(self) -> None:
-        # PyTorch is 3 GB and an extra of its own: neither the default install nor continuous integration has it.
+        # PyTorch is 3 GB and an extra of its own: it is in none of the other tests' environments.
         if find_spec("torch") is None:
-            pytest.skip("PyTorch is not installed (extra 'ann')")
+            pytest.skip("PyTorch is not installed: make ann runs these tests")
 
     def make(self) -> PerformanceModel:
         return make_model("ann", SMALL["ann"])
