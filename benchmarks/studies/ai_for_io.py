@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from benchmarks.studies import class_errors
 from benchmarks.studies.steps import Study, stripewise, write_toml
 
 SITE = "dkrz-porting"
@@ -185,6 +186,7 @@ def simulated(study: Study) -> None:
     )  # fmt: skip
     study.step("baseline", lambda: baseline(prediction), "simulated")
     study.step("errors", lambda: errors(prediction, models, folds, 0), "simulated", models=models, folds=folds, seed=0)
+    study.step("class distances", lambda: class_errors.neighbours(prediction), "simulated")
     study.step(
         "learning curve",
         lambda: {
@@ -265,3 +267,10 @@ def real(study: Study) -> None:
         )
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def bed(study: Study, site: Any) -> None:
+    """Sieve on the test bed's file system, where requests cost something."""
+    from benchmarks.studies import sieved  # noqa: PLC0415  of the system tests
+
+    sieved.bed(study, site)

@@ -74,9 +74,24 @@ def profiled(study: Study, out: Path, blocks: Sequence[int], holes: Sequence[int
         for row in listed:
             off = row[f"romio_ds_{row['operation']}"] == "disable"
             writer.writerow({**row, "sieving": "disable" if off else "enable", "bandwidth": row[objective]})
-    form = {
-        "name": out.name,
-        "description": "Measured: one process, blocks with holes, in the memory of one machine",
+    form = schema(out.name, "in the memory of one machine", blocks, holes)
+    stripewise("table", "import", rows, "--schema", write_toml(study.work / "sieving-schema.toml", form), "--out", out)
+    return {
+        "configurations": 2 * len(blocks) * len(holes),
+        "runs": told["runs"],
+        "text": (
+            f"One process reads and writes {PIECES} blocks of {blocks[0]} B to {blocks[-1] // 1024} KiB with holes of {holes[0]} B to {holes[-1] // 1024} KiB through ROMIO of MPICH, files in memory: "
+            f"{2 * len(blocks) * len(holes)} configurations per operation with sieving on (the default) and off, {repeats} repeats, {told['runs']['failed']} of {told['runs']['planned']} runs failed. "
+            "Layouts do not apply."
+        ),
+    }
+
+
+def schema(name: str, where: str, blocks: Sequence[int], holes: Sequence[int]) -> dict[str, Any]:
+    """Of a table of measured runs with sieving on and off."""
+    return {
+        "name": name,
+        "description": f"Measured: one process, blocks with holes, {where}",
         "source": "python -m benchmarks.studies ai-for-io",
         "license": "CC0-1.0",
         "complete": True,
@@ -93,16 +108,6 @@ def profiled(study: Study, out: Path, blocks: Sequence[int], holes: Sequence[int
              "default": "enable"},
         ],
     }  # fmt: skip
-    stripewise("table", "import", rows, "--schema", write_toml(study.work / "sieving-schema.toml", form), "--out", out)
-    return {
-        "configurations": 2 * len(blocks) * len(holes),
-        "runs": told["runs"],
-        "text": (
-            f"One process reads and writes {PIECES} blocks of {blocks[0]} B to {blocks[-1] // 1024} KiB with holes of {holes[0]} B to {holes[-1] // 1024} KiB through ROMIO of MPICH, files in memory: "
-            f"{2 * len(blocks) * len(holes)} configurations per operation with sieving on (the default) and off, {repeats} repeats, {told['runs']['failed']} of {told['runs']['planned']} runs failed. "
-            "Layouts do not apply."
-        ),
-    }
 
 
 def residency(folder: Path, count: int) -> dict[str, Any]:

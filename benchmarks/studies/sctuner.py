@@ -98,3 +98,10 @@ def real(study: Study) -> None:
     from benchmarks.studies import interfaces  # noqa: PLC0415  needs MPI and HDF5
 
     interfaces.real(study)
+
+
+def bed(study: Study, site: Any) -> None:
+    """What each setting of HDF5 brings on the test bed."""
+    from benchmarks.studies import hdf5_settings  # noqa: PLC0415  of the system tests
+
+    hdf5_settings.bed(study, site)

@@ -15,7 +15,7 @@ from tests.conftest import require
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.studies import holes, interfaces, page  # noqa: E402
+from benchmarks.studies import holes, interfaces, page, sweep  # noqa: E402
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 
@@ -62,3 +62,22 @@ def test_each_interface_reads_what_its_neighbour_wrote(interface: str, tmp_path:
         done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
         assert done.returncode == 0, done.stderr
         assert f"{operation} bandwidth: " in done.stdout
+
+
+def test_many_runs_in_one_launch_read_and_write_what_they_should(tmp_path: Path) -> None:
+    hints = {"romio_cb_write": "enable", "cb_nodes": 2, "cb_config_list": "*:2"}
+    runs = [
+        sweep.Run(way, interface, collective, 100, hole, 1000, 500, hints if collective else {})
+        for way in ("write", "read")
+        for interface, collective in (("posix", False), ("mpiio", False), ("mpiio", True))
+        for hole in (0, 50)
+    ]
+    found = sweep.measured(sweep.built(tmp_path), runs, tmp_path / "data", tmp_path, ranks=2, rounds=2)
+    assert all(len(values) == 2 and min(values) > 0 for values in found)
+    require(shutil.which(interfaces.MPICC), "Debian's libmpich-dev and libhdf5-mpich-dev")
+    settings = {"hdf5_alignment": 4096, "hdf5_chunk": 2, "hdf5_collective_metadata": 1}
+    runs = [sweep.Run(way, "hdf5", True, 100, 0, 1000, 500, settings) for way in ("write", "read")]
+    found = sweep.measured(
+        sweep.built(tmp_path, hdf5=True), runs, tmp_path / "data", tmp_path, ranks=2, rounds=1, other=tmp_path / "data"
+    )
+    assert all(min(values) > 0 for values in found)

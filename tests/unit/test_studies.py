@@ -16,7 +16,21 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.studies import ai_for_io, ann, chain, hard_patterns, holes, interfaces, io_search, page, shaman  # noqa: E402
+from benchmarks.studies import (  # noqa: E402
+    ai_for_io,
+    ann,
+    chain,
+    class_errors,
+    hard_patterns,
+    hdf5_settings,
+    holes,
+    interfaces,
+    io_search,
+    page,
+    shaman,
+    sieved,
+    wide,
+)
 from benchmarks.studies.oracle import GIB, MIB, Oracle  # noqa: E402
 from benchmarks.studies.sections.writing import Aim, Section, middle  # noqa: E402
 from benchmarks.studies.steps import OutOfTime, Study, StudyError, stripewise, write_toml  # noqa: E402
@@ -227,3 +241,51 @@ def test_checkpoints_are_read_from_what_the_program_prints() -> None:
     }
     assert told["phases"]["online"] == [20.0, 128.0, 256.0]
     assert chain.stages(told) == [("default", 10.0, 10.0), ("online, after it has settled", 192.0, 8.0)]
+
+
+def test_the_wide_space_has_each_configuration_of_romio_once() -> None:
+    space = wide.space(quick=False)
+    assert len(space) == len({tuple(one.items()) for one in space}) == 360
+    assert {parameter["name"]: parameter["default"] for parameter in wide.PARAMETERS} in space
+    for one in space:
+        if not one["collective"] or one["romio_cb_write"] == "disable":
+            assert one["cb_nodes"] == 1 and one["cb_buffer_size"] == 16 * MIB
+        assert wide.TOTAL % wide.run_of(one).call == 0
+    line = wide.run_of({**space[0], "cb_nodes": 3}).line(7).split()
+    assert line[:8] == ["7", "write", "mpiio", "1", "4096", "0", str(MIB), "32768"]
+    assert {"cb_nodes=3", "cb_config_list=*:3"} <= set(line) and "collective=True" not in line
+
+
+def test_every_combination_of_hdf5_is_measured_with_reads_and_writes() -> None:
+    runs = hdf5_settings.runs()
+    assert len(runs) == 2 * 2 * 2**4
+    assert runs["write", "few large", (1, 1, 0, 0)].settings == {
+        "hdf5_alignment": 1, "hdf5_chunk": 0, "hdf5_collective_metadata": 0,
+    }  # fmt: skip
+    assert runs["read", "many small", (4, 1, 0, 0)].settings["ceph_stripe_count"] == 4
+    # What doubles with four stripes alone, and gains nothing by anything else.
+    medians = {key: 200.0 if key[2][0] == 4 else 100.0 for key in runs}
+    told = hdf5_settings._split(medians, "write", "few large")
+    assert told["alone"] == {"striping": 2.0, "alignment": 1.0, "chunking": 1.0, "metadata": 1.0}
+    assert told["best"] == told["all"] == 2.0
+    assert hdf5_settings._acting(medians, "read") == {"striping": 1, "alignment": 0, "chunking": 0, "metadata": 0}
+
+
+def test_distances_of_neighbours_and_the_scatter_of_runs_are_in_classes(tmp_path: Path) -> None:
+    table, medians = tmp_path / "runs", tmp_path / "medians"
+    rows = [(size, repeat, 100.0 if size == 4 else 10.0) for size in (2, 4) for repeat in range(3)]
+    text = "".join(f"{size},{repeat},{value}\n" for size, repeat, value in rows)
+    table.with_suffix(".csv").write_text("piece_size,repeat,bandwidth\n" + text, "utf-8")
+    medians.with_suffix(".csv").write_text("piece_size,bandwidth\n2,10.0\n4,100.0\n8,99.9\n", "utf-8")
+    assert class_errors.scatter(table) == {"class_error": 0.0, "spread": 0.0, "runs": 6}
+    found = class_errors.neighbours(medians)
+    assert found["pairs"] == 2 and found["most"] > 5 and found["mean"] >= found["most"] / 2
+
+
+def test_a_pattern_is_clear_where_no_runs_overlap(tmp_path: Path) -> None:
+    lines = ["operation,piece_size,hole_size,sieving,repeat,bandwidth"]
+    for hole, on, off in ((1, (5, 6), (1, 2)), (2, (1, 2), (5, 6)), (3, (1, 6), (2, 5))):
+        for name, values in (("enable", on), ("disable", off)):
+            lines += [f"read,4,{hole},{name},{repeat},{value}" for repeat, value in enumerate(values)]
+    (tmp_path / "t.csv").write_text("\n".join(lines) + "\n", "utf-8")
+    assert sieved.clear(tmp_path / "t") == {"read": {"of": 3, "enable": 1, "disable": 1}}

@@ -176,20 +176,32 @@ def _cost(page: Section) -> None:
     layers = list(pairwise(sizes))
     page.heading(
         "Operations and memory of a decision",
-        "From the shape of the networks, as in the study's tables 6 and 7 (computed).",
+        "From the shape of the networks, as the study derives them in its tables 6 and 7 (computed): each weight is multiplied once and its product added once. The text prints the sums; the tables themselves are not in it.",
     )
-    operations = [2 * before * after for before, after in layers]
-    # The weights, the input, and the output of each layer.
-    numbers = sum(before * after for before, after in layers) + sum(sizes)
+    weights = [before * after for before, after in layers]
     biases = sum(after for _, after in layers)
-    rows = [(f"layer {place}: {before} to {after}", f"{count:,}", f"{printed:,}") for place, ((before, after), count, printed) in enumerate(zip(layers, operations, PRINTED_LAYERS, strict=True), 1)]  # fmt: skip
-    total = sum(operations)
-    rows.append(("one prediction", f"{total:,}", f"{PRINTED_TOTAL:,}"))
+    matrices = [("input", 1, INPUTS)]
+    for place, (before, after) in enumerate(layers, 1):
+        matrices += [(f"weights {place}", before, after), (f"output of layer {place}", 1, after)]
+    numbers = sum(rows * columns for _, rows, columns in matrices)
+    page.table(
+        ("matrix", "shape", "numbers", "bytes in float32"),
+        [
+            *((name, f"{rows} x {columns}", f"{rows * columns:,}", f"{4 * rows * columns:,}") for name, rows, columns in matrices),
+            (f"all {len(matrices)} (published: seven matrices, {PRINTED_BYTES:,} bytes)", "", f"{numbers:,}", f"{4 * numbers:,}"),
+        ],
+    )  # fmt: skip
+    rows = [
+        (f"layer {place}: {before} to {after}", f"{count:,}", f"{count:,}", f"{2 * count:,}", f"{printed:,}")
+        for place, ((before, after), count, printed) in enumerate(zip(layers, weights, PRINTED_LAYERS, strict=True), 1)
+    ]
+    total = 2 * sum(weights)
+    rows.append(("one prediction", f"{sum(weights):,}", f"{sum(weights):,}", f"{total:,}", f"{PRINTED_TOTAL:,}"))
     for operation, printed in PRINTED_DECISION.items():
         choices = len(CHUNKS) * 2 * (len(STRIPES) * len(STRIPE_SIZES) if operation == "write" else 1)
-        rows.append((f"a decision for {operation}, {choices} predictions", f"{choices * total:,}", f"{printed:,}"))
-    rows.append(("bytes in float32", f"{4 * numbers:,}", f"{PRINTED_BYTES:,}"))
-    page.table(("", "multiplications and additions", "published"), rows)
+        half = f"{choices * total // 2:,}"
+        rows.append((f"a decision for {operation}, {choices} predictions", half, half, f"{choices * total:,}", f"{printed:,}"))  # fmt: skip
+    page.table(("", "multiplications", "additions", "both", "published"), rows)
     page.say(
         f"The study leaves out biases; ours have {biases} of them, another {4 * biases:,} bytes. Predictions are computed in float64, which doubles the memory, as the study says of its own."
     )
