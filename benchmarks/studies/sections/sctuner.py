@@ -63,6 +63,7 @@ def section(steps: Steps) -> str:
         {
             "simulated campaign": "the campaign at 512 nodes",
             "real campaign": "a small campaign with 100 repeats on this machine",
+            "bed hdf5 settings": "what striping, alignment, chunking and metadata each bring to HDF5 on the test bed",
             "extractor": "the pattern extractor's output for an HDF5 program feeding a prescription",
             "online": "the online tuner inside it",
         },
