@@ -270,7 +270,38 @@ def real(study: Study) -> None:
 
 
 def bed(study: Study, site: Any) -> None:
-    """Sieve on the test bed's file system, where requests cost something."""
-    from benchmarks.studies import sieved  # noqa: PLC0415  of the system tests
+    """On the test bed: predict, and judge static choices and trees, as with the simulated runs."""
+    from benchmarks.studies import sieved  # noqa: PLC0415  needs a compiler and MPI
 
-    sieved.bed(study, site)
+    table, prediction = study.work / "sieved", study.work / "sieved-medians"
+    folder = site.folder.name
+    file, other = (site.bed.ceph.mount(client) / folder / "sieved" for client in (1, 2))
+    study.step(
+        "bed sieving",
+        lambda: sieved.measured(study, file, other, table),
+        "measured",
+        (table.with_suffix(".csv"),),
+        blocks=study.size(sieved.BLOCKS, sieved.BLOCKS[::16]), holes=study.size(sieved.HOLES, sieved.HOLES[::11]),
+        pieces=sieved.PIECES,
+    )  # fmt: skip
+    models, folds = study.size(MODELS, ("linear", "tree")), study.size(FOLDS, (2,))
+    study.step(
+        "bed sieving errors",
+        lambda: {
+            "baseline": baseline(medians(table, prediction)),
+            "models": errors(prediction, models, folds, 0),
+        },
+        "measured",
+        models=models, folds=folds, seed=0,
+    )  # fmt: skip
+    study.step("bed sieving clear", lambda: sieved.clear(table), "measured")
+    if not study.quick:
+        # One repeat alone has no others.
+        study.step("bed sieving scatter", lambda: class_errors.scatter(table), "measured")
+    depths, groups = study.size("1-6", "1-2"), study.size(8, 2)
+    study.step(
+        "bed sieving choices",
+        lambda: judged_choices(table, depths, groups),
+        "measured",
+        depths=depths, groups=groups,
+    )  # fmt: skip

@@ -339,6 +339,7 @@ def summary(steps: Mapping[str, Any]) -> dict[str, Any]:
 
 def real(study: Study) -> None:
     """Measure every configuration of a tile pattern with real ROMIO on this machine, and race over the measurements."""
-    from benchmarks.studies import tiles  # noqa: PLC0415  needs MPI
+    from benchmarks.studies import tiles, wide  # noqa: PLC0415  need MPI
 
     tiles.real(study)
+    wide.real(study, {"io-search": GENETIC_RUNS, "random": GENETIC_RUNS, "auto": AUTO_RUNS})

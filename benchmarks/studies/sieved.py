@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.studies import class_errors, sweep
+from benchmarks.studies import sweep
 from benchmarks.studies.holes import BLOCKS, HOLES, schema
 from benchmarks.studies.steps import Study, stripewise, write_toml
 
@@ -84,40 +84,3 @@ def clear(table: Path) -> dict[str, dict[str, int]]:
         for name, other in zip(SIEVING, SIEVING[::-1], strict=True):
             told[name] += min(own[name]) > max(own[other])
     return found
-
-
-def bed(study: Study, site: Any) -> None:
-    """On the test bed: predict, and judge static choices and trees, as with the simulated runs."""
-    from benchmarks.studies import ai_for_io as study_of  # noqa: PLC0415  which calls this module
-
-    table, prediction = study.work / "sieved", study.work / "sieved-medians"
-    folder = site.folder.name
-    file, other = (site.bed.ceph.mount(client) / folder / "sieved" for client in (1, 2))
-    study.step(
-        "bed sieving",
-        lambda: measured(study, file, other, table),
-        "measured",
-        (table.with_suffix(".csv"),),
-        blocks=study.size(BLOCKS, BLOCKS[::16]), holes=study.size(HOLES, HOLES[::11]), pieces=PIECES,
-    )  # fmt: skip
-    models, folds = study.size(study_of.MODELS, ("linear", "tree")), study.size(study_of.FOLDS, (2,))
-    study.step(
-        "bed sieving errors",
-        lambda: {
-            "baseline": study_of.baseline(study_of.medians(table, prediction)),
-            "models": study_of.errors(prediction, models, folds, 0),
-        },
-        "measured",
-        models=models, folds=folds, seed=0,
-    )  # fmt: skip
-    study.step("bed sieving clear", lambda: clear(table), "measured")
-    if not study.quick:
-        # One repeat alone has no others.
-        study.step("bed sieving scatter", lambda: class_errors.scatter(table), "measured")
-    depths, groups = study.size("1-6", "1-2"), study.size(8, 2)
-    study.step(
-        "bed sieving choices",
-        lambda: study_of.judged_choices(table, depths, groups),
-        "measured",
-        depths=depths, groups=groups,
-    )  # fmt: skip

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.studies import sweep
-from benchmarks.studies.io_search import AUTO_RUNS, GENETIC_RUNS
 from benchmarks.studies.steps import Study, in_memory, stripewise, write_toml
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -29,8 +28,6 @@ PARAMETERS: tuple[dict[str, Any], ...] = (
     {"name": "ind_wr_buffer_size", "values": [64 * KIB << i for i in range(7)], "default": 512 * KIB, "active_if": f"({INDEPENDENT}) and romio_ds_write == 'automatic'"},
 )  # fmt: skip
 """The call and ROMIO's hints; conditions as in the stack ``romio``."""
-SAMPLERS = {"io-search": GENETIC_RUNS, "random": GENETIC_RUNS, "auto": AUTO_RUNS}
-"""Runs of each search: the genetic one's whole 310, and the 2% of an exhaustive search that ``auto`` has elsewhere."""
 
 
 def space(*, quick: bool) -> list[dict[str, Any]]:
@@ -79,8 +76,8 @@ def schema() -> dict[str, Any]:
     }
 
 
-def real(study: Study) -> None:
-    """Measure the whole space in rounds, and race over what was measured."""
+def real(study: Study, searches: Mapping[str, int]) -> None:
+    """Measure the whole space in rounds, and race over what was measured; ``searches`` are samplers with their runs."""
     rounds, seeds, quick = study.size(6, 1), study.size(10, 1), study.quick
     table = study.work / "wide"
     study.step(
@@ -90,7 +87,7 @@ def real(study: Study) -> None:
         (table.with_suffix(".csv"),),
         parameters=list(PARAMETERS), ranks=RANKS, piece=PIECE, total=TOTAL, rounds=rounds,
     )  # fmt: skip
-    budgets = study.size(SAMPLERS, dict.fromkeys(SAMPLERS, 5))
+    budgets = study.size(dict(searches), dict.fromkeys(searches, 5))
     study.step(
         "race over the wide space", lambda: _raced(table, budgets, seeds), "measured", budgets=budgets, seeds=seeds
     )
@@ -128,6 +125,7 @@ def _rows(configurations: Sequence[Mapping[str, Any]], found: Sequence[Sequence[
 
 def _raced(table: Path, budgets: Mapping[str, int], seeds: int) -> dict[str, Any]:
     told: dict[str, Any] = {}
+    early = min(budgets.values())
     for name, budget in budgets.items():
         episodes = stripewise(
             "race", table.with_suffix(".csv"), "--samplers", name, "--budget", budget, "--seeds", seeds
@@ -139,7 +137,7 @@ def _raced(table: Path, budgets: Mapping[str, int], seeds: int) -> dict[str, Any
             "runs": budget,
             "searches": len(episodes),
             "final": statistics.median(episode["trajectory"][-1] for episode in episodes),
-            "after_77": statistics.median(episode["trajectory"][:AUTO_RUNS][-1] for episode in episodes),
+            "early": statistics.median(episode["trajectory"][:early][-1] for episode in episodes),
             "close": statistics.median(close),
             "never": sum(episode["runs_to_within_5_percent"] is None for episode in episodes),
             "optimum": optimum,

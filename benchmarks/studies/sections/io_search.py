@@ -91,13 +91,13 @@ def _wide(page: Section, steps: Steps) -> None:
         ("search", "runs", "searches", "final, of the best", f"after {io_search.AUTO_RUNS} runs", "runs to within 5% of the gap", "never"),
         [
             (
-                name, told["runs"], told["searches"], f"{100 * told['final'] / told['optimum']:.1f}%", f"{100 * told['after_77'] / told['optimum']:.1f}%",
+                name, told["runs"], told["searches"], f"{100 * told['final'] / told['optimum']:.1f}%", f"{100 * told['early'] / told['optimum']:.1f}%",
                 f"{told['close']:g}" if told["close"] <= told["runs"] else "more than it had", told["never"],
             )
             for name, told in (("genetic", race["io-search"]), ("`auto`", race["auto"]), ("random", race["random"]))
         ],
     )  # fmt: skip
-    final, lucky = (race[name]["after_77"] / race[name]["optimum"] for name in ("auto", "random"))
+    final, lucky = (race[name]["early"] / race[name]["optimum"] for name in ("auto", "random"))
     genetic = race["io-search"]["final"] / race["io-search"]["optimum"]
     if lucky >= genetic:
         page.say(
