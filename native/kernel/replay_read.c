@@ -339,14 +339,15 @@ static int by_leader(const void *one, const void *other) {
 /* All ranks in one order: making a communicator waits for its members. */
 static void make_comms(const struct reader *reader) {
     struct replay *replay = reader->replay;
-    struct replay_comm **order = replay_grow(NULL, replay->comm_count, sizeof(struct replay_comm *));
+    struct replay_comm **order =
+        (struct replay_comm **)replay_grow(NULL, replay->comm_count, sizeof(struct replay_comm *));
     for (int64_t i = 0; i < replay->comm_count; i++)
         order[i] = &replay->comms[i];
     if (replay->comm_count > 0)
-        qsort(order, (size_t)replay->comm_count, sizeof(struct replay_comm *), by_leader);
+        qsort((void *)order, (size_t)replay->comm_count, sizeof(struct replay_comm *), by_leader);
     for (int64_t i = 0; i < replay->comm_count; i++)
         order[i]->comm = make_comm(reader, order[i]);
-    free(order);
+    free((void *)order);
 }
 
 /* ---- calls ---- */

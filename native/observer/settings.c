@@ -68,8 +68,9 @@ void read_settings(void) {
         strncpy(asked_settings[i].name, known[i].name, sizeof asked_settings[i].name - 1);
     if (!given)
         return;
-    if (files && strlen(files) < sizeof pattern)
-        strcpy(pattern, files);
+    size_t size = files ? strlen(files) + 1 : 0;
+    if (size && size <= sizeof pattern)
+        memcpy(pattern, files, size);
     for (; *given; given += *given == ',') {
         size_t length = strcspn(given, ",");
         read_entry(given, length);
