@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import gzip
 import itertools
 import os
 import random
@@ -43,6 +44,7 @@ from stripewise.diagnosis.script import parse_script
 from stripewise.errors import StripewiseError
 from stripewise.evaluation import filter_sample
 from stripewise.filesystems import named, type_names
+from stripewise.measure._darshan_fold import LogError
 from stripewise.measure.darshan_logs import _Reader
 from stripewise.measure.ior import parse_ior
 from stripewise.measure.processes import _FILE as PART_FILE
@@ -50,6 +52,7 @@ from stripewise.measure.processes import _FILES as PART_FILES
 from stripewise.measure.processes import _HEAD as PART_HEAD
 from stripewise.measure.processes import _MAGIC as PART_MAGIC
 from stripewise.measure.processes import PREFIX, merge_parts
+from stripewise.measure.traces import dftracer, recorder
 from stripewise.model.artifact import format as form
 from stripewise.model.artifact.reader import parse_artifact
 from stripewise.model.registry import load_model, make_model
@@ -170,6 +173,20 @@ def models() -> list[bytes]:
 
 READER = _Reader()
 """One child for all logs: a start of it takes longer than a log."""
+
+
+def traced() -> list[bytes]:
+    """Traces of DFTracer, as they are before they are compressed."""
+    return [gzip.decompress(path.read_bytes()) for path in sorted(ROOT.glob("tests/fixtures/traces/dftracer/*.gz"))]
+
+
+def texts_of_recorder(data: bytes, folder: Path) -> Any:
+    """A folder with the texts of two ranks."""
+    texts = folder / "trace" / "_text"
+    texts.mkdir(parents=True, exist_ok=True)
+    for rank, text_of_rank in enumerate(data.partition(b"\n=====\n")[::2]):
+        (texts / f"{rank}.txt").write_bytes(text_of_rank)
+    return recorder.summarise(texts)
 
 
 def logs() -> list[bytes]:
@@ -338,6 +355,8 @@ CALIBRATIONS = [
 ]
 TARGETS = {
     "darshan": Target(file(READER.read, "x.darshan"), logs),
+    "dftracer": Target(file(dftracer.summarise, "x.pfw"), traced, (LogError,)),
+    "recorder": Target(texts_of_recorder, files("tests/fixtures/traces/recorder/_text/*.txt"), (LogError,)),
     "table": Target(table, tables),
     "model": Target(model, models),
     "artifact": Target(artifact, files("native/fuzz/corpus_model/*")),

@@ -112,3 +112,21 @@ def test_what_cannot_be_read_is_said_with_its_cure(tmp_path: Path) -> None:
     with pytest.raises(UnreadableLogError, match="DFTracer trace: none of its events names a file") as nameless:
         read_log(tmp_path / "run.pfw")
     assert "DFTRACER_INC_METADATA" in str(nameless.value.fix)
+
+
+def test_calls_whose_numbers_are_impossible_are_left_out_and_counted(tmp_path: Path) -> None:
+    texts = tmp_path / "_text"
+    shutil.copytree(TRACES / "recorder" / "_text", texts)
+    with (texts / "0.txt").open("a") as text:
+        for line in (
+            f"1.0 2.0 pwrite 0 0 (/data/huge.dat %p 4096 {1 << 63})",
+            f"1.0 2.0 lseek 0 0 (/data/huge.dat {1 << 63} 0)",
+            "nan 2.0 write 0 0 (/data/huge.dat %p 4096)",
+        ):
+            text.write(line + "\n")
+    activity = read_log(texts)
+    assert any("0.txt has 3 lines that cannot be read" in gap for gap in activity.unseen)
+    assert not any(file.path.endswith("huge.dat") for file in activity.files)
+    nested = tmp_path / "a.pfw"
+    nested.write_bytes(gzip.decompress(next((TRACES / "dftracer").glob("*.gz")).read_bytes()) + b"\n" + b"[" * 9000)
+    assert any("1 lines that are no events" in gap for gap in read_log(nested).unseen)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from array import array
 from bisect import bisect_left
 from collections import Counter
@@ -24,6 +25,8 @@ _SEGMENT = np.dtype([("offset", "<i8"), ("length", "<i8"), ("start", "<f8"), ("e
 Who = tuple[Hashable, str, str]
 """Process, file (its path or a key of :attr:`TraceCalls.names`) and level (``posix`` or ``stdio``)."""
 Span = tuple[float, float]
+_LARGEST = 1 << 53
+"""Bytes: more is damage, and sums of a thousand of them still fit."""
 
 
 @dataclass
@@ -61,6 +64,8 @@ class _Used:
 class TraceCalls:
     """The calls of a trace.
 
+    Methods that add a call raise ValueError, and change nothing, where its numbers cannot be those of a call.
+
     Attributes
     ----------
     names : mapping
@@ -83,6 +88,8 @@ class TraceCalls:
         """Add a read or a write; one without an offset begins where the last one of its process ended."""
         place = who[:2]
         begin = self._position.get(place, 0) if offset is None else offset
+        if not (0 <= begin <= _LARGEST and 0 <= size <= _LARGEST):
+            raise ValueError("no file has so many bytes")
         moved: _Moved = getattr(self._of(who, span), way)
         moved.add(begin, size, span)
         if offset is None:
@@ -91,11 +98,14 @@ class TraceCalls:
 
     def sought(self, who: Who, whence: int, offset: int, ended: int | None, span: Span) -> None:
         """Add a seek; ``ended`` is where it led, where the trace tells."""
+        bases = {0: 0, 1: self._position.get(who[:2], 0), 2: self._extent.get(who[1], 0)}
+        place = ended if ended is not None and ended >= 0 else max(0, bases.get(whence, 0) + offset)
+        if place > _LARGEST:
+            raise ValueError("no file has so many bytes")
         used = self._of(who, span)
         used.counted["SEEKS"] += 1
         used.meta_seconds += max(0.0, span[1] - span[0])
-        bases = {0: 0, 1: self._position.get(who[:2], 0), 2: self._extent.get(who[1], 0)}
-        self._position[who[:2]] = ended if ended is not None and ended >= 0 else max(0, bases.get(whence, 0) + offset)
+        self._position[who[:2]] = place
 
     def other(self, who: Who, name: str, span: Span) -> None:
         """Add a call that moves no data."""
@@ -110,6 +120,8 @@ class TraceCalls:
             used.counted["STATS"] += 1
 
     def _of(self, who: Who, span: Span) -> _Used:
+        if not all(map(math.isfinite, span)):
+            raise ValueError("a time is not a number")
         self._first, self._last = min(self._first, span[0]), max(self._last, *span)
         return self._used.setdefault(who, _Used())
 

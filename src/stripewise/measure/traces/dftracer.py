@@ -95,7 +95,7 @@ class _Trace:
                 try:
                     event = json.loads(text)
                     self._event(event, event.get("args") or {})
-                except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
+                except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
                     wrong += 1
         except (OSError, EOFError, zlib.error):
             self.damaged.append(f"{part.name} is cut off or damaged: what follows is not counted")
