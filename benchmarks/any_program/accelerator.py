@@ -129,7 +129,7 @@ def show(path: Path) -> None:
         default, best = (statistics.median(one[at] for one in members) for at in (0, 1))
         print(f"| {name} | {len(members)} | {default:.1f}% | {best:.1f}% |")
     same = sum(len({run["digest"] for run in row["runs"]}) == 1 for row in rows)
-    print(f"\n{same} of {len(rows)} programs read the same bytes in all runs.")
+    print(f"\n{same} of {len(rows)} programs read the same bytes in all runs.", end=" ")
     most = max(run["memory"] for row in rows for run in row["runs"])
     print(f"Windows took at most {most / MIB:.0f} MiB of a process.")
 

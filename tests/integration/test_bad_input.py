@@ -194,7 +194,7 @@ CASES = {
     "value twice": (stack(STACK.replace("[1, 2, 4]", "[1, 1, 2]")), "twice"),
     "corrupting parameter": (stack(STACK + 'safety = "corrupting"\n', "--dry-run"), "corrupt"),
     "broken condition": (stack(STACK + 'active_if = "x >"\n'), "expression"),
-    "log axis with zero": (stack(STACK.replace("[1, 2, 4]", "[0, 1, 2]") + 'scale = "log2"\n'), "log2"),
+    "log axis below zero": (stack(STACK.replace("[1, 2, 4]", "[-1, 1, 2]") + 'scale = "log2"\n'), "log2"),
     # -- plans
     "plan missing": (words("run", "{folder}/none.plan", "--", "true"), "none.plan"),
     "plan of a million lines": (million_lines, "larger than"),

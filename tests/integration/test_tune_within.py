@@ -88,7 +88,11 @@ def test_a_gain_is_proven_and_used_within_one_launch(bench: Bench, tmp_path: Pat
     subprocess.run(plain, check=True, capture_output=True, cwd=tmp_path)
     for number in range(10):
         name = f"chk.{number:04d}"
-        assert (tmp_path / "tuned" / name).read_bytes() == (tmp_path / "plain" / name).read_bytes()
+        # The gaps are nobody's: where they lie behind the end of the file, data sieving writes what its buffer held.
+        tuned_file, plain_file = ((tmp_path / folder / name).read_bytes() for folder in ("tuned", "plain"))
+        assert len(tuned_file) == len(plain_file)
+        for piece in range(0, len(plain_file), (GAP + 1) * BYTES):
+            assert tuned_file[piece : piece + BYTES] == plain_file[piece : piece + BYTES], (name, piece)
 
 
 @pytest.mark.parametrize("bench", ["openmpi"], indirect=True)

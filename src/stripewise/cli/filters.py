@@ -98,7 +98,7 @@ def filters(
         )
         return
     say(f"{taken.dataset}: {taken.share:.1%} sampled; storage takes {format_size(round(mean))}/s from the program")
-    table = grid("filter", ">stored", ">write", ">read", ">speed-up", ">95% interval", padding=(0, 1, 0, 0))
+    table = grid("filter", ">stored", ">write/s", ">read/s", ">speed-up", ">95% interval", padding=(0, 1, 0, 0))
     for entry in expected:
         # The accuracy is the same in all rows, and eighty columns hold no more.
         name = entry.filter.name.replace(f"accuracy {accuracy!r}", "rounded")
@@ -165,4 +165,4 @@ def _entry(entry: Expected) -> dict[str, Any]:
 
 
 def _rate(rate: float) -> str:
-    return "-" if math.isinf(rate) else f"{format_size(round(rate))}/s"
+    return "-" if math.isinf(rate) else format_size(round(rate))

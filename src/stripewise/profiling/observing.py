@@ -72,7 +72,7 @@ def with_profiles(table: Table, name: str, folder: Path) -> tuple[Table, list[st
 
 def _profile(folder: Path, value: Value) -> Path:
     for suffix in (".darshan", ".json", *SUFFIXES, ""):
-        if (path := folder / f"{value}{suffix}").is_file() or is_log(path):
+        if (path := folder / f"{value}{suffix}").is_file() or (path.is_dir() and is_log(path)):
             return path
     raise UserError(
         f"{folder} has no profile of {value}", f"run it once under Darshan, and keep the log as {value}.darshan"
