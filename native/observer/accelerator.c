@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -45,6 +46,7 @@ bool sole_writer;
 static struct windows all;
 static atomic_bool held;
 static _Atomic(uint64_t) started, ended; /* writes of this process */
+static _Atomic(uint64_t) loose;          /* those whose file could not be told that it changed */
 
 static bool take(int tries) {
     for (int i = 0; i < tries; i++) {
@@ -100,8 +102,10 @@ static struct window_file *current(int fd, const struct stat *now) {
             return NULL;
         file->state = COHERENT;
     }
-    if (memcmp(file->stamp, stamp.of, sizeof stamp.of) != 0) {
+    uint64_t lost = atomic_load(&loose);
+    if (file->loose != lost || memcmp(file->stamp, stamp.of, sizeof stamp.of) != 0) {
         windows_drop(&all, file);
+        file->loose = lost;
         memcpy(file->stamp, stamp.of, sizeof stamp.of);
         file->state = COHERENT;
     }
@@ -123,8 +127,6 @@ __attribute__((noinline)) static int64_t fetch_now(int fd, const struct window_f
             left -= length;
         }
         ssize_t bytes = syscall(SYS_preadv, fd, pieces, count, fetch->start + got, 0);
-        if (bytes < 0 && errno == EINTR)
-            continue;
         if (bytes <= 0)
             break;
         got += bytes;
@@ -166,7 +168,10 @@ static bool answer_at(int fd, const struct stat *now, void *data, int64_t size, 
     bool answered = file && windows_get(&all, file, offset, size, data);
     if (answered)
         tell();
-    bool begun = wanted && !answered && (file->state == OWN_WRITES || is_at_rest(now)) && has_pool() &&
+    /* A write that is under way has set the times already. */
+    uint64_t writes = atomic_load(&ended);
+    bool begun = wanted && !answered && atomic_load(&started) == writes &&
+                 (file->state == OWN_WRITES || is_at_rest(now)) && has_pool() &&
                  windows_reserve(&all, file, start, length, now->st_size, &fetch);
     give();
     if (!begun)
@@ -174,14 +179,18 @@ static bool answer_at(int fd, const struct stat *now, void *data, int64_t size, 
     int64_t got = fetch_now(fd, &fetch);
     struct stat then;
     struct stamp before = stamp_of(now), after = before;
-    if (fstat(fd, &then) == 0)
+    if (fstat(fd, &then) == 0 && then.st_dev == now->st_dev && then.st_ino == now->st_ino)
         after = stamp_of(&then);
     else
         got = 0;
     /* Others hold it for a moment only: who holds it takes no signals' handlers here. */
     if (!take(1000000))
         return false;
-    if (memcmp(before.of, after.of, sizeof before.of) != 0)
+    if (!file->filling) { /* this is a child, born in between by a handler */
+        give();
+        return false;
+    }
+    if (memcmp(before.of, after.of, sizeof before.of) != 0 || atomic_load(&started) != writes)
         file->stale = true;
     windows_filled(&all, file, &fetch, got);
     answered = windows_get(&all, file, offset, size, data);
@@ -220,13 +229,15 @@ ssize_t answer_read(int fd, void *data, size_t size, int64_t place) {
     if (!record || !atomic_load_explicit(&descriptors[fd].chosen, memory_order_relaxed) || size == 0 ||
         size > (size_t)all.settings.binsize || size > (size_t)all.settings.prefetch_size || getpid() != self)
         return -1;
+    pthread_testcancel(); /* as the call itself does */
     int flags = fcntl(fd, F_GETFL);
     ssize_t bytes = -1;
     if (flags >= 0 && (flags & O_ACCMODE) != O_WRONLY && !(flags & (O_DIRECT | O_PATH)) &&
         fstat(fd, &now) == 0 && S_ISREG(now.st_mode)) {
-        if (place < 0)
+        if (place == HERE)
             bytes = answer_here(fd, &now, data, (int64_t)size);
-        else if (place <= now.st_size - (int64_t)size && answer_at(fd, &now, data, (int64_t)size, place))
+        else if (place >= 0 && place <= now.st_size - (int64_t)size &&
+                 answer_at(fd, &now, data, (int64_t)size, place))
             bytes = (ssize_t)size;
     }
     count_answer(record, bytes >= 0);
@@ -245,8 +256,13 @@ static int64_t position(int fd) {
 void before_write(struct own_write *own, int fd, int64_t place) {
     struct stat now;
     int kept = errno;
+    own->number = 0;
+    if (descriptor_of(fd) && !record_of(fd))
+        return; /* a pipe or a terminal: such a write may last */
     own->number = atomic_fetch_add(&started, 1) + 1;
     own->file = NULL;
+    if (!sole_writer)
+        return;
     own->sound = atomic_load(&ended) == own->number - 1;
     int flags = fcntl(fd, F_GETFL);
     if (own->sound && flags >= 0 && fstat(fd, &now) == 0 && S_ISREG(now.st_mode) && take(TRIES)) {
@@ -259,9 +275,27 @@ void before_write(struct own_write *own, int fd, int64_t place) {
     errno = kept;
 }
 
+/* Empties the windows of the file that was written, which begins anew at rest. */
+static void forget_windows(int fd) {
+    struct stat now;
+    if (fstat(fd, &now) != 0 || !take(TRIES)) {
+        atomic_fetch_add(&loose, 1);
+        return;
+    }
+    struct window_file *file = windows_known(&all, now.st_dev, now.st_ino);
+    if (file) {
+        windows_drop(&all, file);
+        file->state = file->state == OWN_WRITES ? COHERENT : file->state;
+    }
+    give();
+}
+
 void after_write(struct own_write *own, int fd, const void *data, ssize_t bytes, int64_t place) {
     struct stat now;
     int kept = errno;
+    bool told = false;
+    if (own->number == 0)
+        return;
     struct window_file *file = own->file;
     bool sound = file && data && bytes > 0 && own->sound && fstat(fd, &now) == 0;
     if (sound && own->appends)
@@ -276,9 +310,12 @@ void after_write(struct own_write *own, int fd, const void *data, ssize_t bytes,
             windows_wrote(&all, file, own->place, bytes, data);
             memcpy(file->stamp, stamp.of, sizeof stamp.of);
             file->state = OWN_WRITES;
+            told = true;
         }
         give();
     }
+    if (!told)
+        forget_windows(fd);
     atomic_fetch_add(&ended, 1);
     errno = kept;
 }
@@ -325,6 +362,7 @@ void leave_windows(void) {
     }
     windows_abandon(&all);
     all.fetches = all.fetched = all.used = 0; /* its parent's */
+    all.most = 0;
     atomic_store(&started, 0);
     atomic_store(&ended, 0);
 }

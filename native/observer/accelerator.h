@@ -4,8 +4,10 @@
  * What is read is what the call itself would have read. Before each answer the file is asked for its times
  * and size; a window is used only while they are those that the file had when the window was fetched, and is
  * fetched only once the file has not changed for REST seconds, so that no change can hide in a coarse clock.
- * A change that ended before the read began is therefore seen, whoever made it, as long as the file system
- * tells all nodes of changes: on any other, nothing is answered from memory. Stores through a mapping do not
+ * A change that ended before the read began is therefore seen, as long as the file system tells all nodes of
+ * changes: on any other, nothing is answered from memory. A write sets the times as it begins. Those of this
+ * process are known, and nothing is fetched beside them; a single one of another process that takes longer
+ * than REST seconds may be missed. Stores through a mapping do not
  * change a file's times each time: files that this process maps for stores are left alone, those of other
  * processes are not seen.
  *
@@ -13,9 +15,9 @@
  * environment says that no other process writes what this one writes (STRIPEWISE_SOLE_WRITER=1), its writes
  * are brought into them instead.
  *
- * No call waits for another: who finds the windows taken makes the plain call, so that handlers of signals
- * may read. Nothing is allocated but one mapping, at the first fetch. After fork, a child begins with no
- * windows; a child of vfork uses none. */
+ * Who finds the windows taken makes the plain call, so that handlers of signals may read; only who has
+ * fetched waits, for the moment in which another has them. Nothing is allocated but one mapping, at the first
+ * fetch. After fork, a child begins with no windows; a child of vfork uses none. */
 #ifndef STRIPEWISE_ACCELERATOR_H
 #define STRIPEWISE_ACCELERATOR_H
 
@@ -29,17 +31,18 @@
 extern _Atomic(bool) accelerates; /* else nothing below is called */
 extern bool sole_writer;          /* the program's writes are brought into the windows */
 
+#define HERE INT64_MIN /* a place: the file's own position */
+
 /* Reads what is asked for, when the process begins. */
 void begin_accelerator(void);
 
 /* In a child. */
 void leave_windows(void);
 
-/* The bytes that were read, or -1: the caller makes the call. place: -1 where the file's own position counts.
- */
+/* The bytes that were read, or -1: the caller makes the call. */
 ssize_t answer_read(int fd, void *data, size_t size, int64_t place);
 
-/* Around a write of the program, where sole_writer. data: NULL where it is not one piece. */
+/* Around a call of the program that changes a file. data: NULL where it is not one piece. */
 struct own_write {
     uint64_t number;
     int64_t place, size_before;

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -22,7 +23,8 @@ static bool in_memory(int fd) {
 static bool advise(int fd) {
     static const int advice[] = {POSIX_FADV_NORMAL, POSIX_FADV_SEQUENTIAL, POSIX_FADV_RANDOM,
                                  POSIX_FADV_WILLNEED};
-    return !in_memory(fd) && syscall(SYS_fadvise64, fd, (off_t)0, (off_t)0, advice[asked[SET_ADVICE]]) == 0;
+    return (fcntl(fd, F_GETFL) & O_ACCMODE) != O_WRONLY && !in_memory(fd) &&
+           syscall(SYS_fadvise64, fd, (off_t)0, (off_t)0, advice[asked[SET_ADVICE]]) == 0;
 }
 
 void act_at_open(int fd, struct file_record *record) {
@@ -41,13 +43,17 @@ void act_at_open(int fd, struct file_record *record) {
 static void read_ahead(int fd, struct file_record *record, int64_t end) {
     struct descriptor *one = &descriptors[fd];
     int64_t room = asked[SET_READAHEAD], ahead = one->ahead;
+    struct stat about;
     if (ahead < end || ahead > end + room)
         ahead = end;
-    if (ahead - end > room - room / 4)
+    if (ahead - end > room - room / 4 || fstat(fd, &about) != 0)
         return;
-    bool taken = !in_memory(fd);
-    for (int64_t size; taken && ahead < end + room; ahead += size) {
-        size = end + room - ahead < READAHEAD_PIECE ? end + room - ahead : READAHEAD_PIECE;
+    int64_t until = end + room < about.st_size ? end + room : about.st_size;
+    if (ahead >= until)
+        return; /* the file ends before */
+    bool taken = !(fcntl(fd, F_GETFL) & O_DIRECT) && !in_memory(fd);
+    for (int64_t size; taken && ahead < until; ahead += size) {
+        size = until - ahead < READAHEAD_PIECE ? until - ahead : READAHEAD_PIECE;
         taken = syscall(SYS_readahead, fd, (off_t)ahead, (size_t)size) == 0;
     }
     one->ahead = ahead;
@@ -62,9 +68,10 @@ static void write_behind(int fd, struct file_record *record, int64_t place, int6
     if (end - from < asked[SET_WRITE_BEHIND])
         return;
     one->written = end;
-    count_setting(record, SET_WRITE_BEHIND,
-                  !in_memory(fd) && syscall(SYS_sync_file_range, fd, (off_t)from, (off_t)(end - from),
-                                            SYNC_FILE_RANGE_WRITE) == 0);
+    count_setting(
+        record, SET_WRITE_BEHIND,
+        !(fcntl(fd, F_GETFL) & O_DIRECT) && !in_memory(fd) &&
+            syscall(SYS_sync_file_range, fd, (off_t)from, (off_t)(end - from), SYNC_FILE_RANGE_WRITE) == 0);
 }
 
 void act_after(int fd, struct file_record *record, bool writes, bool sequential, int64_t place,
@@ -75,11 +82,11 @@ void act_after(int fd, struct file_record *record, bool writes, bool sequential,
     int kept = errno;
     if (!sequential) {
         count_setting(record, which, false);
-        descriptors[fd].written = place;
-    }
-    if (writes)
+        if (writes)
+            descriptors[fd].written = place;
+    } else if (writes)
         write_behind(fd, record, place, place + bytes);
-    else if (sequential)
+    else
         read_ahead(fd, record, place + bytes);
     errno = kept;
 }

@@ -19,7 +19,7 @@
         IF_THERE                                                                                             \
         struct own_write own;                                                                                \
         uint64_t began = *prefix ? now() : 0;                                                                \
-        bool follows = (WRITES) && sole_writer;                                                              \
+        bool follows = (WRITES) && atomic_load_explicit(&accelerates, memory_order_relaxed);                 \
         if (follows)                                                                                         \
             before_write(&own, fd, PLACE);                                                                   \
         ssize_t bytes = ANSWER;                                                                              \
@@ -41,7 +41,7 @@
 #define WRITES(NAME, OP, PLACE, PARAMETERS, TYPED, ...)                                                      \
     MOVES(NAME, OP, true, PLACE, b, -1, PARAMETERS, TYPES(TYPED), __VA_ARGS__)
 
-READS(read, READ, -1, (int fd, void *b, size_t n), TYPES(int, void *, size_t), fd, b, n)
+READS(read, READ, HERE, (int fd, void *b, size_t n), TYPES(int, void *, size_t), fd, b, n)
 WRITES(write, WRITE, -1, (int fd, const void *b, size_t n), TYPES(int, const void *, size_t), fd, b, n)
 READS(pread, PREAD, o, (int fd, void *b, size_t n, off_t o), TYPES(int, void *, size_t, off_t), fd, b, n, o)
 READS(pread64, PREAD, o, (int fd, void *b, size_t n, off64_t o), TYPES(int, void *, size_t, off64_t), fd, b,
@@ -75,7 +75,7 @@ TRANSFER_FLAGS(pwritev64v2, PWRITE, true, off64_t)
                                                                              : -1,                           \
           PARAMETERS, TYPES(TYPED), __VA_ARGS__)
 /* Checked forms, which programs compiled with _FORTIFY_SOURCE call. */
-CHECKED(__read_chk, READ, -1, (int fd, void *b, size_t n, size_t s), TYPES(int, void *, size_t, size_t), fd,
+CHECKED(__read_chk, READ, HERE, (int fd, void *b, size_t n, size_t s), TYPES(int, void *, size_t, size_t), fd,
         b, n, s)
 CHECKED(__pread_chk, PREAD, o, (int fd, void *b, size_t n, off_t o, size_t s),
         TYPES(int, void *, size_t, off_t, size_t), fd, b, n, o, s)
@@ -89,10 +89,11 @@ CHECKED(__pread64_chk, PREAD, o, (int fd, void *b, size_t n, off64_t o, size_t s
         IF_THERE                                                                                             \
         struct own_write own;                                                                                \
         uint64_t began = *prefix ? now() : 0;                                                                \
-        if (sole_writer)                                                                                     \
+        bool follows = atomic_load_explicit(&accelerates, memory_order_relaxed);                             \
+        if (follows)                                                                                         \
             before_write(&own, OUT, -1);                                                                     \
         ssize_t bytes = next(__VA_ARGS__);                                                                   \
-        if (sole_writer)                                                                                     \
+        if (follows)                                                                                         \
             after_write(&own, OUT, NULL, bytes, -1);                                                         \
         if (*prefix && bytes > 0) {                                                                          \
             moved(IN, COPY_IN, false, bytes, -1, began);                                                     \
@@ -133,7 +134,7 @@ ASYNCHRONOUS(aio_write64, AIO_WRITE, true, aiocb64)
         NEXT(#NAME, RESULT, TYPED)                                                                           \
         struct own_write own;                                                                                \
         uint64_t began = *prefix ? now() : 0;                                                                \
-        bool follows = (OP) == TRUNCATE && sole_writer;                                                      \
+        bool follows = (OP) == TRUNCATE && atomic_load_explicit(&accelerates, memory_order_relaxed);         \
         if (follows)                                                                                         \
             before_write(&own, fd, -1);                                                                      \
         RESULT result = next(__VA_ARGS__);                                                                   \

@@ -74,7 +74,8 @@ void moved(int fd, enum operation op, bool writes, ssize_t bytes, int64_t place,
         one->position = place + bytes;
     }
     count_sizes(&record->way[writes], (uint64_t)bytes, began, ended);
-    if (one->chosen && (asked[SET_READAHEAD] || asked[SET_WRITE_BEHIND]))
+    /* What a stream reads and writes is elsewhere in its file than its descriptor is. */
+    if (one->chosen && op != FREAD && op != FWRITE && (asked[SET_READAHEAD] || asked[SET_WRITE_BEHIND]))
         act_after(fd, record, writes, place == one->last[writes].end, place, (int64_t)bytes);
     count_order(&record->way[writes], one, writes, place, (uint64_t)bytes);
 }

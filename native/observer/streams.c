@@ -20,9 +20,10 @@ static struct {
 static _Atomic(size_t) used;
 static FILE closing_one; /* in place of a stream whose address may soon be another's */
 
-/* Streams that append or read and write may share their file with others, who would see the difference. */
+/* A stream that reads would show what its buffer held, after others have written. Streams that append or read
+ * and write may share their file with others, who would see the difference. */
 static bool may_be_buffered(const char *mode) {
-    return (*mode == 'r' || *mode == 'w') && !strchr(mode, '+');
+    return *mode == 'w' && !strchr(mode, '+');
 }
 
 static bool give_buffer(FILE *stream, size_t size) {

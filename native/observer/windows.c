@@ -35,9 +35,23 @@ static void renew(struct windows *all, struct window_file *file, uint64_t device
         file->bins[i] = NONE;
 }
 
+static uint64_t hash_of_file(uint64_t device, uint64_t inode) {
+    return (inode ^ device * UINT64_C(0x9e3779b97f4a7c15)) * UINT64_C(0xbf58476d1ce4e5b9) >> 40;
+}
+
+struct window_file *windows_known(struct windows *all, uint64_t device, uint64_t inode) {
+    uint64_t hash = hash_of_file(device, inode);
+    for (uint64_t probe = 0; probe < PROBES; probe++) {
+        struct window_file *file = &all->files[(hash + probe) % WINDOW_FILES];
+        if (file->inode == inode && file->device == device)
+            return file;
+    }
+    return NULL;
+}
+
 struct window_file *windows_file(struct windows *all, uint64_t device, uint64_t inode) {
     struct window_file *oldest = NULL;
-    uint64_t hash = (inode ^ device * UINT64_C(0x9e3779b97f4a7c15)) * UINT64_C(0xbf58476d1ce4e5b9) >> 40;
+    uint64_t hash = hash_of_file(device, inode);
     all->clock++;
     for (uint64_t probe = 0; probe < PROBES; probe++) {
         struct window_file *file = &all->files[(hash + probe) % WINDOW_FILES];
@@ -236,6 +250,8 @@ void windows_filled(struct windows *all, struct window_file *file, const struct 
     for (int i = 0; i < fetch->count; i++) {
         struct window_block *block = &all->blocks[fetch->blocks[i]];
         int64_t length = got - i * WINDOW_BLOCK;
+        if (!block->filling) /* given up in between: this is a child */
+            continue;
         block->filling = false;
         block->touched = all->clock;
         block->length = length < 0 ? 0 : length < WINDOW_BLOCK ? length : WINDOW_BLOCK;

@@ -48,6 +48,7 @@ struct window_file {
     bool alone;        /* never answered from memory, and never given up */
     uint64_t stamp[5]; /* the caller's: how the file was when its blocks were read */
     int state;         /* the caller's */
+    uint64_t loose;    /* the caller's */
 };
 
 struct windows {
@@ -76,6 +77,9 @@ void windows_begin(struct windows *all, const struct window_settings *settings, 
 
 /* The place of a file, made if there is none; NULL if all places it may have are taken by files that are
  * being fetched or left alone. */
+/* The file if it is known already, else NULL. */
+struct window_file *windows_known(struct windows *all, uint64_t device, uint64_t inode);
+
 struct window_file *windows_file(struct windows *all, uint64_t device, uint64_t inode);
 
 /* Forgets what was fetched of a file, or of all; the reads remembered stay. */
