@@ -87,14 +87,32 @@ def test_several_families_are_ordered_together(stage: tuple[WithinRunner, Progra
     assert [one.elapsed for one in proven] == [0.75]
 
 
+def test_a_round_of_mixed_settings_is_no_run_of_the_search(stage: tuple[WithinRunner, Program]) -> None:
+    runner, program = stage
+    runner._experiment = Experiment(runner="within", objective="phase_bandwidth", within={"families": "sum"})  # type: ignore[arg-type]
+    for _ in range(9):
+        program.write()
+        program.write(2.0, site="/b#")
+    ask(runner, 4, *FEW)
+    assert runner.poll(0) == []
+    program.write(8.0, late=True)
+    program.write(0.5, site="/b#")
+    tried: list[Outcome] = runner.poll(0)
+    for _ in range(5):
+        program.write(0.25)
+        program.write(0.5, site="/b#")
+        tried += runner.poll(0)
+    assert [one.elapsed for one in tried] == [0.75]
+
+
 def test_the_loss_is_that_of_phases_with_settings_for_their_bytes() -> None:
     assert Loss.of([]) is None and Loss.of([phase(9.0)]) is None  # the first one stands apart
     tried = phase(1.5, settings={"cb_nodes": "2"})
     loss = Loss.of([phase(9.0), phase(1.0), tried, phase(1.0)])
     assert loss is not None and (loss.lost, loss.default) == pytest.approx((0.5, 4.0))
-    assert not loss.allows(0.25, 0.05) and loss.allows(0.0, 0.05) and loss.allows(0.25, 0.2)
+    assert loss.wait(0.25, 0.05) and not loss.wait(0.0, 0.05) and not loss.wait(0.25, 0.2)
     long = Loss.of([phase(), *[phase()] * 8, tried])
-    assert long is not None and not long.allows(0.25, 0.05) and long.allows(0.25, 0.1)
+    assert long is not None and long.wait(0.25, 0.05) and not long.wait(0.25, 0.1)
 
 
 def test_what_may_be_lost_grows_with_the_launch() -> None:

@@ -276,7 +276,7 @@ def blend_weights(
     """Weights of members, not negative and adding up to 1, with the least error on held-out cells.
 
     For workloads that were measured, squared and absolute errors count alike, either in proportion to the best single
-    member's: no single member would have been better on these cells. (Squares alone leave the choice to the few cells
+    member's: no single member has a smaller sum of both here. (Squares alone leave the choice to the few cells
     that no member can predict.)
 
     Parameters

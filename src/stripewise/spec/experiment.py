@@ -25,7 +25,7 @@ class ObjectiveEntry(BaseModel):
     direction: Literal["minimize", "maximize"] | None = None
     unit: str | None = None
     program: str = Field(
-        default="", description="of the MPI programs that the command starts, the one that is measured; all if empty"
+        default="", description="of the programs that the command starts, the one that is measured; all if empty"
     )
 
 

@@ -49,7 +49,7 @@ class Launch:
     block : int
         Phases that it holds, where runs are phases of one launch.
     program : str
-        Of the MPI programs that the command starts, the one that is measured; empty where all of them are.
+        Of the programs that the command starts, the one that is measured; empty where all of them are.
     """
 
     experiment: str

@@ -76,10 +76,11 @@ def block_for(experiment: Experiment, history: History, trial: Trial, left: floa
     Each change of settings costs a phase that proves nothing, so longer runs prove more with as many phases: two phases
     a run halve the variance of a pair, for 5.5 phases in place of 3.5. A gain so large that the first look will show it
     anyway, even if the search saw twice the truth, is proven soonest with single phases. Only the search decides, which
-    is no part of the proof. Where ``left``, the rest of the budget, holds too few pairs for the first look at longer
-    runs, they have single phases too.
+    is no part of the proof. Where ``left``, the rest of the budget, holds too few pairs for a proof by longer runs,
+    they have single phases too.
     """
-    if not experiment.in_one_launch or left < FIRST_LOOK * cost_of_pair(experiment, LONGEST_BLOCK):
+    fewest = max(FIRST_LOOK, provable_pairs(experiment.confirmation))
+    if not experiment.in_one_launch or left < fewest * cost_of_pair(experiment, LONGEST_BLOCK):
         return 1
     needed = pairs_to_prove(experiment, history, trial, share=_DISCOUNT, chance=_CERTAIN)
     return 1 if needed is not None and needed <= FIRST_LOOK else LONGEST_BLOCK

@@ -382,7 +382,8 @@ class Planner:
             return "every configuration has been tried"
         factor = self.experiment.within.factor
         return (
-            f"every configuration has been tried, or is expected to take over {factor:g} times as long as the default"
+            "all that the sampler suggests has been tried, or is expected to take over "
+            f"{factor:g} times as long as the default"
         )
 
     def _why_no_pairs(self) -> str:

@@ -333,7 +333,7 @@ class Session:
         if named and missing and not worked and run.facts.get("exit_code") == 0:
             raise UserError(
                 f"the first run cannot be measured: {missing}",
-                "name one of the MPI programs of the command, or leave the program out to measure all of them",
+                "name one of the programs of the command, or leave the program out to measure all of them",
             )
 
     def _check_replay(self, run: Run, report: Report | None) -> None:
@@ -513,7 +513,7 @@ class Session:
                 named = self._objective.program
                 self._tell(
                     "note",
-                    text=f"the command starts {len(report.programs)} MPI programs ({names}): settings act on all of "
+                    text=f"the command starts {len(report.programs)} programs ({names}): settings act on all of "
                     "them, and what the runtime measures is "
                     + (f"that of {named} alone" if named else "summed over all; --program NAME measures one alone"),
                 )

@@ -11,6 +11,8 @@ from stripewise.spec.journal import JournalPhase
 Kind = tuple[str, str, bool, bool]
 """What the phases of a family have in common; see :attr:`~stripewise.spec.journal.JournalPhase.kind`."""
 
+MIXED = {"": "mixed"}
+"""Settings of a round whose phases had different ones, which nobody asks for."""
 REPEATED = 3
 """Phases of a family after which a choice is made."""
 
@@ -49,7 +51,7 @@ def rounds_of(phases: Iterable[JournalPhase], kinds: Sequence[Kind]) -> list[Jou
     """Give what counts as a phase of the families that are tuned: for several, one phase of each.
 
     A round takes the time of its phases and moves their bytes. Where the settings of its phases differ, because an
-    order came late for one of them, it has settings that nobody asks for.
+    order came late for one of them, it is :data:`MIXED`.
     """
     known = list(phases)
     streams = [[phase for phase in known if phase.kind == kind] for kind in kinds]
@@ -64,7 +66,7 @@ def _together(phases: Sequence[JournalPhase]) -> JournalPhase:
         moved=sum(phase.moved for phase in phases),
         seconds=sum(phase.seconds for phase in phases),
         time=max(phase.time for phase in phases),
-        settings=first.settings if all(one.settings == first.settings for one in others) else {"": "mixed"},
+        settings=first.settings if all(one.settings == first.settings for one in others) else MIXED,
         order=max(phase.order for phase in phases),
         missed=max(phase.missed for phase in phases),
     )

@@ -43,10 +43,6 @@ class Loss:
         moved = [phase.moved for phase in phases]
         return cls(lost, cost * sum(moved), cost * statistics.median(moved))
 
-    def allows(self, excess: float, most: float) -> bool:
-        """Whether a phase that may take ``excess`` times the default longer keeps the loss below a part of it."""
-        return self.wait(excess, most) == 0
-
     def wait(self, excess: float, most: float) -> int:
         """Phases of the default that must pass before such a phase keeps the loss below the part that is allowed.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from stripewise.runner.within.families import family_of
+from stripewise.runner.within.families import MIXED, family_of
 from stripewise.runner.within.loss import Loss
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.facts import RunFacts
@@ -33,7 +33,7 @@ def block_of(asked: Launch, phases: Sequence[JournalPhase], last: JournalPhase) 
     """
     end = phases.index(last) + 1
     if asked.phase is not Phase.CONFIRMATION:
-        return [last]
+        return [last] if last.settings != MIXED else None
     block = phases[max(0, end - asked.block) : end]
     before = phases[: end - asked.block][-1:] if end > asked.block else []
     return block if before and all(one.settings == last.settings for one in (*before, *block)) else None

@@ -30,7 +30,7 @@ from stripewise.runner.inject.foreground import prepare
 from stripewise.runner.inject.injection import Guidance
 from stripewise.runner.local.preflight import Found, find
 from stripewise.runner.local.processes import Identity
-from stripewise.runner.within.families import REPEATED, Kind, choose_kinds, rounds_of
+from stripewise.runner.within.families import MIXED, REPEATED, Kind, choose_kinds, rounds_of
 from stripewise.runner.within.launched import Launched
 from stripewise.runner.within.loss import Loss
 from stripewise.runner.within.outcome import block_of, outcome_of, parse_settings
@@ -318,7 +318,9 @@ class WithinRunner(Runner):
         if not self._kinds or asked.number in current.given or self._wait(asked, self._alike(current)):
             return
         settings, count = asked.plan.settings, asked.block
-        if asked.phase is Phase.CONFIRMATION and self._alike(current)[-1].settings != parse_settings(asked.plan):
+        last = self._alike(current)[-1].settings
+        # After a mixed round one family is an order behind: the round that follows is mixed as well.
+        if last == MIXED or (asked.phase is Phase.CONFIRMATION and last != parse_settings(asked.plan)):
             count += 1
         kinds = [kind for _ in range(count) for kind in self._kinds]
         orders = [Order(number, *kind[:2], settings) for number, kind in enumerate(kinds, current.last + 1)]
