@@ -7,16 +7,19 @@ from pathlib import Path
 import pytest
 
 from stripewise.cli.main import main
+from stripewise.diagnosis import from_record
 from stripewise.diagnosis.diagnose import Diagnosis, diagnose
 from stripewise.diagnosis.from_record import activity_of
+from stripewise.errors import UserError
+from stripewise.measure import recorded
 from stripewise.spec.record_reading import parse_record
 
 STEPS = Path(__file__).resolve().parents[1] / "fixtures" / "records" / "steps.record"
 HEAD = "stripewise-record 1\njob 4 1 10000000000 5000000000\n"
 
 
-def diagnosed(body: str) -> Diagnosis:
-    text = HEAD + body
+def diagnosed(body: str, ranks: int = 4) -> Diagnosis:
+    text = HEAD.replace("job 4", f"job {ranks}") + body
     return diagnose(activity_of(parse_record(f"{text}checksum {zlib.crc32(text.encode()):08x}\n", "x"), "x.record"))
 
 
@@ -66,3 +69,42 @@ def test_many_opens_are_told_without_a_time() -> None:
 def test_what_an_incomplete_record_lacks_is_said() -> None:
     found = diagnosed("incomplete calls failed\nranks 0 4\nfile - /a\ncomm 0 4 1\nopen 0 0 0 9 0\nclose 0 0\n")
     assert "the record is incomplete: calls failed" in found.activity.unseen
+
+
+@pytest.mark.parametrize(("told_apart", "counts"), [(100_000, (3000, 1, 2999)), (10, (3001, 0, 3000))])
+def test_files_that_are_not_listed_count_in_the_sums(
+    monkeypatch: pytest.MonkeyPatch, told_apart: int, counts: tuple[int, int, int]
+) -> None:
+    monkeypatch.setattr(recorded, "_MOST_TOLD_APART", told_apart)
+    # Rank 0 writes more, and reads the file of the last rank; each of the others writes a file of its own.
+    first = "ranks 0 1\nfile 0 /d/out.0000\nfile 0 /d/out.2999\ncomm 0 1 1\nopen 0 0 0 9 0\nwrite_at 0 0 4096 0\n"
+    first += "close 0 0\nopen 0 1 0 9 0\nread_at 0 0 1024 0\nclose 0 0\n"
+    others = "ranks 1 2999\nfile 1 /d/out.0001\ncomm 0~1 1 0\nopen 0 0 0 9 0\nwrite_at 0 0 1024 0\nclose 0 0\n"
+    found = diagnosed(first + others, ranks=3000)
+    seen = found.activity
+    moved = 4096 + 1024 + 2999 * 1024
+    assert seen.bytes == sum((seen.totals.mpiio.read.bytes, seen.totals.mpiio.write.bytes)) == moved
+    assert seen.totals.mpiio.count == seen.totals.modes.independent_reads + 3000 == 3001
+    assert sum(file.bytes for file in seen.files) < moved and len(seen.files) == 1000
+    assert "" not in {file.path for file in seen.files}
+    assert seen.totals.mpiio.seconds == pytest.approx(seen.summed_seconds) == pytest.approx(5.0 * 3000)
+    counted = seen.counted
+    assert (counted.files, counted.shared, counted.written_single, counted.folders) == (*counts, 1)
+    (own,) = [one for one in found.findings if one.code == "file-per-process"]
+    assert own.evidence["files"] >= 2998
+    assert any(f"{counts[0] - 1000:,} others count in the sums only" in gap for gap in seen.unseen)
+
+
+def test_a_record_without_end_and_one_of_very_many_ranks_take_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    body = "ranks 0 {}\nfile - /a\ncomm 0 4 1\nopen 0 0 0 9 0\nloop {}\nwrite_at 0 0 8 0\nend\nclose 0 0\n"
+    with pytest.raises(UserError, match="has 281,474,976,710,658 different calls, and 10,000,000 can be gone through"):
+        diagnosed(body.format(4, 1 << 48))
+    with pytest.raises(UserError, match="a loop without calls"):
+        diagnosed("ranks 0 4\nloop 9\nloop 9\nend\nend\n")
+    monkeypatch.setattr(recorded, "_MOST_TOLD_APART", 2000)
+    most = (1 << 31) - 1
+    found = diagnosed(body.format(most, 3).replace("file - /a", "file 1 /a.0"), ranks=most).activity
+    assert found.ranks is None and any("at most 1,000,000 ranks" in gap for gap in found.unseen)
+    assert found.bytes == 3 * 8 * most and found.counted.written_single == most
+    monkeypatch.setattr(from_record, "_MOST_RANKS", 4)
+    assert diagnosed(body.format(4, 3)).activity.ranks is not None

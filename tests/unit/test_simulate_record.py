@@ -15,6 +15,7 @@ from stripewise.simulate.access import Access
 from stripewise.simulate.part import SimulatedPart
 from stripewise.simulate.recorded import parts_of
 from stripewise.simulate.request import load_request
+from stripewise.spec import record as spec_record
 from stripewise.spec.record import Record
 from stripewise.spec.record_reading import parse_record, read_record
 from stripewise.spec.site import load_site
@@ -129,7 +130,7 @@ def test_what_cannot_be_simulated_is_refused(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(recorded, "MOST_PHASES", 2)
     with pytest.raises(UserError, match="opens files more than 2 times"):
         parts_of(record_of(SEGMENTED), Access())
-    monkeypatch.setattr(recorded, "MOST_CALLS", 10)
+    monkeypatch.setattr(spec_record, "MOST_CALLS", 10)
     with pytest.raises(UserError, match="has 396 different calls"):
         parts_of(record_of(SEGMENTED), Access())
 

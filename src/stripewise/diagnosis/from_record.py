@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from stripewise.diagnosis import from_report
 from stripewise.measure.activity import Activity, Calls, FileActivity, Level, RankLoads
-from stripewise.measure.recorded import report_of
+from stripewise.measure.recorded import summed
 from stripewise.spec.record import Record
 
+_MOST_RANKS = 1_000_000
+"""Ranks whose bytes are listed one by one."""
 _UNSEEN = (
     "a record holds the calls of MPI-IO: other POSIX files and streams are not judged",
     "a record does not say what the MPI library made of the calls, nor how files lie on storage: these are not judged",
@@ -24,19 +26,42 @@ def activity_of(record: Record, source: str) -> Activity:
     record : Record
     source : str
         Where it came from.
+
+    Raises
+    ------
+    UserError
+        If it has too many calls to go through, or is damaged.
     """
-    made = from_report.activity_of(report_of(record), source)
-    moved = made.bytes
+    found = summed(record)
+    made = from_report.activity_of(found.report, source)
+    unseen = [_times(record), *_UNSEEN]
+    if found.rest is not None and found.counted is not None:
+        whole = found.report.model_copy(update={"files": [*found.report.files, found.rest]})
+        made = made.model_copy(
+            update={"totals": from_report.activity_of(whole, source).totals, "counted": found.counted}
+        )
+        listed = len(found.report.files)
+        unseen.append(
+            f"findings that judge each file look at the first {listed:,} files of the record: "
+            f"{found.counted.files - listed:,} others count in the sums only"
+        )
+    moved = sum(record.moved.values())
     cost = record.io_time * record.ranks / moved if moved else 0.0
     files = sorted((_file(file, cost) for file in made.files), key=lambda file: -file.bytes)
-    loads = record.rank_bytes()
+    ranks = None
+    if record.ranks <= _MOST_RANKS:
+        loads = record.rank_bytes()
+        ranks = RankLoads(source="record", read=loads["read"], written=loads["write"])
+    else:
+        unseen.append(f"the bytes of each rank are listed for at most {_MOST_RANKS:,} ranks: balance is not judged")
     return made.model_copy(
         update={
             "kind": "record",
-            "unseen": [_times(record), *_UNSEEN, *(f"the record is incomplete: {gap}" for gap in record.gaps)],
+            "unseen": [*unseen, *(f"the record is incomplete: {gap}" for gap in record.gaps)],
             "files": files,
+            "moved": moved,
             "summed_seconds": moved * cost,
-            "ranks": RankLoads(source="record", read=loads["read"], written=loads["write"]),
+            "ranks": ranks,
             "totals": made.totals.model_copy(update={"mpiio": _level(made.totals.mpiio, cost)}),
         }
     )

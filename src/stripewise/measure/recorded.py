@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
+from stripewise.measure.activity import Counted
 from stripewise.spec.formats import RECORD_LINES, REPORT_FORMAT, REPORT_VERSION
 from stripewise.spec.record import RankGroup, Record, is_collective, not_open
 from stripewise.spec.report import Report, parse_report
+from stripewise.spec.report_file import FileReport
 
 _MOST_FILES = 1000
+_MOST_TOLD_APART = 100_000
+"""Files by whose paths it is known which ranks share them; more count as files of one rank each."""
+_SMALL = 1 << 20
 _NEW = {"ranks": 0, "opens": 0.0}
 
 
@@ -32,19 +38,115 @@ class _File:
         one["min_size"], one["max_size"] = min(one["min_size"], size), max(one["max_size"], size)
         self.views[view] += size
 
+    @property
+    def moved(self) -> int:
+        return _bytes(self.operations)[0]
+
+    @property
+    def written(self) -> int:
+        return _bytes(self.operations)[1]
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What a record says.
+
+    Attributes
+    ----------
+    report : Report
+        It lists the first files only, where there are many.
+    rest : FileReport or None
+        What was done to the files that are not listed, in sum; it has no path.
+    counted : Counted or None
+        All files; None where all are listed.
+    """
+
+    report: Report
+    rest: FileReport | None = None
+    counted: Counted | None = None
+
 
 def report_of(record: Record) -> Report:
-    """Give the report of a record. Ranks that did the same are taken to have moved as much as the first of them."""
+    """Give the report of a record, as :func:`summed` makes it."""
+    return summed(record).report
+
+
+def summed(record: Record) -> Recorded:
+    """Sum up a record. Ranks that did the same are taken to have moved as much as the first of them.
+
+    Raises
+    ------
+    UserError
+        If it has too many calls to go through, or is damaged.
+    """
+    record.check_length(1)
     files: dict[str, dict[str, Any]] = {}
     sizes = {path: size for size, path in record.inputs}
+    rest: dict[str, Any] = {**_NEW, "path": "", "operations": {}}
+    unlisted, told = _Unlisted(), 0
     for group in record.groups:
         for number, one in _files_of(record, group).items():
-            for path, ranks in _paths(group, number):
+            left = group.count
+            for path, ranks in islice(_paths(group, number), max(_MOST_FILES, _MOST_TOLD_APART - told)):
+                left -= ranks
+                told += 1
                 if path in files or len(files) < _MOST_FILES:
                     _add(files.setdefault(path, {**_NEW, "path": path, "operations": {}}), one, group, ranks)
+                else:
+                    unlisted.add(path, one, ranks)
+                    _add(rest, one, group, ranks)
+            if left:
+                unlisted.further.append((left, one))
+                _add(rest, one, group, left)
+    made = _report(record, {**files, **({"": rest} if rest["ranks"] else {})}, sizes)
+    if not rest["ranks"]:
+        return Recorded(made)
+    kept = made.model_copy(update={"files": made.files[:-1]})
+    return Recorded(kept, made.files[-1], unlisted.counted(files, sizes, record.ranks))
+
+
+@dataclass
+class _Unlisted:
+    """Files that a report does not list: those that are told apart, and how many more there are of each kind."""
+
+    known: dict[str, list[int]] = field(default_factory=dict)
+    """By path the ranks, the bytes moved and the bytes written."""
+    further: list[tuple[int, _File]] = field(default_factory=list)
+
+    def add(self, path: str, one: _File, ranks: int) -> None:
+        known = self.known.setdefault(path, [0, 0, 0])
+        for place, number in enumerate((1, one.moved, one.written)):
+            known[place] += ranks * number
+
+    def counted(self, files: Mapping[str, Mapping[str, Any]], sizes: Mapping[str, int], ranks: int) -> Counted:
+        """Count all files, those that are listed included."""
+        found: Counter[str] = Counter()
+        for path, file in files.items():
+            found += _count(1, file["ranks"], *_bytes(file["operations"]), sizes.get(path, 0))
+        for path, (users, moved, written) in self.known.items():
+            found += _count(1, users, moved, written, sizes.get(path, 0))
+        for times, one in self.further:
+            found += _count(times, 1, one.moved, one.written, 0)
+        folders = len({path.rpartition("/")[0] for path in (*files, *self.known)})
+        return Counted(**found, writers=min(found["written_single"], ranks), folders=folders)
+
+
+def _count(times: int, ranks: int, moved: int, written: int, size: int) -> Counter[str]:
+    """Count files that are alike."""
+    small = moved > 0 and 0 < max(written, size) < _SMALL
+    kinds = {"files": True, "shared": ranks > 1, "written_single": ranks == 1 and written > 0, "small": small}
+    return Counter({kind: times for kind, so in kinds.items() if so})
+
+
+def _bytes(operations: Mapping[str, Mapping[str, int]]) -> tuple[int, int]:
+    """Bytes moved, and those of them that were written."""
+    written = sum(one["bytes"] for name, one in operations.items() if "write" in name)
+    return sum(one["bytes"] for one in operations.values()), written
+
+
+def _report(record: Record, files: Mapping[str, dict[str, Any]], sizes: Mapping[str, int]) -> Report:
     for path, file in files.items():
-        written = sum(op["bytes"] for name, op in file["operations"].items() if "write" in name)
-        file["size"] = max(written, sizes.get(path, 0))
+        file["size"] = max(_bytes(file["operations"])[1], sizes.get(path, 0))
         file["opens"] = round(file["opens"])
         file["nodes"] = min(record.nodes, file["ranks"])
         for mode in ("collective", "independent"):
@@ -72,7 +174,7 @@ def _paths(group: RankGroup, number: int) -> Iterator[tuple[str, int]]:
     if first == last:
         yield first, group.count
     else:
-        for rank in range(group.first, group.first + min(group.count, _MOST_FILES)):
+        for rank in range(group.first, group.first + group.count):
             yield group.path(number, rank), 1
 
 

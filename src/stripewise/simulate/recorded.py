@@ -6,7 +6,7 @@ the first and the last one are gone through; what lies between them changes by e
 direction and mode become one part, with their mean sizes. Phases that are alike are simulated once and counted.
 
 Memory grows with the phases, never with the calls or the ranks of a group; a record with more than `MOST_PHASES`
-phases is refused, and so is one with more than `MOST_CALLS` calls to go through.
+phases is refused, and so is one with too many calls to go through (`Record.check_length`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from stripewise.spec.record import DIGITS, RankGroup, Record, is_collective, not
 from stripewise.spec.workload import Workload
 
 MOST_PHASES = 100_000
-MOST_CALLS = 10_000_000
 _GRAIN = 64 << 10
 """Stripes are multiples of it: what begins elsewhere begins off their boundaries."""
 
@@ -85,9 +84,7 @@ def parts_of(record: Record, access: Access) -> tuple[list[SimulatedPart], list[
         If it moves no bytes, or has more phases or calls than can be gone through.
     """
     phases: dict[tuple[str, int], _Phase] = {}
-    walked = sum(min(group.count, 2) * group.calls_of_a_rank for group in record.groups)
-    if walked > MOST_CALLS:
-        raise UserError(f"the record has {walked:,} different calls, and {MOST_CALLS:,} can be simulated", "run fewer")
+    record.check_length(2)
     for group in record.groups:
         ends = {group.first, group.first + group.count - 1}
         for rank in sorted(ends):

@@ -19,6 +19,8 @@ from stripewise.spec.formats import RECORD_LINES as LINES
 
 _ESCAPE = re.compile(r"%([0-9a-f]{2})")
 DIGITS = re.compile(r"[0-9]+")
+MOST_CALLS = 10_000_000
+"""Calls that are gone through one by one; loops can stand for as many as nobody waits for."""
 
 
 @dataclass(frozen=True)
@@ -170,6 +172,24 @@ class Record:
             if not names or call.name in names
         )
 
+    def check_length(self, of_a_group: int) -> None:
+        """Refuse a record with too many calls to go through.
+
+        Parameters
+        ----------
+        of_a_group : int
+            Ranks of each group whose calls are gone through.
+
+        Raises
+        ------
+        UserError
+            If they have more than :data:`MOST_CALLS`.
+        """
+        calls = sum(min(group.count, of_a_group) * group.calls_of_a_rank for group in self.groups)
+        if calls > MOST_CALLS:
+            what = f"the record has {calls:,} different calls, and {MOST_CALLS:,} can be gone through"
+            raise UserError(what, "record fewer steps of the program")
+
     @property
     def moved(self) -> dict[str, int]:
         """Bytes by operation (``read``, ``write``), over all ranks."""
@@ -183,10 +203,13 @@ class Record:
         """Bytes of each rank, by operation (``read``, ``write``)."""
         found = {operation: [0] * self.ranks for operation in ("read", "write")}
         for group in self.groups:
+            first, step = dict.fromkeys(found, 0), dict.fromkeys(found, 0)
             for operation, size, times in _transfers(group):
-                first, turns = size.total(times, 1), math.prod(times)
+                first[operation] += size.total(times, 1)
+                step[operation] += math.prod(times) * size.rank
+            for operation, ranks in found.items():
                 for distance in range(group.count):
-                    found[operation][group.first + distance] += first + turns * size.rank * distance
+                    ranks[group.first + distance] = first[operation] + step[operation] * distance
         return found
 
     @property

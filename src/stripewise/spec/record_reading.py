@@ -181,6 +181,8 @@ def _take_of_ranks(group: _Group, name: str, rest: str) -> None:
         if len(group.open) == 1 or rest:
             raise ValueError("the end of no loop")
         times, lines = group.open.pop()
+        if not lines:
+            raise ValueError("a loop without calls")
         group.open[-1][1].append(Loop(times, tuple(lines)))
     elif name in CALLS:
         body.append(_call(group, name, rest.split(" ")))
