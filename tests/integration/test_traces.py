@@ -130,3 +130,34 @@ def test_calls_whose_numbers_are_impossible_are_left_out_and_counted(tmp_path: P
     nested = tmp_path / "a.pfw"
     nested.write_bytes(gzip.decompress(next((TRACES / "dftracer").glob("*.gz")).read_bytes()) + b"\n" + b"[" * 9000)
     assert any("1 lines that are no events" in gap for gap in read_log(nested).unseen)
+
+
+def test_the_run_is_as_long_as_all_that_is_in_the_trace(tmp_path: Path) -> None:
+    texts = tmp_path / "_text"
+    texts.mkdir()
+    call = "1.0 2.0 write 0 0 ( /data/a %p 4096 )\n"
+    (texts / "0.txt").write_text(f"0.0 0.1 MPI_Init 0 2 ( )\n{call}3600.0 3600.5 MPI_Finalize 0 2 ( )\n")
+    seen = read_log(texts)
+    assert (seen.job.elapsed, seen.io_seconds, seen.io_share) == pytest.approx((3600.5, 1.0, 1 / 3600.5))
+    name = json.dumps({"name": "FH", "cat": "dftracer", "ph": "M", "args": {"name": "/data/a", "value": 12}})
+    nothing, ended = (
+        json.dumps({"name": kind, "cat": "app", "pid": 7, "ts": ts, "dur": 0, "ph": "X", "args": {}})
+        for kind, ts in (("start", 0), ("end", 60_001_000))
+    )
+    (tmp_path / "run.pfw").write_text("\n".join([name, nothing, event("pread", fhash=12, ret=5, offset=0), ended]))
+    assert read_log(tmp_path / "run.pfw").job.elapsed == pytest.approx(60.0)
+
+
+def test_ranks_of_recorder_without_a_text_are_named(tmp_path: Path) -> None:
+    texts = tmp_path / "_text"
+    texts.mkdir()
+    whole = (TRACES / "recorder" / "_text" / "0.txt").read_text()
+    for rank in (1, 9):
+        (texts / f"{rank}.txt").write_text(whole)
+    seen = read_log(texts)
+    assert seen.job.ranks == 10 and seen.ranks is not None and seen.ranks.read[1] == seen.ranks.read[9] > 0
+    missing = "texts of 8 ranks are missing (0.txt, 2.txt, 3.txt, 4.txt, 5.txt and 3 others): these are not judged"
+    assert missing in seen.unseen
+    (texts / "10000000.txt").write_text(whole)
+    with pytest.raises(UnreadableLogError, match=r"10000000\.txt would be of more than 10,000,000 ranks"):
+        read_log(texts)

@@ -119,10 +119,20 @@ class TraceCalls:
         elif any(part in name for part in _STATS):
             used.counted["STATS"] += 1
 
-    def _of(self, who: Who, span: Span) -> _Used:
+    def seen(self, span: Span) -> None:
+        """Add to the time of the run: of what names no file, this is all that counts.
+
+        Raises
+        ------
+        ValueError
+            If a time is not a number.
+        """
         if not all(map(math.isfinite, span)):
             raise ValueError("a time is not a number")
         self._first, self._last = min(self._first, span[0]), max(self._last, *span)
+
+    def _of(self, who: Who, span: Span) -> _Used:
+        self.seen(span)
         return self._used.setdefault(who, _Used())
 
     def activity(

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from stripewise.measure.traces.calls import TraceCalls
+    from stripewise.measure.traces.calls import Span, TraceCalls
 
 NAME = "dftracer"
 TITLE = "DFTracer trace"
@@ -110,17 +110,23 @@ class _Trace:
         if event.get("ph") in ("M", 4):
             self._metadata(name, args)
         elif event.get("cat") in ("POSIX", "STDIO") and "fhash" in args:
-            start = float(event["ts"]) * self._unit
             self._call(
                 (str(args.get("hhash", "")), int(event["pid"])),
                 "posix" if event["cat"] == "POSIX" else "stdio",
                 name,
                 args,
-                (start, start + float(event["dur"]) * self._unit),
+                self._span(event["ts"], event["dur"]),
             )
-        elif name == "start" and not self.command:
-            self.version = str(args.get("version", ""))
-            self.command = self._words.get(str(args.get("cmd_hash")), "").replace(";", " ")
+        else:
+            if name == "start" and not self.command:
+                self.version = str(args.get("version", ""))
+                self.command = self._words.get(str(args.get("cmd_hash")), "").replace(";", " ")
+            if event.get("ts"):  # times count from 1970: 0 is none
+                self._calls.seen(self._span(event["ts"], event.get("dur") or 0))
+
+    def _span(self, start: Any, took: Any) -> Span:
+        begin = float(start) * self._unit
+        return begin, begin + float(took) * self._unit
 
     def _metadata(self, name: str, args: dict[str, Any]) -> None:
         if name == "FH":

@@ -8,6 +8,7 @@ descriptors are replaced by paths, pointers by ``%p``.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,8 @@ CUT = "run Recorder's recorder2text on the folder first: what it writes to _text
 
 _PACKED, _TEXT = "recorder.mt", "_text"
 _POSIX = "0"
+_MOST_RANKS = 10_000_000
+_MISSING_NAMED = 5
 _STREAMS = ("fread", "fwrite", "fopen", "fclose", "fseek", "fseeko", "ftell", "ftello", "fflush")
 _UNSEEN = (
     "a Recorder trace has no results of calls: bytes are those that the program asked for",
@@ -56,6 +59,9 @@ def summarise(path: Path) -> dict[str, Any]:
     texts = parts(path)
     if not texts:
         raise LogError("it has no text of its calls")
+    ranks = 1 + int(texts[-1].stem)
+    if ranks > _MOST_RANKS:
+        raise LogError(f"{texts[-1].name} would be of more than {_MOST_RANKS:,} ranks")
     calls = TraceCalls()
     damaged = []
     for text in texts:
@@ -75,9 +81,20 @@ def summarise(path: Path) -> dict[str, Any]:
         NAME,
         source=str(path),
         version=version.read_text("utf-8", errors="replace").strip()[:40] if version.is_file() else "",
-        ranks=len(texts),
-        unseen=[*_UNSEEN, *damaged],
+        ranks=ranks,
+        unseen=[*_UNSEEN, *_missing(texts, ranks), *damaged],
     )
+
+
+def _missing(texts: list[Path], ranks: int) -> list[str]:
+    """Say which ranks have no text."""
+    there = {int(text.stem) for text in texts}
+    if len(there) == ranks:
+        return []
+    names = [f"{rank}.txt" for rank in islice((rank for rank in range(ranks) if rank not in there), _MISSING_NAMED)]
+    more = ranks - len(there) - len(names)
+    others = f" and {more:,} others" if more else ""
+    return [f"texts of {ranks - len(there):,} ranks are missing ({', '.join(names)}{others}): these are not judged"]
 
 
 def _call(calls: TraceCalls, rank: int, line: str) -> None:
@@ -95,6 +112,7 @@ def _call(calls: TraceCalls, rank: int, line: str) -> None:
     name, kind = words[-3].removesuffix("64"), words[-1]
     span = (float(words[0]), float(words[1]))
     if kind != _POSIX:
+        calls.seen(span)
         return
     arguments = rest.removesuffix(")").strip()
     level = "stdio" if name in _STREAMS else "posix"
@@ -114,6 +132,8 @@ def _call(calls: TraceCalls, rank: int, line: str) -> None:
         calls.sought((rank, path, level), int(whence), int(moved), None, span)
     elif (named := next(_paths(arguments), None)) is not None:
         calls.other((rank, named, level), name.lstrip("_"), span)
+    else:
+        calls.seen(span)
 
 
 def _from_the_end(arguments: str, count: int) -> list[str]:
