@@ -48,7 +48,7 @@ class Place:
 
 
 def whole_file(place: Place, draw: random.Random, fault: bool) -> Case:
-    """Workers read all of a file; near misses read a part each, or one of them reads all of it twice."""
+    """Workers read all of a file; near misses read a part each, once: several epochs are not told from the fault."""
     workers, each = draw.randint(2, 5), draw.randint(4, 12)
     piece = str(draw.choice([64, 256, 1024]) << 10)
     if fault:

@@ -294,6 +294,17 @@ def test_a_flush_at_each_of_many_closes_is_a_frequent_flush() -> None:
     assert "flushes" not in codes(activity(posix(write=calls(4000, MIB), syncs=100, opens=100)))
 
 
+def test_epochs_over_shards_may_be_what_reads_a_file_as_often_as_it_has_readers() -> None:
+    # Four workers that each read their quarter in each of six epochs.
+    six = activity(
+        {**posix(read=calls(6 * 64, MIB, extent=64 * MIB)), "processes": 4, "size": 64 * MIB}, summed_seconds=1.0
+    )
+    (found,) = [one for one in diagnose(six).findings if one.code == "read-by-every-process"]
+    assert "read 6.0 times over by up to 4 processes" in found.says
+    assert found.severity == Severity.MEDIUM and found.share > 0.5
+    assert "Several epochs over shards look the same" in found.kind.fix
+
+
 @pytest.mark.parametrize("code", RULES)
 def test_the_fault_is_found_and_the_near_miss_is_not(code: str) -> None:
     fault, near = CASES[code]
