@@ -6,11 +6,13 @@ import json
 import math
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from stripewise.cli import remote
 from stripewise.cli.main import main
 from stripewise.errors import UserError
 from stripewise.evaluation.prescribing import prescribing
@@ -234,3 +236,16 @@ def test_validate_prints_the_documented_json(files: Path, capsys: pytest.Capture
 def test_wrong_use_says_so(files: Path, capsys: pytest.CaptureFixture[str], words: list[str], message: str) -> None:
     assert main(["validate", str(files / "sample"), "--model", "linear", *words]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_an_answer_of_an_older_service_without_a_description_is_shown(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = {"name": "site", "objective": {"name": "time", "unit": "s"}, "pairs": [], "table": "t1", "folds": 2}
+    client = SimpleNamespace(validate=lambda table, model, **asked: "v1")
+    monkeypatch.setattr(remote, "server_of", lambda place, given: "service")
+    monkeypatch.setattr(remote, "connect", lambda service: client)
+    monkeypatch.setattr(remote, "table_there", lambda client, table: "t1")
+    monkeypatch.setattr(remote, "wait", lambda client, made: dict(answer))
+    assert main(["validate", "site", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"folds": 2}

@@ -76,7 +76,7 @@ def validate(
         made = client.validate(remote.table_there(client, table), model, leave_out=columns, **asked)
         found = remote.wait(client, made)
         name, objective, shown = found.pop("name"), found.pop("objective"), found.pop("pairs")
-        quantity, unit, description = objective["name"], objective["unit"], found.pop("description")
+        quantity, unit, description = objective["name"], objective["unit"], found.pop("description", "")
         del found["table"]
     else:
         measured = table_with(table, stack)
