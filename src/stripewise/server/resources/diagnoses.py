@@ -61,7 +61,7 @@ def upload_log(service: Here, user: User, name: FileName, upload: Upload) -> dic
             found = _read(path)
         except StripewiseError as error:
             if suffix != name.lower()[-len(suffix) :]:
-                what = f"{name} is not a Darshan log, a report of the runtime, a record, or the output of IOR"
+                what = f"{name} is no Darshan log, DFTracer trace, report of the runtime, record, or output of IOR"
                 raise Refused(422, what, "upload one of these, or the whole of it if it was cut off") from error
             raise Refused(422, error.what.replace(str(path), "the upload"), error.fix) from error
         document = {**found, "source": name, "file": path.name}
