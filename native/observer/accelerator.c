@@ -257,7 +257,7 @@ void before_write(struct own_write *own, int fd, int64_t place) {
     struct stat now;
     int kept = errno;
     own->number = 0;
-    if (descriptor_of(fd) && !record_of(fd))
+    if (fd < 0 || (descriptor_of(fd) && !record_of(fd)))
         return; /* a pipe or a terminal: such a write may last */
     own->number = atomic_fetch_add(&started, 1) + 1;
     own->file = NULL;
