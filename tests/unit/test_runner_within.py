@@ -59,7 +59,8 @@ def test_a_round_is_one_phase_of_each_family() -> None:
     assert second.settings not in (few, {})  # it is a run of neither
 
 
-def test_several_families_are_ordered_together(stage: tuple[WithinRunner, Program]) -> None:
+def two_families(stage: tuple[WithinRunner, Program]) -> tuple[WithinRunner, Program]:
+    """A program that writes two files in turns, both tuned, of whose runs the first is ordered."""
     runner, program = stage
     runner._experiment = Experiment(runner="within", objective="phase_bandwidth", within={"families": "sum"})  # type: ignore[arg-type]
     for _ in range(9):
@@ -67,6 +68,11 @@ def test_several_families_are_ordered_together(stage: tuple[WithinRunner, Progra
         program.write(2.0, site="/b#")
     ask(runner, 4, *FEW)
     assert runner.poll(0) == []
+    return runner, program
+
+
+def test_several_families_are_ordered_together(stage: tuple[WithinRunner, Program]) -> None:
+    runner, program = two_families(stage)
     program.write(0.5, site="/b#")
     assert runner.poll(0) == []
     program.write(0.25)
@@ -88,13 +94,7 @@ def test_several_families_are_ordered_together(stage: tuple[WithinRunner, Progra
 
 
 def test_a_round_of_mixed_settings_is_no_run_of_the_search(stage: tuple[WithinRunner, Program]) -> None:
-    runner, program = stage
-    runner._experiment = Experiment(runner="within", objective="phase_bandwidth", within={"families": "sum"})  # type: ignore[arg-type]
-    for _ in range(9):
-        program.write()
-        program.write(2.0, site="/b#")
-    ask(runner, 4, *FEW)
-    assert runner.poll(0) == []
+    runner, program = two_families(stage)
     program.write(8.0, late=True)
     program.write(0.5, site="/b#")
     tried: list[Outcome] = runner.poll(0)
