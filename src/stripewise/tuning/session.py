@@ -304,9 +304,14 @@ class Session:
         self._take_back(planner)
 
     def _take_back(self, planner: Planner) -> None:
-        """Take back runs that trying has cost too much for, where there is something to prove in the meantime."""
+        """Take back runs that trying has cost too much for, where there is something to prove in the meantime.
+
+        Runs of a proof wait: one that never was must not count in its pair.
+        """
         held, done = self._runner.held, sum(run.state.ended for _, run in self._ledger.runs())
         if not held or set(held) != set(self._running) or self._considered == done:
+            return
+        if any(self._ledger.run(number).phase is Phase.CONFIRMATION for number in held):
             return
         self._considered = done
         waits = min(held.values())
