@@ -5,15 +5,11 @@ A request without a valid token is answered before a byte of its body is read.
 
 from __future__ import annotations
 
-import asyncio
-import hmac
 import logging
 import re
 import secrets
 import time
-from collections import Counter, OrderedDict
-from collections.abc import Callable
-from http.cookies import CookieError, SimpleCookie
+from collections import Counter
 from urllib.parse import parse_qs, quote, urlsplit
 
 from starlette.concurrency import run_in_threadpool
@@ -23,13 +19,15 @@ from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from stripewise.errors import StripewiseError
+from stripewise.server.bodies import limited, whole
 from stripewise.server.connections import EACH, SOCKET, Proxies, peer_of
+from stripewise.server.forgery import CSRF_FIELD, CSRF_HEADER, cookie_of, is_csrf
 from stripewise.server.metrics import Metrics
 from stripewise.server.problems import problem
+from stripewise.server.rates import Rates
 from stripewise.server.service import BASE_PATH, Service
 from stripewise.store.service.tokens import LoginSession, Token
 
-_MOST = 10_000
 _PIECE = 1 << 16
 """Bytes of an answer that are handed on at a time."""
 _NOTED_A_MINUTE = 30
@@ -38,41 +36,6 @@ _NOTED_A_MINUTE = 30
 More are only counted by the metrics, so that they cannot push out the rest.
 """
 
-
-class Rates:
-    """A bucket for each who asks.
-
-    Parameters
-    ----------
-    rate : float
-        Requests a second.
-    burst : int
-        Requests that may come at once.
-    clock : callable
-        Seconds.
-    """
-
-    def __init__(self, rate: float, burst: int, clock: Callable[[], float] = time.monotonic) -> None:
-        self._rate = rate
-        self._burst = float(burst)
-        self._clock = clock
-        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
-
-    def allow(self, who: str) -> bool:
-        """Count a request; False if it is one too many."""
-        now = self._clock()
-        left, then = self._left.pop(who, (self._burst, now))
-        left = min(self._burst, left + (now - then) * self._rate)
-        self._left[who] = (max(0.0, left - 1.0) if left >= 1.0 else left, now)
-        # Those who have not asked for longest have full buckets again.
-        while len(self._left) > _MOST:
-            self._left.popitem(last=False)
-        return left >= 1.0
-
-
-COOKIE = "stripewise_session"
-CSRF_HEADER = "x-csrf-token"
-CSRF_FIELD = "csrf_token"
 
 SAFE = ("GET", "HEAD", "OPTIONS")
 PUBLIC = ("/openapi.json", "/api/health", "/login", "/favicon.ico")
@@ -279,21 +242,11 @@ class Guard:
         self._check_origin(headers)
         given = headers.get(CSRF_HEADER, "")
         if not given and headers.get("content-type", "").startswith("application/x-www-form-urlencoded"):
-            limited = self._limited(headers, receive, _FORM_BYTES)
-            body, more = b"", True
-            while more:
-                message = await limited()
-                if message["type"] != "http.request":
-                    break
-                body += message.get("body", b"")
-                more = message.get("more_body", False)
+            body, receive = await whole(self._limited(headers, receive, _FORM_BYTES))
             given = parse_qs(body.decode("utf-8", "replace"), max_num_fields=1000).get(CSRF_FIELD, [""])[0]
-            receive = _replayed(body, receive)
         if not is_csrf(given, session.csrf):
             raise _refusal(403, "the request has no valid CSRF token", "load the page again")
         return receive
-
-    # -- bodies --------------------------------------------------------------------------------------------
 
     def _most(self, path: str) -> int:
         settings = self._service.settings
@@ -301,36 +254,7 @@ class Guard:
         return settings.upload_bytes if upload else settings.body_bytes
 
     def _limited(self, headers: Headers, receive: Receive, most: int) -> Receive:
-        try:
-            length = int(headers.get("content-length", "0"))
-        except ValueError:
-            length = -1
-        if length > most or length < 0:
-            close = {"Connection": "close"}
-            raise _refusal(413, f"the body is larger than {most:,} bytes", "send less", close)
-        seen, done, deadline = 0, False, None
-
-        async def limited() -> Message:
-            nonlocal seen, done, deadline
-            if done:
-                return await receive()
-            now = asyncio.get_running_loop().time()
-            deadline = deadline or now + self._service.settings.body_seconds
-            allowed = deadline + seen / (10 << 20) * self._service.settings.body_seconds
-            try:
-                message = await asyncio.wait_for(receive(), max(0.01, allowed - now))
-            except TimeoutError:
-                raise HTTPException(408, "the body came too slowly", {"Connection": "close"}) from None
-            if message["type"] == "http.request":
-                seen += len(message.get("body", b""))
-                done = not message.get("more_body", False)
-                if seen > most:
-                    raise HTTPException(413, f"the body is larger than {most:,} bytes", {"Connection": "close"})
-            else:
-                done = True
-            return message
-
-        return limited
+        return limited(headers, receive, most, self._service.settings.body_seconds)
 
     # -- what answers carry --------------------------------------------------------------------------------
 
@@ -391,47 +315,3 @@ def _peer(scope: Scope) -> str:
 
 def _below(path: str, places: tuple[str, ...]) -> bool:
     return any(path == one or path.startswith(f"{one}/") for one in places)
-
-
-def masked_csrf(csrf: str) -> str:
-    """Write a session's CSRF token as pages carry it: differently each time.
-
-    Pages are compressed, and hold what their address asks for. Whoever sees how long they become could otherwise find
-    the token letter by letter.
-    """
-    mask = secrets.token_bytes(len(csrf))
-    return (mask + bytes(a ^ b for a, b in zip(mask, csrf.encode(), strict=True))).hex()
-
-
-def is_csrf(given: str, csrf: str) -> bool:
-    """Whether a text is the CSRF token of a session, as :func:`masked_csrf` writes it."""
-    try:
-        both = bytes.fromhex(given)
-    except ValueError:
-        return False
-    mask, rest = both[: len(csrf)], both[len(csrf) :]
-    return len(both) == 2 * len(csrf) and hmac.compare_digest(
-        bytes(a ^ b for a, b in zip(mask, rest, strict=True)), csrf.encode()
-    )
-
-
-def cookie_of(headers: Headers) -> str:
-    """Give the text of the session's cookie, empty if there is none."""
-    try:
-        found = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
-    except CookieError:
-        return ""
-    return found.value if found is not None else ""
-
-
-def _replayed(body: bytes, receive: Receive) -> Receive:
-    given = False
-
-    async def replay() -> Message:
-        nonlocal given
-        if not given:
-            given = True
-            return {"type": "http.request", "body": body, "more_body": False}
-        return await receive()
-
-    return replay

@@ -21,7 +21,7 @@ from stripewise import __version__
 from stripewise.errors import StripewiseError
 from stripewise.report import markup
 from stripewise.report.page import environment
-from stripewise.server.guard import masked_csrf
+from stripewise.server.forgery import masked_csrf
 from stripewise.server.problems import for_web, status_of
 from stripewise.server.service import get_session
 from stripewise.spec.trial import Phase

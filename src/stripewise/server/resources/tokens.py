@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 
 from stripewise.server.documents import RequestDocument
-from stripewise.server.guard import COOKIE, cookie_of
+from stripewise.server.forgery import COOKIE, cookie_of
 from stripewise.server.html import render
 from stripewise.server.problems import Refused
 from stripewise.server.resource import Resource
