@@ -19,6 +19,7 @@ from stripewise.spec.trial import Phase, Role, Run, State, Trial
 from stripewise.store.base import MEMORY
 from stripewise.store.opening import open_store
 from stripewise.tuning.budget import most_pairs, provable_pairs
+from stripewise.tuning.events import silent
 from stripewise.tuning.launching import run_timeout
 from stripewise.tuning.session import Session
 from tests.conftest import examples
@@ -75,11 +76,11 @@ class Machine(Runner):
         self.space = space
         self.running, self.most_running, self.trials, self.result = [], 0, (), None
 
-    def carry_out(self, experiment):
+    def carry_out(self, experiment, listener=silent):
         with open_store(MEMORY) as store:
             identifier = store.create(experiment)
             try:
-                self.result = Session(store, identifier, self, "test").run()
+                self.result = Session(store, identifier, self, "test", listener).run()
             finally:
                 self.trials = store.trials(identifier)
         return self.result.reason
@@ -223,6 +224,33 @@ def test_settings_without_effect_leave_the_answer_before_it_is_confirmed(monkeyp
             assert machine.result.shown.configuration["x"] > 1
             assert machine.result.shown.value
     assert begun == {"default", "candidate"}
+
+
+@pytest.mark.parametrize("sampler", ["random", "auto", "exhaustive"])
+def test_what_did_nothing_is_not_varied_any_more(monkeypatch, sampler):
+    def effects(narrowing, space, trial, default):
+        if trial.role is not Role.CANDIDATE:
+            return {}
+        changed = [name for name in space.names if trial.configuration[name] != space.default[name]]
+        return {name: Effect(name, status="no_effect" if name == "mode" else "effective") for name in changed}
+
+    monkeypatch.setattr("stripewise.tuning.idle.Narrowing._effects", effects)
+    machine, told = Machine(), []
+    experiment = Experiment(
+        runner="function",
+        sampler=sampler,
+        budget=Budget(runs=16),
+        resampling={"kind": "none"},
+        confirmation=Confirmation(pairs=0),
+    )
+    machine.carry_out(experiment, lambda event: told.append(event.data.get("text", "")))
+    tried = [trial.configuration for trial in machine.trials if trial.role is Role.CANDIDATE]
+    modes = [configuration["mode"] for configuration in tried if configuration["mode"] != "a"]
+    # The second of two values ends it.
+    assert len(modes) == 8 if sampler == "exhaustive" else len(set(modes[:-1])) == 1 and len(set(modes)) == 2
+    notes = [text for text in told if "no longer varied" in text]
+    assert len(notes) == (sampler != "exhaustive")
+    assert {c["x"] for c in tried} | {1} == {1, 2, 4, 8}
 
 
 @pytest.mark.parametrize("acting", [(), ((1, "b"),)])

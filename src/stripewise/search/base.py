@@ -66,6 +66,8 @@ class Sampler(ABC):
     name: ClassVar[str]
     uses_prior: ClassVar[bool] = False
     """Whether the search starts from a prior, so that users who ask for one can be told where it would be ignored."""
+    whole: ClassVar[bool] = False
+    """Whether it covers the whole space, including what the evidence of the runs says does nothing."""
     Options: ClassVar[type[SamplerOptions]] = SamplerOptions
 
     def __init__(self, options: SamplerOptions | None = None, *, prior: PriorMean | None = None) -> None:

@@ -76,6 +76,7 @@ class ExhaustiveSampler(Sampler):
     """
 
     name: ClassVar[str] = "exhaustive"
+    whole: ClassVar[bool] = True
     Options: ClassVar[type[SamplerOptions]] = ExhaustiveOptions
     options: ExhaustiveOptions
 

@@ -19,7 +19,8 @@ import numpy as np
 
 from stripewise.errors import UserError
 
-_MAX_LENGTH = 1000
+LONGEST = 1000
+"""Characters of an expression."""
 _MAX_MAGNITUDE = 2.0**63
 _LITERALS = {"true": True, "false": False}
 _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
@@ -71,8 +72,8 @@ class Expression:
         UserError
             If it is not an expression, or uses anything beyond the allowed forms.
         """
-        if len(text) > _MAX_LENGTH:
-            raise UserError(f"expression of {len(text)} characters", f"keep it under {_MAX_LENGTH}")
+        if len(text) > LONGEST:
+            raise UserError(f"expression of {len(text)} characters", f"keep it under {LONGEST}")
         try:
             body = ast.parse(f"(\n{text}\n)", mode="eval").body  # in parentheses, so that it may span lines
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -42,6 +42,7 @@ from stripewise.tuning.budget import (
     reserved_runs,
 )
 from stripewise.tuning.confirm import Pair, against, judge, pairs_of
+from stripewise.tuning.idle import Idle, Narrowing
 from stripewise.tuning.launching import of_replays
 from stripewise.tuning.try_first import configurations
 
@@ -105,6 +106,8 @@ class Planner:
         The parts of the search.
     forgiven : int
         Runs before this number count as no try of the default: an earlier session gave up after them, and was resumed.
+    narrowing : Narrowing
+        Keeps what the evidence calls without effect out of what is tried.
     """
 
     experiment: Experiment
@@ -116,6 +119,7 @@ class Planner:
     pruner: Pruner
     stopping: Stopping
     forgiven: int = 0
+    narrowing: Narrowing = field(default_factory=Narrowing)
 
     def next(self, trials: Sequence[Trial], spent: Spent) -> Planned | Wait | Finish:
         """Choose the next run.
@@ -233,7 +237,8 @@ class Planner:
         if not self._time_for(trials, spent, 1 + kept):
             what = "kept for the confirmation" if kept else "too short for another run"
             return Finish(f"the rest of the time or node-hours is {what}")
-        reason = self.stopping.reason(self.space, history, spent)
+        space = self.space if self.sampler.whole else self.narrowing.of(self.space, trials)
+        reason = self.stopping.reason(space, history, spent)
         if reason:
             return Finish(reason)
         if self.lost_too_much(trials):
@@ -249,7 +254,7 @@ class Planner:
         untried = self._untried(history)
         if untried is not None:
             return self._plan(trials, Trial(number, untried, Role.CANDIDATE), Phase.SEARCH, new=True)
-        suggestions = self._asked(history, number)
+        suggestions = self._asked(space, history, number)
         if not suggestions:
             again = None
             if not self.experiment.in_one_launch or not reserve:
@@ -262,6 +267,10 @@ class Planner:
             return self._plan(trials, trials[again], Phase.SEARCH)
         trial = Trial(number, suggestions[0].configuration, Role.CANDIDATE, tag=suggestions[0].tag)
         return self._plan(trials, trial, Phase.SEARCH, new=True)
+
+    def idle(self, trials: Sequence[Trial]) -> tuple[Idle, ...]:
+        """Parameters that are no longer varied."""
+        return () if self.space is None or self.sampler.whole else self.narrowing.idle(self.space, trials)
 
     def lost_too_much(self, trials: Sequence[Trial], waits: int = 0) -> bool:
         """Whether new settings would wait longer than a proof takes, and there is something to prove.
@@ -282,16 +291,15 @@ class Planner:
         waits = max(waits, 0 if last is None else last.facts.waits)
         return waits > FIRST_LOOK * cost_of_pair(self.experiment) and self.candidate(trials) is not None
 
-    def _asked(self, history: History, number: int) -> list[Suggestion]:
+    def _asked(self, space: Space, history: History, number: int) -> list[Suggestion]:
         """Ask the sampler; within one launch, what is expected to be far slower than the default is left out."""
-        assert self.space is not None
         if not self.experiment.in_one_launch:
-            return self.sampler.ask(self.space, history, self._rng(number), 1)
+            return self.sampler.ask(space, history, self._rng(number), 1)
         most = math.log(self.experiment.within.factor)
         for count in _ASKED_WITHIN:
-            found = self.sampler.ask(self.space, history, self._rng(number), count)
-            levels = self.space.levels([one.configuration for one in found])
-            expected = self.sampler.slowdown(self.space, history, levels)
+            found = self.sampler.ask(space, history, self._rng(number), count)
+            levels = space.levels([one.configuration for one in found])
+            expected = self.sampler.slowdown(space, history, levels)
             kept = [one for one, slower in zip(found, expected, strict=True) if slower <= most]
             if kept or len(found) < count:
                 return kept

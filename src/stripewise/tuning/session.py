@@ -111,6 +111,7 @@ class Session:
         self._bound: BoundSpace | None = None
         self._preflight = Preflight()
         self._changes: int | None = None
+        self._idle: frozenset[tuple[str, object]] | None = None
         self._considered = -1
 
     def run(self) -> Result:
@@ -192,6 +193,7 @@ class Session:
                 )
             self._tell("waiting")
             self._tell_changes(planner)
+            self._tell_idle(planner)
             if self._ledger.stop_requested():
                 raise Stopped(
                     f"experiment {self._identifier} was stopped", f"stripewise resume {self._identifier} goes on"
@@ -367,6 +369,14 @@ class Session:
         for change in changes[len(changes) if self._changes is None else self._changes :]:
             self._tell("note", text=change.sentence)
         self._changes = max(self._changes or 0, len(changes))
+
+    def _tell_idle(self, planner: Planner) -> None:
+        """Say which parameters are no longer varied, each once."""
+        idle = {(one.name, one.where): one for one in planner.idle(self._ledger.trials)}
+        # Those of earlier sessions were told then.
+        for key in () if self._idle is None else idle.keys() - self._idle:
+            self._tell("note", text=idle[key].sentence)
+        self._idle = (self._idle or frozenset()) | idle.keys()
 
     def _conclude(self, planner: Planner, reason: str) -> Result:
         if self._bound is None:

@@ -1,0 +1,133 @@
+"""Parameters that did nothing by the evidence are not varied any more, and only where that is known."""
+
+import pytest
+
+from stripewise.search.registry import make_sampler, sampler_rng
+from stripewise.spec.configuration import Configuration
+from stripewise.spec.expression import Expression
+from stripewise.spec.objective import Objective
+from stripewise.spec.parameter import Kind, Parameter
+from stripewise.spec.result import Effect
+from stripewise.spec.space import Space
+from stripewise.spec.stack import load_stack
+from stripewise.spec.trial import History, Phase, Role, Run, State, Trial
+from stripewise.spec.workload import Workload
+from stripewise.tuning.idle import Narrowing
+from tests.unit.reports import recorded
+
+REPORT = recorded("romio_strided_write")["default"]
+SPACE = Space.bind(
+    [
+        Parameter("switch", Kind.CATEGORICAL, ("automatic", "on", "off"), "automatic"),
+        Parameter(
+            "size", Kind.ORDINAL, (1, 2, 4, 8, 16), 4, active_if=Expression.parse("switch != 'off'")
+        ),
+        Parameter("other", Kind.ORDINAL, (1, 2, 3), 1),
+    ]
+)  # fmt: skip
+
+
+def trial(number, report=REPORT, **settings):
+    runs = (Run(number, number, Phase.SEARCH, State.FINISHED, 1.0, facts={"report": report}),)
+    configuration = SPACE.canonical({**SPACE.default, **settings})
+    return Trial(number, configuration, Role.CANDIDATE if settings else Role.DEFAULT, runs)
+
+
+@pytest.fixture
+def evidence(monkeypatch):
+    """What became of each setting, by its name; all others acted."""
+    statuses: dict[str, str] = {}
+
+    def effects_of(space, of, default):
+        changed = [name for name in space.names if of.configuration[name] != space[name].default]
+        return [
+            Effect(name, "", "", "plan", None, statuses.get(name, "effective"), f"evidence of {of.number}")
+            for name in changed
+        ]
+
+    monkeypatch.setattr("stripewise.tuning.idle.effects_of", effects_of)
+    return statuses
+
+
+def test_an_ordered_parameter_is_left_alone_between_the_values_that_did_nothing(evidence):
+    evidence["size"] = "no_effect"
+    trials = [trial(0), trial(1, size=8), trial(2, size=2, other=2)]
+    narrowing = Narrowing()
+    narrow = narrowing.of(SPACE, trials)
+    default = {"switch": "automatic", "size": 4, "other": 1}
+    folded = {size: narrow.canonical({**default, "size": size})["size"] for size in (1, 2, 4, 8, 16)}
+    assert folded == {1: 1, 2: 4, 4: 4, 8: 4, 16: 16}
+    # Where another switch is set, nobody has looked.
+    assert narrow.canonical({"switch": "on", "size": 8, "other": 1})["size"] == 8
+    assert narrowing.of(SPACE, trials) is narrow
+    (idle,) = narrowing.idle(SPACE, trials)
+    assert idle.sentence == (
+        "size is no longer varied where switch is automatic: set to 2, 8 in 2 configurations, it did nothing "
+        "(evidence of 1)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("status", "trials", "idle"),
+    [
+        ("no_effect", [trial(0), trial(1, switch="on"), trial(2, switch="off")], True),
+        ("refused", [trial(0), trial(1, switch="on"), trial(2, switch="off")], True),
+        ("no_effect", [trial(0), trial(1, switch="on")], False),
+        ("no_effect", [trial(0), trial(1, switch="on"), trial(2, switch="on", other=2)], False),
+        ("unprovable", [trial(0), trial(1, switch="on"), trial(2, switch="off")], False),
+        ("no_effect", [trial(0), trial(1, None, switch="on"), trial(2, None, switch="off")], False),
+        ("no_effect", [trial(1, switch="on"), trial(2, switch="off")], False),
+    ],
+)
+def test_a_parameter_is_idle_after_two_of_its_values_and_no_doubt(evidence, status, trials, idle):
+    evidence["switch"] = status
+    found = Narrowing().idle(SPACE, trials)
+    assert [one.name for one in found] == (["switch"] if idle else [])
+    narrow = Narrowing().of(SPACE, trials)
+    assert (narrow is SPACE) == (not idle)
+    switches = {narrow.canonical({**SPACE.default, "switch": s, "size": 4})["switch"] for s in ("on", "off")}
+    assert switches == ({"automatic"} if idle else {"on", "off"})
+
+
+def test_one_run_in_which_it_acted_is_enough_to_vary_it(monkeypatch, evidence):
+    trials = [trial(0), trial(1, other=2), trial(2, other=3), trial(3, other=3, size=8)]
+    evidence["other"] = "no_effect"
+    assert [one.name for one in Narrowing().idle(SPACE, trials)] == ["other"]
+    everywhere = Narrowing()._effects
+
+    def acted_once(self, space, of, default):
+        found = everywhere(space, of, default)
+        return {**found, "other": found["size"]} if of.number == 3 else found
+
+    monkeypatch.setattr(Narrowing, "_effects", acted_once)
+    assert Narrowing().idle(SPACE, trials) == ()
+
+
+def test_samplers_ask_for_nothing_that_differs_in_what_did_nothing_alone(evidence):
+    evidence.update({"switch": "no_effect", "size": "no_effect"})
+    trials = [trial(0), trial(1, switch="on"), trial(2, switch="off"), trial(3, size=1), trial(4, size=16)]
+    narrow = Narrowing().of(SPACE, trials)
+    history = History(Objective("value", "minimize", "s"), tuple(trials))
+    for sampler in ("auto", "random"):
+        asked = make_sampler(sampler).ask(narrow, history, sampler_rng(0, 5), 10)
+        assert sorted(one.configuration["other"] for one in asked) == [2, 3]
+        assert {(one.configuration["switch"], one.configuration["size"]) for one in asked} == {("automatic", 4)}
+
+
+def test_recorded_runs_of_romio_say_that_a_larger_buffer_does_nothing():
+    workload = Workload(nodes=1, processes_per_node=4, operation="write", collective=True, api="mpiio")
+    stack = load_stack("romio")
+    space = Space.bind(stack.parameters, (), stack.derived, workload.words())
+    larger = recorded("romio_strided_write")["hint cb_buffer_size 4194304"]
+    default = space.default
+    usual = default["cb_buffer_size"]
+    trials = [
+        Trial(0, default, Role.DEFAULT, (Run(0, 0, Phase.SEARCH, State.FINISHED, 1.0, facts={"report": REPORT}),))
+    ]
+    sizes = [size for size in space["cb_buffer_size"].values if size not in (usual, 1 << 20)][-2:]
+    for number, size in enumerate(sizes, 1):
+        run = Run(number, number, Phase.SEARCH, State.FINISHED, 1.0, facts={"report": larger})
+        trials.append(Trial(number, Configuration({**default, "cb_buffer_size": size}), Role.CANDIDATE, (run,)))
+    (idle,) = Narrowing().idle(space, trials)
+    assert idle.name == "cb_buffer_size"
+    assert "1 MiB" in idle.evidence
