@@ -1,10 +1,11 @@
 """Are cached and uncached reads told apart by their time alone?
 
-    python benchmarks/diagnosis/residency.py --folder FOLDER_ON_A_DISK [--json FILE]
+    python benchmarks/diagnosis/residency.py --folder FOLDER_ON_A_DISK [--json FILE] [--keep FOLDER]
 
 Calibrates on sequential and random reads of some sizes, then classifies reads of other sizes in other patterns. The
 truth is mincore's, asked just before each read, which alone decides it; an
-undecided read counts as wrong; reads with O_DIRECT are uncached for certain.
+undecided read counts as wrong; reads with O_DIRECT are uncached for certain. --keep leaves calibration.json and
+timings.csv there, for ``stripewise diagnose timings.csv --calibration calibration.json --report causes.html``.
 """
 
 from __future__ import annotations
@@ -42,12 +43,14 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=24, help="reads of each series")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--keep", type=Path, help="folder for the calibration and the times")
     given = parser.parse_args()
     calibration_module.PATTERNS = SEEN_PATTERNS
     measured = calibrate(given.folder, extent=EXTENT, seed=given.seed)
     calibration = measured.among("cached", "uncached")
     draw = random.Random(given.seed)
     table: Counter[tuple[str, str]] = Counter()
+    times: list[tuple[int, float]] = []
     prober = Prober(given.folder, EXTENT)
     try:
         for size in SIZES:
@@ -56,6 +59,7 @@ def main() -> None:
                     if start == "cold":
                         prober.forget()
                     for truth, seconds in prober.natural(size, places(pattern, size, given.count, draw)):
+                        times.append((size, seconds))
                         if truth != "mixed":
                             table[truth, calibration.classify("read", [size], [seconds])[0]] += 1
             if size % 4096 == 0:
@@ -74,6 +78,10 @@ def main() -> None:
     result["balanced_accuracy"] = (result["cached"]["recall"] + result["uncached"]["recall"]) / 2
     text = json.dumps(result, indent=1)
     print(text)
+    if given.keep:
+        (given.keep / "calibration.json").write_text(calibration.text())
+        rows = [f"read,{size},{seconds}" for size, seconds in times]
+        (given.keep / "timings.csv").write_text("\n".join(["operation,size,seconds", *rows, ""]))
     if given.json:
         given.json.write_text(text)
 

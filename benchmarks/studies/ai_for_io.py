@@ -263,8 +263,12 @@ def real(study: Study) -> None:
     folder = Path(tempfile.mkdtemp(prefix="ai-for-io-", dir=study.work))
     try:
         study.step(
-            "causes", lambda: holes.residency(folder, study.size(24, 4)), "measured", count=study.size(24, 4), seed=1
-        )
+            "causes",
+            lambda: holes.residency(folder, study.work / "causes", study.size(24, 4)),
+            "measured",
+            (study.work / "causes" / "causes.html",),
+            count=study.size(24, 4), seed=1,
+        )  # fmt: skip
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

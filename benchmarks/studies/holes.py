@@ -7,6 +7,7 @@ import csv
 import json
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -110,12 +111,37 @@ def schema(name: str, where: str, blocks: Sequence[int], holes: Sequence[int]) -
     }  # fmt: skip
 
 
-def residency(folder: Path, count: int) -> dict[str, Any]:
-    """Cached reads told from uncached ones by their time, as ``benchmarks/diagnosis/residency.py`` does it."""
+def residency(folder: Path, kept: Path, count: int) -> dict[str, Any]:
+    """Cached reads told from uncached ones by their time, as ``benchmarks/diagnosis/residency.py`` does it.
+
+    The calibration, the times and the page that ``diagnose`` makes of them stay in ``kept``.
+    """
+    kept.mkdir(exist_ok=True)
     program = ROOT / "benchmarks" / "diagnosis" / "residency.py"
-    command = [sys.executable, str(program), "--folder", str(folder), "--count", str(count), "--seed", "1"]
+    command = [
+        sys.executable,
+        str(program),
+        "--folder",
+        str(folder),
+        "--count",
+        str(count),
+        "--seed",
+        "1",
+        "--keep",
+        str(kept),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise StudyError(f"{' '.join(command)}: {done.stderr.strip().splitlines()[-1]}")
     found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    calibration, page = kept / "calibration.json", kept / "causes.html"
+    told = stripewise("diagnose", kept / "timings.csv", "--calibration", calibration, "--report", page)
+    clusters = Counter((one["operation"], one["size"]) for one in told["factors"])
+    return found | {
+        "page": {
+            **{name: told[name] for name in ("operations", "counts", "seconds", "best_case_seconds")},
+            "anomalies": {one["cause"]: one["count"] for one in told["anomalies"]},
+            "clusters": list(clusters.values()),
+            "rules": told["rules"]["accuracy"],
+        }
+    }

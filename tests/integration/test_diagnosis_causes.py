@@ -183,6 +183,28 @@ def test_the_command_classes_a_file(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert main(["diagnose", str(tmp_path / "t.csv"), "--fail-on", "high"]) == 2
 
 
+@pytest.mark.parametrize("calibrated", [True, False])
+def test_causes_are_written_as_a_page(tmp_path: Path, calibrated: bool) -> None:
+    (tmp_path / "site.json").write_text(SITE.text(), "utf-8")
+    cached, stored = drawn(CACHED, [4096] * 60), drawn(STORAGE, [4096] * 40)
+    lost = [STORAGE.time(4096) * 100] * 3
+    rows = [f"read,4096,{second}" for second in (*cached, *stored, *lost)]
+    (tmp_path / "t.csv").write_text("operation,size,seconds\n" + "\n".join(rows) + "\n")
+    page = tmp_path / "t.html"
+    known = ["--calibration", str(tmp_path / "site.json")] if calibrated else []
+    assert main(["diagnose", str(tmp_path / "t.csv"), "--report", str(page), *known]) == 0
+    text = page.read_text("utf-8")
+    assert 'data-figure="reads"' in text and 'data-figure="often"' in text and 'data-figure="writes"' not in text
+    assert text.count("read of 4 KiB") >= 2  # a cluster of each condition
+    assert ("Not calibrated" in text) != calibrated
+    if calibrated:
+        assert 'scope="row">read, uncached' in text and 'scope="row">read, cached' in text
+        assert 'scope="row">slow' in text and "answered by the page cache would take" in text
+        figures = json.loads(text.split('id="figures">')[1].split("</script>")[0])
+        names = [trace["name"] for trace in figures["figures"]["reads"]["data"]]
+        assert names == ["cached", "uncached", "cached, calibrated", "uncached, calibrated"]
+
+
 def test_nothing_is_measured_where_the_calibration_could_not_be_written(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

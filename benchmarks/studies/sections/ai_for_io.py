@@ -186,6 +186,7 @@ def _real(page: Section, steps: Steps) -> None:
             f"{causes['operations']:,} reads, balanced accuracy {100 * causes['balanced_accuracy']:.1f}%; with `O_DIRECT` "
             f"{100 * causes['direct']['recall']:.1f}% of {causes['direct']['reads']} are classified as uncached. The study shows such tables without a known truth.",
         )
+        _causes(page, causes["page"])
 
 
 def _sieved(page: Section, steps: Steps) -> None:
@@ -284,4 +285,27 @@ def _choices(page: Section, choices: Mapping[str, Any]) -> None:
     page.table(("choice", "arithmetic mean", "harmonic mean", "best for", "worst for"), rows)
     page.say(
         f"The table shows the performance over the best for {choices['workloads']} patterns, each held out when the choice is made. Published for the eight static choices: 58 to 72% and 9 to 16%."
+    )
+
+
+def _causes(page: Section, told: Mapping[str, Any]) -> None:
+    """What the page of timings and causes holds."""
+    counts, seconds = told["counts"]["read"], told["seconds"]["read"]
+    spent = sum(seconds.values())
+    page.say(
+        "The same times as a page with figures (time by size and class, clusters of repeated reads, anomalies, rules), as the study shows them: `stripewise diagnose timings.csv --calibration calibration.json --report causes.html`. "
+        f"It holds {told['operations']:,} reads without `O_DIRECT`:"
+    )
+    page.table(
+        ("class", "reads", "of the reads", "seconds", "of the time"),
+        [
+            (name, f"{counts[name]:,}", f"{100 * counts[name] / told['operations']:.1f}%", f"{seconds[name]:.3f}", f"{100 * seconds[name] / spent:.1f}%")
+            for name in sorted(counts, key=lambda name: -seconds[name])
+        ],
+    )  # fmt: skip
+    odd = ", ".join(f"{cause} {count}" for cause, count in told["anomalies"].items()) or "none"
+    sizes = len(told["clusters"])
+    page.say(
+        f"From the page cache alone they would take {told['best_case_seconds']['read']:.3f} s. Anomalies: {odd}. Reads of the {sizes} sizes fall into {min(told['clusters'])} to {max(told['clusters'])} clusters each. The rules for slow, average and fast, "
+        f"which know only the size, are right in {100 * told['rules']:.0f}% (balanced; a third is chance)."
     )

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from stripewise.cli.output import console, number, print_json, say
 from stripewise.diagnosis.causes.analysis import Causes, analyse
-from stripewise.diagnosis.causes.models import load
-from stripewise.diagnosis.causes.timings import is_timings, read_timings
+from stripewise.diagnosis.causes.models import Calibration, load
+from stripewise.diagnosis.causes.timings import Timing, is_timings, read_timings
 from stripewise.errors import UserError
+from stripewise.report.html import write_whole
 from stripewise.spec.sizes import format_size
 
 _START = 4096
@@ -28,8 +31,8 @@ def _is_timings(path: Path) -> bool:
         return False
 
 
-def print_causes(paths: Sequence[Path], calibration: Path | None, json_output: bool) -> None:
-    """Print what one file of timings tells.
+def print_causes(paths: Sequence[Path], calibration: Path | None, html: Path | None, json_output: bool) -> None:
+    """Print what one file of timings tells, and write it as a page where that is asked for.
 
     Raises
     ------
@@ -39,9 +42,13 @@ def print_causes(paths: Sequence[Path], calibration: Path | None, json_output: b
     if len(paths) > 1:
         raise UserError("timings are diagnosed one file at a time", "name one CSV file")
     timings = read_timings(paths[0])
-    found = analyse(timings, load(calibration) if calibration else None)
+    site = load(calibration) if calibration else None
+    found = analyse(timings, site)
+    document = {"source": str(paths[0]), "operations": len(timings), **found.as_json()}
+    if html is not None:
+        write_whole(html, _page(document, timings, found, site))
     if json_output:
-        print_json({"source": str(paths[0]), "operations": len(timings), **found.as_json()})
+        print_json(document)
         return
     say(f"{paths[0]}: {len(timings):,} operations")
     _print(found, calibration is not None)
@@ -81,3 +88,21 @@ def _print(found: Causes, calibrated: bool) -> None:
         )
         for line in found.rules.text.splitlines():
             say(f"  {line}")
+
+
+def _page(document: dict[str, Any], timings: Sequence[Timing], found: Causes, site: Calibration | None) -> str:
+    from stripewise.report.causes import causes_page  # noqa: PLC0415  figures are slow to load
+
+    classes: dict[str, dict[str, list[tuple[float, float]]]] = defaultdict(lambda: defaultdict(list))
+    for timing, name in zip(timings, found.classes or ["operation"] * len(timings), strict=True):
+        classes[timing.operation][name].append((timing.size, timing.seconds))
+    sizes = sorted({timing.size for timing in timings})
+    models = {
+        way: {name: [(size, float(model.time(size))) for size in sizes] for name, model in of.items()}
+        for way, of in (site.models if site else {}).items()
+    }
+    often = None
+    if found.factors:
+        (way, size), _ = Counter((timing.operation, timing.size) for timing in timings).most_common(1)[0]
+        often = way, size, [timing.seconds for timing in timings if (timing.operation, timing.size) == (way, size)]
+    return causes_page(document, classes, models, often)

@@ -43,7 +43,8 @@ def run_diagnose(
         ),
     ],
     html: Annotated[
-        Path | None, typer.Option("--report", help="Write an HTML report of one job.", metavar="FILE.html")
+        Path | None,
+        typer.Option("--report", help="Write an HTML report of one job, or of timings.", metavar="FILE.html"),
     ] = None,
     plan: Annotated[Path | None, typer.Option(help="Write the settings that fix it as a plan.", metavar="FILE")] = None,
     table: Annotated[
@@ -77,11 +78,11 @@ def run_diagnose(
     for option, path in (("--report", html), ("--plan", plan), ("--table", table)):
         check_place(option, path)
     if timings_among(logs):
-        given = {"--report": html, "--plan": plan, "--table": table, "--fail-on": fail_on, "--model": model}
+        given = {"--plan": plan, "--table": table, "--fail-on": fail_on, "--model": model}
         wrong = [name for name, value in given.items() if value is not None]
         if wrong:
             raise UserError(f"{wrong[0]} means nothing for timings", "leave it out, or name logs")
-        print_causes(logs, calibration, json_output)
+        print_causes(logs, calibration, html, json_output)
         return 0
     if calibration is not None:
         raise UserError("--calibration is for CSV timings", "name a CSV file with operation, size, seconds")

@@ -43,6 +43,8 @@ class Causes:
     factors : tuple of CauseFactor
     anomalies : tuple of Anomaly
     rules : SpeedRules or None
+    classes : tuple of str
+        Class of each operation; empty without a calibration.
     """
 
     counts: dict[str, dict[str, int]]
@@ -51,6 +53,7 @@ class Causes:
     factors: tuple[CauseFactor, ...]
     anomalies: tuple[Anomaly, ...]
     rules: SpeedRules | None
+    classes: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """Give all for machines."""
@@ -95,6 +98,7 @@ def analyse(timings: Sequence[Timing], calibration: Calibration | None = None) -
     seconds: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
     best: dict[str, float] = defaultdict(float)
     odd: list[Anomaly] = []
+    classes: list[str] = []
     if calibration is not None:
         classes = classify(timings, calibration)
         for timing, name in zip(timings, classes, strict=True):
@@ -110,6 +114,7 @@ def analyse(timings: Sequence[Timing], calibration: Calibration | None = None) -
         tuple(_factors(timings, calibration)),
         tuple(odd),
         speed_rules(timings),
+        tuple(classes),
     )
 
 
