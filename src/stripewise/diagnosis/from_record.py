@@ -57,6 +57,7 @@ def activity_of(record: Record, source: str) -> Activity:
     return made.model_copy(
         update={
             "kind": "record",
+            "timed": False,
             "unseen": [*unseen, *(f"the record is incomplete: {gap}" for gap in record.gaps)],
             "files": files,
             "moved": moved,

@@ -254,6 +254,7 @@ def activity_of(report: Report, source: str) -> Activity:
     return Activity(
         source=source,
         kind="report",
+        counts_opens_once=True,
         version=str(report.version),
         job=ActivityJob(
             executable=report.job.executable,

@@ -10,7 +10,7 @@ from pathlib import Path
 from stripewise.diagnosis import from_ior, from_record, from_report
 from stripewise.errors import StripewiseError, UserError
 from stripewise.measure.activity import Activity
-from stripewise.measure.darshan_logs import LogResult, UnreadableLogError, read_logs
+from stripewise.measure.darshan_logs import SUFFIXES, LogResult, UnreadableLogError, read_logs
 from stripewise.measure.ior import parse_ior
 from stripewise.measure.traces import form_of, traces_within
 from stripewise.spec.formats import RECORD_HEADER, REPORT_FORMAT
@@ -19,7 +19,6 @@ from stripewise.spec.report import read_report
 
 _TEXT_LIMIT = 64 << 20
 _START = 4096
-_SUFFIXES = (".darshan", ".darshan.gz", ".darshan_partial")
 Reader = Callable[[Path], Activity]
 """Makes an activity of a file."""
 
@@ -46,7 +45,7 @@ def find(paths: Iterable[Path]) -> Iterator[Path]:
         for folder, folders, names in os.walk(path):
             folders.sort()
             for name in sorted(names):
-                if name.endswith(_SUFFIXES) or _is_ours(Path(folder) / name):
+                if name.endswith(SUFFIXES) or _is_ours(Path(folder) / name):
                     found = True
                     yield Path(folder) / name
         if not found:

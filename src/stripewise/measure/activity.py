@@ -382,7 +382,8 @@ class Activity(_ActivityPart):
     ----------
     source : str
         The file it was read from.
-    kind : {"darshan", "report", "ior", "record", "dftracer", "recorder"}
+    kind : str
+        What the source is: ``darshan``, ``report``, ``record`` and so on; each reader names its own.
     version : str
         Of the source's format.
     seen, partial : list of str
@@ -404,10 +405,14 @@ class Activity(_ActivityPart):
         Those that matter most, first those with most time; the rest is counted only.
     workload : Workload or None
         What the program did, where the source tells more of it than the other fields hold.
+    timed : bool
+        Whether the source has times of calls; without them seconds are the job's, shared out over the bytes.
+    counts_opens_once : bool
+        Whether a collective open counts once, and not once a rank.
     """
 
     source: str
-    kind: Literal["darshan", "report", "ior", "record", "dftracer", "recorder"]
+    kind: Name
     version: str = ""
     job: ActivityJob = ActivityJob()
     seen: list[Name] = Field(default_factory=list)
@@ -426,16 +431,8 @@ class Activity(_ActivityPart):
     osts: dict[int, OstLoad] = Field(default_factory=dict)
     hints: dict[str, str] = Field(default_factory=dict)
     workload: Workload | None = None
-
-    @property
-    def timed(self) -> bool:
-        """Whether the source has times of calls; without them seconds are the job's, shared out over the bytes."""
-        return self.kind != "record"
-
-    @property
-    def counts_opens_once(self) -> bool:
-        """Whether a collective open counts once, and not once a rank."""
-        return self.kind in ("report", "record")
+    timed: bool = True
+    counts_opens_once: bool = False
 
     @property
     def bytes(self) -> int:

@@ -27,6 +27,8 @@ from stripewise.interpreter import python
 from stripewise.measure.activity import Activity
 from stripewise.measure.traces import form_of
 
+SUFFIXES = (".darshan", ".darshan.gz", ".darshan_partial")
+"""How the names of Darshan's logs end: whole ones, those compressed again, and those of jobs that did not end."""
 _SECONDS_A_LOG = 60
 _SECONDS_A_MEGABYTE = 20
 _LONGEST_ANSWER = 256 << 20
@@ -56,7 +58,7 @@ class LogResult:
 
 def is_log(path: Path) -> bool:
     """Whether a path is named as a Darshan log, or is a trace: :func:`read_log` reads it whatever else it may be."""
-    return path.suffix == ".darshan" or form_of(path) is not None
+    return path.name.endswith(SUFFIXES) or form_of(path) is not None
 
 
 def log_seconds(size: int) -> int:
