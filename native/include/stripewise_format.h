@@ -162,7 +162,7 @@ struct sw_keys { const char *abi, *acted, *address, *application, *application_i
     *online, *opens, *operation, *operations, *outcome, *overstripe_count, *parent, *path, *pattern, *phases,
     *pid, *piece_size, *plan, *plan_error, *plan_id, *posix, *predicted, *processes, *programs, *properties,
     *random, *rank, *ranks, *ranks_reported, *read, *read_bandwidth, *read_span, *read_time, *reads,
-    *reopened, *requested, *runtime, *seconds, *selections, *settings, *settings_misread, *settled,
+    *reopened, *requested, *runtime, *script, *seconds, *selections, *settings, *settings_misread, *settled,
     *simulated, *site, *size, *sizes, *span, *start, *storage, *strided, *stripe_count, *stripe_size,
     *stripe_unit, *time_max, *time_sum, *top, *totals, *verdict, *version, *view, *why, *windows_fetched,
     *windows_fetches, *windows_memory, *windows_unused, *write, *write_bandwidth, *write_span, *write_time,
@@ -179,8 +179,8 @@ struct sw_keys { const char *abi, *acted, *address, *application, *application_i
     "operations", "outcome", "overstripe_count", "parent", "path", "pattern", "phases", "pid", "piece_size", \
     "plan", "plan_error", "plan_id", "posix", "predicted", "processes", "programs", "properties", "random", \
     "rank", "ranks", "ranks_reported", "read", "read_bandwidth", "read_span", "read_time", "reads", \
-    "reopened", "requested", "runtime", "seconds", "selections", "settings", "settings_misread", "settled", \
-    "simulated", "site", "size", "sizes", "span", "start", "storage", "strided", "stripe_count", \
+    "reopened", "requested", "runtime", "script", "seconds", "selections", "settings", "settings_misread", \
+    "settled", "simulated", "site", "size", "sizes", "span", "start", "storage", "strided", "stripe_count", \
     "stripe_size", "stripe_unit", "time_max", "time_sum", "top", "totals", "verdict", "version", "view", \
     "why", "windows_fetched", "windows_fetches", "windows_memory", "windows_unused", "write", \
     "write_bandwidth", "write_span", "write_time", "writes"

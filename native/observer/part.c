@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "part.h"
+#include "script.h"
 
 #ifndef MADV_POPULATE_WRITE /* headers of Linux before 5.14 */
 #define MADV_POPULATE_WRITE 23
@@ -94,6 +95,7 @@ __attribute__((noinline)) static struct part *make_part(void) {
     gethostname(made->host, sizeof made->host - 1);
     ssize_t size = readlink("/proc/self/exe", made->executable, sizeof made->executable - 1);
     made->executable[size > 0 ? size : 0] = '\0';
+    script_of(made->executable, made->script, sizeof made->script);
     memcpy(made->settings, asked_settings, sizeof asked_settings);
     made->misread = misread;
     atomic_store(&made->files[0].state, 2);

@@ -14,7 +14,7 @@
 
 #include "counter.h"
 
-#define PART_MAGIC "SWPROC3" /* changes with anything below */
+#define PART_MAGIC "SWPROC4" /* changes with anything below */
 #define PART_FILES 512       /* the first one holds what has no room elsewhere */
 #define PART_PATH 512        /* of a longer path the end is kept */
 
@@ -83,6 +83,7 @@ struct part {
     uint64_t real, start;             /* the same moment by CLOCK_REALTIME and CLOCK_MONOTONIC */
     counter end;                      /* 0: killed, or replaced by another program */
     char host[64], executable[PART_PATH];
+    char script[128]; /* that the executable interprets, without its folder; empty if none is known */
     struct {
         counter count, time;
     } metadata[METADATA];

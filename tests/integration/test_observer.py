@@ -392,6 +392,16 @@ for reader in range(4):
     assert found["metadata-storm"].evidence["calls"] >= 501
 
 
+def test_scripts_are_told_apart_and_no_argument_is_kept(observe: Observe, tmp_path: Path) -> None:
+    (tmp_path / "write.sh").write_text("echo $1 > a\nsh -c 'echo x > b' token.sh\n")
+    (tmp_path / "copy.sh").write_text("cat a > c\necho x > d")
+    report = observe("sh", "-c", "echo x > e; sh -e write.sh secret; exec sh copy.sh")
+    assert {one.script for one in report.programs} == {"", "write.sh", "copy.sh"}
+    assert {one.name for one in report.programs} >= {"write.sh", "copy.sh", "cat"}
+    kept = json.dumps([one.model_dump(mode="json") for one in report.processes])
+    assert "secret" not in kept and "token.sh" not in kept
+
+
 def test_ranks_are_those_of_the_launcher(observe: Observe, tmp_path: Path) -> None:
     for rank in range(2):
         text = "import os; f = os.open('r', 65); os.write(f, b'1')"

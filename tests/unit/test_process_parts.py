@@ -51,6 +51,21 @@ def run_by(executable: bytes, start: int, size: int) -> bytes:
     return bytes(content)
 
 
+def test_scripts_of_one_interpreter_are_programs_with_the_workers_that_they_start(tmp_path: Path) -> None:
+    python = b"/usr/bin/python3.11"
+    for number, (pid, parent, script) in enumerate(
+        [(5, 1, b"shard.py"), (6, 1, b"train.py"), (7, 6, b""), (8, 7, b"")]
+    ):
+        content = bytearray(run_by(python, 10 + number, 100))
+        head = np.frombuffer(content, _HEAD, 1)
+        head["pid"], head["parent"], head["script"] = pid, parent, script
+        (tmp_path / f"{PREFIX}{pid}-1").write_bytes(content)
+    assert merge_parts(tmp_path, tmp_path / "report.json", "train.py")
+    report = read_report_file(tmp_path / "report.json")
+    assert [(one.name, one.processes) for one in report.programs] == [("shard.py", 1), ("train.py", 3)]
+    assert [(one.pid, one.script) for one in report.processes] == [(6, "train.py"), (7, "train.py"), (8, "train.py")]
+
+
 def test_each_program_of_a_command_is_listed_and_one_can_be_chosen(tmp_path: Path) -> None:
     parts = [run_by(b"/bin/sort", 20, 300), run_by(b"/bin/bash", 10, 5), run_by(b"/bin/sort", 30, 400)]
 

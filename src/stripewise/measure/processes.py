@@ -25,7 +25,7 @@ from stripewise.spec.report_file import PosixCalls
 PREFIX = "process-"
 """How the names of parts begin, in the folder of a run."""
 
-_MAGIC = b"SWPROC3"
+_MAGIC = b"SWPROC4"
 _MOST_PARTS = 20_000
 _MOST_FILES = 20_000
 _OTHERS = "(other files)"
@@ -72,6 +72,7 @@ _HEAD = np.dtype(
         ("end", "u8"),
         ("host", "S64"),
         ("executable", "S512"),
+        ("script", "S128"),
         ("metadata", [("count", "u8"), ("time", "u8")], len(_METADATA)),
         ("settings", [("name", "S24"), ("value", "S24"), ("state", "u8")], _MOST_SETTINGS),
         ("misread", "u8"),
@@ -91,6 +92,7 @@ class _Process:
 
     data: Any
     files: Any
+    script: str
 
     @property
     def rank(self) -> int:
@@ -132,7 +134,7 @@ def merge_parts(folder: Path, report: Path, program: str = "") -> bool:
     ----------
     folder, report : Path
     program : str
-        The name or the path of the executable whose processes count; empty if all do.
+        The name or the path of the executable, or the name of the script, whose processes count; empty if all do.
 
     Raises
     ------
@@ -145,10 +147,11 @@ def merge_parts(folder: Path, report: Path, program: str = "") -> bool:
     processes = [process for path in paths[:_MOST_PARTS] if (process := _read(path)) is not None]
     if not processes:
         return False
+    _inherit_scripts(processes)
     programs = _programs(processes)
-    chosen = [process for process in processes if is_program(process.executable, program)] if program else processes
+    chosen = [one for one in processes if is_program(program, one.executable, one.script)] if program else processes
     if not chosen:
-        raise no_program(program, [one["executable"] for one in programs])
+        raise no_program(program, [one["script"] or one["executable"] for one in programs])
     found = _report(chosen, len(paths) > _MOST_PARTS)
     if len(programs) > 1:
         found["programs"] = programs
@@ -175,7 +178,16 @@ def _read(path: Path) -> _Process | None:
     files = np.frombuffer(content, _FILE, _FILES, _HEAD.itemsize)
     files = files[files["state"] == 2]
     files = files[files["calls"]["count"].sum(axis=1) > 0]
-    return _Process(head, files) if len(files) else None
+    return _Process(head, files, _text(head["script"])) if len(files) else None
+
+
+def _inherit_scripts(processes: Sequence[_Process]) -> None:
+    """Count processes of an interpreter without a script, such as spawned workers, with that of their parent."""
+    by_pid = {(_text(one.data["host"]), int(one.data["pid"])): one for one in processes}
+    for process in sorted(processes, key=lambda process: process.start):
+        parent = by_pid.get((_text(process.data["host"]), int(process.data["parent"])))
+        if parent and not process.script and process.executable == parent.executable:
+            process.script = parent.script
 
 
 def _text(data: bytes) -> str:
@@ -225,13 +237,14 @@ def _report(processes: Sequence[_Process], cut: bool) -> dict[str, Any]:
 
 
 def _programs(processes: Sequence[_Process]) -> list[dict[str, Any]]:
-    """What the processes of each executable did together, in the order in which the first of them began."""
-    by_name: dict[str, list[_Process]] = {}
+    """What the processes of each program did together, in the order in which the first of them began."""
+    by_name: dict[tuple[str, str], list[_Process]] = {}
     for process in sorted(processes, key=lambda process: process.start):
-        by_name.setdefault(process.executable, []).append(process)
+        by_name.setdefault((process.executable, process.script), []).append(process)
     return [
         {
             "executable": executable,
+            "script": script,
             "ranks": len({process.rank for process in own}),
             "elapsed": max(process.end for process in own) - min(process.start for process in own),
             "bytes_read": sum(_bytes(process.files)["read"] for process in own),
@@ -239,7 +252,7 @@ def _programs(processes: Sequence[_Process]) -> list[dict[str, Any]]:
             "io_time": max(_by_rank(own, _Process.seconds).values()),
             "processes": len(own),
         }
-        for executable, own in by_name.items()
+        for (executable, script), own in by_name.items()
     ]
 
 
@@ -261,6 +274,7 @@ def _process(process: _Process) -> dict[str, Any]:
         "rank": int(process.data["rank"]) if process.data["rank"] >= 0 else None,
         "host": _text(process.data["host"]),
         "executable": process.executable,
+        "script": process.script,
         "start": process.start,
         "elapsed": process.end - process.start,
         "ended": bool(process.data["end"]),

@@ -66,6 +66,7 @@ class ReportedProgram(ReportPart):
     """One of several programs of a command; ``io_time`` and ``processes`` are of programs without MPI."""
 
     executable: str
+    script: str = ""
     ranks: int
     elapsed: float
     bytes_read: int
@@ -75,8 +76,8 @@ class ReportedProgram(ReportPart):
 
     @property
     def name(self) -> str:
-        """The name of the executable, without its folder."""
-        return PurePath(self.executable).name
+        """The name of the script, or else that of the executable, without its folder."""
+        return self.script or PurePath(self.executable).name
 
 
 class PathCalls(ReportPart):
@@ -92,6 +93,7 @@ class ReportedProcess(ReportPart):
     pid: int
     parent: int | None = None
     executable: str = ""
+    script: str = ""
     rank: int | None = None
     start: float = 0.0
     elapsed: float = Field(default=0.0, ge=0)
@@ -173,9 +175,9 @@ class Report(ReportPart):
         return kept.model_dump(mode="json", exclude_unset=True)
 
 
-def is_program(executable: str, program: str) -> bool:
-    """Whether an executable is the program that the user named, by its path or without its folder."""
-    return program in (executable, PurePath(executable).name)
+def is_program(program: str, executable: str, script: str = "") -> bool:
+    """Whether a process ran the program that the user named: by the executable's path or name, or by its script."""
+    return program in (executable, PurePath(executable).name, *([script] if script else []))
 
 
 def no_program(program: str, started: Sequence[str]) -> UserError:
@@ -204,7 +206,7 @@ def summed(reports: Sequence[Report], program: str = "") -> Report:
     """
     started = [_program_of(report) for report in reports]
     if program:
-        reports = [r for r, one in zip(reports, started, strict=True) if is_program(one.executable, program)]
+        reports = [r for r, one in zip(reports, started, strict=True) if is_program(program, one.executable)]
     if not reports:
         raise no_program(program, [one.executable for one in started])
     if len(started) == 1:
