@@ -13,7 +13,7 @@ from rich.markup import escape
 from stripewise.cli import remote
 from stripewise.cli.causes import print_causes, timings_among
 from stripewise.cli.options import JsonOption, ServerOption, check_place, pairs
-from stripewise.cli.output import console, duration, notes, overwritten, print_json, prose, remark, say
+from stripewise.cli.output import console, duration, notes, number, overwritten, print_json, prose, remark, say
 from stripewise.client import Client, ServiceError
 from stripewise.diagnosis.diagnose import Diagnosis, diagnose
 from stripewise.diagnosis.finding import Finding, Severity
@@ -261,10 +261,10 @@ def _print_one(found: Diagnosis, plan: Path | None) -> None:
     console.print()
     if not found.problems:
         console.print("No problem was found.")
-    for number, finding in enumerate(found.first, 1):
+    for place, finding in enumerate(found.first, 1):
         style = _STYLES[finding.severity.word]
         title = f"[bold]{escape(finding.kind.title)}[/]"
-        console.print(f"{number}. [{style}]{finding.severity.word}[/]  {title}  ({finding.code})")
+        console.print(f"{place}. [{style}]{finding.severity.word}[/]  {title}  ({finding.code})")
         for line in _lines(finding):
             prose(f"   {line}")
         console.print()
@@ -289,7 +289,9 @@ def _print_one(found: Diagnosis, plan: Path | None) -> None:
 def _lines(finding: Finding) -> Iterator[str]:
     yield finding.says
     bound = finding.bound
-    gain = f" At most {bound:.2g} times faster I/O." if bound is not None and bound >= 1.02 else ""
+    gain = ""
+    if bound is not None and bound >= 1.02:
+        gain = f" At most {number(bound, digits=2 if bound >= 1.95 else 3)} times faster I/O."
     yield f"why: {finding.kind.mechanism}{gain}"
     yield f"fix: {finding.fix or finding.kind.fix}"
     for setting in finding.settings:
