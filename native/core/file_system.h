@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/stat.h>
+#include <sys/types.h>
 
 #include "stripewise_format.h"
 
@@ -50,12 +51,17 @@ struct sw_file_system {
     void (*parent)(const char *folder, struct sw_parent *parent);
     /* Why an existing file keeps its layout, or NULL. */
     const char *(*fixed)(const struct stat *status);
-    /* Creates the file with values[i] of keys[i] (NULL: not asked for) in its folder. NULL: the runtime
-     * cannot do it, and `instead` says what to do. note receives why it did not work. */
-    enum sw_layout_outcome (*apply)(const char *path, const struct sw_parent *parent,
+    /* Creates the file with values[i] of keys[i] (NULL: not asked for) in its folder, with no more
+     * permissions than mode. NULL: the runtime cannot do it, and `instead` says what to do. note receives why
+     * it did not work. */
+    enum sw_layout_outcome (*apply)(const char *path, mode_t mode, const struct sw_parent *parent,
                                     const char *const values[SW_LAYOUT_KEYS], char *note, size_t note_size);
     const char *instead;
 };
+
+/* Commands alone lay out and read: no library is loaded and nothing is allocated, so that handlers of signals
+ * may create files. */
+extern bool sw_layout_by_commands;
 
 extern const struct sw_file_system sw_lustre, sw_cephfs, sw_beegfs;
 extern const struct sw_file_system *const sw_file_systems[SW_FILE_SYSTEMS];

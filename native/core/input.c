@@ -4,16 +4,23 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <spawn.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 extern char **environ;
+
+#define STACK 65536 /* of the child that is to be a command */
+#define NOT_RUN 127
 
 int sw_input_open(const char *path, off_t *size, char *error, size_t error_size) {
     /* O_NONBLOCK: a path that is a pipe without a writer must not hang the program. */
@@ -53,20 +60,69 @@ char *sw_input_read(int fd, off_t start, size_t *size, char *error, size_t error
     return NULL;
 }
 
-int sw_input_command(char *const arguments[], char *output, size_t size) {
+/* What the child is given: it shares the memory of its parent, which waits until it is replaced. */
+struct command {
+    char *const *arguments;
+    char **variables;
+    const sigset_t *signals; /* that the parent blocked before */
+    int output;
+    mode_t mode;
+};
+
+/* In the child. Handlers of the program must not run there. Descriptors are changed by system calls: those of
+ * the C library may be ours, which would take them for the program's. */
+static int replace(void *given) {
+    const struct command *command = given;
+    for (int number = 1; number < NSIG; number++) {
+        struct sigaction action;
+        if (sigaction(number, NULL, &action) == 0 && action.sa_handler != SIG_IGN)
+            sigaction(number, &(struct sigaction){.sa_handler = SIG_DFL}, NULL);
+    }
+    umask(umask(0777) | (0777 & ~command->mode));
+    if (syscall(SYS_dup3, command->output, STDOUT_FILENO, 0) >= 0 &&
+        syscall(SYS_dup3, command->output, STDERR_FILENO, 0) >= 0 &&
+        pthread_sigmask(SIG_SETMASK, command->signals, NULL) == 0)
+        execvpe(command->arguments[0], command->arguments, command->variables);
+    syscall(SYS_exit, NOT_RUN);
+    return NOT_RUN;
+}
+
+/* The program's variables without those that would have the command watched, too. */
+static void own_variables(char **to) {
+    for (char **variable = environ; *variable; variable++)
+        if (strncmp(*variable, "LD_PRELOAD=", 11) != 0 && strncmp(*variable, "STRIPEWISE_", 11) != 0)
+            *to++ = *variable;
+    *to = NULL;
+}
+
+/* Starts a command in a child without a signal at its end; -1 if it cannot be. */
+static pid_t start(char *const arguments[], mode_t mode, int output) {
+    size_t count = 1;
+    while (environ[count - 1])
+        count++;
+    size_t size = STACK + count * sizeof *environ;
+    char *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
+        return -1;
+    sigset_t all, before;
+    struct command command = {arguments, (char **)(void *)(memory + STACK), &before, output, mode};
+    own_variables(command.variables);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    pid_t child = clone(replace, memory + STACK, CLONE_VM | CLONE_VFORK, &command);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    munmap(memory, size);
+    return child;
+}
+
+int sw_input_command(char *const arguments[], mode_t mode, char *output, size_t size) {
     int pipe_ends[2];
     if (pipe2(pipe_ends, O_CLOEXEC) != 0)
         return -1;
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, pipe_ends[1], STDOUT_FILENO);
-    posix_spawn_file_actions_adddup2(&actions, pipe_ends[1], STDERR_FILENO);
-    pid_t child;
-    int failed = posix_spawnp(&child, arguments[0], &actions, NULL, arguments, environ);
-    posix_spawn_file_actions_destroy(&actions);
+    pid_t child = start(arguments, mode, pipe_ends[1]);
     close(pipe_ends[1]);
     size_t used = 0;
-    while (!failed) {
+    while (child > 0) {
         char rest[256];
         bool room = used + 1 < size;
         ssize_t got = read(pipe_ends[0], room ? output + used : rest, room ? size - 1 - used : sizeof rest);
@@ -78,10 +134,8 @@ int sw_input_command(char *const arguments[], char *output, size_t size) {
     output[used] = '\0';
     close(pipe_ends[0]);
     int status = -1;
-    /* ECHILD where the program ignores SIGCHLD: the result is then unknown, and its effect is checked by the
-     * caller. */
-    while (!failed && waitpid(child, &status, 0) < 0)
+    while (child > 0 && waitpid(child, &status, __WALL) < 0)
         if (errno != EINTR)
-            return 0;
-    return !failed && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+            return -1;
+    return child > 0 && WIFEXITED(status) && WEXITSTATUS(status) != NOT_RUN ? WEXITSTATUS(status) : -1;
 }

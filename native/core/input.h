@@ -15,7 +15,9 @@ int sw_input_open(const char *path, off_t *size, char *error, size_t error_size)
  * behind them, and in *size how many there were; NULL with the reason in error. */
 char *sw_input_read(int fd, off_t start, size_t *size, char *error, size_t error_size);
 
-/* Runs a command, what it prints in output. Returns its exit status, or -1 if it could not be run. */
-int sw_input_command(char *const arguments[], char *output, size_t size);
+/* Runs a command, what it prints in output. Returns its exit status, or -1 if it could not be run. The files
+ * that it creates get no more permissions than mode. The program learns nothing of it: no signal is sent, and
+ * none of its own waits meets the child. Nothing is allocated, and no lock is taken. */
+int sw_input_command(char *const arguments[], mode_t mode, char *output, size_t size);
 
 #endif

@@ -193,9 +193,9 @@ static bool is_integer(const char *text) {
     return end != text && !*end;
 }
 
-enum sw_layout_outcome sw_layout_apply(const struct sw_file_system *system, const char *path, unsigned allow,
-                                       const struct sw_layout_setting *settings, size_t count, char *note,
-                                       size_t note_size) {
+enum sw_layout_outcome sw_layout_apply(const struct sw_file_system *system, const char *path, mode_t mode,
+                                       unsigned allow, const struct sw_layout_setting *settings, size_t count,
+                                       char *note, size_t note_size) {
     const char *values[SW_LAYOUT_KEYS] = {NULL};
     struct sw_parent parent;
     char name[32];
@@ -218,5 +218,5 @@ enum sw_layout_outcome sw_layout_apply(const struct sw_file_system *system, cons
         if (*note)
             return SW_LAYOUT_FAILED;
     }
-    return system->apply(path, &parent, values, note, note_size);
+    return system->apply(path, mode, &parent, values, note, note_size);
 }

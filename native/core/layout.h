@@ -34,12 +34,12 @@ bool sw_layout_read(const char *path, struct sw_layout *layout);
 /* Reads what the folder of path gives to new files. */
 void sw_layout_parent(const struct sw_file_system *system, const char *path, struct sw_parent *parent);
 
-/* Creates the file at path with this layout if there is none; on CephFS an empty file is laid out too. A
- * folder whose own layout is composite or pooled stays in force unless allow (bits of enum sw_allowance) says
- * otherwise. note receives why it did not work, or is "". */
-enum sw_layout_outcome sw_layout_apply(const struct sw_file_system *system, const char *path, unsigned allow,
-                                       const struct sw_layout_setting *settings, size_t count, char *note,
-                                       size_t note_size);
+/* Creates the file at path with this layout and no more permissions than mode, if there is none; on CephFS an
+ * empty file is laid out too. A folder whose own layout is composite or pooled stays in force unless allow
+ * (bits of enum sw_allowance) says otherwise. note receives why it did not work, or is "". */
+enum sw_layout_outcome sw_layout_apply(const struct sw_file_system *system, const char *path, mode_t mode,
+                                       unsigned allow, const struct sw_layout_setting *settings, size_t count,
+                                       char *note, size_t note_size);
 
 /* May a file be laid out that MPI opens so (MPI_MODE_CREATE, MPI_MODE_EXCL)? Else why names the reason. */
 bool sw_layout_possible(const struct sw_file_system *system, const char *path, bool create, bool exclusive,

@@ -12,7 +12,7 @@
 static bool beegfs_read(const char *path, struct sw_layout *layout) {
     char output[2048], *unit;
     char *const arguments[] = {"beegfs-ctl", "--getentryinfo", (char *)path, NULL};
-    if (sw_input_command(arguments, output, sizeof output) != 0)
+    if (sw_input_command(arguments, 0666, output, sizeof output) != 0)
         return false;
     const char *targets = strstr(output, "desired:"), *chunk = strstr(output, "Chunksize:");
     if (targets)

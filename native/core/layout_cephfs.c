@@ -55,7 +55,7 @@ static void cephfs_parent(const char *folder, struct sw_parent *parent) {
 
 /* One attribute with all values: set one after the other, a valid goal could pass through an invalid layout.
  */
-static enum sw_layout_outcome cephfs_apply(const char *path, const struct sw_parent *parent,
+static enum sw_layout_outcome cephfs_apply(const char *path, mode_t mode, const struct sw_parent *parent,
                                            const char *const values[SW_LAYOUT_KEYS], char *note,
                                            size_t note_size) {
     (void)parent;
@@ -71,7 +71,7 @@ static enum sw_layout_outcome cephfs_apply(const char *path, const struct sw_par
     }
     struct stat status;
     if (stat(path, &status) != 0) {
-        int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
         if (fd < 0) {
             snprintf(note, note_size, "cannot create the file to lay it out: %s", strerror(errno));
             return SW_LAYOUT_FAILED;

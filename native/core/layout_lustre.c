@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -89,7 +90,11 @@ static void load_llapi(void) {
 #undef LOAD
 }
 
+bool sw_layout_by_commands;
+
 static bool have_llapi(void) {
+    if (sw_layout_by_commands)
+        return false;
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, load_llapi);
     return llapi_found;
@@ -228,10 +233,13 @@ static bool read_components(const char *path, bool folder, struct components *la
     *layout = (struct components){0};
     if (have_llapi())
         return read_with_llapi(path, folder ? LLAPI_EXPECTED : 0, layout);
-    char *output = malloc(OUTPUT);
+    char *output =
+        mmap(NULL, OUTPUT, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (output == MAP_FAILED)
+        return false;
     char *const arguments[] = {"lfs", "getstripe", folder ? "-d" : "-y", (char *)path, NULL};
-    bool found = output && sw_input_command(arguments, output, OUTPUT) == 0 && parse_lfs(output, layout);
-    free(output);
+    bool found = sw_input_command(arguments, 0666, output, OUTPUT) == 0 && parse_lfs(output, layout);
+    munmap(output, OUTPUT);
     return found;
 }
 
@@ -348,7 +356,8 @@ static int fill(struct llapi_layout *made, const struct component *c, bool compo
     return failed;
 }
 
-static int create_with_llapi(const char *path, const struct components *layout, const char *start) {
+static int create_with_llapi(const char *path, mode_t mode, const struct components *layout,
+                             const char *start) {
     struct llapi_layout *made = llapi.alloc();
     if (!made)
         return -1;
@@ -359,7 +368,7 @@ static int create_with_llapi(const char *path, const struct components *layout, 
     }
     if (start)
         failed |= llapi.ost_index_set(made, 0, strtoull(start, NULL, 10));
-    int fd = failed ? -1 : llapi.file_create(path, O_WRONLY | O_EXCL, 0666, made);
+    int fd = failed ? -1 : llapi.file_create(path, O_WRONLY | O_EXCL, (int)mode, made);
     int reason = errno;
     if (fd >= 0)
         close(fd);
@@ -439,7 +448,7 @@ static const char *refusal(const struct components *folder, const char *const va
     return head && head / HEAD_SHARE <= mdt ? "head_size is not more than 16 times mdt_size" : NULL;
 }
 
-static enum sw_layout_outcome lustre_apply(const char *path, const struct sw_parent *parent,
+static enum sw_layout_outcome lustre_apply(const char *path, mode_t mode, const struct sw_parent *parent,
                                            const char *const values[SW_LAYOUT_KEYS], char *note,
                                            size_t note_size) {
     char folder[SW_MAX_PATH], output[200];
@@ -458,14 +467,14 @@ static enum sw_layout_outcome lustre_apply(const char *path, const struct sw_par
     }
     change(&layout, values);
     if (have_llapi() && !only_lfs_can(&layout, values)) {
-        if (create_with_llapi(path, &layout, values[START]) == 0)
+        if (create_with_llapi(path, mode, &layout, values[START]) == 0)
             return SW_LAID_OUT;
         snprintf(note, note_size, "liblustreapi: %s", strerror(errno));
         return SW_LAYOUT_FAILED;
     }
     say_with_lfs(&layout, values, &command);
     add_word(&command, path);
-    int code = sw_input_command(command.words, output, sizeof output);
+    int code = sw_input_command(command.words, mode, output, sizeof output);
     if (code == 0 && stat(path, &status) == 0)
         return SW_LAID_OUT;
     output[strcspn(output, "\n")] = '\0';

@@ -251,7 +251,7 @@ static void apply_layout(struct sw_matches *matches, const struct sw_file_system
         snprintf(note, sizeof note, "the application creates the file exclusively");
     } else {
         enum sw_layout_outcome done =
-            sw_layout_apply(system, path, sw_runtime.plan.allow, settings, count, note, sizeof note);
+            sw_layout_apply(system, path, 0666, sw_runtime.plan.allow, settings, count, note, sizeof note);
         outcome = done == SW_LAID_OUT || done == SW_LAYOUT_BY_HINTS ? SW_APPLIED
                   : done == SW_LAYOUT_IMPOSSIBLE                    ? SW_NOT_APPLICABLE
                                                                     : SW_REFUSED;
