@@ -2,6 +2,7 @@
  * Calls that open and close descriptors. */
 #define _GNU_SOURCE
 #include "calls.h"
+#include "laying.h"
 
 #include <fcntl.h>
 #include <stdarg.h>
@@ -22,18 +23,28 @@
     EXPORT int NAME(const char *path, int flags, ...) {                                                      \
         MODE_OF(flags)                                                                                       \
         NEXT(#NAME, int, const char *, int, ...)                                                             \
+        struct creation one;                                                                                 \
         uint64_t began = *prefix ? now() : 0;                                                                \
-        int fd = next(path, flags, mode);                                                                    \
+        before_create(&one, AT_FDCWD, path, flags, mode);                                                    \
+        int fd = next(path, one.flags, mode);                                                                \
+        if (again(&one, fd, flags))                                                                          \
+            fd = next(path, flags, mode);                                                                    \
         opened(fd, began);                                                                                   \
+        after_create(&one, fd);                                                                              \
         return fd;                                                                                           \
     }
 #define OPENS_AT(NAME)                                                                                       \
     EXPORT int NAME(int folder, const char *path, int flags, ...) {                                          \
         MODE_OF(flags)                                                                                       \
         NEXT(#NAME, int, int, const char *, int, ...)                                                        \
+        struct creation one;                                                                                 \
         uint64_t began = *prefix ? now() : 0;                                                                \
-        int fd = next(folder, path, flags, mode);                                                            \
+        before_create(&one, folder, path, flags, mode);                                                      \
+        int fd = next(folder, path, one.flags, mode);                                                        \
+        if (again(&one, fd, flags))                                                                          \
+            fd = next(folder, path, flags, mode);                                                            \
         opened(fd, began);                                                                                   \
+        after_create(&one, fd);                                                                              \
         return fd;                                                                                           \
     }
 /* Other calls whose result is a descriptor. */
@@ -50,16 +61,33 @@ OPENS(open)
 OPENS(open64)
 OPENS_AT(openat)
 OPENS_AT(openat64)
-MAKES(creat, (const char *path, mode_t mode), TYPES(const char *, mode_t), path, mode)
-MAKES(creat64, (const char *path, mode_t mode), TYPES(const char *, mode_t), path, mode)
+EXPORT int creat(const char *path, mode_t mode) {
+    return open(path, O_CREAT | O_WRONLY | O_TRUNC, mode);
+}
+
+EXPORT int creat64(const char *path, mode_t mode) {
+    return open64(path, O_CREAT | O_WRONLY | O_TRUNC, mode);
+}
+
 MAKES(__open_2, (const char *path, int flags), TYPES(const char *, int), path, flags)
 MAKES(__open64_2, (const char *path, int flags), TYPES(const char *, int), path, flags)
 MAKES(__openat_2, (int at, const char *path, int flags), TYPES(int, const char *, int), at, path, flags)
 MAKES(__openat64_2, (int at, const char *path, int flags), TYPES(int, const char *, int), at, path, flags)
-MAKES(mkstemp, (char *path), TYPES(char *), path)
-MAKES(mkstemp64, (char *path), TYPES(char *), path)
-MAKES(mkostemp, (char *path, int flags), TYPES(char *, int), path, flags)
-MAKES(mkostemp64, (char *path, int flags), TYPES(char *, int), path, flags)
+/* Calls that make up the name of a new file. */
+#define NAMES(NAME, PARAMETERS, TYPED, ...)                                                                  \
+    EXPORT int NAME PARAMETERS {                                                                             \
+        NEXT(#NAME, int, TYPED)                                                                              \
+        uint64_t began = *prefix ? now() : 0;                                                                \
+        int fd = next(__VA_ARGS__);                                                                          \
+        opened(fd, began);                                                                                   \
+        after_new(fd);                                                                                       \
+        return fd;                                                                                           \
+    }
+
+NAMES(mkstemp, (char *path), TYPES(char *), path)
+NAMES(mkstemp64, (char *path), TYPES(char *), path)
+NAMES(mkostemp, (char *path, int flags), TYPES(char *, int), path, flags)
+NAMES(mkostemp64, (char *path, int flags), TYPES(char *, int), path, flags)
 
 EXPORT int close(int fd) {
     NEXT("close", int, int)

@@ -2,9 +2,11 @@
  * Calls on streams. */
 #define _GNU_SOURCE
 #include "calls.h"
+#include "laying.h"
 #include "settings.h"
 #include "streams.h"
 
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,8 +19,15 @@
     EXPORT FILE *NAME(const char *path, const char *mode) {                                                  \
         NEXT(#NAME, FILE *, const char *, const char *)                                                      \
         uint64_t began = *prefix ? now() : 0;                                                                \
-        FILE *stream = next(path, mode);                                                                     \
+        char exclusive[16];                                                                                  \
+        struct creation one;                                                                                 \
+        int flags = flags_of(mode, exclusive);                                                               \
+        before_create(&one, AT_FDCWD, path, *exclusive ? flags : 0, 0666);                                   \
+        FILE *stream = next(path, one.added ? exclusive : mode);                                             \
+        if (!stream && again(&one, -1, flags))                                                               \
+            stream = next(path, mode);                                                                       \
         opened(stream ? fileno(stream) : -1, began);                                                         \
+        after_create(&one, stream ? fileno(stream) : -1);                                                    \
         if (any_asked && stream)                                                                             \
             buffer_stream(stream, mode);                                                                     \
         return stream;                                                                                       \

@@ -87,7 +87,7 @@ void did(int fd, enum operation op, uint64_t bytes, uint64_t began) {
 }
 
 void met(enum metadata kind, uint64_t began) {
-    struct part *in = *prefix ? atomic_load_explicit(&part, memory_order_acquire) : NULL;
+    struct part *in = *prefix && !inside ? atomic_load_explicit(&part, memory_order_acquire) : NULL;
     if (in) {
         add(&in->metadata[kind].count, 1);
         add(&in->metadata[kind].time, now() - began);
@@ -99,7 +99,7 @@ void opened(int fd, uint64_t began) {
     struct descriptor *one = descriptor_of(fd);
     if (*prefix && fd < 0)
         met(FAILED_OPEN, began);
-    if (!*prefix || !one || getpid() != self)
+    if (!*prefix || !one || inside || getpid() != self)
         return;
     uint64_t ended = now();
     struct file_record *record = look(fd);

@@ -27,6 +27,7 @@ struct asked_setting asked_settings[MOST_SETTINGS];
 uint64_t misread;
 _Atomic(struct part *) part;
 atomic_bool broken;
+_Thread_local bool inside __attribute__((tls_model("initial-exec")));
 static atomic_bool roomy[PART_FILES]; /* its records that can be written */
 
 size_t decimal(char *to, uint64_t amount) {
@@ -98,6 +99,12 @@ __attribute__((noinline)) static struct part *make_part(void) {
     script_of(made->executable, made->script, sizeof made->script);
     memcpy(made->settings, asked_settings, sizeof asked_settings);
     made->misread = misread;
+    for (int i = 0; i < SW_FILE_SYSTEMS; i++) {
+        const struct sw_file_system *system = sw_file_systems[i];
+        strncpy(made->layouts[i].system, system->name, MOST_NAME - 1);
+        for (int k = 0; k < SW_LAYOUT_NUMBERS && system->keys[k].name; k++)
+            strncpy(made->layouts[i].keys[k], system->keys[k].name, MOST_NAME - 1);
+    }
     atomic_store(&made->files[0].state, 2);
     memcpy(made->magic, PART_MAGIC, sizeof PART_MAGIC);
     return made;

@@ -12,9 +12,10 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "../core/file_system.h"
 #include "counter.h"
 
-#define PART_MAGIC "SWPROC4" /* changes with anything below */
+#define PART_MAGIC "SWPROC5" /* changes with anything below */
 #define PART_FILES 512       /* the first one holds what has no room elsewhere */
 #define PART_PATH 512        /* of a longer path the end is kept */
 
@@ -57,23 +58,29 @@ struct direction {
     } top[TOP]; /* the first sizes met */
 };
 
-#define MOST_SETTINGS 16
+#define MOST_SETTINGS 24
+#define MOST_NAME 24
+#define MOST_NOTE 96
 
 enum { SETTING_GIVEN = 1, SETTING_REFUSED };
 
 struct asked_setting {
-    char name[24], value[24]; /* of a longer value the beginning */
-    uint64_t state;           /* 0: not asked for */
+    char name[MOST_NAME], value[64]; /* of a longer value the beginning */
+    uint64_t state;                  /* 0: not asked for */
 };
 
 struct file_record {
     _Atomic(uint32_t) state, hash; /* 0: free, 1: being made, 2: ready */
+    _Atomic(uint32_t) told;        /* whether its layout was asked for */
+    uint32_t place;                /* of its file system in the part's layouts, plus one; 0: no layout */
+    int64_t layout[SW_LAYOUT_NUMBERS];
     char path[PART_PATH];
     struct calls calls[OPERATIONS];
     struct direction way[2]; /* reads, writes */
     struct {
         counter acted, missed;
     } effects[MOST_SETTINGS]; /* calls in which a setting acted, or could not */
+    char note[MOST_NOTE];     /* why it was not laid out, the first time */
 };
 
 struct part {
@@ -88,10 +95,13 @@ struct part {
         counter count, time;
     } metadata[METADATA];
     struct asked_setting settings[MOST_SETTINGS];
-    uint64_t misread; /* entries of STRIPEWISE_POSIX that name no setting */
+    uint64_t misread; /* entries of STRIPEWISE_POSIX and STRIPEWISE_LAYOUT that name no setting */
     struct {
         counter fetches, fetched, used, memory; /* bytes; used: of those fetched, what was read */
     } windows;                                  /* of the accelerator of small reads */
+    struct {
+        char system[MOST_NAME], keys[SW_LAYOUT_NUMBERS][MOST_NAME];
+    } layouts[SW_FILE_SYSTEMS]; /* what the numbers of a file's layout are */
     struct file_record files[PART_FILES];
 };
 
@@ -105,6 +115,9 @@ extern struct asked_setting asked_settings[MOST_SETTINGS]; /* what a new part sa
 extern uint64_t misread;
 extern _Atomic(struct part *) part;
 extern atomic_bool broken; /* the part cannot be made */
+
+/* This thread is within the library: what it calls of the C library is not the program's. */
+extern _Thread_local bool inside __attribute__((tls_model("initial-exec")));
 
 /* The decimal digits of an amount, without a zero byte at the end. */
 size_t decimal(char *to, uint64_t amount);

@@ -8,6 +8,7 @@
 
 #include "accelerator.h"
 #include "counting.h"
+#include "laying.h"
 #include "process.h"
 #include "settings.h"
 
@@ -41,6 +42,7 @@ __attribute__((constructor)) static void begin(void) {
     ranks = number((const char *[]){"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS",
                                     "SLURM_NTASKS", "WORLD_SIZE", NULL});
     read_settings();
+    read_layouts();
     begin_accelerator();
     pthread_atfork(NULL, NULL, in_child);
     /* Threads of other libraries may be there: they begin to count when all else is ready. */

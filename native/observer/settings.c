@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * What the library is asked to do beside counting. */
 #define _GNU_SOURCE
-#include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "glob.h"
 #include "settings.h"
 
 static const struct {
@@ -66,12 +66,10 @@ void read_settings(void) {
     const char *given = getenv("STRIPEWISE_POSIX"), *files = getenv("STRIPEWISE_POSIX_FILES");
     for (int i = 0; i < SETTINGS; i++)
         strncpy(asked_settings[i].name, known[i].name, sizeof asked_settings[i].name - 1);
-    if (!given)
-        return;
     size_t size = files ? strlen(files) + 1 : 0;
     if (size && size <= sizeof pattern)
         memcpy(pattern, files, size);
-    for (; *given; given += *given == ',') {
+    for (; given && *given; given += *given == ',') {
         size_t length = strcspn(given, ",");
         read_entry(given, length);
         given += length;
@@ -80,8 +78,8 @@ void read_settings(void) {
 
 bool is_chosen(const char *path) {
     const char *slash = strrchr(path, '/');
-    return any_asked && (strcmp(pattern, "*") == 0 || fnmatch(pattern, path, 0) == 0 ||
-                         (slash && fnmatch(pattern, slash + 1, 0) == 0));
+    return any_asked && (strcmp(pattern, "*") == 0 || glob_matches(pattern, path) ||
+                         (slash && glob_matches(pattern, slash + 1)));
 }
 
 bool is_refused(enum setting which) {

@@ -2,6 +2,7 @@
  * Larger buffers for streams. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -24,6 +25,19 @@ static FILE closing_one; /* in place of a stream whose address may soon be anoth
  * and write may share their file with others, who would see the difference. */
 static bool may_be_buffered(const char *mode) {
     return *mode == 'w' && !strchr(mode, '+');
+}
+
+int flags_of(const char *mode, char exclusive[16]) {
+    size_t letters = strcspn(mode, ","), length = strlen(mode);
+    *exclusive = '\0';
+    if (*mode != 'w' && *mode != 'a')
+        return 0;
+    if (letters < 6 && length + 2 <= 16) { /* the C library reads seven letters */
+        exclusive[0] = *mode;
+        exclusive[1] = 'x';
+        memcpy(exclusive + 2, mode + 1, length);
+    }
+    return O_CREAT | (memchr(mode, 'x', letters) ? O_EXCL : 0);
 }
 
 static bool give_buffer(FILE *stream, size_t size) {

@@ -8,6 +8,10 @@
 
 #pragma GCC visibility push(hidden)
 
+/* The flags of open that a mode of fopen stands for, and the mode that also asks for O_EXCL; exclusive is ""
+ * if there is no room for that. */
+int flags_of(const char *mode, char exclusive[16]);
+
 /* A stream that was just opened gets a buffer if one is asked for. Leaves errno alone. */
 void buffer_stream(FILE *stream, const char *mode);
 

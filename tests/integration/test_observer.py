@@ -111,9 +111,20 @@ def observer(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The library, warnings being errors."""
 
     def make(folder: Path) -> None:
-        flags = ["-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-fvisibility=hidden"]
-        sources = sorted((ROOT / "native" / "observer").glob("*.c"))
-        checked(["cc", *flags, "-Wl,-z,nodelete", "-o", folder / "lib.so", *sources, "-ldl", "-pthread"])
+        flags: list[str | Path] = [
+            "-std=c11",
+            "-O2",
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            "-shared",
+            "-fPIC",
+            "-fvisibility=hidden",
+        ]
+        native = ROOT / "native"
+        sources = [*sorted((native / "observer").glob("*.c")), *sorted((native / "core").glob("layout*.c"))]
+        flags += ["-I", native / "include", "-Wl,-z,nodelete", "-Wl,-z,defs"]
+        checked(["cc", *flags, "-o", folder / "lib.so", *sources, native / "core" / "input.c", "-ldl", "-pthread"])
 
     return once(tmp_path_factory, "observer", make) / "lib.so"
 
@@ -452,7 +463,7 @@ def test_a_full_disk_does_not_end_the_program(observer: Path, tmp_path: Path) ->
     mount = ["unshare", "-rm", "sh", "-c", 'mount -t tmpfs -o size=64k none disk && exec "$@"', "sh"]
     if subprocess.run([*mount, "true"], cwd=tmp_path, capture_output=True, check=False).returncode:
         pytest.skip("no file system can be mounted here")
-    for used in (0, 60, 64):
+    for used in (0, 56, 64):
         fill = f"head -c {used}k /dev/zero > disk/fill; LD_PRELOAD={observer} STRIPEWISE_PROCESSES={disk}/{PREFIX} "
         text = "for i in range(300): open(f'f{i}', 'w').write('12')\nprint(len(open('f299').read()))"
         words = [*mount, "sh", "-c", f'{fill} {sys.executable} -S -E -c "{text}"; ls disk']

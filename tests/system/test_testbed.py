@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from stripewise.measure.processes import PREFIX, merge_parts
+from stripewise.spec.report import read_report_file
 from tests.conftest import require
+from tests.integration.test_observer import observer  # noqa: F401  a fixture
 from tests.system.testbed.bed import Bed
 from tests.system.testbed.placement import object_hash, settled, spread_file
 from tests.system.testbed.processes import BedError, of_bed, pid_in, running
@@ -106,3 +111,35 @@ def test_down_leaves_nothing(bed: Bed) -> None:
     assert of_bed(bed.folder) == []
     assert not any(running(pid) for pid in pids)
     assert str(bed.folder) not in Path("/proc/mounts").read_text()
+
+
+def test_new_files_of_programs_without_mpi_are_laid_out(bed: Bed, observer: Path, tmp_path: Path) -> None:  # noqa: F811
+    folder = bed.ceph.mount(2) / "posix"
+    folder.mkdir()
+    (folder / "old").touch()
+    program = """
+import os
+for name in ("new", "old", "own"):
+    fd = os.open(name, os.O_CREAT | os.O_WRONLY | (os.O_EXCL if name == "own" else 0), 0o640)
+    os.write(fd, name.encode())
+    os.close(fd)
+"""
+    variables = {
+        "LD_PRELOAD": str(observer),
+        "STRIPEWISE_PROCESSES": f"{tmp_path}/{PREFIX}",
+        "STRIPEWISE_LAYOUT": "cephfs stripe_count=2,cephfs stripe_unit=65536,cephfs object_size=1048576",
+        "STRIPEWISE_POSIX_FILES": f"{folder}/*",
+    }
+    words = [sys.executable, "-S", "-E", "-c", program]
+    subprocess.run(words, cwd=folder, env={**os.environ, **variables}, check=True, timeout=120)
+    assert merge_parts(tmp_path, tmp_path / "report.json")
+    files = {Path(f.path).name: f for f in read_report_file(tmp_path / "report.json").files if f.settings}
+    asked = {"stripe_count": 2, "stripe_unit": 65536, "object_size": 1048576}
+    for name, (acted, layout) in {"new": (1, asked), "own": (1, asked), "old": (0, {"stripe_count": 1})}.items():
+        assert {setting.acted for setting in files[name].settings} == {acted}, files[name].settings
+        told = files[name].layout
+        assert told is not None and layout.items() <= told.items()
+        for key, number in layout.items():
+            assert os.getxattr(folder / name, f"ceph.file.layout.{key}") == str(number).encode()
+        assert (folder / name).read_text() == name
+    assert (folder / "new").stat().st_mode & 0o777 == 0o640 & ~os.umask(os.umask(0o022))

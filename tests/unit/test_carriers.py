@@ -144,11 +144,13 @@ def row(carrier: Carrier, folder: Path) -> str:
     setting = Setting(carrier, key, "4", layer)
     io = "ompio" if carrier.name == "mca" else "romio"
     program = Program("mpich", io, own_files=((carrier.name, folder / "own.xml"),))
-    launches = [LaunchSettings(program, folder, runtime, observed=not runtime) for runtime in (True, False)]
-    by, without = (carrier.carry(setting, launch).by for launch in launches)
-    if without == OBSERVER:
-        by, without = without, by
-    without = "not with MPI" if by == OBSERVER else "not without it" if without == LOST else f"without it `{without}`"
+    by, without = (carrier.carry(setting, LaunchSettings(program, folder, runtime)).by for runtime in (True, False))
+    observed = carrier.carry(setting, LaunchSettings(program, folder, preloaded=False, observed=True)).by
+    if by == LOST:
+        by, without = observed, "not with MPI"
+    else:
+        without = "not without it" if without == LOST else f"without it `{without}`"
+        without += f"; without MPI `{observed}`" if observed == OBSERVER else ""
     column = Column(name="own", kind="ordinal", values=[1, 4], carrier=carrier, key=key)
     schema = Schema(name="t", objective=ObjectiveColumn(direction="maximize"), parameter=[column])
     (tunable,) = tunable_columns(schema)

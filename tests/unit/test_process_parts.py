@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from stripewise.errors import UserError
-from stripewise.measure.processes import _FILE, _FILES, _HEAD, _MAGIC, _OPERATIONS, PREFIX, merge_parts
+from stripewise.measure.process_part import _FILE, _FILES, _HEAD, _MAGIC, OPERATIONS
+from stripewise.measure.processes import PREFIX, merge_parts
 from stripewise.spec.report import Report, read_report_file, summed
 
 
@@ -18,7 +19,7 @@ def part(path: bytes, least: int) -> bytes:
     head, files = np.zeros(1, _HEAD), np.zeros(_FILES, _FILE)
     head["magic"], head["record_size"], head["rank"] = _MAGIC, _FILE.itemsize, -1
     files[0]["state"], files[0]["path"] = 2, path
-    files[0]["calls"][_OPERATIONS.index("write")] = (1, 10, 5, least, least)
+    files[0]["calls"][OPERATIONS.index("write")] = (1, 10, 5, least, least)
     return head.tobytes() + files.tobytes()
 
 
@@ -47,7 +48,7 @@ def run_by(executable: bytes, start: int, size: int) -> bytes:
     head = np.frombuffer(content, _HEAD, 1)
     head["executable"], head["real"] = executable, start
     files = np.frombuffer(content, _FILE, _FILES, _HEAD.itemsize)
-    files[0]["calls"][_OPERATIONS.index("write")]["bytes"] = size
+    files[0]["calls"][OPERATIONS.index("write")]["bytes"] = size
     return bytes(content)
 
 

@@ -18,6 +18,9 @@ from stripewise.errors import UserError, choose
 RUNTIME, OBSERVER, LOST = "runtime", "observer", "none"
 """Who brings a setting to the program: the preloaded runtime; what is preloaded without MPI; nobody."""
 
+CHOSEN_FILES = "STRIPEWISE_POSIX_FILES"
+"""The variable that tells the observer which files settings are for."""
+
 RUNTIME_OVERRIDES = "the plan wins over the program's own hints"
 RUNTIME_WINS = "the program's own hints win"
 
@@ -151,6 +154,8 @@ class LaunchSettings:
         Whether the runtime is in the program.
     observed : bool
         Whether the library for programs without MPI is in it.
+    allow : tuple of str
+        Layouts of directories that may be replaced, as in a plan.
     override, pattern : bool, str
         Of the plan: whether it wins over the program's own hints, and the files that it is for.
     environment, files : dict
@@ -171,6 +176,7 @@ class LaunchSettings:
     pending: dict[str, dict[str, str]] = field(default_factory=dict)
     stand_in: dict[tuple[str, Path], Path] = field(default_factory=dict)
     observed: bool = False
+    allow: tuple[str, ...] = ()
 
     def put(self, setting: Setting, variable: str, key: str, forbidden: str) -> Carried:
         """Keep a setting for a variable that lists keys and values, unless it cannot hold the value."""
@@ -231,6 +237,8 @@ class Carrier(ABC):
         Why no model can choose a value while the program runs (``predict``, ``online``); empty if one can.
     needs_mpi : bool
         Whether only a program with an MPI library reads it.
+    on_calls : bool
+        Whether the observer acts on it, at the calls of the C library that a program makes.
     apis : tuple of str
         The APIs through which I/O meets a value, as a workload names them; empty for any.
     echo : str
@@ -253,6 +261,7 @@ class Carrier(ABC):
     reported = False
     undecided = "it acts before the program opens a file"
     needs_mpi = True
+    on_calls = False
     apis: tuple[str, ...] = ()
     echo = "MPI_File_get_info"
     proofs: frozenset[str] = frozenset({"calls"})

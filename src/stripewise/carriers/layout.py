@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stripewise.carriers.base import (
+    CHOSEN_FILES,
     LOST,
+    OBSERVER,
     RUNTIME,
     RUNTIME_WINS,
     Carried,
@@ -18,29 +20,52 @@ from stripewise.carriers.base import (
 from stripewise.carriers.hint import bring_as_hints
 from stripewise.filesystems import FileSystem, Key, named
 
+_VARIABLE = "STRIPEWISE_LAYOUT"
+_KEPT = "a file that exists keeps its layout"
+
 
 class LayoutCarrier(Carrier):
-    """The runtime lays a file out as the program creates it; commands lay out directories before."""
+    """The runtime or the observer lays a file out as the program creates it; commands lay out directories before."""
 
     name = verb = "layout"
     acts = ("create",)
     of_file_system = True
     reported = True
+    needs_mpi = False
+    on_calls = True
     undecided = ""
     proofs = frozenset({"layout"})
 
     def bring(self, setting: Setting, launch: LaunchSettings) -> Carried:
-        """Let the runtime lay out the file, or else hints that mean the same."""
+        """Let the preloaded library lay out the file, or else hints that mean the same."""
         system, key = _known(setting)
+        library = "runtime" if launch.preloaded else "observer"
         if launch.preloaded and system.in_program:
-            return Carried(setting, RUNTIME, "a file that exists keeps its layout")
-        if launch.preloaded:
+            return Carried(setting, RUNTIME, _KEPT)
+        if launch.observed and system.in_program and set(setting.value) & set(",="):
+            return Carried(setting, LOST, f"{_VARIABLE} cannot express a value with any of , =")
+        if launch.observed and system.in_program:
+            launch.pending.setdefault(_VARIABLE, {})[setting.name] = setting.value
+            return Carried(setting, OBSERVER, _KEPT)
+        if launch.preloaded or launch.observed:
             how = "use the lfs export on the directory" if system.keys else "no command is known for it"
-            return Carried(setting, LOST, f"the runtime cannot lay out files of {setting.layer}: {how}")
+            return Carried(setting, LOST, f"the {library} cannot lay out files of {setting.layer}: {how}")
+        if launch.program.without_mpi:
+            return Carried(setting, LOST, launch.program.without_mpi)
         if key is None or not key.hints:
             return Carried(setting, LOST, "layouts are applied by the runtime, which cannot be preloaded here")
         only = f"{RUNTIME_WINS}; it acts only under ROMIO's {system.label} driver, on new files"
         return bring_as_hints(setting, key.hints, launch, only)
+
+    def finish(self, launch: LaunchSettings, carried: Sequence[Carried]) -> Sequence[Carried]:
+        """Set the variable of the observer, which tells the layouts of new files even where it is to set none."""
+        if launch.observed:
+            ours = launch.pending.get(_VARIABLE, {})
+            launch.environment[_VARIABLE] = ",".join(f"{name}={value}" for name, value in ours.items())
+            if ours:
+                launch.environment[CHOSEN_FILES] = launch.pattern
+                launch.environment[f"{_VARIABLE}_ALLOW"] = ",".join(launch.allow)
+        return carried
 
     def express(self, form: Form, settings: Sequence[Setting], *, mpi: str = "", place: str = "") -> Expressed | None:
         """Write the file system's own commands, or the hints and parameters that mean the same."""

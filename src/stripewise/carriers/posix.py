@@ -4,9 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stripewise.carriers.base import LOST, OBSERVER, Carried, Carrier, Expressed, Form, LaunchSettings, Setting
+from stripewise.carriers.base import (
+    CHOSEN_FILES,
+    LOST,
+    OBSERVER,
+    Carried,
+    Carrier,
+    Expressed,
+    Form,
+    LaunchSettings,
+    Setting,
+)
 
-_VARIABLE, _FILES = "STRIPEWISE_POSIX", "STRIPEWISE_POSIX_FILES"
+_VARIABLE = "STRIPEWISE_POSIX"
 
 
 class Posix(Carrier):
@@ -17,6 +27,7 @@ class Posix(Carrier):
     reported = True
     undecided = "the library reads its settings when the program starts"
     needs_mpi = False
+    on_calls = True
     apis = ("posix",)
     echo = "the library"
     proofs = frozenset({"acts"})
@@ -41,7 +52,7 @@ class Posix(Carrier):
             ours = launch.pending.get(_VARIABLE, {})
             if ours or launch.users(_VARIABLE):
                 launch.environment[_VARIABLE] = ",".join(f"{key}={value}" for key, value in ours.items())
-                launch.environment[_FILES] = launch.pattern
+                launch.environment[CHOSEN_FILES] = launch.pattern
         return carried
 
     def express(self, form: Form, settings: Sequence[Setting], *, mpi: str = "", place: str = "") -> Expressed | None:

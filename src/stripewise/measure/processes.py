@@ -1,125 +1,33 @@
-"""The parts that processes without MPI leave of what they did to their files, merged into a report.
-
-``native/observer/part.h`` defines the form of a part.
-"""
+"""The parts that processes without MPI leave of what they did to their files, merged into a report."""
 
 from __future__ import annotations
 
 import json
 import stat
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from stripewise.carriers import POSIX
+from stripewise.carriers import LAYOUT, POSIX
 from stripewise.filesystems.mounts import mount_type
+from stripewise.measure.process_part import GIVEN, METADATA, OPERATIONS, REFUSED, SECOND, Process, read_part, text
 from stripewise.ownership import written_whole
-from stripewise.spec.formats import REPORT_FORMAT, REPORT_VERSION, SIZE_NAMES
+from stripewise.spec.formats import REPORT_FORMAT, REPORT_VERSION
 from stripewise.spec.report import is_program, no_program
 from stripewise.spec.report_file import PosixCalls
 
 PREFIX = "process-"
 """How the names of parts begin, in the folder of a run."""
 
-_MAGIC = b"SWPROC4"
 _MOST_PARTS = 20_000
 _MOST_FILES = 20_000
 _OTHERS = "(other files)"
-_OPERATIONS = (
-    "open", "close", "read", "read_at", "write", "write_at", "read_stream", "write_stream", "read_async", "write_async",
-    "read_copy", "write_copy", "seek", "sync", "set_size", "map", "advise",
-)  # fmt: skip
-_METADATA = ("failed_open", "stat", "change", "list")
-_CALLS = np.dtype([(name, "u8") for name in ("count", "bytes", "time", "least", "most")])
-_DIRECTION = np.dtype(
-    [
-        ("first", "u8"),
-        ("last", "u8"),
-        ("bins", "u8", len(SIZE_NAMES)),
-        ("contiguous", "u8"),
-        ("strided", "u8"),
-        ("random", "u8"),
-        ("top", [("size", "u8"), ("count", "u8")], 4),
-    ]
-)
-_MOST_SETTINGS = 16
-_GIVEN, _REFUSED = 1, 2
-_FILE = np.dtype(
-    [
-        ("state", "u4"),
-        ("hash", "u4"),
-        ("path", "S512"),
-        ("calls", _CALLS, len(_OPERATIONS)),
-        ("way", _DIRECTION, 2),
-        ("effects", [("acted", "u8"), ("missed", "u8")], _MOST_SETTINGS),
-    ]
-)
-_HEAD = np.dtype(
-    [
-        ("magic", "S8"),
-        ("record_size", "u4"),
-        ("records", "u4"),
-        ("pid", "i4"),
-        ("parent", "i4"),
-        ("rank", "i4"),
-        ("ranks", "i4"),
-        ("real", "u8"),
-        ("start", "u8"),
-        ("end", "u8"),
-        ("host", "S64"),
-        ("executable", "S512"),
-        ("script", "S128"),
-        ("metadata", [("count", "u8"), ("time", "u8")], len(_METADATA)),
-        ("settings", [("name", "S24"), ("value", "S24"), ("state", "u8")], _MOST_SETTINGS),
-        ("misread", "u8"),
-        ("windows", [("fetches", "u8"), ("fetched", "u8"), ("used", "u8"), ("memory", "u8")]),
-    ]
-)
-_FILES = 512
 _DIRECTIONS = ("read", "write")
-_SECOND = 1e9
 _MATTERS = 0.01
 """Share of the bytes of the largest file, below which a file does not count for the bandwidth."""
-
-
-@dataclass
-class _Process:
-    """One part, and where its clock stands beside that of the calendar."""
-
-    data: Any
-    files: Any
-    script: str
-
-    @property
-    def rank(self) -> int:
-        return max(0, int(self.data["rank"]))
-
-    @property
-    def start(self) -> float:
-        return float(self.data["real"]) / _SECOND
-
-    @property
-    def end(self) -> float:
-        seen = [int(self.data["end"]), *(int(last) for last in self.files["way"]["last"].ravel())]
-        return self.moment(max(seen))
-
-    @property
-    def executable(self) -> str:
-        return _text(self.data["executable"])
-
-    def moment(self, tick: int) -> float:
-        """Seconds since 1970 of a time in the part."""
-        return (int(self.data["real"]) + max(0, tick - int(self.data["start"]))) / _SECOND
-
-    def seconds(self, *names: str) -> float:
-        """Time in operations whose names begin so; in all without any."""
-        wanted = [at for at, name in enumerate(_OPERATIONS) if name.startswith(names or "")]
-        spent = int(self.files["calls"]["time"][:, wanted].sum()) / _SECOND
-        return spent if names else spent + int(self.data["metadata"]["time"].sum()) / _SECOND
 
 
 def parts_in(folder: Path) -> list[Path]:
@@ -144,7 +52,7 @@ def merge_parts(folder: Path, report: Path, program: str = "") -> bool:
         If the report cannot be written.
     """
     paths = parts_in(folder)
-    processes = [process for path in paths[:_MOST_PARTS] if (process := _read(path)) is not None]
+    processes = [process for path in paths[:_MOST_PARTS] if (process := read_part(path)) is not None]
     if not processes:
         return False
     _inherit_scripts(processes)
@@ -162,46 +70,23 @@ def merge_parts(folder: Path, report: Path, program: str = "") -> bool:
     return True
 
 
-def _read(path: Path) -> _Process | None:
-    """Read a part; None if it is not whole, because the process was killed while it made it."""
-    size = _HEAD.itemsize + _FILES * _FILE.itemsize
-    try:
-        content = path.read_bytes() if path.stat().st_size == size else b""
-    except OSError:
-        return None
-    if len(content) != size:
-        return None
-    # Copies: most of a part is empty, and there may be thousands.
-    head = np.frombuffer(content, _HEAD, 1).copy()[0]
-    if head["magic"] != _MAGIC or head["record_size"] != _FILE.itemsize:
-        return None
-    files = np.frombuffer(content, _FILE, _FILES, _HEAD.itemsize)
-    files = files[files["state"] == 2]
-    files = files[files["calls"]["count"].sum(axis=1) > 0]
-    return _Process(head, files, _text(head["script"])) if len(files) else None
-
-
-def _inherit_scripts(processes: Sequence[_Process]) -> None:
+def _inherit_scripts(processes: Sequence[Process]) -> None:
     """Count processes of an interpreter without a script, such as spawned workers, with that of their parent."""
-    by_pid = {(_text(one.data["host"]), int(one.data["pid"])): one for one in processes}
+    by_pid = {(text(one.data["host"]), int(one.data["pid"])): one for one in processes}
     for process in sorted(processes, key=lambda process: process.start):
-        parent = by_pid.get((_text(process.data["host"]), int(process.data["parent"])))
+        parent = by_pid.get((text(process.data["host"]), int(process.data["parent"])))
         if parent and not process.script and process.executable == parent.executable:
             process.script = parent.script
 
 
-def _text(data: bytes) -> str:
-    return data.partition(b"\0")[0].decode("utf-8", "surrogateescape")
-
-
-def _report(processes: Sequence[_Process], cut: bool) -> dict[str, Any]:
+def _report(processes: Sequence[Process], cut: bool) -> dict[str, Any]:
     _file_system.cache_clear()
     start, end = min(p.start for p in processes), max(p.end for p in processes)
     ranks = {process.rank for process in processes}
-    by_path: dict[str, list[tuple[_Process, Any]]] = {}
+    by_path: dict[str, list[tuple[Process, Any]]] = {}
     for process in processes:
         for record in process.files:
-            path = _text(record["path"]) or _OTHERS
+            path = text(record["path"]) or _OTHERS
             known = path in by_path or len(by_path) < _MOST_FILES
             by_path.setdefault(path if known else _OTHERS, []).append((process, record))
     files = [_file(path, used) for path, used in by_path.items()]
@@ -225,7 +110,7 @@ def _report(processes: Sequence[_Process], cut: bool) -> dict[str, Any]:
             "nodes": len({process.data["host"] for process in processes}),
             "start": start,
             "elapsed": end - start,
-            "io_time": max(_by_rank(processes, _Process.seconds).values()),
+            "io_time": max(_by_rank(processes, Process.seconds).values()),
             "complete": not cut and len(ranks) >= (declared if len(ranks) > 1 else 1),
             "ranks_reported": len(ranks),
             "interface": "posix",
@@ -236,9 +121,9 @@ def _report(processes: Sequence[_Process], cut: bool) -> dict[str, Any]:
     }
 
 
-def _programs(processes: Sequence[_Process]) -> list[dict[str, Any]]:
+def _programs(processes: Sequence[Process]) -> list[dict[str, Any]]:
     """What the processes of each program did together, in the order in which the first of them began."""
-    by_name: dict[tuple[str, str], list[_Process]] = {}
+    by_name: dict[tuple[str, str], list[Process]] = {}
     for process in sorted(processes, key=lambda process: process.start):
         by_name.setdefault((process.executable, process.script), []).append(process)
     return [
@@ -249,14 +134,14 @@ def _programs(processes: Sequence[_Process]) -> list[dict[str, Any]]:
             "elapsed": max(process.end for process in own) - min(process.start for process in own),
             "bytes_read": sum(_bytes(process.files)["read"] for process in own),
             "bytes_written": sum(_bytes(process.files)["write"] for process in own),
-            "io_time": max(_by_rank(own, _Process.seconds).values()),
+            "io_time": max(_by_rank(own, Process.seconds).values()),
             "processes": len(own),
         }
         for (executable, script), own in by_name.items()
     ]
 
 
-def _by_rank(processes: Iterable[_Process], seconds: Any) -> dict[int, float]:
+def _by_rank(processes: Iterable[Process], seconds: Any) -> dict[int, float]:
     """Sum over the processes of each rank; those that no launcher numbered are one rank together."""
     found: dict[int, float] = {}
     for process in processes:
@@ -264,7 +149,7 @@ def _by_rank(processes: Iterable[_Process], seconds: Any) -> dict[int, float]:
     return found
 
 
-def _process(process: _Process) -> dict[str, Any]:
+def _process(process: Process) -> dict[str, Any]:
     counted = process.files["way"]["bins"].sum(axis=2)  # by file and direction
     moved = _bytes(process.files)
     metadata = process.data["metadata"]
@@ -272,7 +157,7 @@ def _process(process: _Process) -> dict[str, Any]:
         "pid": int(process.data["pid"]),
         "parent": int(process.data["parent"]),
         "rank": int(process.data["rank"]) if process.data["rank"] >= 0 else None,
-        "host": _text(process.data["host"]),
+        "host": text(process.data["host"]),
         "executable": process.executable,
         "script": process.script,
         "start": process.start,
@@ -285,8 +170,8 @@ def _process(process: _Process) -> dict[str, Any]:
         "writes": int(counted[:, 1].sum()),
         "opens": int(process.files["calls"]["count"][:, 0].sum()),
         "metadata": {
-            name: {"count": int(one["count"]), "time_sum": int(one["time"]) / _SECOND}
-            for name, one in zip(_METADATA, metadata, strict=True)
+            name: {"count": int(one["count"]), "time_sum": int(one["time"]) / SECOND}
+            for name, one in zip(METADATA, metadata, strict=True)
             if one["count"]
         },
         **({"settings_misread": int(process.data["misread"])} if process.data["misread"] else {}),
@@ -306,12 +191,12 @@ def _windows(found: Any) -> dict[str, int]:
 
 def _bytes(files: Any) -> dict[str, int]:
     return {
-        way: int(files["calls"]["bytes"][:, [at for at, name in enumerate(_OPERATIONS) if name.startswith(way)]].sum())
+        way: int(files["calls"]["bytes"][:, [at for at, name in enumerate(OPERATIONS) if name.startswith(way)]].sum())
         for way in _DIRECTIONS
     }
 
 
-def _file(path: str, used: Sequence[tuple[_Process, Any]]) -> dict[str, Any]:
+def _file(path: str, used: Sequence[tuple[Process, Any]]) -> dict[str, Any]:
     records = np.array([record for _, record in used])
     moved = _bytes(records)
     spans = {
@@ -339,7 +224,7 @@ def _file(path: str, used: Sequence[tuple[_Process, Any]]) -> dict[str, Any]:
         "write_span": _union([spans["write"]]) or None,
         "read_span": _union([spans["read"]]) or None,
         "operations": {
-            name: _operation(calls[:, at], used) for at, name in enumerate(_OPERATIONS) if calls["count"][:, at].any()
+            name: _operation(calls[:, at], used) for at, name in enumerate(OPERATIONS) if calls["count"][:, at].any()
         },
         "collective": {"calls": 0, "bytes": 0},
         "independent": {
@@ -349,7 +234,7 @@ def _file(path: str, used: Sequence[tuple[_Process, Any]]) -> dict[str, Any]:
         "view": None,
         "pattern": patterns,
         "posix": PosixCalls().model_dump(mode="json", exclude_none=True),
-        "layout": None,
+        "layout": _layout(used),
         "info": {},
         "decision": None,
         "settings": _settings(used),
@@ -359,26 +244,47 @@ def _file(path: str, used: Sequence[tuple[_Process, Any]]) -> dict[str, Any]:
     }
 
 
-def _settings(used: Sequence[tuple[_Process, Any]]) -> list[dict[str, Any]]:
+def _settings(used: Sequence[tuple[Process, Any]]) -> list[dict[str, Any]]:
     """What became of each setting that the processes were asked for and met a call on the file with."""
     acted, missed = (np.sum([record["effects"][way] for _, record in used], axis=0) for way in ("acted", "missed"))
     asked = used[0][0].data["settings"]
+    note = next((text(record["note"]) for _, record in used if record["note"]), "")
     return [
-        {
-            "layer": POSIX.verb,
-            "key": _text(one["name"]),
-            "requested": _text(one["value"]),
-            "application": None,
-            "given": _text(one["value"]) if one["state"] == _GIVEN else None,
-            "echoed": None,
-            "outcome": "refused" if one["state"] == _REFUSED else "applied",
-            "note": "the value is not one that the library knows" if one["state"] == _REFUSED else "",
-            "acted": int(acted[at]),
-            "missed": int(missed[at]),
-        }
+        _setting(one, int(acted[at]), int(missed[at]), note)
         for at, one in enumerate(asked)
         if one["state"] and (acted[at] or missed[at])
     ]
+
+
+def _setting(one: Any, acted: int, missed: int, note: str) -> dict[str, Any]:
+    name, value = text(one["name"]), text(one["value"])
+    laid = " " in name  # the key of a layout stands behind its file system
+    outcome = "refused" if one["state"] == REFUSED else "applied" if acted or not laid else "not_applicable"
+    if one["state"] == REFUSED:
+        note = "the value is not one that the library knows"
+    return {
+        "layer": LAYOUT.verb if laid else POSIX.verb,
+        "key": name,
+        "requested": value,
+        "application": None,
+        "given": value if one["state"] == GIVEN and outcome == "applied" else None,
+        "echoed": None,
+        "outcome": outcome,
+        "note": note if outcome != "applied" else "",
+        "acted": acted,
+        "missed": missed,
+    }
+
+
+def _layout(used: Sequence[tuple[Process, Any]]) -> dict[str, Any] | None:
+    """What the file system told of the file's layout to the first process that asked."""
+    for process, record in used:
+        if record["place"]:
+            system = process.data["layouts"][int(record["place"]) - 1]
+            known = zip(system["keys"], record["layout"], strict=True)
+            numbers = {text(key): int(number) for key, number in known if number >= 0}
+            return {"file_system": text(system["system"]), **numbers}
+    return None
 
 
 def _size(path: str) -> int | None:
@@ -395,15 +301,15 @@ def _file_system(folder: Path) -> str:
     return mount_type(folder)
 
 
-def _operation(calls: Any, used: Sequence[tuple[_Process, Any]]) -> dict[str, Any]:
+def _operation(calls: Any, used: Sequence[tuple[Process, Any]]) -> dict[str, Any]:
     by_rank: dict[int, int] = {}
     for (process, _), one in zip(used, calls, strict=True):
         by_rank[process.rank] = by_rank.get(process.rank, 0) + int(one["time"])
     found: dict[str, Any] = {
         "count": int(calls["count"].sum()),
         "bytes": int(calls["bytes"].sum()),
-        "time_max": max(by_rank.values()) / _SECOND,
-        "time_sum": sum(by_rank.values()) / _SECOND,
+        "time_max": max(by_rank.values()) / SECOND,
+        "time_sum": sum(by_rank.values()) / SECOND,
     }
     # A process may have been killed after it counted the bytes of a call and before it noted their size.
     if (least := calls["least"][calls["least"] > 0]).size:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from stripewise.carriers import ARGUMENT, FILE, POSIX, named_in, with_files
+from stripewise.carriers import ARGUMENT, FILE, named_in, with_files
 from stripewise.errors import StripewiseError, UserError
 from stripewise.ownership import make_folder, written_whole
 from stripewise.runner.inject.injection import Guidance, Injection, inject
@@ -83,7 +83,8 @@ def prepare(
     guidance = guidance or Guidance.under(load_policy(environment))
     observer = None
     reachable = target.mpi is None and not target.program.obstacle
-    if reachable and (guidance.mode == "observe" or (not guidance.mode and plan.of(POSIX))):
+    on_calls = not guidance.mode and any(setting.carrier.on_calls for setting in plan.settings)
+    if reachable and (guidance.mode == "observe" or on_calls):
         observer = observer_for(environment)
     elif library is None and guidance.mode:
         why = target.why_not_preloaded or "it is not an MPI program"

@@ -115,12 +115,14 @@ def inject(
     """
     preloaded = library is not None and not program.obstacle
     observed = observer is not None and not preloaded
-    launch = LaunchSettings(program, folder, preloaded, plan.override, plan.files, observed=observed)
+    guidance = guidance or Guidance()
+    allow = tuple(dict.fromkeys((*plan.allow, *guidance.allow)))
+    launch = LaunchSettings(program, folder, preloaded, plan.override, plan.files, observed=observed, allow=allow)
     carried = [setting.carrier.carry(setting, launch) for setting in plan.settings]
     for carrier in Carrier.known.values():
         carried = [*carrier.finish(launch, carried)]
     if library is not None and preloaded:
-        _preload(replace(plan, settings=_in_program(carried)), library, launch, guidance or Guidance())
+        _preload(replace(plan, settings=_in_program(carried)), library, launch, guidance)
     elif observer is not None:
         launch.environment["LD_PRELOAD"] = prepend(str(observer), launch.users("LD_PRELOAD"))
         launch.environment["STRIPEWISE_PROCESSES"] = str(folder.absolute() / PREFIX)
@@ -149,7 +151,7 @@ def _preload(plan: Plan, library: Path, launch: LaunchSettings, guidance: Guidan
         environment["STRIPEWISE_SETTLE"] = "1"
     decides = guidance.mode in ("predict", "online", "orders")
     if plan.settings or plan.workload or (decides and (guidance.allow or plan.override)):
-        launch.files["plan"] = replace(plan, allow=tuple(dict.fromkeys((*plan.allow, *guidance.allow)))).text()
+        launch.files["plan"] = replace(plan, allow=launch.allow).text()
         environment["STRIPEWISE_PLAN"] = str(folder / "plan")
 
 

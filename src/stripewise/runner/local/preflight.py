@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from stripewise.carriers import ARGUMENT, LOST, POSIX, Carried, Setting
+from stripewise.carriers import ARGUMENT, LOST, Carried, Setting
 from stripewise.errors import StripewiseError, UserError
 from stripewise.objectives import Conditions, kind_of
 from stripewise.runner import hooks
@@ -123,7 +123,7 @@ def find(experiment: Experiment, environment: Mapping[str, str], cwd: Path, runt
 
 def _acts_on_calls(experiment: Experiment) -> bool:
     """Whether the experiment searches settings of the library for programs without MPI."""
-    return any(parameter.carrier is POSIX for parameter in parameters_of(experiment).values())
+    return any(parameter.carrier.on_calls for parameter in parameters_of(experiment).values())
 
 
 def _observer(target: Target, runtime: str, environment: Mapping[str, str], warnings: list[str]) -> Path | None:

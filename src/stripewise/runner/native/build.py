@@ -71,7 +71,7 @@ RUNTIME = BuildTarget(
 )
 OBSERVER = BuildTarget(
     "observer",
-    ("native/observer",),
+    ("native/include", "native/core", "native/observer"),
     "lib/libstripewise-observer.so",
     ("-DSTRIPEWISE_KERNEL=OFF", "-DSTRIPEWISE_RUNTIME=OFF"),
     shared=True,

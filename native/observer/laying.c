@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: BSD-3-Clause
+ * Layouts of the files that the program creates. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include "descriptors.h"
+#include "laying.h"
+#include "settings.h"
+
+#include "../core/layout.h"
+#include "../core/plan.h"
+
+#define MOST_LAYOUTS (MOST_SETTINGS - SETTINGS)
+
+static bool follows; /* layouts of new files are told */
+static unsigned allowed;
+static int count; /* of the settings below */
+static struct {
+    char text[MOST_NAME]; /* "FILESYSTEM KEY" */
+    size_t skip;          /* of the file system's name */
+} wanted[MOST_LAYOUTS];
+
+/* ---- what is asked for ---- */
+
+static void read_layout(const char *entry, size_t length) {
+    const char *equals = memchr(entry, '=', length);
+    size_t name = equals ? (size_t)(equals - entry) : 0, size = equals ? length - name - 1 : 0;
+    struct asked_setting *asked_for = &asked_settings[SETTINGS + count];
+    if (count == MOST_LAYOUTS || !size || name >= sizeof wanted->text || size >= sizeof asked_for->value) {
+        misread++;
+        return;
+    }
+    memcpy(wanted[count].text, entry, name);
+    wanted[count].text[name] = '\0';
+    if (!sw_layout_key(wanted[count].text)) {
+        misread++;
+        return;
+    }
+    wanted[count].skip = strcspn(wanted[count].text, " ");
+    memcpy(asked_for->name, wanted[count].text, name + 1);
+    memcpy(asked_for->value, equals + 1, size);
+    asked_for->state = SETTING_GIVEN;
+    count++;
+}
+
+void read_layouts(void) {
+    const char *given = getenv("STRIPEWISE_LAYOUT"), *allow = getenv("STRIPEWISE_LAYOUT_ALLOW");
+    follows = given != NULL;
+    for (; given && *given; given += *given == ',') {
+        size_t length = strcspn(given, ",");
+        read_layout(given, length);
+        given += length;
+    }
+    allowed = (allow && strstr(allow, "composite") ? SW_ALLOW_COMPOSITE : 0u) |
+              (allow && strstr(allow, "pool") ? SW_ALLOW_POOL : 0u);
+    any_asked |= count > 0;
+    sw_layout_by_commands = true;
+}
+
+static size_t settings_of(const struct sw_file_system *system, struct sw_layout_setting *found) {
+    size_t used = 0;
+    for (int i = 0; i < count; i++)
+        if (sw_file_system_named(wanted[i].text, wanted[i].skip) == system)
+            found[used++] = (struct sw_layout_setting){wanted[i].text + wanted[i].skip + 1,
+                                                       asked_settings[SETTINGS + i].value};
+    return used;
+}
+
+/* ---- a file ---- */
+
+static void link_of(int fd, char link[40]) {
+    memcpy(link, "/proc/self/fd/", 14);
+    link[14 + decimal(link + 14, (uint64_t)fd)] = '\0';
+}
+
+/* The path of a file that may not exist yet, its folder's links followed. */
+static bool whole_path(int folder, const char *path, char whole[PATH_MAX]) {
+    char link[40];
+    const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
+    size_t length = slash ? (size_t)(slash - path) + 1 : 0, rest = strlen(base);
+    if (!rest || length + 2 > PATH_MAX)
+        return false;
+    memcpy(whole, slash ? path : ".", slash ? length : 1);
+    whole[slash ? length : 1] = '\0';
+    int fd = (int)syscall(SYS_openat, folder, whole, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    link_of(fd, link);
+    ssize_t size = readlink(link, whole, PATH_MAX);
+    syscall(SYS_close, fd);
+    if (size <= 0 || (size_t)size + rest + 2 > PATH_MAX)
+        return false;
+    size -= size == 1; /* the root has a slash already */
+    whole[size] = '/';
+    memcpy(whole + size + 1, base, rest + 1);
+    return true;
+}
+
+/* Whether a file can still be laid out when it has just been created. */
+static bool takes_empty(const struct sw_file_system *system) {
+    return system->fixed && !system->fixed(&(struct stat){.st_mode = S_IFREG});
+}
+
+static void say(struct creation *one, const char *why) {
+    size_t length = strlen(why), most = sizeof one->why - 1;
+    memcpy(one->why, why, length < most ? length : most);
+}
+
+static bool lay_out(struct creation *one, const char *path) {
+    struct sw_layout_setting settings[MOST_LAYOUTS];
+    char note[300] = "";
+    size_t used = settings_of(one->system, settings);
+    enum sw_layout_outcome outcome =
+        sw_layout_apply(one->system, path, 0600, allowed, settings, used, note, sizeof note);
+    say(one, note);
+    return outcome == SW_LAID_OUT;
+}
+
+/* The permissions that a new file gets, or -1. Asking umask for them would change it for other threads. */
+static int permissions(mode_t mode) {
+    char text[512];
+    int fd = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/status", O_RDONLY | O_CLOEXEC);
+    ssize_t size = fd < 0 ? -1 : (ssize_t)syscall(SYS_read, fd, text, sizeof text - 1);
+    if (fd >= 0)
+        syscall(SYS_close, fd);
+    text[size > 0 ? size : 0] = '\0';
+    const char *mask = strstr(text, "\nUmask:\t");
+    return mask ? (int)(mode & ~(mode_t)strtoul(mask + 8, NULL, 8)) : -1;
+}
+
+static bool passes_on_permissions(const char *path) {
+    char folder[PATH_MAX];
+    size_t length = (size_t)(strrchr(path, '/') - path) + 1;
+    memcpy(folder, path, length);
+    folder[length] = '\0';
+    return getxattr(folder, "system.posix_acl_default", NULL, 0) > 0;
+}
+
+/* Creates the file before the program does. Until it has its permissions, it has fewer. */
+static void create(struct creation *one, const char *path, mode_t mode) {
+    struct stat about;
+    int permitted = permissions(mode);
+    if (one->flags & O_EXCL)
+        say(one, "the application creates the file exclusively");
+    else if (lstat(path, &about) == 0)
+        say(one, "the file exists");
+    else if (permitted < 0 || (permitted & ~0777) || (permitted & 0600) != 0600)
+        say(one, "the file is created with unusual permissions");
+    else if (passes_on_permissions(path))
+        say(one, "the folder passes on permissions of its own");
+    else
+        one->laid = lay_out(one, path) && syscall(SYS_fchmodat, AT_FDCWD, path, (mode_t)permitted) == 0;
+}
+
+void before_create(struct creation *one, int folder, const char *path, int flags, mode_t mode) {
+    char whole[PATH_MAX];
+    struct sw_layout_setting settings[MOST_LAYOUTS];
+    int kept = errno;
+    one->flags = flags;
+    one->creates = follows && (flags & O_CREAT) && *prefix && !inside && getpid() == self;
+    one->chosen = one->laid = one->added = false;
+    one->system = NULL;
+    memset(one->why, 0, sizeof one->why);
+    if (!one->creates || !count)
+        return;
+    inside = true;
+    one->chosen = whole_path(folder, path, whole) && is_chosen(whole);
+    one->system = one->chosen ? sw_layout_place(whole) : NULL;
+    if (one->system && (!one->system->apply || !settings_of(one->system, settings))) {
+        say(one, one->system->apply ? "" : one->system->instead);
+        one->system = NULL;
+    }
+    if (one->system && takes_empty(one->system)) {
+        one->added = !(flags & O_EXCL);
+        one->flags |= O_EXCL;
+    } else if (one->system) {
+        create(one, whole, mode);
+    }
+    inside = false;
+    errno = kept;
+}
+
+bool again(struct creation *one, int fd, int flags) {
+    if (fd >= 0 || !one->added || errno != EEXIST)
+        return false;
+    one->flags = flags;
+    one->system = NULL;
+    say(one, "the file exists");
+    return true;
+}
+
+/* ---- what is told ---- */
+
+static void count_layouts(struct creation *one, struct file_record *record, bool acted) {
+    if (!*one->why)
+        say(one, "the file is on another file system");
+    for (int i = 0; i < count; i++) {
+        bool ours = one->system && sw_file_system_named(wanted[i].text, wanted[i].skip) == one->system;
+        add(acted && ours ? &record->effects[SETTINGS + i].acted : &record->effects[SETTINGS + i].missed, 1);
+        if (!(acted && ours) && !record->note[0])
+            memcpy(record->note, one->why, sizeof one->why);
+    }
+}
+
+/* What the file has in the end, once for each file. Commands are only run where layouts are asked for. */
+static void tell(int fd, struct file_record *record) {
+    char link[40], path[PATH_MAX];
+    struct sw_layout layout;
+    uint32_t nothing = 0;
+    if (!atomic_compare_exchange_strong(&record->told, &nothing, 1))
+        return;
+    link_of(fd, link);
+    ssize_t size = readlink(link, path, sizeof path - 1);
+    path[size > 0 ? size : 0] = '\0';
+    const struct sw_file_system *system = sw_layout_place(path);
+    if (!system || (!takes_empty(system) && !count) || !sw_layout_read(path, &layout))
+        return;
+    for (int i = 0; i < SW_LAYOUT_NUMBERS; i++)
+        record->layout[i] = layout.numbers[i];
+    record->place = layout.place;
+}
+
+void after_new(int fd) {
+    struct creation one = {.creates = follows && *prefix && !inside && getpid() == self};
+    struct file_record *record = one.creates && fd >= 0 ? record_of(fd) : NULL;
+    char link[40];
+    if (!record)
+        return;
+    int kept = errno;
+    one.chosen = count && descriptors[fd].chosen;
+    link_of(fd, link);
+    inside = true;
+    one.system = one.chosen ? sw_layout_place(link) : NULL;
+    inside = false;
+    if (one.system && !takes_empty(one.system)) {
+        say(&one, one.system->apply ? "the application creates the file exclusively" : one.system->instead);
+        one.system = NULL;
+    }
+    errno = kept;
+    after_create(&one, fd);
+}
+
+void after_create(struct creation *one, int fd) {
+    char link[40];
+    if (!one->creates || fd < 0)
+        return;
+    int kept = errno;
+    struct file_record *record = record_of(fd);
+    if (record) {
+        bool laid = one->laid;
+        inside = true;
+        if (one->chosen && one->system && takes_empty(one->system)) {
+            link_of(fd, link);
+            laid = lay_out(one, link);
+        }
+        if (one->chosen)
+            count_layouts(one, record, laid);
+        tell(fd, record);
+        inside = false;
+    }
+    errno = kept;
+}
