@@ -5,8 +5,11 @@ from __future__ import annotations
 
 import csv
 import itertools
+import math
 import statistics
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from benchmarks.studies import sweep
@@ -23,9 +26,11 @@ SETTINGS: dict[str, tuple[str, tuple[Any, Any]]] = {
     "metadata": ("hdf5_collective_metadata", (0, 1)),
 }
 """Name in ``sweep.c`` and the values, the default first. A chunk has four rows of all ranks' pieces."""
-ACTS = 0.05
-"""A setting acts where it moves the median by more than this share."""
+_SURE = 2.0
+"""Standard errors on each side of an effect: 95%."""
 Choice = tuple[Any, ...]
+Values = Mapping[tuple[str, str, Choice], Sequence[float]]
+"""Bandwidths of each combination by operation and workload, one per round."""
 
 
 def runs() -> dict[tuple[str, str, Choice], sweep.Run]:
@@ -62,83 +67,97 @@ def schema(name: str) -> dict[str, Any]:
 
 def bed(study: Study, site: Any) -> None:
     """Measure on the test bed, and summarise."""
-    rounds = study.size(5, 1)
+    rounds = study.size(5, 2)
+    table = study.kept / "hdf5-settings"
     study.step(
-        "bed hdf5 settings",
-        lambda: _measured(study, site, rounds),
+        "bed hdf5 runs",
+        lambda: _measured(study, site, table, rounds),
         "measured",
+        (table.with_suffix(".csv"),),
         workloads=WORKLOADS, settings=SETTINGS, ranks=RANKS, rounds=rounds,
     )  # fmt: skip
+    study.step("bed hdf5 settings", lambda: summary(table), "measured")
 
 
-def _measured(study: Study, site: Any, rounds: int) -> dict[str, Any]:
+def _measured(study: Study, site: Any, table: Path, rounds: int) -> dict[str, Any]:
     listed = runs()
     file, other = (site.bed.ceph.mount(client) / site.folder.name / "hdf5" for client in (1, 2))
     values = sweep.measured(
         sweep.built(study.work, hdf5=True), list(listed.values()), file, study.work, ranks=RANKS, rounds=rounds, other=other
     )  # fmt: skip
-    table = study.work / "hdf5-settings"
-    rows = table.with_name("hdf5-settings-rows.csv")
+    rows = study.work / "hdf5-settings-rows.csv"
     with rows.open("w", newline="", encoding="utf-8") as stream:
         writer = csv.writer(stream)
         writer.writerow(["operation", "datasets", *(key for key, _ in SETTINGS.values()), "repeat", "bandwidth"])
         for (way, name, chosen), own in zip(listed, values, strict=True):
             writer.writerows([way, name, *chosen, repeat, round(value, 4)] for repeat, value in enumerate(own))
-    form = write_toml(table.with_name("hdf5-settings-schema.toml"), schema(table.name))
+    form = write_toml(study.work / "hdf5-settings-schema.toml", schema(table.name))
     stripewise("table", "import", rows, "--schema", form, "--out", table)
+    return {"runs": sum(map(len, values)), "repeats": rounds}
+
+
+def summary(table: Path) -> dict[str, Any]:
+    """What each setting brings, clusters, and the dependable setting of each operation."""
     told = stripewise("summarize", table)["operations"]
-    medians = {key: statistics.median(own) for key, own in zip(listed, values, strict=True)}
+    values = read(table)
+    workloads = [_split(values, way, name) for way in ("write", "read") for name in WORKLOADS]
+    dependable = {}
+    for way, one in told.items():
+        acting = {
+            setting
+            for own in workloads
+            for setting, effect in own["effects"].items()
+            if own["operation"] == way and not effect["low"] <= 1 <= effect["high"]
+        }
+        best = one["consistent"][0]
+        dependable[way] = {
+            "settings": {name: best["configuration"][key] for name, (key, _) in SETTINGS.items() if name in acting},
+            "low": best["low"],
+            "random": statistics.mean(other["low"] for other in one["consistent"]),
+            "of": len(one["consistent"]),
+        }
     return {
-        "runs": sum(map(len, values)),
-        "repeats": rounds,
         "clusters": {
             way: {"count": one["clusters"]["count"], "silhouettes": one["clusters"]["silhouettes"]}
             for way, one in told.items()
             if one["clusters"]
         },
-        "workloads": [_split(medians, way, name) for way in ("write", "read") for name in WORKLOADS],
-        "dependable": {
-            way: {"configuration": one["consistent"][0]["configuration"], "low": one["consistent"][0]["low"]}
-            for way, one in told.items()
-        },
-        "acts": {way: _acting(medians, way) for way in ("write", "read")},
+        "workloads": workloads,
+        "dependable": dependable,
     }
 
 
-def _split(medians: Mapping[Any, float], way: str, name: str) -> dict[str, Any]:
-    """Over the default: each setting alone, all of them, and the best combination."""
-    own = {chosen: value for (operation, workload, chosen), value in medians.items() if (operation, workload) == (way, name)}  # fmt: skip
-    usual = tuple(values[0] for _, values in SETTINGS.values())
-    changed = tuple(values[1] for _, values in SETTINGS.values())
-    alone = {}
-    for place, setting in enumerate(SETTINGS):
-        one = tuple(changed[i] if i == place else value for i, value in enumerate(usual))
-        alone[setting] = own[one] / own[usual]
-    best = max(own, key=own.__getitem__)
-    return {
-        "operation": way,
-        "workload": name,
-        "default": own[usual],
-        "alone": alone,
-        "all": own[changed] / own[usual],
-        "best": own[best] / own[usual],
-        "best_settings": [setting for setting, value, first in zip(SETTINGS, best, usual, strict=True) if value != first],
-    }  # fmt: skip
-
-
-def _acting(medians: Mapping[Any, float], way: str) -> dict[str, float]:
-    """Of each setting: in which share of the combinations of both workloads it moves the median."""
-    found = {}
-    for place, setting in enumerate(SETTINGS):
-        moved: list[bool] = []
-        first, second = SETTINGS[setting][1]
-        for (operation, name, chosen), value in medians.items():
-            if operation == way and chosen[place] == first:
-                other = medians[way, name, _with(chosen, place, second)]
-                moved.append(abs(other / value - 1) > ACTS)
-        found[setting] = sum(moved) / len(moved)
+def read(table: Path) -> Values:
+    """The measured bandwidths of a table."""
+    found: dict[tuple[str, str, Choice], list[float]] = defaultdict(list)
+    with table.with_suffix(".csv").open(newline="", encoding="utf-8") as stream:
+        for row in csv.DictReader(stream):
+            chosen = tuple(int(row[key]) for key, _ in SETTINGS.values())
+            found[row["operation"], row["datasets"], chosen].append(float(row["bandwidth"]))
     return found
 
 
-def _with(chosen: Sequence[Any], place: int, value: Any) -> Choice:
-    return (*chosen[:place], value, *chosen[place + 1 :])
+def _split(values: Values, way: str, name: str) -> dict[str, Any]:
+    """What each setting brings, over all combinations of the others; and the scatter of the runs."""
+    own = {chosen: value for (operation, workload, chosen), value in values.items() if (operation, workload) == (way, name)}  # fmt: skip
+    usual = tuple(first for _, (first, _) in SETTINGS.values())
+    effects = {}
+    for place, setting in enumerate(SETTINGS):
+        first, second = SETTINGS[setting][1]
+        logs = [
+            math.log(changed / plain)
+            for chosen in own
+            if chosen[place] == first
+            for changed, plain in zip(own[(*chosen[:place], second, *chosen[place + 1 :])], own[chosen], strict=True)
+        ]
+        middle, error = statistics.mean(logs), statistics.stdev(logs) / math.sqrt(len(logs))
+        low, high = (math.exp(middle + side * _SURE * error) for side in (-1, 1))
+        effects[setting] = {"ratio": math.exp(middle), "low": low, "high": high}
+    return {
+        "operation": way,
+        "workload": name,
+        "default": statistics.median(own[usual]),
+        "effects": effects,
+        "pairs": len(logs),
+        "scatter": statistics.median(statistics.stdev(value) / statistics.mean(value) for value in own.values()),
+    }

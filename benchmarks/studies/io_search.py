@@ -342,4 +342,5 @@ def real(study: Study) -> None:
     from benchmarks.studies import tiles, wide  # noqa: PLC0415  need MPI
 
     tiles.real(study)
-    wide.real(study, {"io-search": GENETIC_RUNS, "random": GENETIC_RUNS, "auto": AUTO_RUNS})
+    both = (AUTO_RUNS, GENETIC_RUNS)
+    wide.real(study, {"io-search": both, "random": both, "auto": (AUTO_RUNS,)})

@@ -47,6 +47,11 @@ class Study:
         Everything in small, to see that it works; the figures mean nothing.
     until : float
         Time of :func:`time.monotonic` after which no further step begins.
+
+    Attributes
+    ----------
+    kept : Path
+        Folder of measured tables that took long, so that what reads them can be done again without measuring.
     """
 
     def __init__(
@@ -58,6 +63,8 @@ class Study:
         self.file = results / f"{name}.json"
         self.work = work / name
         self.work.mkdir(parents=True, exist_ok=True)
+        self.kept = results / "tables"
+        self.kept.mkdir(parents=True, exist_ok=True)
         self._stale = False
         self._done: dict[str, Any] = {}
         if self.file.exists():

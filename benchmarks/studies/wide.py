@@ -6,10 +6,12 @@ from __future__ import annotations
 import csv
 import itertools
 import statistics
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from benchmarks.studies import sweep
 from benchmarks.studies.steps import Study, in_memory, stripewise, write_toml
 
@@ -76,10 +78,10 @@ def schema() -> dict[str, Any]:
     }
 
 
-def real(study: Study, searches: Mapping[str, int]) -> None:
-    """Measure the whole space in rounds, and race over what was measured; ``searches`` are samplers with their runs."""
+def real(study: Study, searches: Mapping[str, Sequence[int]]) -> None:
+    """Measure the whole space in rounds, and search what was measured; ``searches`` are samplers with their runs."""
     rounds, seeds, quick = study.size(6, 1), study.size(10, 1), study.quick
-    table = study.work / "wide"
+    table = study.kept / "wide"
     study.step(
         "wide space on real ROMIO",
         lambda: _measured(study, table, space(quick=quick), rounds),
@@ -87,7 +89,7 @@ def real(study: Study, searches: Mapping[str, int]) -> None:
         (table.with_suffix(".csv"),),
         parameters=list(PARAMETERS), ranks=RANKS, piece=PIECE, total=TOTAL, rounds=rounds,
     )  # fmt: skip
-    budgets = study.size(dict(searches), dict.fromkeys(searches, 5))
+    budgets = study.size(dict(searches), dict.fromkeys(searches, (5,)))
     study.step(
         "race over the wide space", lambda: _raced(table, budgets, seeds), "measured", budgets=budgets, seeds=seeds
     )
@@ -98,13 +100,13 @@ def _measured(study: Study, table: Path, configurations: Sequence[dict[str, Any]
         found = sweep.measured(
             sweep.built(study.work), list(map(run_of, configurations)), folder / "wide", study.work, ranks=RANKS, rounds=rounds
         )  # fmt: skip
-    rows = table.with_name("wide-rows.csv")
+    rows = study.work / "wide-rows.csv"
     names = [parameter["name"] for parameter in PARAMETERS]
     with rows.open("w", newline="", encoding="utf-8") as stream:
         writer = csv.writer(stream)
         writer.writerow(["operation", *names, "repeat", "bandwidth"])
         writer.writerows(_rows(configurations, found))
-    stripewise("table", "import", rows, "--schema", write_toml(table.with_name("wide-schema.toml"), schema()), "--out", table)  # fmt: skip
+    stripewise("table", "import", rows, "--schema", write_toml(study.work / "wide-schema.toml", schema()), "--out", table)  # fmt: skip
     medians = [statistics.median(values) for values in found]
     usual = {parameter["name"]: parameter["default"] for parameter in PARAMETERS}
     default = next((m for c, m in zip(configurations, medians, strict=True) if c == usual), None)
@@ -123,23 +125,42 @@ def _rows(configurations: Sequence[Mapping[str, Any]], found: Sequence[Sequence[
         yield from (["write", *own, repeat, round(value, 4)] for repeat, value in enumerate(values))
 
 
-def _raced(table: Path, budgets: Mapping[str, int], seeds: int) -> dict[str, Any]:
-    told: dict[str, Any] = {}
-    early = min(budgets.values())
-    for name, budget in budgets.items():
-        episodes = stripewise(
-            "race", table.with_suffix(".csv"), "--samplers", name, "--budget", budget, "--seeds", seeds
-        )
-        optimum = episodes[0]["optimum"]
-        # A search that never comes so close counts as one run more than it had.
-        close = [episode["runs_to_within_5_percent"] or budget + 1 for episode in episodes]
-        told[name] = {
-            "runs": budget,
-            "searches": len(episodes),
-            "final": statistics.median(episode["trajectory"][-1] for episode in episodes),
-            "early": statistics.median(episode["trajectory"][:early][-1] for episode in episodes),
-            "close": statistics.median(close),
-            "never": sum(episode["runs_to_within_5_percent"] is None for episode in episodes),
-            "optimum": optimum,
+def _raced(table: Path, budgets: Mapping[str, Sequence[int]], seeds: int) -> dict[str, Any]:
+    """Search with one half of the rounds, and judge what a search chose by the other half, which it has not seen."""
+    from benchmarks.studies.searches import play  # noqa: PLC0415  loads the engine
+
+    from stripewise.evaluation.race import Recorded  # noqa: PLC0415
+    from stripewise.model.landscape import Landscape  # noqa: PLC0415
+    from stripewise.model.table import read_table  # noqa: PLC0415
+
+    whole = read_table(table.with_suffix(".csv"))
+    found: dict[str, list[dict[str, float]]] = defaultdict(list)
+    for seed in range(seeds):
+        seen = whole.repeats % 2 == seed % 2
+        searched, judging = Landscape.of(whole.take(seen)), Landscape.of(whole.take(~seen if (~seen).any() else seen))
+        judge = Recorded(judging, seed)
+
+        def true(configuration: Any, judge: Any = judge, judging: Any = judging) -> float:
+            return float(judging.truth[judge.point(configuration)])
+
+        space = searched.space
+        default = true(space.default)
+        best = space.configuration(space.points[int(np.argmax(searched.truth))])
+        found["exhaustive"].append({"runs": len(searched.table), "final": true(best), "default": default})
+        for name, runs in ((name, runs) for name, several in budgets.items() for runs in several):
+            trace = play(
+                space, whole.objective, Recorded(searched, seed).run, true, sampler=name, runs=runs, seed=seed
+            )  # fmt: skip
+            found[f"{name} {runs}"].append({"runs": len(trace.values), "final": trace.final, "default": default})
+    return {
+        name: {
+            "searches": len(own),
+            "runs": statistics.median(one["runs"] for one in own),
+            "final": statistics.median(one["final"] for one in own),
+            "over_default": statistics.median(one["final"] / one["default"] for one in own),
+            "over_exhaustive": statistics.median(
+                one["final"] / other["final"] for one, other in zip(own, found["exhaustive"], strict=True)
+            ),
         }
-    return told
+        for name, own in found.items()
+    }
