@@ -201,3 +201,25 @@ def test_a_fault_of_ours_is_one_line_too(monkeypatch, capfd):
     monkeypatch.setenv("STRIPEWISE_DEBUG", "1")
     with pytest.raises(KeyError):
         main(["list"])
+
+
+def test_a_smaller_case_is_searched_first_and_the_whole_starts_from_it(capfd):
+    whole, small = program('echo "rate $((100 + 10 * ${X:-1}))"\n'), program('echo "rate $((10 + ${X:-1}))"\n', "small")
+    options = ["--stack", "own.toml", *OPTIONS[2:], "--small", small, "--small-budget", "5", "--budget", "7"]
+    assert main(["tune", *options, "--json", "--", whole]) == 0
+    output = capfd.readouterr()
+    assert "first the small case, 5 launches of: ./small" in output.err
+    result = json.loads(output.out)
+    (begun,) = result["warm_start"]
+    assert begun["name"] == "app (small)"
+    runs = {one["name"]: one["runs"] for one in experiments(capfd)}
+    assert runs["app (small)"] == 5
+    assert runs["app"] == result["runs"] <= 7
+
+
+def test_a_smaller_case_of_nothing_is_refused(capfd):
+    assert tune("--small-budget", "5", command=program()) == 2
+    assert "--small COMMAND" in capfd.readouterr().err
+    assert tune("--small", "'", command=program()) == 2
+    assert "not a command" in capfd.readouterr().err
+    assert experiments(capfd) == []

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterable
-from contextlib import nullcontext
-from dataclasses import astuple
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from stripewise.cli import remote
+from stripewise.cli.carrying import asking, begin, begin_small, carry_on, with_a_way_on
 from stripewise.cli.hints import completed
 from stripewise.cli.options import (
     IdArgument,
@@ -24,7 +23,7 @@ from stripewise.cli.options import (
     YesOption,
     check_place,
 )
-from stripewise.cli.output import ask, console, notes, remark
+from stripewise.cli.output import console, notes, remark
 from stripewise.cli.progress import Progress
 from stripewise.cli.result import deliver, print_dry_run
 from stripewise.errors import NothingWorks, UserError
@@ -33,20 +32,15 @@ from stripewise.runner.registry import make_runner
 from stripewise.search.registry import sampler_names
 from stripewise.spec.documents import read_document
 from stripewise.spec.experiment import Budget, Experiment, parse_experiment
-from stripewise.spec.facts import Facts
-from stripewise.spec.policy import load_policy
 from stripewise.spec.stack import stack_names
-from stripewise.spec.trial import State
-from stripewise.store.base import Store
 from stripewise.store.opening import open_store
 from stripewise.tuning.again import confirm_again
-from stripewise.tuning.budget import spent
-from stripewise.tuning.consent import Consent, check_author, granted
+from stripewise.tuning.consent import check_author, granted
 from stripewise.tuning.definition import with_options
 from stripewise.tuning.dryrun import dry_run
-from stripewise.tuning.folders import make_runs_folder, runs_folder, working_folder
-from stripewise.tuning.process import owner_name, terminated_as_interrupted, user_name
-from stripewise.tuning.session import Session
+from stripewise.tuning.folders import runs_folder
+from stripewise.tuning.process import user_name
+from stripewise.tuning.small import SMALL_BUDGET
 from stripewise.tuning.try_first import proposals
 
 if TYPE_CHECKING:
@@ -83,6 +77,7 @@ _GROUPS = {
     "The proof": ("pairs", "minimum_effect", "confirm"),
     "Inside one launch": ("within", "max_loss", "families", "settle"),
     "On replays of a record": ("replay", "replay_folder"),
+    "Small before large": ("small", "small_budget"),
     "Where experiments are kept": ("store", "server"),
 }  # fmt: skip
 """Options of ``tune`` under the headings of its help, the basic ones first, which have no heading of their own."""
@@ -218,6 +213,14 @@ def tune(
         Path | None,
         typer.Option(help="Folder for the files of replays. Default: one beside the program's.", metavar="FOLDER"),
     ] = None,
+    small: Annotated[
+        str | None,
+        typer.Option(help="Search this smaller case of the program first, and start from its runs.", metavar="COMMAND"),
+    ] = None,
+    small_budget: Annotated[
+        int | None,
+        typer.Option(help=f"Launches of the smaller case. Default: {SMALL_BUDGET}.", min=4),
+    ] = None,
     yes: YesOption = False,
     store: StoreOption = None,
     server: ServerOption = None,
@@ -273,8 +276,15 @@ def tune(
         scratch=scratch,
         override=override,
     )
+    if small is None and small_budget is not None:
+        raise UserError("--small-budget belongs to a smaller case", "add --small COMMAND")
     check_place("--report", report)
     service = remote.server_of(store, server)
+    if service is not None and small is not None:
+        raise UserError(
+            "a service runs one experiment at a time, and --small takes two",
+            "submit the smaller case first, then the whole with --warm-start and its identifier",
+        )
     if service is not None:
         _tune_there(service, experiment, report, json_output, only_dry=dry_run_only, agreed=yes)
         return
@@ -283,7 +293,10 @@ def tune(
             print_dry_run(dry_run(experiment, prober), json_output)
         return
     with open_store(store) as opened:
-        _begin(opened, experiment, str(Path.cwd()), report, json_output, yes)
+        if small is not None:
+            begin_small(opened, experiment, small, small_budget or SMALL_BUDGET, report, json_output, yes)
+        else:
+            begin(opened, experiment, str(Path.cwd()), report, json_output, yes)
 
 
 def _replay(experiment: Experiment, record: Path | None, folder: Path | None) -> dict[str, str] | None:
@@ -291,20 +304,6 @@ def _replay(experiment: Experiment, record: Path | None, folder: Path | None) ->
     if folder is not None and record is None and experiment.replay is None:
         raise UserError("--replay-folder belongs to replays", "add --replay RECORD")
     return {name: str(path) for name, path in (("record", record), ("folder", folder)) if path is not None} or None
-
-
-def _begin(
-    store: Store, experiment: Experiment, folder: str | None, report: Path | None, json_output: bool, yes: bool
-) -> None:
-    make_runs_folder(experiment)
-    identifier = store.create(experiment, Facts(folder=folder or str(Path.cwd()), user=user_name()))
-    try:
-        _carry_on(store, identifier, report, json_output, yes)
-    except UserError:
-        if not store.trials(identifier):
-            # It never began: what is wrong is said, and there is nothing to resume.
-            store.delete(identifier)
-        raise
 
 
 def _confirm(
@@ -327,7 +326,7 @@ def _confirm(
     with open_store(store) as opened:
         record = opened.record(finished)
         check_author(record, user_name(), granted if yes else asking(None, json_output))
-        _begin(opened, confirm_again(record, **wanted), record.facts.folder, report, json_output, yes)
+        begin(opened, confirm_again(record, **wanted), record.facts.folder, report, json_output, yes)
 
 
 def resume(
@@ -350,31 +349,12 @@ def resume(
             deliver(opened, record.id, record.result, report, json_output)
             return
         check_author(record, user_name(), granted if yes else asking(None, json_output))
-        _carry_on(opened, record.id, report, json_output, yes)
+        carry_on(opened, record.id, report, json_output, yes)
 
 
 def _read(file: str) -> Experiment:
     text = read_document(Path(file), "experiment", "a command to tune follows two dashes: tune -- ...")
     return parse_experiment(text, file)
-
-
-def _carry_on(store: Store, identifier: str, report: Path | None, json_output: bool, yes: bool) -> None:
-    record = store.record(identifier)
-    folder = runs_folder(record.experiment) / identifier
-    runner = make_runner(record.experiment, folder, cwd=working_folder(record.facts))
-    with Progress(notes if json_output or not console.is_terminal else console) as progress:
-        consent = granted if yes else asking(progress, json_output)
-        session = Session(store, identifier, runner, owner_name(), progress, consent=consent, policy=load_policy())
-        try:
-            with terminated_as_interrupted():
-                result = session.run()
-        except KeyboardInterrupt:
-            progress.__exit__()
-            remark(completed(f"stopped; nothing is lost: stripewise resume {identifier} goes on"))
-            raise typer.Exit(130) from None
-        except NothingWorks as error:
-            raise _with_a_way_on(store, identifier, error) from error
-    deliver(store, identifier, result, report, json_output)
 
 
 def _tune_there(
@@ -418,29 +398,5 @@ def _follow(opened: RemoteStore, identifier: str, report: Path | None, json_outp
             remark(f"no longer watched; the service continues experiment {identifier}; {stops}")
             raise typer.Exit(130) from None
         except NothingWorks as error:
-            raise _with_a_way_on(opened, identifier, error) from error
+            raise with_a_way_on(opened, identifier, error) from error
     deliver(opened, identifier, result, report, json_output)
-
-
-def _with_a_way_on(store: Store, identifier: str, error: NothingWorks) -> NothingWorks:
-    """Say where the failed run's output is, and how to go on once the program works."""
-    record = store.record(identifier)
-    trials, budget = store.trials(identifier), record.experiment.budget
-    used = spent(trials, record.facts.seconds)
-    limits = (budget.runs, budget.seconds, budget.node_hours)
-    fix = error.fix
-    if all(most is None or have < most for have, most in zip(astuple(used), limits, strict=True)):
-        fix += f", then: stripewise resume {identifier} tries it again"
-    runs = [run for trial in trials for run in trial.runs]
-    folders = [run.facts.folder for run in runs if run.state is State.FAILED and run.facts.folder]
-    return NothingWorks(error.what, f"{fix} (its output: {folders[-1]})" if folders else fix)
-
-
-def asking(progress: Progress | None, json_output: bool) -> Consent:
-    """Ask on the terminal, past what is shown there; where nobody is there to answer, nothing is agreed to."""
-
-    def answered(question: str) -> bool:
-        with nullcontext() if progress is None else progress.paused():
-            return ask(question, json_output)
-
-    return answered

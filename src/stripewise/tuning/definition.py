@@ -32,7 +32,8 @@ _OWN_SPACE = ("replay:",)
 LONGEST_NAME = 400
 """Characters of a name that is made from other names; a definition admits 500."""
 _NO_COMMAND = ("replay:", "sim:")
-_LAUNCHING = ("local", "batch", "steps")
+LAUNCHING = ("local", "batch", "steps")
+"""Runners that launch the program for each run."""
 
 
 def with_options(
@@ -216,9 +217,9 @@ def _placed(replay: Replay) -> Replay:
 
 def _check_replay(experiment: Experiment) -> None:
     """Refuse what cannot be searched on replays of a record."""
-    if experiment.runner not in _LAUNCHING:
+    if experiment.runner not in LAUNCHING:
         raise UserError(
-            f"runner {experiment.runner} launches no replays", f"use the runner {', '.join(_LAUNCHING[:-1])} or steps"
+            f"runner {experiment.runner} launches no replays", f"use the runner {', '.join(LAUNCHING[:-1])} or steps"
         )
     kind = kind_of(experiment.objective.name)
     if not (kind.reported or kind.wall_time):

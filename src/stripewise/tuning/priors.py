@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from scipy.stats import spearmanr
+
 from stripewise.errors import UserError
 from stripewise.model.registry import load_model
 from stripewise.prescribe.prior import Expecting, ModelPrior
@@ -25,6 +28,7 @@ _MOST = 5
 _PAGE = 200
 _LEAST_SIMILAR = 0.1
 _COMMON = 0.5
+_LEAST_RANKED = 5
 
 
 def prior_before_runs(
@@ -184,6 +188,31 @@ def prior_of(
         history = History(objective, store.trials(record.id, facts=False))
         earlier.append(Earlier(_workload(record), default, history))
     return EarlierPrior(space, workload, earlier, sampler.expectation(space))
+
+
+def agreement(prior: PriorMean, space: Space, history: History) -> str:
+    """Say how the earlier experiments ranked the configurations that ran since; empty where too few have run.
+
+    Parameters
+    ----------
+    prior : PriorMean
+        What was expected before the first run.
+    space : Space
+    history : History
+        Of the experiment that started from it.
+    """
+    trials = history.finished
+    if len(trials) < _LEAST_RANKED:
+        return ""
+    expected = prior(space, space.levels([trial.configuration for trial in trials]))
+    measured = np.array([trial.value for trial in trials])
+    if np.ptp(expected) == 0 or np.ptp(measured) == 0:
+        return ""
+    found = float(spearmanr(expected, measured if history.objective.maximize else -measured)[0])
+    return (
+        f"the earlier experiments ranked the {len(trials)} configurations that ran here with a correlation of "
+        f"{found:.2f} to their measurements"
+    )
 
 
 def _finished(store: Store) -> list[Record]:

@@ -44,7 +44,7 @@ from stripewise.tuning.launching import make_launch, run_of, run_timeout
 from stripewise.tuning.ledger import Ledger
 from stripewise.tuning.loss import loss_told
 from stripewise.tuning.planner import Finish, Planned, Planner, Wait
-from stripewise.tuning.priors import check_named, prior_before_runs
+from stripewise.tuning.priors import agreement, check_named, prior_before_runs
 from stripewise.tuning.result import conclude, machine_level
 from stripewise.tuning.resuming import check_same_environment, next_attempt, reap_interrupted
 from stripewise.tuning.space import BoundSpace, bind_space, check_space, describe_space
@@ -385,6 +385,10 @@ class Session:
                 f"{reason} before the program has run once{f': {failed[-1]}' if failed else ''}",
                 "make the command work by itself, then start a new experiment with a larger budget",
             )
+        if self._ledger.facts.warm_start and planner.sampler.prior is not None:
+            history = planner.history(self._ledger.trials)
+            if told := agreement(planner.sampler.prior, self._bound.space, history):
+                self._tell("note", text=told)
         result = conclude(
             identifier=self._identifier,
             experiment=self._ledger.experiment,
