@@ -13,6 +13,7 @@ from benchmarks.one_job.stream import Law, StreamRunner
 
 from stripewise.carriers import HINT, Setting
 from stripewise.cli.tune import PHASES
+from stripewise.errors import Stopped
 from stripewise.measure.confirmation import Decision, assess
 from stripewise.measure.sequential import looks
 from stripewise.spec.configuration import Configuration
@@ -22,7 +23,7 @@ from stripewise.spec.plan import Plan
 from stripewise.spec.trial import Phase
 from stripewise.store.opening import open_store
 from stripewise.tuning.budget import LONGEST_BLOCK, cost_of_pair
-from stripewise.tuning.session import Session, Stopped
+from stripewise.tuning.session import Session
 
 GAIN, CARRIED = 1.1, 0.2
 MOST_FALSE, FEWEST_TRUE = 0.05, 0.8
@@ -80,7 +81,7 @@ def measure(options: argparse.Namespace) -> tuple[dict[str, Any], bool]:
 def experiment(seed: int, law: Law, phases: int) -> dict[str, Any]:
     """Let the product tune one program that has so many phases."""
     wanted = _definition(seed)
-    runner = StreamRunner(wanted, Path("/nonexistent"), law, phases)
+    runner = StreamRunner(wanted, Path("/nonexistent"), law, length=phases)
     claimed, decided = False, True
     with open_store("sqlite:///:memory:") as store:
         try:
@@ -93,7 +94,7 @@ def experiment(seed: int, law: Law, phases: int) -> dict[str, Any]:
 def proof(seed: int, law: Law, phases: int) -> dict[str, Any]:
     """Let the product's runner measure pairs in random order, and the product's rules judge them."""
     definition = _definition(seed)
-    runner = StreamRunner(definition, Path("/nonexistent"), law, phases - SEARCHED)
+    runner = StreamRunner(definition, Path("/nonexistent"), law, length=phases - SEARCHED)
     most = int((min(phases, PHASES) - SEARCHED) / cost_of_pair(definition, LONGEST_BLOCK))
     arms: dict[str, list[float]] = {"default": [], "candidate": []}
     decision = Decision.CONTINUE

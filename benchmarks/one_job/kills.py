@@ -22,11 +22,11 @@ from stripewise.runner.local.processes import Identity
 from stripewise.spec.experiment import Budget, Experiment, ObjectiveEntry, ParameterOverride, Within
 from stripewise.spec.facts import Facts
 from stripewise.spec.journal import parse_journal
-from stripewise.spec.orders import runs_of
+from stripewise.spec.orders import read_orders
 from stripewise.store.base import Store
 from stripewise.store.opening import open_store
 
-PHASES, RUNS = 400, 24
+PHASES, RUNS = 400, 40
 LATEST = 3.0
 """Seconds after an order at which the tuner or the program is killed at the latest."""
 _PATIENCE = 60.0
@@ -118,7 +118,7 @@ def _check(identifier: str, folder: Path, results: list[Any], figures: Counter[s
         # A launch that was killed early has no answers yet.
         answered, ordered = (_text(launch / name) for name in ("answers", "orders"))
         answers = [one.order for one in parse_journal(answered).phases if one.order]
-        _, last = runs_of(ordered)
+        last = max((order.number for order in read_orders(ordered)), default=0)
         figures["launches"] += 1
         figures["answers"] += len(answers)
         if len(answers) != len(set(answers)) or sorted(answers) != list(range(1, len(answers) + 1)):

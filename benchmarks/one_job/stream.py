@@ -15,7 +15,7 @@ from stripewise.runner.within.launched import Launched
 from stripewise.runner.within.runner import WithinRunner
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.journal import JournalPhase
-from stripewise.spec.orders import Order
+from stripewise.spec.orders import Given, Order
 from stripewise.spec.parameter import Kind, Parameter, Scale
 from stripewise.spec.plan import Plan
 from stripewise.spec.space import Space
@@ -28,7 +28,7 @@ SPACE = Space(
     )
 )
 _BYTES = float(1 << 30)
-_SITE = "/scratch/chk.#"
+_SITES = ("/scratch/chk.#", "/scratch/diag.#", "/scratch/log.#")
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,8 @@ class Law:
         Logarithm of how much slower the machine is at the end of the launch.
     spread : float
         Standard deviation of the logarithm of a phase's size.
+    weight : float
+        Seconds that a phase of the usual size takes.
     """
 
     gain: float = 1.0
@@ -57,17 +59,18 @@ class Law:
     slow: float = 1.0
     drift: float = 0.0
     spread: float = 0.0
+    weight: float = 1.0
 
 
 class _Stream(Launched):
-    """A launch whose phases are computed, one each time that the tuner waits."""
+    """A launch whose phases are computed, one each time that the tuner waits: of each of its file families in turn."""
 
-    def __init__(self, folder: Path, law: Law, length: int, seed: int) -> None:
+    def __init__(self, folder: Path, laws: Sequence[Law], length: int, seed: int) -> None:
         super().__init__(folder)
-        self._law, self._length = law, length
+        self._laws, self._length = dict(zip(_SITES, laws, strict=False)), length
         self._rng = np.random.default_rng((seed, 77))
-        self._waiting: list[Order] = []
-        self._before: Mapping[str, str] = {}
+        self._queues: dict[str, list[Order]] = {site: [] for site in self._laws}
+        self._before: dict[str, Mapping[str, str]] = {site: {} for site in self._laws}
         self.process = self  # type: ignore[assignment]
         self.returncode = 0
         self._costs: list[float] = []
@@ -79,48 +82,61 @@ class _Stream(Launched):
 
     def poll(self) -> int | None:
         """As a process: None while it runs."""
-        return None if len(self.phases) < self._length else 0
+        return None if len(self.phases) < self._length * len(self._laws) else 0
 
     def look(self) -> None:
         """Nothing to read."""
 
     def order(self, orders: Sequence[Order]) -> None:
         """Keep them for the next phases."""
-        self._waiting += orders
-        self.last = orders[-1].number
+        self._note([Given(one.number, one.site, one.operation, one.run) for one in orders])
+        for one in orders:
+            self._queues[one.site].append(one)
 
     def step(self) -> None:
         """Carry out a phase."""
         if self.poll() is not None:
             return
-        law, order = self._law, self._waiting.pop(0) if self._waiting else None
+        site = _SITES[len(self.phases) % len(self._laws)]
+        law, order = self._laws[site], self._queues[site].pop(0) if self._queues[site] else None
         settings = {setting.key: setting.value for setting in order.settings} if order else {}
-        merged, before = settings.get("mode") == "merged", self._before.get("mode") == "merged"
+        merged, before = settings.get("mode") == "merged", self._before[site].get("mode") == "merged"
         moved = _BYTES * math.exp(self._rng.normal(0, law.spread))
         cost = -math.log(law.gain) * merged + law.carried * (before - merged)
         cost += math.log(law.slow) * (settings.get("mode") == "split")
         self._costs.append(math.exp(cost) - 1)
         cost += law.drift * len(self.phases) / self._length + self._rng.normal(0, law.noise)
-        seconds = moved / _BYTES * math.exp(cost) * (3.0 if not self.phases else 1.0)
+        first = len(self.phases) < len(self._laws)
+        seconds = law.weight * moved / _BYTES * math.exp(cost) * (3.0 if first else 1.0)
         began = self.phases[-1].time if self.phases else 1.7e9
         number = order.number if order else 0
         self.phases.append(
             JournalPhase(
-                _SITE, "write", True, False, 64, 8, moved, seconds, began + seconds, settings=settings, order=number
+                site, "write", True, False, 64, 8, moved, seconds, began + seconds, settings=settings, order=number
             )
         )
-        self._before = settings
+        self._before[site] = settings
 
 
 class StreamRunner(WithinRunner):
-    """The runner of phases within one launch, with a simulated program in place of the command."""
+    """The runner of phases within one launch, with a simulated program in place of the command.
+
+    Parameters
+    ----------
+    experiment, folder
+        See :class:`~stripewise.runner.within.runner.WithinRunner`.
+    *laws : Law
+        Of each file family that the program writes.
+    length : int
+        Phases of each.
+    """
 
     simulated = True
     kind = "simulated"
 
-    def __init__(self, experiment: Experiment, folder: Path, law: Law, length: int) -> None:
+    def __init__(self, experiment: Experiment, folder: Path, *laws: Law, length: int) -> None:
         super().__init__(experiment, folder)
-        self._law, self._length = law, length
+        self._laws, self._length = laws, length
 
     def prepare(self) -> Preflight:
         """Nothing is to be checked."""
@@ -131,7 +147,7 @@ class StreamRunner(WithinRunner):
 
     @property
     def phases(self) -> list[JournalPhase]:
-        """Those of the launch."""
+        """Those of all launches."""
         return [phase for launched in self._launches for phase in launched.phases]
 
     @property
@@ -142,7 +158,8 @@ class StreamRunner(WithinRunner):
         return stream.lost
 
     def _begin(self) -> None:
-        self._launches.append(_Stream(self._folder, self._law, self._length, self._experiment.seed))
+        seed = self._experiment.seed + 1000 * len(self._launches)
+        self._launches.append(_Stream(self._folder, self._laws, self._length, seed))
 
     def _pause(self) -> None:
         stream = self._launches[-1]

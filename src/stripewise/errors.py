@@ -65,6 +65,10 @@ class RunFailed(StripewiseError):  # noqa: N818  a run that failed is a result, 
     """
 
 
+class Stopped(StripewiseError):  # noqa: N818
+    """The experiment was stopped on request before its end; it can be resumed."""
+
+
 class NothingWorks(StripewiseError):  # noqa: N818
     """The program fails even with its default settings, so there is nothing to compare with."""
 

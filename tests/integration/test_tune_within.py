@@ -11,7 +11,7 @@ import pytest
 
 from stripewise.carriers import ENVIRONMENT, HINT
 from stripewise.cli.main import main
-from stripewise.errors import UserError
+from stripewise.errors import Stopped, UserError
 from stripewise.runner.within.runner import WithinRunner
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.facts import Facts
@@ -20,7 +20,7 @@ from stripewise.spec.parameter import Kind, Parameter
 from stripewise.spec.result import Result
 from stripewise.store.opening import open_store
 from stripewise.tuning.definition import with_options
-from stripewise.tuning.session import Session, Stopped
+from stripewise.tuning.session import Session
 from tests.integration.conftest import Mpi
 from tests.integration.runtime_support import Bench
 

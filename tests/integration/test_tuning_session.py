@@ -356,7 +356,7 @@ def test_a_stop_is_obeyed_and_the_experiment_resumed(tmp_path):
             store.request_stop(identifier)
         return float(configuration["x"])
 
-    from stripewise.tuning.session import Stopped
+    from stripewise.errors import Stopped
 
     objective = Objective("value", "minimize", "")
     with pytest.raises(Stopped):

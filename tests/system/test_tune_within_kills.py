@@ -34,10 +34,11 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
 SESSION = """
 import sys
 from pathlib import Path
+from stripewise.errors import Stopped
 from stripewise.runner.within.runner import WithinRunner
 from stripewise.spec.parameter import Kind, Parameter
 from stripewise.store.opening import open_store
-from stripewise.tuning.session import Session, Stopped
+from stripewise.tuning.session import Session
 store, identifier, folder, library = sys.argv[1:]
 with open_store(store) as opened:
     runner = WithinRunner(opened.record(identifier).experiment, Path(folder), runtime=library)

@@ -248,6 +248,22 @@ def test_every_export_accounts_for_every_setting(target):
     assert made.wins
 
 
+def test_settings_of_several_groups_of_files_need_the_plan() -> None:
+    both = Plan(
+        (Setting(HINT, "cb_nodes", "2"),), "x", files="a*", sections=(("b*", (Setting(HINT, "cb_nodes", "4"),)),)
+    )
+    assert Plan.parse(both.text(), "again") == both
+    for target in TARGETS:
+        made = export(both, target)
+        held = "file b*\nhint cb_nodes 4\n" in made.text
+        told = any("hint cb_nodes 4 for files b*" in line for line in made.cannot)
+        assert held is not told, target
+    assert "stripewise.plan" in export(both, "shell").text and export(both, "hints").cannot
+    for line in ("env X 1", "workload operation write"):
+        with pytest.raises(UserError, match="before the second file line"):
+            Plan.parse(f"{both.text()}{line}\n", "wrong")
+
+
 def test_empty_plan_is_a_plan():
     made = export(Plan(identifier="exp.0"), "plan")
     assert Plan.parse(made.text, "export") == Plan(identifier="exp.0")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,18 @@ def test_the_runtime_gets_the_plan_and_observes_without_one() -> None:
     assert observed.environment["STRIPEWISE_MODE"] == "observe"
     assert "STRIPEWISE_PLAN" not in observed.environment
     assert observed.files == {}
+
+
+def test_settings_of_further_files_need_the_runtime() -> None:
+    plan = Plan(hints(cb_nodes="2"), "e.1", files="a*", sections=(("b*", hints(cb_nodes="4")),))
+    applied = inject(plan, MPICH, LIBRARY, FOLDER)
+    assert Plan.parse(applied.files["plan"], "plan").sections == plan.sections
+    assert carriers(applied) == ["runtime"] and carriers(inject(plan, STATIC, None, FOLDER))[1:] == ["none"]
+    # A plan whose first files have no settings is one for the others.
+    only = replace(plan, settings=())
+    applied = inject(only, MPICH, LIBRARY, FOLDER)
+    assert applied.environment["STRIPEWISE_MODE"] == "apply"
+    assert Plan.parse(applied.files["plan"], "plan") == Plan(hints(cb_nodes="4"), "e.1", files="b*")
 
 
 def test_our_library_stands_before_what_the_user_preloads() -> None:

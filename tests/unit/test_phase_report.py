@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from stripewise.carriers import HDF5, Setting
 from stripewise.measure.effects import verdicts
 from stripewise.spec.journal import JournalPhase
@@ -24,7 +26,7 @@ def phase(evidence: str, **settings: str) -> JournalPhase:
 
 
 def test_an_answer_is_read_as_a_report_of_one_file() -> None:
-    report = report_of(phase(CALLS + WITHIN, cb_nodes="2"))
+    report = report_of([phase(CALLS + WITHIN, cb_nodes="2")])
     assert report is not None and report.mpi.io == "romio" and report.totals.bytes_written == 529664
     (file,) = report.files
     assert file.collective.calls == 8 and file.calls("write", collective=False) == 13 and file.messages("write") == 16
@@ -43,7 +45,7 @@ def test_damaged_evidence_and_none_are_no_report() -> None:
         CALLS + " dataset=1,inf,,,a",
         "noise",
     ):
-        assert report_of(phase(text)) is None
+        assert report_of([phase(text)]) is None
 
 
 def test_rules_judge_phases_as_they_judge_runs() -> None:
@@ -52,6 +54,16 @@ def test_rules_judge_phases_as_they_judge_runs() -> None:
     usual = f"{CALLS} hdf5.alignment=1 hdf5.collective=8 dataset=2048,131072,,,/values_0 dataset=133120,131072,,,/b,c"
     tuned = usual.replace("alignment=1", "alignment=65536").replace("=2048,", "=65536,").replace("=133120,", "=196608,")
     settings = [Setting(HDF5, "alignment", "65536")]
-    reports = [report_of(phase(tuned, alignment="65536"))], [report_of(phase(usual))]
+    reports = [report_of([phase(tuned, alignment="65536")])], [report_of([phase(usual)])]
     (effect,) = verdicts(space, settings, *reports)  # type: ignore[arg-type]
     assert effect.status == "effective" and "2 of 2 datasets start at a multiple of 64 KiB, 0 of 2" in effect.evidence
+
+
+def test_the_evidence_of_several_families_is_that_of_all() -> None:
+    first, other = phase(CALLS + WITHIN, cb_nodes="2"), replace(phase(CALLS, cb_nodes="2"), site="/b#")
+    report = report_of([first, other])
+    assert report is not None and [file.path for file in report.files] == [first.site, "/b#"]
+    assert report.job.elapsed == first.seconds + other.seconds
+    alone = report_of([first])
+    assert alone is not None and report.totals.bytes_written == 2 * alone.totals.bytes_written > 0
+    assert report_of([first, phase("")]) is None

@@ -17,7 +17,7 @@ from stripewise.carriers import ENVIRONMENT, HINT, Setting
 from stripewise.measure.carryover import carry_over
 from stripewise.objectives import objective_of
 from stripewise.runner.base import Preflight
-from stripewise.runner.within.families import choose_kinds, family_of, rounds_of
+from stripewise.runner.within.families import apart, choose_kinds, family_of, pattern_of, rounds_of
 from stripewise.runner.within.launched import Launched
 from stripewise.runner.within.loss import Loss
 from stripewise.runner.within.runner import WithinRunner
@@ -26,7 +26,7 @@ from stripewise.spec.experiment import Budget, Experiment, ObjectiveEntry
 from stripewise.spec.facts import RunFacts
 from stripewise.spec.journal import JournalPhase, fields_of, parse_journal
 from stripewise.spec.launch import Launch, Outcome
-from stripewise.spec.orders import Order, append_orders, runs_of, site_of
+from stripewise.spec.orders import Given, Order, append_orders, read_orders, site_of
 from stripewise.spec.plan import Plan
 from stripewise.spec.trial import Phase, Role, Run, State, Trial
 from stripewise.tuning.conclusion import so_far
@@ -48,11 +48,21 @@ def test_the_costliest_phases_that_repeat_are_tuned() -> None:
     assert choose_kinds([once, a, b, a, b, a], together=True) == (b.kind, a.kind)
 
 
+def test_only_families_of_the_files_that_are_named_are_tuned() -> None:
+    a, b = phase(1.0, "/x/a.#"), phase(5.0, "/x/b[1].#")
+    assert choose_kinds([a, b] * 3, files="a.*") == (a.kind,)
+    assert choose_kinds([a, b] * 3, files=pattern_of(b.site)) == (b.kind,) and pattern_of(a.site) == "/x/a.[0-9]*"
+    read = phase(operation="read", site="/x/a.#")
+    other = replace(a, collective=False)
+    assert apart([a.kind, read.kind, other.kind, b.kind]) == (a.kind, read.kind, b.kind)
+
+
 def test_a_round_is_one_phase_of_each_family() -> None:
     few = {"cb_nodes": "2"}
     a, b = phase(1.0, settings=few, order=1), phase(5.0, "/b#", "read", settings=few, order=2)
     late = phase(5.0, "/b#", "read")
     assert rounds_of([a, b, a], [a.kind]) == [a, a]
+    assert [one.moved for one in rounds_of([a, a, b, a, b], [a.kind, b.kind])] == [3e6, 2e6]
     first, second = rounds_of([b, a, phase(9.0, "/c"), a, late, a], [a.kind, b.kind])
     assert (first.moved, first.seconds, first.order, first.settings) == (2e6, 6.0, 2, few)
     assert family_of(first) == "writing /a#, reading /b#"
@@ -91,6 +101,33 @@ def test_several_families_are_ordered_together(stage: tuple[WithinRunner, Progra
         program.write(0.25)
         proven += runner.poll(0)
     assert [one.elapsed for one in proven] == [0.75]
+
+
+def test_a_family_that_comes_more_often_takes_more_orders_a_round(stage: tuple[WithinRunner, Program]) -> None:
+    runner, program = stage
+    runner._experiment = Experiment(runner="within", objective="phase_bandwidth", within={"families": "sum"})  # type: ignore[arg-type]
+    for _ in range(5):
+        program.write(2.0, site="/b#")
+        program.write()
+    ask(runner, 4, *FEW)
+    assert runner.poll(0) == []
+    # From now on, twice as often: the first round is short of an order, and is repeated.
+    found: list[Outcome] = []
+    for _ in range(6):
+        program.write(0.5, site="/b#")
+        program.write(0.5, site="/b#")
+        program.write(0.25)
+        found += runner.poll(0)
+    assert [one.elapsed for one in found] == [1.25]
+    assert found[0].metrics == {"phase_bandwidth": pytest.approx(3e6 / 1.25 / 2**20)}
+    # And once again as often as the other: no family is ahead for longer than a round or two.
+    ask(runner, 5, *FEW)
+    assert runner.poll(0) == []
+    for _ in range(6):
+        program.write(0.5, site="/b#")
+        program.write(0.25)
+        found += runner.poll(0)
+    assert [one.elapsed for one in found] == [1.25, 0.75]
 
 
 def test_a_round_of_mixed_settings_is_no_run_of_the_search(stage: tuple[WithinRunner, Program]) -> None:
@@ -158,7 +195,12 @@ def test_an_order_is_written_as_the_runtime_reads_it(tmp_path: Path) -> None:
     append_orders(path, [order])
     path.write_bytes(path.read_bytes() + b"half a line")
     append_orders(path, [Order(8, "/a", "write", run=3), Order(9, "/a", "write")])
-    assert path.read_text().startswith("stripewise-orders 1\n") and runs_of(path.read_text()) == ({3: 8}, 9)
+    assert path.read_text().startswith("stripewise-orders 1\n")
+    assert read_orders(path.read_text()) == [
+        Given(7, "/run#/a b\t%.#", "write", 3),
+        Given(8, "/a", "write", 3),
+        Given(9, "/a", "write"),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -176,8 +218,8 @@ def test_an_order_is_written_as_the_runtime_reads_it(tmp_path: Path) -> None:
 )
 def test_lines_that_nobody_wrote_so_are_passed_over(tmp_path: Path, fields: str) -> None:
     body = f"\tsite=/a\toperation=write\t{fields}"
-    runs, last = runs_of(f"{zlib.crc32(body.encode()):08x}{body}\n" + Order(9, "/a", "write", run=3).line())
-    assert (runs, last) == ({3: 9}, 9)
+    found = read_orders(f"{zlib.crc32(body.encode()):08x}{body}\n" + Order(9, "/a", "write", run=3).line())
+    assert found[-1] == Given(9, "/a", "write", 3) and all(one.run is None for one in found[:-1])
 
 
 def test_folders_of_launches_that_nobody_made_so_are_passed_over(tmp_path: Path, monkeypatch) -> None:

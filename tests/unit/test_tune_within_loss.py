@@ -20,7 +20,7 @@ def test_after_one_large_loss_the_best_so_far_is_proven() -> None:
         budget=Budget(runs=140),
         seed=1,
     )
-    runner = StreamRunner(wanted, Path("/nonexistent"), Law(gain=2.0, slow=200.0), 150)
+    runner = StreamRunner(wanted, Path("/nonexistent"), Law(gain=2.0, slow=200.0), length=150)
     told: list[str] = []
 
     def hear(event: Event) -> None:

@@ -64,6 +64,8 @@ def print_result(result: Result, report: Path | None = None) -> None:
     origin = " (simulated)" if result.simulated else " (replayed)" if "table" in result.environment else ""
     console.print()
     prose(result.verdict + origin, "bold")
+    for family in result.families:
+        prose(f"  {family.family} (experiment {family.experiment}): {family.verdict}")
     console.print()
     if said := timing(result.objective):
         prose(f"  {said}", "dim")
@@ -113,7 +115,7 @@ def print_result(result: Result, report: Path | None = None) -> None:
     console.print()
     if result.confirmed and result.best.role == "reference" and result.reference is not None:
         console.print("the program is best without the component" + escape(result.reference.how))
-    if result.confirmed and _carried_by_plan(result):
+    if result.applicable and _carried_by_plan(result):
         _say(f"apply it:   stripewise run {identifier} -- COMMAND")
         _say(f"export it:  stripewise export {identifier} --to {_forms(result)}")
     _say(f"look again: stripewise show {identifier}" + (f"; report: {report}" if report else ""))

@@ -197,8 +197,9 @@ def tune(
     families: Annotated[
         str | None,
         typer.Option(
-            help="With --within: tune the costliest file family (costliest, the default), or the sum of all (sum).",
-            metavar="costliest|sum",
+            help="With --within: tune the costliest file family (the default), the sum of all by one search, or each "
+            "by a search of its own.",
+            metavar="costliest|sum|each",
         ),
     ] = None,
     settle: Annotated[

@@ -91,7 +91,7 @@ class Details:
         """Write the settings for each target, by title; nothing where the default is kept."""
         result = self.reading.result
         plan = Plan.parse(result.plan, "the result's plan")
-        if not result.confirmed or not plan.settings:
+        if not result.applicable or not (plan.settings or plan.sections):
             return {}
         changed = result.changed(result.best)
         return {title: export(plan, target, changed=changed) for target, title in TITLES.items()}

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, ClassVar, Self
 
 from stripewise.runner.replayer import Replayer
+from stripewise.spec.experiment import Experiment
 from stripewise.spec.launch import Launch, Outcome
 from stripewise.spec.objective import Objective
 from stripewise.spec.parameter import Parameter
 from stripewise.spec.plan import Plan
 from stripewise.spec.space import Space
 from stripewise.spec.workload import Workload
+
+Family = tuple[str, str, bool, bool]
+"""Files that a program comes back to: site, ``write`` or ``read``, and whether it is collective and strided."""
 
 
 @dataclass(frozen=True)
@@ -108,6 +112,23 @@ class Runner(ABC):
 
         Called once at the end, with an empty plan where no gain is proven.
         """
+
+    @property
+    def family(self) -> Family:
+        """The file family that is tuned; asked for only where there are :attr:`others`."""
+        raise NotImplementedError
+
+    @property
+    def others(self) -> Sequence[Family]:
+        """Families of the same launch that are to have searches of their own; none before they are known."""
+        return ()
+
+    def beside(self, family: Family, experiment: Experiment) -> Runner:
+        """Give the runner of another family, for an experiment of its own; called for each of :attr:`others`."""
+        raise NotImplementedError
+
+    def keep(self, plan: Plan) -> None:  # noqa: B027  only runs within one launch share it
+        """Take note that a family is decided while others go on: its phases may use the plan from now on."""
 
     def charged(self, timeout: float) -> tuple[float, int | None]:
         """Give the most that a run with a time limit can cost. Call it after :meth:`prepare`.

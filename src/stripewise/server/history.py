@@ -95,7 +95,7 @@ def _completed(service: Service) -> Callable[[str], str]:
 
 
 def _targets(found: Reading) -> list[str]:
-    if not found.result.confirmed:
+    if not found.result.applicable:
         return []
     plan = Plan.parse(found.result.plan, "the result's plan")
     return [

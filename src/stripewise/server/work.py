@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from stripewise.errors import UserError
+from stripewise.errors import Stopped, UserError
 from stripewise.model.domain import Domain, Floats
 from stripewise.server.bounded import Child
 from stripewise.server.files import campaign_in, folder_of, table_path
 from stripewise.spec.campaign_points import Points
 from stripewise.store.service.jobs import ServiceJob
 from stripewise.store.service.keeping import Items
-from stripewise.tuning.session import Stopped
 
 if TYPE_CHECKING:
     from stripewise.profiling.carry import CampaignEnd

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from stripewise.errors import NothingWorks, StoreError, StripewiseError, TransientError, UserError
+from stripewise.errors import NothingWorks, Stopped, StoreError, StripewiseError, TransientError, UserError
 from stripewise.runner.registry import make_runner
 from stripewise.server.work import WORK, HelpedModel, Helper
 from stripewise.spec.policy import load_policy
@@ -30,7 +30,7 @@ from stripewise.tuning.consent import granted, refused
 from stripewise.tuning.events import Event
 from stripewise.tuning.folders import make_runs_folder, runs_folder, working_folder
 from stripewise.tuning.process import owner_name
-from stripewise.tuning.session import Session, Stopped
+from stripewise.tuning.session import Session
 
 LEASE_SECONDS = 60.0
 STUCK_SECONDS = 3600.0

@@ -17,6 +17,10 @@ from stripewise.spec.workload import Workload
 _MOST_VALUES = 10_000
 
 
+LONGEST_NAME = 400
+"""Characters of a name that is made from other names; a definition admits 500."""
+
+
 class ObjectiveEntry(BaseModel):
     """The ``[objective]`` table; a plain text stands for its name."""
 
@@ -55,6 +59,9 @@ class Confirmation(BaseModel):
     candidates: Annotated[int, Field(ge=1, le=10)] = Field(
         default=1, description="how many of the search's best may be tested; the interval is corrected for the number"
     )
+    again: str = Field(
+        default="", description="the experiment whose best is measured once more; `tune --confirm` writes it"
+    )
 
 
 class Hooks(BaseModel):
@@ -81,9 +88,10 @@ class Within(BaseModel):
         default=1.25,
         description="candidates that are expected to take longer than so many times the default are left out",
     )
-    families: Literal["costliest", "sum"] = Field(
+    families: Literal["costliest", "sum", "each"] = Field(
         default="costliest",
-        description="tune the file family that takes the most I/O time, or all by one search over their sum",
+        description="tune the file family that takes the most I/O time, all by one search over their sum, or each by "
+        "a search of its own",
     )
     settle: bool = Field(default=False, description="synchronise files before they are closed, at the phase's cost")
 

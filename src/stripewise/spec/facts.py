@@ -91,6 +91,7 @@ class ExperimentKeys(TypedDict, total=False):
     agreed: Mapping[str, Any]
     campaign: Mapping[str, Any]
     replay: Mapping[str, Any]
+    families: list[dict[str, Any]]
 
 
 class Facts(_Observed):
@@ -161,6 +162,9 @@ class Facts(_Observed):
 
     model = _Maybe[dict[str, Any]](dict)
     """The performance model that the search started from."""
+
+    families = _Fact[list[dict[str, Any]]](list)
+    """Of an experiment within one launch: other file families that it tunes, each with its own experiment."""
 
     agreed = _Maybe[dict[str, Any]](dict)
     """The worst case that somebody agreed to."""

@@ -184,7 +184,7 @@ def _phase(line: str) -> JournalPhase | None:
         if fields["operation"] not in ("write", "read"):
             return None
         return JournalPhase(
-            site=_plain(fields["site"]),
+            site=unescaped(fields["site"]),
             operation=fields["operation"],
             collective=pattern.lower() == "c",
             strided=pattern.isupper(),
@@ -193,21 +193,22 @@ def _phase(line: str) -> JournalPhase | None:
             moved=moved,
             seconds=seconds,
             time=float(fields.get("time", "0")),
-            settings=_settings(_plain(fields.get("settings", ""))),
-            workload=_pairs(_plain(fields.get("workload", ""))),
-            program=_plain(fields.get("program", "")),
-            layout=_pairs(_plain(fields.get("layout", ""))),
-            driver=_plain(fields.get("driver", "")),
+            settings=_settings(unescaped(fields.get("settings", ""))),
+            workload=_pairs(unescaped(fields.get("workload", ""))),
+            program=unescaped(fields.get("program", "")),
+            layout=_pairs(unescaped(fields.get("layout", ""))),
+            driver=unescaped(fields.get("driver", "")),
             order=int(fields.get("order", "0")),
             missed=int(fields.get("missed", "0")),
             launch=float(fields.get("launch", "0")),
-            evidence=_plain(fields.get("evidence", "")),
+            evidence=unescaped(fields.get("evidence", "")),
         )
     except (KeyError, ValueError):
         return None
 
 
-def _plain(text: str) -> str:
+def unescaped(text: str) -> str:
+    """Give a field's text as it was before it was written into a line."""
     return _ESCAPE.sub(lambda found: chr(int(found[1], 16)), text)
 
 

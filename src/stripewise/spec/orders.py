@@ -16,7 +16,7 @@ from pathlib import Path
 from stripewise.carriers import Setting
 from stripewise.errors import StripewiseError
 from stripewise.spec.formats import MAX_ORDERS, ORDERS_HEADER
-from stripewise.spec.journal import fields_of
+from stripewise.spec.journal import fields_of, unescaped
 
 _MOST_SETTINGS, _MOST_BYTES = 24, 63
 """What the runtime holds of an order: settings, and bytes of a key or value."""
@@ -107,20 +107,29 @@ def append_orders(path: Path, orders: Iterable[Order]) -> None:
         raise StripewiseError(f"cannot write orders to {path}: {error.strerror}", "make room") from error
 
 
-def runs_of(text: str) -> tuple[dict[int, int], int]:
-    """Read from a file of orders which order each run was given last, and the last number of all.
+@dataclass(frozen=True)
+class Given:
+    """An order that a file holds: for which files it is, and the run that it is, if it is one's last."""
+
+    number: int
+    site: str
+    operation: str
+    run: int | None = None
+
+
+def read_orders(text: str) -> list[Given]:
+    """Read which orders a file holds.
 
     Lines with numbers that no order has are passed over, as the runtime does.
     """
-    found, last = {}, 0
+    found = []
     for line in text.split("\n"):
         fields = fields_of(line) or {}
-        number = _number(fields.get("order", ""))
+        number, run = (_number(fields.get(name, "")) for name in ("order", "run"))
         if 0 < number < MAX_ORDERS:
-            last = max(last, number)
-            if (run := _number(fields.get("run", ""))) >= 0:
-                found[run] = number
-    return found, last
+            site, operation = unescaped(fields.get("site", "")), fields.get("operation", "")
+            found.append(Given(number, site, operation, run if run >= 0 else None))
+    return found
 
 
 def _number(text: str) -> int:

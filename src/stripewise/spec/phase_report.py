@@ -1,9 +1,9 @@
-"""What was seen of one phase, as the report of a run with one file: the rules of evidence judge both alike."""
+"""What was seen of phases, as the report of a run with a file each: the rules of evidence judge both alike."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from stripewise.spec.formats import REPORT_FORMAT, REPORT_VERSION
@@ -26,22 +26,33 @@ _WAYS = ("write", "read")
 _NUMBERS = ("count", "bytes", "ranks", "max_size", "messages", "time_sum")
 
 
-def report_of(phase: JournalPhase) -> Report | None:
-    """Give a phase's evidence as a report; None where its answer holds none that can be read."""
-    words = [word.partition("=")[::2] for word in phase.evidence.split(" ") if "=" in word]
+def report_of(phases: Sequence[JournalPhase]) -> Report | None:
+    """Give the evidence of phases as a report with a file each; None where an answer holds none that can be read.
+
+    Parameters
+    ----------
+    phases : sequence of JournalPhase
+        At least one, each of another file.
+    """
     try:
-        calls = {key: _numbers(value) for key, value in words if key.split(".")[0] in _WAYS}
-        datasets = [_dataset(value) for key, value in words if key == "dataset"]
-        return _report(phase, calls, datasets, dict(words)) if calls else None
+        files = [file for phase in phases if (file := _file_of(phase)) is not None]
     except (ValueError, OverflowError):  # of infinite sizes
         return None
+    return _report(phases, files) if len(files) == len(phases) else None
 
 
-def _report(
+def _file_of(phase: JournalPhase) -> FileReport | None:
+    words = [word.partition("=")[::2] for word in phase.evidence.split(" ") if "=" in word]
+    calls = {key: _numbers(value) for key, value in words if key.split(".")[0] in _WAYS}
+    datasets = [_dataset(value) for key, value in words if key == "dataset"]
+    return _file(phase, calls, datasets, dict(words)) if calls else None
+
+
+def _file(
     phase: JournalPhase, calls: Mapping[str, dict[str, Any]], datasets: list[Dataset], words: Mapping[str, str]
-) -> Report:
+) -> FileReport:
     operations = dict(_operations(calls))
-    file = FileReport(
+    return FileReport(
         path=phase.site,
         opens=1,
         ranks=phase.ranks,
@@ -57,29 +68,35 @@ def _report(
         settings=[_outcome(key, value) for key, value in phase.settings.items()],
         hdf5=_hdf5(phase, datasets, _within(words, "hdf5.")),
     )
-    seconds = {way: sum(operation.time_sum for operation in file.moved(way)) for way in _WAYS}
-    moved = {way: sum(operation.bytes for operation in file.moved(way)) for way in _WAYS}
-    io = "ompio" if phase.driver == "ompio" else "romio" if "ROMIO" in phase.driver else "unknown"
+
+
+def _report(phases: Sequence[JournalPhase], files: list[FileReport]) -> Report:
+    first = phases[0]
+    ranks, elapsed = max(phase.ranks for phase in phases), sum(phase.seconds for phase in phases)
+    moving = [(way, operation) for file in files for way in _WAYS for operation in file.moved(way)]
+    seconds = {way: sum(operation.time_sum for one, operation in moving if one == way) for way in _WAYS}
+    moved = {way: sum(operation.bytes for one, operation in moving if one == way) for way in _WAYS}
+    io = "ompio" if first.driver == "ompio" else "romio" if "ROMIO" in first.driver else "unknown"
     return Report(
         format=REPORT_FORMAT,
         version=REPORT_VERSION,
         mpi=ReportedMpi(io=io),
         job=ReportedJob(
-            executable=phase.program,
-            ranks=phase.ranks,
-            nodes=phase.nodes,
-            start=phase.time - phase.seconds,
-            elapsed=phase.seconds,
-            io_time=phase.seconds,
-            ranks_reported=phase.ranks,
+            executable=first.program,
+            ranks=ranks,
+            nodes=max(phase.nodes for phase in phases),
+            start=min(phase.time - phase.seconds for phase in phases),
+            elapsed=elapsed,
+            io_time=elapsed,
+            ranks_reported=ranks,
         ),
         totals=ReportedTotals(
             bytes_read=moved["read"],
             bytes_written=moved["write"],
-            read_time=seconds["read"] / phase.ranks,
-            write_time=seconds["write"] / phase.ranks,
+            read_time=seconds["read"] / ranks,
+            write_time=seconds["write"] / ranks,
         ),
-        files=[file],
+        files=files,
     )
 
 

@@ -37,6 +37,8 @@ class Plan:
         decide by it.
     allow : tuple of str
         ``composite``, ``pool``: folders with such layouts whose files may still be laid out.
+    sections : tuple of (str, tuple of Setting)
+        Settings for further files, each with its glob; of carriers that the runtime applies at each open.
     """
 
     settings: tuple[Setting, ...] = ()
@@ -45,6 +47,7 @@ class Plan:
     files: str = "*"
     workload: tuple[tuple[str, str], ...] = ()
     allow: tuple[str, ...] = ()
+    sections: tuple[tuple[str, tuple[Setting, ...]], ...] = ()
 
     def text(self) -> str:
         """Write the plan.
@@ -54,7 +57,8 @@ class Plan:
         UserError
             If a key or value cannot be carried (too long, control characters).
         """
-        for what, word in (("identifier", self.identifier), ("file pattern", self.files)):
+        globs = [("file pattern", files) for files in (self.files, *(files for files, _ in self.sections))]
+        for what, word in (("identifier", self.identifier), *globs):
             if not is_unicode(word) or any(ord(c) < 32 or ord(c) == 127 for c in word):
                 raise UserError(f"plan: {what} {word[:40]!r} has control characters or is not valid Unicode")
         lines = [PLAN_HEADER]
@@ -69,11 +73,16 @@ class Plan:
         for word, value in self.workload:
             _check_words(word, value, "plan")
             lines.append(f"workload {word} {value}")
+        for files, settings in self.sections:
+            lines.append(f"file {files}")
+            for setting in settings:
+                _check(setting, "plan")
+                lines.append(setting.line())
         return "\n".join(lines) + "\n"
 
     @classmethod
     def parse(cls, text: str, origin: str) -> Plan:
-        """Read a plan with one file section.
+        """Read a plan.
 
         Raises
         ------
@@ -93,6 +102,8 @@ class Plan:
                 "export one with stripewise export",
             )
         settings: list[Setting] = []
+        sections: list[tuple[str, list[Setting]]] = []
+        count = 0
         workload: list[tuple[str, str]] = []
         allow: list[str] = []
         fields = {"id": "", "override": "no", "file": "*"}
@@ -103,6 +114,9 @@ class Plan:
             where = f"{origin} line {number}"
             verb, *others = re.split(r"[ \t]+", line.strip(_BLANK), maxsplit=1)
             rest = others[0] if others else ""
+            if verb == "file" and (count or workload):
+                sections.append((rest, []))
+                continue
             if verb in fields:
                 if verb == "override" and rest not in ("yes", "no"):
                     raise UserError(f"{where}: override is '{rest}'", "write yes or no")
@@ -118,17 +132,28 @@ class Plan:
             parts = re.split(r"[ \t]+", rest, maxsplit=wanted[verb] - 1) if rest else []
             if len(parts) != wanted[verb]:
                 raise UserError(f"{where}: a '{verb}' needs a key and a value")
+            if sections and (verb == "workload" or not read_setting(verb, parts).carrier.decided):
+                raise UserError(
+                    f"{where}: '{verb}' is not for some files alone", "write it before the second file line"
+                )
             if verb == "workload":
                 _check_words(parts[0], parts[1], where)
                 workload.append((parts[0], parts[1]))
                 continue
             setting = read_setting(verb, parts)
             _check(setting, where)
-            settings.append(setting)
-            if len(settings) > MAX_SETTINGS:
+            (sections[-1][1] if sections else settings).append(setting)
+            count += 1
+            if count > MAX_SETTINGS:
                 raise UserError(f"{origin} has more than {MAX_SETTINGS} settings", "is it the right file?")
         return cls(
-            tuple(settings), fields["id"], fields["override"] == "yes", fields["file"], tuple(workload), tuple(allow)
+            tuple(settings),
+            fields["id"],
+            fields["override"] == "yes",
+            fields["file"],
+            tuple(workload),
+            tuple(allow),
+            tuple((files, tuple(own)) for files, own in sections),
         )
 
     def of(self, *carriers: Carrier) -> tuple[Setting, ...]:

@@ -359,6 +359,25 @@ class Replays(_ResultPart):
     faithful: dict[str, Any] = {}
 
 
+class FamilyResult(_ResultPart):
+    """What the search of one file family found, of several that were tuned within one launch.
+
+    ``files`` is the glob of its files in the plan, ``configuration`` what differs from the default where a gain is
+    proven, and ``experiment`` the one that has its full result.
+    """
+
+    _intervals = {"speedup_interval": "speedup_ci95"}
+    family: str = ""
+    operation: str = ""
+    files: str = "*"
+    experiment: str = ""
+    confirmed: bool = False
+    speedup: float = 1.0
+    speedup_interval: Interval | None = None
+    verdict: str = ""
+    configuration: dict[str, Any] = {}
+
+
 class Result(_ResultPart):
     """All that an experiment has shown; see the reference of the result document."""
 
@@ -390,6 +409,7 @@ class Result(_ResultPart):
     confirmation: Proof = Proof()
     candidate: Candidate | None = None
     replays: Replays | None = None
+    families: tuple[FamilyResult, ...] = ()
     cheapest: Alternative | None = None
     preferred_over: Alternative | None = None
     level: MachineLevel = MachineLevel()
@@ -427,6 +447,11 @@ class Result(_ResultPart):
     @field_serializer("workload")
     def _said(self, workload: Workload) -> dict[str, Any]:
         return workload.model_dump(exclude_none=True)
+
+    @property
+    def applicable(self) -> bool:
+        """Whether the plan holds something proven, of one file family at least."""
+        return self.confirmed or any(family.confirmed for family in self.families)
 
     @property
     def gain(self) -> float:

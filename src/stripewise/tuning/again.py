@@ -9,11 +9,11 @@ from typing import Any
 
 from stripewise.errors import UserError
 from stripewise.runner.registry import make_runner
-from stripewise.spec.experiment import Experiment
+from stripewise.spec.experiment import LONGEST_NAME, Experiment
 from stripewise.store.base import Record
 from stripewise.tuning.budget import LONGEST_BLOCK, cost_of_pair
+from stripewise.tuning.companions import of_one_family
 from stripewise.tuning.confirm import HOPELESS_PAIRS
-from stripewise.tuning.definition import LONGEST_NAME
 from stripewise.tuning.folders import runs_folder, working_folder
 
 USUAL_PAIRS = 12
@@ -68,6 +68,10 @@ def confirm_again(record: Record, pairs: int = USUAL_PAIRS) -> Experiment:
         parameters[name] = {**entry, "values": _ordered([default[name], value])}
     together = " and ".join(f"{name} == {_literal(value)}" for name, value in changed.items())
     apart = " and ".join(f"{name} == {_literal(default[name])}" for name in changed)
+    if result.families:
+        # The other families have experiments of their own, which can be confirmed as well.
+        family = result.families[0]
+        own = of_one_family(own, family.files, family.operation)
     fields = own.model_dump()
     proof = math.ceil(pairs * cost_of_pair(own, LONGEST_BLOCK))
     return Experiment.model_validate(
@@ -84,7 +88,7 @@ def confirm_again(record: Record, pairs: int = USUAL_PAIRS) -> Experiment:
             "try_first": [],
             "model": None,
             "budget": {"runs": first + proof, "seconds": None, "node_hours": None},
-            "confirmation": {**fields["confirmation"], "pairs": pairs, "candidates": 1},
+            "confirmation": {**fields["confirmation"], "pairs": pairs, "candidates": 1, "again": record.id},
         }
     )
 

@@ -113,7 +113,9 @@ def verdict(
     pairs = "1 pair" if conclusion.speedup.pairs == 1 else f"{conclusion.speedup.pairs} pairs"
     bounds = conclusion.interval
     span = "" if bounds is None else f"{bounds.percent} interval {bounds.low:.2f} to {bounds.high:.2f}"
-    where = " within one launch" if experiment.in_one_launch else ""
+    where = ""
+    if experiment.in_one_launch:
+        where = " within another launch" if experiment.confirmation.again else " within one launch"
     if experiment.replay is not None:
         where = " on the program, after a search on replays"
     match conclusion.decision:

@@ -22,15 +22,13 @@ from stripewise.search.resampling import make_resampler
 from stripewise.search.stopping import make_stopping
 from stripewise.shell import showable
 from stripewise.spec.documents import explain_validation
-from stripewise.spec.experiment import Experiment, Replay
+from stripewise.spec.experiment import LONGEST_NAME, Experiment, Replay
 from stripewise.spec.record_reading import read_record
 from stripewise.spec.stack import load_stack
 from stripewise.tuning.folders import runs_folder
 from stripewise.tuning.try_first import settings_of
 
 _OWN_SPACE = ("replay:",)
-LONGEST_NAME = 400
-"""Characters of a name that is made from other names; a definition admits 500."""
 _NO_COMMAND = ("replay:", "sim:")
 LAUNCHING = ("local", "batch", "steps")
 """Runners that launch the program for each run."""

@@ -109,9 +109,10 @@ def phase_points(runs: Sequence[Run], experiment: Experiment) -> tuple[list[str]
         f"the phases of a pair were of one file family, {runs[-1].facts.file_family}",
         f"{each} of a pair followed one with the same settings, so none paid for what the others left behind",
     ]
-    missed = [
-        "one launch: no spread over launches, days or nodes (tune --confirm measures again, in another launch)",
-    ]
+    missed = ["one launch: no spread over launches, days or nodes (tune --confirm measures again, in another launch)"]
+    if again := experiment.confirmation.again:
+        kept.append(f"another launch than that of experiment {again}, from which the candidate comes")
+        missed = ["a second launch: no spread over more launches, days or nodes"]
     arms: dict[str, list[tuple[float, bool]]] = {"default": [], "candidate": []}
     for run in runs:
         if run.value and run.state is State.FINISHED:

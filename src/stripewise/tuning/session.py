@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import shlex
 import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from stripewise.errors import NothingWorks, StripewiseError, UserError
+from stripewise.errors import NothingWorks, Stopped, StripewiseError, UserError
 from stripewise.measure.faithful import Done, Faithfulness
 from stripewise.measure.observed import layout_of, observed_workload
 from stripewise.model.registry import load_model
@@ -36,6 +37,7 @@ from stripewise.spec.trial import Phase, Role, Run, State, Trial
 from stripewise.spec.workload import Workload
 from stripewise.store.base import Store
 from stripewise.tuning.budget import shortfall, worst_case
+from stripewise.tuning.companions import Companions, Steps
 from stripewise.tuning.conclusion import so_far
 from stripewise.tuning.consent import Consent, check_cost, granted
 from stripewise.tuning.events import Event, Listener, silent
@@ -54,10 +56,6 @@ _POLL_SECONDS = 0.5
 _READ_OUTPUT = 1 << 20
 _ROOM = 3.0
 """Times the slowest default run that a run must be allowed to last before others may start beside it."""
-
-
-class Stopped(StripewiseError):  # noqa: N818
-    """The experiment was stopped on request before its end; it can be resumed."""
 
 
 class Session:
@@ -81,6 +79,8 @@ class Session:
         Reads the model from which the search starts.
     sampler : Sampler, optional
         In place of the one that the experiment names.
+    beside : bool
+        Whether another session shares the launch, and waits for its end.
     """
 
     def __init__(
@@ -95,7 +95,9 @@ class Session:
         policy: Policy | None = None,
         read_model: Callable[[str], Expecting] = load_model,
         sampler: Sampler | None = None,
+        beside: bool = False,
     ) -> None:
+        self._beside = beside
         self._store = store
         self._identifier = identifier
         self._runner = runner
@@ -110,9 +112,11 @@ class Session:
         self._interrupted: list[tuple[Trial, Run]] = []
         self._bound: BoundSpace | None = None
         self._preflight = Preflight()
+        self._companions: Companions | None = None
         self._changes: int | None = None
         self._idle: frozenset[tuple[str, object]] | None = None
         self._considered = -1
+        self._decided = False
 
     def run(self) -> Result:
         """Run what is left of the experiment and give its result.
@@ -126,13 +130,22 @@ class Session:
         Stopped
             If someone asked for a stop.
         """
+        with contextlib.closing(self.steps()) as steps:
+            while True:
+                try:
+                    next(steps)
+                except StopIteration as ended:
+                    return cast("Result", ended.value)
+
+    def steps(self) -> Steps:
+        """Do what :meth:`run` does, a turn of the loop for each element; closed before the end, it can be resumed."""
         try:
-            return self._run()
+            return (yield from self._steps())
         except StripewiseError as error:
             error.naming(self._identifier)
             raise
 
-    def _run(self) -> Result:
+    def _steps(self) -> Steps:
         self._ledger = Ledger(
             self._store,
             self._identifier,
@@ -159,7 +172,8 @@ class Session:
             self._announce_cost()
             planner = self._planner()
             self._interrupted = reap_interrupted(self._ledger, self._runner, self._bound)
-            result = self._loop(planner)
+            self._companions = Companions(self._store, self._ledger, self._runner, self._begin_beside, self._note)
+            result = yield from self._loop(planner)
         except NothingWorks as error:
             # Kept, so that a resumed session gives the program another try instead of the same answer.
             self._ledger.remember(gave_up=sum(1 for _ in self._ledger.runs()))
@@ -169,6 +183,8 @@ class Session:
             self._put_back(error)
             raise
         finally:
+            if self._companions is not None:
+                self._companions.close()
             self._runner.close()
             if self._preflight.replayer is not None:
                 self._preflight.replayer.delete_folders(self._identifier)
@@ -178,19 +194,22 @@ class Session:
 
     # -- the loop ------------------------------------------------------------------------------------------
 
-    def _loop(self, planner: Planner) -> Result:
+    def _loop(self, planner: Planner) -> Steps:
+        assert self._companions is not None, "made before the loop"
         while True:
             planner = self._with_space(planner)
             step = self._fill(planner)
-            if isinstance(step, Finish) and not self._running:
+            if isinstance(step, Finish) and not self._running and not self._companions.under_way:
+                if undecided := self._companions.undecided:
+                    raise self._over(undecided)
                 return self._conclude(planner, step.reason)
+            if isinstance(step, Finish) and not self._running:
+                self._keep(planner, step.reason)
             self._collect(planner)
+            self._companions.advance()
             if self._runner.over:
                 how_far = so_far(self._objective, self._ledger.experiment, self._ledger.trials)
-                raise Stopped(
-                    f"{self._runner.over}: {how_far}",
-                    f"stripewise resume {self._identifier} goes on with another launch",
-                )
+                raise self._over(f"{self._runner.over}: {how_far}")
             self._tell("waiting")
             self._tell_changes(planner)
             self._tell_idle(planner)
@@ -199,6 +218,34 @@ class Session:
                     f"experiment {self._identifier} was stopped", f"stripewise resume {self._identifier} goes on"
                 )
             self._ledger.keep()
+            yield
+
+    def _over(self, why: str) -> Stopped:
+        return Stopped(why, f"stripewise resume {self._identifier} goes on with another launch")
+
+    def _begin_beside(self, identifier: str, runner: Runner) -> Steps:
+        """Begin the search of another file family of the same launch."""
+        # What its runs show in detail belongs to its own result.
+        return Session(
+            self._store,
+            identifier,
+            runner,
+            self._owner,
+            policy=self._policy,
+            read_model=self._read_model,
+            beside=True,
+        ).steps()
+
+    def _note(self, text: str) -> None:
+        self._tell("note", text=text)
+
+    def _keep(self, planner: Planner, reason: str) -> None:
+        """Let the program use what is proven while searches of other file families go on."""
+        if not self._decided:
+            self._decided = True
+            result = self._result(planner, reason)
+            if result.confirmed:
+                self._runner.keep(Plan.parse(result.plan, "the plan of the result"))
 
     def _fill(self, planner: Planner) -> Finish | Wait:
         """Start runs until the runner is full or nothing can be planned; interrupted ones come first."""
@@ -379,17 +426,29 @@ class Session:
         self._idle = (self._idle or frozenset()) | idle.keys()
 
     def _conclude(self, planner: Planner, reason: str) -> Result:
+        assert self._companions is not None, "made before the loop"
+        own = self._result(planner, reason)
+        if self._ledger.facts.warm_start and planner.sampler.prior is not None and self._bound is not None:
+            history = planner.history(self._ledger.trials)
+            if told := agreement(planner.sampler.prior, self._bound.space, history):
+                self._tell("note", text=told)
+        result = self._companions.tell(own)
+        self._ledger.set_state("finished", result)
+        plan = Plan.parse(own.plan, "the plan of the result") if own.confirmed else Plan()
+        if self._beside:
+            self._runner.keep(plan)
+        else:
+            self._runner.conclude(plan)
+        return result
+
+    def _result(self, planner: Planner, reason: str) -> Result:
         if self._bound is None:
             failed = [run.reason for _, run in self._ledger.runs() if run.state is State.FAILED]
             raise NothingWorks(
                 f"{reason} before the program has run once{f': {failed[-1]}' if failed else ''}",
                 "make the command work by itself, then start a new experiment with a larger budget",
             )
-        if self._ledger.facts.warm_start and planner.sampler.prior is not None:
-            history = planner.history(self._ledger.trials)
-            if told := agreement(planner.sampler.prior, self._bound.space, history):
-                self._tell("note", text=told)
-        result = conclude(
+        return conclude(
             identifier=self._identifier,
             experiment=self._ledger.experiment,
             objective=self._objective,
@@ -402,9 +461,6 @@ class Session:
             facts=self._ledger.facts,
             simulated=self._runner.simulated,
         )
-        self._ledger.set_state("finished", result)
-        self._runner.conclude(Plan.parse(result.plan, "the plan of the result") if result.confirmed else Plan())
-        return result
 
     # -- workload and space --------------------------------------------------------------------------------
 

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from stripewise.errors import UserError
 from stripewise.runner.program.command import split
 from stripewise.search.registry import make_sampler
-from stripewise.spec.experiment import Experiment
+from stripewise.spec.experiment import LONGEST_NAME, Experiment
 from stripewise.spec.workload import Workload
 from stripewise.store.base import Record
-from stripewise.tuning.definition import LAUNCHING, LONGEST_NAME, check
+from stripewise.tuning.definition import LAUNCHING, check
 
 SMALL_BUDGET = 20
 """Launches of the small case where nobody says how many."""

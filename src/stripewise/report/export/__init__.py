@@ -14,6 +14,7 @@ from stripewise.report.export.request import Export, Request, hints, lfs
 from stripewise.report.export.scripts import plan_file, sbatch, shell, toml
 from stripewise.report.export.vendors import cray, intel, openmpi
 from stripewise.spec.configuration import Value
+from stripewise.spec.formats import PLAN_HEADER
 from stripewise.spec.plan import Plan
 
 __all__ = ["TARGETS", "TITLES", "Export", "export"]
@@ -59,9 +60,12 @@ def export(
         raise UserError(f"the program {program[:60]!r} does not fit on one line", "write it without control characters")
     request = Request(plan, library, directory or "DIRECTORY", program or "./my_app", dict(changed or {}))
     made = _WRITERS[target][1](request)
+    if PLAN_HEADER not in made.text:
+        made = replace(made, cannot=[*made.cannot, *request.elsewhere])
     if made.text:
         return made
-    return replace(made, text=_ELSEWHERE if plan.settings else _NOTHING, use="", undo="", wins="", empty=True)
+    anything = plan.settings or plan.sections
+    return replace(made, text=_ELSEWHERE if anything else _NOTHING, use="", undo="", wins="", empty=True)
 
 
 _WRITERS: dict[str, tuple[str, Callable[[Request], Export]]] = {

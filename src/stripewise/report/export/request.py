@@ -107,11 +107,21 @@ class Request:
     def needs_runtime(self) -> list[str]:
         """Why files and variables alone cannot carry the plan; empty if they can."""
         plan = self.plan
-        return [
+        reasons = [
             reason
             for carrier in Carrier.known.values()
             if (settings := plan.of(carrier))
             for reason in carrier.needs_runtime(settings, override=plan.override, pattern=plan.files)
+        ]
+        return [*reasons, "gives files of other names settings of their own"] if plan.sections else reasons
+
+    @property
+    def elsewhere(self) -> list[str]:
+        """Settings of further sections, which only a plan can hold."""
+        return [
+            f"{setting.line()} for files {files}: only a plan has settings for several groups of files"
+            for files, settings in self.plan.sections
+            for setting in settings
         ]
 
     @property

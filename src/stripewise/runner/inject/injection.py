@@ -121,6 +121,9 @@ def inject(
     carried = [setting.carrier.carry(setting, launch) for setting in plan.settings]
     for carrier in Carrier.known.values():
         carried = [*carrier.finish(launch, carried)]
+    if not preloaded:
+        why = "only the runtime gives several groups of files settings of their own"
+        carried += [Carried(setting, LOST, why) for _, settings in plan.sections for setting in settings]
     if library is not None and preloaded:
         _preload(replace(plan, settings=_in_program(carried)), library, launch, guidance)
     elif observer is not None:
@@ -138,7 +141,7 @@ def _preload(plan: Plan, library: Path, launch: LaunchSettings, guidance: Guidan
     environment, folder = launch.environment, launch.folder
     environment["LD_PRELOAD"] = prepend(str(library), launch.users("LD_PRELOAD"))
     environment["STRIPEWISE_REPORT"] = str(folder / "report.json")
-    environment["STRIPEWISE_MODE"] = guidance.mode or ("apply" if plan.settings else "observe")
+    environment["STRIPEWISE_MODE"] = guidance.mode or ("apply" if plan.settings or plan.sections else "observe")
     if guidance.model is not None:
         environment["STRIPEWISE_MODEL"] = str(guidance.model)
     if guidance.journal is not None:
@@ -150,7 +153,7 @@ def _preload(plan: Plan, library: Path, launch: LaunchSettings, guidance: Guidan
     if guidance.settle:
         environment["STRIPEWISE_SETTLE"] = "1"
     decides = guidance.mode in ("predict", "online", "orders")
-    if plan.settings or plan.workload or (decides and (guidance.allow or plan.override)):
+    if plan.settings or plan.sections or plan.workload or (decides and (guidance.allow or plan.override)):
         launch.files["plan"] = replace(plan, allow=launch.allow).text()
         environment["STRIPEWISE_PLAN"] = str(folder / "plan")
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import glob
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from fnmatch import fnmatchcase
 
+from stripewise.runner.base import Family
 from stripewise.spec.journal import JournalPhase
 
-Kind = tuple[str, str, bool, bool]
+Kind = Family
 """What the phases of a family have in common; see :attr:`~stripewise.spec.journal.JournalPhase.kind`."""
 
 MIXED = {"": "mixed"}
@@ -17,7 +20,9 @@ REPEATED = 3
 """Phases of a family after which a choice is made."""
 
 
-def choose_kinds(phases: Iterable[JournalPhase], operation: str = "", *, together: bool = False) -> tuple[Kind, ...]:
+def choose_kinds(
+    phases: Iterable[JournalPhase], operation: str = "", files: str = "*", *, together: bool = False
+) -> tuple[Kind, ...]:
     """Choose which phases to tune: as soon as some have come three times, of those that came twice the costliest.
 
     Parameters
@@ -26,6 +31,8 @@ def choose_kinds(phases: Iterable[JournalPhase], operation: str = "", *, togethe
         Of one launch, in order.
     operation : str
         ``write`` or ``read`` where only these count.
+    files : str
+        Glob of the only files that count.
     together : bool
         Choose all that came twice, the costliest first.
 
@@ -37,7 +44,7 @@ def choose_kinds(phases: Iterable[JournalPhase], operation: str = "", *, togethe
     count: Counter[Kind] = Counter()
     seconds: Counter[Kind] = Counter()
     for phase in phases:
-        if operation and phase.operation != operation:
+        if (operation and phase.operation != operation) or not governs(files, phase.site):
             continue
         count[phase.kind] += 1
         seconds[phase.kind] += phase.seconds  # type: ignore[assignment]
@@ -47,31 +54,118 @@ def choose_kinds(phases: Iterable[JournalPhase], operation: str = "", *, togethe
     return ()
 
 
+def apart(kinds: Sequence[Kind]) -> tuple[Kind, ...]:
+    """Leave out families that orders cannot tell from one before them: of the same files and operation."""
+    first: dict[tuple[str, str], Kind] = {}
+    for kind in kinds:
+        first.setdefault(kind[:2], kind)
+    return tuple(first.values())
+
+
 def rounds_of(phases: Iterable[JournalPhase], kinds: Sequence[Kind]) -> list[JournalPhase]:
-    """Give what counts as a phase of the families that are tuned: for several, one phase of each.
+    """Give what counts as a phase of the families that are tuned: for several, all phases until each has come.
 
-    A round takes the time of its phases and moves their bytes. Where the settings of its phases differ, because an
-    order came late for one of them, it is :data:`MIXED`.
+    A round takes the time of its phases and moves their bytes. Where their settings differ, because an order came late
+    for one of them, it is :data:`MIXED`.
     """
-    known = list(phases)
-    streams = [[phase for phase in known if phase.kind == kind] for kind in kinds]
-    return [one[0] if len(one) == 1 else _together(one) for one in zip(*streams, strict=False)]
+    rounds, _ = _cut(phases, kinds)
+    return [one[0] if len(kinds) == 1 else _together(one, kinds) for one in rounds]
 
 
-def _together(phases: Sequence[JournalPhase]) -> JournalPhase:
-    first, *others = phases
+def _cut(phases: Iterable[JournalPhase], kinds: Sequence[Kind]) -> tuple[list[list[JournalPhase]], list[JournalPhase]]:
+    """Cut phases into rounds, and give those of the round that has not ended as well."""
+    rounds: list[list[JournalPhase]] = []
+    current: list[JournalPhase] = []
+    missing = set(kinds)
+    for phase in phases:
+        if phase.kind not in kinds:
+            continue
+        current.append(phase)
+        missing.discard(phase.kind)
+        if not missing:
+            rounds.append(current)
+            current, missing = [], set(kinds)
+    return rounds, current
+
+
+def round_with(rounds: Sequence[JournalPhase], phase: JournalPhase) -> JournalPhase | None:
+    """Give the round that a phase belongs to; None while phases of other families are still to come."""
+    return next((one for one in rounds if one is phase or one.time >= phase.time), None)
+
+
+def members_of(phases: Iterable[JournalPhase], kinds: Sequence[Kind], whole: JournalPhase) -> list[JournalPhase]:
+    """Give what each family did last in a round."""
+    if len(kinds) == 1:
+        return [whole]
+    rounds, _ = _cut(phases, kinds)
+    found = next(one for one in rounds if max(phase.time for phase in one) == whole.time)
+    return list({phase.kind: phase for phase in found}.values())
+
+
+def orders_for(
+    phases: Sequence[JournalPhase], kinds: Sequence[Kind], waiting: Counter[tuple[str, str]], count: int
+) -> list[Kind]:
+    """Say which families the next orders are for, so that all have the same settings for so many rounds.
+
+    A family that comes more often than another takes more orders in a round, as many as in the last one. One that came
+    more often than expected has used up orders that were meant for later; it is given as many more, or it would be
+    ahead of the others from then on.
+
+    Parameters
+    ----------
+    phases : sequence of JournalPhase
+        Of the launch so far.
+    kinds : sequence
+    waiting : Counter
+        Orders by site and operation that no phase has carried out yet.
+    count : int
+        Rounds.
+    """
+    if len(kinds) == 1:
+        return list(kinds) * count
+    rounds, current = _cut(phases, kinds)
+    each = Counter(phase.kind for phase in rounds[-1]) if rounds else Counter(kinds)
+    came = Counter(phase.kind for phase in current)
+    # Beyond what a round that is under way still needs.
+    ahead = {kind: waiting[kind[:2]] - (max(0, each[kind] - came[kind]) if current else 0) for kind in kinds}
+    most = max(0, *(-(-ahead[kind] // each[kind]) for kind in kinds))
+    needed = {kind: (most + count) * each[kind] - ahead[kind] for kind in kinds}
+    turns = max(needed.values())
+    return [kind for turn in range(turns) for kind in kinds if turn < needed[kind]]
+
+
+def _together(phases: Sequence[JournalPhase], kinds: Sequence[Kind]) -> JournalPhase:
+    of_each = [next(phase for phase in phases if phase.kind == kind) for kind in kinds]
+    first, *others = of_each
     return replace(
         first,
         site=", ".join((first.site, *(family_of(phase) for phase in others))),
         moved=sum(phase.moved for phase in phases),
         seconds=sum(phase.seconds for phase in phases),
         time=max(phase.time for phase in phases),
-        settings=first.settings if all(one.settings == first.settings for one in others) else MIXED,
+        settings=first.settings if all(one.settings == first.settings for one in phases) else MIXED,
         order=max(phase.order for phase in phases),
         missed=max(phase.missed for phase in phases),
     )
 
 
+def pattern_of(site: str) -> str:
+    """Give the glob that names the files of a site."""
+    return glob.escape(site).replace("#", "[0-9]*")
+
+
+def governs(files: str, site: str) -> bool:
+    """Whether a glob names files of a site, as the runtime matches it: with the whole path, or the base name."""
+    # Any number stands for the others.
+    path = site.replace("#", "0")
+    return any(fnmatchcase(name, files) for name in (path, path.rpartition("/")[2]))
+
+
 def family_of(phase: JournalPhase) -> str:
     """Say what a phase does to which files, for people."""
-    return f"{'writing' if phase.operation == 'write' else 'reading'} {phase.site}"
+    return said_of(phase.kind)
+
+
+def said_of(kind: Kind) -> str:
+    """Say what the phases of a family do to which files, for people."""
+    return f"{'writing' if kind[1] == 'write' else 'reading'} {kind[0]}"

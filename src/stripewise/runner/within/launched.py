@@ -5,13 +5,26 @@ from __future__ import annotations
 import contextlib
 import json
 import subprocess
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from stripewise.errors import StripewiseError, UserError
+from stripewise.ownership import make_folder, written_whole
+from stripewise.runner.inject.assemble import defaults_of, words_of
+from stripewise.runner.inject.foreground import prepare
+from stripewise.runner.inject.injection import Guidance
+from stripewise.runner.local.preflight import Found
 from stripewise.runner.local.processes import Identity
+from stripewise.spec.experiment import Experiment
 from stripewise.spec.journal import JournalPhase, parse_journal
-from stripewise.spec.orders import Order, append_orders, runs_of
+from stripewise.spec.orders import Given, Order, append_orders, read_orders
+from stripewise.spec.plan import Plan
+from stripewise.spec.policy import load_policy
+
+Search = tuple[str, str]
+"""Which search a run belongs to, where a launch serves several: the site and operation of its last order."""
 
 
 @dataclass
@@ -29,9 +42,9 @@ class Launched:
     phases : list of JournalPhase
         That have been answered.
     given : dict
-        Run to the number of its order.
-    last : int
-        The last order's number.
+        A search and its run to the number of the run's last order.
+    issued : list of Given
+        All orders.
     read : int
         Bytes of answers that have been read.
     """
@@ -40,9 +53,54 @@ class Launched:
     identity: Identity | None = None
     process: subprocess.Popen[bytes] | None = None
     phases: list[JournalPhase] = field(default_factory=list)
-    given: dict[int, int] = field(default_factory=dict)
-    last: int = 0
+    given: dict[tuple[Search, int], int] = field(default_factory=dict)
+    issued: list[Given] = field(default_factory=list)
     read: int = 0
+
+    @classmethod
+    def started(cls, folder: Path, experiment: Experiment, found: Found, cwd: Path) -> Launched:
+        """Start the program of an experiment, in the mode in which it carries out orders.
+
+        Raises
+        ------
+        StripewiseError
+            If the folder cannot be written, or the command not be started.
+        """
+        launched = cls(folder)
+        guidance = Guidance.under(
+            load_policy(),
+            "orders",
+            journal=folder / "answers",
+            orders=launched.orders,
+            settle=experiment.within.settle,
+        )
+        try:
+            make_folder(folder)
+            append_orders(launched.orders, ())
+        except OSError as error:
+            raise StripewiseError(f"cannot write {folder}: {error.strerror}", "make room, then resume") from error
+        plan = Plan(override=experiment.override, files=experiment.files)
+        words = words_of(experiment, None, defaults_of(experiment))
+        library = found.library_for(found.target)
+        ready = prepare(plan, words, folder, environment=found.environment, cwd=cwd, guidance=guidance, library=library)
+        with (folder / "stdout").open("wb") as out, (folder / "stderr").open("wb") as err:
+            try:
+                # A session of its own: the program outlives a tuner that is interrupted or killed.
+                launched.process = subprocess.Popen(
+                    ready.words,
+                    stdin=subprocess.DEVNULL,
+                    stdout=out,
+                    stderr=err,
+                    cwd=cwd,
+                    env={**found.environment, "STRIPEWISE_RUN_FOLDER": str(folder)},
+                    start_new_session=True,
+                )
+            except OSError as error:
+                raise UserError(f"cannot start {ready.words[0]}: {error.strerror}", "check the command") from error
+        launched.identity = Identity.of(launched.process.pid)
+        with written_whole(folder / "job.json") as part:
+            part.write_text(json.dumps(launched.identity.as_json()), "utf-8")
+        return launched
 
     @classmethod
     def reopened(cls, folder: Path) -> Launched:
@@ -51,7 +109,7 @@ class Launched:
         with contextlib.suppress(OSError, ValueError, RecursionError):
             launched.identity = Identity.read(json.loads((folder / "job.json").read_text("utf-8")))
         with contextlib.suppress(OSError):
-            launched.given, launched.last = runs_of((folder / "orders").read_text("utf-8", "surrogateescape"))
+            launched._note(read_orders((folder / "orders").read_text("utf-8", "surrogateescape")))
         launched.look()
         return launched
 
@@ -82,7 +140,24 @@ class Launched:
     def order(self, orders: Sequence[Order]) -> None:
         """Append orders."""
         append_orders(self.orders, orders)
-        self.last = orders[-1].number
+        self._note([Given(one.number, one.site, one.operation, one.run) for one in orders])
+
+    def _note(self, orders: Sequence[Given]) -> None:
+        self.issued += orders
+        for one in orders:
+            if one.run is not None:
+                self.given[(one.site, one.operation), one.run] = one.number
+
+    @property
+    def last(self) -> int:
+        """The last order's number; 0 before the first."""
+        return max((one.number for one in self.issued), default=0)
+
+    @property
+    def waiting(self) -> Counter[Search]:
+        """Orders of each site and operation that no phase has carried out to its end."""
+        done = {phase.order for phase in self.phases}
+        return Counter((one.site, one.operation) for one in self.issued if one.number not in done)
 
     def ordered(self, number: int) -> JournalPhase | None:
         """Give the phase that carried out an order; None before it has."""

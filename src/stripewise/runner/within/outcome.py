@@ -12,7 +12,6 @@ from stripewise.spec.facts import RunFacts
 from stripewise.spec.journal import JournalPhase
 from stripewise.spec.launch import Launch, Outcome
 from stripewise.spec.phase_report import report_of
-from stripewise.spec.plan import Plan
 from stripewise.spec.trial import Phase, State
 
 
@@ -40,7 +39,13 @@ def block_of(asked: Launch, phases: Sequence[JournalPhase], last: JournalPhase) 
 
 
 def outcome_of(
-    asked: Launch, experiment: Experiment, folder: Path, phases: Sequence[JournalPhase], block: Sequence[JournalPhase]
+    asked: Launch,
+    experiment: Experiment,
+    folder: Path,
+    phases: Sequence[JournalPhase],
+    block: Sequence[JournalPhase],
+    loss: Loss | None,
+    seen: Sequence[JournalPhase],
 ) -> Outcome:
     """Give the outcome of a run.
 
@@ -54,10 +59,13 @@ def outcome_of(
         The family's in the launch, in order.
     block : sequence of JournalPhase
         Those of the run.
+    loss : Loss or None
+        Of the launch, up to the run.
+    seen : sequence of JournalPhase
+        What each family did in the last of them: the evidence of what acted.
     """
     last = block[-1]
-    start = phases.index(block[0])
-    loss, within = Loss.of(phases[: start + len(block)]), experiment.within
+    start, within = phases.index(block[0]), experiment.within
     reason = ""
     if missed := max(phase.missed for phase in block):
         reason = (
@@ -71,7 +79,7 @@ def outcome_of(
         seconds,
         block[0].time - block[0].seconds,
         reason,
-        report=report_of(last),
+        report=report_of(seen),
         folder=folder,
         metrics={experiment.objective.name: sum(phase.moved for phase in block) / 2**20 / seconds},
         facts=RunFacts(
@@ -90,8 +98,3 @@ def _switched(asked: Launch, phases: Sequence[JournalPhase], start: int) -> floa
     if asked.phase is not Phase.CONFIRMATION or start < 2 or phases[start - 2].settings == phases[start - 1].settings:
         return None
     return phases[start - 1].bandwidth
-
-
-def parse_settings(plan: Plan) -> dict[str, str]:
-    """Give a plan's settings as answers name them."""
-    return {f"{s.layer} {s.key}" if s.carrier.of_file_system else s.key: s.value for s in plan.settings}

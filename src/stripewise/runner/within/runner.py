@@ -8,11 +8,10 @@ tuner is killed, the program goes on; the next session joins it, or starts the n
 from __future__ import annotations
 
 import contextlib
-import json
+import copy
 import os
-import statistics
-import subprocess
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,28 +19,33 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from stripewise.errors import StripewiseError, UserError
+from stripewise.carriers import Setting
+from stripewise.errors import UserError
 from stripewise.objectives import kind_of
 from stripewise.objectives.reported import PhaseBandwidth
-from stripewise.ownership import make_folder, written_whole
-from stripewise.runner.base import Preflight, Runner
-from stripewise.runner.inject.assemble import defaults_of, words_of
-from stripewise.runner.inject.foreground import prepare
-from stripewise.runner.inject.injection import Guidance
+from stripewise.runner.base import Family, Preflight, Runner
 from stripewise.runner.local.preflight import Found, find
-from stripewise.runner.local.processes import Identity
-from stripewise.runner.within.families import MIXED, REPEATED, Kind, choose_kinds, rounds_of
+from stripewise.runner.within.families import (
+    MIXED,
+    REPEATED,
+    Kind,
+    apart,
+    choose_kinds,
+    members_of,
+    orders_for,
+    round_with,
+    rounds_of,
+)
 from stripewise.runner.within.launched import Launched
-from stripewise.runner.within.loss import Loss
-from stripewise.runner.within.outcome import block_of, outcome_of, parse_settings
+from stripewise.runner.within.loss import Loss, excess_of, parse_settings
+from stripewise.runner.within.outcome import block_of, outcome_of
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.formats import MAX_ORDERS
 from stripewise.spec.journal import JournalPhase
 from stripewise.spec.launch import Launch, Outcome
-from stripewise.spec.orders import Order, append_orders
+from stripewise.spec.orders import Order
 from stripewise.spec.parameter import Parameter
 from stripewise.spec.plan import Plan
-from stripewise.spec.policy import load_policy
 from stripewise.spec.stack import load_stack
 from stripewise.spec.trial import Phase, State
 from stripewise.spec.workload import Workload
@@ -74,8 +78,18 @@ class WithinRunner(Runner):
         self._found: Found | None = None
         self._launches: list[Launched] = []
         self._joined = False
+        # Shared by the runners of all families that are tuned in the same launches.
+        self._searches: list[WithinRunner] = [self]
+        self._tuned: list[tuple[Kind, ...]] = []
+        self._begin_again()
+
+    def _begin_again(self) -> None:
         self._asked: dict[int, Launch] = {}
+        self._answered: list[Outcome] = []
+        self._risked: dict[int, float] = {}
         self._kinds: tuple[Kind, ...] = ()
+        self._others: tuple[Kind, ...] = ()
+        self._kept: Sequence[Setting] = ()
         self._over = ""
 
     # -- the stage -----------------------------------------------------------------------------------------
@@ -131,26 +145,36 @@ class WithinRunner(Runner):
         self._joined = True
 
     def poll(self, timeout: float) -> list[Outcome]:
-        """Wait for the answer; see :class:`Runner`."""
+        """Wait for the answer; see :class:`Runner`. Searches of other families get theirs meanwhile."""
         deadline = time.monotonic() + timeout
-        while self._asked:
+        while self._asked and not self._answered:
             current = self._launches[-1]
             running = current.running
             current.look()
-            self._choose()
-            answered = [found for asked in self._asked.values() if (found := self._outcome(asked)) is not None]
-            if not answered and not running:
-                answered = self._ended(current)
-            for outcome in answered:
-                del self._asked[outcome.number]
-            if answered or self._over:
-                return answered
-            for asked in self._asked.values():
-                self._order(asked, current)
-            if time.monotonic() >= deadline:
+            for search in self._searches:
+                search._serve(current, running)
+            if any(search._answered or search._over for search in self._searches) or time.monotonic() >= deadline:
                 break
             self._pause()
-        return []
+        answered, self._answered = self._answered, []
+        return answered
+
+    def _serve(self, current: Launched, running: bool) -> None:
+        """Take the answers that have come, and give the next orders."""
+        self._choose()
+        answered = [found for asked in self._asked.values() if (found := self._outcome(asked)) is not None]
+        if self._asked and not answered and not running:
+            answered = self._ended(current)
+        for outcome in answered:
+            del self._asked[outcome.number]
+            self._risked.pop(outcome.number, None)
+        self._answered += answered
+        if answered or self._over:
+            return
+        for asked in self._asked.values():
+            self._order(asked, current)
+        if running:
+            self._write_ahead(current)
 
     def _pause(self) -> None:
         """Wait for the program."""
@@ -159,6 +183,31 @@ class WithinRunner(Runner):
     def cancel(self, number: int) -> None:
         """Forget a run; its order, if it has one, is answered for the next session."""
         self._asked.pop(number, None)
+        self._risked.pop(number, None)
+
+    def close(self) -> None:
+        """Leave the launch to the searches of other families; see :class:`Runner`. The program goes on."""
+        if not self._kept and self in self._searches:
+            self._searches.remove(self)
+
+    @property
+    def family(self) -> Family:
+        """See :class:`Runner`."""
+        return self._kinds[0]
+
+    @property
+    def others(self) -> Sequence[Family]:
+        """See :class:`Runner`."""
+        return self._others
+
+    def beside(self, family: Family, experiment: Experiment) -> Runner:
+        """Give the runner of another family of the same launches; see :class:`Runner`."""
+        other = copy.copy(self)
+        other._begin_again()
+        other._experiment = experiment
+        other._kinds = (family,)
+        self._searches.append(other)
+        return other
 
     def reap(self, launch: Launch) -> None:
         """Nothing is to end: an order that was given is answered by the phase that carries it out."""
@@ -174,8 +223,7 @@ class WithinRunner(Runner):
         if not self._launches or not self._kinds:
             return {}
         current = self._launches[-1]
-        phases = self._alike(current)
-        waits = {n: self._wait(asked, phases) for n, asked in self._asked.items() if n not in current.given}
+        waits = {n: self._wait(asked, current) for n, asked in self._asked.items() if not self._given(current, n)}
         return {number: phases for number, phases in waits.items() if phases}
 
     @property
@@ -200,67 +248,36 @@ class WithinRunner(Runner):
         """One launch, whose length only the program knows."""
         return 0.0, None
 
+    def keep(self, plan: Plan) -> None:
+        """Let phases that nobody asks about have what is proven; see :class:`Runner`."""
+        self._kept = [setting for setting in plan.settings if setting.carrier.decided]
+
     def conclude(self, plan: Plan) -> None:
         """Let the rest of the program run with what is proven, and wait for its end; see :class:`Runner`."""
+        self.keep(plan)
         if not self._launches or not self._kinds:
             return
-        settings = [setting for setting in plan.settings if setting.carrier.decided]
         current = self._launches[-1]
-        given: dict[Kind, list[int]] = {kind: [] for kind in self._kinds}
         while current.running:
             current.look()
-            for kind, waiting in given.items() if settings else ():
-                waiting[:] = [number for number in waiting if current.ordered(number) is None]
-                if len(waiting) < _AHEAD // 2 and current.last + _AHEAD < MAX_ORDERS:
-                    numbers = range(current.last + 1, current.last + 1 + _AHEAD)
-                    current.order([Order(number, *kind[:2], settings) for number in numbers])
-                    waiting.extend(numbers)
+            for search in self._searches:
+                search._write_ahead(current)
             time.sleep(5 * _STEP)
+
+    def _write_ahead(self, current: Launched) -> None:
+        """Keep orders with what is proven ahead of the program."""
+        waiting = current.waiting if self._kept else Counter()
+        for kind in self._kinds if self._kept else ():
+            if waiting[kind[:2]] < _AHEAD // 2 and current.last + _AHEAD < MAX_ORDERS:
+                numbers = range(current.last + 1, current.last + 1 + _AHEAD)
+                current.order([Order(number, *kind[:2], self._kept) for number in numbers])
 
     # -- launches ------------------------------------------------------------------------------------------
 
     def _begin(self) -> None:
-        found = self._found
-        assert found is not None, "prepare comes first"
-        experiment = self._experiment
+        assert self._found is not None, "prepare comes first"
         folder = self._folder / f"launch-{len(self._launches)}"
-        launched = Launched(folder)
-        guidance = Guidance.under(
-            load_policy(),
-            "orders",
-            journal=folder / "answers",
-            orders=launched.orders,
-            settle=experiment.within.settle,
-        )
-        try:
-            make_folder(folder)
-            append_orders(launched.orders, ())
-        except OSError as error:
-            raise StripewiseError(f"cannot write {folder}: {error.strerror}", "make room, then resume") from error
-        plan = Plan(override=experiment.override, files=experiment.files)
-        words = words_of(experiment, None, defaults_of(experiment))
-        library = found.library_for(found.target)
-        ready = prepare(
-            plan, words, folder, environment=found.environment, cwd=self._cwd, guidance=guidance, library=library
-        )
-        with (folder / "stdout").open("wb") as out, (folder / "stderr").open("wb") as err:
-            try:
-                # A session of its own: the program outlives a tuner that is interrupted or killed.
-                launched.process = subprocess.Popen(
-                    ready.words,
-                    stdin=subprocess.DEVNULL,
-                    stdout=out,
-                    stderr=err,
-                    cwd=self._cwd,
-                    env={**found.environment, "STRIPEWISE_RUN_FOLDER": str(folder)},
-                    start_new_session=True,
-                )
-            except OSError as error:
-                raise UserError(f"cannot start {ready.words[0]}: {error.strerror}", "check the command") from error
-        launched.identity = Identity.of(launched.process.pid)
-        with written_whole(folder / "job.json") as part:
-            part.write_text(json.dumps(launched.identity.as_json()), "utf-8")
-        self._launches.append(launched)
+        self._launches.append(Launched.started(folder, self._experiment, self._found, self._cwd))
 
     def _ended(self, current: Launched) -> list[Outcome]:
         """The program has ended before the runs that were asked for."""
@@ -279,66 +296,89 @@ class WithinRunner(Runner):
 
     def _choose(self) -> None:
         if not self._kinds:
-            operation = self._experiment.objective.name.partition(":")[2]
-            together = self._experiment.within.families == "sum"
-            found = (choose_kinds(one.phases, operation, together=together) for one in self._launches)
+            entry = self._experiment
+            operation = entry.objective.name.partition(":")[2]
+            together = entry.within.families != "costliest"
+            found = (choose_kinds(one.phases, operation, entry.files, together=together) for one in self._launches)
             self._kinds = next(filter(None, found), ())
+            if entry.within.families == "each":
+                self._kinds, self._others = self._kinds[:1], apart(self._kinds)[1:]
+        if self._kinds and self._kinds not in self._tuned:
+            self._tuned.append(self._kinds)
 
     def _alike(self, launched: Launched) -> list[JournalPhase]:
         return rounds_of(launched.phases, self._kinds)
+
+    def _loss(self, launched: Launched, phases: Sequence[JournalPhase]) -> Loss | None:
+        """What trying has lost in a launch, all families together, until the last of some phases."""
+        end = phases[-1].time if phases else 0.0
+        others = (rounds_of(launched.phases, kinds) for kinds in self._tuned if kinds != self._kinds)
+        return Loss.of(phases, ([phase for phase in one if phase.time <= end] for one in others))
 
     def _outcome(self, asked: Launch) -> Outcome | None:
         if not self._kinds:
             return None
         for launched in reversed(self._launches):
-            if asked.number in launched.given:
-                phase = launched.ordered(launched.given[asked.number])
+            key = self._kinds[0][:2], asked.number
+            if key in launched.given:
+                phase = launched.ordered(launched.given[key])
                 if phase is None:
                     continue
                 if phase.kind in self._kinds:
                     alike = self._alike(launched)
-                    whole = next((one for one in alike if one.order == phase.order), None)
+                    whole = round_with(alike, phase)
                     if whole is None:
                         continue  # phases of other families are still to come
                     block = block_of(asked, alike, whole)
                     if block is not None:
-                        return self._outcome_of(asked, launched, block)
+                        return self._outcome_of(asked, launched, alike, block)
                 # The program did something else at that open, or the phases are to be repeated.
-                del launched.given[asked.number]
+                del launched.given[key]
         if asked.phase is Phase.WARMUP and not asked.plan.settings and (first := self._alike(self._launches[-1])[:1]):
             # The first phase of a launch makes folders and connections, and stands apart.
-            return self._outcome_of(asked, self._launches[-1], first)
+            return self._outcome_of(asked, self._launches[-1], first, first)
         return None
 
-    def _outcome_of(self, asked: Launch, launched: Launched, block: Sequence[JournalPhase]) -> Outcome:
-        return outcome_of(asked, self._experiment, launched.folder, self._alike(launched), block)
+    def _outcome_of(
+        self, asked: Launch, launched: Launched, phases: Sequence[JournalPhase], block: Sequence[JournalPhase]
+    ) -> Outcome:
+        until = phases[: phases.index(block[-1]) + 1]
+        seen = members_of(launched.phases, self._kinds, block[-1])
+        loss = self._loss(launched, until)
+        return outcome_of(asked, self._experiment, launched.folder, phases, block, loss, seen)
+
+    def _given(self, current: Launched, number: int) -> bool:
+        return (self._kinds[0][:2], number) in current.given
 
     def _order(self, asked: Launch, current: Launched) -> None:
         """Append the orders of the run that is asked for, unless they are there or must wait."""
-        if not self._kinds or asked.number in current.given or self._wait(asked, self._alike(current)):
+        if not self._kinds or self._given(current, asked.number) or self._wait(asked, current):
             return
         settings, count = asked.plan.settings, asked.block
         last = self._alike(current)[-1].settings
-        # After a mixed round one family is an order behind: the round that follows is mixed as well.
+        # After a mixed round one family may have been an order behind.
         if last == MIXED or (asked.phase is Phase.CONFIRMATION and last != parse_settings(asked.plan)):
             count += 1
-        kinds = [kind for _ in range(count) for kind in self._kinds]
+        kinds = orders_for(current.phases, self._kinds, current.waiting, count)
         orders = [Order(number, *kind[:2], settings) for number, kind in enumerate(kinds, current.last + 1)]
-        current.order([*orders[:-1], replace(orders[-1], run=asked.number)])
-        current.given[asked.number] = current.last
+        own = max(place for place, kind in enumerate(kinds) if kind == self._kinds[0])
+        orders[own] = replace(orders[own], run=asked.number)
+        current.order(orders)
 
-    def _wait(self, asked: Launch, phases: Sequence[JournalPhase]) -> int:
+    def _wait(self, asked: Launch, current: Launched) -> int:
         """Phases that must pass before a run may be tried, by what trying has cost so far in this launch."""
-        loss = Loss.of(phases)
+        phases = self._alike(current)
+        loss = self._loss(current, phases)
         if not phases or (loss is None and asked.plan.settings):
             return 1  # the first phase of a launch stands apart
         if loss is None or not asked.plan.settings:
             return 0
-        wanted, within = parse_settings(asked.plan), self._experiment.within
-        own = [phase.seconds / phase.moved for phase in phases if phase.settings == wanted]
-        excess = within.factor - 1
-        if own:
-            excess = statistics.median(own) * statistics.median(p.moved for p in phases) / loss.typical - 1
-        if asked.phase is Phase.CONFIRMATION and (not own or excess <= within.factor - 1):
-            excess = 0.0  # what the search saw to be the best is not expected to lose
-        return loss.wait(excess, within.max_loss)
+        within = self._experiment.within
+        excess = excess_of(asked, phases, loss, within.factor)
+        # What others have ordered may be lost as well.
+        risked = sum(sum(search._risked.values()) for search in self._searches if search is not self)
+        waits = replace(loss, lost=loss.lost + risked).wait(excess, within.max_loss)
+        self._risked[asked.number] = max(0.0, excess * loss.typical)
+        if waits:
+            del self._risked[asked.number]
+        return waits

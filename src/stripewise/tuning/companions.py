@@ -1,0 +1,173 @@
+"""The searches of several file families of one launch: the costliest family's session takes the others along.
+
+Each of the others is an experiment of its own, with its own budget, proof and result, which can be exported and
+confirmed like any other. The costliest family's experiment waits for them, and its result tells of all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, replace
+
+from stripewise.errors import Stopped, StripewiseError, UserError
+from stripewise.runner.base import Family, Runner
+from stripewise.runner.within.families import pattern_of, said_of
+from stripewise.spec.experiment import LONGEST_NAME, Experiment
+from stripewise.spec.facts import Facts
+from stripewise.spec.plan import Plan
+from stripewise.spec.result import FamilyResult, Result
+from stripewise.store.base import Store
+from stripewise.tuning.ledger import Ledger
+
+Steps = Generator[None, None, Result]
+"""A session that goes on by a turn of its loop whenever it is asked for the next one."""
+
+
+@dataclass
+class _Companion:
+    """The search of another family: its steps while it is under way, then its result or why there is none."""
+
+    family: Family
+    experiment: str
+    steps: Steps | None = None
+    result: Result | None = None
+    reason: str = ""
+    undecided: bool = False
+
+
+class Companions:
+    """The searches beside that of the costliest family; none where only one family is tuned.
+
+    Parameters
+    ----------
+    store : Store
+    ledger : Ledger
+        Of the costliest family's experiment, which remembers those of the others.
+    runner : Runner
+        Of the costliest family.
+    begin : callable
+        Gives the steps of an experiment by its identifier and runner.
+    note : callable
+        Is told what the user should know.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        ledger: Ledger,
+        runner: Runner,
+        begin: Callable[[str, Runner], Steps],
+        note: Callable[[str], None],
+    ) -> None:
+        self._store = store
+        self._ledger = ledger
+        self._runner = runner
+        self._begin = begin
+        self._note = note
+        self._all: list[_Companion] | None = None
+
+    def advance(self) -> None:
+        """Let each search take a turn; they begin once the families are known."""
+        for one in self._known():
+            if one.steps is None:
+                continue
+            try:
+                next(one.steps)
+            except StopIteration as ended:
+                self._end(one, result=ended.value)
+            except Stopped as stopped:
+                self._end(one, reason=str(stopped), undecided=True)
+            except UserError as error:  # of this family: it has nothing that could be searched, or always fails
+                self._end(one, reason=str(error))
+            except StripewiseError as error:
+                self._end(one, reason=str(error), undecided=True)
+
+    @property
+    def under_way(self) -> bool:
+        """Whether one of them is still to be decided in this launch."""
+        return any(one.steps is not None for one in self._known())
+
+    @property
+    def undecided(self) -> str:
+        """Say which of them the launch left undecided, and why; empty where it left none."""
+        return "; ".join(f"{said_of(one.family)}: {one.reason}" for one in self._known() if one.undecided)
+
+    def close(self) -> None:
+        """Put back those that are under way, so that they can be resumed."""
+        for one in self._all or ():
+            if one.steps is not None:
+                one.steps.close()
+
+    def tell(self, own: Result) -> Result:
+        """Give the result of the costliest family with those of the others, and a plan for all of them."""
+        if not self._known():
+            return own
+        first, experiment = self._runner.family, self._ledger.experiment
+        families = [_told(first, self._ledger.identifier, own)]
+        families += [_told(one.family, one.experiment, one.result, one.reason) for one in self._known()]
+        proven = [one.result for one in self._known() if one.result is not None and one.result.confirmed]
+        plans = [Plan.parse(result.plan, "its plan") for result in proven]
+        whole = replace(
+            Plan.parse(own.plan, "the plan of the result"),
+            override=experiment.override,
+            files=pattern_of(first[0]),
+            sections=tuple((plan.files, plan.settings) for plan in plans),
+        )
+        return own.model_copy(update={"families": tuple(families), "plan": whole.text()})
+
+    # -- their experiments ---------------------------------------------------------------------------------
+
+    def _known(self) -> list[_Companion]:
+        if self._all is None:
+            families = self._runner.others
+            if not families:
+                return []
+            self._all = [self._companion(family) for family in families]
+            names = ", ".join(f"{said_of(one.family)} (experiment {one.experiment})" for one in self._all)
+            self._note(f"{said_of(self._runner.family)} is tuned here; each beside it by a search of its own: {names}")
+        return self._all
+
+    def _companion(self, family: Family) -> _Companion:
+        """Take up the experiment of a family, or make it."""
+        kept = {tuple(known["family"]): known["experiment"] for known in self._ledger.facts.families}
+        identifier = kept.get(family)
+        if identifier is None:
+            facts = Facts(folder=self._ledger.facts.folder, user=self._ledger.facts.user)
+            identifier = self._store.create(_definition(self._ledger.experiment, family), facts)
+            made = {"family": list(family), "experiment": identifier}
+            self._ledger.remember(families=[*self._ledger.facts.families, made])
+        record = self._store.record(identifier)
+        one = _Companion(family, identifier, result=record.result)
+        runner = self._runner.beside(family, record.experiment)
+        if record.result is None:
+            one.steps = self._begin(identifier, runner)
+        elif record.result.confirmed:
+            runner.keep(Plan.parse(record.result.plan, "its plan"))
+        return one
+
+    def _end(self, one: _Companion, *, result: Result | None = None, reason: str = "", undecided: bool = False) -> None:
+        one.steps, one.result, one.reason, one.undecided = None, result, reason, undecided
+        self._note(f"{said_of(one.family)} (experiment {one.experiment}): {result.verdict if result else reason}")
+
+
+def _told(family: Family, experiment: str, result: Result | None, reason: str = "") -> FamilyResult:
+    site, operation, *_ = family
+    missing = FamilyResult(
+        family=said_of(family), operation=operation, files=pattern_of(site), experiment=experiment, verdict=reason
+    )
+    if result is None:
+        return missing
+    found = {name: getattr(result, name) for name in ("confirmed", "speedup", "speedup_interval", "verdict")}
+    return missing.model_copy(update={**found, "configuration": result.changed(result.best)})
+
+
+def of_one_family(experiment: Experiment, files: str, operation: str) -> Experiment:
+    """Give the experiment that tunes one family of those that another one tunes."""
+    objective = experiment.objective.model_copy(update={"name": f"phase_bandwidth:{operation}"})
+    within = experiment.within.model_copy(update={"families": "costliest"})
+    return experiment.model_copy(update={"files": files, "objective": objective, "within": within})
+
+
+def _definition(experiment: Experiment, family: Family) -> Experiment:
+    name = f"{experiment.name} {said_of(family)}".strip()[:LONGEST_NAME]
+    return of_one_family(experiment, pattern_of(family[0]), family[1]).model_copy(update={"name": name})
