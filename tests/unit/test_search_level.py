@@ -14,6 +14,7 @@ from stripewise.search.level import (
     _NOISES,
     Level,
     _Dense,
+    _repeats_of,
     _Sparse,
     _step,
     _step_factor,
@@ -202,6 +203,15 @@ def test_the_level_is_learned_once_while_only_other_runs_are_added(monkeypatch):
     RunCosts.of(seen)
     RunCosts.of(History(BANDWIDTH, (paired, *seen.trials[1:])))
     assert len(asked) == 1
+
+
+def test_hypotheses_are_weighed_once_while_only_single_runs_are_added():
+    time, configuration, cost = course(step)
+    before = np.arange(RUNS) != 28
+    _repeats_of.cache_clear()
+    Level.of(time[before], configuration[before], cost[before])
+    Level.of(time, configuration, cost)
+    assert (_repeats_of.cache_info().misses, _repeats_of.cache_info().hits) == (1, 1)
 
 
 def test_runs_of_one_moment_say_nothing_about_changes():

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -125,8 +125,7 @@ class Level:
         if len(part) == 0 or np.ptp(started[part]) == 0:
             return cls(_MOVING, quiet)
         time = _clock(started)
-        with one_thread():
-            data = _Repeats(time[part], configuration[part], cost[part])
+        data = _repeats_of(tuple(time[part]), tuple(configuration[part]), tuple(cost[part]))
         weight = data.weights()
         probability = 1 - float(np.sum(weight[data.still]))
         sure = float(np.sum(weight[~data.doubtful]))
@@ -143,6 +142,13 @@ class Level:
         noise = float(np.exp(weight @ np.log(data.noise)))
         changes = _changes(np.argsort(started, kind="stable"), moment, mean, covariance)
         return cls(probability, mean[moment], noise, moment, covariance, changes)
+
+
+@lru_cache(maxsize=2)
+def _repeats_of(time: tuple[float, ...], configuration: tuple[int, ...], cost: tuple[float, ...]) -> _Repeats:
+    """Weigh all hypotheses, once for all the histories that differ in runs of other configurations."""
+    with one_thread():
+        return _Repeats(np.array(time), np.array(configuration), np.array(cost))
 
 
 class _Kernel(Protocol):
