@@ -9,10 +9,13 @@ measured is answered, and reported back, as the nearest measured one; a tool's c
 from __future__ import annotations
 
 import logging
+import queue
+import random
 import tempfile
+import threading
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -237,6 +240,64 @@ class OpenTunerPeer(Peer):
         self.manager.report_result(self.desired, self.result(time=cost))
 
 
+class KernelTunerPeer(Peer):
+    """A strategy of Kernel Tuner with its defaults.
+
+    It calls for values, and so runs in a thread of its own, one call at a time. Like Kernel Tuner itself, the adapter
+    answers what was measured before without another run, so that a strategy may end, by the 5,000 calls that are its
+    own limit, before the race does: the best is then run again.
+    """
+
+    STRATEGIES: ClassVar[dict[str, str]] = {
+        "hybrid_vndx": "HybridVNDX",
+        "adaptive_tabu_greywolf": "AdaptiveTabuGreyWolf",
+    }
+
+    def __init__(self, landscape: Landscape, seed: int, budget: int, strategy: str) -> None:
+        super().__init__(landscape, seed, budget)
+        from importlib import import_module
+
+        from kernel_tuner.searchspace import Searchspace
+
+        random.seed(seed)
+        np.random.seed(seed)
+        module = import_module(f"kernel_tuner.strategies.gen_{strategy}")
+        defaults = [default for _, default in module._options.values()]
+        space = Searchspace({p.name: list(range(len(p.values))) for p in self.axes}, None, 1024)
+        self.asked: queue.Queue[tuple[int, ...] | None] = queue.Queue()
+        self.told: queue.Queue[float] = queue.Queue()
+        self.over = False
+        known: dict[tuple[int, ...], float] = {}
+
+        def value_of(levels: Any, **_: Any) -> float:
+            place = tuple(int(level) for level in levels)
+            if place not in known:
+                self.asked.put(place)
+                known[place] = self.told.get()
+            return known[place]
+
+        def search() -> None:
+            try:
+                if self.start:
+                    value_of([self.start[p.name] for p in self.axes])
+                getattr(module, self.STRATEGIES[strategy])(space, value_of, *defaults, False).run()
+            finally:
+                self.asked.put(None)
+
+        threading.Thread(target=search, daemon=True).start()
+
+    def ask(self) -> dict[str, int]:
+        found = None if self.over else self.asked.get()
+        if found is None:
+            self.over = True
+            return self.names(self.space.levels([self.incumbent()])[0])
+        return {p.name: level for p, level in zip(self.axes, found, strict=True)}
+
+    def tell(self, levels: dict[str, int], cost: float) -> None:
+        if not self.over:
+            self.told.put(cost)
+
+
 def contestants(budget: int = 40) -> dict[str, Contestant]:
     """All peers, made ready for a number of runs."""
 
@@ -251,5 +312,9 @@ def contestants(budget: int = 40) -> dict[str, Contestant]:
         "optuna-gp": optuna("gp"),
         "smac3": lambda landscape, seed: SmacPeer(landscape, seed, budget),
         "nevergrad": lambda landscape, seed: NevergradPeer(landscape, seed, budget),
+        "kernel-tuner-vndx": lambda landscape, seed: KernelTunerPeer(landscape, seed, budget, "hybrid_vndx"),
+        "kernel-tuner-greywolf": lambda landscape, seed: KernelTunerPeer(
+            landscape, seed, budget, "adaptive_tabu_greywolf"
+        ),
         "opentuner": lambda landscape, seed: OpenTunerPeer(landscape, seed, budget),
     }

@@ -37,7 +37,9 @@ sys.path.insert(0, str(HERE))
 OURS = ("auto", "random")
 INFORMED = "auto-prior"
 """``auto`` with a prior learned from a table's other contexts: no rival of the others, who are told nothing."""
-PEERS = ("optuna-tpe", "optuna-gp", "smac3", "nevergrad", "opentuner")
+PEERS = (
+    "optuna-tpe", "optuna-gp", "smac3", "nevergrad", "opentuner", "kernel-tuner-vndx", "kernel-tuner-greywolf",
+)  # fmt: skip
 
 _loaded: dict[str, list[Landscape]] = {}
 
