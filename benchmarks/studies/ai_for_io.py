@@ -277,7 +277,7 @@ def bed(study: Study, site: Any) -> None:
     """On the test bed: predict, and judge static choices and trees, as with the simulated runs."""
     from benchmarks.studies import sieved  # noqa: PLC0415  needs a compiler and MPI
 
-    table, prediction = study.work / "sieved", study.work / "sieved-medians"
+    table, prediction = study.kept / "sieved", study.work / "sieved-medians"
     folder = site.folder.name
     file, other = (site.bed.ceph.mount(client) / folder / "sieved" for client in (1, 2))
     study.step(
@@ -302,6 +302,7 @@ def bed(study: Study, site: Any) -> None:
     if not study.quick:
         # One repeat alone has no others.
         study.step("bed sieving scatter", lambda: class_errors.scatter(table), "measured")
+        study.step("bed sieving oracle", lambda: class_errors.of_medians(table), "measured")
     depths, groups = study.size("1-6", "1-2"), study.size(8, 2)
     study.step(
         "bed sieving choices",

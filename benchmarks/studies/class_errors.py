@@ -43,6 +43,29 @@ def scatter(table: Path) -> dict[str, Any]:
     return {"class_error": class_error(actual, predicted, maximize=True), "spread": spread, "runs": len(actual)}
 
 
+def of_medians(table: Path, draws: int = 20) -> dict[str, Any]:
+    """Class error of an oracle that knows every true median, where it is judged by medians of as few runs as here.
+
+    The scatter is the measured one: residuals of the logarithms about their means, of all configurations together, made
+    larger by what the mean of so few runs takes of them. The observed medians stand for the true ones.
+    """
+    from stripewise.model.metrics import class_error  # noqa: PLC0415  loads the models
+
+    runs: dict[Any, list[float]] = defaultdict(list)
+    for row in _rows(table):
+        runs[_key(row)].append(float(row["bandwidth"]))
+    logs = np.log(np.array(list(runs.values())))
+    repeats = logs.shape[1]
+    residuals = ((logs - logs.mean(axis=1, keepdims=True)) * np.sqrt(repeats / (repeats - 1))).ravel()
+    true = np.median(logs, axis=1)
+    draw = np.random.default_rng(0)
+    found = []
+    for _ in range(draws):
+        seen = np.median(true[:, None] + draw.choice(residuals, logs.shape), axis=1)
+        found.append(class_error(np.exp(seen), np.exp(true), maximize=True))
+    return {"class_error": statistics.mean(found), "draws": draws}
+
+
 def _left_out(runs: dict[Any, list[float]]) -> Iterator[tuple[float, float]]:
     for values in runs.values():
         for place, value in enumerate(values):

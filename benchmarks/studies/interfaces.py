@@ -84,10 +84,13 @@ class Program:
     study : Study
     folder : Path
         Where it writes.
+    piece, total : int
+        Bytes of a piece, and of a checkpoint by all ranks.
     """
 
-    def __init__(self, study: Study, folder: Path) -> None:
+    def __init__(self, study: Study, folder: Path, piece: int = HELD, total: int = BYTES) -> None:
         self._program, self._folder = built(study.work), folder
+        self._piece, self._pieces = piece, total // RANKS // piece
         self._library = stripewise("native", "build", "--mpicc", shutil.which(MPICC) or MPICC)["library"]
 
     def run(self, phases: int, environment: Mapping[str, str], settings: Sequence[str] | None = None) -> list[float]:
@@ -98,7 +101,7 @@ class Program:
             plan.write_text("\n".join(["stripewise-plan 1", *settings, ""]), "utf-8")
             words |= {"STRIPEWISE_MODE": "apply", "STRIPEWISE_PLAN": str(plan)}
         command = [*MPIEXEC, "env", *(f"{name}={value}" for name, value in words.items()), str(self._program), "hdf5"]
-        command += ["write", str(self._folder / "chk"), str(HELD), str(BYTES // RANKS // HELD), str(phases)]
+        command += ["write", str(self._folder / "chk"), str(self._piece), str(self._pieces), str(phases)]
         clean = {name: value for name, value in os.environ.items() if not name.startswith("STRIPEWISE_")}
         done = subprocess.run(command, capture_output=True, text=True, env=clean, check=False, timeout=900)
         if done.returncode or "stripewise:" in done.stderr:
@@ -136,7 +139,7 @@ def real(study: Study) -> None:
         )  # fmt: skip
         study.step(
             "online",
-            lambda: _online(Program(study, folder), study.work, model, study.size(statics(), _few()), phases, rounds),
+            lambda: online(Program(study, folder), study.work, model, study.size(statics(), _few()), phases, rounds),
             "measured",
             phases=phases, rounds=rounds, seed=0,
         )  # fmt: skip
@@ -189,7 +192,7 @@ def _few() -> dict[str, list[str]]:
     return {name: lines for place, (name, lines) in enumerate(statics().items()) if place in (0, 7)}
 
 
-def _online(
+def online(
     program: Program, work: Path, model: Path, plans: Mapping[str, Sequence[str]], phases: int, rounds: int
 ) -> dict[str, Any]:
     """The best static setting is known from turns of all; then it, the default and mode online take turns."""
@@ -200,7 +203,7 @@ def _online(
     for _ in range(rounds):
         for name in shuffle.sample(list(plans), len(plans)):
             # The first phase also loads the libraries.
-            swept[name] += program.run(max(2, phases // 6), {}, plans[name])[1:]
+            swept[name] += program.run(max(3, phases // 6), {}, plans[name])[1:]
     best = min(swept, key=lambda name: statistics.median(swept[name]))
     learning = {"STRIPEWISE_MODE": "online", "STRIPEWISE_MODEL": str(artifact)}
     kept = []

@@ -101,7 +101,8 @@ def real(study: Study) -> None:
 
 
 def bed(study: Study, site: Any) -> None:
-    """What each setting of HDF5 brings on the test bed."""
-    from benchmarks.studies import hdf5_settings  # noqa: PLC0415  of the system tests
+    """What each setting of HDF5 brings on the test bed, and what mode online makes of it."""
+    from benchmarks.studies import hdf5_settings, online_bed  # noqa: PLC0415  of the system tests
 
     hdf5_settings.bed(study, site)
+    online_bed.bed(study, site)

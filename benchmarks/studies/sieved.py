@@ -43,14 +43,14 @@ def measured(study: Study, file: Path, other: Path, table: Path) -> dict[str, An
     values = sweep.measured(
         sweep.built(study.work), list(listed.values()), file, study.work, ranks=1, rounds=rounds, other=other
     )
-    rows = table.with_name(f"{table.name}-rows.csv")
+    rows = study.work / "sieved-rows.csv"
     with rows.open("w", newline="", encoding="utf-8") as stream:
         writer = csv.writer(stream)
         writer.writerow(["operation", "piece_size", "hole_size", "sieving", "repeat", "bandwidth"])
         for key, own in zip(listed, values, strict=True):
             writer.writerows([*key, repeat, round(value, 6)] for repeat, value in enumerate(own))
     form = schema(table.name, "on CephFS, nothing of the file in the client's cache", blocks, holes)
-    stripewise("table", "import", rows, "--schema", write_toml(table.with_name("sieved-schema.toml"), form), "--out", table)  # fmt: skip
+    stripewise("table", "import", rows, "--schema", write_toml(study.work / "sieved-schema.toml", form), "--out", table)  # fmt: skip
     medians = {key: statistics.median(own) for key, own in zip(listed, values, strict=True)}
     gains = {
         way: [medians[way, block, hole, "enable"] / medians[way, block, hole, "disable"] for block in blocks for hole in holes]

@@ -294,6 +294,11 @@ def test_distances_of_neighbours_and_the_scatter_of_runs_are_in_classes(tmp_path
     table.with_suffix(".csv").write_text("piece_size,repeat,bandwidth\n" + text, "utf-8")
     medians.with_suffix(".csv").write_text("piece_size,bandwidth\n2,10.0\n4,100.0\n8,99.9\n", "utf-8")
     assert class_errors.scatter(table) == {"class_error": 0.0, "spread": 0.0, "runs": 6}
+    assert class_errors.of_medians(table, 2) == {"class_error": 0.0, "draws": 2}
+    loud = [(size, repeat, 100.0 * 2.0**repeat) for size in (2, 4) for repeat in range(3)]
+    text = "".join(f"{size},{repeat},{value}\n" for size, repeat, value in loud)
+    table.with_suffix(".csv").write_text("piece_size,repeat,bandwidth\n" + text, "utf-8")
+    assert 0.0 < class_errors.of_medians(table)["class_error"] < class_errors.scatter(table)["class_error"]
     found = class_errors.neighbours(medians)
     assert found["pairs"] == 2 and found["most"] > 5 and found["mean"] >= found["most"] / 2
 

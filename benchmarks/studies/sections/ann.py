@@ -166,6 +166,11 @@ def _cases(page: Section, cases: Mapping[str, Any], unfitted: Mapping[str, Any])
         page.say(
             f"Published figures that are not reached on `kay`, with the published ones in brackets: {'; '.join(missed)}."
         )
+    default = next(iter(cases.values()))["operations"]
+    shares = {operation: 100 * default[operation]["default"]["mean"] / MEANS[operation][0] for operation in PUBLISHED}
+    page.say(
+        f"Means by default are {shares['read']:.0f}% of the published one for reads and {shares['write']:.0f}% for writes. The site was fitted to both, and is too slow for reads."
+    )
     page.say("![Default and tuned bandwidth of the 1,458 reads](studies-kay-cases-read.svg)")
     page.say("![Default and tuned bandwidth of the 1,458 writes](studies-kay-cases-write.svg)")
 

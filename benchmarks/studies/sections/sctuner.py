@@ -7,8 +7,8 @@ import statistics
 from collections.abc import Mapping
 from typing import Any
 
-from benchmarks.studies import at_scale
-from benchmarks.studies.sections.writing import Section, Steps, result, settings
+from benchmarks.studies import at_scale, online_bed
+from benchmarks.studies.sections.writing import Aim, Section, Steps, result, settings
 
 PUBLISHED_CLUSTERS = {"read": 6, "write": 5}
 ALLOWED = 1.15
@@ -58,6 +58,9 @@ def section(steps: Steps) -> str:
     told = result(steps, "online")
     if told:
         _online(page, told)
+    told = result(steps, "bed online")
+    if told:
+        _online_bed(page, told)
     page.missing(
         steps,
         {
@@ -238,3 +241,35 @@ def _online(page: Section, told: Mapping[str, Any]) -> None:
         f"Online takes {told['over_best']:.2f} times as long as the best static setting, which was to be at most {ALLOWED} (ours). The default takes {default / best:.2f} times as long, so on this machine no choice can miss "
         "that aim, and it shows nothing: tuning does not matter for this program here."
     )
+
+
+def _online_bed(page: Section, told: Mapping[str, Any]) -> None:
+    rounds = told["rounds"]
+    page.heading(
+        "Tuned while it runs, on the test bed's CephFS (measured)",
+        f"Two ranks on one node write {told['phases']} checkpoints of {online_bed.TOTAL >> 20} MiB with HDF5, in eight datasets and interleaved pieces of {online_bed.PIECE >> 10} KiB, to files of one stripe by default. A campaign of all {len(told['medians'])} settings (one stripe or four, collective buffering, "
+        f"alignment) taught the model; other runs found the best static setting ({told['best']}). Then default, best and online took turns in {len(rounds)} rounds; the machine was shared with other work.",
+    )
+    page.table(
+        ("", *(f"round {number}, s" for number in range(1, len(rounds) + 1)), "median"),
+        [
+            (
+                name,
+                *(f"{totals[name]:.1f}" for totals in rounds),
+                f"{statistics.median(totals[name] for totals in rounds):.1f}",
+            )
+            for name in ("default", "best", "online")
+        ],
+    )
+    default = statistics.median(totals["default"] / totals["best"] for totals in rounds)
+    words = f"online takes at most {ALLOWED} times as long as the best static setting ({told['over_best']:.2f} times, median of {len(rounds)} rounds; the default {default:.2f} times)"
+    if default <= ALLOWED:
+        medians = told["medians"]
+        page.say(
+            f"That {words} cannot be an aim: the default reaches it too. While the best setting was chosen, a checkpoint took {medians[told['best']]:.2f} s with it and {medians['default']:.2f} s by default; in the turns this difference was gone, because the other work on the machine changed more than the settings. "
+            "So a case in which the best static setting is clearly better than the default is still missing for HDF5 programs; for MPI-IO, the whole chain below has one."
+        )
+        return
+    page.aims(
+        Aim(words, told["over_best"] <= ALLOWED, "ours", f"{ALLOWED - told['over_best']:+.2f}", f"the default, without any choice, {default:.2f} times", False)
+    )  # fmt: skip
