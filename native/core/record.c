@@ -5,8 +5,9 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define WINDOW 48 /* nodes of a loop's body, at most */
-#define TURNS 3   /* that must be seen before there is a loop: two alike may be chance */
+#define WINDOW 48       /* nodes of a loop's body, at most */
+#define WIDE_WINDOW 480 /* where HDF5 is called, which takes longer than to look so far back */
+#define TURNS 3         /* that must be seen before there is a loop: two alike may be chance */
 
 const struct sw_line_form sw_line_forms[SW_LINES] = {
 #define X(name, numbers, call) {#name, numbers, call},
@@ -161,9 +162,18 @@ static bool wrap(struct sw_items *items, uint32_t width) {
     return true;
 }
 
-static bool fold(struct sw_items *items) {
+/* Lines of what HDF5 is told with its call, which follows. */
+static bool belongs_to_next(enum sw_line line) {
+    return line == SW_LINE_h5select || line == SW_LINE_h5memory || line == SW_LINE_h5size;
+}
+
+static uint32_t window_of(enum sw_line line) {
+    return strncmp(sw_line_forms[line].name, "h5", 2) == 0 ? WIDE_WINDOW : WINDOW;
+}
+
+static bool fold(struct sw_items *items, uint32_t window) {
     uint32_t last = items->nodes - 1;
-    for (uint32_t width = 1; width <= WINDOW && width < items->nodes; width++) {
+    for (uint32_t width = 1; width <= window && width < items->nodes; width++) {
         uint32_t before = last - width;
         if (items->inside[before] && extend(items, width))
             return true;
@@ -185,7 +195,10 @@ bool sw_items_add(struct sw_items *items, enum sw_line line, const int64_t numbe
     items->first[node] = items->count++;
     items->inside[node] = 0;
     items->shape[node] = mix(0, (uint64_t)line);
-    while (fold(items))
+    if (belongs_to_next(line))
+        return true;
+    const uint32_t window = window_of(line);
+    while (fold(items, window))
         ;
     return true;
 }

@@ -62,7 +62,11 @@ static void free_all(void) {
 #define stderr nowhere
 #include "../kernel/number.c"
 #include "../kernel/replay_base.c"
+#include "../kernel/replay_comms.c"
+#include "../kernel/replay_lines.c"
+#include "../kernel/replay_paths.c"
 #include "../kernel/replay_read.c"
+#include "../kernel/replay_read_hdf5.c"
 #include "../kernel/replay_types.c"
 #undef free
 #undef realloc

@@ -45,7 +45,7 @@
 #define SW_RECORD_DEPTH 4 /* loops within each other, and dimensions of a block */
 #define SW_REPLAY_MARK ".stripewise-replay" /* file by which a replay knows a folder as its own */
 #define SW_RECORD_IRREGULAR 4294967296 /* of a communicator: its members are not the same distance apart; a CRC-32 is added */
-#define SW_RECORD_NUMBERS 4 /* numbers of a line that a step changes */
+#define SW_RECORD_NUMBERS 5 /* numbers of a line that a step changes */
 #define SW_ARTIFACT_MAGIC "SWMODEL\n"
 #define SW_ARTIFACT_VERSION 3
 #define SW_ARTIFACT_MAXIMIZE 1u /* larger values of the objective are better */
@@ -73,6 +73,7 @@
 #define SW_ENV_JOURNAL "STRIPEWISE_JOURNAL"
 #define SW_ENV_ORDERS "STRIPEWISE_ORDERS"
 #define SW_ENV_RECORD "STRIPEWISE_RECORD"
+#define SW_ENV_RECORD_LEVEL "STRIPEWISE_RECORD_LEVEL"
 #define SW_ENV_SETTLE "STRIPEWISE_SETTLE"
 #define SW_ENV_PROCESSES "STRIPEWISE_PROCESSES"
 #define SW_ENV_POSIX "STRIPEWISE_POSIX"
@@ -225,18 +226,22 @@ enum sw_selection { SW_SELECT_ALL, SW_SELECT_BLOCK, SW_SELECT_STRIDED, SW_SELECT
 
 /* ---- the record: X(line, count of its numbers, whether it is a call) ---- */
 #define SW_RECORD_LINES(X) X(job, 4, 0) X(incomplete, 0, 0) X(ranks, 2, 0) X(comm, 3, 0) X(file, 0, 0) \
-    X(hint, 0, 0) X(type, 2, 0) X(block, 2, 0) X(dim, 2, 0) X(loop, 1, 0) X(end, 0, 0) X(open, 4, 1) \
-    X(close, 1, 1) X(delete, 1, 1) X(set_view, 4, 1) X(seek, 2, 1) X(set_size, 2, 1) \
-    X(preallocate, 2, 1) X(sync, 1, 1) X(read, 2, 1) X(read_at, 3, 1) X(read_shared, 2, 1) \
-    X(read_all, 2, 1) X(read_at_all, 3, 1) X(read_ordered, 2, 1) X(iread, 2, 1) X(iread_at, 3, 1) \
-    X(iread_shared, 2, 1) X(iread_all, 2, 1) X(iread_at_all, 3, 1) X(read_all_begin, 2, 1) \
-    X(read_at_all_begin, 3, 1) X(read_ordered_begin, 2, 1) X(read_all_end, 1, 1) \
+    X(hint, 0, 0) X(type, 2, 0) X(block, 2, 0) X(dim, 2, 0) X(h5access, 5, 0) X(h5more, 4, 0) \
+    X(h5space, 4, 0) X(h5dataset, 5, 0) X(h5dim, 3, 0) X(h5filter, 2, 0) X(h5value, 1, 0) \
+    X(loop, 1, 0) X(end, 0, 0) X(open, 4, 1) X(close, 1, 1) X(delete, 1, 1) X(set_view, 4, 1) \
+    X(seek, 2, 1) X(set_size, 2, 1) X(preallocate, 2, 1) X(sync, 1, 1) X(read, 2, 1) X(read_at, 3, 1) \
+    X(read_shared, 2, 1) X(read_all, 2, 1) X(read_at_all, 3, 1) X(read_ordered, 2, 1) X(iread, 2, 1) \
+    X(iread_at, 3, 1) X(iread_shared, 2, 1) X(iread_all, 2, 1) X(iread_at_all, 3, 1) \
+    X(read_all_begin, 2, 1) X(read_at_all_begin, 3, 1) X(read_ordered_begin, 2, 1) X(read_all_end, 1, 1) \
     X(read_at_all_end, 1, 1) X(read_ordered_end, 1, 1) X(write, 2, 1) X(write_at, 3, 1) \
     X(write_shared, 2, 1) X(write_all, 2, 1) X(write_at_all, 3, 1) X(write_ordered, 2, 1) \
     X(iwrite, 2, 1) X(iwrite_at, 3, 1) X(iwrite_shared, 2, 1) X(iwrite_all, 2, 1) \
     X(iwrite_at_all, 3, 1) X(write_all_begin, 2, 1) X(write_at_all_begin, 3, 1) \
     X(write_ordered_begin, 2, 1) X(write_all_end, 1, 1) X(write_at_all_end, 1, 1) \
-    X(write_ordered_end, 1, 1) X(input, 1, 0) X(checksum, 0, 0)
+    X(write_ordered_end, 1, 1) X(h5fcreate, 5, 1) X(h5fopen, 5, 1) X(h5fflush, 2, 1) X(h5fclose, 1, 1) \
+    X(h5dcreate, 4, 1) X(h5dopen, 4, 1) X(h5size, 1, 1) X(h5dset_extent, 1, 1) X(h5select, 4, 1) \
+    X(h5memory, 5, 1) X(h5dwrite, 5, 1) X(h5dread, 5, 1) X(h5dclose, 1, 1) X(input, 1, 0) \
+    X(checksum, 0, 0)
 
 /* ---- the artifact: little-endian; the header, then the sections, each at a multiple of 8 bytes ---- */
 enum sw_section { SW_STRINGS, SW_CONSTANTS, SW_CODE, SW_PROGRAMS, SW_INPUTS, SW_VALUES, SW_CONSTRAINTS,

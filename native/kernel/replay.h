@@ -40,6 +40,34 @@ struct replay_comm {
     MPI_Comm comm;
 };
 
+/* How HDF5 opens files, as in the record. */
+struct replay_access {
+    int64_t sizes[SW_RECORD_NUMBERS]; /* alignment, threshold, metadata block, sieve buffer, chunk cache */
+    int64_t more[SW_RECORD_NUMBERS];  /* collective writes and reads of metadata, bounds of versions */
+    int64_t space[SW_RECORD_NUMBERS]; /* strategy, persist, threshold, page size */
+    bool spaced;
+};
+
+#define REPLAY_RANK 32   /* dimensions of a dataset */
+#define REPLAY_VALUES 64 /* parameters of a filter */
+
+struct replay_filter {
+    int64_t filter, flags;
+    size_t count;
+    unsigned values[REPLAY_VALUES];
+};
+
+/* What a dataset of HDF5 is like. */
+struct replay_shape {
+    int64_t class, size, layout, fills, allocation;
+    int rank;
+    struct replay_dim {
+        int64_t size, most, chunk;
+    } dims[REPLAY_RANK];
+    struct replay_filter *filters;
+    int64_t filter_count;
+};
+
 /* What one rank is to do. */
 struct replay {
     struct replay_options options;
@@ -51,6 +79,9 @@ struct replay {
     MPI_Datatype *types;
     struct replay_input *inputs; /* of all ranks, in the order of their paths */
     int64_t file_count, comm_count, type_count, input_count;
+    struct replay_access *accesses;
+    struct replay_shape *shapes;
+    int64_t access_count, shape_count;
 };
 
 /* Ends the job with what was wrong. */
@@ -59,7 +90,7 @@ void replay_die(const char *format, ...) __attribute__((format(printf, 1, 2), no
 /* Memory that is there, or the end of the job. Grows what may be NULL by one element at a time. */
 void *replay_grow(void *list, int64_t count, size_t size);
 
-/* replay_read.c: the text, which is changed, and its own rank's part of it. */
+/* replay_read.c and what it calls: the text, which is changed, and its own rank's part of it. */
 void replay_read(struct replay *replay, char *text);
 void replay_free(struct replay *replay);
 
@@ -79,7 +110,9 @@ void replay_bytes_free(MPI_Datatype *type);
 /* Ends the job unless the folder is empty, missing or marked as that of a replay: files of the same names
  * there would be overwritten and deleted. Makes it and marks it. */
 void replay_claim(const struct replay *replay);
-void replay_prepare(const struct replay *replay);
+/* A record may name files of any size: ends the job where there is no room for so many bytes. */
+void replay_check_room(const struct replay *replay, int64_t needed);
+void replay_prepare(struct replay *replay);
 void replay_clean(const struct replay *replay);
 
 /* replay_calls.c */
@@ -87,5 +120,26 @@ struct replay_done {
     int64_t calls, read, written;
 };
 struct replay_done replay_calls(struct replay *replay);
+
+/* replay_steps.c: what `--steps` leaves out. Files whose names differ in numbers only, that ranks open
+ * together, are counted; all ranks come to the same answer. */
+struct replay_steps {
+    struct replay_family *families;
+    int64_t count;
+};
+bool replay_opens_too_many(struct replay_steps *steps, const struct replay *replay,
+                           const struct replay_file *file, const struct replay_comm *comm, bool creates);
+
+/* replay_hdf5.c, or replay_no_hdf5.c in a build without HDF5. */
+struct replay_hdf5;
+struct replay_hdf5 *replay_hdf5_new(struct replay *replay, struct replay_steps *steps);
+void replay_hdf5_free(struct replay_hdf5 *hdf5);
+/* Whether the line is a call of HDF5 at all. */
+bool replay_is_hdf5(enum sw_line line);
+/* Carries out a call, and answers whether one was made. */
+bool replay_hdf5_call(struct replay_hdf5 *hdf5, enum sw_line line, const int64_t *numbers,
+                      struct replay_done *done);
+/* Makes the files that the program found. Collective over all ranks. */
+void replay_hdf5_prepare(struct replay *replay);
 
 #endif

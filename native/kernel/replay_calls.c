@@ -3,7 +3,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 
 #include "kernel.h"
@@ -21,18 +20,12 @@ struct slot {
     int64_t made[SW_LINES]; /* calls of each function since it was opened */
 };
 
-/* Files whose names differ in numbers only, that ranks open together. */
-struct family {
-    uint64_t key;
-    int64_t opened;
-};
-
 struct run {
     struct replay *replay;
     struct slot *slots[REPLAY_SLOTS];
     char *data; /* what is written comes from here, and what is read goes here */
-    struct family *families;
-    int64_t family_count;
+    struct replay_steps steps;
+    struct replay_hdf5 *hdf5; /* NULL until it is called */
     struct replay_done done;
 };
 
@@ -71,38 +64,6 @@ static void finish_requests(struct slot *slot) {
     slot->waiting = 0;
 }
 
-/* ---- fewer calls: what all ranks leave out together hangs on counts that are the same for them ---- */
-
-static int64_t opened_before(struct run *run, uint64_t key) {
-    for (int64_t i = 0; i < run->family_count; i++)
-        if (run->families[i].key == key)
-            return run->families[i].opened++;
-    run->families = replay_grow(run->families, run->family_count, sizeof *run->families);
-    run->families[run->family_count++] = (struct family){key, 1};
-    return 0;
-}
-
-static bool opens_too_many(struct run *run, const struct replay_file *file, const struct replay_comm *comm,
-                           int amode) {
-    const int64_t steps = run->replay->options.steps;
-    if (steps == 0)
-        return false;
-    const bool creates = amode & MPI_MODE_CREATE;
-    const uint64_t key =
-        mix64(file->family ^ mix64((uint64_t)comm->leader ^ mix64((uint64_t)comm->size + creates)));
-    if (opened_before(run, key) >= steps)
-        return true;
-    int missing = 0;
-    if (!creates) { /* perhaps it was left out when the program wrote it */
-        struct stat status;
-        int rank;
-        MPI_Comm_rank(comm->comm, &rank);
-        missing = rank == 0 && stat(file->path, &status) != 0;
-        MPI_Bcast(&missing, 1, MPI_INT, 0, comm->comm);
-    }
-    return missing;
-}
-
 static bool repeats_too_often(const struct run *run, struct slot *slot, enum sw_line line) {
     const int64_t most = run->replay->options.repetitions;
     return most != 0 && slot->made[line]++ >= most;
@@ -139,7 +100,7 @@ static bool open_file(struct run *run, const int64_t *numbers) {
     memset(slot, 0, sizeof *slot);
     slot->open = true;
     slot->path = file->path;
-    slot->left_out = opens_too_many(run, file, comm, amode);
+    slot->left_out = replay_opens_too_many(&run->steps, replay, file, comm, amode & MPI_MODE_CREATE);
     if (!slot->left_out)
         check(MPI_File_open(comm->comm, file->path, amode, file->hints, &slot->file), SW_LINE_open,
               file->path);
@@ -287,11 +248,20 @@ static bool delete_file(const struct run *run, const struct replay_file *file) {
     return !gone;
 }
 
+bool replay_is_hdf5(enum sw_line line) {
+    return strncmp(sw_line_forms[line].name, "h5", 2) == 0;
+}
+
 static bool carry_out(struct run *run, enum sw_line line, const int64_t *numbers) {
     if (line == SW_LINE_open)
         return open_file(run, numbers);
     if (line == SW_LINE_delete)
         return delete_file(run, file_at(run, numbers[0]));
+    if (replay_is_hdf5(line)) {
+        if (run->hdf5 == NULL)
+            run->hdf5 = replay_hdf5_new(run->replay, &run->steps);
+        return replay_hdf5_call(run->hdf5, line, numbers, &run->done);
+    }
     return call_file(run, line, numbers);
 }
 
@@ -310,7 +280,9 @@ struct replay_done replay_calls(struct replay *replay) {
     }
     for (int slot = 0; slot < REPLAY_SLOTS; slot++)
         free(run.slots[slot]);
-    free(run.families);
+    if (run.hdf5 != NULL)
+        replay_hdf5_free(run.hdf5);
+    free(run.steps.families);
     free(run.data);
     return run.done;
 }

@@ -150,13 +150,8 @@ static void give_back(const struct replay *replay) {
     close(folder);
 }
 
-/* A record may name files of any size. */
-static void check_room(const struct replay *replay) {
+void replay_check_room(const struct replay *replay, int64_t needed) {
     struct statvfs status;
-    int64_t needed = 0;
-    for (int64_t i = 0; i < replay->input_count; i++)
-        if (__builtin_add_overflow(needed, replay->inputs[i].size, &needed))
-            needed = INT64_MAX;
     if (needed == 0 || statvfs(replay->options.directory, &status) != 0)
         return;
     const double room = (double)status.f_bavail * (double)status.f_frsize;
@@ -165,19 +160,28 @@ static void check_room(const struct replay *replay) {
                    (double)needed, replay->options.directory, room);
 }
 
-void replay_prepare(const struct replay *replay) {
+static int64_t bytes_of_inputs(const struct replay *replay) {
+    int64_t bytes = 0;
+    for (int64_t i = 0; i < replay->input_count; i++)
+        if (__builtin_add_overflow(bytes, replay->inputs[i].size, &bytes))
+            bytes = INT64_MAX;
+    return bytes;
+}
+
+void replay_prepare(struct replay *replay) {
     delete_files(replay, false);
     for (int64_t i = 0; i < replay->file_count; i++)
         if (replay->files[i].own)
             make_folders(replay, replay->files[i].path);
     if (replay->rank == 0)
-        check_room(replay);
+        replay_check_room(replay, bytes_of_inputs(replay));
     MPI_Barrier(MPI_COMM_WORLD);
     for (int64_t i = replay->rank; i < replay->input_count; i += replay->ranks) {
         make_folders(replay, replay->inputs[i].path);
         make_input(&replay->inputs[i]);
     }
     MPI_Barrier(MPI_COMM_WORLD);
+    replay_hdf5_prepare(replay);
 }
 
 void replay_clean(const struct replay *replay) {

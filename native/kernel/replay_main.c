@@ -17,7 +17,8 @@
     "  --think              pause before each call as long as the program did\n"                             \
     "  --steps N            open at most N of files whose names differ in numbers only\n"                    \
     "  --repetitions N      make each call at most N times on an open file\n"                                \
-    "  --only PART          prepare (make input files), calls or clean (delete its files); default: all\n"   \
+    "  --only PART          prepare (make input files), calls or clean (delete its files); may be "          \
+    "repeated\n"                                                                                             \
     "  --keep               do not delete its files\n"                                                       \
     "  --quiet              print nothing but errors\n"
 
@@ -41,7 +42,7 @@ static int take_part(const char *name, int *parts) {
     static const char *const names[] = {"prepare", "calls", "clean"};
     for (int i = 0; i < 3; i++)
         if (strcmp(name, names[i]) == 0) {
-            *parts = 1 << i;
+            *parts |= 1 << i;
             return 0;
         }
     return say("--only %s: choose prepare, calls or clean", name);
@@ -65,7 +66,7 @@ static int take_options(int argc, char **argv, struct replay_options *options) {
                                           {"quiet", no_argument, NULL, 'q'},
                                           {"help", no_argument, NULL, 'h'},
                                           {NULL, 0, NULL, 0}};
-    options->parts = REPLAY_PREPARE | REPLAY_CALLS | REPLAY_CLEAN;
+    options->parts = 0;
     int letter, wrong = 0;
     while (!wrong && (letter = getopt_long(argc, argv, "h", known, NULL)) != -1) {
         if (letter == 'd')
@@ -85,6 +86,8 @@ static int take_options(int argc, char **argv, struct replay_options *options) {
     }
     if (wrong)
         return wrong;
+    if (options->parts == 0)
+        options->parts = REPLAY_PREPARE | REPLAY_CALLS | REPLAY_CLEAN;
     if (optind + 1 != argc)
         return say("%s", "exactly one record must be named");
     if (options->directory[0] == '\0')

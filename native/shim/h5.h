@@ -49,6 +49,11 @@ typedef int (*sw_h5_handler)(sw_hid, void *);
     X(int, H5Pget_cache, (sw_hid, int *, size_t *, size_t *, double *))                                      \
     X(int, H5Pget_chunk, (sw_hid, int, sw_hsize *))                                                          \
     X(sw_hid, H5Pget_driver, (sw_hid))                                                                       \
+    X(int, H5Pfill_value_defined, (sw_hid, int *))                                                           \
+    X(int, H5Pget_alloc_time, (sw_hid, int *))                                                               \
+    X(int, H5Pget_external_count, (sw_hid))                                                                  \
+    X(int, H5Pget_fill_time, (sw_hid, int *))                                                                \
+    X(int, H5Pget_libver_bounds, (sw_hid, int *, int *))                                                     \
     X(int, H5Pget_filter2, (sw_hid, unsigned, unsigned *, size_t *, unsigned *, size_t, char *, unsigned *)) \
     X(int, H5Pget_layout, (sw_hid))                                                                          \
     X(int, H5Pget_meta_block_size, (sw_hid, sw_hsize *))                                                     \
@@ -75,7 +80,9 @@ typedef int (*sw_h5_handler)(sw_hid, void *);
     X(int, H5Sget_simple_extent_type, (sw_hid))                                                              \
     X(int, H5Sis_regular_hyperslab, (sw_hid))                                                                \
     X(int, H5Tclose, (sw_hid))                                                                               \
+    X(int, H5Tdetect_class, (sw_hid, int))                                                                   \
     X(int, H5Tequal, (sw_hid, sw_hid))                                                                       \
+    X(int, H5Tis_variable_str, (sw_hid))                                                                     \
     X(int, H5Tget_class, (sw_hid))                                                                           \
     X(int, H5Tget_order, (sw_hid))                                                                           \
     X(size_t, H5Tget_size, (sw_hid))                                                                         \
@@ -136,6 +143,7 @@ struct sw_h5_object {
     struct sw_dataset *dataset; /* held; NULL for a file */
     uint64_t element_size, elements;
     bool contiguous; /* stored in one piece, whose address is to be asked for */
+    int slot;        /* its number in the record; -1: what is done with it is not recorded */
     double accuracy; /* to which the runtime rounds what is written; 0: not at all */
 };
 

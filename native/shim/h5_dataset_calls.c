@@ -8,6 +8,8 @@
 #include "h5_datasets.h"
 #include "h5_settings.h"
 #include "numeric.h"
+#include "recording.h"
+#include "recording_h5.h"
 
 #define ID(dataset) (*(const sw_hid *)(dataset))
 
@@ -31,12 +33,17 @@ static sw_hid creation_of(void *dataset) {
 static void follow(sw_hid id, bool created, double accuracy, int64_t time) {
     struct sw_h5_told told = {&id, name_of, space_of, type_of, creation_of};
     struct sw_h5_object opened;
+    const int64_t now = sw_tick();
+    const int slot = sw_recording ? sw_record_h5_dataset(id, created, now - time, now) : -1;
     struct sw_file *record = sw_h5_file_of(id);
-    if (!record || !sw_h5_dataset_opened(&opened, record, &told, created, time))
+    struct sw_h5_object *object = record && sw_h5_dataset_opened(&opened, record, &told, created, time)
+                                      ? sw_h5_add(id, record, opened.dataset)
+                                      : NULL;
+    if (!object) {
+        sw_record_h5_lost(slot);
         return;
-    struct sw_h5_object *object = sw_h5_add(id, record, opened.dataset);
-    if (!object)
-        return;
+    }
+    object->slot = slot;
     object->element_size = opened.element_size;
     object->elements = opened.elements;
     object->contiguous = opened.contiguous;
@@ -144,14 +151,38 @@ SW_EXPORT int H5Dset_extent(sw_hid id, const sw_hsize *size) {
     int64_t start = object ? sw_tick() : 0;
     int code = next(id, size);
     int64_t time = sw_tick() - start;
-    if (object && object->dataset && code >= 0)
-        sw_h5_dataset_extended(object, sw_h5.H5Dget_space(id), time);
+    if (object && object->dataset && code >= 0) {
+        sw_hid space = sw_h5.H5Dget_space(id);
+        if (sw_recording && object->slot >= 0)
+            sw_record_h5_extended(object->slot, space, size, start, start + time);
+        sw_h5_dataset_extended(object, space, time);
+    }
     return code;
 }
 
-static void count(struct sw_h5_object *object, bool write, sw_hid memory_space, sw_hid file_space,
-                  sw_hid list, int64_t began) {
-    if (sw_h5_transferred(object, write, memory_space, file_space, list, began))
+static bool is_collective(sw_hid list) {
+    int mode = 0;
+    return list != SW_H5_DEFAULT && sw_h5.H5Pget_dxpl_mpio && sw_h5.H5Pget_dxpl_mpio(list, &mode) >= 0 &&
+           mode == SW_H5_COLLECTIVE;
+}
+
+/* After a transfer; code: what it answered. */
+static void ended(struct sw_h5_object *object, bool write, sw_hid type, sw_hid memory_space,
+                  sw_hid file_space, sw_hid list, int64_t began, int code) {
+    if (sw_recording && object->slot >= 0) {
+        const struct sw_h5_moved moved = {.dataset = object->id,
+                                          .type = type,
+                                          .memory = memory_space,
+                                          .place = file_space,
+                                          .writes = write,
+                                          .collective = is_collective(list),
+                                          .failed = code < 0,
+                                          .began = began,
+                                          .ended = sw_tick()};
+        sw_record_h5_moved(object, &moved);
+    }
+    if (object->dataset && code >= 0 &&
+        sw_h5_transferred(object, write, memory_space, file_space, list, began))
         sw_h5_ask_cause(object, write, list);
 }
 
@@ -204,8 +235,8 @@ SW_EXPORT int H5Dwrite(sw_hid id, sw_hid type, sw_hid memory_space, sw_hid file_
                      : NULL;
     int code = next(id, type, memory_space, file_space, list, buffer);
     free(copy);
-    if (object && object->dataset && code >= 0)
-        count(object, true, memory_space, file_space, list, start);
+    if (object)
+        ended(object, true, type, memory_space, file_space, list, start, code);
     return code;
 }
 
@@ -216,8 +247,8 @@ SW_EXPORT int H5Dread(sw_hid id, sw_hid type, sw_hid memory_space, sw_hid file_s
     struct sw_h5_object *object = sw_h5_ready() ? sw_h5_find(id) : NULL;
     int64_t start = object ? sw_tick() : 0;
     int code = next(id, type, memory_space, file_space, list, buffer);
-    if (object && object->dataset && code >= 0)
-        count(object, false, memory_space, file_space, list, start);
+    if (object)
+        ended(object, false, type, memory_space, file_space, list, start, code);
     return code;
 }
 
@@ -229,10 +260,11 @@ SW_EXPORT int H5Dread(sw_hid id, sw_hid type, sw_hid memory_space, sw_hid file_s
         SW_H5_RESOLVE_OR_FAIL(next, found, #NAME);                                                           \
         int64_t start = sw_h5_ready() ? sw_tick() : 0;                                                       \
         int code = next(number, ids, types, memory_spaces, file_spaces, list, buffers);                      \
-        for (size_t i = 0; start && code >= 0 && i < number; i++) {                                          \
+        for (size_t i = 0; start && i < number; i++) {                                                       \
             struct sw_h5_object *object = sw_h5_find(ids[i]);                                                \
-            if (object && object->dataset)                                                                   \
-                count(object, WRITES, memory_spaces[i], file_spaces[i], list, i ? sw_tick() : start);        \
+            if (object)                                                                                      \
+                ended(object, WRITES, types[i], memory_spaces[i], file_spaces[i], list,                      \
+                      i ? sw_tick() : start, code);                                                          \
         }                                                                                                    \
         return code;                                                                                         \
     }

@@ -9,6 +9,9 @@
 #include "h5_datasets.h"
 #include "paths.h"
 #include "phases.h"
+#include "recording.h"
+#include "recording_beneath.h"
+#include "recording_h5.h"
 
 /* The record of the file that was opened. */
 static void follow(struct sw_h5_opening *opening, struct sw_h5_request *request, sw_hid file, sw_hid access,
@@ -123,12 +126,18 @@ struct call {
     struct sw_h5_opening opening;                             /* first */
     sw_hid (*create)(const char *, unsigned, sw_hid, sw_hid); /* one of the two */
     sw_hid (*open)(const char *, unsigned, sw_hid);
+    struct sw_h5_object *object; /* NULL if it is not followed */
 };
 
 static sw_hid make(struct sw_h5_opening *opening, sw_hid creation, sw_hid access) {
     const struct call *call = (const struct call *)opening;
-    return call->create ? call->create(opening->name, opening->flags, creation, access)
-                        : call->open(opening->name, opening->flags, access);
+    if (sw_recording)
+        sw_record_beneath_begin();
+    sw_hid file = call->create ? call->create(opening->name, opening->flags, creation, access)
+                               : call->open(opening->name, opening->flags, access);
+    if (sw_recording)
+        sw_record_beneath_end();
+    return file;
 }
 
 static sw_hid access_of(sw_hid file) {
@@ -140,8 +149,24 @@ static sw_hid creation_of(sw_hid file) {
 }
 
 static void add(struct sw_h5_opening *opening, sw_hid file, struct sw_file *record) {
-    (void)opening;
-    sw_h5_add(file, record, NULL);
+    struct call *call = (struct call *)opening;
+    call->object = sw_h5_add(file, record, NULL);
+}
+
+/* In the record. */
+static void note(const struct call *call, sw_hid file, int64_t began) {
+    const struct sw_h5_opened opened = {.file = file,
+                                        .creation = call->opening.creation,
+                                        .access = call->opening.access,
+                                        .creates = call->opening.creates,
+                                        .flags = call->opening.flags,
+                                        .began = began,
+                                        .ended = sw_tick()};
+    const int slot = sw_record_h5_file(&opened);
+    if (call->object)
+        call->object->slot = slot;
+    else
+        sw_record_h5_lost(slot);
 }
 
 static sw_hid called(struct call *call) {
@@ -150,8 +175,15 @@ static sw_hid called(struct call *call) {
     call->opening.access_of = access_of;
     call->opening.creation_of = creation_of;
     call->opening.follow = add;
-    return sw_h5_ready() ? sw_h5_open(&call->opening)
-                         : make(&call->opening, call->opening.creation, call->opening.access);
+    if (!sw_h5_ready())
+        return call->create ? call->create(call->opening.name, call->opening.flags, call->opening.creation,
+                                           call->opening.access)
+                            : call->open(call->opening.name, call->opening.flags, call->opening.access);
+    int64_t began = sw_tick();
+    sw_hid file = sw_h5_open(&call->opening);
+    if (sw_recording && file >= 0)
+        note(call, file, began);
+    return file;
 }
 
 SW_EXPORT sw_hid H5Fcreate(const char *name, unsigned flags, sw_hid creation, sw_hid access) {
@@ -172,6 +204,8 @@ SW_EXPORT sw_hid H5Fopen(const char *name, unsigned flags, sw_hid access) {
 /* Ends an identifier by one of HDF5's functions; object: what it stood for, or NULL. */
 static int ended(int (*next)(sw_hid), sw_hid id, struct sw_h5_object *object, enum sw_h5_op op) {
     struct sw_file *record = object->record;
+    const bool is_file = !object->dataset;
+    const int slot = sw_recording ? object->slot : -1;
     if (sw_h5_dataset_asks_place(object))
         sw_h5_dataset_place(object, sw_h5.H5Dget_offset(id));
     atomic_fetch_add(&record->handles, 1); /* until it is counted */
@@ -181,6 +215,8 @@ static int ended(int (*next)(sw_hid), sw_hid id, struct sw_h5_object *object, en
     sw_phase_within(0);
     int64_t time = sw_tick() - start;
     if (left == 0) {
+        if (slot >= 0)
+            sw_record_h5_closed(slot, is_file, start, start + time);
         sw_file_count_hdf5(&sw_runtime.files, record, op, time);
         sw_h5_drop(id);
     }
@@ -216,6 +252,9 @@ SW_EXPORT int H5Fflush(sw_hid id, int scope) {
     SW_H5_RESOLVE_OR_FAIL(next, found, "H5Fflush");
     int64_t start = sw_h5_ready() ? sw_tick() : 0;
     int code = next(id, scope);
+    const struct sw_h5_object *object = start && sw_recording ? sw_h5_find(id) : NULL;
+    if (object && !object->dataset && object->slot >= 0 && code >= 0)
+        sw_record_h5_flushed(object->slot, scope, start, sw_tick());
     if (start && code >= 0)
         sw_h5_count(id, SW_H5_file_flush, start);
     return code;

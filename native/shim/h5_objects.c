@@ -39,6 +39,7 @@ struct sw_h5_object *sw_h5_add(sw_hid id, struct sw_file *record, struct sw_data
         return NULL;
     }
     object->id = id;
+    object->slot = -1;
     object->record = record;
     object->dataset = dataset;
     sw_lock_take(&table_lock);

@@ -9,7 +9,8 @@
 #include "flatten.h"
 #include "hints.h"
 #include "journal.h"
-#include "recording_file.h"
+#include "recording_beneath.h"
+#include "recording_own.h"
 #include "setup.h"
 
 #define SLOTS 1024
@@ -34,7 +35,7 @@ static struct {
     struct sw_items named; /* its own.named */
     char *texts, *inputs;
     struct known_file *files;
-    int64_t file_count, comm_count, type_count;
+    int64_t file_count, comm_count;
     int64_t last; /* the end of the last call */
     bool slots[SLOTS];
     atomic_uint gaps; /* bits 1 << enum sw_gap */
@@ -48,7 +49,7 @@ static const enum sw_line lines[SW_OPERATIONS] = {
 #undef OPERATION
 };
 
-static void incomplete(enum sw_gap gap) {
+void sw_record_gap(enum sw_gap gap) {
     atomic_fetch_or(&state.gaps, 1u << gap);
 }
 
@@ -64,15 +65,15 @@ void sw_record_begin(void) {
     sw_recording = state.texts && state.inputs && state.files && sw_items_open(&state.named) &&
                    sw_items_open(&state.own.calls);
     if (!sw_recording)
-        incomplete(SW_GAP_MEMORY);
+        sw_record_gap(SW_GAP_MEMORY);
     state.last = sw_tick();
 }
 
 /* ---- what calls refer to; the lock is held. Each returns a number, or -1 where there is no room. ---- */
 
-static struct sw_item *name(enum sw_line line, int64_t a, int64_t b) {
+struct sw_item *sw_record_name(enum sw_line line, int64_t a, int64_t b) {
     if (state.named.count == SW_MAX_RECORD_ITEMS) {
-        incomplete(SW_GAP_MEMORY);
+        sw_record_gap(SW_GAP_MEMORY);
         return NULL;
     }
     struct sw_item *item = &state.named.items[state.named.count++];
@@ -91,7 +92,7 @@ static int64_t comm_number(const struct members *comm) {
             return number;
         number++;
     }
-    struct sw_item *made = name(SW_LINE_comm, comm->leader, comm->size);
+    struct sw_item *made = sw_record_name(SW_LINE_comm, comm->leader, comm->size);
     if (!made)
         return -1;
     made->numbers[2] = comm->distance;
@@ -111,7 +112,7 @@ static int64_t file_number(const char *path, const char *hints, bool *fresh) {
     uint32_t hints_count = 0;
     *fresh = false;
     if (at + length + strlen(hints) + 1 > SW_MAX_RECORD_TEXT || state.file_count == MOST_FILES) {
-        incomplete(SW_GAP_MEMORY);
+        sw_record_gap(SW_GAP_MEMORY);
         return -1;
     }
     char *text = state.texts + at;
@@ -132,62 +133,96 @@ static int64_t file_number(const char *path, const char *hints, bool *fresh) {
             memcmp(state.texts + known->text, text, size) == 0)
             return i;
     }
-    if (!name(SW_LINE_file, 0, 0))
+    if (!sw_record_name(SW_LINE_file, 0, 0))
         return -1;
     while (hints_count--)
-        if (!name(SW_LINE_hint, 0, 0))
+        if (!sw_record_name(SW_LINE_hint, 0, 0))
             return -1;
     state.own.text_size += size;
     state.files[state.file_count] = file;
     return state.file_count++;
 }
 
-/* Are the items of a type from one on those from the other on, to the end? */
-static bool same_type(uint32_t one, uint32_t other) {
+/* Does an item continue the one above it? */
+static bool continues(const struct sw_item *item) {
+    switch (item->line) {
+    case SW_LINE_block:
+    case SW_LINE_dim:
+    case SW_LINE_hint:
+    case SW_LINE_h5more:
+    case SW_LINE_h5space:
+    case SW_LINE_h5dim:
+    case SW_LINE_h5filter:
+    case SW_LINE_h5value:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* Are the items from one on those from the other on, to the end? */
+static bool same_items(uint32_t one, uint32_t other) {
     uint32_t length = state.named.count - other;
     const struct sw_item *items = state.named.items;
     return one + length <= other && memcmp(items + one, items + other, length * sizeof *items) == 0 &&
-           (one + length == other ||
-            (items[one + length].line != SW_LINE_block && items[one + length].line != SW_LINE_dim));
+           (one + length == other || !continues(&items[one + length]));
+}
+
+uint32_t sw_record_named(void) {
+    return state.named.count;
+}
+
+int64_t sw_record_number_of(uint32_t first) {
+    int64_t number = 0;
+    for (uint32_t i = 0; i < first; i++) {
+        if (state.named.items[i].line != state.named.items[first].line)
+            continue;
+        if (same_items(i, first)) {
+            state.named.count = first;
+            break;
+        }
+        number++;
+    }
+    return number;
 }
 
 static int64_t type_number(const struct sw_flat *shape) {
     uint32_t first = state.named.count;
-    bool room = name(SW_LINE_type, shape->lower, shape->extent);
+    bool room = sw_record_name(SW_LINE_type, shape->lower, shape->extent);
     for (uint32_t i = 0; room && i < shape->count; i++) {
         const struct sw_block *block = &shape->blocks[i];
-        room = name(SW_LINE_block, block->offset, block->length);
+        room = sw_record_name(SW_LINE_block, block->offset, block->length);
         for (int d = 0; room && d < block->dims; d++)
-            room = name(SW_LINE_dim, block->count[d], block->stride[d]);
+            room = sw_record_name(SW_LINE_dim, block->count[d], block->stride[d]);
     }
-    if (!room)
-        return -1;
-    int64_t number = 0;
-    for (uint32_t i = 0; i < first; i++) {
-        if (state.named.items[i].line != SW_LINE_type)
-            continue;
-        if (same_type(i, first)) {
-            state.named.count = first;
-            return number;
-        }
-        number++;
-    }
-    return state.type_count++;
+    return room ? sw_record_number_of(first) : -1;
 }
 
 /* ---- calls ---- */
 
-/* The lock is held. */
-static void add(enum sw_line line, int64_t a, int64_t b, int64_t c, int64_t d, int64_t began, int64_t ended) {
-    const int64_t numbers[SW_RECORD_NUMBERS] = {a, b, c, d};
-    int64_t pause = began - state.last;
+void sw_record_add(enum sw_line line, const int64_t numbers[SW_RECORD_NUMBERS], int64_t began,
+                   int64_t ended) {
+    int64_t pause = began < state.last ? 0 : began - state.last;
     if (state.last < ended)
         state.last = ended;
     if (!sw_recording || atomic_load_explicit(&state.gaps, memory_order_relaxed) &
                              1u << SW_GAP_MEMORY) /* what came later would be out of its order */
         return;
-    if (!sw_items_add(&state.own.calls, line, numbers, pause > 0 ? pause : 0))
-        incomplete(SW_GAP_MEMORY);
+    if (!sw_items_add(&state.own.calls, line, numbers, pause))
+        sw_record_gap(SW_GAP_MEMORY);
+}
+
+static void add(enum sw_line line, int64_t a, int64_t b, int64_t c, int64_t d, int64_t began, int64_t ended) {
+    const int64_t numbers[SW_RECORD_NUMBERS] = {a, b, c, d};
+    sw_record_add(line, numbers, began, ended);
+}
+
+void sw_record_take(void) {
+    sw_lock_take(&state.lock);
+}
+
+void sw_record_release(void) {
+    sw_lock_release(&state.lock);
 }
 
 int64_t sw_record_before(const char *path) {
@@ -232,21 +267,25 @@ static struct members members_of(MPI_Comm comm, int size) {
     return found;
 }
 
-/* The lock is held. */
-static int free_slot(void) {
+int sw_record_slot(void) {
     for (int slot = 0; slot < SLOTS; slot++)
         if (!state.slots[slot]) {
             state.slots[slot] = true;
             return slot;
         }
-    incomplete(SW_GAP_MEMORY);
+    sw_record_gap(SW_GAP_MEMORY);
     return -1;
+}
+
+void sw_record_give_slot(int slot) {
+    if (slot >= 0)
+        state.slots[slot] = false;
 }
 
 static void note_input(const char *path, int64_t size) {
     size_t length = strlen(path) + 1;
     if (state.own.input_size + sizeof size + length > SW_MAX_RECORD_TEXT) {
-        incomplete(SW_GAP_MEMORY);
+        sw_record_gap(SW_GAP_MEMORY);
         return;
     }
     memcpy(state.inputs + state.own.input_size, &size, sizeof size);
@@ -262,13 +301,16 @@ void sw_record_opened(struct sw_handle *handle, MPI_Comm comm, int size, const c
     sw_lock_take(&state.lock);
     int64_t file = file_number(path, hints ? hints : "", &fresh), number = comm_number(&who);
     if (!handle || !hints)
-        incomplete(SW_GAP_MEMORY);
+        sw_record_gap(SW_GAP_MEMORY);
     if (who.leader < 0)
-        incomplete(SW_GAP_COMM);
-    if (fresh && before > 0)
+        sw_record_gap(SW_GAP_COMM);
+    const bool beneath = sw_record_beneath(file, number);
+    if (fresh && before > 0 && !beneath)
         note_input(path, before);
-    if (handle) {
-        handle->slot = free_slot();
+    if (handle && beneath) {
+        handle->slot = SW_BENEATH_HDF5;
+    } else if (handle) {
+        handle->slot = sw_record_slot();
         add(SW_LINE_open, handle->slot, file, number, sw_record_amode(amode), began, sw_tick());
     }
     sw_lock_release(&state.lock);
@@ -276,18 +318,22 @@ void sw_record_opened(struct sw_handle *handle, MPI_Comm comm, int size, const c
 
 void sw_record_deleted(const char *path, int64_t began) {
     bool fresh;
+    if (sw_record_within_hdf5())
+        return;
     sw_lock_take(&state.lock);
     add(SW_LINE_delete, file_number(path, "", &fresh), 0, 0, 0, began, sw_tick());
     sw_lock_release(&state.lock);
 }
 
 void sw_record_viewed(const struct sw_handle *handle, MPI_Datatype filetype, int64_t began) {
+    if (handle->slot == SW_BENEATH_HDF5)
+        return;
     struct sw_flat *shape = malloc(sizeof *shape);
     bool known = shape && sw_flatten(filetype, shape);
     sw_lock_take(&state.lock);
     int64_t type = known ? type_number(shape) : -1;
     if (!known)
-        incomplete(SW_GAP_VIEW);
+        sw_record_gap(SW_GAP_VIEW);
     add(SW_LINE_set_view, handle->slot, handle->displacement, handle->etype_size, type, began, sw_tick());
     sw_lock_release(&state.lock);
     free(shape);
@@ -295,10 +341,12 @@ void sw_record_viewed(const struct sw_handle *handle, MPI_Datatype filetype, int
 
 void sw_record_called(struct sw_handle *handle, enum sw_line line, int64_t a, int64_t b, int64_t began,
                       int64_t ended) {
+    if (handle->slot == SW_BENEATH_HDF5)
+        return;
     sw_lock_take(&state.lock);
     add(line, handle->slot, a, b, 0, began, ended);
-    if (line == SW_LINE_close && handle->slot >= 0)
-        state.slots[handle->slot] = false;
+    if (line == SW_LINE_close)
+        sw_record_give_slot(handle->slot);
     sw_lock_release(&state.lock);
 }
 
@@ -307,8 +355,8 @@ void sw_record_counted(struct sw_handle *handle, enum sw_op op, int64_t offset, 
     enum sw_line line = lines[op];
     if (line == SW_LINES || line == SW_LINE_set_view) /* the view is told of once it is known */
         return;
-    if (failed)
-        incomplete(SW_GAP_FAILED);
+    if (failed && handle->slot != SW_BENEATH_HDF5)
+        sw_record_gap(SW_GAP_FAILED);
     bool places = sw_operations[op].place == SW_AT_OFFSET;
     sw_record_called(handle, line, places ? offset : bytes, places ? bytes : 0, began, ended);
 }
@@ -324,7 +372,7 @@ void sw_record_end(const struct sw_route *route, uint64_t ranks, const struct sw
     sw_recording = false;
     sw_lock_release(&state.lock);
     if (!route && ranks > 1)
-        incomplete(SW_GAP_INTERRUPTED);
+        sw_record_gap(SW_GAP_INTERRUPTED);
     state.own.gaps = atomic_load(&state.gaps);
     if (route || speaks)
         sw_record_gather(route, ranks, job, &state.own);

@@ -13,6 +13,9 @@
 #define TAG 1
 #define MESSAGE (1u << 20) /* bytes at a time: there is always room to receive so many */
 
+/* What helps against gaps of HDF5. */
+#define SW_INSTEAD ": record the program with --level mpi-io"
+
 static const char *const reasons[SW_GAPS] = {
     [SW_GAP_MEMORY] = "calls that do not repeat took more than the memory for a record",
     [SW_GAP_VIEW] = "a file type is too irregular",
@@ -20,6 +23,9 @@ static const char *const reasons[SW_GAPS] = {
     [SW_GAP_FAILED] = "calls failed",
     [SW_GAP_INTERRUPTED] = "the program ended before it finalised MPI",
     [SW_GAP_SENT] = "rank 0 had no memory for the records of the others",
+    [SW_GAP_H5_TYPE] = "HDF5 moved data of variable length, or converted others than numbers" SW_INSTEAD,
+    [SW_GAP_H5_SELECTION] = "HDF5 moved single points or an irregular selection" SW_INSTEAD,
+    [SW_GAP_H5_STORAGE] = "HDF5 used a virtual dataset, or one that is stored in other files" SW_INSTEAD,
 };
 
 int64_t sw_record_amode(int amode) {

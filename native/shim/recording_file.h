@@ -14,6 +14,9 @@ enum sw_gap {
     SW_GAP_FAILED,
     SW_GAP_INTERRUPTED,
     SW_GAP_SENT,
+    SW_GAP_H5_TYPE,
+    SW_GAP_H5_SELECTION,
+    SW_GAP_H5_STORAGE,
     SW_GAPS
 };
 

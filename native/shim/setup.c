@@ -45,6 +45,8 @@ bool sw_setup_read(void) {
     sw_setup.journal = variable(SW_ENV_JOURNAL);
     sw_setup.orders = variable(SW_ENV_ORDERS);
     sw_setup.record = variable(SW_ENV_RECORD);
+    const char *level = variable(SW_ENV_RECORD_LEVEL);
+    sw_setup.record_mpiio = level && strcmp(level, "mpi-io") == 0;
     const char *settle = variable(SW_ENV_SETTLE);
     sw_setup.settle = settle && strcmp(settle, "1") == 0;
     sw_setup.workload = variable(SW_ENV_WORKLOAD);
@@ -103,7 +105,7 @@ static bool on_all_ranks(const struct sw_route *route, int here) {
 void sw_setup_share_plan(const struct sw_route *route) {
     struct {
         uint64_t size;
-        int good, mode, records, zero;
+        int good, mode, records, mpiio;
     } plan = {0};
     char *text = NULL;
     size_t size = 0;
@@ -112,8 +114,10 @@ void sw_setup_share_plan(const struct sw_route *route) {
         plan.mode = (int)allowed(plan.good);
         plan.size = size;
         plan.records = sw_setup.record != NULL;
+        plan.mpiio = sw_setup.record_mpiio;
     }
     sw_pmpi.Bcast(&plan, (int)sizeof plan, MPI_BYTE, 0, route->all);
+    sw_setup.record_mpiio = plan.mpiio;
     if (!plan.records)
         sw_setup.record = NULL;
     else if (!sw_setup.record)

@@ -9,6 +9,7 @@ struct sw_setup {
     enum sw_run_mode asked;
     const char *mode, *plan, *report, *model, *journal, *orders, *workload,
         *record;          /* of the environment; NULL where unset or empty */
+    bool record_mpiio;    /* HDF5 is recorded by its MPI-IO calls */
     bool settle;          /* in the mode orders files are synchronised before they are closed */
     bool each_report;     /* of several programs with one environment */
     char plan_error[256]; /* "" if the plan was read, or none was given */

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from rich.markup import escape
@@ -36,9 +36,13 @@ def record(
     hash_paths: Annotated[
         bool, typer.Option("--hash-paths", help="Replace the names in paths by hashes, to send the record on.")
     ] = False,
+    level: Annotated[
+        Literal["hdf5", "mpi-io"],
+        typer.Option(help="What is recorded of programs that use HDF5: their calls of HDF5, or of MPI-IO beneath."),
+    ] = "hdf5",
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only the output of the program.")] = False,
 ) -> None:
-    """Record what a program does in MPI-IO, as in: stripewise record -- mpiexec -n 4 ./my_app.
+    """Record what a program does in MPI-IO and HDF5, as in: stripewise record -- mpiexec -n 4 ./my_app.
 
     The record says which files each rank opened, and which calls it made with which views, offsets and sizes, in which
     order and after which pauses. It holds no data. Output, signals and exit code are the program's.
@@ -49,7 +53,7 @@ def record(
     check_place("--output", output)
     folder = state_folder() / "applied" / f"record-{time.time_ns():x}"
     place = folder / "record"
-    ready = prepare(Plan(), command, folder, guidance=Guidance("observe", record=place))
+    ready = prepare(Plan(), command, folder, guidance=Guidance("observe", record=place, level=level))
     ended = attend(ready.words)
     if not place.exists():
         notes.print(

@@ -72,15 +72,16 @@ def replay(
     files = Path(replayer.replay.folder)
     made = not files.exists()
     folder = state_folder() / "applied" / f"replay-{time.time_ns():x}"
-    ready = prepare(Plan(), replayer.words(), folder, guidance=Guidance("observe"))
-    ended = attend(ready.words)
+    ended = attend(replayer.words("prepare"))  # apart: HDF5 makes its files with calls that are not the program's
+    ready = prepare(Plan(), replayer.words("calls", "clean"), folder, guidance=Guidance("observe"))
+    ended = ended or attend(ready.words)
     if made:
         with contextlib.suppress(OSError):  # after a failure there are files in it
             files.rmdir()
     if ended:
         end_as(ended)
     seen = read_report_file(folder / "report.json")
-    compared = Faithfulness(Done.by_record(found), Done.by_report(seen), options.whole)
+    compared = Faithfulness(Done.by_record(found), Done.by_report(seen, found), options.whole)
     document = compared.as_json()
     if json_output:
         print_json({"record": str(record), "directory": replayer.replay.folder, "ranks": found.ranks, **document})

@@ -13,6 +13,10 @@ _UNSEEN = (
     "a record holds the calls of MPI-IO: other POSIX files and streams are not judged",
     "a record does not say what the MPI library made of the calls, nor how files lie on storage: these are not judged",
 )
+_HDF5 = (
+    "the record holds the calls of HDF5: each transfer of a dataset counts as one call of MPI-IO, and what HDF5 does "
+    "with metadata is not judged"
+)
 
 
 def activity_of(record: Record, source: str) -> Activity:
@@ -45,6 +49,8 @@ def activity_of(record: Record, source: str) -> Activity:
             f"findings that judge each file look at the first {listed:,} files of the record: "
             f"{found.counted.files - listed:,} others count in the sums only"
         )
+    if record.uses_hdf5:
+        unseen.append(_HDF5)
     moved = sum(record.moved.values())
     cost = record.io_time * record.ranks / moved if moved else 0.0
     files = sorted((_file(file, cost) for file in made.files), key=lambda file: -file.bytes)

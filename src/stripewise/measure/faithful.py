@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, Self
 
-from stripewise.spec.formats import RECORD_CALLS
+from stripewise.spec.formats import RECORD_CALLS, RECORD_LINES
 from stripewise.spec.record import Record
+from stripewise.spec.record_hdf5 import OPERATIONS
 from stripewise.spec.report import Report
+from stripewise.spec.report_file import FileReport
 
 MOST_APART = 1.5
 """A replay whose I/O takes more than so many times as long as the program's, or less than its part, is not faithful."""
 
-_COUNTED = frozenset(RECORD_CALLS) - {"seek"}
-"""Functions that both the record and the report count."""
+_MPI = frozenset(name for name in RECORD_CALLS if not name.startswith("h5")) - {"seek"}
+"""Functions of MPI-IO that both the record and the report count."""
+_MOVING = frozenset(name for name in _MPI if "bytes" in RECORD_LINES[name])
+"""Those that count where HDF5 is used too: what else it does to its files with MPI-IO is not in the record."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +28,7 @@ class Done:
     Attributes
     ----------
     calls : mapping
-        By function, over all ranks.
+        By function as a record names it, over all ranks.
     read, written : int
         Bytes.
     io_time : float
@@ -39,20 +43,50 @@ class Done:
     @classmethod
     def by_record(cls, record: Record) -> Self:
         """Give what a record says."""
-        counts = {name: record.count(name) for name in sorted(_COUNTED)}
+        names = _MOVING | OPERATIONS.keys() if record.uses_hdf5 else _MPI
+        counts = {name: record.count(name) for name in sorted(names)}
         moved = record.moved
         return cls({n: c for n, c in counts.items() if c}, moved["read"], moved["write"], record.io_time)
 
     @classmethod
-    def by_report(cls, report: Report) -> Self:
-        """Give what a report of all files says."""
-        counts = dict.fromkeys(sorted(_COUNTED), 0)
-        for file in report.files:
-            for name in _COUNTED & file.operations.keys():
-                counts[name] += file.operations[name].count
-        totals = report.totals
-        calls = {name: count for name, count in counts.items() if count}
-        return cls(calls, totals.bytes_read, totals.bytes_written, report.job.io_time)
+    def by_report(cls, report: Report, like: Record) -> Self:
+        """Give what a report of all files says, at the levels that a record holds."""
+        if like.uses_hdf5:
+            return cls._by_datasets(report)
+        calls = _sum(report.files, _MPI)
+        return cls(calls, report.totals.bytes_read, report.totals.bytes_written, report.job.io_time)
+
+    @classmethod
+    def _by_datasets(cls, report: Report) -> Self:
+        """Count what HDF5 did to its files in place of what MPI-IO did beneath."""
+        ours = [file for file in report.files if file.hdf5 is not None and file.hdf5.driver == "mpio"]
+        others = [file for file in report.files if file.hdf5 is None]
+        calls = _sum(others, _MOVING)
+        for line, name in OPERATIONS.items():
+            made = [file.hdf5.operations[name].count for file in ours if file.hdf5 and name in file.hdf5.operations]
+            if sum(made):
+                calls[line] = sum(made)
+        read, written = (
+            sum(operation.bytes for file in others for name, operation in file.operations.items() if way in name)
+            for way in ("read", "write")
+        )
+        for dataset in (dataset for file in ours if file.hdf5 for dataset in file.hdf5.datasets):
+            read += dataset.read.bytes if dataset.read else 0
+            written += dataset.write.bytes if dataset.write else 0
+        return cls(calls, read, written, report.job.io_time)
+
+
+def _sum(files: Sequence[FileReport], names: Set[str]) -> dict[str, int]:
+    counts = dict.fromkeys(sorted(names), 0)
+    for file in files:
+        for name in names & file.operations.keys():
+            counts[name] += file.operations[name].count
+    return {name: count for name, count in counts.items() if count}
+
+
+def _function(name: str) -> str:
+    """A line's function by its full name."""
+    return f"H5{name[2:3].upper()}{name[3:]}" if name in OPERATIONS else f"MPI_File_{name}"
 
 
 @dataclass(frozen=True)
@@ -87,7 +121,7 @@ class Faithfulness:
             for name in sorted({*self.program.calls, *self.replay.calls}):
                 ours, theirs = self.replay.calls.get(name, 0), self.program.calls.get(name, 0)
                 if ours != theirs:
-                    found.append(f"it made {ours:,} calls of MPI_File_{name}, and the program {theirs:,}")
+                    found.append(f"it made {ours:,} calls of {_function(name)}, and the program {theirs:,}")
             for word, ours, theirs in (
                 ("read", self.replay.read, self.program.read),
                 ("wrote", self.replay.written, self.program.written),

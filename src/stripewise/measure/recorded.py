@@ -9,8 +9,10 @@ from itertools import islice
 from typing import Any
 
 from stripewise.measure.activity import Counted
+from stripewise.measure.recorded_hdf5 import DatasetUse, add_hdf5, bytes_of, end_hdf5
 from stripewise.spec.formats import RECORD_LINES, REPORT_FORMAT, REPORT_VERSION
 from stripewise.spec.record import RankGroup, Record, is_collective, not_open
+from stripewise.spec.record_hdf5 import BEFORE_CALLS, OPENS, OPERATIONS, pieces_of
 from stripewise.spec.report import Report, parse_report
 from stripewise.spec.report_file import FileReport
 
@@ -30,6 +32,10 @@ class _File:
     """A collective open counts once over all ranks: here the rank's part of it."""
     views: Counter[int] = field(default_factory=Counter)
     """Bytes by the number of the view's type; -1 without a view."""
+    hdf5: Counter[str] = field(default_factory=Counter)
+    """Calls of HDF5 by the report's names."""
+    datasets: dict[int, DatasetUse] = field(default_factory=dict)
+    """By their numbers in the file."""
 
     def add(self, name: str, size: int, view: int) -> None:
         one = self.operations.setdefault(name, {"count": 0, "bytes": 0, "min_size": size, "max_size": size})
@@ -146,7 +152,11 @@ def _bytes(operations: Mapping[str, Mapping[str, int]]) -> tuple[int, int]:
 
 def _report(record: Record, files: Mapping[str, dict[str, Any]], sizes: Mapping[str, int]) -> Report:
     for path, file in files.items():
-        file["size"] = max(_bytes(file["operations"])[1], sizes.get(path, 0))
+        stored = 0
+        if "hdf5" in file:
+            end_hdf5(file["hdf5"])
+            stored = bytes_of(file["hdf5"])
+        file["size"] = max(_bytes(file["operations"])[1], sizes.get(path, 0), stored)
         file["opens"] = round(file["opens"])
         file["nodes"] = min(record.nodes, file["ranks"])
         for mode in ("collective", "independent"):
@@ -182,7 +192,11 @@ def _files_of(record: Record, group: RankGroup) -> dict[int, _File]:
     """What the first rank of a group did to each of its files."""
     files: dict[int, _File] = {}
     slots: dict[int, tuple[_File, int]] = {}
+    hdf5 = _Hdf5(group, files)
     for name, numbers in record.calls(group.first):
+        if name.startswith("h5"):
+            hdf5.take(name, numbers)
+            continue
         if name == "delete":
             continue
         if name == "open":
@@ -198,7 +212,60 @@ def _files_of(record: Record, group: RankGroup) -> dict[int, _File]:
     return files
 
 
+_BENEATH = {
+    ("write", False): "write_at",
+    ("write", True): "write_at_all",
+    ("read", False): "read_at",
+    ("read", True): "read_at_all",
+}
+"""A call of MPI-IO that stands for what HDF5 does beneath a transfer: a record does not hold that."""
+
+
+@dataclass
+class _Hdf5:
+    """Goes through the calls of HDF5 of a rank."""
+
+    group: RankGroup
+    files: dict[int, _File]
+    open: dict[int, tuple[_File, DatasetUse | None]] = field(default_factory=dict)
+    selected: list[tuple[int, ...]] = field(default_factory=list)
+
+    def take(self, name: str, numbers: tuple[int, ...]) -> None:
+        if name in BEFORE_CALLS:
+            self.selected += [numbers] if name == "h5select" else []
+            return
+        if name in OPENS:
+            file = self.files.setdefault(numbers[1], _File())
+            file.opens += 1 / self.group.comms[numbers[2]][1].base
+            file.add("open", 0, -1)
+            self.open[numbers[0]] = file, None
+        elif name in ("h5dcreate", "h5dopen"):
+            file, _ = self._at(name, numbers[1])
+            dataset = file.datasets.setdefault(numbers[2], DatasetUse(self.group.shapes[numbers[3]]))
+            dataset.creates += name == "h5dcreate"
+            dataset.opens += name == "h5dopen"
+            self.open[numbers[0]] = file, dataset
+        file, opened = self._at(name, numbers[0])
+        file.hdf5[OPERATIONS[name]] += 1
+        if name == "h5fclose":
+            file.add("close", 0, -1)
+        if name in ("h5dwrite", "h5dread"):
+            if opened is None:
+                raise not_open(name)
+            way, collective = name.removeprefix("h5d"), numbers[1] != 0
+            opened.add(way, collective, pieces_of(opened.shape, self.selected).selection, numbers[4])
+            file.add(_BENEATH[way, collective], numbers[4], -1)
+            self.selected.clear()
+
+    def _at(self, name: str, slot: int) -> tuple[_File, DatasetUse | None]:
+        if slot not in self.open:
+            raise not_open(name)
+        return self.open[slot]
+
+
 def _add(file: dict[str, Any], one: _File, group: RankGroup, ranks: int) -> None:
+    if one.hdf5:
+        add_hdf5(file, one.hdf5, one.datasets, ranks)
     file["ranks"] += ranks
     file["opens"] += ranks * one.opens
     for name, calls in one.operations.items():

@@ -43,11 +43,12 @@ class Replayer:
         for mark in folder.parent.glob(f"{glob.escape(folder.name)}-{name}*/{glob.escape(REPLAY_MARK)}"):
             shutil.rmtree(mark.parent, ignore_errors=True)
 
-    def words(self, part: Literal["", "prepare", "calls", "clean"] = "") -> list[str]:
-        """Give the command line of all parts of a replay or of one: what goes before the calls, these, what follows."""
+    def words(self, *parts: Literal["prepare", "calls", "clean"]) -> list[str]:
+        """Give the command line of some parts of a replay: what goes before the calls, these, what follows."""
         options = ["--quiet", "--directory", self.replay.folder]
         options += ["--think"] if self.replay.think else []
         for name, most in (("--steps", self.replay.steps), ("--repetitions", self.replay.repetitions)):
             options += [name, str(most)] if most else []
-        options += ["--only", part] if part else []
+        for part in parts:
+            options += ["--only", part]
         return [*self.before, str(self.program), self.replay.record, *options]

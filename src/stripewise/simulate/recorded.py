@@ -23,6 +23,7 @@ from stripewise.simulate.part import SimulatedPart
 from stripewise.simulate.settings import of_hints
 from stripewise.spec.formats import RECORD_LINES
 from stripewise.spec.record import DIGITS, RankGroup, Record, is_collective, not_open
+from stripewise.spec.record_hdf5 import BEFORE_CALLS, OPENS, Pieces, Shape, pieces_of
 from stripewise.spec.workload import Workload
 
 MOST_PHASES = 100_000
@@ -175,10 +176,14 @@ def _walk(record: Record, group: RankGroup, rank: int, weight: float, phases: di
     """Go through the calls of a rank, which stands for others."""
     handles: dict[int, _Handle] = {}
     opened: Counter[str] = Counter()
+    datasets = _Datasets(group, handles)
     for name, numbers in record.calls(rank):
+        if name.startswith("h5") and name not in OPENS:
+            datasets.take(name, numbers, weight)
+            continue
         if name == "delete":
             continue
-        if name == "open":
+        if name == "open" or name in OPENS:
             family = DIGITS.sub("#", group.files[numbers[1]][0])
             phase = phases.setdefault((family, opened[family]), _Phase())
             if len(phases) > MOST_PHASES:
@@ -206,12 +211,58 @@ def _walk(record: Record, group: RankGroup, rank: int, weight: float, phases: di
             _transfer(group, handle, name, start, numbers[-1], weight)
 
 
+@dataclass(slots=True)
+class _Datasets:
+    """Datasets of HDF5 that a rank has open: as parts of their files, one behind the other."""
+
+    group: RankGroup
+    handles: dict[int, _Handle]
+    places: dict[tuple[int, int], int] = field(default_factory=dict)
+    """Where a dataset begins, by its file's slot and its number."""
+    ends: Counter[int] = field(default_factory=Counter)
+    open: dict[int, tuple[_Handle, Shape, int]] = field(default_factory=dict)
+    selected: list[tuple[int, ...]] = field(default_factory=list)
+
+    def take(self, name: str, numbers: tuple[int, ...], weight: float) -> None:
+        if name in BEFORE_CALLS:
+            self.selected += [numbers] if name == "h5select" else []
+        elif name in ("h5dcreate", "h5dopen"):
+            slot, parent, number, kind = numbers
+            if parent not in self.handles:
+                raise not_open(name)
+            shape, key = self.group.shapes[kind], (parent, number)
+            if key not in self.places:
+                self.places[key] = self.ends[parent]
+                self.ends[parent] += shape.element_size * math.prod(shape.size)
+            self.open[slot] = self.handles[parent], shape, self.places[key]
+        elif name in ("h5dwrite", "h5dread"):
+            if numbers[0] not in self.open:
+                raise not_open(name)
+            self._move(name, numbers, weight)
+            self.selected.clear()
+
+    def _move(self, name: str, numbers: tuple[int, ...], weight: float) -> None:
+        handle, shape, place = self.open[numbers[0]]
+        found: Pieces = pieces_of(shape, self.selected)
+        if numbers[4]:
+            key = name.removeprefix("h5d"), numbers[1] != 0
+            _count(handle, key, place + found.start, numbers[4], (float(max(1, found.count)), found.gap), weight)
+
+
 def _transfer(group: RankGroup, handle: _Handle, name: str, start: int | None, size: int, weight: float) -> None:
     key = "write" if "write" in name else "read", is_collective(name)
-    way = handle.phase.ways.setdefault(key, _Way())
     if start is None:
         start = handle.pointer
         handle.pointer += size
+    piece, gap = _piece(group, handle.type)
+    _count(handle, key, start, size, (max(1.0, size / piece) if piece else 1.0, gap), weight)
+
+
+def _count(
+    handle: _Handle, key: tuple[str, bool], start: int, size: int, pieces: tuple[float, float], weight: float
+) -> None:
+    """Count a call with its pieces: how many, and the bytes between two."""
+    way = handle.phase.ways.setdefault(key, _Way())
     last = handle.ends.get(key)
     if last is None:
         way.ranks += weight
@@ -219,8 +270,7 @@ def _transfer(group: RankGroup, handle: _Handle, name: str, start: int | None, s
         way.follow += weight * (start == last)
         way.jump_back += weight * (start < last)
     handle.ends[key] = start + size
-    piece, gap = _piece(group, handle.type)
-    count = max(1.0, size / piece) if piece else 1.0
+    count, gap = pieces
     way.calls += weight
     way.bytes += weight * size
     way.pieces += weight * count

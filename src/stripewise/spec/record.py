@@ -1,4 +1,4 @@
-"""Records: what each rank of a job did in MPI-IO, as the runtime wrote it, with repeated calls as loops.
+"""Records: what each rank of a job did in MPI-IO and HDF5, as the runtime wrote it, with repeated calls as loops.
 
 ``native/include/formats.toml`` defines the lines; :mod:`stripewise.spec.record_reading` reads them.
 """
@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from stripewise.errors import UserError
 from stripewise.spec.formats import RECORD_LINES as LINES
+from stripewise.spec.record_hdf5 import BEFORE_CALLS, OPENS, Shape
 
 _ESCAPE = re.compile(r"%([0-9a-f]{2})")
 DIGITS = re.compile(r"[0-9]+")
@@ -95,6 +96,8 @@ class RankGroup:
         Of each type the length of each block on the first rank, how often it is there, and how many bytes apart in its
         innermost dimension; 0 without one.
     body : tuple of Call or Loop
+    shapes : tuple of Shape
+        Of HDF5's datasets.
     """
 
     first: int
@@ -105,6 +108,7 @@ class RankGroup:
     types: tuple[tuple[Number, ...], ...] = ()
     blocks: tuple[tuple[tuple[int, int, int], ...], ...] = ()
     body: tuple[Call | Loop, ...] = ()
+    shapes: tuple[Shape, ...] = ()
 
     @property
     def calls_of_a_rank(self) -> int:
@@ -169,8 +173,13 @@ class Record:
             math.prod(times) * group.count
             for group in self.groups
             for call, times in _flat(group.body, ())
-            if not names or call.name in names
+            if (call.name in names if names else call.name not in BEFORE_CALLS)
         )
+
+    @property
+    def uses_hdf5(self) -> bool:
+        """Whether it holds calls of HDF5."""
+        return any(call.name in OPENS for group in self.groups for call, _ in _flat(group.body, ()))
 
     def check_length(self, of_a_group: int) -> None:
         """Refuse a record with too many calls to go through.

@@ -15,6 +15,7 @@ from stripewise.spec.formats import MAX_RECORD_BYTES, MAX_RECORD_ITEMS, RECORD_D
 from stripewise.spec.formats import RECORD_CALLS as CALLS
 from stripewise.spec.formats import RECORD_LINES as LINES
 from stripewise.spec.record import DIGITS, Call, Loop, Number, RankGroup, Record, plain
+from stripewise.spec.record_hdf5 import HDF5_NAMES, Hdf5Names
 
 _NUMBER = re.compile(r"(-?\d{1,19}(?:,-?\d{1,19}){0,4})(?:~(-?\d{1,19}))?", re.ASCII)
 _WHOLE = re.compile(r"\d{1,18}", re.ASCII)
@@ -34,6 +35,7 @@ class _Group:
     hints: list[list[tuple[str, str]]] = field(default_factory=list)
     types: list[tuple[Number, ...]] = field(default_factory=list)
     blocks: list[list[tuple[int, int, int]]] = field(default_factory=list)
+    hdf5: Hdf5Names = field(default_factory=Hdf5Names)
     open: list[tuple[int, list[Call | Loop]]] = field(default_factory=lambda: [(1, [])])
     last: str = "ranks"
     lines: int = 0
@@ -50,7 +52,7 @@ class _Group:
         body = tuple(self.open[0][1])
         blocks = tuple(map(tuple, self.blocks))
         named = tuple(self.comms), tuple(self.files), tuple(map(tuple, self.hints)), tuple(self.types), blocks
-        return RankGroup(self.first, self.count, *named, body)
+        return RankGroup(self.first, self.count, *named, body, tuple(self.hdf5.shapes))
 
 
 def parse_record(text: str, origin: str) -> Record:
@@ -184,6 +186,8 @@ def _take_of_ranks(group: _Group, name: str, rest: str) -> None:
         if not lines:
             raise ValueError("a loop without calls")
         group.open[-1][1].append(Loop(times, tuple(lines)))
+    elif name in HDF5_NAMES:
+        group.hdf5.take(name, [number.base for number in _numbers(rest.split(" "), len(LINES[name]), 0)])
     elif name in CALLS:
         body.append(_call(group, name, rest.split(" ")))
     elif name in ("comm", "type", "block", "dim"):
@@ -209,6 +213,7 @@ def _call(group: _Group, name: str, words: list[str]) -> Call:
     numbers = _numbers(words[:-1], len(LINES[name]), len(group.open) - 1)
     call = Call(name, numbers, _wholes(words[-1:], 1)[0])
     counts = {"file": len(group.files), "comm": len(group.comms), "type": len(group.types)}
+    counts |= {"access": group.hdf5.accesses, "dataset": len(group.hdf5.shapes)}
     for label, number in zip(LINES[name], numbers, strict=True):
         low, high = number.bounds(group.times, group.count)
         if low < 0 or high >= _MOST:

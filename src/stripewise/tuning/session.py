@@ -398,7 +398,9 @@ class Session:
         known = self._ledger.facts.replay
         if known is not None and known["faithful"]:
             return
-        now = Faithfulness(Done.by_record(replayer.record), Done.by_report(report), replayer.replay.whole)
+        now = Faithfulness(
+            Done.by_record(replayer.record), Done.by_report(report, replayer.record), replayer.replay.whole
+        )
         self._ledger.remember(replay=now.as_json())
         if now.differences and run.phase is not Phase.WARMUP:
             raise UserError(

@@ -45,6 +45,7 @@ class Guidance:
     orders: Path | None = None
     settle: bool = False
     record: Path | None = None
+    level: str = ""
 
     @classmethod
     def under(
@@ -150,6 +151,7 @@ def _preload(plan: Plan, library: Path, launch: LaunchSettings, guidance: Guidan
         environment["STRIPEWISE_ORDERS"] = str(guidance.orders)
     if guidance.record is not None:
         environment["STRIPEWISE_RECORD"] = str(guidance.record)
+        environment["STRIPEWISE_RECORD_LEVEL"] = guidance.level
     if guidance.settle:
         environment["STRIPEWISE_SETTLE"] = "1"
     decides = guidance.mode in ("predict", "online", "orders")

@@ -174,11 +174,17 @@ def _carried(
     return inject(plan, target.program, library, Path("/"), observer=observer).carried
 
 
+_NAMES = {"hdf5": "HDF5", "mpiio": "MPI-IO"}
+
+
 def _lost(
     experiment: Experiment, target: Target, library: Path | None, observer: Path | None
 ) -> Callable[[Parameter], str]:
     """Give a function that says why a parameter cannot reach the program."""
     program = target.program
+    replayed = {"mpiio"}
+    if experiment.replay is not None and read_record(Path(experiment.replay.record)).uses_hdf5:
+        replayed.add("hdf5")
     if target.mpi is None and not experiment.stacks and not program.obstacle and not target.line.launcher:
         # A script may start programs that cannot be seen from here. Then the user names the stack.
         named = target.script or target.line.program[0]
@@ -186,9 +192,10 @@ def _lost(
 
     def why(parameter: Parameter) -> str:
         carrier = parameter.carrier
-        met = not carrier.apis or "mpiio" in carrier.apis
+        met = not carrier.apis or bool(replayed & set(carrier.apis))
         if experiment.replay is not None and (carrier is ARGUMENT or carrier.names_files or not met):
-            return "replays make the program's MPI-IO calls, and take nothing else of it"
+            made = " and ".join(_NAMES[one] for one in sorted(replayed))
+            return f"replays make the program's calls of {made}, and take nothing else of it"
         setting = Setting(parameter.carrier, parameter.setting, spell(parameter.default) or "?", parameter.layer)
         plan = Plan((setting,), override=experiment.override)
         lost = inject(plan, program, library, Path("/"), observer=observer).lost

@@ -93,6 +93,15 @@ KERNEL_HDF5 = BuildTarget(
 REPLAYER = BuildTarget(
     "replayer", (*KERNEL_PARTS, "native/core"), "bin/stripewise-replay", KERNEL.options, shared=False
 )
+REPLAYER_HDF5 = BuildTarget(
+    "replayer-hdf5",
+    REPLAYER.parts,
+    REPLAYER.file,
+    KERNEL_HDF5.options,
+    shared=False,
+    variables=KERNEL_HDF5.variables,
+)
+"""The same program for records with calls of HDF5."""
 
 
 @dataclass(frozen=True)

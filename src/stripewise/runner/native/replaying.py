@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from stripewise.errors import UserError
-from stripewise.runner.native.build import REPLAYER, build
+from stripewise.runner.native.build import REPLAYER, REPLAYER_HDF5, build
 from stripewise.runner.native.compiler import compiler_of_launcher, find_compiler
 from stripewise.runner.program.command import split
 from stripewise.runner.program.mpi import Mpi
@@ -55,7 +55,7 @@ def make_replayer(
         )
     compiler = compiler_of_launcher(line.launcher or None, environment) if mpi is None else None
     compiler = compiler or find_compiler(mpi, None, environment)
-    program = build(REPLAYER, compiler, environment).path
+    program = build(REPLAYER_HDF5 if record.uses_hdf5 else REPLAYER, compiler, environment).path
     placed = replay.model_copy(
         update={"record": str(Path(replay.record).absolute()), "folder": replay.folder or str(_beside(record))}
     )

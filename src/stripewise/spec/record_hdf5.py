@@ -1,0 +1,155 @@
+"""HDF5 in records: what datasets are like, and what transfers select of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+OPERATIONS = {
+    "h5fcreate": "file_create",
+    "h5fopen": "file_open",
+    "h5fflush": "file_flush",
+    "h5fclose": "file_close",
+    "h5dcreate": "dataset_create",
+    "h5dopen": "dataset_open",
+    "h5dset_extent": "dataset_extend",
+    "h5dwrite": "dataset_write",
+    "h5dread": "dataset_read",
+    "h5dclose": "dataset_close",
+}
+"""Lines of a record, and what the report calls these operations."""
+
+OPENS = ("h5fcreate", "h5fopen")
+STORAGE = ("compact", "contiguous", "chunked")
+_FILTERS = {1: "deflate", 2: "shuffle", 3: "fletcher32", 4: "szip", 5: "nbit", 6: "scaleoffset"}
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a dataset is like.
+
+    Attributes
+    ----------
+    element_size : int
+        Bytes.
+    storage : str
+        One of :data:`STORAGE`.
+    size, chunk : tuple of int
+        Elements, the slowest dimension first; no chunk where it is not chunked.
+    filters : tuple of str
+    """
+
+    element_size: int
+    storage: str
+    size: tuple[int, ...] = ()
+    chunk: tuple[int, ...] = ()
+    filters: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """How what a transfer moves lies in a dataset, in its elements' order.
+
+    Attributes
+    ----------
+    start : int
+        Bytes before the first.
+    count : int
+    size : int
+        Bytes of a piece.
+    gap : float
+        Mean bytes between two pieces.
+    """
+
+    start: int
+    count: int
+    size: int
+    gap: float
+
+    @property
+    def selection(self) -> str:
+        """The report's word for it."""
+        return "none" if not self.count else "block" if self.count == 1 else "strided"
+
+
+def pieces_of(shape: Shape, selected: Sequence[Sequence[int]]) -> Pieces:
+    """Find the pieces of a selection.
+
+    Parameters
+    ----------
+    shape : Shape
+    selected : sequence of sequences of int
+        Of each dimension start, stride, count and block; empty: the whole dataset.
+    """
+    if not selected:
+        return Pieces(0, 1, math.prod(shape.size) * shape.element_size, 0.0)
+    run, count, first, last, below = 1, 1, 0, 0, 1
+    whole = True
+    for size, (start, stride, times, block) in zip(reversed(shape.size), reversed(selected), strict=False):
+        elements = times * block
+        if not elements:
+            return Pieces(0, 0, 0, 0.0)
+        together = times == 1 or stride == block
+        if whole and together:
+            run *= elements
+        else:
+            count *= times if whole and not together else elements
+            run *= block if whole and not together else 1
+        whole &= together and elements == size
+        first += start * below
+        last += (start + (times - 1) * stride + block - 1) * below
+        below *= size
+    holes = last + 1 - first - run * count
+    gap = holes * shape.element_size / (count - 1) if count > 1 else 0.0
+    return Pieces(first * shape.element_size, count, run * shape.element_size, max(0.0, gap))
+
+
+@dataclass
+class Hdf5Names:
+    """What the calls of HDF5 of a group refer to, while the group is read."""
+
+    accesses: int = 0
+    shapes: list[Shape] = field(default_factory=list)
+    last: str = ""
+
+    def take(self, name: str, numbers: Sequence[int]) -> None:
+        """Read a line.
+
+        Raises
+        ------
+        ValueError
+            If it stands in a wrong place or says what cannot be.
+        """
+        if name == "h5access":
+            self.accesses += 1
+        elif name in ("h5more", "h5space"):
+            if not self.accesses:
+                raise ValueError(f"{name} without an access")
+        elif name == "h5dataset":
+            _, size, layout, _, _ = numbers
+            if size < 1 or not 0 <= layout < len(STORAGE):
+                raise ValueError("a dataset that cannot be")
+            self.shapes.append(Shape(size, STORAGE[layout]))
+        else:
+            if not self.shapes:
+                raise ValueError(f"{name} without a dataset")
+            self._of_dataset(name, numbers)
+
+    def _of_dataset(self, name: str, numbers: Sequence[int]) -> None:
+        known = self.shapes[-1]
+        if name == "h5dim":
+            if numbers[0] < 0 or numbers[2] < 0 or len(known.size) == 32:
+                raise ValueError("a dimension that cannot be")
+            chunk = (*known.chunk, numbers[2]) if known.storage == "chunked" else ()
+            self.shapes[-1] = Shape(known.element_size, known.storage, (*known.size, numbers[0]), chunk)
+        elif name == "h5filter":
+            filters = (*known.filters, _FILTERS.get(numbers[0], "other"))
+            self.shapes[-1] = Shape(known.element_size, known.storage, known.size, known.chunk, filters)
+
+
+HDF5_NAMES = ("h5access", "h5more", "h5space", "h5dataset", "h5dim", "h5filter", "h5value")
+"""Lines that calls refer to."""
+
+BEFORE_CALLS = ("h5size", "h5select", "h5memory")
+"""Lines that belong to the call after them."""

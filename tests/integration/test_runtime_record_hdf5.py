@@ -1,0 +1,82 @@
+"""Records of parallel HDF5 programs: a replay makes their calls, and what cannot be recorded is named."""
+
+from pathlib import Path
+
+import pytest
+
+from stripewise.measure.faithful import Done, Faithfulness
+from stripewise.spec.record import Record
+from stripewise.spec.record_reading import read_record
+from stripewise.spec.report import parse_report
+from tests.integration.hdf5_support import Hdf5Bench, debian_mpi
+from tests.integration.runtime_support import Outcome
+
+RANKS = 2
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Hdf5Bench:
+    return Hdf5Bench(debian_mpi("mpich"), tmp_path_factory)
+
+
+def run(bench: Hdf5Bench, place: Path, program: Path, *words: object, **more: str) -> tuple[Record, Outcome]:
+    outcome = bench.run(program, *words, ranks=RANKS, STRIPEWISE_RECORD=str(place), **more)
+    assert (outcome.code, outcome.complaints) == (0, []), outcome.stderr
+    return read_record(place), outcome
+
+
+def replayed(bench: Hdf5Bench, tmp_path: Path) -> tuple[Record, Outcome]:
+    """Replay program.record, and record that."""
+    program = bench.library.parents[1] / "bin" / "stripewise-replay"
+    words = [tmp_path / "program.record", "--directory", tmp_path / "replay"]
+    prepared = bench.run(program, *words, "--only", "prepare", ranks=RANKS, preload=False)
+    assert prepared.code == 0, prepared.stderr
+    found = run(bench, tmp_path / "replay.record", program, *words, "--only", "calls", "--only", "clean")
+    assert list((tmp_path / "replay").iterdir()) == []
+    return found
+
+
+def all_calls(record: Record) -> list[list[tuple[str, tuple[int, ...]]]]:
+    """The calls of each rank; what was in a file has other names in a replay, so other numbers."""
+    return [
+        [(name, numbers if name != "h5dopen" else (*numbers[:2], *numbers[3:])) for name, numbers in record.calls(rank)]
+        for rank in range(record.ranks)
+    ]
+
+
+@pytest.mark.parametrize("pattern", ["columns_all", "odd", "many", "own", "apart"])
+def test_a_replay_makes_the_calls_of_the_program(bench: Hdf5Bench, tmp_path: Path, pattern: str) -> None:
+    program = bench.hdf5_program("hdf5_patterns.c")
+    record, _ = run(bench, tmp_path / "program.record", program, tmp_path / "a.h5", pattern, 6)
+    assert record.gaps == () and record.uses_hdf5
+    assert {name for name, _ in record.calls(0) if not name.startswith("h5")} == set(), "what lies beneath"
+    again, outcome = replayed(bench, tmp_path)
+    assert again.gaps == () and all_calls(again) == all_calls(record)
+    assert [group.shapes for group in again.groups] == [group.shapes for group in record.groups]
+    done = Done.by_report(parse_report(outcome.report or {}), record)
+    compared = Faithfulness(Done.by_record(record), done, whole=True)
+    assert compared.program.calls == compared.replay.calls
+    assert (compared.program.read, compared.program.written) == (compared.replay.read, compared.replay.written)
+
+
+def test_files_that_were_there_are_made_with_their_datasets(bench: Hdf5Bench, tmp_path: Path) -> None:
+    words = (bench.hdf5_program("hdf5_phases.c"), tmp_path / "y", 3, "tables", 3, 256)
+    assert bench.run(*words, ranks=RANKS, preload=False).code == 0
+    record, _ = run(bench, tmp_path / "program.record", *words)
+    assert record.count("h5dread") == 3 * 3 * 64 and record.count("h5dcreate") == 0
+    (shape,) = record.groups[0].shapes
+    assert (shape.storage, shape.filters) == ("chunked", ("deflate",))
+    again, _ = replayed(bench, tmp_path)
+    assert all_calls(again) == all_calls(record)
+
+
+def test_what_cannot_be_recorded_is_named_and_refused(bench: Hdf5Bench, tmp_path: Path) -> None:
+    words = (bench.hdf5_program("hdf5_patterns.c"), tmp_path / "a.h5", "points")
+    record, _ = run(bench, tmp_path / "program.record", *words)
+    (gap,) = record.gaps
+    assert gap == "HDF5 moved single points or an irregular selection: record the program with --level mpi-io"
+    replay = bench.library.parents[1] / "bin" / "stripewise-replay"
+    refused = bench.run(replay, tmp_path / "program.record", "--directory", tmp_path / "replay", ranks=RANKS)
+    assert refused.code != 0 and gap in refused.stderr
+    record, _ = run(bench, tmp_path / "program.record", *words, STRIPEWISE_RECORD_LEVEL="mpi-io")
+    assert record.gaps == () and not record.uses_hdf5 and record.count("open") > 0

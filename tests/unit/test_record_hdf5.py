@@ -1,0 +1,104 @@
+"""Records of HDF5: what is read of them, and what those make of it who take records."""
+
+import zlib
+from pathlib import Path
+
+import pytest
+
+from stripewise.diagnosis.from_record import activity_of
+from stripewise.errors import UserError
+from stripewise.measure.faithful import Done, Faithfulness
+from stripewise.measure.observed import observed_workload
+from stripewise.measure.recorded import report_of
+from stripewise.simulate.access import Access
+from stripewise.simulate.recorded import parts_of
+from stripewise.spec.record_hdf5 import Pieces, Shape, pieces_of
+from stripewise.spec.record_reading import parse_record, read_record
+
+PHASES = Path(__file__).resolve().parents[1] / "fixtures" / "records" / "hdf5.record"
+"""Two ranks write 4096 bytes each to three datasets in each of five files, collectively."""
+HEAD = "stripewise-record 1\njob 2 1 10 5\nranks 0 2\nfile - /a\ncomm 0 2 1\n"
+
+
+def sealed(body: str) -> str:
+    return f"{body}checksum {zlib.crc32(body.encode()):08x}\n"
+
+
+def test_datasets_and_transfers_are_read() -> None:
+    record = read_record(PHASES)
+    assert record.uses_hdf5 and record.gaps == ()
+    (group,) = record.groups
+    assert group.shapes == (Shape(1, "contiguous", (8192,)),)
+    assert record.moved == {"read": 0, "write": 5 * 3 * 8192}
+    assert record.count("h5dwrite") == 2 * 5 * 3 and record.count() == 2 * 5 * (2 + 3 * 3)
+    assert [call for call in record.calls(1) if call[0] == "h5select"][:2] == [("h5select", (4096, 1, 4096, 1))] * 2
+
+
+def test_reports_and_workloads_know_datasets() -> None:
+    report = report_of(read_record(PHASES))
+    assert len(report.files) == 5
+    hdf5 = report.files[0].hdf5
+    assert hdf5 is not None and hdf5.operations["dataset_write"].count == 6 and len(hdf5.datasets) == 3
+    moved = hdf5.datasets[0].write
+    assert moved is not None
+    assert (moved.calls, moved.bytes, moved.collective, moved.selections) == (2, 8192, 2, {"block": 2})
+    assert report.files[0].size == 3 * 8192
+    workload = observed_workload(report)
+    assert (workload.api, workload.transfer_size, workload.collective) == ("hdf5", 4096, True)
+
+
+def test_diagnosis_and_simulation_take_them() -> None:
+    record = read_record(PHASES)
+    activity = activity_of(record, "x")
+    assert any("the calls of HDF5" in line for line in activity.unseen)
+    assert {file.mpiio.write.count for file in activity.files if file.mpiio} == {6}
+    parts, notes = parts_of(record, Access())
+    assert notes == []
+    (part,) = parts
+    assert (part.times, part.direction, part.columns["collective"]) == (5, "write", True)
+    assert part.columns["transfer_size"] == 4096
+
+
+@pytest.mark.parametrize(
+    ("shape", "selected", "pieces"),
+    [
+        (Shape(8, "contiguous", (4, 10)), [], Pieces(0, 1, 320, 0.0)),
+        (Shape(8, "contiguous", (4, 10)), [(1, 1, 2, 1), (0, 1, 10, 1)], Pieces(80, 1, 160, 0.0)),
+        (Shape(8, "contiguous", (4, 10)), [(0, 1, 4, 1), (5, 1, 5, 1)], Pieces(40, 4, 40, 40.0)),
+        (Shape(1, "contiguous", (16,)), [(1, 4, 4, 2)], Pieces(1, 4, 2, 2.0)),
+        (Shape(1, "contiguous", (16,)), [(0, 2, 4, 2)], Pieces(0, 1, 8, 0.0)),
+        (Shape(1, "contiguous", (16,)), [(0, 1, 0, 1)], Pieces(0, 0, 0, 0.0)),
+    ],
+)
+def test_pieces_of_selections(shape: Shape, selected: list[tuple[int, ...]], pieces: Pieces) -> None:
+    assert pieces_of(shape, selected) == pieces
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        ("h5fcreate 0 0 0 0 2 1\n", "names access 0, which is not defined"),
+        ("h5access 1 1 1 1 1\nh5dcreate 1 0 0 0 1\n", "names dataset 0, which is not defined"),
+        ("h5dim 1 1 0\n", "h5dim without a dataset"),
+        ("h5dataset 0 1 3 0 0\n", "a dataset that cannot be"),
+        ("h5more 0 0 0 2\n", "h5more without an access"),
+    ],
+)
+def test_damaged_lines_are_refused(body: str, why: str) -> None:
+    with pytest.raises(UserError, match=why):
+        parse_record(sealed(HEAD + body), "x")
+
+
+def test_transfers_without_an_open_dataset_are_refused() -> None:
+    record = parse_record(sealed(HEAD + "h5dwrite 1 1 0 1 10 1\n"), "x")
+    with pytest.raises(UserError, match="h5dwrite on a file that is not open"):
+        report_of(record)
+
+
+def test_replays_are_compared_by_calls_of_hdf5() -> None:
+    record = read_record(PHASES)
+    report = report_of(record)
+    assert Faithfulness(Done.by_record(record), Done.by_report(report, record), whole=True).differences == []
+    fewer = report.model_copy(update={"files": report.files[1:]})
+    differences = Faithfulness(Done.by_record(record), Done.by_report(fewer, record), whole=True).differences
+    assert "it made 24 calls of H5Dwrite, and the program 30" in differences
