@@ -5,12 +5,14 @@
     python -m benchmarks.one_job honesty [--experiments 200] [--proof] [--json FILE]
     python -m benchmarks.one_job programs [--repeats 3] [--json FILE]
     python -m benchmarks.one_job kills [--kills 50] [--json FILE]
+    python -m benchmarks.one_job replay --library LIB --replayer PROGRAM --program NAME=PATH ... [--json FILE]
 
 ``honesty`` gives the search and the proof of ``tune --within`` simulated programs of 150 phases, whose truth is known,
 and counts the experiments that claim a gain: where there is nothing to gain, half of the time with a setting that puts
 a part of its time on the next phase, and where one setting is truly 10% faster. ``programs`` tunes real programs that
 write checkpoints in memory: is a gain proven, how near is it to the best of a sweep, what did the launch cost, are the
-files the same. ``kills`` kills tuner and program at random moments.
+files the same. ``kills`` kills tuner and program at random moments. ``replay`` compares programs
+with the replays of their records over some thirty configurations: are they ranked alike.
 """
 
 from __future__ import annotations
@@ -20,14 +22,14 @@ import json
 import sys
 from pathlib import Path
 
-from benchmarks.one_job import honesty, kills, programs
+from benchmarks.one_job import honesty, kills, programs, replay
 
 
 def main() -> int:
     """Measure, print, and end with code 1 where what is wanted was not reached."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(required=True)
-    for module in (honesty, programs, kills):
+    for module in (honesty, programs, kills, replay):
         command = commands.add_parser(module.__name__.rpartition(".")[2], help=(module.__doc__ or "").splitlines()[0])
         command.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
         module.add_options(command)
