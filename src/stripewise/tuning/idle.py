@@ -86,7 +86,8 @@ class Narrowing:
             With the default's.
         """
         default = next((trial for trial in trials if trial.role is Role.DEFAULT), None)
-        if default is None:
+        if default is None or not _reports(default):
+            # Nothing is known of what the program does by itself, nor, with most runners, of any run.
             return ()
         found: dict[tuple[str, tuple[tuple[str, Value], ...]], list[tuple[Value, Effect | None]]] = {}
         for trial in trials:
@@ -116,13 +117,16 @@ class Narrowing:
         """What became of a trial's settings, by name; empty without a report of one of its runs."""
         if trial.role is not Role.CANDIDATE:
             return {}
-        reports = [sum(run.report is not None for run in one.runs) for one in (trial, default)]
-        if not reports[0]:
+        if not _reports(trial):
             return {}
-        key = (trial.number, sum(reports))
+        key = (trial.number, _reports(trial) + _reports(default))
         if key not in self._judged:
             self._judged[key] = {effect.name: effect for effect in effects_of(space, trial, default)}
         return self._judged[key]
+
+
+def _reports(trial: Trial) -> int:
+    return sum(run.report is not None for run in trial.runs)
 
 
 def _depends_on(space: Space, parameter: Parameter) -> list[str]:
