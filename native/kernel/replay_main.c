@@ -146,8 +146,10 @@ static void run(struct replay *replay) {
             printf("replayed %" PRId64 " calls in %.6f s: %" PRId64 " bytes written, %" PRId64 " read\n",
                    sum.calls, longest, sum.written, sum.read);
     }
-    if (options->parts & REPLAY_CLEAN && !options->keep)
+    if (options->parts & REPLAY_CLEAN && !options->keep) {
+        MPI_Barrier(MPI_COMM_WORLD); /* others may still use what this rank deletes */
         replay_clean(replay);
+    }
 }
 
 int main(int argc, char **argv) {

@@ -132,7 +132,8 @@ static bool give(struct sw_group *group, int rank, const char *path, int64_t off
     sw_items_close(&own);
     CHECK(sw_items_open(&own));
     for (int i = 0; i < 5; i++)
-        sw_items_add(&own, SW_LINE_write_at, (const int64_t[]){0, offset + i * 10, 10, 0}, 7);
+        sw_items_add(&own, SW_LINE_write_at, (const int64_t[SW_RECORD_NUMBERS]){0, offset + i * 10, 10, 0},
+                     7);
     struct sw_part part = {named, own.items, 2, own.count, path, strlen(path) + 1};
     return rank == 4 || group->count == 0 ? sw_group_begin(group, rank, &part) : sw_group_take(group, &part);
 }
