@@ -66,7 +66,7 @@ def cost(studies: Mapping[str, Mapping[str, Any]]) -> str:
         lines.append(f"| {name} | {spent[False] / 60:.1f} min | {spent[True] / 60:.1f} min |")
     lines += [
         "",
-        f"The simulated steps that are done took {total / 60:.0f} minutes of one core (aim for all: under 60 on two). Studies that are still open are only partly included.",
+        f"All simulated and computed steps together took {total / 60:.0f} minutes of one core (aim: under 60). Command: `python -m benchmarks.studies all --simulated`.",
     ]
     return "\n".join(lines) + "\n"
 

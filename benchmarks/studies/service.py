@@ -58,7 +58,7 @@ def served(site: Site, home: Path) -> Iterator[dict[str, str]]:
 
 
 def tuned(
-    site: Site, work: Path, built: Path, stack: Path, members: Sequence[Any], budget: int
+    site: Site, work: Path, built: Path, stack: Path, members: Sequence[Any], budget: int, first: int = 0
 ) -> list[dict[str, Any]]:
     """Tune programs of a class, one after the other.
 
@@ -73,13 +73,15 @@ def tuned(
     members : sequence of programs.Program
     budget : int
         Launches of each.
+    first : int
+        Number of the first of them in its class.
     """
     home = work / "service"
     shutil.rmtree(home, ignore_errors=True)
     home.mkdir(parents=True)
     found = []
     with served(site, home) as environment:
-        for number, program in enumerate(members):
+        for number, program in enumerate(members, first):
             less = dataclasses.replace(
                 program, file_size=min(program.file_size, FILE_SIZE), operations=min(program.operations, OPERATIONS)
             )

@@ -54,6 +54,8 @@ def grids() -> dict[str, int]:
 
 SERVED = "read09_small"
 """The class that is tuned through the service."""
+SERVED_PARTS = ((0, 3), (3, 5), (5, 7), (7, 10))
+"""Programs of it that one step tunes."""
 PARTS = ((0, 2), (2, 4), (4, 7), (7, 10))
 """Programs of a class that one step tunes: all classes have had their first ones before any has its last."""
 
@@ -235,14 +237,20 @@ def bed(study: Study, site: Any) -> None:
     from benchmarks.studies import service  # noqa: PLC0415  of the system tests
 
     built = simulation.build(study.work / "accelerator")
-    members = programs.programs(0, study.size(3, 1))[SERVED]
     budget = study.size(24, 6)
-    study.step(
-        f"service {SERVED}",
-        lambda: service.tuned(site, study.work, built, _stack(study.work, built), members, budget),
-        "measured",
-        programs=[member.arguments for member in members], budget=budget,
-    )  # fmt: skip
+    for first, end in study.size(SERVED_PARTS, ((0, 1),)):
+        members = programs.programs(0, end)[SERVED][first:]
+        study.step(
+            f"service {SERVED}" + (f" {first}-{end - 1}" if first else ""),
+            lambda members=members, first=first: service.tuned(
+                site, study.work, built, _stack(study.work, built), members, budget, first
+            ),
+            "measured",
+            programs=[member.arguments for member in members], budget=budget,
+        )  # fmt: skip
+    from benchmarks.studies import accelerated  # noqa: PLC0415  needs root
+
+    accelerated.measured(study, study.size(2, 1), study.size(24, 14))
 
 
 def _exact(built: Path, arguments: list[str]) -> bool:
