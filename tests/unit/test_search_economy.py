@@ -10,10 +10,16 @@ import stripewise as sw
 from stripewise.search.costs import Costs
 from stripewise.search.economy import departures, economical, passed_over, price
 from stripewise.search.posterior import rank
+from stripewise.search.pruning import make_pruner
+from stripewise.search.registry import make_sampler
+from stripewise.search.resampling import make_resampler
+from stripewise.search.stopping import make_stopping
 from stripewise.spec.configuration import Configuration
+from stripewise.spec.experiment import Experiment
 from stripewise.spec.parameter import Kind, Parameter
 from stripewise.spec.space import Space
 from stripewise.spec.trial import History, Phase, Role, Run, State, Trial
+from stripewise.tuning.planner import Planner
 from stripewise.tuning.result import cheapest
 from stripewise.tuning.space import BoundSpace
 from tests.unit.search_histories import ELAPSED
@@ -134,3 +140,11 @@ def test_tune_confirms_the_cheaper_and_says_what_it_was_preferred_to():
     assert result["confirmed"] and result["best"]["configuration"] == {"stripes": 4}
     assert result["preferred_over"]["configuration"] == {"stripes": 16}
     assert result["cheapest"] is None
+
+
+@pytest.mark.parametrize(("runner", "chosen"), [("local", 2), ("within", 1)])
+def test_within_one_launch_the_best_is_proven_and_not_the_cheapest_near_it(runner: str, chosen: int) -> None:
+    seen = history(DEFAULT, (8, 1, "a", 8.0, 8.0, 8.0), (2, 1, "a", 8.05, 8.05, 8.05))
+    parts = (make_sampler("random"), make_resampler(), make_pruner(), make_stopping())
+    planner = Planner(Experiment(runner=runner), ELAPSED, SPACE, False, *parts)
+    assert planner.candidate(seen.trials) == chosen

@@ -404,7 +404,8 @@ class Planner:
     def candidate(self, trials: Sequence[Trial]) -> int | None:
         """The trial most likely to be best, if it looks better than the default; the reference competes too.
 
-        Among those within 5% of it the cheapest is taken.
+        Among those within 5% of it the cheapest is taken. Within one launch it is not: a single noisy phase for each
+        does not tell what is that near, and what gains nothing would often be proven in place of what does.
         """
         return next(iter(self._better(trials)), None)
 
@@ -412,7 +413,9 @@ class Planner:
         """All trials that look better than the default, the most likely to be best first."""
         history = self.history(trials)
         assert self.space is not None
-        ranked = economical(self.space, history, self.sampler.recommend(self.space, history))
+        ranked = self.sampler.recommend(self.space, history)
+        if not self.experiment.in_one_launch:
+            ranked = economical(self.space, history, ranked)
         found = [trial.number for trial in itertools.takewhile(lambda trial: trial.role is not Role.DEFAULT, ranked)]
         reference = next((t for t in trials if t.role is Role.REFERENCE and t.values), None)
         if reference is None:

@@ -129,7 +129,7 @@ def conclude(
         candidate=None if shown is None or proven else _candidate(shown, bound, conclusion, shown_runs),
         replays=_replays(experiment, trials, default, shown, facts),
         cheapest=cheapest(bound, history, best, tested),
-        preferred_over=preferred_over(bound, history, shown),
+        preferred_over=None if experiment.in_one_launch else preferred_over(bound, history, shown),
         level=machine_level(history),
         failures=failures_of(run for trial in trials for run in trial.runs),
         cost=cost(trials, spent, default, best, shown_runs),
