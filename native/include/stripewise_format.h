@@ -128,7 +128,7 @@ enum sw_run_mode { SW_RUN_OBSERVE, SW_RUN_APPLY, SW_RUN_PREDICT, SW_RUN_ONLINE, 
  * SW_ARGUMENT: put into the command instead of `{NAME}`
  * SW_ADIOS2: a parameter of ADIOS2's engine, as `NAME` or `IO/NAME`, in a copy of the program's ADIOS2 file
  * SW_ENTRY: an entry of the program's configuration file, as `PATH` or `FILE:PATH`, in a copy of the file
- * SW_POSIX: what the library in programs without MPI does beside the program's calls on a file
+ * SW_POSIX: what the observer does beside the program's calls on a file
  */
 enum sw_carrier { SW_HINT, SW_LAYOUT, SW_HDF5, SW_ENV, SW_MCA, SW_ARGUMENT, SW_ADIOS2, SW_ENTRY, SW_POSIX,
     SW_CARRIERS, SW_ADVICE = SW_CARRIERS };
@@ -163,13 +163,13 @@ struct sw_keys { const char *abi, *acted, *address, *application, *application_i
     *independent, *info, *interface, *io, *io_time, *job, *key, *layer, *layout, *library, *max_size,
     *mdt_size, *messages, *metadata, *min_size, *missed, *mode, *mpi, *name, *nodes, *note, *object_size,
     *online, *opens, *operation, *operations, *outcome, *overstripe_count, *parent, *path, *pattern, *phases,
-    *pid, *piece_size, *plan, *plan_error, *plan_id, *posix, *predicted, *processes, *programs, *properties,
-    *random, *rank, *ranks, *ranks_reported, *read, *read_bandwidth, *read_span, *read_time, *reads,
-    *reopened, *requested, *runtime, *script, *seconds, *selections, *settings, *settings_misread, *settled,
-    *simulated, *site, *size, *sizes, *span, *start, *storage, *strided, *stripe_count, *stripe_size,
-    *stripe_unit, *time_max, *time_sum, *top, *totals, *verdict, *version, *view, *why, *windows_fetched,
-    *windows_fetches, *windows_memory, *windows_unused, *write, *write_bandwidth, *write_span, *write_time,
-    *writes; };
+    *pid, *piece_size, *plan, *plan_error, *plan_id, *posix, *posix_files, *predicted, *processes, *programs,
+    *properties, *random, *rank, *ranks, *ranks_reported, *read, *read_bandwidth, *read_span, *read_time,
+    *reads, *reopened, *requested, *runtime, *script, *seconds, *selections, *settings, *settings_misread,
+    *settled, *simulated, *site, *size, *sizes, *span, *start, *storage, *strided, *stripe_count,
+    *stripe_size, *stripe_unit, *time_max, *time_sum, *top, *totals, *verdict, *version, *view, *why,
+    *windows_fetched, *windows_fetches, *windows_memory, *windows_unused, *write, *write_bandwidth,
+    *write_span, *write_time, *writes; };
 #define SW_KEY_NAMES "abi", "acted", "address", "application", "application_info", "bandwidth", \
     "broadcast_seconds", "broken_by", "broken_collective", "bytes", "bytes_read", "bytes_written", "calls", \
     "candidates", "choice", "chunk", "chunk_size", "collective", "combinations", "complete", "contiguous", \
@@ -180,13 +180,13 @@ struct sw_keys { const char *abi, *acted, *address, *application, *application_i
     "job", "key", "layer", "layout", "library", "max_size", "mdt_size", "messages", "metadata", "min_size", \
     "missed", "mode", "mpi", "name", "nodes", "note", "object_size", "online", "opens", "operation", \
     "operations", "outcome", "overstripe_count", "parent", "path", "pattern", "phases", "pid", "piece_size", \
-    "plan", "plan_error", "plan_id", "posix", "predicted", "processes", "programs", "properties", "random", \
-    "rank", "ranks", "ranks_reported", "read", "read_bandwidth", "read_span", "read_time", "reads", \
-    "reopened", "requested", "runtime", "script", "seconds", "selections", "settings", "settings_misread", \
-    "settled", "simulated", "site", "size", "sizes", "span", "start", "storage", "strided", "stripe_count", \
-    "stripe_size", "stripe_unit", "time_max", "time_sum", "top", "totals", "verdict", "version", "view", \
-    "why", "windows_fetched", "windows_fetches", "windows_memory", "windows_unused", "write", \
-    "write_bandwidth", "write_span", "write_time", "writes"
+    "plan", "plan_error", "plan_id", "posix", "posix_files", "predicted", "processes", "programs", \
+    "properties", "random", "rank", "ranks", "ranks_reported", "read", "read_bandwidth", "read_span", \
+    "read_time", "reads", "reopened", "requested", "runtime", "script", "seconds", "selections", "settings", \
+    "settings_misread", "settled", "simulated", "site", "size", "sizes", "span", "start", "storage", \
+    "strided", "stripe_count", "stripe_size", "stripe_unit", "time_max", "time_sum", "top", "totals", \
+    "verdict", "version", "view", "why", "windows_fetched", "windows_fetches", "windows_memory", \
+    "windows_unused", "write", "write_bandwidth", "write_span", "write_time", "writes"
 #define SW_BINS 10 /* of histograms of sizes, with these upper bounds of all but the last */
 #define SW_BIN_LIMITS 100, 1024, 10240, 102400, 1048576, 4194304, 10485760, 104857600, 1073741824
 /*

@@ -20,18 +20,21 @@
     }
 
 #define OPENS(NAME)                                                                                          \
-    EXPORT int NAME(const char *path, int flags, ...) {                                                      \
-        MODE_OF(flags)                                                                                       \
+    static int NAME##_for(const void *caller, const char *path, int flags, mode_t mode) {                    \
         NEXT(#NAME, int, const char *, int, ...)                                                             \
         struct creation one;                                                                                 \
         uint64_t began = *prefix ? now() : 0;                                                                \
-        before_create(&one, AT_FDCWD, path, flags, mode);                                                    \
+        before_create(&one, caller, AT_FDCWD, path, flags, mode);                                            \
         int fd = next(path, one.flags, mode);                                                                \
         if (again(&one, fd, flags))                                                                          \
             fd = next(path, flags, mode);                                                                    \
-        opened(fd, began);                                                                                   \
+        opened(fd, began, caller);                                                                           \
         after_create(&one, fd);                                                                              \
         return fd;                                                                                           \
+    }                                                                                                        \
+    EXPORT int NAME(const char *path, int flags, ...) {                                                      \
+        MODE_OF(flags)                                                                                       \
+        return NAME##_for(__builtin_return_address(0), path, flags, mode);                                   \
     }
 #define OPENS_AT(NAME)                                                                                       \
     EXPORT int NAME(int folder, const char *path, int flags, ...) {                                          \
@@ -39,11 +42,11 @@
         NEXT(#NAME, int, int, const char *, int, ...)                                                        \
         struct creation one;                                                                                 \
         uint64_t began = *prefix ? now() : 0;                                                                \
-        before_create(&one, folder, path, flags, mode);                                                      \
+        before_create(&one, __builtin_return_address(0), folder, path, flags, mode);                         \
         int fd = next(folder, path, one.flags, mode);                                                        \
         if (again(&one, fd, flags))                                                                          \
             fd = next(folder, path, flags, mode);                                                            \
-        opened(fd, began);                                                                                   \
+        opened(fd, began, __builtin_return_address(0));                                                      \
         after_create(&one, fd);                                                                              \
         return fd;                                                                                           \
     }
@@ -53,7 +56,7 @@
         NEXT(#NAME, int, TYPED)                                                                              \
         uint64_t began = *prefix ? now() : 0;                                                                \
         int fd = next(__VA_ARGS__);                                                                          \
-        opened(fd, began);                                                                                   \
+        opened(fd, began, __builtin_return_address(0));                                                      \
         return fd;                                                                                           \
     }
 
@@ -62,11 +65,11 @@ OPENS(open64)
 OPENS_AT(openat)
 OPENS_AT(openat64)
 EXPORT int creat(const char *path, mode_t mode) {
-    return open(path, O_CREAT | O_WRONLY | O_TRUNC, mode);
+    return open_for(__builtin_return_address(0), path, O_CREAT | O_WRONLY | O_TRUNC, mode);
 }
 
 EXPORT int creat64(const char *path, mode_t mode) {
-    return open64(path, O_CREAT | O_WRONLY | O_TRUNC, mode);
+    return open64_for(__builtin_return_address(0), path, O_CREAT | O_WRONLY | O_TRUNC, mode);
 }
 
 MAKES(__open_2, (const char *path, int flags), TYPES(const char *, int), path, flags)
@@ -79,7 +82,7 @@ MAKES(__openat64_2, (int at, const char *path, int flags), TYPES(int, const char
         NEXT(#NAME, int, TYPED)                                                                              \
         uint64_t began = *prefix ? now() : 0;                                                                \
         int fd = next(__VA_ARGS__);                                                                          \
-        opened(fd, began);                                                                                   \
+        opened(fd, began, __builtin_return_address(0));                                                      \
         after_new(fd);                                                                                       \
         return fd;                                                                                           \
     }

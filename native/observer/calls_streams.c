@@ -22,11 +22,11 @@
         char exclusive[16];                                                                                  \
         struct creation one;                                                                                 \
         int flags = flags_of(mode, exclusive);                                                               \
-        before_create(&one, AT_FDCWD, path, *exclusive ? flags : 0, 0666);                                   \
+        before_create(&one, __builtin_return_address(0), AT_FDCWD, path, *exclusive ? flags : 0, 0666);      \
         FILE *stream = next(path, one.added ? exclusive : mode);                                             \
         if (!stream && again(&one, -1, flags))                                                               \
             stream = next(path, mode);                                                                       \
-        opened(stream ? fileno(stream) : -1, began);                                                         \
+        opened(stream ? fileno(stream) : -1, began, __builtin_return_address(0));                            \
         after_create(&one, stream ? fileno(stream) : -1);                                                    \
         if (any_asked && stream)                                                                             \
             buffer_stream(stream, mode);                                                                     \
@@ -46,7 +46,7 @@ STREAMS(fopen64)
         int kept = errno;                                                                                    \
         closed(record, began);                                                                               \
         errno = kept;                                                                                        \
-        opened(again ? fileno(again) : -1, began);                                                           \
+        opened(again ? fileno(again) : -1, began, __builtin_return_address(0));                              \
         return again;                                                                                        \
     }
 

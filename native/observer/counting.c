@@ -7,6 +7,7 @@
 #include "acting.h"
 #include "counting.h"
 #include "settings.h"
+#include "within.h"
 
 static void count(struct file_record *record, enum operation op, uint64_t bytes, uint64_t began,
                   uint64_t ended) {
@@ -94,18 +95,20 @@ void met(enum metadata kind, uint64_t began) {
     }
 }
 
-void opened(int fd, uint64_t began) {
+void opened(int fd, uint64_t began, const void *caller) {
     int kept = errno;
     struct descriptor *one = descriptor_of(fd);
+    if (*prefix && within(caller)) {
+        if (one)
+            own(fd, &nobody);
+        return;
+    }
     if (*prefix && fd < 0)
         met(FAILED_OPEN, began);
     if (!*prefix || !one || inside || getpid() != self)
         return;
     uint64_t ended = now();
     struct file_record *record = look(fd);
-    one->position = one->ahead = one->written = 0;
-    for (int way = 0; way < 2; way++)
-        one->last[way].start = one->last[way].end = one->last[way].step = 0;
     if (record != &nobody && record != &none)
         count(record, OPEN, 0, began, ended);
     if (record != &nobody && record != &none && one->chosen)

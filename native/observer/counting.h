@@ -18,8 +18,8 @@ void did(int fd, enum operation op, uint64_t bytes, uint64_t began);
 /* A call on a path. */
 void met(enum metadata kind, uint64_t began);
 
-/* A call that gave a descriptor, or failed (-1). */
-void opened(int fd, uint64_t began);
+/* A call that gave a descriptor, or failed (-1); caller: of the program, or of who else made it. */
+void opened(int fd, uint64_t began, const void *caller);
 
 /* What a descriptor that is about to be closed stands for; NULL if nothing is counted. */
 struct file_record *closing(int fd);

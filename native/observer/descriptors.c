@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "descriptors.h"
@@ -13,7 +14,7 @@ struct descriptor descriptors[DESCRIPTORS];
 struct file_record nobody, none;
 static _Atomic(int) highest = -1;
 
-static void own(int fd, struct file_record *owner) {
+void own(int fd, struct file_record *owner) {
     int before = atomic_load_explicit(&highest, memory_order_relaxed);
     while (fd > before && !atomic_compare_exchange_weak(&highest, &before, fd))
         ;
@@ -39,7 +40,15 @@ __attribute__((noinline)) static struct file_record *regular_file(int fd) {
     path[size > 0 ? size : 0] = '\0';
     if (size <= 0 || (is_made_up(path) && strncmp(path, "/dev/shm/", 9) != 0))
         return &nobody;
-    descriptors[fd].chosen = any_asked && is_chosen(path);
+    struct descriptor *one = &descriptors[fd];
+    one->chosen = any_asked && is_chosen(path);
+    /* It may be a copy of another, or was there before. */
+    off_t place = (off_t)syscall(SYS_lseek, fd, (off_t)0, SEEK_CUR);
+    one->position = one->ahead = one->written = place < 0 ? 0 : place;
+    for (int way = 0; way < 2; way++) {
+        one->last[way].start = one->last[way].end = one->position;
+        one->last[way].step = 0;
+    }
     struct part *in = the_part();
     return in ? record_of_path(in, path) : atomic_load(&broken) ? &nobody : &none;
 }

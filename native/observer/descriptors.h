@@ -24,6 +24,9 @@ extern struct file_record nobody, none; /* owners: not a regular file; no part f
 /* Finds out what a descriptor stands for. Leaves errno alone. */
 struct file_record *look(int fd);
 
+/* Notes what a descriptor stands for. */
+void own(int fd, struct file_record *owner);
+
 void forget(int fd);
 void forget_all(unsigned first, unsigned last);
 

@@ -13,6 +13,7 @@
 #include "descriptors.h"
 #include "laying.h"
 #include "settings.h"
+#include "within.h"
 
 #include "../core/layout.h"
 #include "../core/plan.h"
@@ -159,12 +160,13 @@ static void create(struct creation *one, const char *path, mode_t mode) {
         one->laid = lay_out(one, path) && syscall(SYS_fchmodat, AT_FDCWD, path, (mode_t)permitted) == 0;
 }
 
-void before_create(struct creation *one, int folder, const char *path, int flags, mode_t mode) {
+void before_create(struct creation *one, const void *caller, int folder, const char *path, int flags,
+                   mode_t mode) {
     char whole[PATH_MAX];
     struct sw_layout_setting settings[MOST_LAYOUTS];
     int kept = errno;
     one->flags = flags;
-    one->creates = follows && (flags & O_CREAT) && *prefix && !inside && getpid() == self;
+    one->creates = follows && (flags & O_CREAT) && *prefix && !inside && getpid() == self && !within(caller);
     one->chosen = one->laid = one->added = false;
     one->system = NULL;
     memset(one->why, 0, sizeof one->why);

@@ -25,8 +25,9 @@ struct creation {
 /* Reads STRIPEWISE_LAYOUT and STRIPEWISE_LAYOUT_ALLOW. */
 void read_layouts(void);
 
-/* Around a call that opens a path: folder as of openat. Both leave errno alone. */
-void before_create(struct creation *one, int folder, const char *path, int flags, mode_t mode);
+/* Around a call that opens a path: caller as of opened, folder as of openat. Both leave errno alone. */
+void before_create(struct creation *one, const void *caller, int folder, const char *path, int flags,
+                   mode_t mode);
 void after_create(struct creation *one, int fd);
 
 /* Behind one that creates a file of a name that it makes up. */

@@ -11,6 +11,7 @@
 #include "laying.h"
 #include "process.h"
 #include "settings.h"
+#include "within.h"
 
 /* A child has descriptors of its own, and a part of its own as soon as it does something. */
 static void in_child(void) {
@@ -41,6 +42,7 @@ __attribute__((constructor)) static void begin(void) {
                                    "FLUX_TASK_RANK", "PALS_RANKID", "RANK", NULL});
     ranks = number((const char *[]){"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS",
                                     "SLURM_NTASKS", "WORLD_SIZE", NULL});
+    find_runtime();
     read_settings();
     read_layouts();
     begin_accelerator();

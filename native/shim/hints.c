@@ -286,7 +286,7 @@ void sw_launcher_check(struct sw_matches *matches) {
             result->outcome = arrived ? SW_APPLIED : SW_NOT_APPLICABLE;
             result->note = arrived ? NULL : "the environment of the process does not hold it";
         } else if (result->carrier == SW_POSIX) {
-            result->note = "only programs without MPI get the library that acts on it";
+            result->note = "it acts on the program's own calls of the C library";
         } else if (result->carrier == SW_HDF5 || result->carrier == SW_ARGUMENT ||
                    result->carrier == SW_ADIOS2 || result->carrier == SW_ENTRY) {
             result->note = result->carrier == SW_HDF5 ? "the file was not opened through HDF5"

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "call.h"
+#include "stripewise_beside.h"
 
 #define DESCRIPTORS 8192 /* higher ones are asked by fstat each time */
 
@@ -148,6 +149,13 @@ static void opened(int fd, const char *path, void *caller) {
         sw_thread.opener = library.dli_fname;
 }
 
+static __thread const void *open_caller __attribute__((tls_model("initial-exec")));
+
+SW_EXPORT sw_open_caller stripewise_open_caller;
+SW_EXPORT const void *stripewise_open_caller(void) {
+    return open_caller;
+}
+
 #define OPEN(NAME)                                                                                           \
     SW_EXPORT int NAME(const char *path, int flags, ...) {                                                   \
         static int (*_Atomic found)(const char *, int, ...);                                                 \
@@ -159,7 +167,10 @@ static void opened(int fd, const char *path, void *caller) {
             va_end(rest);                                                                                    \
         }                                                                                                    \
         NEXT(next, found, #NAME);                                                                            \
+        const void *before = open_caller;                                                                    \
+        open_caller = __builtin_return_address(0);                                                           \
         int fd = next(path, flags, mode);                                                                    \
+        open_caller = before;                                                                                \
         opened(fd, path, __builtin_return_address(0));                                                       \
         return fd;                                                                                           \
     }

@@ -40,13 +40,13 @@ class LayoutCarrier(Carrier):
         """Let the preloaded library lay out the file, or else hints that mean the same."""
         system, key = _known(setting)
         library = "runtime" if launch.preloaded else "observer"
+        if launch.observed and system.in_program and not set(setting.value) & set(",="):
+            launch.pending.setdefault(_VARIABLE, {})[setting.name] = setting.value
+            return Carried(setting, RUNTIME if launch.preloaded else OBSERVER, _KEPT)
         if launch.preloaded and system.in_program:
             return Carried(setting, RUNTIME, _KEPT)
-        if launch.observed and system.in_program and set(setting.value) & set(",="):
-            return Carried(setting, LOST, f"{_VARIABLE} cannot express a value with any of , =")
         if launch.observed and system.in_program:
-            launch.pending.setdefault(_VARIABLE, {})[setting.name] = setting.value
-            return Carried(setting, OBSERVER, _KEPT)
+            return Carried(setting, LOST, f"{_VARIABLE} cannot express a value with any of , =")
         if launch.preloaded or launch.observed:
             how = "use the lfs export on the directory" if system.keys else "no command is known for it"
             return Carried(setting, LOST, f"the {library} cannot lay out files of {setting.layer}: {how}")

@@ -1,4 +1,4 @@
-"""What the library in programs without MPI does beside the calls of the program."""
+"""What the observer does beside the program's own calls of the C library."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Posix(Carrier):
     reported = True
     undecided = "the library reads its settings when the program starts"
     needs_mpi = False
-    on_calls = True
+    on_calls = beside_runtime = True
     apis = ("posix",)
     echo = "the library"
     proofs = frozenset({"acts"})
@@ -39,7 +39,7 @@ class Posix(Carrier):
     def bring(self, setting: Setting, launch: LaunchSettings) -> Carried:
         """Bring the setting by the variable, if the library that reads it is in the program."""
         if not launch.observed:
-            why = launch.program.obstacle or "only programs without MPI get the library that acts on it"
+            why = launch.program.obstacle or "the library that acts on it is not preloaded"
             return Carried(setting, LOST, why)
         if self.wrong_key(setting.key) or set(setting.value) & set(",="):
             return Carried(setting, LOST, f"{_VARIABLE} cannot express a name or value with any of , =")

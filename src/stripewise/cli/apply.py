@@ -171,12 +171,13 @@ def run(
 
 
 def _observe(words: Sequence[str], report: Path, quiet: bool) -> NoReturn:
-    """Run a program without MPI under the observer, and end as it did."""
+    """Run a program under the observer, and end as it did."""
     for earlier in (report, *parts_in(report.parent)):
         earlier.unlink(missing_ok=True)
     ended = attend(words)
     try:
-        said = "" if merge_parts(report.parent, report) else "the program used no regular file: there is no report"
+        found = merge_parts(report.parent, report) or report.exists()
+        said = "" if found else "the program used no regular file: there is no report"
     except OSError as error:
         said = f"the report {report} cannot be written: {error.strerror or error}"
     if not quiet:

@@ -121,7 +121,8 @@ def _judge(
     if parameter is None or file is None:
         return "requested", "no parameter describes how its effect could be seen", "plan"
     status, evidence = _without_rule(parameter, setting, value, report, file) or _by_rule(
-        Case(parameter, value, file, next(iter(usual), None), alone, usual, tuple(report.files)), outcome
+        Case(parameter, value, file, next(iter(usual), None), alone, usual, (*report.files, *report.posix_files)),
+        outcome,
     )
     return status, evidence, "plan"
 
@@ -183,9 +184,10 @@ def _alone(space: Space, setting: Setting, settings: Iterable[Setting]) -> bool:
 
 
 def _file_of(report: Report, setting: Setting) -> tuple[FileReport, SettingOutcome] | None:
-    """The file with most bytes that the setting was meant for."""
+    """The file with most bytes that the setting was meant for; one that met the observer if that alone acts on it."""
     best: tuple[FileReport, SettingOutcome] | None = None
-    for file in report.files:
+    alone = setting.carrier.beside_runtime and bool(report.posix_files)
+    for file in report.posix_files if alone else (*report.files, *report.posix_files):
         for outcome in file.settings:
             if outcome.key in (setting.name, setting.key) and outcome.requested is not None:
                 if best is None or file.bytes > best[0].bytes:

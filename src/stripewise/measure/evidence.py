@@ -292,9 +292,10 @@ def fingerprint(case: Case) -> Verdict:
 
 
 def acts(case: Case) -> Verdict:
-    """Calls in which the library in programs without MPI did what the setting asks for."""
+    """Calls in which the observer did what the setting asks for."""
     key, layer = case.parameter.setting, case.parameter.carrier.verb
-    told = [s for file in case.every for s in file.settings if (s.layer, s.key) == (layer, key)]
+    named = [s for file in case.every for s in file.settings if (s.layer, s.key) == (layer, key)]
+    told = [s for s in named if s.acted is not None or s.missed is not None]
     acted, missed = sum(s.acted or 0 for s in told), sum(s.missed or 0 for s in told)
     files = f"{len(told)} {'file' if len(told) == 1 else 'files'}"
     if not acted:

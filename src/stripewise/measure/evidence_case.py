@@ -29,7 +29,7 @@ class Case:
     baseline : tuple of FileReport
         The file in all runs without a plan.
     every : tuple of FileReport
-        All files of the run with the plan.
+        All files of the run with the plan, those of the program's own calls included.
     """
 
     parameter: Parameter

@@ -38,6 +38,8 @@ def parts_in(folder: Path) -> list[Path]:
 def merge_parts(folder: Path, report: Path, program: str = "") -> bool:
     """Write the report of a run whose processes left parts, and remove these; False if there are none.
 
+    Where the runtime has left a report, what the processes did themselves is added to it.
+
     Parameters
     ----------
     folder, report : Path
@@ -52,22 +54,35 @@ def merge_parts(folder: Path, report: Path, program: str = "") -> bool:
         If the report cannot be written.
     """
     paths = parts_in(folder)
+    beside = _read_runtime(report) if paths else None
     processes = [process for path in paths[:_MOST_PARTS] if (process := read_part(path)) is not None]
     if not processes:
         return False
     _inherit_scripts(processes)
     programs = _programs(processes)
-    chosen = [one for one in processes if is_program(program, one.executable, one.script)] if program else processes
+    named = bool(program) and beside is None
+    chosen = [one for one in processes if is_program(program, one.executable, one.script)] if named else processes
     if not chosen:
         raise no_program(program, [one["script"] or one["executable"] for one in programs])
     found = _report(chosen, len(paths) > _MOST_PARTS)
-    if len(programs) > 1:
+    if beside is not None:
+        found = {**beside, "posix_files": found["files"], "processes": found["processes"]}
+    elif len(programs) > 1:
         found["programs"] = programs
     with written_whole(report) as part:
         part.write_text(json.dumps(found) + "\n", "utf-8")
     for path in paths:
         path.unlink(missing_ok=True)
     return True
+
+
+def _read_runtime(report: Path) -> dict[str, Any] | None:
+    """Give what the runtime reported of the run; None if there is nothing, or it cannot be understood."""
+    try:
+        found = json.loads(report.read_text("utf-8"))
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) and found.get("job", {}).get("interface") != "posix" else None
 
 
 def _inherit_scripts(processes: Sequence[Process]) -> None:

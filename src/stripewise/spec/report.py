@@ -145,6 +145,7 @@ class Report(ReportPart):
     job: ReportedJob
     totals: ReportedTotals
     files: list[FileReport] = Field(default_factory=list)
+    posix_files: list[FileReport] = Field(default_factory=list)
     online: list[Learned] = Field(default_factory=list)
     programs: list[ReportedProgram] = Field(default_factory=list)
     processes: list[ReportedProcess] = Field(default_factory=list)
@@ -172,6 +173,9 @@ class Report(ReportPart):
         if len(self.files) > files:
             most = sorted(self.files, key=lambda file: -sum(call.bytes for call in file.operations.values()))[:files]
             kept = kept.model_copy(update={"files": most, "files_left_out": len(self.files) - files})
+        if len(self.posix_files) > files:
+            most = sorted(self.posix_files, key=lambda file: -sum(call.bytes for call in file.operations.values()))
+            kept = kept.model_copy(update={"posix_files": most[:files]})
         return kept.model_dump(mode="json", exclude_unset=True)
 
 
@@ -238,6 +242,8 @@ def summed(reports: Sequence[Report], program: str = "") -> Report:
             write_time=_sum([total.write_time for total in totals]),
         ),
         "files": [file for report in reports for file in report.files],
+        "posix_files": [file for report in reports for file in report.posix_files],
+        "processes": [process for report in reports for process in report.processes],
         "programs": started,
     }
     return first.model_copy(update=changes)

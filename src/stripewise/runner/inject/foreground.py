@@ -84,7 +84,8 @@ def prepare(
     observer = None
     reachable = target.mpi is None and not target.program.obstacle
     on_calls = not guidance.mode and any(setting.carrier.on_calls for setting in plan.settings)
-    if reachable and (guidance.mode == "observe" or on_calls):
+    beside = library is not None and any(setting.carrier.beside_runtime for setting in plan.settings)
+    if beside or (reachable and (guidance.mode == "observe" or on_calls)):
         observer = observer_for(environment)
     elif library is None and guidance.mode:
         why = target.why_not_preloaded or "it is not an MPI program"

@@ -112,10 +112,10 @@ def inject(
         The run's; the caller writes the files of the result there.
     guidance : Guidance, optional
     observer : Path or None
-        What is to be preloaded instead of the runtime into a program without MPI.
+        What is to be preloaded into a program without MPI, or beside the runtime.
     """
     preloaded = library is not None and not program.obstacle
-    observed = observer is not None and not preloaded
+    observed = observer is not None and not program.obstacle
     guidance = guidance or Guidance()
     allow = tuple(dict.fromkeys((*plan.allow, *guidance.allow)))
     launch = LaunchSettings(program, folder, preloaded, plan.override, plan.files, observed=observed, allow=allow)
@@ -127,8 +127,11 @@ def inject(
         carried += [Carried(setting, LOST, why) for _, settings in plan.sections for setting in settings]
     if library is not None and preloaded:
         _preload(replace(plan, settings=_in_program(carried)), library, launch, guidance)
-    elif observer is not None:
-        launch.environment["LD_PRELOAD"] = prepend(str(observer), launch.users("LD_PRELOAD"))
+    if observed:
+        # Behind the runtime, which tells it what MPI-IO and HDF5 do.
+        others = launch.users("LD_PRELOAD").replace(" ", ":").split(":")
+        libraries = [str(library)] * preloaded + [str(observer)]
+        launch.environment["LD_PRELOAD"] = ":".join(dict.fromkeys(entry for entry in (*libraries, *others) if entry))
         launch.environment["STRIPEWISE_PROCESSES"] = str(folder.absolute() / PREFIX)
     return Injection(launch.environment, launch.files, tuple(carried), launch.stand_in)
 

@@ -104,8 +104,8 @@ def find(experiment: Experiment, environment: Mapping[str, str], cwd: Path, runt
     hooks.check_caches(limits.drop_caches)
     found = Found(after, target, runtime)
     library = found.library_for(target)
-    if library is None and (kind_of(experiment.objective.name).reported or _acts_on_calls(experiment)):
-        found.observer = _observer(target, runtime, after, warnings)
+    if (library is None and kind_of(experiment.objective.name).reported) or _acts_on_calls(experiment, library):
+        found.observer = _observer(target, library, runtime, after, warnings)
     seen = library is not None or found.observer is not None
     unseen = "" if seen else target.why_not_preloaded or "no MPI library was found for it"
     conditions = Conditions(experiment.runner, target.line.program[0], target.workload().nodes, unseen)
@@ -121,14 +121,18 @@ def find(experiment: Experiment, environment: Mapping[str, str], cwd: Path, runt
     return found
 
 
-def _acts_on_calls(experiment: Experiment) -> bool:
-    """Whether the experiment searches settings of the library for programs without MPI."""
-    return any(parameter.carrier.on_calls for parameter in parameters_of(experiment).values())
+def _acts_on_calls(experiment: Experiment, library: Path | None) -> bool:
+    """Whether the experiment searches settings that the observer acts on, and not the runtime."""
+    carriers = {parameter.carrier for parameter in parameters_of(experiment).values()}
+    return any(carrier.on_calls if library is None else carrier.beside_runtime for carrier in carriers)
 
 
-def _observer(target: Target, runtime: str, environment: Mapping[str, str], warnings: list[str]) -> Path | None:
-    """Give what observes a program without MPI, if it can be preloaded."""
-    if runtime != "auto" or target.mpi is not None or target.program.obstacle:
+def _observer(
+    target: Target, library: Path | None, runtime: str, environment: Mapping[str, str], warnings: list[str]
+) -> Path | None:
+    """Give what observes a program without MPI, or beside the runtime, if it can be preloaded."""
+    alone = runtime == "auto" and target.mpi is None
+    if (library is None and not alone) or target.program.obstacle:
         return None
     try:
         return observer_for(environment)
@@ -212,7 +216,7 @@ def _warnings(target: Target, carried: tuple[Carried, ...], runtime: str, observ
             f"the runtime cannot be preloaded into {program}: {target.why_not_preloaded}. Settings go through "
             f"{_ways(carried)} instead, and no report will prove their effect"
         )
-    elif observer is not None:
+    elif observer is not None and target.mpi is None:
         found.append(
             f"no MPI library was found for {program}: what its processes do to files is counted at the C library"
         )

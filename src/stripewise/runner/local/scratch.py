@@ -126,8 +126,7 @@ class Scratch:
             The report, or None and why there is none.
         """
         try:
-            if not self.report.exists():
-                merge_parts(self.path, self.report, program)
+            merge_parts(self.path, self.report, program)
             return summed([read_report_file(path) for path in self.reports() or [self.report]], program), ""
         except UserError as error:
             return None, error.what

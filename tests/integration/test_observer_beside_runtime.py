@@ -1,0 +1,75 @@
+"""In programs with MPI the observer acts on the program's own calls of the C library, and not on those of MPI-IO."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from stripewise.carriers import POSIX, Setting
+from stripewise.measure.effects import verdicts
+from stripewise.measure.processes import PREFIX, merge_parts
+from stripewise.runner.inject.foreground import prepare
+from stripewise.spec.plan import Plan
+from stripewise.spec.report import read_report_file, summed
+from stripewise.spec.space import Space
+from stripewise.spec.stack import load_stack
+from tests.formats import faults
+from tests.integration.conftest import Mpi
+from tests.integration.runtime_support import HEADER, Bench
+
+RANKS = 2
+
+
+@pytest.fixture(scope="module", params=["mpich", "openmpi"])
+def bench(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Bench:
+    mpi: Mpi = request.getfixturevalue(request.param)
+    return Bench(mpi, tmp_path_factory)
+
+
+def test_own_calls_are_told_apart_from_those_of_mpi_io(bench: Bench, tmp_path: Path) -> None:
+    folder, report = tmp_path / "data", tmp_path / "report.json"
+    folder.mkdir()
+    outcome = bench.run(
+        bench.program("own_calls.c"),
+        folder,
+        ranks=RANKS,
+        plan=HEADER + "posix advice random\n",
+        report=report,
+        behind=(bench.library.with_name("libstripewise-observer.so"),),
+        STRIPEWISE_PROCESSES=f"{tmp_path}/{PREFIX}",
+        STRIPEWISE_POSIX="advice=random,stream_buffer=65536",
+        STRIPEWISE_POSIX_FILES=f"{folder}/*",
+    )
+    assert (outcome.code, outcome.complaints) == (0, []), outcome.stderr
+    assert merge_parts(tmp_path, report) and faults(json.loads(report.read_text())) == []
+    found = read_report_file(report)
+    (shared,) = found.files
+    assert shared.path == f"{folder}/shared" and shared.posix.write.bytes == RANKS * 65536
+    own = [file for file in found.posix_files if file.path.startswith(f"{folder}/")]
+    assert {file.path for file in own} == {f"{folder}/own.{rank}" for rank in range(RANKS)}
+    for file in own:
+        moved = {name: (made.count, made.bytes) for name, made in file.operations.items() if made.bytes}
+        assert moved == {"write": (8, 32768), "read_at": (4, 4000)}
+        assert [(s.layer, s.key, (s.acted or 0) + (s.missed or 0)) for s in file.settings] == [("posix", "advice", 1)]
+    assert {process.rank for process in found.processes} == set(range(RANKS))
+    assert found.job.interface is None and found.totals.bytes_written == RANKS * 65536
+    assert len(summed([found, found]).posix_files) == 2 * len(found.posix_files)
+    (effect,) = verdicts(Space(load_stack("posix").parameters), [Setting(POSIX, "advice", "random")], [found], [])
+    assert effect.evidence.endswith(f"of {RANKS} calls on {RANKS} files")
+
+
+def test_a_plan_with_posix_settings_preloads_both(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    observer = bench.library.with_name("libstripewise-observer.so")
+    monkeypatch.setattr("stripewise.runner.inject.foreground.observer_for", lambda _environment: observer)
+    command = [*bench.mpi.mpiexec(RANKS), str(bench.program("own_calls.c")), str(tmp_path)]
+    plan = Plan((Setting(POSIX, "advice", "random"),))
+    ready = prepare(plan, command, tmp_path / "run", library=bench.library)
+    environment = ready.injection.environment
+    assert environment["LD_PRELOAD"].split(":")[:2] == [str(bench.library), str(observer)]
+    assert environment["STRIPEWISE_POSIX"] == "advice=random" and ready.observed and not ready.injection.lost
+    plain = prepare(Plan(()), command, tmp_path / "run", library=bench.library)
+    assert environment["STRIPEWISE_REPORT"] and "STRIPEWISE_PROCESSES" not in plain.injection.environment
