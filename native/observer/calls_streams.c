@@ -75,7 +75,7 @@ EXPORT int fflush(FILE *stream) {
     struct file_record *record = *prefix && stream ? record_of(fileno(stream)) : NULL;
     if (record && value(&record->way[1].first)) {
         uint64_t ended = now();
-        add(&record->calls[FWRITE].time, ended - began);
+        add(&record->calls[FWRITE].time, since(began, ended));
         put(&record->way[1].last, ended);
     }
     errno = kept;

@@ -7,13 +7,9 @@
 #include <stdint.h>
 #include <time.h>
 
-typedef _Atomic(uint64_t) counter;
+#include "clock.h"
 
-static inline uint64_t now(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
-}
+typedef _Atomic(uint64_t) counter;
 
 static inline uint64_t value(counter *of) {
     return atomic_load_explicit(of, memory_order_relaxed);

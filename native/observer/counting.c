@@ -13,7 +13,7 @@ static void count(struct file_record *record, enum operation op, uint64_t bytes,
                   uint64_t ended) {
     struct calls *calls = &record->calls[op];
     add(&calls->count, 1);
-    add(&calls->time, ended - began);
+    add(&calls->time, since(began, ended));
     if (bytes) {
         uint64_t least = value(&calls->least);
         add(&calls->bytes, bytes);
@@ -91,7 +91,7 @@ void met(enum metadata kind, uint64_t began) {
     struct part *in = *prefix && !inside ? atomic_load_explicit(&part, memory_order_acquire) : NULL;
     if (in) {
         add(&in->metadata[kind].count, 1);
-        add(&in->metadata[kind].time, now() - began);
+        add(&in->metadata[kind].time, since(began, now()));
     }
 }
 

@@ -42,6 +42,7 @@ __attribute__((constructor)) static void begin(void) {
                                    "FLUX_TASK_RANK", "PALS_RANKID", "RANK", NULL});
     ranks = number((const char *[]){"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS",
                                     "SLURM_NTASKS", "WORLD_SIZE", NULL});
+    start_clock();
     find_runtime();
     read_settings();
     read_layouts();
