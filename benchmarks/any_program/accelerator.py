@@ -1,7 +1,7 @@
 """The accelerator of small reads: real runs of the ninety programs of ``examples/accelerator`` on slow storage.
 
-    python -m benchmarks.any_program.accelerator --observer LIBRARY --folder /mnt/slow --enter CGROUP --out runs.jsonl
-    python -m benchmarks.any_program.accelerator --show runs.jsonl
+    python -m benchmarks.any_program accelerator --observer LIBRARY --folder /mnt/slow --enter CGROUP --out runs.jsonl
+    python -m benchmarks.any_program accelerator --show runs.jsonl
 
 The folder lies on a device whose reads are limited, for instance by ``blkio.throttle.read_iops_device`` of a control
 group of version 1; ``--enter`` names that group's folder, and each measured run enters it. One file of real data serves

@@ -1,6 +1,6 @@
 """What a library that is preloaded into programs without MPI adds to a read, and to a short process.
 
-    python benchmarks/any_program/overhead.py --observer LIBRARY [--libdarshan LIBRARY] [--also NAME=LIBRARY]
+    python -m benchmarks.any_program overhead --observer LIBRARY [--libdarshan LIBRARY] [--also NAME=LIBRARY]
 
 The program reads 4 KiB from memory. A round runs it once without a library and once with each, in random order, so that
 the slow changes of the machine fall on all; figures are medians over the rounds of the difference to the run without.

@@ -1,0 +1,251 @@
+"""Real programs without MPI against exhaustive sweeps of what can be set, on slow storage.
+
+    python -m benchmarks.any_program programs --images /var/tmp --out programs.json [NAME ...]
+    python -m benchmarks.any_program programs --show programs.json
+
+For each program of ``programs.toml``: every combination of its settings in interleaved rounds; then ``stripewise tune``
+with its proof; then the default, the best of the sweep and tune's answer in interleaved rounds, from which the figures
+come, so that the best of the sweep is not the luckiest. What the program writes and prints is compared byte for byte
+over all runs but tune's own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import itertools
+import json
+import os
+import re
+import shlex
+import signal
+import statistics
+import subprocess
+import sys
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from benchmarks.any_program.slow import slow_storage
+from benchmarks.real_programs.launching import carry_out, interleaved
+
+from stripewise.objectives import objective_of
+from stripewise.spec.configuration import Configuration
+from stripewise.spec.experiment import Experiment
+from stripewise.spec.launch import Outcome
+from stripewise.spec.overrides import OWN_LAYER
+from stripewise.spec.parameter import Parameter
+from stripewise.spec.space import Space
+from stripewise.tuning.space import bind_space
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+WORTH = 1.1
+"""Gain of the sweep from which tune should find and prove one."""
+NEAR = 0.95
+"""Part of the sweep's best that tune's answer should reach."""
+
+
+@dataclass
+class Case:
+    """A program as ``programs.toml`` describes it, in its folder.
+
+    Attributes
+    ----------
+    name, about : str
+    folder : Path
+        Where it runs.
+    experiment : Experiment
+        What ``stripewise tune`` would be given.
+    prepare : list of str
+        Shell lines that make its input.
+    outputs : list of str
+        Files whose bytes count.
+    printed : str
+        Pattern of the part of standard output that counts; all of it where empty.
+    seen : set of str
+        Digests of what the runs wrote and printed.
+    """
+
+    name: str
+    about: str
+    folder: Path
+    experiment: Experiment
+    prepare: list[str]
+    outputs: list[str]
+    printed: str
+    seen: set[str] = field(default_factory=set)
+
+    @classmethod
+    def read(cls, name: str, folder: Path) -> Case:
+        """Read a case, with the places put in."""
+        given = tomllib.loads((HERE / "programs.toml").read_text("utf-8"))[name]
+        places = {"{source}": f"{HERE}/sources", "{root}": str(ROOT), "{python}": sys.executable}
+
+        def put_in(text: str) -> str:
+            for place, path in places.items():
+                text = text.replace(place, path)
+            return text
+
+        command = given.pop("command")
+        words = shlex.split(command) if isinstance(command, str) else command
+        cold = [f"dd if={file} iflag=nocache count=0 status=none" for file in given.pop("cold", [])]
+        about, outputs, printed = given.pop("about"), given.pop("outputs", []), given.pop("printed", "")
+        prepare = [put_in(line) for line in given.pop("prepare", [])]
+        given |= {"name": name, "command": [put_in(word) for word in words]}
+        given["hooks"] = {"before": cold, "delete": given.pop("delete", [])}
+        return cls(name, about, folder, Experiment.model_validate(given), prepare, outputs, printed)
+
+    def space(self) -> Space:
+        """What can be set: hints of MPI-IO do not reach these programs."""
+        layers = {OWN_LAYER, *self.experiment.stacks}
+
+        def lost(parameter: Parameter) -> str:
+            return "" if parameter.layer in layers else "the program has no MPI"
+
+        return bind_space(self.experiment, self.experiment.workload, None, lost=lost).space
+
+    def note(self, outcome: Outcome) -> None:
+        """Keep the digest of what a run wrote and printed."""
+        assert outcome.folder is not None
+        told = (outcome.folder / "stdout").read_text("utf-8")
+        if self.printed:
+            told = "\n".join(re.findall(self.printed, told))
+        total = hashlib.sha256(told.encode())
+        for name in self.outputs:
+            total.update((self.folder / name).read_bytes())
+        self.seen.add(total.hexdigest())
+
+
+def every(space: Space) -> dict[str, Configuration]:
+    """Give every combination that sets something different, by a name; the default comes first."""
+    names, values = space.names, [parameter.values for parameter in space.parameters]
+    points = [space.default, *(dict(zip(names, one, strict=True)) for one in itertools.product(*values))]
+    levels = space.levels(points)
+    folded = space.fold(levels[space.feasible(levels)])
+    first = np.sort(np.unique(folded, axis=0, return_index=True)[1])
+    found = [space.configuration(row) for row in folded[first]]
+    return {"default" if number == 0 else str(number): one for number, one in enumerate(found)}
+
+
+def rounds(case: Case, arms: Mapping[str, Configuration], count: int, folder: Path) -> dict[str, list[float]]:
+    """Measure configurations in interleaved rounds."""
+    values: dict[str, list[float]] = {name: [] for name in arms}
+    for arm, outcome, value in interleaved(case.experiment, case.space(), arms, count, folder):
+        if value is None:
+            raise SystemExit(f"{case.name}: a run failed: {outcome.reason}")
+        case.note(outcome)
+        values[arm].append(value)
+    return values
+
+
+def measure(case: Case, options: argparse.Namespace, state: Path) -> dict[str, Any]:
+    """Sweep, tune, and compare."""
+    space = case.space()
+    maximize = objective_of(case.experiment.objective).maximize
+    arms = every(space)
+    swept = rounds(case, arms, options.repeats, state / "sweep")
+    medians = {name: statistics.median(values) for name, values in swept.items()}
+    best = (max if maximize else min)(medians, key=lambda name: medians[name])
+    result, _ = carry_out(case.experiment, f"sqlite:///{state}/tune.db", state)
+    answer = space.canonical(result.best.configuration) if result.confirmed else space.default
+    chosen = next((name for name, one in arms.items() if one == answer), None)
+    if chosen is None:
+        raise SystemExit(f"{case.name}: tune's answer is not in the sweep: {dict(answer)}")
+    last = rounds(case, {name: arms[name] for name in {"default", best, chosen}}, options.last, state / "last")
+    final = {name: statistics.median(values) for name, values in last.items()}
+
+    def gain(name: str) -> float:
+        return final[name] / final["default"] if maximize else final["default"] / final[name]
+
+    return {
+        "about": case.about,
+        "configurations": [{k: v for k, v in one.items() if v != space.default[k]} for one in arms.values()],
+        "unit": objective_of(case.experiment.objective).unit,
+        "sweep": swept,
+        "runs": result.runs,
+        "confirmed": result.confirmed,
+        "speedup": result.speedup if result.confirmed else None,
+        "interval": result.as_json().get("speedup_ci95"),
+        "best": best,
+        "chosen": chosen,
+        "last": last,
+        "gain_best": round(gain(best), 4),
+        "gain_chosen": round(gain(chosen), 4),
+        "outputs": len(case.seen),
+        "runs_compared": sum(len(values) for values in [*swept.values(), *last.values()]),
+    }
+
+
+def show(rows: Mapping[str, Any]) -> None:
+    """Print the table of the page, and what was missed."""
+    print("| program | settings | sweep's best | tune's answer | proven | of the best | same bytes |")
+    print("|---|---:|---|---|---|---:|---|")
+    for name, row in rows.items():
+
+        def told(arm: str, row: Any = row) -> str:
+            configuration = row["configurations"][0 if arm == "default" else int(arm)]
+            return ", ".join(f"`{key}={value}`" for key, value in configuration.items()) or "default"
+
+        part = row["gain_chosen"] / row["gain_best"]
+        interval = row["interval"]
+        proven = f"{row['speedup']:.2f} ({interval[0]:.2f} to {interval[1]:.2f})" if row["confirmed"] else "no gain"
+        print(
+            f"| {name} | {len(row['configurations'])} | {row['gain_best']:.2f}: {told(row['best'])} "
+            f"| {row['gain_chosen']:.2f}: {told(row['chosen'])} | {proven} | {100 * part:.0f}% "
+            f"| {'yes' if row['outputs'] == 1 else 'NO'}, {row['runs_compared']} runs |"
+        )
+    gains = {name for name, row in rows.items() if row["gain_best"] >= WORTH}
+    met = {name for name in gains if rows[name]["confirmed"]}
+    near = {name for name, row in rows.items() if row["gain_chosen"] >= NEAR * row["gain_best"]}
+    wrong = {name for name, row in rows.items() if row["confirmed"] and row["gain_chosen"] <= 1}
+    print(
+        f"\nThe sweep shows at least 10% in {len(gains)} of {len(rows)} programs; proven in {len(met)} of these.",
+        end=" ",
+    )
+    print(f"The answer is within 95% of the sweep's best in {len(near)} of {len(rows)}.", end=" ")
+    print(f"A gain was claimed without one in {len(wrong)}.")
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Measure, or show."""
+    known = list(tomllib.loads((HERE / "programs.toml").read_text("utf-8")))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(known)}; default: all")
+    parser.add_argument("--images", type=Path, default=Path("/var/tmp"), help="where the device's image lies")
+    parser.add_argument("--requests", type=int, default=200, help="a second, of reads and of writes")
+    parser.add_argument("--megabytes", type=int, default=100, help="a second, of reads and of writes")
+    parser.add_argument("--repeats", type=int, default=3, help="rounds of the sweep")
+    parser.add_argument("--last", type=int, default=7, help="rounds of the comparison")
+    parser.add_argument("--out", type=Path, default=HERE / "programs.json")
+    parser.add_argument("--show", type=Path)
+    given = parser.parse_args(arguments)
+    # Ended from outside, it still takes its device down.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))
+    if given.show:
+        show(json.loads(given.show.read_text("utf-8")))
+        return
+    for name in given.names or known:
+        with slow_storage(given.images, requests=given.requests, megabytes=given.megabytes) as slow:
+            folder, state = slow / name, slow.parent / "state"
+            folder.mkdir()
+            state.mkdir()
+            case = Case.read(name, folder)
+            for line in case.prepare:
+                subprocess.run(["bash", "-c", line], cwd=folder, check=True)
+            os.chdir(folder)
+            try:
+                row = measure(case, given, state)
+            finally:
+                os.chdir(ROOT)
+        rows = json.loads(given.out.read_text("utf-8")) if given.out.exists() else {}
+        rows[name] = row
+        given.out.write_text(json.dumps(rows, indent=1) + "\n", "utf-8")
+        print(f"{name}: best {row['gain_best']}, answer {row['gain_chosen']}, {row['outputs']} outputs", flush=True)
+
+
+if __name__ == "__main__":
+    main()

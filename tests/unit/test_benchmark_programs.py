@@ -1,0 +1,44 @@
+"""The real programs without MPI that are compared with exhaustive sweeps."""
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from benchmarks.any_program.programs import HERE, Case, every, show
+
+NAMES = list(tomllib.loads((HERE / "programs.toml").read_text("utf-8")))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_sweep_has_each_combination_once_and_begins_with_the_default(name: str, tmp_path: Path) -> None:
+    case = Case.read(name, tmp_path)
+    space = case.space()
+    arms = every(space)
+    assert arms["default"] == space.default and len(arms) > 1
+    assert len({tuple(one.items()) for one in arms.values()}) == len(arms)
+    assert not any("{root}" in word or "{source}" in word for word in [*case.experiment.command, *case.prepare])
+
+
+def test_a_sweep_has_what_reaches_the_program_and_folds_what_is_off(tmp_path: Path) -> None:
+    def size(name: str) -> int:
+        return len(every(Case.read(name, tmp_path).space()))
+
+    assert (size("table"), size("pipeline"), size("chunks")) == (1 + 3 * 2 * 3, 4 * 3, 5)
+
+
+def test_the_table_tells_what_was_missed_and_what_was_claimed_wrongly(capsys: pytest.CaptureFixture[str]) -> None:
+    def row(best: float, chosen: float, *, confirmed: bool, outputs: int = 1) -> dict[str, Any]:
+        return {
+            "configurations": [{}, {"a": 1}], "gain_best": best, "gain_chosen": chosen, "best": "1",
+            "chosen": "1" if confirmed else "default", "confirmed": confirmed, "speedup": chosen,
+            "interval": [1.0, 9.0], "outputs": outputs, "runs_compared": 20,
+        }  # fmt: skip
+
+    show({"found": row(2.0, 1.99, confirmed=True), "missed": row(1.5, 1.0, confirmed=False),
+          "wrong": row(1.0, 0.97, confirmed=True, outputs=2)})  # fmt: skip
+    table, told = capsys.readouterr().out.split("\n\n")
+    assert "| missed | 2 | 1.50: `a=1` | 1.00: default | no gain | 67% | yes, 20 runs |" in table
+    assert "NO, 20 runs" in table
+    assert "at least 10% in 2 of 3 programs; proven in 1 of these" in told
+    assert "within 95% of the sweep's best in 2 of 3" in told and "without one in 1." in told
