@@ -20,6 +20,7 @@ struct replay_options {
     bool think, keep, quiet;
     int parts;                  /* of enum replay_part */
     int64_t steps, repetitions; /* 0: all */
+    int64_t patience;           /* seconds without any progress */
 };
 
 /* A file that this rank opens. */
@@ -120,6 +121,12 @@ struct replay_done {
     int64_t calls, read, written;
 };
 struct replay_done replay_calls(struct replay *replay);
+
+/* replay_watch.c: from one to the other the job ends where for so many seconds, or up to three times as many,
+ * no rank's call ends. */
+void replay_watch(const struct replay *replay);
+void replay_progress(void);
+void replay_watch_end(void);
 
 /* replay_steps.c: what `--steps` leaves out. Files whose names differ in numbers only, that ranks open
  * together, are counted; all ranks come to the same answer. */

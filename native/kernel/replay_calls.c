@@ -277,6 +277,7 @@ struct replay_done replay_calls(struct replay *replay) {
         if (replay->options.think)
             think(item->pause);
         run.done.calls += carry_out(&run, item->line, numbers);
+        replay_progress();
     }
     for (int slot = 0; slot < REPLAY_SLOTS; slot++)
         free(run.slots[slot]);

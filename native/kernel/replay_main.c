@@ -19,8 +19,13 @@
     "  --repetitions N      make each call at most N times on an open file\n"                                \
     "  --only PART          prepare (make input files), calls or clean (delete its files); may be "          \
     "repeated\n"                                                                                             \
+    "  --patience SECONDS   end where no call ends for so long, because ranks wait for one another; "        \
+    "default: 600;\n"                                                                                        \
+    "                       not with --think\n"                                                              \
     "  --keep               do not delete its files\n"                                                       \
     "  --quiet              print nothing but errors\n"
+
+#define PATIENCE 600 /* seconds */
 
 /* ---- on rank 0 ---- */
 
@@ -62,17 +67,21 @@ static int take_options(int argc, char **argv, struct replay_options *options) {
                                           {"steps", required_argument, NULL, 's'},
                                           {"repetitions", required_argument, NULL, 'r'},
                                           {"only", required_argument, NULL, 'o'},
+                                          {"patience", required_argument, NULL, 'p'},
                                           {"keep", no_argument, NULL, 'k'},
                                           {"quiet", no_argument, NULL, 'q'},
                                           {"help", no_argument, NULL, 'h'},
                                           {NULL, 0, NULL, 0}};
     options->parts = 0;
+    options->patience = PATIENCE;
     int letter, wrong = 0;
     while (!wrong && (letter = getopt_long(argc, argv, "h", known, NULL)) != -1) {
         if (letter == 'd')
             wrong = take_text(optarg, options->directory);
         else if (letter == 's' || letter == 'r')
             wrong = take_count(optarg, letter == 's' ? &options->steps : &options->repetitions);
+        else if (letter == 'p')
+            wrong = take_count(optarg, &options->patience);
         else if (letter == 'o')
             wrong = take_part(optarg, &options->parts);
         else if (letter == 't')
@@ -138,7 +147,10 @@ static void run(struct replay *replay) {
     if (options->parts & REPLAY_CALLS) {
         MPI_Barrier(MPI_COMM_WORLD);
         double seconds = MPI_Wtime(), longest = 0;
+        if (!options->think)
+            replay_watch(replay);
         done = replay_calls(replay);
+        replay_watch_end(); /* others may go on for long */
         seconds = MPI_Wtime() - seconds;
         MPI_Reduce(&seconds, &longest, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
         MPI_Reduce(&done, &sum, 3, MPI_INT64_T, MPI_SUM, 0, MPI_COMM_WORLD);

@@ -199,3 +199,16 @@ def test_a_replay_touches_no_file_that_no_replay_made(bench: Bench, tmp_path: Pa
         os.chown(folder, 1, 1)
         other = replay(hostile)
         assert other.code != 0 and "belongs to another user" in other.stderr and list(folder.iterdir()) == []
+
+
+def test_ranks_that_wait_for_one_another_end(bench: Bench, tmp_path: Path) -> None:
+    """A record whose ranks do not make the same collective calls: rank 1 never takes part in the write."""
+    named = "file - /none/x\ncomm 0 2 1\nopen 0 0 0 9 1\n"
+    text = f"stripewise-record 1\njob 2 1 5 5\nranks 0 1\n{named}write_all 0 4 1\nclose 0 1\n"
+    text += f"ranks 1 1\n{named}"
+    record = tmp_path / "hostile.record"
+    record.write_text(f"{text}checksum {zlib.crc32(text.encode()):08x}\n")
+    program = bench.library.parents[1] / "bin" / "stripewise-replay"
+    words = (record, "--directory", tmp_path / "replay", "--patience", "1")
+    outcome = bench.run(program, *words, ranks=2, preload=False, timeout=60)
+    assert outcome.code != 0 and "seem to wait for one another" in outcome.stderr
