@@ -108,3 +108,21 @@ def test_a_record_without_end_and_one_of_very_many_ranks_take_no_time(monkeypatc
     assert found.bytes == 3 * 8 * most and found.counted.written_single == most
     monkeypatch.setattr(from_record, "_MOST_RANKS", 4)
     assert diagnosed(body.format(4, 3)).activity.ranks is not None
+
+
+def test_what_is_read_more_than_once_is_found() -> None:
+    whole = "ranks 0 4\nfile - /a\ncomm 0 4 1\nopen 0 0 0 2 0\nloop 64\nread_at 0 0,1048576 1048576 0\nend\nclose 0 0\n"
+    (found,) = [one for one in diagnosed(whole).findings if one.code == "redundant-reads"]
+    assert "192 MiB of 256 MiB were read more than once" in found.says
+    apart = whole.replace("read_at 0 0,1048576", "read_at 0 0,1048576~67108864")
+    shared = whole.replace("read_at 0 0,1048576 ", "read_shared 0 ")
+    for other in (apart, shared):
+        assert "redundant-reads" not in {one.code for one in diagnosed(other).findings}
+
+
+def test_requests_off_blocks_are_found() -> None:
+    text = "ranks 0 4\nfile - /a\ncomm 0 4 1\nopen 0 0 0 9 0\nloop 1000\n"
+    text += "write_at 0 {},8192~8192000 8192 0\nend\nclose 0 0\n"
+    (found,) = [one for one in diagnosed(text.format(100)).findings if one.code == "unaligned-file"]
+    assert "100% of 4,000 requests do not begin at a multiple of 4 KiB" in found.says
+    assert "unaligned-file" not in {one.code for one in diagnosed(text.format(4096)).findings}

@@ -5,8 +5,10 @@ from __future__ import annotations
 from stripewise.diagnosis import from_report
 from stripewise.measure.activity import Activity, Calls, FileActivity, Level, RankLoads
 from stripewise.measure.recorded import summed
+from stripewise.measure.recorded_places import BLOCK, Places, places_of
 from stripewise.spec.record import Record
 
+_WAYS = ("read", "write")
 _MOST_RANKS = 1_000_000
 """Ranks whose bytes are listed one by one."""
 _UNSEEN = (
@@ -53,7 +55,8 @@ def activity_of(record: Record, source: str) -> Activity:
         unseen.append(_HDF5)
     moved = sum(record.moved.values())
     cost = record.io_time * record.ranks / moved if moved else 0.0
-    files = sorted((_file(file, cost) for file in made.files), key=lambda file: -file.bytes)
+    places = places_of(record)
+    files = sorted((_file(file, cost, places.get(file.path)) for file in made.files), key=lambda file: -file.bytes)
     ranks = None
     if record.ranks <= _MOST_RANKS:
         loads = record.rank_bytes()
@@ -82,8 +85,16 @@ def _times(record: Record) -> str:
     )
 
 
-def _file(file: FileActivity, cost: float) -> FileActivity:
-    return file if file.mpiio is None else file.model_copy(update={"mpiio": _level(file.mpiio, cost)})
+def _file(file: FileActivity, cost: float, places: Places | None) -> FileActivity:
+    if file.mpiio is None:
+        return file
+    level = _level(file.mpiio, cost)
+    if places is not None:
+        reached = {way: getattr(level, way).model_copy(update={"extent": places.extent(way)}) for way in _WAYS}
+        known = not places.unknown
+        off = {"unaligned_file": round(places.unaligned), "file_alignment": BLOCK} if known else {}
+        level = level.model_copy(update={**reached, **off})
+    return file.model_copy(update={"mpiio": level})
 
 
 def _level(level: Level, cost: float) -> Level:

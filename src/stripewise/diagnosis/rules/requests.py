@@ -114,19 +114,20 @@ def unaligned_file(activity: Activity, limits: Thresholds, kind: FindingKind) ->
     paths: dict[str, float] = {}
     concerned: list[FileActivity] = []
     for file in activity.files:
-        if file.posix is None or file.posix.unaligned_file is None or not file.posix.count:
+        lower = file.lower  # of a record that is MPI-IO
+        if lower.unaligned_file is None or not lower.count:
             continue
-        calls += file.posix.count
-        off += file.posix.unaligned_file
-        if file.posix.unaligned_file / file.posix.count >= limits["unaligned_share"]:
-            paths[file.path] = file.posix.unaligned_file
+        calls += lower.count
+        off += lower.unaligned_file
+        if lower.unaligned_file / lower.count >= limits["unaligned_share"]:
+            paths[file.path] = lower.unaligned_file
             concerned.append(file)
-            part = file.posix.unaligned_file / file.posix.count
+            part = lower.unaligned_file / lower.count
             seconds += part * (file.upper.read.seconds + file.upper.write.seconds)
     if not calls or off / calls < limits["unaligned_share"] or off < limits["unaligned_calls"]:
         return
     share = activity.share(seconds)
-    unit = next((f.posix.file_alignment for f in concerned if f.posix and f.posix.file_alignment), None)
+    unit = next((f.lower.file_alignment for f in concerned if f.lower.file_alignment), None)
     multiple = f"a multiple of {format_size(unit)}" if unit else "the alignment"
     yield Finding(
         kind,
