@@ -34,7 +34,9 @@ python -m benchmarks.studies all                            # also programs on t
 python -m benchmarks.studies all --quick                    # a small version, to see that it works; runs in CI
 ```
 
-Seeds are fixed. Every step is stored in `benchmarks/studies/results` as soon as it is done, and an interrupted study continues with the next step.
+Each section ends with its own command. `--simulated`, `--measured` and `--bed` do one part of it: what is computed, programs on this machine, and what needs the test bed or root.
+
+Seeds are fixed. Every step is stored in `benchmarks/studies/results` as soon as it is done, and an interrupted study continues with the next step. Measured tables that took long are in its folder `tables`.
 """
 
 
@@ -76,7 +78,8 @@ def render(studies: Mapping[str, Mapping[str, Any]]) -> str:
     parts = [HEAD]
     for name in STUDIES:
         title, write = SECTIONS[name]
-        parts.append(f"## {title}\n\n{write(studies[name])}")
+        command = f"Command of these figures: `python -m benchmarks.studies {name}`."
+        parts.append(f"## {title}\n\n{write(studies[name])}\n{command}\n")
     parts.append(cost(studies))
     return "\n".join(part.rstrip("\n") + "\n" for part in parts)
 
