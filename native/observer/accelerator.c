@@ -20,6 +20,11 @@
 #include "settings.h"
 #include "windows.h"
 
+#ifndef MADV_POPULATE_WRITE /* headers of Linux before 5.14 */
+#define MADV_POPULATE_READ 22
+#define MADV_POPULATE_WRITE 23
+#endif
+
 /* Seconds. The coarsest clock of the file systems below counts in seconds, and those of nodes differ. */
 #define REST 3
 #define TRIES 200
@@ -44,6 +49,7 @@ enum { UNKNOWN, COHERENT, OWN_WRITES };
 _Atomic(bool) accelerates;
 bool sole_writer;
 static struct windows all;
+static size_t page; /* of memory; 0: the kernel cannot tell what can be written */
 static atomic_bool held;
 static _Atomic(uint64_t) started, ended; /* writes of this process */
 static _Atomic(uint64_t) loose;          /* those whose file could not be told that it changed */
@@ -222,18 +228,73 @@ static ssize_t answer_here(int fd, const struct stat *now, void *data, int64_t s
     return bytes;
 }
 
-ssize_t answer_read(int fd, void *data, size_t size, int64_t place) {
+/* The record of a file whose reads of this size may be answered; else NULL. */
+static struct file_record *concerned(int fd, size_t size) {
     struct file_record *record = record_of(fd);
+    bool small = size && size <= (size_t)all.settings.binsize && size <= (size_t)all.settings.prefetch_size;
+    return record && small && atomic_load_explicit(&descriptors[fd].chosen, memory_order_relaxed) &&
+                   getpid() == self
+               ? record
+               : NULL;
+}
+
+static bool can_answer(int fd, struct stat *now) {
+    int flags = fcntl(fd, F_GETFL);
+    return flags >= 0 && (flags & O_ACCMODE) != O_WRONLY && !(flags & (O_DIRECT | O_PATH)) &&
+           fstat(fd, now) == 0 && S_ISREG(now->st_mode);
+}
+
+/* Where the program's memory cannot be used so, the call itself is to say so. Kernels before 5.14 cannot
+ * tell.
+ */
+static bool is_memory(const void *data, size_t size, int use) {
+    if (!page)
+        return true;
+    size_t before = (uintptr_t)data % page;
+    return madvise((char *)data - before, before + size, use) == 0;
+}
+
+ssize_t answer_pieces(int fd, const struct iovec *pieces, int count, int64_t place) {
+    int kept = errno;
+    if (count < 1 || count > PIECES ||
+        !is_memory(pieces, (size_t)count * sizeof *pieces, MADV_POPULATE_READ)) {
+        errno = kept;
+        return -1;
+    }
+    if (count == 1)
+        return answer_read(fd, pieces->iov_base, pieces->iov_len, place);
+    if (place == HERE)
+        return -1; /* its position would have to be claimed for all at once */
+    struct stat now;
+    size_t size = 0;
+    for (int i = 0; i < count; i++)
+        size = pieces[i].iov_len > SIZE_MAX / PIECES ? SIZE_MAX : size + pieces[i].iov_len;
+    struct file_record *record = concerned(fd, size);
+    if (!record)
+        return -1;
+    pthread_testcancel();
+    /* All are answered from the same state of the file, as the call reads them. */
+    bool answered = can_answer(fd, &now) && place >= 0 && place <= now.st_size - (int64_t)size;
+    for (int i = 0; answered && i < count; i++) {
+        if (pieces[i].iov_len)
+            answered = is_memory(pieces[i].iov_base, pieces[i].iov_len, MADV_POPULATE_WRITE) &&
+                       answer_at(fd, &now, pieces[i].iov_base, (int64_t)pieces[i].iov_len, place);
+        place += (int64_t)pieces[i].iov_len;
+    }
+    count_answer(record, answered);
+    errno = kept;
+    return answered ? (ssize_t)size : -1;
+}
+
+ssize_t answer_read(int fd, void *data, size_t size, int64_t place) {
     int kept = errno;
     struct stat now;
-    if (!record || !atomic_load_explicit(&descriptors[fd].chosen, memory_order_relaxed) || size == 0 ||
-        size > (size_t)all.settings.binsize || size > (size_t)all.settings.prefetch_size || getpid() != self)
+    struct file_record *record = concerned(fd, size);
+    if (!record)
         return -1;
     pthread_testcancel(); /* as the call itself does */
-    int flags = fcntl(fd, F_GETFL);
     ssize_t bytes = -1;
-    if (flags >= 0 && (flags & O_ACCMODE) != O_WRONLY && !(flags & (O_DIRECT | O_PATH)) &&
-        fstat(fd, &now) == 0 && S_ISREG(now.st_mode)) {
+    if (can_answer(fd, &now) && is_memory(data, size, MADV_POPULATE_WRITE)) {
         if (place == HERE)
             bytes = answer_here(fd, &now, data, (int64_t)size);
         else if (place >= 0 && place <= now.st_size - (int64_t)size &&
@@ -351,6 +412,9 @@ void begin_accelerator(void) {
     const char *sole = getenv("STRIPEWISE_SOLE_WRITER");
     windows_begin(&all, &(struct window_settings){of[0], of[1], of[2], of[3]}, NULL);
     sole_writer = sole && strcmp(sole, "1") == 0;
+    size_t size = (size_t)sysconf(_SC_PAGESIZE);
+    char *here = (char *)of - (uintptr_t)of % size;
+    page = madvise(here, size, MADV_POPULATE_WRITE) == 0 ? size : 0;
     accelerates = true;
 }
 

@@ -25,6 +25,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include <sys/uio.h>
 
 #pragma GCC visibility push(hidden)
 
@@ -41,6 +42,7 @@ void leave_windows(void);
 
 /* The bytes that were read, or -1: the caller makes the call. */
 ssize_t answer_read(int fd, void *data, size_t size, int64_t place);
+ssize_t answer_pieces(int fd, const struct iovec *pieces, int count, int64_t place);
 
 /* Around a call of the program that changes a file. data: NULL where it is not one piece. */
 struct own_write {

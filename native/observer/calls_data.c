@@ -38,6 +38,12 @@
     MOVES(NAME, OP, false, PLACE, NULL,                                                                      \
           atomic_load_explicit(&accelerates, memory_order_relaxed) ? answer_read(fd, b, n, PLACE) : -1,      \
           PARAMETERS, TYPES(TYPED), __VA_ARGS__)
+#define READS_PIECES(NAME, OP, PLACE, FLAGS, PARAMETERS, TYPED, ...)                                         \
+    MOVES(NAME, OP, false, PLACE, NULL,                                                                      \
+          !(FLAGS) && atomic_load_explicit(&accelerates, memory_order_relaxed)                               \
+              ? answer_pieces(fd, v, n, PLACE)                                                               \
+              : -1,                                                                                          \
+          PARAMETERS, TYPES(TYPED), __VA_ARGS__)
 #define WRITES(NAME, OP, PLACE, PARAMETERS, TYPED, ...)                                                      \
     MOVES(NAME, OP, true, PLACE, b, -1, PARAMETERS, TYPES(TYPED), __VA_ARGS__)
 
@@ -50,25 +56,28 @@ WRITES(pwrite, PWRITE, o, (int fd, const void *b, size_t n, off_t o), TYPES(int,
        fd, b, n, o)
 WRITES(pwrite64, PWRITE, o, (int fd, const void *b, size_t n, off64_t o),
        TYPES(int, const void *, size_t, off64_t), fd, b, n, o)
-TRANSFER(readv, READ, false, -1, (int fd, const struct iovec *v, int n),
-         TYPES(int, const struct iovec *, int), fd, v, n)
+READS_PIECES(readv, READ, HERE, 0, (int fd, const struct iovec *v, int n),
+             TYPES(int, const struct iovec *, int), fd, v, n)
 TRANSFER(writev, WRITE, true, -1, (int fd, const struct iovec *v, int n),
          TYPES(int, const struct iovec *, int), fd, v, n)
-TRANSFER(preadv, PREAD, false, o, (int fd, const struct iovec *v, int n, off_t o),
-         TYPES(int, const struct iovec *, int, off_t), fd, v, n, o)
-TRANSFER(preadv64, PREAD, false, o, (int fd, const struct iovec *v, int n, off64_t o),
-         TYPES(int, const struct iovec *, int, off64_t), fd, v, n, o)
+READS_PIECES(preadv, PREAD, o, 0, (int fd, const struct iovec *v, int n, off_t o),
+             TYPES(int, const struct iovec *, int, off_t), fd, v, n, o)
+READS_PIECES(preadv64, PREAD, o, 0, (int fd, const struct iovec *v, int n, off64_t o),
+             TYPES(int, const struct iovec *, int, off64_t), fd, v, n, o)
 TRANSFER(pwritev, PWRITE, true, o, (int fd, const struct iovec *v, int n, off_t o),
          TYPES(int, const struct iovec *, int, off_t), fd, v, n, o)
 TRANSFER(pwritev64, PWRITE, true, o, (int fd, const struct iovec *v, int n, off64_t o),
          TYPES(int, const struct iovec *, int, off64_t), fd, v, n, o)
-#define TRANSFER_FLAGS(NAME, OP, WRITES, OFFSET)                                                             \
-    TRANSFER(NAME, OP, WRITES, o, (int fd, const struct iovec *v, int n, OFFSET o, int f),                   \
+#define WRITES_FLAGS(NAME, OFFSET)                                                                           \
+    TRANSFER(NAME, PWRITE, true, o, (int fd, const struct iovec *v, int n, OFFSET o, int f),                 \
              TYPES(int, const struct iovec *, int, OFFSET, int), fd, v, n, o, f)
-TRANSFER_FLAGS(preadv2, PREAD, false, off_t)
-TRANSFER_FLAGS(preadv64v2, PREAD, false, off64_t)
-TRANSFER_FLAGS(pwritev2, PWRITE, true, off_t)
-TRANSFER_FLAGS(pwritev64v2, PWRITE, true, off64_t)
+#define READS_FLAGS(NAME, OFFSET)                                                                            \
+    READS_PIECES(NAME, PREAD, o, f, (int fd, const struct iovec *v, int n, OFFSET o, int f),                 \
+                 TYPES(int, const struct iovec *, int, OFFSET, int), fd, v, n, o, f)
+READS_FLAGS(preadv2, off_t)
+READS_FLAGS(preadv64v2, off64_t)
+WRITES_FLAGS(pwritev2, off_t)
+WRITES_FLAGS(pwritev64v2, off64_t)
 #define CHECKED(NAME, OP, PLACE, PARAMETERS, TYPED, ...)                                                     \
     MOVES(NAME, OP, false, PLACE, NULL,                                                                      \
           n <= s && atomic_load_explicit(&accelerates, memory_order_relaxed) ? answer_read(fd, b, n, PLACE)  \

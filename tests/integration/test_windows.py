@@ -57,6 +57,33 @@ def test_any_order_of_reads_and_writes_gives_what_the_file_holds(run: Run, sole:
     assert (acted(report, "/data")[0] > 500) == (sole == "1")
 
 
+PIECES = """
+import ctypes, errno, os, sys
+c = ctypes.CDLL(None, use_errno=True)
+c.pread.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_long]
+fd = os.open(sys.argv[1], os.O_RDONLY)
+plain = open(sys.argv[1], "rb").read()
+for place in range(0, 12000, 400):
+    parts = [bytearray(100), bytearray(), bytearray(300)]
+    assert os.preadv(fd, parts, place) == 400 and b"".join(parts) == plain[place : place + 400]
+    one = bytearray(400)
+    os.lseek(fd, place, 0)
+    assert os.readv(fd, [one]) == 400 and one == plain[place : place + 400]
+for bad in (4096, None, os.sysconf("SC_PAGESIZE") * 7):
+    assert c.pread(fd, bad, 100, 800) == -1 and ctypes.get_errno() == errno.EFAULT
+"""
+
+
+def test_reads_into_pieces_are_answered_and_bad_memory_is_refused(run: Run, tmp_path: Path) -> None:
+    # Its times are old: it is at rest.
+    source = Path(os.__file__)
+    if mount_type(source.parent) not in COHERENT:
+        pytest.skip(f"files on {mount_type(source.parent)} are left alone")
+    report = run([sys.executable, "-c", PIECES, str(source)], QUICK, STRIPEWISE_POSIX_FILES=str(source))
+    answered, missed = acted(report, source.name)
+    assert answered > 40 and answered + missed >= 60
+
+
 # Threads on several files, through shared and other descriptors, then children, and a file that is mapped for stores.
 TOGETHER = f"""
 import mmap, os, random, sys, threading, time

@@ -121,7 +121,8 @@ def _report(processes: Sequence[Process], cut: bool) -> dict[str, Any]:
         "mpi": {"library": "", "abi": "", "io": "unknown"},
         "job": {
             "executable": first.executable,
-            "ranks": len(ranks),
+            # Ranks that used no file are ranks, too.
+            "ranks": max(len(ranks), declared if len(ranks) > 1 else 1),
             "nodes": len({process.data["host"] for process in processes}),
             "start": start,
             "elapsed": end - start,
