@@ -15,9 +15,11 @@ import argparse
 import json
 import time
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import lightgbm
 import numpy as np
@@ -270,6 +272,7 @@ def main() -> None:
     parser.add_argument("files", nargs="*", type=Path)
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--budget", type=int, default=20)
+    parser.add_argument("--keep-plan", action="store_true", help="the prior does not replace the plan of eight points")
     parser.add_argument("--out", type=Path, default=Path("general.jsonl"))
     options = parser.parse_args()
     if options.what == "report":
@@ -321,7 +324,8 @@ def race(landscape: Landscape, prior: Prior | None, options: argparse.Namespace)
     make = contestant("auto", prior=None if prior is None else lambda _: prior)
     found = []
     for seed in range(options.seeds):
-        episode = play(landscape, name, make, budget=options.budget, seed=seed)
+        with mock.patch("stripewise.search.auto._CONVINCING", np.inf) if options.keep_plan else nullcontext():
+            episode = play(landscape, name, make, budget=options.budget, seed=seed)
         regret = 1.0 - landscape.closed(episode.trajectory[min(4, len(episode.trajectory) - 1)])
         found.append({"method": name, "seed": seed, "runs": episode.runs_to_within_5_percent, "regret_5": regret})
     return found

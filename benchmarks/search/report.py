@@ -16,10 +16,14 @@ COLOURS = {
     "smac3": "#2ca02c",
     "nevergrad": "#9467bd",
     "opentuner": "#e39b22",
+    "kernel-tuner-vndx": "#8c564b",
+    "kernel-tuner-greywolf": "#e377c2",
 }
 MOMENTS = (10, 20, 40)
 INFORMED = "auto-prior"
-PEERS = ("optuna-tpe", "optuna-gp", "smac3", "nevergrad", "opentuner")
+PEERS = (
+    "optuna-tpe", "optuna-gp", "smac3", "nevergrad", "opentuner", "kernel-tuner-vndx", "kernel-tuner-greywolf",
+)  # fmt: skip
 EXHAUSTED = 2.0
 """A search that never came within 5% counts as twice the budget."""
 
@@ -219,9 +223,12 @@ def draw(table: dict[tuple[str, str], dict[str, dict]], budget: int) -> str:
             colour = COLOURS.get(sampler, "#000")
             parts.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="{width}"/>')
     x = pad
+    players = {sampler for samplers in table.values() for sampler in samplers}
     for sampler, colour in COLOURS.items():
+        if sampler not in players:
+            continue
         y = rows * high + 16
         parts.append(f'<path d="M{x} {y - 4}h18" stroke="{colour}" stroke-width="3"/>')
         parts.append(f'<text x="{x + 22}" y="{y}">{sampler}</text>')
-        x += 108
+        x += max(108, 40 + 7 * len(sampler))
     return "\n".join([*parts, "</svg>"]) + "\n"
