@@ -54,7 +54,7 @@ def cost(studies: Mapping[str, Mapping[str, Any]]) -> str:
     lines = [
         "## What it cost",
         "",
-        "The table shows the processor time of the steps, on two cores shared with other work. A second run that finds all results takes none.",
+        "The table shows the processor time of the steps, on two cores shared with other work, done in several sessions. A second run that finds all results takes none.",
         "",
         "| study | simulated and computed | measured |",
         "|---|---:|---:|",
