@@ -80,7 +80,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--mpiexec", default="mpiexec")
     parser.add_argument("--folder", type=Path, default=Path("/dev/shm"), help="where the programs write")
     parser.add_argument("--ranks", type=int, default=2)
-    parser.add_argument("--repeats", type=int, default=9)
+    parser.add_argument("--repeats", type=int, default=9, help="at least 2")
     parser.add_argument("--seed", type=int, default=1)
 
 
@@ -150,11 +150,13 @@ def _measured(options: argparse.Namespace, code: Code, folder: Path) -> dict[str
     program, replay = (
         [medians[place, who] for place in range(len(code.configurations))] for who in ("program", "replay")
     )
+    own = [[statistics.median(times[place, "program"][part::2]) for place in range(len(program))] for part in (0, 1)]
     best = min(range(len(replay)), key=replay.__getitem__)
     return {
         "program": code.name,
         "configurations": len(code.configurations),
         "rank_correlation": round(float(spearmanr(program, replay)[0]), 3),
+        "program_with_itself": round(float(spearmanr(*own)[0]), 3),
         "default": {"program": program[0], "replay": replay[0], "ratio": round(replay[0] / program[0], 3)},
         "spread": round(max(program) / min(program), 2),
         "best_of_replays": {

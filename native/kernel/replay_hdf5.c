@@ -30,7 +30,21 @@ struct replay_hdf5 *replay_hdf5_new(struct replay *replay, struct replay_steps *
     return hdf5;
 }
 
+/* What the program left open: HDF5 would close it after the end of MPI. */
+static void close_all(struct replay_hdf5 *hdf5, bool files) {
+    for (int slot = 0; slot < REPLAY_SLOTS; slot++) {
+        struct object *object = &hdf5->objects[slot];
+        if (!object->open || object->left_out || object->is_file != files)
+            continue;
+        object->open = false;
+        if ((files ? H5Fclose(object->id) : H5Dclose(object->id)) < 0)
+            replay_hdf5_failed(files ? "H5Fclose" : "H5Dclose", object->path);
+    }
+}
+
 void replay_hdf5_free(struct replay_hdf5 *hdf5) {
+    close_all(hdf5, false);
+    close_all(hdf5, true);
     free(hdf5->data.bytes);
     free(hdf5);
 }

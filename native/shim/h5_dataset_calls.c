@@ -175,7 +175,7 @@ static void ended(struct sw_h5_object *object, bool write, sw_hid type, sw_hid m
                                           .memory = memory_space,
                                           .place = file_space,
                                           .writes = write,
-                                          .collective = is_collective(list),
+                                          .collective = code >= 0 && is_collective(list),
                                           .failed = code < 0,
                                           .began = began,
                                           .ended = sw_tick()};
