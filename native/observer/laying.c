@@ -54,10 +54,9 @@ static void read_layout(const char *entry, size_t length) {
 void read_layouts(void) {
     const char *given = getenv("STRIPEWISE_LAYOUT"), *allow = getenv("STRIPEWISE_LAYOUT_ALLOW");
     follows = given != NULL;
-    for (; given && *given; given += *given == ',') {
-        size_t length = strcspn(given, ",");
-        read_layout(given, length);
-        given += length;
+    for (const char *end; given && *given; given = *end ? end + 1 : end) {
+        end = strchrnul(given, ',');
+        read_layout(given, (size_t)(end - given));
     }
     allowed = (allow && strstr(allow, "composite") ? SW_ALLOW_COMPOSITE : 0u) |
               (allow && strstr(allow, "pool") ? SW_ALLOW_POOL : 0u);
@@ -96,11 +95,11 @@ static bool whole_path(int folder, const char *path, char whole[PATH_MAX]) {
     link_of(fd, link);
     ssize_t size = readlink(link, whole, PATH_MAX);
     syscall(SYS_close, fd);
-    if (size <= 0 || (size_t)size + rest + 2 > PATH_MAX)
+    if (size <= 0 || size >= PATH_MAX || rest + 2 > PATH_MAX - (size_t)size)
         return false;
-    size -= size == 1; /* the root has a slash already */
-    whole[size] = '/';
-    memcpy(whole + size + 1, base, rest + 1);
+    char *end = size == 1 ? whole : whole + size; /* the root has a slash already */
+    *end = '/';
+    memcpy(end + 1, base, rest + 1);
     return true;
 }
 

@@ -88,3 +88,19 @@ def test_each_program_of_a_command_is_listed_and_one_can_be_chosen(tmp_path: Pat
         assert summed([one], name) is one and len(one.programs) == 2
     with pytest.raises(UserError, match="no program of the command is called awk: it started bash, sort"):
         merged("awk")
+
+
+@pytest.mark.parametrize(
+    ("declared", "used", "ranks"), [(8, (0, 3), 8), (8, (0,), 1), (-1, (-1, -1), 1), (2, (0, 1), 2)]
+)
+def test_ranks_without_files_count_where_the_launcher_started_several(
+    tmp_path: Path, declared: int, used: tuple[int, ...], ranks: int
+) -> None:
+    for number, rank in enumerate(used):
+        content = bytearray(run_by(b"/bin/app", 10 + number, 100))
+        head = np.frombuffer(content, _HEAD, 1)
+        head["rank"], head["ranks"] = rank, declared
+        (tmp_path / f"{PREFIX}{number}-1").write_bytes(content)
+    assert merge_parts(tmp_path, tmp_path / "report.json")
+    job = read_report_file(tmp_path / "report.json").job
+    assert (job.ranks, job.ranks_reported) == (ranks, len(set(used)))
