@@ -40,7 +40,7 @@ static void take_of_access(const struct replay_reader *reader, enum sw_line line
 
 static void take_dataset(const struct replay_reader *reader, char *rest) {
     struct replay *replay = reader->replay;
-    int64_t numbers[SW_RECORD_NUMBERS];
+    int64_t numbers[SW_RECORD_NUMBERS] = {0};
     take(reader, SW_LINE_h5dataset, rest, numbers);
     replay->shapes = replay_grow(replay->shapes, replay->shape_count, sizeof *replay->shapes);
     replay->shapes[replay->shape_count++] = (struct replay_shape){.class = numbers[0],
@@ -52,7 +52,7 @@ static void take_dataset(const struct replay_reader *reader, char *rest) {
 
 static void take_of_dataset(const struct replay_reader *reader, enum sw_line line, char *rest) {
     struct replay *replay = reader->replay;
-    int64_t numbers[SW_RECORD_NUMBERS];
+    int64_t numbers[SW_RECORD_NUMBERS] = {0};
     if (replay->shape_count == 0)
         replay_damaged(reader, "a part of no dataset");
     struct replay_shape *shape = &replay->shapes[replay->shape_count - 1];
