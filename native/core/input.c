@@ -7,7 +7,6 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +20,10 @@ extern char **environ;
 
 #define STACK 65536 /* of the child that is to be a command */
 #define NOT_RUN 127
+
+#ifndef MFD_CLOEXEC /* before glibc 2.27 */
+#define MFD_CLOEXEC 1U
+#endif
 
 int sw_input_open(const char *path, off_t *size, char *error, size_t error_size) {
     /* O_NONBLOCK: a path that is a pipe without a writer must not hang the program. */
@@ -87,11 +90,14 @@ static int replace(void *given) {
     return NOT_RUN;
 }
 
-/* The program's variables without those that would have the command watched, too. */
-static void own_variables(char **to) {
-    for (char **variable = environ; *variable; variable++)
-        if (strncmp(*variable, "LD_PRELOAD=", 11) != 0 && strncmp(*variable, "STRIPEWISE_", 11) != 0)
+/* The program's variables without those that would have the command watched, too. Another thread may be
+ * adding some: there is room for so many. */
+static void own_variables(char **to, size_t most) {
+    for (char **variable = environ; *variable && most > 1; variable++)
+        if (strncmp(*variable, "LD_PRELOAD=", 11) != 0 && strncmp(*variable, "STRIPEWISE_", 11) != 0) {
             *to++ = *variable;
+            most--;
+        }
     *to = NULL;
 }
 
@@ -106,7 +112,7 @@ static pid_t start(char *const arguments[], mode_t mode, int output) {
         return -1;
     sigset_t all, before;
     struct command command = {arguments, (char **)(void *)(memory + STACK), &before, output, mode};
-    own_variables(command.variables);
+    own_variables(command.variables, count);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     pid_t child = clone(replace, memory + STACK, CLONE_VM | CLONE_VFORK, &command);
@@ -115,27 +121,35 @@ static pid_t start(char *const arguments[], mode_t mode, int output) {
     return child;
 }
 
+/* A file in memory, or -1. Not a pipe: a child that another thread forks meanwhile holds its writing end,
+ * too, and its end comes when that child ends. It is none of the descriptors that the command gets it as. */
+static int output_file(void) {
+    int fd = (int)syscall(SYS_memfd_create, "stripewise-command", MFD_CLOEXEC);
+    if (fd < 0 || fd > STDERR_FILENO)
+        return fd;
+    int above = (int)syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    syscall(SYS_close, fd);
+    return above;
+}
+
 int sw_input_command(char *const arguments[], mode_t mode, char *output, size_t size) {
-    int pipe_ends[2];
-    if (pipe2(pipe_ends, O_CLOEXEC) != 0)
+    output[0] = '\0';
+    int fd = output_file(), status = -1;
+    if (fd < 0)
         return -1;
-    pid_t child = start(arguments, mode, pipe_ends[1]);
-    close(pipe_ends[1]);
+    pid_t child = start(arguments, mode, fd), ended;
+    do
+        ended = child > 0 ? waitpid(child, &status, __WALL) : -1;
+    while (child > 0 && ended < 0 && errno == EINTR);
     size_t used = 0;
-    while (child > 0) {
-        char rest[256];
-        bool room = used + 1 < size;
-        ssize_t got = read(pipe_ends[0], room ? output + used : rest, room ? size - 1 - used : sizeof rest);
-        if (got > 0 && room)
+    while (ended > 0 && used + 1 < size) {
+        long got = syscall(SYS_pread64, fd, output + used, size - 1 - used, (off_t)used);
+        if (got > 0)
             used += (size_t)got;
-        else if (got == 0 || (got < 0 && errno != EINTR))
+        else if (got == 0 || errno != EINTR)
             break;
     }
     output[used] = '\0';
-    close(pipe_ends[0]);
-    int status = -1;
-    while (child > 0 && waitpid(child, &status, __WALL) < 0)
-        if (errno != EINTR)
-            return -1;
-    return child > 0 && WIFEXITED(status) && WEXITSTATUS(status) != NOT_RUN ? WEXITSTATUS(status) : -1;
+    syscall(SYS_close, fd);
+    return ended > 0 && WIFEXITED(status) && WEXITSTATUS(status) != NOT_RUN ? WEXITSTATUS(status) : -1;
 }
