@@ -69,8 +69,10 @@ static int64_t number_of(uint64_t path, const char *name, bool created) {
         sw_record_gap(SW_GAP_MEMORY);
         return 0;
     }
-    if (!*number)
-        *number = created ? ++*count : FOUND_NAMES + (int64_t)(mix(0, name) >> 32);
+    if (created) /* also again: what had the name was deleted, or has another one */
+        *number = ++*count;
+    else if (!*number)
+        *number = FOUND_NAMES + (int64_t)(mix(0, name) >> 32);
     return *number - 1;
 }
 

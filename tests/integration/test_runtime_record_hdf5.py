@@ -44,7 +44,7 @@ def all_calls(record: Record) -> list[list[tuple[str, tuple[int, ...]]]]:
     ]
 
 
-@pytest.mark.parametrize("pattern", ["columns_all", "odd", "many", "own", "apart"])
+@pytest.mark.parametrize("pattern", ["columns_all", "odd", "many", "own", "again", "apart"])
 def test_a_replay_makes_the_calls_of_the_program(bench: Hdf5Bench, tmp_path: Path, pattern: str) -> None:
     program = bench.hdf5_program("hdf5_patterns.c")
     record, _ = run(bench, tmp_path / "program.record", program, tmp_path / "a.h5", pattern, 6)
