@@ -59,6 +59,15 @@ def test_a_replay_makes_the_calls_of_the_program(bench: Hdf5Bench, tmp_path: Pat
     assert (compared.program.read, compared.program.written) == (compared.replay.read, compared.replay.written)
 
 
+def test_a_replay_closes_what_the_program_left_open(bench: Hdf5Bench, tmp_path: Path) -> None:
+    program = bench.hdf5_program("hdf5_patterns.c")
+    record, _ = run(bench, tmp_path / "program.record", program, tmp_path / "a.h5", "left")
+    assert record.gaps == () and record.count("h5fclose", "h5dclose") == 0
+    _, outcome = replayed(bench, tmp_path)
+    done = Done.by_report(parse_report(outcome.report or {}), record)
+    assert Done.by_record(record).calls == done.calls and done.calls["h5fclose"] == RANKS
+
+
 def test_files_that_were_there_are_made_with_their_datasets(bench: Hdf5Bench, tmp_path: Path) -> None:
     words = (bench.hdf5_program("hdf5_phases.c"), tmp_path / "y", 3, "tables", 3, 256)
     assert bench.run(*words, ranks=RANKS, preload=False).code == 0

@@ -102,3 +102,12 @@ def test_replays_are_compared_by_calls_of_hdf5() -> None:
     fewer = report.model_copy(update={"files": report.files[1:]})
     differences = Faithfulness(Done.by_record(record), Done.by_report(fewer, record), whole=True).differences
     assert "it made 24 calls of H5Dwrite, and the program 30" in differences
+
+
+def test_a_replay_may_close_what_the_program_left_open() -> None:
+    text = PHASES.read_text().rpartition("checksum ")[0]
+    lines = [line for line in text.splitlines(keepends=True) if not line.startswith(("h5fclose", "h5dclose"))]
+    left, closed = parse_record(sealed("".join(lines)), "x"), read_record(PHASES)
+    assert left.count("h5fclose", "h5dclose") == 0
+    done = Done.by_report(report_of(closed), left)
+    assert Faithfulness(Done.by_record(left), done, whole=True).differences == []

@@ -19,6 +19,8 @@ _MPI = frozenset(name for name in RECORD_CALLS if not name.startswith("h5")) - {
 """Functions of MPI-IO that both the record and the report count."""
 _MOVING = frozenset(name for name in _MPI if "bytes" in RECORD_LINES[name])
 """Those that count where HDF5 is used too: what else it does to its files with MPI-IO is not in the record."""
+_ENDS = {"h5fclose": ("h5fcreate", "h5fopen"), "h5dclose": ("h5dcreate", "h5dopen")}
+"""What a program leaves open HDF5 ends at the end of MPI without a call; a replay closes it."""
 
 
 @dataclass(frozen=True)
@@ -42,9 +44,9 @@ class Done:
 
     @classmethod
     def by_record(cls, record: Record) -> Self:
-        """Give what a record says."""
+        """Give what a record says, with a close for each open of HDF5."""
         names = _MOVING | OPERATIONS.keys() if record.uses_hdf5 else _MPI
-        counts = {name: record.count(name) for name in sorted(names)}
+        counts = {name: record.count(*_ENDS.get(name, (name,))) for name in sorted(names)}
         moved = record.moved
         return cls({n: c for n, c in counts.items() if c}, moved["read"], moved["write"], record.io_time)
 
