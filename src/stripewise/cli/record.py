@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 from rich.markup import escape
@@ -23,6 +24,13 @@ from stripewise.spec.record_reading import parse_record
 from stripewise.tuning.folders import state_folder
 
 
+class Level(StrEnum):
+    """At which calls a program is recorded."""
+
+    HDF5 = "hdf5"
+    MPI_IO = "mpi-io"
+
+
 def register(app: typer.Typer) -> None:
     """Add the command."""
     app.command("record", cls=ProgramCommand)(record)
@@ -37,9 +45,9 @@ def record(
         bool, typer.Option("--hash-paths", help="Replace the names in paths by hashes, to send the record on.")
     ] = False,
     level: Annotated[
-        Literal["hdf5", "mpi-io"],
+        Level,
         typer.Option(help="What is recorded of programs that use HDF5: their calls of HDF5, or of MPI-IO beneath."),
-    ] = "hdf5",
+    ] = Level.HDF5,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only the output of the program.")] = False,
 ) -> None:
     """Record what a program does in MPI-IO and HDF5, as in: stripewise record -- mpiexec -n 4 ./my_app.
@@ -53,7 +61,7 @@ def record(
     check_place("--output", output)
     folder = state_folder() / "applied" / f"record-{time.time_ns():x}"
     place = folder / "record"
-    ready = prepare(Plan(), command, folder, guidance=Guidance("observe", record=place, level=level))
+    ready = prepare(Plan(), command, folder, guidance=Guidance("observe", record=place, level=level.value))
     ended = attend(ready.words)
     if not place.exists():
         notes.print(
