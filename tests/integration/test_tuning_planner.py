@@ -235,7 +235,7 @@ def test_what_did_nothing_is_not_varied_any_more(monkeypatch, sampler):
         return {name: Effect(name, status="no_effect" if name == "mode" else "effective") for name in changed}
 
     monkeypatch.setattr("stripewise.tuning.idle.Narrowing._effects", effects)
-    monkeypatch.setattr("stripewise.tuning.idle._reports", lambda trial: 1)
+    monkeypatch.setattr("stripewise.tuning.idle.reports_of", lambda trial: [None])
     machine, told = Machine(), []
     experiment = Experiment(
         runner="function",

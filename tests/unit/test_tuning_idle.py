@@ -27,8 +27,9 @@ SPACE = Space.bind(
 )  # fmt: skip
 
 
-def trial(number, report=REPORT, **settings):
-    runs = (Run(number, number, Phase.SEARCH, State.FINISHED, 1.0, facts={"report": report}),)
+def trial(number, report=REPORT, state=State.FINISHED, **settings):
+    value = 1.0 if state is State.FINISHED else None
+    runs = (Run(number, number, Phase.SEARCH, state, value, facts={"report": report}),)
     configuration = SPACE.canonical({**SPACE.default, **settings})
     return Trial(number, configuration, Role.CANDIDATE if settings else Role.DEFAULT, runs)
 
@@ -47,6 +48,14 @@ def evidence(monkeypatch):
 
     monkeypatch.setattr("stripewise.tuning.idle.effects_of", effects_of)
     return statuses
+
+
+def test_a_run_that_failed_says_nothing_about_its_settings(evidence):
+    evidence["size"] = "no_effect"
+    failed = trial(3, state=State.FAILED, size=1)
+    trials = [trial(0), trial(1, size=8), trial(2, size=2, other=2), failed]
+    (idle,) = Narrowing().idle(SPACE, trials)
+    assert idle.values == (2, 8)
 
 
 def test_an_ordered_parameter_is_left_alone_between_the_values_that_did_nothing(evidence):

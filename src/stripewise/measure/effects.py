@@ -44,10 +44,11 @@ def effects_of(space: Space, trial: Trial, default: Trial) -> list[Effect]:
     """Say what became of a trial's settings, by the reports of all its runs and of those of the default."""
     if trial.role is not Role.CANDIDATE:
         return []
-    return verdicts(space, settings_of(space, trial.configuration), _reports(trial), _reports(default))
+    return verdicts(space, settings_of(space, trial.configuration), reports_of(trial), reports_of(default))
 
 
-def _reports(trial: Trial) -> list[Report]:
+def reports_of(trial: Trial) -> list[Report]:
+    """Give the reports of a trial's finished runs: those that were cut or failed did not show all that acts."""
     return [run.report for run in trial.runs if run.state is State.FINISHED and run.report is not None]
 
 

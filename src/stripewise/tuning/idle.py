@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from stripewise.measure.effects import effects_of
+from stripewise.measure.effects import effects_of, reports_of
 from stripewise.measure.evidence_case import NO_EFFECT
 from stripewise.spec.configuration import Value
 from stripewise.spec.expression import LONGEST, Expression
@@ -86,7 +86,7 @@ class Narrowing:
             With the default's.
         """
         default = next((trial for trial in trials if trial.role is Role.DEFAULT), None)
-        if default is None or not _reports(default):
+        if default is None or not reports_of(default):
             # Nothing is known of what the program does by itself, nor, with most runners, of any run.
             return ()
         found: dict[tuple[str, tuple[tuple[str, Value], ...]], list[tuple[Value, Effect | None]]] = {}
@@ -117,16 +117,13 @@ class Narrowing:
         """What became of a trial's settings, by name; empty without a report of one of its runs."""
         if trial.role is not Role.CANDIDATE:
             return {}
-        if not _reports(trial):
+        reports = len(reports_of(trial))
+        if not reports:
             return {}
-        key = (trial.number, _reports(trial) + _reports(default))
+        key = (trial.number, reports + len(reports_of(default)))
         if key not in self._judged:
             self._judged[key] = {effect.name: effect for effect in effects_of(space, trial, default)}
         return self._judged[key]
-
-
-def _reports(trial: Trial) -> int:
-    return sum(run.report is not None for run in trial.runs)
 
 
 def _depends_on(space: Space, parameter: Parameter) -> list[str]:
