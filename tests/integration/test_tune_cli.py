@@ -217,6 +217,38 @@ def test_a_smaller_case_is_searched_first_and_the_whole_starts_from_it(capfd):
     assert runs["app"] == result["runs"] <= 7
 
 
+def test_a_smaller_case_that_was_interrupted_is_followed_by_the_whole_when_it_is_resumed(capfd, monkeypatch):
+    whole, small = program('echo "rate $((100 + 10 * ${X:-1}))"\n'), program('echo "rate $((10 + ${X:-1}))"\n', "small")
+    options = ["--stack", "own.toml", *OPTIONS[2:], "--small", small, "--small-budget", "5", "--budget", "7"]
+
+    def interrupted(session):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("stripewise.cli.carrying.Session.run", interrupted)
+        assert main(["tune", *options, "--", whole]) == 130
+    (begun,) = experiments(capfd)
+    assert main(["resume", begun["id"], "--json"]) == 0
+    output = capfd.readouterr()
+    result = json.loads(output.out)
+    assert [one["name"] for one in result["warm_start"]] == ["app (small)"]
+    assert {one["name"] for one in experiments(capfd)} == {"app", "app (small)"}
+    # Once more: what has ended is shown again, and nothing is begun twice.
+    assert main(["resume", begun["id"], "--json"]) == 0
+    output = capfd.readouterr()
+    assert json.loads(output.out)["runs"] == result["runs"]
+    assert "its full size is experiment" in output.err
+    assert len(experiments(capfd)) == 2
+
+
+def test_a_dry_run_checks_the_smaller_case(capfd):
+    options = ["--stack", "own.toml", *OPTIONS[2:], "--dry-run", "--budget", "7"]
+    assert main(["tune", *options, "--small", program("exit 1", "small"), "--", program()]) == 0
+    assert "the small case is searched first, with 20 launches of: ./small" in capfd.readouterr().err
+    assert main(["tune", *options, "--small", "'", "--", program()]) == 2
+    assert "not a command" in capfd.readouterr().err
+
+
 def test_a_smaller_case_of_nothing_is_refused(capfd):
     assert tune("--small-budget", "5", command=program()) == 2
     assert "--small COMMAND" in capfd.readouterr().err

@@ -13,7 +13,7 @@ from stripewise.cli.hints import completed
 from stripewise.cli.output import ask, console, notes, remark
 from stripewise.cli.progress import Progress
 from stripewise.cli.result import deliver
-from stripewise.errors import NothingWorks, UserError
+from stripewise.errors import NotFound, NothingWorks, UserError
 from stripewise.runner.registry import make_runner
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.facts import Facts
@@ -22,7 +22,7 @@ from stripewise.spec.result import Result
 from stripewise.spec.trial import State
 from stripewise.store.base import Store
 from stripewise.tuning.budget import spent
-from stripewise.tuning.consent import Consent, granted
+from stripewise.tuning.consent import Consent, check_author, granted
 from stripewise.tuning.folders import make_runs_folder, runs_folder, working_folder
 from stripewise.tuning.process import owner_name, terminated_as_interrupted, user_name
 from stripewise.tuning.session import Session
@@ -33,40 +33,81 @@ def begin(
     store: Store, experiment: Experiment, folder: str | None, report: Path | None, json_output: bool, yes: bool
 ) -> None:
     """Create an experiment, carry it out and print its result."""
-    identifier, result = _begun(store, experiment, folder, json_output, yes)
-    deliver(store, identifier, result, report, json_output)
+    identifier = _created(store, experiment, Facts(folder=folder or str(Path.cwd()), user=user_name()))
+    deliver(store, identifier, _begun(store, identifier, json_output, yes), report, json_output)
 
 
 def begin_small(
     store: Store, experiment: Experiment, small: str, runs: int, report: Path | None, json_output: bool, yes: bool
 ) -> None:
     """Search the small case of a program, then begin the experiment at full size from what it showed."""
+    case = case_of(experiment, small, runs)
+    remark(f"first the small case, {case.counted(runs)} of: {small}")
+    whole = experiment.model_dump(mode="json")
+    identifier = _created(store, case, Facts(folder=str(Path.cwd()), user=user_name(), whole=whole))
+    _begun(store, identifier, json_output, yes)
+    _follow(store, identifier, report, json_output, yes)
+
+
+def case_of(experiment: Experiment, small: str, runs: int) -> Experiment:
+    """Make the experiment that searches the small case, from its command as one text."""
     try:
         words = shlex.split(small)
     except ValueError as error:
         raise UserError(f"--small '{small}' is not a command: {error}", "check its quotes") from error
-    case = small_case(experiment, words, runs)
-    folder = str(Path.cwd())
-    remark(f"first the small case, {case.counted(runs)} of: {small}")
-    identifier, result = _begun(store, case, folder, json_output, yes)
-    found = result.candidate.configuration if result.candidate is not None else result.best.configuration
-    shown = " ".join(f"{name}={value}" for name, value in found.items() if value != result.default.configuration[name])
-    remark(f"the small case, experiment {identifier}, liked best: {shown or 'the defaults'}; now the full size")
-    begin(store, after_small(experiment, store.record(identifier)), folder, report, json_output, yes)
+    return small_case(experiment, words, runs)
 
 
 def carry_on(store: Store, identifier: str, report: Path | None, json_output: bool, yes: bool) -> None:
-    """Go on with an experiment and print its result."""
-    deliver(store, identifier, _carried(store, identifier, json_output, yes), report, json_output)
+    """Go on with an experiment, and with the one at full size after a small case; print the result."""
+    record = store.record(identifier)
+    result = record.result if record.state == "finished" else None
+    if result is None:
+        check_author(record, user_name(), granted if yes else asking(None, json_output))
+        result = _carried(store, identifier, json_output, yes)
+    if record.facts.whole is None:
+        deliver(store, identifier, result, report, json_output)
+    else:
+        _follow(store, identifier, report, json_output, yes)
 
 
-def _begun(
-    store: Store, experiment: Experiment, folder: str | None, json_output: bool, yes: bool
-) -> tuple[str, Result]:
-    make_runs_folder(experiment)
-    identifier = store.create(experiment, Facts(folder=folder or str(Path.cwd()), user=user_name()))
+def _follow(store: Store, identifier: str, report: Path | None, json_output: bool, yes: bool) -> None:
+    """Begin the experiment at full size after its small case, or go on with it."""
+    small = store.record(identifier)
+    result, whole = small.result, small.facts.whole
+    assert result is not None
+    assert whole is not None
+    if small.facts.followed and _is_there(store, small.facts.followed):
+        remark(f"experiment {identifier} is a small case: its full size is experiment {small.facts.followed}")
+        carry_on(store, small.facts.followed, report, json_output, yes)
+        return
+    found = result.candidate.configuration if result.candidate is not None else result.best.configuration
+    shown = " ".join(f"{name}={value}" for name, value in found.items() if value != result.default.configuration[name])
+    remark(f"the small case, experiment {identifier}, liked best: {shown or 'the defaults'}; now the full size")
+    experiment = after_small(Experiment.model_validate(whole), small)
+    following = _created(store, experiment, Facts(folder=small.facts.folder, user=user_name()))
+    claim = store.claim(identifier, owner_name())
+    store.update(identifier, claim=claim, facts=small.facts.with_(followed=following))
+    store.release(claim)
+    deliver(store, following, _begun(store, following, json_output, yes), report, json_output)
+
+
+def _is_there(store: Store, identifier: str) -> bool:
     try:
-        return identifier, _carried(store, identifier, json_output, yes)
+        store.record(identifier)
+    except NotFound:
+        return False
+    return True
+
+
+def _created(store: Store, experiment: Experiment, facts: Facts) -> str:
+    make_runs_folder(experiment)
+    return store.create(experiment, facts)
+
+
+def _begun(store: Store, identifier: str, json_output: bool, yes: bool) -> Result:
+    try:
+        return _carried(store, identifier, json_output, yes)
     except UserError:
         if not store.trials(identifier):
             # It never began: what is wrong is said, and there is nothing to resume.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from stripewise.cli import remote
-from stripewise.cli.carrying import asking, begin, begin_small, carry_on, with_a_way_on
+from stripewise.cli.carrying import asking, begin, begin_small, carry_on, case_of, with_a_way_on
 from stripewise.cli.hints import completed
 from stripewise.cli.options import (
     IdArgument,
@@ -290,6 +290,9 @@ def tune(
         _tune_there(service, experiment, report, json_output, only_dry=dry_run_only, agreed=yes)
         return
     if dry_run_only:
+        if small is not None:
+            case = case_of(experiment, small, small_budget or SMALL_BUDGET)
+            remark(f"the small case is searched first, with {case.counted(case.budget.runs)} of: {small}")
         with make_runner(experiment, runs_folder(experiment) / "dry-run") as prober:
             print_dry_run(dry_run(experiment, prober), json_output)
         return
@@ -345,12 +348,7 @@ def resume(
         _resume_there(service, identifier, report, json_output, agreed=yes)
         return
     with open_store(store) as opened:
-        record = opened.record(identifier)
-        if record.state == "finished" and record.result is not None:
-            deliver(opened, record.id, record.result, report, json_output)
-            return
-        check_author(record, user_name(), granted if yes else asking(None, json_output))
-        carry_on(opened, record.id, report, json_output, yes)
+        carry_on(opened, opened.record(identifier).id, report, json_output, yes)
 
 
 def _read(file: str) -> Experiment:

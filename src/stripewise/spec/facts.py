@@ -92,6 +92,8 @@ class ExperimentKeys(TypedDict, total=False):
     campaign: Mapping[str, Any]
     replay: Mapping[str, Any]
     families: list[dict[str, Any]]
+    whole: Mapping[str, Any]
+    followed: str
 
 
 class Facts(_Observed):
@@ -165,6 +167,12 @@ class Facts(_Observed):
 
     families = _Fact[list[dict[str, Any]]](list)
     """Of an experiment within one launch: other file families that it tunes, each with its own experiment."""
+
+    whole = _Maybe[dict[str, Any]](dict)
+    """Of a smaller case: the experiment at full size, which follows."""
+
+    followed = _Fact(str)
+    """Of a smaller case: the experiment at full size that was begun after it."""
 
     agreed = _Maybe[dict[str, Any]](dict)
     """The worst case that somebody agreed to."""
