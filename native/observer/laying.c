@@ -80,6 +80,12 @@ static void link_of(int fd, char link[40]) {
     link[14 + decimal(link + 14, (uint64_t)fd)] = '\0';
 }
 
+/* Whether the program's pointer leads to a path. Only the kernel may find out: its answer is what the call
+ * gives. */
+static bool is_path(int folder, const char *path) {
+    return syscall(SYS_faccessat, folder, path, F_OK) == 0 || (errno != EFAULT && errno != ENAMETOOLONG);
+}
+
 /* The path of a file that may not exist yet, its folder's links followed. */
 static bool whole_path(int folder, const char *path, char whole[PATH_MAX]) {
     char link[40];
@@ -165,14 +171,16 @@ void before_create(struct creation *one, const void *caller, int folder, const c
     struct sw_layout_setting settings[MOST_LAYOUTS];
     int kept = errno;
     one->flags = flags;
-    one->creates = follows && (flags & O_CREAT) && *prefix && !inside && getpid() == self && !within(caller);
+    /* With O_PATH, nothing is created. */
+    one->creates = follows && (flags & (O_CREAT | O_PATH)) == O_CREAT && *prefix && !inside &&
+                   getpid() == self && !within(caller);
     one->chosen = one->laid = one->added = false;
     one->system = NULL;
     memset(one->why, 0, sizeof one->why);
     if (!one->creates || !count)
         return;
     inside = true;
-    one->chosen = whole_path(folder, path, whole) && is_chosen(whole);
+    one->chosen = is_path(folder, path) && whole_path(folder, path, whole) && is_chosen(whole);
     one->system = one->chosen ? sw_layout_place(whole) : NULL;
     if (one->system && (!one->system->apply || !settings_of(one->system, settings))) {
         say(one, one->system->apply ? "" : one->system->instead);

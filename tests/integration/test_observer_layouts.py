@@ -161,6 +161,23 @@ def test_lustre_files_are_created_by_lfs_with_the_permissions_of_the_program(cre
     }
 
 
+def test_calls_that_create_nothing_end_as_without_layouts(create: Create, tmp_path: Path) -> None:
+    program = """
+import ctypes, os
+c = ctypes.CDLL(None, use_errno=True)
+c.fopen.restype = ctypes.c_void_p
+for path in (None, ctypes.c_void_p(16)):
+    assert c.open(path, os.O_CREAT | os.O_WRONLY, 0o600) == -1 and ctypes.get_errno() == 14
+    assert c.openat(-100, path, os.O_CREAT | os.O_WRONLY, 0o600) == -1 and ctypes.get_errno() == 14
+    assert not c.fopen(path, b"w") and ctypes.get_errno() == 14
+assert c.open(b"x" * 5000, os.O_CREAT | os.O_WRONLY, 0o600) == -1 and ctypes.get_errno() == 36
+assert c.open(b"only-path", os.O_CREAT | os.O_PATH, 0o600) == -1 and ctypes.get_errno() == 2
+open("new", "w").write("x")
+"""
+    create("lustre stripe_count=4", LUSTRE, program=program)
+    assert (tmp_path / "new.layout").exists() and not (tmp_path / "only-path").exists()
+
+
 def test_many_processes_that_create_one_file_get_one_layout(create: Create, tmp_path: Path) -> None:
     program = """
 import os
