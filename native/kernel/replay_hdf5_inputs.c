@@ -8,7 +8,8 @@
 #include "kernel.h"
 
 #define AT_A_TIME (16u << 20) /* bytes that are written at a time */
-#define THE_FILE (-1)         /* in place of a dataset's number */
+#define FEW_PLACES 1024
+#define THE_FILE (-1) /* in place of a dataset's number */
 
 /* A file, or a dataset in one. */
 struct part {
@@ -17,13 +18,16 @@ struct part {
     const struct replay_access *access;
     const struct replay_shape *shape;
     int64_t number;
-    bool made; /* by the program, or as an input */
+    bool made;      /* by the program, or as an input */
+    bool creates;   /* of a file: this rank's program made it */
+    bool elsewhere; /* of a file: another rank's program made it */
 };
 
 struct inputs {
     struct replay *replay;
     struct part *parts;
-    int64_t count;
+    int64_t count, places;
+    int64_t *table;                        /* of parts by their keys: their numbers and 1, or 0 */
     const struct part *open[REPLAY_SLOTS]; /* files that the program has open */
     struct replay_data data;
     int64_t bytes;
@@ -36,19 +40,37 @@ static uint64_t key_of(const char *path, int64_t number) {
     return hash;
 }
 
+/* Where the table has a part of this key, or has room for it. */
+static int64_t *place_of(const struct inputs *inputs, uint64_t key) {
+    uint64_t at = key % (uint64_t)inputs->places;
+    while (inputs->table[at] && inputs->parts[inputs->table[at] - 1].key != key)
+        at = (at + 1) % (uint64_t)inputs->places;
+    return &inputs->table[at];
+}
+
 static struct part *part_of(const struct inputs *inputs, uint64_t key) {
+    const int64_t number = inputs->places > 0 ? *place_of(inputs, key) : 0;
+    return number ? &inputs->parts[number - 1] : NULL;
+}
+
+static void widen(struct inputs *inputs) {
+    inputs->places = inputs->places > 0 ? 2 * inputs->places : FEW_PLACES;
+    free(inputs->table);
+    inputs->table = replay_grow(NULL, inputs->places, sizeof *inputs->table);
+    memset(inputs->table, 0, (size_t)inputs->places * sizeof *inputs->table);
     for (int64_t i = 0; i < inputs->count; i++)
-        if (inputs->parts[i].key == key)
-            return &inputs->parts[i];
-    return NULL;
+        *place_of(inputs, inputs->parts[i].key) = i + 1;
 }
 
 static void add(struct inputs *inputs, struct part part) {
     part.key = key_of(part.file->path, part.number);
     if (part_of(inputs, part.key) != NULL)
         return;
+    if (2 * inputs->count >= inputs->places)
+        widen(inputs);
     inputs->parts = replay_grow(inputs->parts, inputs->count, sizeof *inputs->parts);
-    inputs->parts[inputs->count++] = part;
+    inputs->parts[inputs->count] = part;
+    *place_of(inputs, part.key) = ++inputs->count;
 }
 
 /* ---- what is needed ---- */
@@ -61,7 +83,8 @@ static void take_open(struct inputs *inputs, bool creates, const int64_t *number
     const struct part file = {.file = &replay->files[numbers[1]],
                               .access = replay_access_at(replay, numbers[3]),
                               .number = THE_FILE,
-                              .made = creates};
+                              .made = creates,
+                              .creates = creates};
     add(inputs, file);
     opened[numbers[0]] = file;
     inputs->open[numbers[0]] = &opened[numbers[0]];
@@ -74,6 +97,7 @@ static void take_dataset(struct inputs *inputs, bool creates, const int64_t *num
     const struct part *file = part_of(inputs, key_of(dataset.file->path, THE_FILE));
     dataset.number = numbers[2] < 0 ? 0 : numbers[2];
     dataset.shape = replay_shape_at(inputs->replay, numbers[3]);
+    dataset.creates = false;
     dataset.made = creates || file->made;
     add(inputs, dataset);
 }
@@ -89,6 +113,45 @@ static void take_calls(struct inputs *inputs) {
         else if (item->line == SW_LINE_h5dcreate || item->line == SW_LINE_h5dopen)
             take_dataset(inputs, item->line == SW_LINE_h5dcreate, numbers);
     free(opened);
+}
+
+/* ---- files that another rank's program makes: its datasets have other numbers there ---- */
+
+static void mark_elsewhere(struct inputs *inputs) {
+    const int ranks = inputs->replay->ranks;
+    uint64_t *own = replay_grow(NULL, inputs->count, sizeof *own);
+    int *counts = replay_grow(NULL, ranks, sizeof *counts),
+        *starts = replay_grow(NULL, ranks, sizeof *starts);
+    int count = 0, all = 0;
+    for (int64_t i = 0; i < inputs->count; i++)
+        if (inputs->parts[i].creates)
+            own[count++] = inputs->parts[i].key;
+    MPI_Allgather(&count, 1, MPI_INT, counts, 1, MPI_INT, MPI_COMM_WORLD);
+    for (int rank = 0; rank < ranks; all += counts[rank++])
+        starts[rank] = all;
+    uint64_t *keys = replay_grow(NULL, all, sizeof *keys);
+    MPI_Allgatherv(own, count, MPI_UINT64_T, keys, counts, starts, MPI_UINT64_T, MPI_COMM_WORLD);
+    for (int i = 0; i < all; i++) {
+        struct part *file = part_of(inputs, keys[i]);
+        if (file != NULL && !file->creates)
+            file->elsewhere = true;
+    }
+    free(keys);
+    free(starts);
+    free(counts);
+    free(own);
+}
+
+static void refuse_elsewhere(struct inputs *inputs) {
+    mark_elsewhere(inputs);
+    for (int64_t i = 0; i < inputs->count; i++) {
+        const struct part *part = &inputs->parts[i];
+        if (!part->made && part->number != THE_FILE &&
+            part_of(inputs, key_of(part->file->path, THE_FILE))->elsewhere)
+            replay_die("rank %d opens a dataset of a file that another rank creates (%s), which cannot be "
+                       "replayed: record the program with --level mpi-io",
+                       inputs->replay->rank, part->file->path);
+    }
 }
 
 /* ---- making it ---- */
@@ -178,6 +241,7 @@ void replay_hdf5_prepare(struct replay *replay) {
     struct inputs inputs = {.replay = replay};
     H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
     take_calls(&inputs);
+    refuse_elsewhere(&inputs);
     for (;;) {
         int own = needs_any(&inputs) ? replay->rank : replay->ranks, next = 0;
         MPI_Allreduce(&own, &next, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
@@ -196,6 +260,7 @@ void replay_hdf5_prepare(struct replay *replay) {
         }
         free(keys);
     }
+    free(inputs.table);
     free(inputs.parts);
     free(inputs.data.bytes);
 }

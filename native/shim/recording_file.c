@@ -26,6 +26,7 @@ static const char *const reasons[SW_GAPS] = {
     [SW_GAP_H5_TYPE] = "HDF5 moved data of variable length, or converted others than numbers" SW_INSTEAD,
     [SW_GAP_H5_SELECTION] = "HDF5 moved single points or an irregular selection" SW_INSTEAD,
     [SW_GAP_H5_STORAGE] = "HDF5 used a virtual dataset, or one that is stored in other files" SW_INSTEAD,
+    [SW_GAP_H5_NAME] = "HDF5 opened a dataset by another name than it was created by" SW_INSTEAD,
 };
 
 int64_t sw_record_amode(int amode) {

@@ -17,6 +17,7 @@ enum sw_gap {
     SW_GAP_H5_TYPE,
     SW_GAP_H5_SELECTION,
     SW_GAP_H5_STORAGE,
+    SW_GAP_H5_NAME,
     SW_GAPS
 };
 

@@ -69,10 +69,13 @@ static int64_t number_of(uint64_t path, const char *name, bool created) {
         sw_record_gap(SW_GAP_MEMORY);
         return 0;
     }
-    if (created) /* also again: what had the name was deleted, or has another one */
+    if (created) { /* also again: what had the name was deleted, or has another one */
         *number = ++*count;
-    else if (!*number)
+    } else if (!*number) {
         *number = FOUND_NAMES + (int64_t)(mix(0, name) >> 32);
+        if (*times > 0) /* nothing was in the file but what the program created */
+            sw_record_gap(SW_GAP_H5_NAME);
+    }
     return *number - 1;
 }
 

@@ -79,6 +79,23 @@ def test_files_that_were_there_are_made_with_their_datasets(bench: Hdf5Bench, tm
     assert all_calls(again) == all_calls(record)
 
 
+def test_datasets_by_a_name_that_nobody_created_are_named(bench: Hdf5Bench, tmp_path: Path) -> None:
+    words = (bench.hdf5_program("hdf5_patterns.c"), tmp_path / "a.h5", "linked")
+    record, _ = run(bench, tmp_path / "program.record", *words)
+    (gap,) = record.gaps
+    assert gap.startswith("HDF5 opened a dataset by another name than it was created by: record the program with")
+
+
+def test_files_that_another_rank_made_are_refused(bench: Hdf5Bench, tmp_path: Path) -> None:
+    words = (bench.hdf5_program("hdf5_patterns.c"), tmp_path / "a.h5", "handed")
+    run(bench, tmp_path / "program.record", *words)
+    replay = bench.library.parents[1] / "bin" / "stripewise-replay"
+    refused = bench.run(replay, tmp_path / "program.record", "--directory", tmp_path / "replay", ranks=RANKS)
+    assert refused.code != 0
+    assert "opens a dataset of a file that another rank creates" in refused.stderr
+    assert "record the program with --level mpi-io" in refused.stderr
+
+
 def test_what_cannot_be_recorded_is_named_and_refused(bench: Hdf5Bench, tmp_path: Path) -> None:
     words = (bench.hdf5_program("hdf5_patterns.c"), tmp_path / "a.h5", "points")
     record, _ = run(bench, tmp_path / "program.record", *words)
