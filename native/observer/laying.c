@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/xattr.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "descriptors.h"
@@ -19,6 +20,7 @@
 #include "../core/plan.h"
 
 #define MOST_LAYOUTS (MOST_SETTINGS - SETTINGS)
+#define CLOCKS_APART 2 /* seconds: of the nodes, and of the file system */
 
 static bool follows; /* layouts of new files are told */
 static unsigned allowed;
@@ -119,13 +121,14 @@ static void say(struct creation *one, const char *why) {
     memcpy(one->why, why, length < most ? length : most);
 }
 
-static bool lay_out(struct creation *one, const char *path) {
+static bool lay_out(struct creation *one, const char *path, mode_t mode) {
     struct sw_layout_setting settings[MOST_LAYOUTS];
     char note[300] = "";
     size_t used = settings_of(one->system, settings);
     enum sw_layout_outcome outcome =
-        sw_layout_apply(one->system, path, 0600, allowed, settings, used, note, sizeof note);
+        sw_layout_apply(one->system, path, mode, allowed, settings, used, note, sizeof note);
     say(one, note);
+    one->failed = outcome == SW_LAYOUT_FAILED || outcome == SW_LAYOUT_BY_HINTS;
     return outcome == SW_LAID_OUT;
 }
 
@@ -149,6 +152,36 @@ static bool passes_on_permissions(const char *path) {
     return getxattr(folder, "system.posix_acl_default", NULL, 0) > 0;
 }
 
+/* Gives a file that was just made its permissions. Who may write its folder may have put another file of the
+ * user's in its place, which keeps its own: a link, or an older file. Another process of the program may have
+ * written to it by now. */
+static bool permit(const char *path, mode_t permitted, time_t began) {
+    struct stat about;
+    int fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    bool done = fd >= 0 && fstat(fd, &about) == 0 && S_ISREG(about.st_mode) && about.st_nlink == 1 &&
+                about.st_mtime + CLOCKS_APART >= began &&
+                ((about.st_mode & 07777) == permitted ||
+                 (about.st_uid == geteuid() && syscall(SYS_fchmod, fd, permitted) == 0));
+    if (fd >= 0)
+        syscall(SYS_close, fd);
+    return done;
+}
+
+/* By a command, with what of the permissions it gives. */
+static void make(struct creation *one, const char *path, mode_t permitted) {
+    struct stat about;
+    struct timespec began;
+    clock_gettime(CLOCK_REALTIME, &began);
+    if (!lay_out(one, path, permitted)) {
+        one->failed &= lstat(path, &about) != 0; /* else another process was first */
+        return;
+    }
+    one->laid = permit(path, permitted, began.tv_sec);
+    one->failed = !one->laid;
+    if (one->failed)
+        say(one, "the permissions of the new file could not be set");
+}
+
 /* Creates the file before the program does. Until it has its permissions, it has fewer. */
 static void create(struct creation *one, const char *path, mode_t mode) {
     struct stat about;
@@ -162,7 +195,7 @@ static void create(struct creation *one, const char *path, mode_t mode) {
     else if (passes_on_permissions(path))
         say(one, "the folder passes on permissions of its own");
     else
-        one->laid = lay_out(one, path) && syscall(SYS_fchmodat, AT_FDCWD, path, (mode_t)permitted) == 0;
+        make(one, path, (mode_t)permitted);
 }
 
 void before_create(struct creation *one, const void *caller, int folder, const char *path, int flags,
@@ -174,7 +207,7 @@ void before_create(struct creation *one, const void *caller, int folder, const c
     /* With O_PATH, nothing is created. */
     one->creates = follows && (flags & (O_CREAT | O_PATH)) == O_CREAT && *prefix && !inside &&
                    getpid() == self && !within(caller);
-    one->chosen = one->laid = one->added = false;
+    one->chosen = one->laid = one->failed = one->added = false;
     one->system = NULL;
     memset(one->why, 0, sizeof one->why);
     if (!one->creates || !count)
@@ -213,7 +246,9 @@ static void count_layouts(struct creation *one, struct file_record *record, bool
     for (int i = 0; i < count; i++) {
         bool ours = one->system && sw_file_system_named(wanted[i].text, wanted[i].skip) == one->system;
         add(acted && ours ? &record->effects[SETTINGS + i].acted : &record->effects[SETTINGS + i].missed, 1);
-        if (!(acted && ours) && !record->note[0])
+        if (one->failed && ours)
+            add(&record->effects[SETTINGS + i].failed, 1);
+        if (!(acted && ours) && (!record->note[0] || (one->failed && ours)))
             memcpy(record->note, one->why, sizeof one->why);
     }
 }
@@ -267,7 +302,7 @@ void after_create(struct creation *one, int fd) {
         inside = true;
         if (one->chosen && one->system && takes_empty(one->system)) {
             link_of(fd, link);
-            laid = lay_out(one, link);
+            laid = lay_out(one, link, 0600);
         }
         if (one->chosen)
             count_layouts(one, record, laid);

@@ -17,6 +17,7 @@
 struct creation {
     int flags;                           /* to open with in place of the program's */
     bool creates, chosen, laid;          /* laid: before the call */
+    bool failed;                         /* laying it out was tried in vain */
     bool added;                          /* O_EXCL, which the program did not ask for */
     const struct sw_file_system *system; /* of layouts; NULL: none */
     char why[MOST_NOTE];                 /* it is not laid out; "": no reason is known yet */

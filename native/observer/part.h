@@ -15,7 +15,7 @@
 #include "../core/file_system.h"
 #include "counter.h"
 
-#define PART_MAGIC "SWPROC5" /* changes with anything below */
+#define PART_MAGIC "SWPROC6" /* changes with anything below */
 #define PART_FILES 512       /* the first one holds what has no room elsewhere */
 #define PART_PATH 512        /* of a longer path the end is kept */
 
@@ -78,9 +78,9 @@ struct file_record {
     struct calls calls[OPERATIONS];
     struct direction way[2]; /* reads, writes */
     struct {
-        counter acted, missed;
-    } effects[MOST_SETTINGS]; /* calls in which a setting acted, or could not */
-    char note[MOST_NOTE];     /* why it was not laid out, the first time */
+        counter acted, missed, failed;
+    } effects[MOST_SETTINGS]; /* calls in which a setting acted, or could not; failed: of these, was tried */
+    char note[MOST_NOTE];     /* why it was not laid out, the first time; rather why it failed */
 };
 
 struct part {

@@ -140,8 +140,8 @@ def test_what_exists_keeps_its_layout_and_the_default_is_told(create: Create, tm
 
 def test_a_file_system_that_refuses_does_not_stop_the_program(create: Create, tmp_path: Path) -> None:
     report = create("cephfs stripe_count=99", CEPH)
-    notes = {setting.note for file in report.files for setting in file.settings}
-    assert any("failed" in note for note in notes) and made(tmp_path) == {
+    told = {(setting.outcome, "failed" in setting.note) for file in report.files for setting in file.settings}
+    assert told == {("refused", True)} and made(tmp_path) == {
         **NEW, **EXCLUSIVE, **UNUSUAL, "old": 0o640, "other.txt": 0o640
     }  # fmt: skip
 
@@ -159,6 +159,23 @@ def test_lustre_files_are_created_by_lfs_with_the_permissions_of_the_program(cre
         "fopen-wx": "the application creates the file exclusively",
         "read-only": "the file is created with unusual permissions",
     }
+
+
+def test_a_file_that_is_put_in_the_place_of_a_new_one_keeps_its_permissions(create: Create, tmp_path: Path) -> None:
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    (tools / "lfs").write_text(
+        f'#!/bin/sh\nfor path in "$@"; do :; done\n[ $1 = setstripe ] && ln -s {tmp_path}/own "$path"\n'
+    )
+    (tools / "lfs").chmod(0o700)
+    (tmp_path / "own").write_text("text")
+    (tmp_path / "own").chmod(0o600)
+    path = f"{tools}:{os.environ['PATH']}"
+    report = create("lustre stripe_count=4", LUSTRE, "*/new", "open('new', 'a').write('x')", PATH=path)
+    assert (tmp_path / "new").is_symlink() and stat.S_IMODE((tmp_path / "own").stat().st_mode) == 0o600
+    ((setting,),) = [file.settings for file in report.files if file.settings]
+    told = (setting.outcome, setting.acted, setting.note)
+    assert told == ("refused", 0, "the permissions of the new file could not be set")
 
 
 def test_calls_that_create_nothing_end_as_without_layouts(create: Create, tmp_path: Path) -> None:

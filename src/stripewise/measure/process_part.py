@@ -10,7 +10,7 @@ import numpy as np
 
 from stripewise.spec.formats import SIZE_NAMES
 
-_MAGIC = b"SWPROC5"
+_MAGIC = b"SWPROC6"
 OPERATIONS = (
     "open", "close", "read", "read_at", "write", "write_at", "read_stream", "write_stream", "read_async", "write_async",
     "read_copy", "write_copy", "seek", "sync", "set_size", "map", "advise",
@@ -42,7 +42,7 @@ _FILE = np.dtype(
         ("path", "S512"),
         ("calls", _CALLS, len(OPERATIONS)),
         ("way", _DIRECTION, 2),
-        ("effects", [("acted", "u8"), ("missed", "u8")], _MOST_SETTINGS),
+        ("effects", [(way, "u8") for way in ("acted", "missed", "failed")], _MOST_SETTINGS),
         ("note", "S96"),
     ]
 )

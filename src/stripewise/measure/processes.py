@@ -262,20 +262,26 @@ def _file(path: str, used: Sequence[tuple[Process, Any]]) -> dict[str, Any]:
 
 def _settings(used: Sequence[tuple[Process, Any]]) -> list[dict[str, Any]]:
     """What became of each setting that the processes were asked for and met a call on the file with."""
-    acted, missed = (np.sum([record["effects"][way] for _, record in used], axis=0) for way in ("acted", "missed"))
+    acted, missed, failed = (
+        np.sum([record["effects"][way] for _, record in used], axis=0) for way in ("acted", "missed", "failed")
+    )
     asked = used[0][0].data["settings"]
-    note = next((text(record["note"]) for _, record in used if record["note"]), "")
+    noted = [record for _, record in used if record["note"]]
+    note = text(max(noted, key=lambda record: record["effects"]["failed"].any())["note"]) if noted else ""
     return [
-        _setting(one, int(acted[at]), int(missed[at]), note)
+        _setting(one, int(acted[at]), int(missed[at]), bool(failed[at]), note)
         for at, one in enumerate(asked)
         if one["state"] and (acted[at] or missed[at])
     ]
 
 
-def _setting(one: Any, acted: int, missed: int, note: str) -> dict[str, Any]:
+def _setting(one: Any, acted: int, missed: int, failed: bool, note: str) -> dict[str, Any]:
     name, value = text(one["name"]), text(one["value"])
     laid = " " in name  # the key of a layout stands behind its file system
-    outcome = "refused" if one["state"] == REFUSED else "applied" if acted or not laid else "not_applicable"
+    if one["state"] == REFUSED or (failed and not acted):
+        outcome = "refused"
+    else:
+        outcome = "applied" if acted or not laid else "not_applicable"
     if one["state"] == REFUSED:
         note = "the value is not one that the library knows"
     return {
