@@ -47,10 +47,10 @@ from stripewise.filesystems import named, type_names
 from stripewise.measure._darshan_fold import LogError
 from stripewise.measure.darshan_logs import _Reader
 from stripewise.measure.ior import parse_ior
-from stripewise.measure.processes import _FILE as PART_FILE
-from stripewise.measure.processes import _FILES as PART_FILES
-from stripewise.measure.processes import _HEAD as PART_HEAD
-from stripewise.measure.processes import _MAGIC as PART_MAGIC
+from stripewise.measure.process_part import _FILE as PART_FILE
+from stripewise.measure.process_part import _FILES as PART_FILES
+from stripewise.measure.process_part import _HEAD as PART_HEAD
+from stripewise.measure.process_part import _MAGIC as PART_MAGIC
 from stripewise.measure.processes import PREFIX, merge_parts
 from stripewise.measure.traces import dftracer, recorder
 from stripewise.model.artifact import format as form

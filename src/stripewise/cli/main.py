@@ -45,7 +45,7 @@ class LazyGroup(TyperGroup):
         ),
         "record": (
             "cli.record",
-            "Record what a program does in MPI-IO, as in: stripewise record -- mpiexec -n 4 ./my_app.",
+            "Record what a program does in MPI-IO and HDF5, as in: stripewise record -- mpiexec -n 4 ./my_app.",
         ),
         "replay": (
             "cli.replay",

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.stats import spearmanr
 
 from stripewise.errors import UserError
 from stripewise.model.registry import load_model
@@ -208,6 +207,8 @@ def agreement(prior: PriorMean, space: Space, history: History) -> str:
     measured = np.array([trial.value for trial in trials])
     if np.ptp(expected) == 0 or np.ptp(measured) == 0:
         return ""
+    from scipy.stats import spearmanr  # noqa: PLC0415  slow to load
+
     found = float(spearmanr(expected, measured if history.objective.maximize else -measured)[0])
     return (
         f"the earlier experiments ranked the {len(trials)} configurations that ran here with a correlation of "
