@@ -49,6 +49,8 @@ struct replay_access {
     bool spaced;
 };
 
+#define REPLAY_CLASSES 5 /* of elements */
+#define REPLAY_LAYOUTS 3 /* of datasets that are stored in their file */
 #define REPLAY_RANK 32   /* dimensions of a dataset */
 #define REPLAY_VALUES 64 /* parameters of a filter */
 
@@ -61,6 +63,7 @@ struct replay_filter {
 /* What a dataset of HDF5 is like. */
 struct replay_shape {
     int64_t class, size, layout, fills, allocation;
+    int64_t bytes; /* of all its elements */
     int rank;
     struct replay_dim {
         int64_t size, most, chunk;

@@ -227,6 +227,11 @@ static void take_dimension(int *count, hsize_t (*to)[REPLAY_RANK], const int64_t
     ++*count;
 }
 
+static void check_stride(int64_t stride) {
+    if (stride < 1)
+        replay_die("the record is damaged: a stride of %" PRId64, stride);
+}
+
 bool replay_hdf5_call(struct replay_hdf5 *hdf5, enum sw_line line, const int64_t *numbers,
                       struct replay_done *done) {
     switch (line) {
@@ -250,9 +255,11 @@ bool replay_hdf5_call(struct replay_hdf5 *hdf5, enum sw_line line, const int64_t
         take_dimension(&hdf5->sized, &hdf5->size, numbers, 1);
         return false;
     case SW_LINE_h5select:
+        check_stride(numbers[1]);
         take_dimension(&hdf5->selected, hdf5->select, numbers, 4);
         return false;
     default:
+        check_stride(numbers[2]);
         take_dimension(&hdf5->arranged, hdf5->memory, numbers, 5);
         return false;
     }

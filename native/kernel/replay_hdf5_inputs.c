@@ -185,14 +185,6 @@ static void fill(struct inputs *inputs, hid_t dataset, const struct replay_shape
     H5Pclose(list);
 }
 
-static int64_t bytes_of(const struct replay_shape *shape) {
-    int64_t bytes = shape->size;
-    for (int i = 0; i < shape->rank; i++)
-        if (shape->dims[i].size < 0 || __builtin_mul_overflow(bytes, shape->dims[i].size, &bytes))
-            return INT64_MAX;
-    return bytes;
-}
-
 static void make(struct inputs *inputs, struct part *part) {
     const struct replay_comm alone = {.comm = MPI_COMM_SELF};
     const char *path = part->file->path;
@@ -203,7 +195,7 @@ static void make(struct inputs *inputs, struct part *part) {
     H5Pclose(access);
     replay_hdf5_good(file, creates ? "H5Fcreate" : "H5Fopen", path);
     if (!creates) {
-        if (__builtin_add_overflow(inputs->bytes, bytes_of(part->shape), &inputs->bytes))
+        if (__builtin_add_overflow(inputs->bytes, part->shape->bytes, &inputs->bytes))
             inputs->bytes = INT64_MAX;
         replay_check_room(inputs->replay, inputs->bytes);
         const hid_t dataset = replay_hdf5_dataset(file, path, part->number, part->shape);

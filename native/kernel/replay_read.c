@@ -94,6 +94,13 @@ static void take_ranks(struct replay_reader *reader, char *rest) {
     reader->own = replay->rank >= reader->first && replay->rank < reader->first + reader->count;
 }
 
+/* Lines that belong to a call stand right before it. */
+static void check_order(struct replay_reader *reader, enum sw_line line) {
+    if (reader->before != SW_LINES && !replay_may_follow(reader->before, line))
+        replay_damaged(reader, "what belongs to a call stands without it");
+    reader->before = reader->own && replay_precedes(line) ? line : SW_LINES;
+}
+
 static void take_own(struct replay_reader *reader, enum sw_line line, char *rest) {
     if (line != SW_LINE_block && line != SW_LINE_dim)
         end_type(reader);
@@ -127,6 +134,7 @@ static void take_line(struct replay_reader *reader, char *text) {
     const enum sw_line line = line_of(text);
     if (line == SW_LINES)
         replay_damaged(reader, "it is not a line of a record");
+    check_order(reader, line);
     if (line == SW_LINE_job) {
         const int64_t ranks = replay_whole(reader, &rest);
         if (ranks != reader->replay->ranks)
@@ -155,7 +163,7 @@ static void take_line(struct replay_reader *reader, char *text) {
 }
 
 void replay_read(struct replay *replay, char *text) {
-    struct replay_reader reader = {.replay = replay};
+    struct replay_reader reader = {.replay = replay, .before = SW_LINES};
     char *save = NULL, *line = strtok_r(text, "\n", &save);
     for (; line != NULL; line = strtok_r(NULL, "\n", &save))
         if (++reader.line > 1) /* the header */
@@ -163,6 +171,8 @@ void replay_read(struct replay *replay, char *text) {
     end_type(&reader);
     if (reader.depth != 0)
         replay_damaged(&reader, "a loop has no end");
+    if (reader.before != SW_LINES)
+        replay_damaged(&reader, "what belongs to a call stands without it");
     replay_move_files(&reader);
     replay_make_comms(&reader);
     free(reader.comms);

@@ -18,6 +18,17 @@ bool replay_is_hdf5_name(enum sw_line line) {
     }
 }
 
+bool replay_precedes(enum sw_line line) {
+    return line == SW_LINE_h5size || line == SW_LINE_h5select || line == SW_LINE_h5memory;
+}
+
+bool replay_may_follow(enum sw_line before, enum sw_line line) {
+    if (before == SW_LINE_h5size)
+        return line == SW_LINE_h5size || line == SW_LINE_h5dset_extent;
+    return line == SW_LINE_h5memory || line == SW_LINE_h5dwrite || line == SW_LINE_h5dread ||
+           (line == SW_LINE_h5select && before == SW_LINE_h5select);
+}
+
 static void take(const struct replay_reader *reader, enum sw_line line, char *rest, int64_t *numbers) {
     for (int n = 0; n < sw_line_forms[line].numbers; n++)
         numbers[n] = replay_take_own(reader, &rest);
@@ -42,9 +53,13 @@ static void take_dataset(const struct replay_reader *reader, char *rest) {
     struct replay *replay = reader->replay;
     int64_t numbers[SW_RECORD_NUMBERS] = {0};
     take(reader, SW_LINE_h5dataset, rest, numbers);
+    if (numbers[0] < 0 || numbers[0] >= REPLAY_CLASSES || numbers[1] < 1 || numbers[1] > INT32_MAX ||
+        numbers[2] < 0 || numbers[2] >= REPLAY_LAYOUTS)
+        replay_damaged(reader, "a dataset that cannot be");
     replay->shapes = replay_grow(replay->shapes, replay->shape_count, sizeof *replay->shapes);
     replay->shapes[replay->shape_count++] = (struct replay_shape){.class = numbers[0],
                                                                   .size = numbers[1],
+                                                                  .bytes = numbers[1],
                                                                   .layout = numbers[2],
                                                                   .fills = numbers[3],
                                                                   .allocation = numbers[4]};
@@ -58,8 +73,10 @@ static void take_of_dataset(const struct replay_reader *reader, enum sw_line lin
     struct replay_shape *shape = &replay->shapes[replay->shape_count - 1];
     take(reader, line, rest, numbers);
     if (line == SW_LINE_h5dim) {
-        if (shape->rank == REPLAY_RANK)
-            replay_damaged(reader, "a dataset of too many dimensions");
+        if (shape->rank == REPLAY_RANK || numbers[0] < 0 || numbers[1] < -1 || numbers[2] < 0)
+            replay_damaged(reader, "a dimension that cannot be, or one too many");
+        if (__builtin_mul_overflow(shape->bytes, numbers[0], &shape->bytes))
+            replay_damaged(reader, "a dataset of too many bytes");
         shape->dims[shape->rank++] = (struct replay_dim){numbers[0], numbers[1], numbers[2]};
     } else if (line == SW_LINE_h5filter) {
         shape->filters = replay_grow(shape->filters, shape->filter_count, sizeof *shape->filters);

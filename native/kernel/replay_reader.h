@@ -20,6 +20,7 @@ struct replay_reader {
     long line;
     int64_t first, count; /* the group */
     bool own;
+    enum sw_line before; /* the last line, where it belongs to the call after it; else SW_LINES */
     uint32_t depth;
     int64_t times[SW_RECORD_DEPTH]; /* of the loops that are open, the outermost first */
     struct replay_type *type;
@@ -57,6 +58,9 @@ void replay_make_comms(const struct replay_reader *reader);
 
 /* ---- replay_read_hdf5.c: what HDF5's calls refer to ---- */
 bool replay_is_hdf5_name(enum sw_line line);
+/* Whether a line belongs to the call after it, and which lines may stand behind it. */
+bool replay_precedes(enum sw_line line);
+bool replay_may_follow(enum sw_line before, enum sw_line line);
 void replay_take_hdf5_name(const struct replay_reader *reader, enum sw_line line, char *rest);
 void replay_free_hdf5_names(struct replay *replay);
 

@@ -1,9 +1,11 @@
 """Records of parallel HDF5 programs: a replay makes their calls, and what cannot be recorded is named."""
 
+import zlib
 from pathlib import Path
 
 import pytest
 
+from stripewise.errors import UserError
 from stripewise.measure.faithful import Done, Faithfulness
 from stripewise.spec.record import Record
 from stripewise.spec.record_reading import read_record
@@ -106,3 +108,23 @@ def test_what_cannot_be_recorded_is_named_and_refused(bench: Hdf5Bench, tmp_path
     assert refused.code != 0 and gap in refused.stderr
     record, _ = run(bench, tmp_path / "program.record", *words, STRIPEWISE_RECORD_LEVEL="mpi-io")
     assert record.gaps == () and not record.uses_hdf5 and record.count("open") > 0
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        ("h5dataset 0 8 1 0 0\nh5dim 1152921504606846976 -1 0\n", "a dataset of too many bytes"),
+        ("h5dataset 5 1 1 0 0\n", "a dataset that cannot be"),
+        ("h5select 0 1 1 1 1\n", "what belongs to a call stands without it"),
+        ("h5size 1 1\nh5dwrite 1 1 0 1 1 1\n", "what belongs to a call stands without it"),
+    ],
+)
+def test_a_replay_refuses_what_readers_of_records_refuse(bench: Hdf5Bench, tmp_path: Path, body: str, why: str) -> None:
+    text = f"stripewise-record 1\njob 1 1 10 5\nranks 0 1\nfile - /a\ncomm 0 1 0\n{body}"
+    place = tmp_path / "damaged.record"
+    place.write_text(f"{text}checksum {zlib.crc32(text.encode()):08x}\n")
+    with pytest.raises(UserError):
+        read_record(place)
+    replay = bench.library.parents[1] / "bin" / "stripewise-replay"
+    refused = bench.run(replay, place, "--directory", tmp_path / "replay", ranks=1)
+    assert refused.code != 0 and why in refused.stderr

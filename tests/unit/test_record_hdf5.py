@@ -82,6 +82,18 @@ def test_pieces_of_selections(shape: Shape, selected: list[tuple[int, ...]], pie
         ("h5dim 1 1 0\n", "h5dim without a dataset"),
         ("h5dataset 0 1 3 0 0\n", "a dataset that cannot be"),
         ("h5more 0 0 0 2\n", "h5more without an access"),
+        ("h5dataset 0 9999999999999999999 1 0 0\n", "is not a number"),
+        ("h5dataset 0 2147483648 1 0 0\n", "a dataset that cannot be"),
+        ("h5dataset 5 1 1 0 0\n", "a dataset that cannot be"),
+        ("h5dataset 0 8 1 0 0\nh5dim 1152921504606846976 -1 0\n", "a dataset of too many bytes"),
+        ("h5dataset 0 1 1 0 0\nh5dim 1 -2 0\n", "a dimension that cannot be"),
+        ("h5dataset 0 1 1 0 0\nh5dim 1 9223372036854775807~1 0\n", "too large on some ranks"),
+        ("h5dataset 0 1 1 0 0\nh5value 1\n", "a parameter of no filter"),
+        ("h5dataset 0 1 1 0 0\nh5filter 1 0\n" + "h5value 1\n" * 65, "a parameter of no filter, or one too many"),
+        ("h5select 0 0 1 1 1\nh5dwrite 1 1 0 1 1 1\n", "h5select: a stride of 0"),
+        ("h5select 0 1 1 1 1\n", "h5select without the call"),
+        ("h5select 0 1 1 1 1\nh5dclose 1 1\n", "h5select without the call"),
+        ("h5size 1 1\nh5dwrite 1 1 0 1 1 1\n", "h5size without the call"),
     ],
 )
 def test_damaged_lines_are_refused(body: str, why: str) -> None:
@@ -93,6 +105,14 @@ def test_transfers_without_an_open_dataset_are_refused() -> None:
     record = parse_record(sealed(HEAD + "h5dwrite 1 1 0 1 10 1\n"), "x")
     with pytest.raises(UserError, match="h5dwrite on a file that is not open"):
         report_of(record)
+
+
+def test_a_selection_has_the_dimensions_of_its_dataset() -> None:
+    text = PHASES.read_text().rpartition("checksum ")[0].replace("h5select", "h5select 0 1 1 1 0\nh5select")
+    record = parse_record(sealed(text), "x")
+    for use in (report_of, lambda record: parts_of(record, Access())):
+        with pytest.raises(UserError, match="a selection in 2 dimensions of a dataset of 1"):
+            use(record)
 
 
 def test_replays_are_compared_by_calls_of_hdf5() -> None:

@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from stripewise.errors import UserError
+
 OPERATIONS = {
     "h5fcreate": "file_create",
     "h5fopen": "file_open",
@@ -22,6 +24,12 @@ OPERATIONS = {
 
 OPENS = ("h5fcreate", "h5fopen")
 STORAGE = ("compact", "contiguous", "chunked")
+MOST_DIMENSIONS = 32
+MOST_VALUES = 64
+"""Parameters of a filter."""
+_CLASSES = 5
+_MOST_ELEMENT = (1 << 31) - 1
+_MOST_BYTES = (1 << 63) - 1
 _FILTERS = {1: "deflate", 2: "shuffle", 3: "fletcher32", 4: "szip", 5: "nbit", 6: "scaleoffset"}
 
 
@@ -81,12 +89,20 @@ def pieces_of(shape: Shape, selected: Sequence[Sequence[int]]) -> Pieces:
     shape : Shape
     selected : sequence of sequences of int
         Of each dimension start, stride, count and block; empty: the whole dataset.
+
+    Raises
+    ------
+    UserError
+        If it has other dimensions than the dataset.
     """
+    if selected and len(selected) != len(shape.size):
+        what = f"the record is damaged: a selection in {len(selected)} dimensions of a dataset of {len(shape.size)}"
+        raise UserError(what, "record the program again")
     if not selected:
         return Pieces(0, 1, math.prod(shape.size) * shape.element_size, 0.0)
     run, count, first, last, below = 1, 1, 0, 0, 1
     whole = True
-    for size, (start, stride, times, block) in zip(reversed(shape.size), reversed(selected), strict=False):
+    for size, (start, stride, times, block) in zip(reversed(shape.size), reversed(selected), strict=True):
         elements = times * block
         if not elements:
             return Pieces(0, 0, 0, 0.0)
@@ -111,7 +127,8 @@ class Hdf5Names:
 
     accesses: int = 0
     shapes: list[Shape] = field(default_factory=list)
-    last: str = ""
+    values: int | None = None
+    """Parameters of the last dataset's last filter; None without one."""
 
     def take(self, name: str, numbers: Sequence[int]) -> None:
         """Read a line.
@@ -127,9 +144,10 @@ class Hdf5Names:
             if not self.accesses:
                 raise ValueError(f"{name} without an access")
         elif name == "h5dataset":
-            _, size, layout, _, _ = numbers
-            if size < 1 or not 0 <= layout < len(STORAGE):
+            kind, size, layout, _, _ = numbers
+            if not (0 <= kind < _CLASSES and 0 < size <= _MOST_ELEMENT and 0 <= layout < len(STORAGE)):
                 raise ValueError("a dataset that cannot be")
+            self.values = None
             self.shapes.append(Shape(size, STORAGE[layout]))
         else:
             if not self.shapes:
@@ -139,11 +157,19 @@ class Hdf5Names:
     def _of_dataset(self, name: str, numbers: Sequence[int]) -> None:
         known = self.shapes[-1]
         if name == "h5dim":
-            if numbers[0] < 0 or numbers[2] < 0 or len(known.size) == 32:
+            size, most, chunk_size = numbers
+            if size < 0 or most < -1 or chunk_size < 0 or len(known.size) == MOST_DIMENSIONS:
                 raise ValueError("a dimension that cannot be")
-            chunk = (*known.chunk, numbers[2]) if known.storage == "chunked" else ()
-            self.shapes[-1] = Shape(known.element_size, known.storage, (*known.size, numbers[0]), chunk)
-        elif name == "h5filter":
+            if math.prod((*known.size, size)) * known.element_size > _MOST_BYTES:
+                raise ValueError("a dataset of too many bytes")
+            chunk = (*known.chunk, chunk_size) if known.storage == "chunked" else ()
+            self.shapes[-1] = Shape(known.element_size, known.storage, (*known.size, size), chunk)
+        elif name == "h5value":
+            if self.values is None or self.values == MOST_VALUES:
+                raise ValueError("a parameter of no filter, or one too many")
+            self.values += 1
+        else:
+            self.values = 0
             filters = (*known.filters, _FILTERS.get(numbers[0], "other"))
             self.shapes[-1] = Shape(known.element_size, known.storage, known.size, known.chunk, filters)
 
@@ -151,5 +177,10 @@ class Hdf5Names:
 HDF5_NAMES = ("h5access", "h5more", "h5space", "h5dataset", "h5dim", "h5filter", "h5value")
 """Lines that calls refer to."""
 
-BEFORE_CALLS = ("h5size", "h5select", "h5memory")
-"""Lines that belong to the call after them."""
+_TRANSFERS = ("h5dwrite", "h5dread")
+BEFORE_CALLS = {
+    "h5size": ("h5size", "h5dset_extent"),
+    "h5select": ("h5select", "h5memory", *_TRANSFERS),
+    "h5memory": ("h5memory", *_TRANSFERS),
+}
+"""Lines that belong to the call after them, and what may follow each."""

@@ -15,7 +15,7 @@ from stripewise.spec.formats import MAX_RECORD_BYTES, MAX_RECORD_ITEMS, RECORD_D
 from stripewise.spec.formats import RECORD_CALLS as CALLS
 from stripewise.spec.formats import RECORD_LINES as LINES
 from stripewise.spec.record import DIGITS, Call, Loop, Number, RankGroup, Record, plain
-from stripewise.spec.record_hdf5 import HDF5_NAMES, Hdf5Names
+from stripewise.spec.record_hdf5 import BEFORE_CALLS, HDF5_NAMES, Hdf5Names
 
 _NUMBER = re.compile(r"(-?\d{1,19}(?:,-?\d{1,19}){0,4})(?:~(-?\d{1,19}))?", re.ASCII)
 _WHOLE = re.compile(r"\d{1,18}", re.ASCII)
@@ -49,6 +49,8 @@ class _Group:
         """Give it as read."""
         if len(self.open) > 1:
             raise ValueError("a loop has no end")
+        if self.last in BEFORE_CALLS:
+            raise ValueError(f"{self.last} without the call that it belongs to")
         body = tuple(self.open[0][1])
         blocks = tuple(map(tuple, self.blocks))
         named = tuple(self.comms), tuple(self.files), tuple(map(tuple, self.hints)), tuple(self.types), blocks
@@ -165,6 +167,8 @@ def _take_of_ranks(group: _Group, name: str, rest: str) -> None:
     if group.lines > 2 * MAX_RECORD_ITEMS:
         raise ValueError("more lines of a rank than the runtime writes")
     body = group.open[-1][1]
+    if name not in BEFORE_CALLS.get(group.last, (name,)):
+        raise ValueError(f"{group.last} without the call that it belongs to")
     if name == "file":
         steps, _, path = rest.partition(" ")
         group.files.append(_file(steps, plain(path), group.count))
@@ -187,7 +191,7 @@ def _take_of_ranks(group: _Group, name: str, rest: str) -> None:
             raise ValueError("a loop without calls")
         group.open[-1][1].append(Loop(times, tuple(lines)))
     elif name in HDF5_NAMES:
-        group.hdf5.take(name, [number.base for number in _numbers(rest.split(" "), len(LINES[name]), 0)])
+        group.hdf5.take(name, [_of_first(group, number) for number in _numbers(rest.split(" "), len(LINES[name]), 0)])
     elif name in CALLS:
         body.append(_call(group, name, rest.split(" ")))
     elif name in ("comm", "type", "block", "dim"):
@@ -218,9 +222,19 @@ def _call(group: _Group, name: str, words: list[str]) -> Call:
         low, high = number.bounds(group.times, group.count)
         if low < 0 or high >= _MOST:
             raise ValueError(f"{name}: {label} leaves the range of what MPI can carry out")
+        if label == "stride" and low < 1:
+            raise ValueError(f"{name}: a stride of 0")
         if label in counts and high >= counts[label]:
             raise ValueError(f"{name} names {label} {high}, which is not defined")
     return call
+
+
+def _of_first(group: _Group, number: Number) -> int:
+    """Give a number as it is on a group's first rank; it must be one on all others."""
+    low, high = number.bounds((), group.count)
+    if low < -_MOST or high >= _MOST:
+        raise ValueError("a number that is too large on some ranks")
+    return number.base
 
 
 def _in_job(numbers: tuple[Number, ...]) -> tuple[Number, ...]:
@@ -247,9 +261,10 @@ def _numbers(words: list[str], count: int, depth: int) -> tuple[Number, ...]:
     for word in words:
         match = _NUMBER.fullmatch(word)
         base, *steps = map(int, match[1].split(",")) if match else (0,)
-        if match is None or len(steps) > depth:
+        rank = int(match[2] or 0) if match else 0
+        if match is None or len(steps) > depth or not all(-_MOST <= value < _MOST for value in (base, *steps, rank)):
             raise ValueError(f"{word[:40]!r} is not a number with steps of the {depth} loops around it")
-        found.append(Number(base, tuple(steps), int(match[2] or 0)))
+        found.append(Number(base, tuple(steps), rank))
     return tuple(found)
 
 
