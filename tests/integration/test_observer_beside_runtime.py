@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from stripewise.carriers import POSIX, Setting
+from stripewise.carriers import LAYOUT, POSIX, Setting
 from stripewise.measure.effects import verdicts
 from stripewise.measure.processes import PREFIX, merge_parts
 from stripewise.runner.inject.foreground import prepare
@@ -60,9 +60,7 @@ def test_own_calls_are_told_apart_from_those_of_mpi_io(bench: Bench, tmp_path: P
     assert effect.evidence.endswith(f"of {RANKS} calls on {RANKS} files")
 
 
-def test_a_plan_with_posix_settings_preloads_both(
-    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_plan_that_acts_on_calls_preloads_both(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     observer = bench.library.with_name("libstripewise-observer.so")
     monkeypatch.setattr("stripewise.runner.inject.foreground.observer_for", lambda _environment: observer)
     command = [*bench.mpi.mpiexec(RANKS), str(bench.program("own_calls.c")), str(tmp_path)]
@@ -71,5 +69,11 @@ def test_a_plan_with_posix_settings_preloads_both(
     environment = ready.injection.environment
     assert environment["LD_PRELOAD"].split(":")[:2] == [str(bench.library), str(observer)]
     assert environment["STRIPEWISE_POSIX"] == "advice=random" and ready.observed and not ready.injection.lost
+    laid = prepare(
+        Plan((Setting(LAYOUT, "stripe_count", "4", "cephfs"),)), command, tmp_path / "run", library=bench.library
+    )
+    environment_of_layouts = laid.injection.environment
+    assert environment_of_layouts["LD_PRELOAD"].split(":")[:2] == [str(bench.library), str(observer)]
+    assert environment_of_layouts["STRIPEWISE_LAYOUT"] == "cephfs stripe_count=4" and not laid.injection.lost
     plain = prepare(Plan(()), command, tmp_path / "run", library=bench.library)
     assert environment["STRIPEWISE_REPORT"] and "STRIPEWISE_PROCESSES" not in plain.injection.environment

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from stripewise.carriers.adios2 import ADIOS2
 from stripewise.carriers.argument import ARGUMENT
 from stripewise.carriers.base import (
@@ -56,11 +58,20 @@ __all__ = [
     "carrier_named",
     "hint_lines",
     "named_in",
+    "need_observer",
     "own_files",
     "read_setting",
     "verbs",
     "with_files",
 ]
+
+
+def need_observer(carriers: Iterable[Carrier]) -> bool:
+    """Whether the observer is preloaded for settings of these carriers, beside the runtime where that is there.
+
+    A search and a run of what it found ask the same, so that both act on the same files.
+    """
+    return any(carrier.on_calls for carrier in carriers)
 
 
 def verbs() -> dict[str, int]:

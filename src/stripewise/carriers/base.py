@@ -239,8 +239,8 @@ class Carrier(ABC):
         Whether only a program with an MPI library reads it.
     on_calls : bool
         Whether the observer acts on it, at the calls of the C library that a program makes.
-    beside_runtime : bool
-        Whether it alone does, also in programs with MPI.
+    only_on_calls : bool
+        Whether nothing else does, also in programs with MPI.
     apis : tuple of str
         The APIs through which I/O meets a value, as a workload names them; empty for any.
     echo : str
@@ -264,7 +264,7 @@ class Carrier(ABC):
     undecided = "it acts before the program opens a file"
     needs_mpi = True
     on_calls = False
-    beside_runtime = False
+    only_on_calls = False
     apis: tuple[str, ...] = ()
     echo = "MPI_File_get_info"
     proofs: frozenset[str] = frozenset({"calls"})

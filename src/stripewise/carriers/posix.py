@@ -27,7 +27,7 @@ class Posix(Carrier):
     reported = True
     undecided = "the library reads its settings when the program starts"
     needs_mpi = False
-    on_calls = beside_runtime = True
+    on_calls = only_on_calls = True
     apis = ("posix",)
     echo = "the library"
     proofs = frozenset({"acts"})

@@ -187,7 +187,7 @@ def _alone(space: Space, setting: Setting, settings: Iterable[Setting]) -> bool:
 def _file_of(report: Report, setting: Setting) -> tuple[FileReport, SettingOutcome] | None:
     """The file with most bytes that the setting was meant for; one that met the observer if that alone acts on it."""
     best: tuple[FileReport, SettingOutcome] | None = None
-    alone = setting.carrier.beside_runtime and bool(report.posix_files)
+    alone = setting.carrier.only_on_calls and bool(report.posix_files)
     for file in report.posix_files if alone else (*report.files, *report.posix_files):
         for outcome in file.settings:
             if outcome.key in (setting.name, setting.key) and outcome.requested is not None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from stripewise.carriers import ARGUMENT, FILE, named_in, with_files
+from stripewise.carriers import ARGUMENT, FILE, named_in, need_observer, with_files
 from stripewise.errors import StripewiseError, UserError
 from stripewise.ownership import make_folder, written_whole
 from stripewise.runner.inject.injection import Guidance, Injection, inject
@@ -83,9 +83,14 @@ def prepare(
     guidance = guidance or Guidance.under(load_policy(environment))
     observer = None
     reachable = target.mpi is None and not target.program.obstacle
-    on_calls = not guidance.mode and any(setting.carrier.on_calls for setting in plan.settings)
-    beside = library is not None and any(setting.carrier.beside_runtime for setting in plan.settings)
-    if beside or (reachable and (guidance.mode == "observe" or on_calls)):
+    needed = need_observer(setting.carrier for setting in plan.settings)
+    warnings = list(target.warnings)
+    if library is not None and needed:
+        try:
+            observer = observer_for(environment)
+        except StripewiseError as error:  # the runtime does what it can
+            warnings.append(f"the program's own calls cannot be acted on: {error.what}")
+    elif reachable and (guidance.mode == "observe" or (needed and not guidance.mode)):
         observer = observer_for(environment)
     elif library is None and guidance.mode:
         why = target.why_not_preloaded or "it is not an MPI program"
@@ -93,7 +98,6 @@ def prepare(
         cure = "record an MPI program" if guidance.record is not None else "run without --mode"
         raise UserError(f"{what} needs the runtime, which cannot be preloaded: {why}", cure)
     injection = inject(plan, target.program, library, folder, guidance, observer)
-    warnings = list(target.warnings)
     if target.why_not_preloaded:
         warnings.append(
             f"the runtime cannot be preloaded: {target.why_not_preloaded}; the MPI's own hints carry the plan"

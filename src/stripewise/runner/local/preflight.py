@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from stripewise.carriers import ARGUMENT, LOST, Carried, Setting
+from stripewise.carriers import ARGUMENT, LOST, Carried, Setting, need_observer
 from stripewise.errors import StripewiseError, UserError
 from stripewise.objectives import Conditions, kind_of
 from stripewise.runner import hooks
@@ -104,7 +104,8 @@ def find(experiment: Experiment, environment: Mapping[str, str], cwd: Path, runt
     hooks.check_caches(limits.drop_caches)
     found = Found(after, target, runtime)
     library = found.library_for(target)
-    if (library is None and kind_of(experiment.objective.name).reported) or _acts_on_calls(experiment, library):
+    searched = (parameter.carrier for parameter in parameters_of(experiment).values())
+    if (library is None and kind_of(experiment.objective.name).reported) or need_observer(searched):
         found.observer = _observer(target, library, runtime, after, warnings)
     seen = library is not None or found.observer is not None
     unseen = "" if seen else target.why_not_preloaded or "no MPI library was found for it"
@@ -119,12 +120,6 @@ def find(experiment: Experiment, environment: Mapping[str, str], cwd: Path, runt
     if experiment.replay is not None:
         found.preflight = _with_replayer(found.preflight, experiment.replay, experiment.command, found)
     return found
-
-
-def _acts_on_calls(experiment: Experiment, library: Path | None) -> bool:
-    """Whether the experiment searches settings that the observer acts on, and not the runtime."""
-    carriers = {parameter.carrier for parameter in parameters_of(experiment).values()}
-    return any(carrier.on_calls if library is None else carrier.beside_runtime for carrier in carriers)
 
 
 def _observer(
