@@ -4,6 +4,8 @@
 #define _GNU_SOURCE
 #include "recording_h5.h"
 
+#include <string.h>
+
 #include "journal.h"
 #include "paths.h"
 #include "recording.h"
@@ -87,6 +89,45 @@ static uint64_t path_of(sw_hid id) {
     return mix(0xcbf29ce484222325u, path);
 }
 
+/* ---- lines that calls refer to ---- */
+
+/* What HDF5 answers, before the lock is taken: MPI_File_open beneath HDF5 takes the lock within HDF5's own,
+ * so who held the lock while asking HDF5 could wait for ever. */
+#define MOST_LINES 512
+struct lines {
+    uint32_t count;
+    bool too_many;
+    struct {
+        enum sw_line line;
+        int64_t numbers[SW_RECORD_NUMBERS];
+    } list[MOST_LINES];
+};
+
+static void tell(struct lines *lines, enum sw_line line, int64_t a, int64_t b, int64_t c, int64_t d,
+                 int64_t e) {
+    if (lines->count == MOST_LINES) {
+        lines->too_many = true;
+        return;
+    }
+    const int64_t numbers[SW_RECORD_NUMBERS] = {a, b, c, d, e};
+    lines->list[lines->count].line = line;
+    memcpy(lines->list[lines->count++].numbers, numbers, sizeof numbers);
+}
+
+/* Their number among those that begin alike, or -1 where there is no room; the lock is held. */
+static int64_t number_of_lines(const struct lines *lines) {
+    const uint32_t first = sw_record_named();
+    if (lines->too_many)
+        return -1;
+    for (uint32_t i = 0; i < lines->count; i++) {
+        struct sw_item *item = sw_record_name(lines->list[i].line, 0, 0);
+        if (!item)
+            return -1;
+        memcpy(item->numbers, lines->list[i].numbers, sizeof item->numbers);
+    }
+    return sw_record_number_of(first);
+}
+
 /* ---- files ---- */
 
 static int64_t whether(int (*ask)(sw_hid, void *), sw_hid list) {
@@ -94,24 +135,18 @@ static int64_t whether(int (*ask)(sw_hid, void *), sw_hid list) {
     return ask && ask(list, &answer) >= 0 && (answer & 0xff);
 }
 
-static bool name_space(sw_hid creation) {
+static void tell_space(struct lines *lines, sw_hid creation) {
     int strategy = 0;
     uint32_t persist = 0;
     sw_hsize threshold = 1, page = 4096;
     if (creation <= 0 || !sw_h5.H5Pget_file_space_strategy || !sw_h5.H5Pget_file_space_page_size ||
         sw_h5.H5Pget_file_space_strategy(creation, &strategy, &persist, &threshold) < 0 ||
         sw_h5.H5Pget_file_space_page_size(creation, &page) < 0)
-        return true;
-    struct sw_item *item = sw_record_name(SW_LINE_h5space, strategy, persist & 0xff);
-    if (item) {
-        item->numbers[2] = (int64_t)threshold;
-        item->numbers[3] = (int64_t)page;
-    }
-    return item != NULL;
+        return;
+    tell(lines, SW_LINE_h5space, strategy, persist & 0xff, (int64_t)threshold, (int64_t)page, 0);
 }
 
-static int64_t access_number(sw_hid creation, sw_hid access) {
-    const uint32_t first = sw_record_named();
+static void tell_access(struct lines *lines, sw_hid creation, sw_hid access) {
     sw_hsize threshold = 1, alignment = 1, meta = 2048;
     size_t sieve = 65536, slots = 521, cache = 1048576;
     int entries = 0, low = 0, high = -1;
@@ -121,19 +156,13 @@ static int64_t access_number(sw_hid creation, sw_hid access) {
     sw_h5.H5Pget_sieve_buf_size(access, &sieve);
     sw_h5.H5Pget_cache(access, &entries, &slots, &cache, &weight);
     sw_h5.H5Pget_libver_bounds(access, &low, &high);
-    struct sw_item *item = sw_record_name(SW_LINE_h5access, (int64_t)alignment, (int64_t)threshold);
-    if (!item)
-        return -1;
-    item->numbers[2] = (int64_t)meta;
-    item->numbers[3] = (int64_t)sieve;
-    item->numbers[4] = (int64_t)cache;
-    item = sw_record_name(SW_LINE_h5more, whether(sw_h5.H5Pget_coll_metadata_write, access),
-                          whether(sw_h5.H5Pget_all_coll_metadata_ops, access));
-    if (!item)
-        return -1;
-    item->numbers[2] = low;
-    item->numbers[3] = high;
-    return name_space(creation) ? sw_record_number_of(first) : -1;
+    lines->count = 0;
+    lines->too_many = false;
+    tell(lines, SW_LINE_h5access, (int64_t)alignment, (int64_t)threshold, (int64_t)meta, (int64_t)sieve,
+         (int64_t)cache);
+    tell(lines, SW_LINE_h5more, whether(sw_h5.H5Pget_coll_metadata_write, access),
+         whether(sw_h5.H5Pget_all_coll_metadata_ops, access), low, high, 0);
+    tell_space(lines, creation);
 }
 
 int sw_record_h5_file(const struct sw_h5_opened *opened) {
@@ -141,13 +170,15 @@ int sw_record_h5_file(const struct sw_h5_opened *opened) {
     if (!sw_record_beneath_was(&file, &comm))
         return -1;
     const uint64_t path = path_of(opened->file);
+    struct lines lines;
+    tell_access(&lines, opened->creates ? opened->creation : -1, opened->access);
     sw_record_take();
     const int slot = sw_record_slot();
     int64_t *times = path ? kept(path) : NULL;
     if (slot >= 0 && times) {
         state.files[slot] = path;
         *times += opened->creates;
-        const int64_t access = access_number(opened->creates ? opened->creation : -1, opened->access);
+        const int64_t access = number_of_lines(&lines);
         add(opened->creates ? SW_LINE_h5fcreate : SW_LINE_h5fopen, slot, file, comm, access, opened->flags,
             opened->began, opened->ended);
     } else {
@@ -169,38 +200,30 @@ static int class_of(sw_hid type) {
     return varies ? -1 : ANY_SIZE;
 }
 
-static bool name_filters(sw_hid creation) {
+static void tell_filters(struct lines *lines, sw_hid creation) {
     enum { VALUES = 64 };
-    bool room = true;
-    for (int i = 0, count = sw_h5.H5Pget_nfilters(creation); room && i < count; i++) {
+    for (int i = 0, count = sw_h5.H5Pget_nfilters(creation); i < count; i++) {
         unsigned flags = 0, values[VALUES];
         size_t number = VALUES;
         int filter = sw_h5.H5Pget_filter2(creation, (unsigned)i, &flags, &number, values, 0, NULL, NULL);
-        room = sw_record_name(SW_LINE_h5filter, filter, flags) && number <= VALUES;
-        for (size_t value = 0; room && value < number; value++)
-            room = sw_record_name(SW_LINE_h5value, values[value], 0);
+        tell(lines, SW_LINE_h5filter, filter, flags, 0, 0, 0);
+        lines->too_many |= number > VALUES;
+        for (size_t value = 0; value < number && value < VALUES; value++)
+            tell(lines, SW_LINE_h5value, values[value], 0, 0, 0, 0);
     }
-    return room;
 }
 
-static bool name_dimensions(sw_hid space, sw_hid creation, bool chunked) {
+static void tell_dimensions(struct lines *lines, sw_hid space, sw_hid creation, bool chunked) {
     sw_hsize size[SW_H5_RANK] = {0}, most[SW_H5_RANK] = {0}, chunk[SW_H5_RANK] = {0};
     const int rank = sw_h5.H5Sget_simple_extent_dims(space, size, most);
     if (chunked)
         sw_h5.H5Pget_chunk(creation, SW_H5_RANK, chunk);
-    struct sw_item *item = NULL;
-    for (int i = 0; i < rank; i++) {
-        item = sw_record_name(SW_LINE_h5dim, (int64_t)size[i], (int64_t)most[i]);
-        if (!item)
-            return false;
-        item->numbers[2] = (int64_t)chunk[i];
-    }
-    return rank >= 0;
+    for (int i = 0; i < rank; i++)
+        tell(lines, SW_LINE_h5dim, (int64_t)size[i], (int64_t)most[i], (int64_t)chunk[i], 0, 0);
+    lines->too_many |= rank < 0;
 }
 
-/* The lock is held. */
-static int64_t shape_number(sw_hid type, sw_hid space, sw_hid creation) {
-    const uint32_t first = sw_record_named();
+static void tell_shape(struct lines *lines, sw_hid type, sw_hid space, sw_hid creation) {
     const int class = class_of(type), layout = sw_h5.H5Pget_layout(creation);
     int fill_time = 0, value = 0, allocation = 0;
     sw_h5.H5Pget_fill_time(creation, &fill_time);
@@ -210,16 +233,13 @@ static int64_t shape_number(sw_hid type, sw_hid space, sw_hid creation) {
         sw_record_gap(SW_GAP_H5_TYPE);
     if (layout < 0 || layout >= VIRTUAL || sw_h5.H5Pget_external_count(creation) > 0)
         sw_record_gap(SW_GAP_H5_STORAGE);
-    struct sw_item *item =
-        sw_record_name(SW_LINE_h5dataset, class < 0 ? ANY_SIZE : class, (int64_t)sw_h5.H5Tget_size(type));
-    if (!item)
-        return -1;
-    item->numbers[2] = layout;
-    item->numbers[3] = fill_time == FILL_ON_ALLOCATION || (fill_time == FILL_IF_SET && value == USER_DEFINED);
-    item->numbers[4] = allocation;
-    return name_dimensions(space, creation, layout == SW_CHUNKED) && name_filters(creation)
-               ? sw_record_number_of(first)
-               : -1;
+    const bool fills = fill_time == FILL_ON_ALLOCATION || (fill_time == FILL_IF_SET && value == USER_DEFINED);
+    lines->count = 0;
+    lines->too_many = false;
+    tell(lines, SW_LINE_h5dataset, class < 0 ? ANY_SIZE : class, (int64_t)sw_h5.H5Tget_size(type), layout,
+         fills, allocation);
+    tell_dimensions(lines, space, creation, layout == SW_CHUNKED);
+    tell_filters(lines, creation);
 }
 
 int sw_record_h5_dataset(sw_hid dataset, bool created, int64_t began, int64_t ended) {
@@ -235,8 +255,10 @@ int sw_record_h5_dataset(sw_hid dataset, bool created, int64_t began, int64_t en
     sw_h5.H5Iget_name(dataset, name, sizeof name);
     const sw_hid type = sw_h5.H5Dget_type(dataset), space = sw_h5.H5Dget_space(dataset),
                  creation = sw_h5.H5Dget_create_plist(dataset);
+    struct lines lines;
+    tell_shape(&lines, type, space, creation);
     sw_record_take();
-    const int64_t shape = shape_number(type, space, creation);
+    const int64_t shape = number_of_lines(&lines);
     slot = sw_record_slot();
     if (shape >= 0 && slot >= 0)
         add(created ? SW_LINE_h5dcreate : SW_LINE_h5dopen, slot, file, number_of(path, name, created), shape,
@@ -322,6 +344,7 @@ void sw_record_h5_moved(const struct sw_h5_object *object, const struct sw_h5_mo
     const sw_hssize points =
         selects ? sw_h5.H5Sget_select_npoints(moved->place) : (sw_hssize)object->elements;
     const int64_t bytes = points > 0 ? (int64_t)((uint64_t)points * object->element_size) : 0;
+    const int64_t element = (int64_t)sw_h5.H5Tget_size(moved->type);
     sw_record_take();
     const int64_t now = INT64_MIN; /* the pause goes with the transfer */
     for (int i = 0; known && selects && i < place.rank; i++)
@@ -331,8 +354,7 @@ void sw_record_h5_moved(const struct sw_h5_object *object, const struct sw_h5_mo
         add(SW_LINE_h5memory, (int64_t)memory.size[i], (int64_t)memory.start[i], (int64_t)memory.stride[i],
             (int64_t)memory.count[i], (int64_t)memory.block[i], now, now);
     add(moved->writes ? SW_LINE_h5dwrite : SW_LINE_h5dread, object->slot, moved->collective,
-        class < 0 ? ANY_SIZE : class, (int64_t)sw_h5.H5Tget_size(moved->type), bytes, moved->began,
-        moved->ended);
+        class < 0 ? ANY_SIZE : class, element, bytes, moved->began, moved->ended);
     sw_record_release();
 }
 
