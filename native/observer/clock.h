@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * CLOCK_MONOTONIC, from the processor's own counter where the kernel trusts that too: asking the kernel's
  * page twice a call is most of what counting costs. The counter's rate is measured against the clock once the
- * process has run for a while, and again each second; until then, and elsewhere, the clock itself is asked.
- * (The runtime measures it during MPI_Init: native/shim/clock.c.)
- * What one thread reads later may be some nanoseconds less than before: differences go through since. */
+ * process has run for a while, and again after up to a second; until then, and elsewhere, the clock itself is
+ * asked. (The runtime measures it during MPI_Init: native/shim/clock.c.) What one thread reads later may be
+ * some nanoseconds less than before: differences go through since. */
 #ifndef STRIPEWISE_CLOCK_H
 #define STRIPEWISE_CLOCK_H
 

@@ -142,4 +142,6 @@ for name in ("new", "old", "own"):
         for key, number in layout.items():
             assert os.getxattr(folder / name, f"ceph.file.layout.{key}") == str(number).encode()
         assert (folder / name).read_text() == name
-    assert (folder / "new").stat().st_mode & 0o777 == 0o640 & ~os.umask(os.umask(0o022))
+    mask = os.umask(0o022)
+    os.umask(mask)
+    assert (folder / "new").stat().st_mode & 0o777 == 0o640 & ~mask
