@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
-from pathlib import Path
 from typing import Any
 
 from stripewise.errors import UserError
 from stripewise.spec.experiment import Experiment
+from stripewise.spec.file_glob import names_file
 from stripewise.spec.overrides import parameters_of
 from stripewise.spec.parameter import Parameter
 from stripewise.spec.report import Report
@@ -92,7 +91,7 @@ class FirstRun:
 
 def _own_hints(report: Report, files: str) -> dict[str, str]:
     """The hints that the program gave to all files that are tuned and moved bytes; values are those of the main one."""
-    tuned = [f for f in report.files if f.bytes and any(fnmatchcase(n, files) for n in (f.path, Path(f.path).name))]
+    tuned = [file for file in report.files if file.bytes and names_file(files, file.path)]
     main = max(tuned, key=lambda file: file.bytes, default=None)
     if main is None:
         return {}

@@ -6,9 +6,9 @@ import glob
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from fnmatch import fnmatchcase
 
 from stripewise.runner.base import Family
+from stripewise.spec.file_glob import names_file
 from stripewise.spec.journal import JournalPhase
 
 Kind = Family
@@ -155,10 +155,9 @@ def pattern_of(site: str) -> str:
 
 
 def governs(files: str, site: str) -> bool:
-    """Whether a glob names files of a site, as the runtime matches it: with the whole path, or the base name."""
+    """Whether a glob names files of a site."""
     # Any number stands for the others.
-    path = site.replace("#", "0")
-    return any(fnmatchcase(name, files) for name in (path, path.rpartition("/")[2]))
+    return names_file(files, site.replace("#", "0"))
 
 
 def family_of(phase: JournalPhase) -> str:
