@@ -163,8 +163,7 @@ def c_header(schema: Schema) -> str:
     lines += [
         _macro("SW_JOURNAL_KEYS(TEXT, NUMBER, WORD)", (_journal_key(*item) for item in schema["journal"].items()))
     ]
-    lines += ["", "/* ---- the record: X(line, count of its numbers, whether it is a call) ---- */"]
-    lines += [_macro("SW_RECORD_LINES(X)", (_record_line(*item) for item in schema["record"].items()))]
+    lines += _record_macros(schema["record"])
     lines += [
         "",
         "/* ---- the artifact: little-endian; the header, then the sections, each at a multiple of 8 bytes ---- */",
@@ -197,6 +196,20 @@ def _journal_key(name: str, entry: Mapping[str, Any]) -> str:
 
 def _record_line(name: str, entry: Mapping[str, Any]) -> str:
     return f"X({name}, {len(entry.get('numbers', ()))}, {int(entry.get('pause', False))})"
+
+
+def _record_macros(record: Mapping[str, Any]) -> list[str]:
+    parts = (f"X({name})" for name, entry in record.items() if entry.get("part"))
+    before = (f"X({name}, {other})" for name, entry in record.items() for other in entry.get("before", ()))
+    return [
+        "",
+        "/* ---- the record: X(line, count of its numbers, whether it is a call) ---- */",
+        _macro("SW_RECORD_LINES(X)", (_record_line(*item) for item in record.items())),
+        "/* X(line): lines that belong to what is defined above them */",
+        _macro("SW_RECORD_PARTS(X)", parts),
+        "/* X(line that belongs to a call below it, line that may follow it) */",
+        _macro("SW_RECORD_BEFORE(X)", before),
+    ]
 
 
 def _lines(schema: Schema) -> list[tuple[str, Any]]:
@@ -252,6 +265,9 @@ def python_module(schema: Schema) -> str:
         "SIZE_NAMES": tuple(schema["sizes"]["names"]),
         "RECORD_LINES": {name: tuple(entry.get("numbers", ())) for name, entry in schema["record"].items()},
         "RECORD_CALLS": tuple(name for name, entry in schema["record"].items() if entry.get("pause")),
+        "RECORD_BEFORE": {
+            name: tuple(entry["before"]) for name, entry in schema["record"].items() if "before" in entry
+        },
         "ARTIFACT_HEADER": struct_format(schema["artifact"]["header"]["fields"]),
         "ARTIFACT_SECTIONS": formats,
     }

@@ -242,6 +242,13 @@ enum sw_selection { SW_SELECT_ALL, SW_SELECT_BLOCK, SW_SELECT_STRIDED, SW_SELECT
     X(h5dcreate, 4, 1) X(h5dopen, 4, 1) X(h5size, 1, 1) X(h5dset_extent, 1, 1) X(h5select, 4, 1) \
     X(h5memory, 5, 1) X(h5dwrite, 5, 1) X(h5dread, 5, 1) X(h5dclose, 1, 1) X(input, 1, 0) \
     X(checksum, 0, 0)
+/* X(line): lines that belong to what is defined above them */
+#define SW_RECORD_PARTS(X) X(hint) X(block) X(dim) X(h5more) X(h5space) X(h5dim) X(h5filter) \
+    X(h5value)
+/* X(line that belongs to a call below it, line that may follow it) */
+#define SW_RECORD_BEFORE(X) X(h5size, h5size) X(h5size, h5dset_extent) X(h5select, h5select) \
+    X(h5select, h5memory) X(h5select, h5dwrite) X(h5select, h5dread) X(h5memory, h5memory) \
+    X(h5memory, h5dwrite) X(h5memory, h5dread)
 
 /* ---- the artifact: little-endian; the header, then the sections, each at a multiple of 8 bytes ---- */
 enum sw_section { SW_STRINGS, SW_CONSTANTS, SW_CODE, SW_PROGRAMS, SW_INPUTS, SW_VALUES, SW_CONSTRAINTS,

@@ -144,7 +144,7 @@ bool replay_opens_too_many(struct replay_steps *steps, const struct replay *repl
 struct replay_hdf5;
 struct replay_hdf5 *replay_hdf5_new(struct replay *replay, struct replay_steps *steps);
 void replay_hdf5_free(struct replay_hdf5 *hdf5);
-/* Whether the line is a call of HDF5 at all. */
+/* Whether the line is one of HDF5; in replay_read_hdf5.c. */
 bool replay_is_hdf5(enum sw_line line);
 /* Carries out a call, and answers whether one was made. */
 bool replay_hdf5_call(struct replay_hdf5 *hdf5, enum sw_line line, const int64_t *numbers,

@@ -248,10 +248,6 @@ static bool delete_file(const struct run *run, const struct replay_file *file) {
     return !gone;
 }
 
-bool replay_is_hdf5(enum sw_line line) {
-    return strncmp(sw_line_forms[line].name, "h5", 2) == 0;
-}
-
 static bool carry_out(struct run *run, enum sw_line line, const int64_t *numbers) {
     if (line == SW_LINE_open)
         return open_file(run, numbers);

@@ -94,8 +94,10 @@ static void take_ranks(struct replay_reader *reader, char *rest) {
     reader->own = replay->rank >= reader->first && replay->rank < reader->first + reader->count;
 }
 
-/* Lines that belong to a call stand right before it. */
+/* Lines that belong to a call stand right before it, or before a loop that begins with it. */
 static void check_order(struct replay_reader *reader, enum sw_line line) {
+    if (reader->before != SW_LINES && line == SW_LINE_loop)
+        return;
     if (reader->before != SW_LINES && !replay_may_follow(reader->before, line))
         replay_damaged(reader, "what belongs to a call stands without it");
     reader->before = reader->own && replay_precedes(line) ? line : SW_LINES;
@@ -110,10 +112,10 @@ static void take_own(struct replay_reader *reader, enum sw_line line, char *rest
         take_type(reader, line, rest);
     else if (line == SW_LINE_loop || line == SW_LINE_end)
         take_loop(reader, line, rest);
-    else if (replay_is_hdf5_name(line))
-        replay_take_hdf5_name(reader, line, rest);
     else if (sw_line_forms[line].call)
         take_call(reader, line, rest);
+    else if (replay_is_hdf5(line))
+        replay_take_hdf5_name(reader, line, rest);
     else
         replay_damaged(reader, "a line in a wrong place");
 }

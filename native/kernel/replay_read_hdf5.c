@@ -2,31 +2,33 @@
 #include "replay_reader.h"
 
 #include <stdlib.h>
+#include <string.h>
 
-bool replay_is_hdf5_name(enum sw_line line) {
-    switch (line) {
-    case SW_LINE_h5access:
-    case SW_LINE_h5more:
-    case SW_LINE_h5space:
-    case SW_LINE_h5dataset:
-    case SW_LINE_h5dim:
-    case SW_LINE_h5filter:
-    case SW_LINE_h5value:
-        return true;
-    default:
-        return false;
-    }
+bool replay_is_hdf5(enum sw_line line) {
+    return strncmp(sw_line_forms[line].name, "h5", 2) == 0;
 }
+
+/* Lines that belong to a call below them, with those that may follow each. */
+static const struct {
+    enum sw_line line, next;
+} before[] = {
+#define X(name, other) {SW_LINE_##name, SW_LINE_##other},
+    SW_RECORD_BEFORE(X)
+#undef X
+};
 
 bool replay_precedes(enum sw_line line) {
-    return line == SW_LINE_h5size || line == SW_LINE_h5select || line == SW_LINE_h5memory;
+    for (size_t i = 0; i < sizeof before / sizeof *before; i++)
+        if (before[i].line == line)
+            return true;
+    return false;
 }
 
-bool replay_may_follow(enum sw_line before, enum sw_line line) {
-    if (before == SW_LINE_h5size)
-        return line == SW_LINE_h5size || line == SW_LINE_h5dset_extent;
-    return line == SW_LINE_h5memory || line == SW_LINE_h5dwrite || line == SW_LINE_h5dread ||
-           (line == SW_LINE_h5select && before == SW_LINE_h5select);
+bool replay_may_follow(enum sw_line line, enum sw_line next) {
+    for (size_t i = 0; i < sizeof before / sizeof *before; i++)
+        if (before[i].line == line && before[i].next == next)
+            return true;
+    return false;
 }
 
 static void take(const struct replay_reader *reader, enum sw_line line, char *rest, int64_t *numbers) {

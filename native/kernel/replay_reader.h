@@ -57,10 +57,9 @@ void replay_take_comm(struct replay_reader *reader, char *rest);
 void replay_make_comms(const struct replay_reader *reader);
 
 /* ---- replay_read_hdf5.c: what HDF5's calls refer to ---- */
-bool replay_is_hdf5_name(enum sw_line line);
 /* Whether a line belongs to the call after it, and which lines may stand behind it. */
 bool replay_precedes(enum sw_line line);
-bool replay_may_follow(enum sw_line before, enum sw_line line);
+bool replay_may_follow(enum sw_line line, enum sw_line next);
 void replay_take_hdf5_name(const struct replay_reader *reader, enum sw_line line, char *rest);
 void replay_free_hdf5_names(struct replay *replay);
 

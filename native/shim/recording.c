@@ -146,14 +146,9 @@ static int64_t file_number(const char *path, const char *hints, bool *fresh) {
 /* Does an item continue the one above it? */
 static bool continues(const struct sw_item *item) {
     switch (item->line) {
-    case SW_LINE_block:
-    case SW_LINE_dim:
-    case SW_LINE_hint:
-    case SW_LINE_h5more:
-    case SW_LINE_h5space:
-    case SW_LINE_h5dim:
-    case SW_LINE_h5filter:
-    case SW_LINE_h5value:
+#define X(name) case SW_LINE_##name:
+        SW_RECORD_PARTS(X)
+#undef X
         return true;
     default:
         return false;

@@ -70,6 +70,14 @@ def test_a_replay_closes_what_the_program_left_open(bench: Hdf5Bench, tmp_path: 
     assert Done.by_record(record).calls == done.calls and done.calls["h5fclose"] == RANKS
 
 
+def test_a_selection_before_a_loop_is_of_its_first_call(bench: Hdf5Bench, tmp_path: Path) -> None:
+    program = bench.hdf5_program("hdf5_patterns.c")
+    record, _ = run(bench, tmp_path / "program.record", program, tmp_path / "a.h5", "mixed")
+    assert (record.count("h5select"), record.count("h5dwrite")) == (RANKS, 5 * RANKS)
+    again, _ = replayed(bench, tmp_path)
+    assert (again.count("h5dwrite"), again.moved) == (5 * RANKS, record.moved)
+
+
 def test_files_that_were_there_are_made_with_their_datasets(bench: Hdf5Bench, tmp_path: Path) -> None:
     words = (bench.hdf5_program("hdf5_phases.c"), tmp_path / "y", 3, "tables", 3, 256)
     assert bench.run(*words, ranks=RANKS, preload=False).code == 0

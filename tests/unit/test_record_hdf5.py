@@ -107,6 +107,14 @@ def test_transfers_without_an_open_dataset_are_refused() -> None:
         report_of(record)
 
 
+def test_a_selection_may_stand_before_a_loop() -> None:
+    body = "h5dataset 0 1 1 0 0\nh5dim 8 8 0\nh5access 1 1 1 1 1\nh5fcreate 0 0 0 0 2 1\nh5dcreate 1 0 0 0 1\n"
+    body += "h5select 0 1 8 1 0\nloop 3\nh5dwrite 1 1 0 1 8 1\nend\n"
+    assert parse_record(sealed(HEAD + body), "x").count("h5dwrite") == 6
+    with pytest.raises(UserError, match="h5select without the call"):
+        parse_record(sealed(HEAD + body.replace("h5dwrite 1 1 0 1 8 1", "h5dclose 1 1")), "x")
+
+
 def test_a_selection_has_the_dimensions_of_its_dataset() -> None:
     text = PHASES.read_text().rpartition("checksum ")[0].replace("h5select", "h5select 0 1 1 1 0\nh5select")
     record = parse_record(sealed(text), "x")

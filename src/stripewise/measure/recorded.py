@@ -10,9 +10,9 @@ from typing import Any
 
 from stripewise.measure.activity import Counted
 from stripewise.measure.recorded_hdf5 import DatasetUse, add_hdf5, bytes_of, end_hdf5
-from stripewise.spec.formats import RECORD_LINES, REPORT_FORMAT, REPORT_VERSION
+from stripewise.spec.formats import RECORD_BEFORE, RECORD_LINES, REPORT_FORMAT, REPORT_VERSION
 from stripewise.spec.record import RankGroup, Record, is_collective, not_open
-from stripewise.spec.record_hdf5 import BEFORE_CALLS, OPENS, OPERATIONS, pieces_of
+from stripewise.spec.record_hdf5 import OPENS, OPERATIONS, is_hdf5, pieces_of
 from stripewise.spec.report import Report, parse_report
 from stripewise.spec.report_file import FileReport
 
@@ -194,7 +194,7 @@ def _files_of(record: Record, group: RankGroup) -> dict[int, _File]:
     slots: dict[int, tuple[_File, int]] = {}
     hdf5 = _Hdf5(group, files)
     for name, numbers in record.calls(group.first):
-        if name.startswith("h5"):
+        if is_hdf5(name):
             hdf5.take(name, numbers)
             continue
         if name == "delete":
@@ -231,7 +231,7 @@ class _Hdf5:
     selected: list[tuple[int, ...]] = field(default_factory=list)
 
     def take(self, name: str, numbers: tuple[int, ...]) -> None:
-        if name in BEFORE_CALLS:
+        if name in RECORD_BEFORE:
             self.selected += [numbers] if name == "h5select" else []
             return
         if name in OPENS:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from stripewise.spec.formats import RECORD_LINES
 from stripewise.spec.record import RankGroup, Record, is_collective, not_open
-from stripewise.spec.record_hdf5 import OPENS
+from stripewise.spec.record_hdf5 import OPENS, is_hdf5
 
 BLOCK = 4096
 """Bytes of a file system's block, where nothing else is known."""
@@ -75,7 +75,7 @@ def _walk(record: Record, group: RankGroup, rank: int, weight: float, found: dic
             handles[numbers[0]] = _Handle(places)
             if name in OPENS:
                 places.unknown |= {"read", "write"}
-        if name.startswith("h5") or name in ("delete", "open"):
+        if is_hdf5(name) or name in ("delete", "open"):
             continue
         handle = handles.get(numbers[0])
         if handle is None:

@@ -21,9 +21,9 @@ from stripewise.errors import UserError
 from stripewise.simulate.access import LAYOUTS, Access
 from stripewise.simulate.part import SimulatedPart
 from stripewise.simulate.settings import of_hints
-from stripewise.spec.formats import RECORD_LINES
+from stripewise.spec.formats import RECORD_BEFORE, RECORD_LINES
 from stripewise.spec.record import DIGITS, RankGroup, Record, is_collective, not_open
-from stripewise.spec.record_hdf5 import BEFORE_CALLS, OPENS, Pieces, Shape, pieces_of
+from stripewise.spec.record_hdf5 import OPENS, Pieces, Shape, is_hdf5, pieces_of
 from stripewise.spec.workload import Workload
 
 MOST_PHASES = 100_000
@@ -178,7 +178,7 @@ def _walk(record: Record, group: RankGroup, rank: int, weight: float, phases: di
     opened: Counter[str] = Counter()
     datasets = _Datasets(group, handles)
     for name, numbers in record.calls(rank):
-        if name.startswith("h5") and name not in OPENS:
+        if is_hdf5(name) and name not in OPENS:
             datasets.take(name, numbers, weight)
             continue
         if name == "delete":
@@ -224,7 +224,7 @@ class _Datasets:
     selected: list[tuple[int, ...]] = field(default_factory=list)
 
     def take(self, name: str, numbers: tuple[int, ...], weight: float) -> None:
-        if name in BEFORE_CALLS:
+        if name in RECORD_BEFORE:
             self.selected += [numbers] if name == "h5select" else []
         elif name in ("h5dcreate", "h5dopen"):
             slot, parent, number, kind = numbers

@@ -213,6 +213,11 @@ RECORD_CALLS = (
     "h5dread",
     "h5dclose",
 )
+RECORD_BEFORE = {
+    "h5size": ("h5size", "h5dset_extent"),
+    "h5select": ("h5select", "h5memory", "h5dwrite", "h5dread"),
+    "h5memory": ("h5memory", "h5dwrite", "h5dread"),
+}
 ARTIFACT_HEADER = "<8s2I2Q14I6If4x"
 ARTIFACT_SECTIONS = {
     "strings": "<s",

@@ -15,8 +15,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from stripewise.errors import UserError
+from stripewise.spec.formats import RECORD_BEFORE
 from stripewise.spec.formats import RECORD_LINES as LINES
-from stripewise.spec.record_hdf5 import BEFORE_CALLS, OPENS, Shape
+from stripewise.spec.record_hdf5 import OPENS, Shape
 
 _ESCAPE = re.compile(r"%([0-9a-f]{2})")
 DIGITS = re.compile(r"[0-9]+")
@@ -173,7 +174,7 @@ class Record:
             math.prod(times) * group.count
             for group in self.groups
             for call, times in _flat(group.body, ())
-            if (call.name in names if names else call.name not in BEFORE_CALLS)
+            if (call.name in names if names else call.name not in RECORD_BEFORE)
         )
 
     @property

@@ -7,7 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from stripewise.errors import UserError
+from stripewise.spec.formats import RECORD_CALLS, RECORD_LINES
 
+
+def is_hdf5(name: str) -> bool:
+    """Whether a line of a record is of HDF5."""
+    return name.startswith("h5")
+
+
+HDF5_NAMES = tuple(name for name in RECORD_LINES if is_hdf5(name) and name not in RECORD_CALLS)
+"""Lines that calls refer to."""
 OPERATIONS = {
     "h5fcreate": "file_create",
     "h5fopen": "file_open",
@@ -172,15 +181,3 @@ class Hdf5Names:
             self.values = 0
             filters = (*known.filters, _FILTERS.get(numbers[0], "other"))
             self.shapes[-1] = Shape(known.element_size, known.storage, known.size, known.chunk, filters)
-
-
-HDF5_NAMES = ("h5access", "h5more", "h5space", "h5dataset", "h5dim", "h5filter", "h5value")
-"""Lines that calls refer to."""
-
-_TRANSFERS = ("h5dwrite", "h5dread")
-BEFORE_CALLS = {
-    "h5size": ("h5size", "h5dset_extent"),
-    "h5select": ("h5select", "h5memory", *_TRANSFERS),
-    "h5memory": ("h5memory", *_TRANSFERS),
-}
-"""Lines that belong to the call after them, and what may follow each."""

@@ -11,11 +11,11 @@ from pathlib import Path
 
 from stripewise.errors import UserError
 from stripewise.spec.documents import read_document
-from stripewise.spec.formats import MAX_RECORD_BYTES, MAX_RECORD_ITEMS, RECORD_DEPTH, RECORD_HEADER
+from stripewise.spec.formats import MAX_RECORD_BYTES, MAX_RECORD_ITEMS, RECORD_BEFORE, RECORD_DEPTH, RECORD_HEADER
 from stripewise.spec.formats import RECORD_CALLS as CALLS
 from stripewise.spec.formats import RECORD_LINES as LINES
 from stripewise.spec.record import DIGITS, Call, Loop, Number, RankGroup, Record, plain
-from stripewise.spec.record_hdf5 import BEFORE_CALLS, HDF5_NAMES, Hdf5Names
+from stripewise.spec.record_hdf5 import HDF5_NAMES, Hdf5Names
 
 _NUMBER = re.compile(r"(-?\d{1,19}(?:,-?\d{1,19}){0,4})(?:~(-?\d{1,19}))?", re.ASCII)
 _WHOLE = re.compile(r"\d{1,18}", re.ASCII)
@@ -49,7 +49,7 @@ class _Group:
         """Give it as read."""
         if len(self.open) > 1:
             raise ValueError("a loop has no end")
-        if self.last in BEFORE_CALLS:
+        if self.last in RECORD_BEFORE:
             raise ValueError(f"{self.last} without the call that it belongs to")
         body = tuple(self.open[0][1])
         blocks = tuple(map(tuple, self.blocks))
@@ -167,7 +167,7 @@ def _take_of_ranks(group: _Group, name: str, rest: str) -> None:
     if group.lines > 2 * MAX_RECORD_ITEMS:
         raise ValueError("more lines of a rank than the runtime writes")
     body = group.open[-1][1]
-    if name not in BEFORE_CALLS.get(group.last, (name,)):
+    if name not in ("loop", *RECORD_BEFORE.get(group.last, (name,))):  # the call may be the first of a loop
         raise ValueError(f"{group.last} without the call that it belongs to")
     if name == "file":
         steps, _, path = rest.partition(" ")
@@ -210,7 +210,8 @@ def _take_of_ranks(group: _Group, name: str, rest: str) -> None:
             group.blocks[-1][-1] = (length, copies * numbers[0].base, stride or numbers[1].base)
     else:
         raise ValueError(f"{name} stands among the lines of ranks")
-    group.last = name
+    if name != "loop" or group.last not in RECORD_BEFORE:
+        group.last = name
 
 
 def _call(group: _Group, name: str, words: list[str]) -> Call:
