@@ -180,7 +180,7 @@ def test_a_file_that_is_put_in_the_place_of_a_new_one_keeps_its_permissions(crea
 
 def test_calls_that_create_nothing_end_as_without_layouts(create: Create, tmp_path: Path) -> None:
     program = """
-import ctypes, os
+import ctypes, os, resource
 c = ctypes.CDLL(None, use_errno=True)
 c.fopen.restype = ctypes.c_void_p
 for path in (None, ctypes.c_void_p(16)):
@@ -190,9 +190,14 @@ for path in (None, ctypes.c_void_p(16)):
 assert c.open(b"x" * 5000, os.O_CREAT | os.O_WRONLY, 0o600) == -1 and ctypes.get_errno() == 36
 assert c.open(b"only-path", os.O_CREAT | os.O_PATH, 0o600) == -1 and ctypes.get_errno() == 2
 open("new", "w").write("x")
+next = os.dup(0)
+os.close(next)
+resource.setrlimit(resource.RLIMIT_NOFILE, (next, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+assert c.open(b"no-room", os.O_CREAT | os.O_WRONLY, 0o600) == -1 and ctypes.get_errno() == 24
 """
     create("lustre stripe_count=4", LUSTRE, program=program)
-    assert (tmp_path / "new.layout").exists() and not (tmp_path / "only-path").exists()
+    assert (tmp_path / "new.layout").exists()
+    assert not (tmp_path / "only-path").exists() and not (tmp_path / "no-room").exists()
 
 
 def test_many_processes_that_create_one_file_get_one_layout(create: Create, tmp_path: Path) -> None:
