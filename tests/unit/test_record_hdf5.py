@@ -115,6 +115,11 @@ def test_a_selection_may_stand_before_a_loop() -> None:
         parse_record(sealed(HEAD + body.replace("h5dwrite 1 1 0 1 8 1", "h5dclose 1 1")), "x")
 
 
+def test_of_an_incomplete_record_the_last_call_may_be_missing() -> None:
+    head = HEAD.replace("ranks 0 2", "incomplete no memory\nranks 0 2")
+    assert parse_record(sealed(head + "h5select 0 1 8 1 0\n"), "x").gaps == ("no memory",)
+
+
 def test_a_selection_has_the_dimensions_of_its_dataset() -> None:
     text = PHASES.read_text().rpartition("checksum ")[0].replace("h5select", "h5select 0 1 1 1 0\nh5select")
     record = parse_record(sealed(text), "x")

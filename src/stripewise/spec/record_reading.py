@@ -45,11 +45,11 @@ class _Group:
         """Of the loops that are open, the innermost first."""
         return tuple(times for times, _ in reversed(self.open[1:]))
 
-    def end(self) -> RankGroup:
-        """Give it as read."""
+    def end(self, whole: bool) -> RankGroup:
+        """Give it as read; where it is not whole, its last call may be missing."""
         if len(self.open) > 1:
             raise ValueError("a loop has no end")
-        if self.last in RECORD_BEFORE:
+        if whole and self.last in RECORD_BEFORE:
             raise ValueError(f"{self.last} without the call that it belongs to")
         body = tuple(self.open[0][1])
         blocks = tuple(map(tuple, self.blocks))
@@ -158,7 +158,7 @@ class _Reader:
 
     def _close(self) -> None:
         if self.group is not None:
-            self.groups.append(self.group.end())
+            self.groups.append(self.group.end(not self.gaps))
             self.group = None
 
 
