@@ -1,9 +1,9 @@
 /* Rank 0 reads the command line and tells the others, so that they agree and errors are said once. */
+#include "ending.h"
 #include "kernel.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum decision { DECISION_RUN = -1 }; /* otherwise: the exit code to end with */
 
@@ -65,7 +65,8 @@ static int run(int argc, char **argv, struct options *options) {
         measurements = calloc((size_t)benchmark_operations(options), sizeof *measurements);
         if (measurements == NULL) {
             say("no memory for the results of so many --repetitions", EXIT_FAILED);
-            return MPI_Abort(MPI_COMM_WORLD, EXIT_FAILED);
+            end_job(EXIT_FAILED);
+            return EXIT_FAILED;
         }
         const bool table = job.rank == 0 && json.stream != stdout;
         if (table)
@@ -88,11 +89,8 @@ int main(int argc, char **argv) {
         return MPI_Abort(MPI_COMM_WORLD, EXIT_FAILED);
     const int code = run(argc, argv, options);
     /* HDF5 ends with MPI, and (seen in 1.10.8) crashes there if a file could not be closed. */
-    if (code == EXIT_FAILED && strcmp(options->api, "hdf5") == 0) {
-        /* A launcher that is told to end the job may drop what was printed just before, and why it failed. */
-        nanosleep(&(struct timespec){.tv_nsec = 300000000}, NULL);
-        MPI_Abort(MPI_COMM_WORLD, code);
-    }
+    if (code == EXIT_FAILED && strcmp(options->api, "hdf5") == 0)
+        end_job(code);
     free(options);
     MPI_Finalize();
     return code;

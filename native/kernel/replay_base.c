@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 
+#include "ending.h"
 #include "replay.h"
 
 void replay_die(const char *format, ...) {
@@ -14,7 +15,7 @@ void replay_die(const char *format, ...) {
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     fprintf(stderr, REPLAY_NAME ": error: rank %d: %s\n", rank, text);
-    MPI_Abort(MPI_COMM_WORLD, REPLAY_FAILED);
+    end_job(REPLAY_FAILED);
     abort();
 }
 
