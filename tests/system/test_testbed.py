@@ -114,7 +114,7 @@ def test_down_leaves_nothing(bed: Bed) -> None:
 
 
 def test_new_files_of_programs_without_mpi_are_laid_out(bed: Bed, observer: Path, tmp_path: Path) -> None:  # noqa: F811
-    folder = bed.ceph.mount(2) / "posix"
+    folder = bed.ceph.mount(1) / "posix"
     folder.mkdir()
     (folder / "old").touch()
     program = """
