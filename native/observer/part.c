@@ -123,7 +123,27 @@ struct part *the_part(void) {
     return atomic_compare_exchange_strong(&part, &found, made) ? made : found;
 }
 
-struct file_record *record_of_path(struct part *in, const char *path) {
+/* Python opens hundreds of modules, which would leave no room for data. Those of a folder, or of an installed
+ * package, have one record: the folder and *.py or *.pyc. */
+static void share_record(char *path) {
+    const char *dot = strrchr(path, '.');
+    char *name = strrchr(path, '/'), suffix[8] = "";
+    if (!name || !dot || dot < name || (strcmp(dot, ".py") != 0 && strcmp(dot, ".pyc") != 0))
+        return;
+    memcpy(suffix, dot, strlen(dot));
+    *name = '\0';
+    char *installed = strstr(path, "-packages/"), *cache = strrchr(path, '/');
+    if (installed && (installed = strchr(installed + strlen("-packages/"), '/')))
+        *installed = '\0';
+    else if (cache && strcmp(cache, "/__pycache__") == 0)
+        *cache = '\0';
+    char *end = path + strlen(path);
+    memcpy(end, "/*", 2);
+    memcpy(end + 2, suffix, strlen(suffix) + 1);
+}
+
+struct file_record *record_of_path(struct part *in, char *path) {
+    share_record(path);
     uint32_t hash = 2166136261u;
     size_t length = strlen(path), cut = length < PART_PATH ? 0 : length - PART_PATH + 1;
     for (const char *c = path; *c; c++)

@@ -432,6 +432,33 @@ def test_more_files_than_have_room_are_summed(observe: Observe) -> None:
     assert [file.path for file in report.files if file.path.startswith("(")] == ["(other files)"]
 
 
+def test_modules_of_python_leave_room_for_data(observe: Observe, tmp_path: Path) -> None:
+    folders = [tmp_path / name for name in ("plain", "site-packages/net/layers", "site-packages/net/data")]
+    for folder in folders:
+        folder.mkdir(parents=True)
+        for number in range(300):
+            (folder / f"m{number}.py").write_text("")
+    compiled = folders[0] / "__pycache__" / "m1.cpython-311.pyc"
+    compiled.parent.mkdir()
+    compiled.write_text("")
+    paths = [str(folder) for folder in folders]
+    report = observe(
+        f"for folder in {paths}:\n"
+        "    for i in range(300): open(f'{folder}/m{i}.py').read()\n"
+        f"open('{compiled}').read()\n"
+        "open('data', 'w').write('12')"
+    )
+    opens = {file.path: file.opens for file in report.files if file.path.startswith(str(tmp_path))}
+    modules = {f"{tmp_path}/plain/*.py": 300, f"{tmp_path}/plain/*.pyc": 1, f"{tmp_path}/site-packages/net/*.py": 600}
+    assert {path: opens[path] for path in modules} == modules
+    data = [file for file in report.files if file.path.endswith("/data")]
+    assert len(data) == 1
+    assert not any(file.path == "(other files)" for file in report.files)
+    shared = next(file for file in report.files if file.path == f"{tmp_path}/plain/*.py")
+    assert shared.size is None
+    assert shared.file_system == data[0].file_system
+
+
 def test_nothing_is_left_by_what_opens_no_file_or_cannot_write_its_part(observer: Path, tmp_path: Path) -> None:
     given = {**os.environ, "LD_PRELOAD": str(observer), "STRIPEWISE_PROCESSES": f"{tmp_path}/none/{PREFIX}"}
     (tmp_path / "in").write_text("text")

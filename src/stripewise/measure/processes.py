@@ -6,7 +6,7 @@ import json
 import stat
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
@@ -234,7 +234,7 @@ def _file(path: str, used: Sequence[tuple[Process, Any]]) -> dict[str, Any]:
         "nodes": len({process.data["host"] for process, _ in used}),
         "processes": len(used),
         "driver": None,
-        "file_system": (_file_system(Path(path).parent) or None) if size is not None else None,
+        "file_system": (_file_system(Path(path).parent) or None) if size is not None or _is_shared(path) else None,
         "size": size,
         "span": max(end for _, end in every) - min(start for start, _ in every) if every else None,
         "write_span": _union([spans["write"]]) or None,
@@ -307,6 +307,11 @@ def _layout(used: Sequence[tuple[Process, Any]]) -> dict[str, Any] | None:
             numbers = {text(key): int(number) for key, number in known if number >= 0}
             return {"file_system": text(system["system"]), **numbers}
     return None
+
+
+def _is_shared(path: str) -> bool:
+    """Whether a record is that of all Python modules of a folder, as ``native/observer/part.c`` names it."""
+    return PurePath(path).stem == "*"
 
 
 def _size(path: str) -> int | None:

@@ -157,8 +157,8 @@ def import_storm(activity: Activity, limits: Thresholds, kind: FindingKind) -> I
     # A report has failed opens among the calls on paths; a log counts opens that succeeded by file.
     processes = activity.processes
     calls = sum(one.path_calls for one in processes) if processes else activity.totals.posix.stats
-    others = len(activity.files) - len(modules)
-    if opened < limits["import_files"] or calls < limits["import_calls"] or others > len(modules):
+    others = sum(file.lower.opens for file in activity.files) - opened
+    if opened < limits["import_files"] or calls < limits["import_calls"] or others > opened:
         return
     if calls < limits["import_ratio"] * opened:
         return
