@@ -128,8 +128,8 @@ void *map(void *at, size_t size, int protection, int flags, int fd, off_t offset
 /* The part of this process, made if there is none yet; NULL if it cannot be made. */
 struct part *the_part(void);
 
-/* The record of a path, or the first one, which holds what has no room elsewhere. Changes the path where several
- * files share a record. */
+/* The record of a path, or the first one, which holds what has no room elsewhere. Changes the path where
+ * several files share a record. */
 struct file_record *record_of_path(struct part *in, char *path);
 
 /* In a child: the part is its parent's. */

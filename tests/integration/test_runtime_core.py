@@ -37,7 +37,7 @@ def test_core_passes_its_own_tests(
     targets = ["--target", *(f"test_{part}" for part in parts)] if parts else []
     checked(["cmake", "--build", str(folder), "-j2", *targets])
     chosen = ["-R", rf"^(core|observer)\.({'|'.join(parts)})$"] if parts else []
-    checked(["ctest", "--test-dir", str(folder), "--output-on-failure", "--no-tests=error", "--timeout", "120", *chosen])
+    checked(["ctest", "--test-dir", str(folder), "--output-on-failure", "--no-tests=error", "--timeout=120", *chosen])
 
 
 def test_the_thread_sanitizer_sees_all_parts_with_threads() -> None:
