@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -91,6 +92,15 @@ NAMES(mkstemp, (char *path), TYPES(char *), path)
 NAMES(mkstemp64, (char *path), TYPES(char *), path)
 NAMES(mkostemp, (char *path, int flags), TYPES(char *, int), path, flags)
 NAMES(mkostemp64, (char *path, int flags), TYPES(char *, int), path, flags)
+
+/* What lies there is memory. */
+EXPORT int shm_open(const char *name, int flags, mode_t mode) {
+    NEXT("shm_open", int, const char *, int, mode_t)
+    int fd = next(name, flags, mode);
+    if (*prefix && descriptor_of(fd))
+        own(fd, &nobody);
+    return fd;
+}
 
 EXPORT int close(int fd) {
     NEXT("close", int, int)

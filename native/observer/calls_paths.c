@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "calls.h"
 #include "process.h"
+#include "within.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -29,7 +30,8 @@ EXITS(_Exit)
         IF_THERE                                                                                             \
         uint64_t began = *prefix ? now() : 0;                                                                \
         int result = next(__VA_ARGS__);                                                                      \
-        met(KIND, began);                                                                                    \
+        if (!within(__builtin_return_address(0)))                                                            \
+            met(KIND, began);                                                                                \
         return result;                                                                                       \
     }
 
@@ -65,6 +67,7 @@ EXPORT DIR *opendir(const char *path) {
     NEXT("opendir", DIR *, const char *)
     uint64_t began = *prefix ? now() : 0;
     DIR *list = next(path);
-    met(LIST, began);
+    if (!within(__builtin_return_address(0)))
+        met(LIST, began);
     return list;
 }

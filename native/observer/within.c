@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Whether a call is made inside MPI-IO or HDF5. */
+ * Whether a call is made inside an MPI library or HDF5. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -13,8 +13,11 @@
 
 #define KNOWN 256 /* callers that are remembered: the linker takes a lock to tell of others */
 
-/* How the names of their libraries begin; the plugins of Open MPI, and the runtime itself. */
-static const char *const libraries[] = {"libmpi", "libpmpi", "libhdf5", "mca_", "libopen-", "libstripewise"};
+/* How the names of their libraries begin; the plugins of Open MPI, what MPI libraries start and send with,
+ * and the runtime itself. */
+static const char *const libraries[] = {"libmpi",  "libpmpi",   "libhdf5", "mca_",     "libopen-",
+                                        "libpmix", "libprrte",  "libucp",  "libucs",   "libuct",
+                                        "libucm",  "libfabric", "libpsm",  "libhwloc", "libstripewise"};
 
 static sw_open_caller *open_caller; /* NULL: no runtime */
 

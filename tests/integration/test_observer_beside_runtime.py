@@ -8,13 +8,20 @@ from pathlib import Path
 import pytest
 
 from stripewise.carriers import LAYOUT, POSIX, Setting
+from stripewise.diagnosis.diagnose import diagnose
+from stripewise.diagnosis.from_report import activity_of
 from stripewise.measure.effects import verdicts
+from stripewise.measure.observed import of_report
 from stripewise.measure.processes import PREFIX, merge_parts
+from stripewise.objectives.reported import IoTime, MetadataRate, WriteBandwidth
 from stripewise.runner.inject.foreground import prepare
+from stripewise.runner.inject.injection import Guidance
+from stripewise.spec.launch import Outcome
 from stripewise.spec.plan import Plan
 from stripewise.spec.report import read_report_file, summed
 from stripewise.spec.space import Space
 from stripewise.spec.stack import load_stack
+from stripewise.spec.trial import State
 from tests.formats import faults
 from tests.integration.conftest import Mpi
 from tests.integration.runtime_support import HEADER, Bench
@@ -54,7 +61,13 @@ def test_own_calls_are_told_apart_from_those_of_mpi_io(bench: Bench, tmp_path: P
         assert moved == {"write": (8, 32768), "read_at": (4, 4000)}
         assert [(s.layer, s.key, (s.acted or 0) + (s.missed or 0)) for s in file.settings] == [("posix", "advice", 1)]
     assert {process.rank for process in found.processes} == set(range(RANKS))
-    assert found.job.interface is None and found.totals.bytes_written == RANKS * 65536
+    assert found.job.interface is None
+    assert (found.totals.bytes_written, found.totals.bytes_read) == (RANKS * (65536 + 32768), RANKS * (65536 + 4000))
+    activity = activity_of(found, "report.json")
+    assert {file.path: file.bytes for file in activity.files} == {
+        f"{folder}/shared": RANKS * 2 * 65536,
+        **{f"{folder}/own.{rank}": 32768 + 4000 for rank in range(RANKS)},
+    }
     assert len(summed([found, found]).posix_files) == 2 * len(found.posix_files)
     (effect,) = verdicts(Space(load_stack("posix").parameters), [Setting(POSIX, "advice", "random")], [found], [])
     assert effect.evidence.endswith(f"of {RANKS} calls on {RANKS} files")
@@ -77,3 +90,37 @@ def test_a_plan_that_acts_on_calls_preloads_both(bench: Bench, tmp_path: Path, m
     assert environment_of_layouts["STRIPEWISE_LAYOUT"] == "cephfs stripe_count=4" and not laid.injection.lost
     plain = prepare(Plan(()), command, tmp_path / "run", library=bench.library)
     assert environment["STRIPEWISE_REPORT"] and "STRIPEWISE_PROCESSES" not in plain.injection.environment
+    looked = Guidance(mode="observe")
+    seen = prepare(Plan(()), command, tmp_path / "run", library=bench.library, guidance=looked)
+    assert seen.observed and "STRIPEWISE_PROCESSES" in seen.injection.environment
+    many = [*bench.mpi.mpiexec(2000), *command[-2:]]
+    unseen = prepare(Plan(()), many, tmp_path / "run", library=bench.library, guidance=looked)
+    assert not unseen.observed and "only MPI-IO is counted" in unseen.warnings[-1]
+
+
+def test_a_program_with_a_file_for_each_rank_and_no_mpi_io_is_judged_as_a_serial_one(
+    bench: Bench, tmp_path: Path
+) -> None:
+    report = tmp_path / "report.json"
+    outcome = bench.run(
+        bench.program("file_per_rank.c"),
+        tmp_path,
+        ranks=RANKS,
+        report=report,
+        behind=(bench.library.with_name("libstripewise-observer.so"),),
+        STRIPEWISE_PROCESSES=f"{tmp_path}/{PREFIX}",
+        STRIPEWISE_MODE="observe",
+    )
+    assert (outcome.code, outcome.complaints) == (0, []), outcome.stderr
+    assert merge_parts(tmp_path, report)
+    found = read_report_file(report)
+    # The MPI library's own files, and what it shares in memory, are not the program's.
+    assert {Path(file.path).name for file in found.posix_files} == {f"rank.{rank}" for rank in range(RANKS)}
+    assert not any(process.metadata for process in found.processes)
+    run = Outcome(1, State.FINISHED, 1.0, 0.0, report=found)
+    assert 0 < IoTime().value(run) < 100 and WriteBandwidth().value(run) > 0 and MetadataRate().value(run) > 0
+    findings = diagnose(activity_of(found, "report.json")).findings
+    (small,) = [one for one in findings if one.kind.code == "small-writes"]
+    assert f"{RANKS * 4096:,} requests" in small.says
+    workload = of_report(found).workload
+    assert (workload.api, workload.operation, workload.file_per_process) == ("posix", "write", True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -9,8 +10,10 @@ import numpy as np
 import pytest
 
 from stripewise.errors import UserError
+from stripewise.measure.beside import reports_of
 from stripewise.measure.process_part import _FILE, _FILES, _HEAD, _MAGIC, OPERATIONS
 from stripewise.measure.processes import PREFIX, merge_parts
+from stripewise.spec.formats import REPORT_VERSION
 from stripewise.spec.report import Report, read_report_file, summed
 
 
@@ -88,6 +91,67 @@ def test_each_program_of_a_command_is_listed_and_one_can_be_chosen(tmp_path: Pat
         assert summed([one], name) is one and len(one.programs) == 2
     with pytest.raises(UserError, match="no program of the command is called awk: it started bash, sort"):
         merged("awk")
+
+
+SECOND = 10**9
+
+
+def runtime_report(executable: str, start: float, written: int) -> str:
+    return json.dumps(
+        {
+            "format": "stripewise-report",
+            "version": REPORT_VERSION,
+            "job": {"executable": executable, "ranks": 1, "nodes": 1, "start": start, "elapsed": 2.0, "io_time": 1.0,
+                    "complete": True, "ranks_reported": 1},
+            "totals": {"bytes_read": 0, "bytes_written": written, "write_bandwidth": written / 2**20 or None,
+                       "read_time": 0.0, "write_time": 1.0},
+            "files": [],
+        }
+    )  # fmt: skip
+
+
+def test_own_calls_of_several_mpi_programs_are_each_in_the_report_of_its_own(tmp_path: Path) -> None:
+    """A shell copies before; twice the same program, the first of which starts a helper; then another program."""
+    report = tmp_path / "report.json"
+
+    def merged(program: str) -> list[Report]:
+        for number, (executable, start) in enumerate([("/app", 10.5), ("/app", 20.5), ("/other", 30.5)]):
+            path = report if number == 0 else tmp_path / f"report.json.{number + 1}"
+            path.write_text(runtime_report(executable, start, 2**20 if number else 0))
+        for pid, parent, executable, start, size in [
+            (2, 1, b"/bin/cp", 5, 7), (3, 1, b"/app", 10, 100), (4, 3, b"/bin/gzip", 11, 30),
+            (5, 1, b"/app", 20, 200), (6, 1, b"/other", 30, 300),
+        ]:  # fmt: skip
+            content = bytearray(run_by(executable, start * SECOND, size))
+            head = np.frombuffer(content, _HEAD, 1)
+            head["pid"], head["parent"], head["end"] = pid, parent, 3 * SECOND
+            files = np.frombuffer(content, _FILE, _FILES, _HEAD.itemsize)
+            files[0]["way"][1]["first"], files[0]["way"][1]["last"] = 1, SECOND
+            (tmp_path / f"{PREFIX}{pid}-1").write_bytes(content)
+        assert merge_parts(tmp_path, report, program)
+        return [read_report_file(path) for path in reports_of(report)]
+
+    reports = merged("")
+    assert [[one.pid for one in found.processes] for found in reports] == [[2, 3, 4], [5], [6]]
+    assert [found.totals.bytes_written for found in reports] == [137, 2**20 + 200, 2**20 + 300]
+    assert summed(reports).totals.bytes_written == 2 * 2**20 + 637
+    # Alone they make the bandwidth; beside a mebibyte they do not matter.
+    assert reports[0].totals.write_bandwidth == pytest.approx(137 / 2**20 / 3, rel=0.01)
+    assert reports[1].totals.write_bandwidth == 1.0
+    assert [[one.pid for one in found.processes] for found in merged("app")] == [[3, 4], [5], [6]]
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_a_report_of_the_runtime_is_added_to_once_and_never_replaced(tmp_path: Path, damaged: bool) -> None:
+    report = tmp_path / "report.json"
+    report.write_text(runtime_report("/app", 10.5, 2**20)[: 40 if damaged else None])
+    for _ in range(2):
+        (tmp_path / f"{PREFIX}1-1").write_bytes(run_by(b"/app", 10 * SECOND, 100))
+        assert merge_parts(tmp_path, report)
+    if damaged:
+        assert len(report.read_text()) == 40
+    else:
+        assert read_report_file(report).totals.bytes_written == 2**20 + 100
 
 
 @pytest.mark.parametrize(

@@ -30,16 +30,16 @@ from stripewise.spec.report_file import FileReport, Operation, Pattern, Posix
 
 _UNSEEN = (
     "a runtime report has no offsets: alignment, order and repeated reads are not judged",
-    "a runtime report holds MPI-IO only: other POSIX files and streams are not judged",
     "a runtime report has no figures of single ranks: balance is not judged",
 )
+_UNSEEN_ALONE = "a runtime report holds MPI-IO only: other POSIX files and streams are not judged"
+_UNSEEN_OFFSETS = "a report of a program without MPI has no offsets: alignment and repeated reads are not judged"
 _KNOWN_SIZES = 0.95
 Direction = Literal["read", "write"]
 DIRECTIONS: tuple[Direction, ...] = ("read", "write")
 
 
 _UNSEEN_POSIX = (
-    "a report of a program without MPI has no offsets: alignment and repeated reads are not judged",
     "characters read or written one by one (getc, putc), scanf, and output by printf and puts are not counted",
     "io_uring, libaio, and reads and writes through mapped memory are not counted",
 )
@@ -222,8 +222,16 @@ def _process(one: ReportedProcess) -> ProcessActivity:
     )
 
 
+def _unseen(report: Report) -> list[str]:
+    if report.job.interface:
+        return [_UNSEEN_OFFSETS, *_UNSEEN_POSIX]
+    return [*_UNSEEN, *(_UNSEEN_POSIX if report.processes else [_UNSEEN_ALONE])]
+
+
 def _loads(report: Report) -> RankLoads | None:
-    """Sums over the processes of each rank, where a launcher numbered them."""
+    """Sums over the processes of each rank, where a launcher numbered them; not of what went through MPI-IO."""
+    if any(file.bytes for file in report.files) and not report.job.interface:
+        return None
     ranks = sorted({one.rank for one in report.processes if one.rank is not None})
     if len(ranks) < 2:
         return None
@@ -248,7 +256,8 @@ def activity_of(report: Report, source: str) -> Activity:
     interface = report.job.interface
     paths = [(name, calls) for process in report.processes for name, calls in process.metadata.items()]
     on_paths = sum(calls.time_sum for _, calls in paths)
-    files = sorted((_file(file, interface) for file in report.files), key=lambda file: -file.seconds)
+    found = [_file(file, interface) for file in report.files] + [_file(file, "posix") for file in report.posix_files]
+    files = sorted(found, key=lambda file: -file.seconds)
     modes = [file.modes for file in files if file.modes]
     own = [file for file in files if file.ranks == 1 and file.upper.write.bytes]
     return Activity(
@@ -265,9 +274,9 @@ def activity_of(report: Report, source: str) -> Activity:
             mpi=report.mpi.library or None,
             mpi_io=report.mpi.io,
         ),
-        seen=["POSIX"] if interface else ["MPI-IO"],
+        seen=["POSIX"] if interface else ["MPI-IO", "POSIX"] if report.processes else ["MPI-IO"],
         unseen=[
-            *(_UNSEEN_POSIX if interface else _UNSEEN),
+            *_unseen(report),
             *([] if report.job.complete else ["not all ranks reported: figures are too low"]),
         ],
         io_seconds=report.job.io_time,

@@ -91,6 +91,7 @@ def observe(path: Path) -> Observed:
 
 def of_report(report: Report) -> Observed:
     """Describe what a job did, as far as the runtime's report shows it."""
+    report = report.of_most_bytes
     main = report.main
     notes = []
     if report.runtime.plan_id is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import stat
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path, PurePath
 from typing import Any
@@ -12,11 +12,13 @@ from typing import Any
 import numpy as np
 
 from stripewise.carriers import LAYOUT, POSIX
+from stripewise.errors import StripewiseError
 from stripewise.filesystems.mounts import mount_type
+from stripewise.measure.beside import add_own_calls, reports_of, shared_out
 from stripewise.measure.process_part import GIVEN, METADATA, OPERATIONS, REFUSED, SECOND, Process, read_part, text
 from stripewise.ownership import written_whole
 from stripewise.spec.formats import REPORT_FORMAT, REPORT_VERSION
-from stripewise.spec.report import is_program, no_program
+from stripewise.spec.report import is_program, no_program, read_report
 from stripewise.spec.report_file import PosixCalls
 
 PREFIX = "process-"
@@ -38,7 +40,7 @@ def parts_in(folder: Path) -> list[Path]:
 def merge_parts(folder: Path, report: Path, program: str = "") -> bool:
     """Write the report of a run whose processes left parts, and remove these; False if there are none.
 
-    Where the runtime has left a report, what the processes did themselves is added to it.
+    Where the runtime has left reports, what the processes did themselves is added to those of their programs.
 
     Parameters
     ----------
@@ -54,35 +56,52 @@ def merge_parts(folder: Path, report: Path, program: str = "") -> bool:
         If the report cannot be written.
     """
     paths = parts_in(folder)
-    beside = _read_runtime(report) if paths else None
     processes = [process for path in paths[:_MOST_PARTS] if (process := read_part(path)) is not None]
     if not processes:
         return False
     _inherit_scripts(processes)
-    programs = _programs(processes)
-    named = bool(program) and beside is None
-    chosen = [one for one in processes if is_program(program, one.executable, one.script)] if named else processes
-    if not chosen:
-        raise no_program(program, [one["script"] or one["executable"] for one in programs])
-    found = _report(chosen, len(paths) > _MOST_PARTS)
-    if beside is not None:
-        found = {**beside, "posix_files": found["files"], "processes": found["processes"]}
-    elif len(programs) > 1:
-        found["programs"] = programs
-    with written_whole(report) as part:
-        part.write_text(json.dumps(found) + "\n", "utf-8")
+    beside = {path: known for path in reports_of(report) if (known := _read_runtime(path)) is not None}
+    if beside:
+        whole = {path: known for path, known in beside.items() if known}
+        parts = shared_out(processes, list(whole.values()), bool(program))
+        for (path, known), own in zip(whole.items(), parts, strict=True):
+            if own:
+                _write(path, add_own_calls(known, _report(own, moved=known["totals"])))
+    else:
+        _write(report, _alone(processes, len(paths) > _MOST_PARTS, program))
     for path in paths:
         path.unlink(missing_ok=True)
     return True
 
 
+def _alone(processes: Sequence[Process], cut: bool, program: str) -> dict[str, Any]:
+    """Give the report of a command without MPI."""
+    programs = _programs(processes)
+    chosen = [one for one in processes if not program or is_program(program, one.executable, one.script)]
+    if not chosen:
+        raise no_program(program, [one["script"] or one["executable"] for one in programs])
+    found = _report(chosen, cut)
+    return {**found, "programs": programs} if len(programs) > 1 else found
+
+
+def _write(report: Path, found: Mapping[str, Any]) -> None:
+    with written_whole(report) as part:
+        part.write_text(json.dumps(found) + "\n", "utf-8")
+
+
 def _read_runtime(report: Path) -> dict[str, Any] | None:
-    """Give what the runtime reported of the run; None if there is nothing, or it cannot be understood."""
+    """Give what the runtime reported of a program; None if the report is not the runtime's.
+
+    It is empty if it is damaged, of which its readers tell, or if own calls have been added to it already.
+    """
     try:
-        found = json.loads(report.read_text("utf-8"))
-    except (OSError, ValueError):
-        return None
-    return found if isinstance(found, dict) and found.get("job", {}).get("interface") != "posix" else None
+        content = report.read_text("utf-8")
+        if read_report(content, str(report)).job.interface == "posix":
+            return None
+        found: dict[str, Any] = json.loads(content)
+    except (OSError, ValueError, StripewiseError):
+        return {}
+    return {} if "processes" in found else found
 
 
 def _inherit_scripts(processes: Sequence[Process]) -> None:
@@ -94,7 +113,8 @@ def _inherit_scripts(processes: Sequence[Process]) -> None:
             process.script = parent.script
 
 
-def _report(processes: Sequence[Process], cut: bool) -> dict[str, Any]:
+def _report(processes: Sequence[Process], cut: bool = False, moved: Mapping[str, int] | None = None) -> dict[str, Any]:
+    """Give the report of processes; files with far fewer bytes than ``moved`` do not count for the bandwidths."""
     _file_system.cache_clear()
     start, end = min(p.start for p in processes), max(p.end for p in processes)
     ranks = {process.rank for process in processes}
@@ -105,10 +125,10 @@ def _report(processes: Sequence[Process], cut: bool) -> dict[str, Any]:
             known = path in by_path or len(by_path) < _MOST_FILES
             by_path.setdefault(path if known else _OTHERS, []).append((process, record))
     files = [_file(path, used) for path, used in by_path.items()]
-    moved = {way: sum(file["moved"][way] for file in files) for way in _DIRECTIONS}
-    totals: dict[str, Any] = {"bytes_read": moved["read"], "bytes_written": moved["write"]}
-    for way in _DIRECTIONS:
-        totals[f"{way}_bandwidth"] = _bandwidth(files, way)
+    own = {way: sum(file["moved"][way] for file in files) for way in _DIRECTIONS}
+    totals: dict[str, Any] = {"bytes_read": own["read"], "bytes_written": own["write"]}
+    for way, total in zip(_DIRECTIONS, ("bytes_read", "bytes_written"), strict=True):
+        totals[f"{way}_bandwidth"] = _bandwidth(files, way, (moved or {}).get(total, 0))
         totals[f"{way}_time"] = max(_by_rank(processes, lambda p, way=way: p.seconds(f"{way}")).values())
     for file in files:
         del file["moved"], file["spans"]
@@ -358,9 +378,12 @@ def _pattern(ways: Any) -> dict[str, Any] | None:
     }
 
 
-def _bandwidth(files: Sequence[dict[str, Any]], way: str) -> float | None:
-    """MiB/s of the files that matter: a script that its shell reads line by line is open all the time."""
-    least = _MATTERS * max((file["moved"][way] for file in files), default=0)
+def _bandwidth(files: Sequence[dict[str, Any]], way: str, besides: int) -> float | None:
+    """MiB/s of the files that matter: a script that its shell reads line by line is open all the time.
+
+    ``besides`` are the bytes that moved through MPI-IO.
+    """
+    least = _MATTERS * max([besides, *(file["moved"][way] for file in files)])
     main = [file for file in files if file["moved"][way] >= max(1, least)]
     seconds = _union(file["spans"][way] for file in main)
     return sum(file["moved"][way] for file in main) / 2**20 / seconds if seconds else None

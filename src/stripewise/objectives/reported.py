@@ -183,7 +183,7 @@ class MetadataRate(Reported):
         """See :meth:`ObjectiveKind.value`."""
         report = self.report(outcome)
         made = [
-            *((one.count, one.time_sum) for file in report.files for one in file.without_data),
+            *((one.count, one.time_sum) for file in (*report.files, *report.posix_files) for one in file.without_data),
             *((one.count, one.time_sum) for process in report.processes for one in process.metadata.values()),
         ]
         calls, seconds = sum(count for count, _ in made), sum(spent for _, spent in made)

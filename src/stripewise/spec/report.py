@@ -157,6 +157,14 @@ class Report(ReportPart):
         return max(self.files, key=lambda file: file.bytes, default=None)
 
     @property
+    def of_most_bytes(self) -> Report:
+        """The same seen from the calls that moved the bytes: of a program whose MPI-IO moved none, from its own."""
+        if not self.posix_files or any(file.bytes for file in self.files):
+            return self
+        job = self.job.model_copy(update={"interface": "posix"})
+        return self.model_copy(update={"job": job, "files": self.posix_files, "posix_files": []})
+
+    @property
     def paths(self) -> list[Path]:
         """The files whose place is known."""
         return [Path(file.path) for file in self.files if file.path.startswith("/")]
@@ -236,8 +244,8 @@ def summed(reports: Sequence[Report], program: str = "") -> Report:
         "totals": ReportedTotals(
             bytes_read=sum(total.bytes_read for total in totals),
             bytes_written=sum(total.bytes_written for total in totals),
-            read_bandwidth=_over_all([(total.bytes_read, total.read_bandwidth) for total in totals]),
-            write_bandwidth=_over_all([(total.bytes_written, total.write_bandwidth) for total in totals]),
+            read_bandwidth=over_all([(total.bytes_read, total.read_bandwidth) for total in totals]),
+            write_bandwidth=over_all([(total.bytes_written, total.write_bandwidth) for total in totals]),
             read_time=_sum([total.read_time for total in totals]),
             write_time=_sum([total.write_time for total in totals]),
         ),
@@ -260,7 +268,7 @@ def _program_of(report: Report) -> ReportedProgram:
     )
 
 
-def _over_all(rates: Sequence[tuple[int, float | None]]) -> float | None:
+def over_all(rates: Sequence[tuple[int, float | None]]) -> float | None:
     """The rate at which amounts pass one after another, each at its own."""
     known = [(amount, rate) for amount, rate in rates if amount and rate]
     return sum(amount for amount, _ in known) / sum(amount / rate for amount, rate in known) if known else None

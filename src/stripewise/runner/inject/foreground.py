@@ -11,6 +11,7 @@ from stripewise.carriers import ARGUMENT, FILE, named_in, need_observer, with_fi
 from stripewise.errors import StripewiseError, UserError
 from stripewise.ownership import make_folder, written_whole
 from stripewise.runner.inject.injection import Guidance, Injection, inject
+from stripewise.runner.inject.own_calls import TOO_MANY, few_enough
 from stripewise.runner.native.build import observer_for, runtime_for
 from stripewise.runner.program.command import placeholders, substitute
 from stripewise.runner.program.preflight import look
@@ -85,11 +86,14 @@ def prepare(
     reachable = target.mpi is None and not target.program.obstacle
     needed = need_observer(setting.carrier for setting in plan.settings)
     warnings = list(target.warnings)
-    if library is not None and needed:
+    asked = guidance.mode == "observe" and few_enough(target.line.ranks)
+    if library is not None and (needed or asked):
         try:
             observer = observer_for(environment)
         except StripewiseError as error:  # the runtime does what it can
-            warnings.append(f"the program's own calls cannot be acted on: {error.what}")
+            warnings.append(f"the program's own calls cannot be seen: {error.what}")
+    elif library is not None and guidance.mode == "observe":
+        warnings.append(TOO_MANY)
     elif reachable and (guidance.mode == "observe" or (needed and not guidance.mode)):
         observer = observer_for(environment)
     elif library is None and guidance.mode:

@@ -15,6 +15,7 @@ from stripewise.runner.allow_list import check_application
 from stripewise.runner.base import Preflight
 from stripewise.runner.inject.assemble import arguments_of, defaults_of, values_of, words_of
 from stripewise.runner.inject.injection import inject
+from stripewise.runner.inject.own_calls import TOO_MANY, few_enough
 from stripewise.runner.native.build import file_digest, observer_for, runtime_for
 from stripewise.runner.native.replaying import make_replayer
 from stripewise.runner.program import environment as surroundings
@@ -46,7 +47,8 @@ class Found:
         As the runner was asked.
     preflight : Preflight
     observer : Path or None
-        What is preloaded into a program without MPI; only where the objective needs a report, or settings need it.
+        What counts the program's own calls, beside the runtime if that is there; only where the objective needs a
+        report, or settings need it.
     """
 
     environment: Mapping[str, str]
@@ -105,8 +107,11 @@ def find(experiment: Experiment, environment: Mapping[str, str], cwd: Path, runt
     found = Found(after, target, runtime)
     library = found.library_for(target)
     searched = (parameter.carrier for parameter in parameters_of(experiment).values())
-    if (library is None and kind_of(experiment.objective.name).reported) or need_observer(searched):
+    reported, countable = kind_of(experiment.objective.name).reported, few_enough(target.line.ranks)
+    if (reported and (library is None or countable)) or need_observer(searched):
         found.observer = _observer(target, library, runtime, after, warnings)
+    elif reported and library is not None:
+        warnings.append(TOO_MANY)
     seen = library is not None or found.observer is not None
     unseen = "" if seen else target.why_not_preloaded or "no MPI library was found for it"
     conditions = Conditions(experiment.runner, target.line.program[0], target.workload().nodes, unseen)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from stripewise.errors import StripewiseError, UserError
+from stripewise.measure.beside import reports_of
 from stripewise.measure.processes import merge_parts, parts_in
 from stripewise.ownership import make_folder, written_whole
 from stripewise.runner.local.output import last_line, tail
@@ -55,11 +56,7 @@ class Scratch:
 
     def reports(self) -> list[Path]:
         """The reports of all MPI programs of the command, in the order in which they ended."""
-        numbered = {1: self.report} if self.report.exists() else {}
-        for path in self.path.glob(f"{self.report.name}.*"):
-            if (number := path.name.rpartition(".")[2]).isdigit():
-                numbered[int(number)] = path
-        return [path for _, path in sorted(numbered.items())]
+        return reports_of(self.report)
 
     @property
     def process(self) -> Path:
