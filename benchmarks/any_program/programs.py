@@ -1,6 +1,7 @@
 """Real programs without MPI against exhaustive sweeps of what can be set, on slow storage.
 
     python -m benchmarks.any_program programs --images /var/tmp --out programs.json [NAME ...]
+    python -m benchmarks.any_program programs --folder CLIENT1 --other CLIENT2 --out programs-cephfs.json [NAME ...]
     python -m benchmarks.any_program programs --show programs.json
 
 For each program of ``programs.toml``: every combination of its settings in interleaved rounds; then ``stripewise tune``
@@ -22,8 +23,10 @@ import signal
 import statistics
 import subprocess
 import sys
+import tempfile
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -47,6 +50,7 @@ WORTH = 1.1
 """Gain of the sweep from which tune should find and prove one."""
 NEAR = 0.95
 """Part of the sweep's best that tune's answer should reach."""
+_EMPTY = "dd if={} iflag=nocache count=0 status=none"
 
 
 @dataclass
@@ -80,9 +84,10 @@ class Case:
     seen: set[str] = field(default_factory=set)
 
     @classmethod
-    def read(cls, name: str, folder: Path) -> Case:
-        """Read a case, with the places put in."""
+    def read(cls, name: str, folder: Path, other: Path | None = None) -> Case:
+        """Read a case, with the places put in; ``other`` is its folder as another client of the file system sees it."""
         given = tomllib.loads((HERE / "programs.toml").read_text("utf-8"))[name]
+        given.pop("file_system", None)
         places = {"{source}": f"{HERE}/sources", "{root}": str(ROOT), "{python}": sys.executable}
 
         def put_in(text: str) -> str:
@@ -92,7 +97,9 @@ class Case:
 
         command = given.pop("command")
         words = shlex.split(command) if isinstance(command, str) else command
-        cold = [f"dd if={file} iflag=nocache count=0 status=none" for file in given.pop("cold", [])]
+        # CephFS takes the cached pages of a file from a client as soon as another client opens it to write.
+        empty = f"dd if=/dev/null of={other}/{{}} conv=notrunc oflag=append status=none" if other else _EMPTY
+        cold = [empty.format(file) for file in given.pop("cold", [])]
         about, outputs, printed = given.pop("about"), given.pop("outputs", []), given.pop("printed", "")
         prepare = [put_in(line) for line in given.pop("prepare", [])]
         given |= {"name": name, "command": [put_in(word) for word in words]}
@@ -212,9 +219,11 @@ def show(rows: Mapping[str, Any]) -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Measure, or show."""
-    known = list(tomllib.loads((HERE / "programs.toml").read_text("utf-8")))
+    cases = tomllib.loads((HERE / "programs.toml").read_text("utf-8"))
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(known)}; default: all")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(cases)}; default: all that can run")
+    parser.add_argument("--folder", type=Path, help="storage that is there, instead of a slow device")
+    parser.add_argument("--other", type=Path, help="the same by another client of CephFS: empties caches")
     parser.add_argument("--images", type=Path, default=Path("/var/tmp"), help="where the device's image lies")
     parser.add_argument("--requests", type=int, default=200, help="a second, of reads and of writes")
     parser.add_argument("--megabytes", type=int, default=100, help="a second, of reads and of writes")
@@ -228,12 +237,12 @@ def main(arguments: list[str] | None = None) -> None:
     if given.show:
         show(json.loads(given.show.read_text("utf-8")))
         return
-    for name in given.names or known:
-        with slow_storage(given.images, requests=given.requests, megabytes=given.megabytes) as slow:
-            folder, state = slow / name, slow.parent / "state"
+    able = [name for name, case in cases.items() if given.folder or "file_system" not in case]
+    for name in given.names or able:
+        with _storage(given) as (storage, state):
+            folder = storage / name
             folder.mkdir()
-            state.mkdir()
-            case = Case.read(name, folder)
+            case = Case.read(name, folder, given.other and given.other / storage.name / name)
             for line in case.prepare:
                 subprocess.run(["bash", "-c", line], cwd=folder, check=True)
             os.chdir(folder)
@@ -245,6 +254,22 @@ def main(arguments: list[str] | None = None) -> None:
         rows[name] = row
         given.out.write_text(json.dumps(rows, indent=1) + "\n", "utf-8")
         print(f"{name}: best {row['gain_best']}, answer {row['gain_chosen']}, {row['outputs']} outputs", flush=True)
+
+
+@contextmanager
+def _storage(given: argparse.Namespace) -> Iterator[tuple[Path, Path]]:
+    """Give a folder on the storage that is measured, and one for what belongs to no program."""
+    if given.folder is None:
+        with slow_storage(given.images, requests=given.requests, megabytes=given.megabytes) as slow:
+            state = slow.parent / "state"
+            state.mkdir()
+            yield slow, state
+        return
+    with (
+        tempfile.TemporaryDirectory(dir=given.folder) as storage,
+        tempfile.TemporaryDirectory(dir=given.images) as state,
+    ):
+        yield Path(storage), Path(state)
 
 
 if __name__ == "__main__":
