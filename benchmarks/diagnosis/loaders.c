@@ -1,8 +1,8 @@
 /* What the loaders of training jobs do, right or wrong, for benchmarks/diagnosis/loaders.py.
- *     loaders read FILE FIRST BYTES PIECE WORKERS EACH  - workers read BYTES in pieces, each its own part
- * (EACH 0) or all loaders samples FILE SEED COUNT PIECE WORKERS     - workers read COUNT pieces at random
- * places loaders fed FILE COUNT PIECE WORKERS MICROSECONDS - workers pause after each piece, as those that
- * decode it do loaders step FILE BYTES OUT WRITTEN               - reads a file, and writes one unless
+ *     loaders read FILE FIRST BYTES PIECE WORKERS EACH EPOCHS  - workers read BYTES in pieces, each its own
+ * part (EACH 0) or all loaders samples FILE SEED COUNT PIECE WORKERS     - workers read COUNT pieces at
+ * random places loaders fed FILE COUNT PIECE WORKERS MICROSECONDS - workers pause after each piece, as those
+ * that decode it do loaders step FILE BYTES OUT WRITTEN               - reads a file, and writes one unless
  * WRITTEN is 0 loaders look FOLDER COUNT                         - looks for files that are not there
  */
 #include <fcntl.h>
@@ -78,7 +78,8 @@ static void work(char **given, long worker) {
     const char *what = given[0], *path = given[1];
     if (strcmp(what, "read") == 0) {
         long bytes = number(given[3]), all = number(given[6]);
-        read_range(path, all ? 0 : worker * bytes, bytes, number(given[4]), 0);
+        for (long epochs = number(given[7]); epochs > 0; epochs--)
+            read_range(path, all ? 0 : worker * bytes, bytes, number(given[4]), 0);
     } else if (strcmp(what, "samples") == 0) {
         read_samples(path, (unsigned)(number(given[2]) + worker), number(given[3]), number(given[4]));
     } else {

@@ -48,14 +48,15 @@ class Place:
 
 
 def whole_file(place: Place, draw: random.Random, fault: bool) -> Case:
-    """Workers read all of a file; near misses read a part each, once: several epochs are not told from the fault."""
+    """Workers read all of a file; near misses read a part each, half of them in as many epochs as there are workers."""
     workers, each = draw.randint(2, 5), draw.randint(4, 12)
     piece = str(draw.choice([64, 256, 1024]) << 10)
     if fault:
         data = place.data(each)
-        return [([place.program, "read", data, "0", str(each * MIB), piece, str(workers), "1"], {})]
+        return [([place.program, "read", data, "0", str(each * MIB), piece, str(workers), "1", "1"], {})]
     data = place.data(each * workers)
-    return [([place.program, "read", data, "0", str(each * MIB), piece, str(workers), "0"], {})]
+    epochs = str(draw.choice([1, workers]))
+    return [([place.program, "read", data, "0", str(each * MIB), piece, str(workers), "0", epochs], {})]
 
 
 def samples(place: Place, draw: random.Random, fault: bool) -> Case:
@@ -67,7 +68,7 @@ def samples(place: Place, draw: random.Random, fault: bool) -> Case:
                   str(workers)], {})]  # fmt: skip
     if draw.random() < 0.5:
         return [([place.program, "samples", data, str(draw.randrange(10**6)), "300", str(MIB // 2), str(workers)], {})]
-    return [([place.program, "read", data, "0", str(8 * MIB), str(small), str(workers), "0"], {})]
+    return [([place.program, "read", data, "0", str(8 * MIB), str(small), str(workers), "0", "1"], {})]
 
 
 def fed(place: Place, draw: random.Random, fault: bool) -> Case:

@@ -167,9 +167,9 @@ struct sw_keys { const char *abi, *acted, *address, *application, *application_i
     *properties, *random, *rank, *ranks, *ranks_reported, *read, *read_bandwidth, *read_span, *read_time,
     *reads, *reopened, *requested, *runtime, *script, *seconds, *selections, *settings, *settings_misread,
     *settled, *simulated, *site, *size, *sizes, *span, *start, *storage, *strided, *stripe_count,
-    *stripe_size, *stripe_unit, *time_max, *time_sum, *top, *totals, *verdict, *version, *view, *why,
-    *windows_fetched, *windows_fetches, *windows_memory, *windows_unused, *write, *write_bandwidth,
-    *write_span, *write_time, *writes; };
+    *stripe_size, *stripe_unit, *time_max, *time_sum, *top, *totals, *verdict, *version, *view, *whole_read,
+    *whole_readers, *why, *windows_fetched, *windows_fetches, *windows_memory, *windows_unused, *write,
+    *write_bandwidth, *write_span, *write_time, *writes; };
 #define SW_KEY_NAMES "abi", "acted", "address", "application", "application_info", "bandwidth", \
     "broadcast_seconds", "broken_by", "broken_collective", "bytes", "bytes_read", "bytes_written", "calls", \
     "candidates", "choice", "chunk", "chunk_size", "collective", "combinations", "complete", "contiguous", \
@@ -185,8 +185,9 @@ struct sw_keys { const char *abi, *acted, *address, *application, *application_i
     "read_time", "reads", "reopened", "requested", "runtime", "script", "seconds", "selections", "settings", \
     "settings_misread", "settled", "simulated", "site", "size", "sizes", "span", "start", "storage", \
     "strided", "stripe_count", "stripe_size", "stripe_unit", "time_max", "time_sum", "top", "totals", \
-    "verdict", "version", "view", "why", "windows_fetched", "windows_fetches", "windows_memory", \
-    "windows_unused", "write", "write_bandwidth", "write_span", "write_time", "writes"
+    "verdict", "version", "view", "whole_read", "whole_readers", "why", "windows_fetched", \
+    "windows_fetches", "windows_memory", "windows_unused", "write", "write_bandwidth", "write_span", \
+    "write_time", "writes"
 #define SW_BINS 10 /* of histograms of sizes, with these upper bounds of all but the last */
 #define SW_BIN_LIMITS 100, 1024, 10240, 102400, 1048576, 4194304, 10485760, 104857600, 1073741824
 /*

@@ -50,6 +50,11 @@ static void count_sizes(struct direction *way, uint64_t bytes, uint64_t began, u
 static void count_order(struct direction *way, struct descriptor *one, int writes, int64_t place,
                         uint64_t bytes) {
     int64_t start = one->last[writes].start, step = place - start;
+    uint64_t low = value(&way->low), end = (uint64_t)place + bytes;
+    if (!low || (uint64_t)place + 1 < low)
+        put(&way->low, (uint64_t)place + 1);
+    if (end > value(&way->high))
+        put(&way->high, end);
     if (place == one->last[writes].end)
         add(&way->contiguous, 1);
     else if (step && step == one->last[writes].step)

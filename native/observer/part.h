@@ -15,7 +15,7 @@
 #include "../core/file_system.h"
 #include "counter.h"
 
-#define PART_MAGIC "SWPROC6" /* changes with anything below */
+#define PART_MAGIC "SWPROC7" /* changes with anything below */
 #define PART_FILES 512       /* the first one holds what has no room elsewhere */
 #define PART_PATH 512        /* of a longer path the end is kept */
 
@@ -53,6 +53,8 @@ struct direction {
     counter first, last; /* of its calls; last also of the close after them */
     counter bins[SIZE_BINS];
     counter contiguous, strided, random;
+    counter low,
+        high; /* one beyond the first byte touched, and beyond the last; 0: no call's place is known */
     struct {
         counter size, count;
     } top[TOP]; /* the first sizes met */

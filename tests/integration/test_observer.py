@@ -403,6 +403,28 @@ for reader in range(4):
     assert found["metadata-storm"].evidence["calls"] >= 501
 
 
+def test_readers_of_a_whole_file_are_told_from_epochs_over_a_part_each(observe: Observe) -> None:
+    """A parent opens the file and reads its head; workers read all of it, or two epochs of their half."""
+    text = """
+import os
+size = 2 << 20
+with open("data", "wb") as out: out.write(bytes(size))
+f = os.open("data", os.O_RDONLY)
+os.read(f, 100)
+for worker in range(2):
+    if os.fork() == 0:
+        f = os.open("data", os.O_RDONLY)
+        for start, end in PARTS:
+            for at in range(start, end, 1 << 16): os.pread(f, 1 << 16, at)
+        os._exit(0)
+    os.wait()
+"""
+    for parts, readers in [("[(0, size)]", 2), ("[(worker << 20, (worker + 1) << 20)] * 2", 0)]:
+        report = observe(text.replace("PARTS", parts))
+        (data,) = [file for file in report.files if file.path.endswith("/data")]
+        assert (data.processes, data.whole_readers, data.whole_read) == (3, readers, readers * (2 << 20))
+
+
 def test_scripts_are_told_apart_and_no_argument_is_kept(observe: Observe, tmp_path: Path) -> None:
     (tmp_path / "write.sh").write_text("echo $1 > a\nsh -c 'echo x > b' token.sh\n")
     (tmp_path / "copy.sh").write_text("cat a > c\necho x > d")

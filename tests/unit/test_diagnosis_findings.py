@@ -117,6 +117,10 @@ def test_the_request_off_the_stripes_is_the_one_that_is_named():
     assert found.says.startswith("requests of 100,000 bytes do not fit stripes of 1,048,576 bytes")
 
 
+def whole_readers(count: int, moved: int) -> dict[str, Any]:
+    return {"processes": 5, "whole_readers": count, "whole_read": moved}
+
+
 CASES: dict[str, tuple[Activity, Activity]] = {
     "small-reads": (activity(posix(read=calls(1000, 4 * KIB))), activity(posix(read=calls(1000, MIB)))),
     "small-writes": (activity(posix(write=calls(1000, 4 * KIB))), activity(posix(write=calls(20, 4 * KIB)))),
@@ -256,8 +260,9 @@ CASES: dict[str, tuple[Activity, Activity]] = {
         activity(posix(write=calls(100, MIB, start=3.0, end=4.0), read=calls(100, MIB, start=1.0, end=2.0))),
     ),
     "read-by-every-process": (
-        activity({**posix(read=calls(64, MIB, extent=16 * MIB)), "processes": 4, "size": 16 * MIB}),
-        activity({**posix(read=calls(64, MIB)), "processes": 4, "size": 64 * MIB}),
+        activity({**posix(read=calls(64, MIB, extent=16 * MIB)), **whole_readers(4, 64 * MIB), "size": 16 * MIB}),
+        # Four epochs of four processes, each of which has its quarter.
+        activity({**posix(read=calls(64, MIB, extent=16 * MIB)), **whole_readers(0, 0), "size": 16 * MIB}),
     ),
     "small-samples": (
         activity(posix(read=calls(1000, 4 * KIB, random=900))),
@@ -294,15 +299,15 @@ def test_a_flush_at_each_of_many_closes_is_a_frequent_flush() -> None:
     assert "flushes" not in codes(activity(posix(write=calls(4000, MIB), syncs=100, opens=100)))
 
 
-def test_epochs_over_shards_may_be_what_reads_a_file_as_often_as_it_has_readers() -> None:
-    # Four workers that each read their quarter in each of six epochs.
-    six = activity(
-        {**posix(read=calls(6 * 64, MIB, extent=64 * MIB)), "processes": 4, "size": 64 * MIB}, summed_seconds=1.0
+def test_only_those_count_that_read_the_whole_file() -> None:
+    # A parent that read the head of the file, and two workers that read it all, one of them twice.
+    three = activity(
+        {**posix(read=calls(193, MIB, extent=64 * MIB)), **whole_readers(2, 192 * MIB), "size": 64 * MIB},
+        summed_seconds=1.0,
     )
-    (found,) = [one for one in diagnose(six).findings if one.code == "read-by-every-process"]
-    assert "read 6.0 times over by up to 4 processes" in found.says
-    assert found.severity == Severity.MEDIUM and found.share > 0.5
-    assert "Several epochs over shards look the same" in found.kind.fix
+    (found,) = [one for one in diagnose(three).findings if one.code == "read-by-every-process"]
+    assert "read 3.0 times over by up to 2 processes" in found.says
+    assert found.severity == Severity.HIGH and found.share > 0.5
 
 
 @pytest.mark.parametrize("code", RULES)

@@ -143,6 +143,8 @@ def _file(file: FileReport, interface: str | None) -> FileActivity:
         ranks=max(1, file.ranks),
         nodes=file.nodes or None,
         processes=file.processes,
+        whole_readers=file.whole_readers,
+        whole_read=file.whole_read,
         size=size,
     )
     write, read = (_from_operations(file.moved(way), getattr(file.pattern, way)) for way in ("write", "read"))

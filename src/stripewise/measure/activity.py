@@ -201,6 +201,8 @@ class FileActivity(_ActivityPart):
         Ranks that touched it.
     processes : int or None
         Processes that touched it, where the source tells processes and ranks apart.
+    whole_readers, whole_read : int or None
+        Those of them that read it from end to end, and the bytes that they read of it.
     view_contiguous : bool or None
         Of the last MPI file view.
     redundant_read : int or None
@@ -217,6 +219,8 @@ class FileActivity(_ActivityPart):
     ranks: int = 1
     nodes: int | None = None
     processes: int | None = None
+    whole_readers: int | None = None
+    whole_read: int | None = None
     size: int | None = None
     posix: Level | None = None
     mpiio: Level | None = None

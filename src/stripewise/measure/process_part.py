@@ -10,7 +10,7 @@ import numpy as np
 
 from stripewise.spec.formats import SIZE_NAMES
 
-_MAGIC = b"SWPROC6"
+_MAGIC = b"SWPROC7"
 OPERATIONS = (
     "open", "close", "read", "read_at", "write", "write_at", "read_stream", "write_stream", "read_async", "write_async",
     "read_copy", "write_copy", "seek", "sync", "set_size", "map", "advise",
@@ -25,6 +25,8 @@ _DIRECTION = np.dtype(
         ("contiguous", "u8"),
         ("strided", "u8"),
         ("random", "u8"),
+        ("low", "u8"),
+        ("high", "u8"),
         ("top", [("size", "u8"), ("count", "u8")], 4),
     ]
 )

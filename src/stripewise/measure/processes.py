@@ -28,6 +28,8 @@ _MOST_PARTS = 20_000
 _MOST_FILES = 20_000
 _OTHERS = "(other files)"
 _DIRECTIONS = ("read", "write")
+_WHOLE = 0.9
+"""Share of the bytes of a file, from which a process has read it as a whole."""
 _MATTERS = 0.01
 """Share of the bytes of the largest file, below which a file does not count for the bandwidth."""
 
@@ -99,7 +101,9 @@ def _read_runtime(report: Path) -> dict[str, Any] | None:
         if read_report(content, str(report)).job.interface == "posix":
             return None
         found: dict[str, Any] = json.loads(content)
-    except (OSError, ValueError, StripewiseError):
+    except OSError:  # whoever writes it will be told
+        return None
+    except (ValueError, StripewiseError):
         return {}
     return {} if "processes" in found else found
 
@@ -253,6 +257,7 @@ def _file(path: str, used: Sequence[tuple[Process, Any]]) -> dict[str, Any]:
         "ranks": len({process.rank for process, _ in used}),
         "nodes": len({process.data["host"] for process, _ in used}),
         "processes": len(used),
+        **_whole_readers(records, size),
         "driver": None,
         "file_system": (_file_system(Path(path).parent) or None) if size is not None or _is_shared(path) else None,
         "size": size,
@@ -278,6 +283,19 @@ def _file(path: str, used: Sequence[tuple[Process, Any]]) -> dict[str, Any]:
         "moved": moved,
         "spans": spans,
     }
+
+
+def _whole_readers(records: Any, size: int | None) -> dict[str, int]:
+    """Count the processes that read a file from end to end, which is more than as many bytes: epochs over a part."""
+    if not size:
+        return {}
+    reads = records["way"][:, 0]
+    read = records["calls"]["bytes"][:, [at for at, name in enumerate(OPERATIONS) if name.startswith("read")]].sum(
+        axis=1
+    )
+    ends = (reads["low"] > 0) & (reads["low"] <= 1 + (1 - _WHOLE) * size) & (reads["high"] >= _WHOLE * size)
+    whole = ends & (read >= _WHOLE * size)
+    return {"whole_readers": int(whole.sum()), "whole_read": int(read[whole].sum())}
 
 
 def _settings(used: Sequence[tuple[Process, Any]]) -> list[dict[str, Any]]:

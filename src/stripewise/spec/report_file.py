@@ -167,6 +167,8 @@ class FileReport(ReportPart):
     ranks: int = 0
     nodes: int = 0
     processes: int | None = None
+    whole_readers: int | None = None
+    whole_read: int | None = None
     driver: str | None = None
     file_system: str | None = None
     size: int | None = None

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import PurePath
 
-from stripewise.diagnosis.finding import Finding, FindingKind, Severity, rule, top, weigh
+from stripewise.diagnosis.finding import Finding, FindingKind, rule, top, weigh
 from stripewise.diagnosis.limits import Limit, Thresholds
 from stripewise.filesystems import GENERIC, of_file
 from stripewise.measure.activity import Activity, Calls, FileActivity, ProcessActivity
@@ -21,25 +21,23 @@ _PYTHON = (".py", ".pyc", ".so", ".pyd", ".pth")
     "As many reads of a file as processes",
     "N processes fetch N times the bytes of the file, and the servers deliver each of them.",
     "Give each process its part of the samples (a sampler or shards per process), or read the file once per node and "
-    "share it: a copy on local disk, shared memory, or one reader that sends. Several epochs over shards look the "
-    "same: then each process has its part already, and only data that stays in memory or on local disk saves "
-    "reads.",
+    "share it: a copy on local disk, shared memory, or one reader that sends.",
     limits={"whole_share": Limit(0.25, "share", "of all bytes, read by a process although another one read them")},
 )
 def read_by_every_process(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator[Finding]:
-    """Look for files that several processes read as many times over as there are processes, or more.
+    """Look for files that several processes read from end to end.
 
-    How many bytes each process read of a file is not known: several epochs over a part each look the same, so the
-    finding is never severe.
+    Epochs over a contiguous part each are not the fault. A sampler that draws each process a new part in each epoch
+    is: in the end each has read the whole file.
     """
     whole: dict[str, float] = {}
     seconds, most, held = 0.0, 0, 0
     for file in activity.files:
-        read, size, processes = file.lower.read, file.size or 0, file.processes or 0
-        if processes > 1 and size and read.bytes >= 0.9 * processes * size:
-            whole[file.path] = read.bytes - size
-            seconds += read.seconds * (1 - size / read.bytes)
-            most = max(most, processes)
+        read, size, readers = file.lower.read, file.size or 0, file.whole_readers or 0
+        if readers > 1 and size and file.whole_read:
+            whole[file.path] = file.whole_read - size
+            seconds += read.seconds * (file.whole_read - size) / read.bytes
+            most = max(most, readers)
             held += size
     again = int(sum(whole.values()))
     if again < limits["redundant_bytes"] or again < limits["whole_share"] * activity.bytes:
@@ -47,7 +45,7 @@ def read_by_every_process(activity: Activity, limits: Thresholds, kind: FindingK
     share, times = activity.share(seconds), (held + again) / held
     yield Finding(
         kind,
-        weigh(activity, limits, share, Severity.MEDIUM),
+        weigh(activity, limits, share),
         f"{len(whole)} file(s) read {times:.1f} times over by up to {most} processes: {format_size(again)} more than "
         "the files hold",
         {"files": len(whole), "processes": most, "times": round(times, 2), "again_bytes": again},
