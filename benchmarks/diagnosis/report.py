@@ -246,8 +246,8 @@ Programs without MPI: a loader in C and Python itself ran for real under the obs
 fault, half as a near miss. Workers read all of a file or a part each; small samples at random, large ones, or small
 ones in order; workers do nothing but read, or pause after each piece; one rank of several writes, or all do; Python
 imports many packages over a long path, few packages, or a program only looks for files that are not there. Thresholds
-were chosen before any run, tried on 30 runs of seed 1, and scored on seed 2, on a machine that did other work. Near
-misses of `read-by-every-process` read their part once: several epochs over shards are not told apart from the fault.
+were chosen before any run, tried on 30 runs of seed 1, and scored on seed 2, on a machine that did other work. Half
+of the near misses of `read-by-every-process` read their part once, the others as many times as there are workers.
 """
 _APPLIED = """\
 `benchmarks/diagnosis/apply.py` diagnoses the first five cases of each family with MPI-IO from their reports, applies
