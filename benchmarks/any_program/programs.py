@@ -32,8 +32,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from benchmarks.any_program.slow import slow_storage
 from benchmarks.real_programs.launching import carry_out, interleaved
+from benchmarks.slow_disk import slow_disk
 
 from stripewise.objectives import objective_of
 from stripewise.spec.configuration import Configuration
@@ -260,10 +260,13 @@ def main(arguments: list[str] | None = None) -> None:
 def _storage(given: argparse.Namespace) -> Iterator[tuple[Path, Path]]:
     """Give a folder on the storage that is measured, and one for what belongs to no program."""
     if given.folder is None:
-        with slow_storage(given.images, requests=given.requests, megabytes=given.megabytes) as slow:
-            state = slow.parent / "state"
-            state.mkdir()
-            yield slow, state
+        limits = {f"{way}_iops": given.requests for way in ("read", "write")}
+        limits |= {f"{way}_bps": given.megabytes * 10**6 for way in ("read", "write")}
+        with tempfile.TemporaryDirectory(prefix="slow-", dir=given.images) as name:
+            home = Path(name)
+            (home / "state").mkdir()
+            with slow_disk(home, limits, size=2 << 30, sync=True) as disk, disk.joined():
+                yield disk.folder, home / "state"
         return
     with (
         tempfile.TemporaryDirectory(dir=given.folder) as storage,
