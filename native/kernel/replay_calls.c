@@ -101,10 +101,11 @@ static bool open_file(struct run *run, const int64_t *numbers) {
     slot->open = true;
     slot->path = file->path;
     slot->left_out = replay_opens_too_many(&run->steps, replay, file, comm, amode & MPI_MODE_CREATE);
-    if (!slot->left_out)
-        check(MPI_File_open(comm->comm, file->path, amode, file->hints, &slot->file), SW_LINE_open,
-              file->path);
-    return !slot->left_out;
+    if (slot->left_out)
+        return false;
+    replay_meet(replay, comm);
+    check(MPI_File_open(comm->comm, file->path, amode, file->hints, &slot->file), SW_LINE_open, file->path);
+    return true;
 }
 
 static void set_view(const struct run *run, const struct slot *slot, const int64_t *numbers) {

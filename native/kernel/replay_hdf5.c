@@ -84,6 +84,7 @@ static bool open_file(struct replay_hdf5 *hdf5, bool creates, const int64_t *num
     if (object->left_out)
         return false;
     const hid_t list = replay_hdf5_access_list(access, comm, file);
+    replay_meet(replay, comm);
     if (creates) {
         const hid_t creation = replay_hdf5_creation_list(access);
         object->id = H5Fcreate(file->path, (unsigned)numbers[4], creation, list);

@@ -1,4 +1,4 @@
-/* Fewer steps: what all ranks leave out together hangs on counts that are the same for them. */
+/* What the ranks of a communicator do before they open a file together. */
 #include "replay.h"
 
 #include <sys/stat.h>
@@ -19,6 +19,12 @@ static int64_t opened_before(struct replay_steps *steps, uint64_t key) {
     return 0;
 }
 
+void replay_meet(const struct replay *replay, const struct replay_comm *comm) {
+    if (!replay->options.think)
+        MPI_Barrier(comm->comm);
+}
+
+/* What all ranks leave out together hangs on counts that are the same for them. */
 bool replay_opens_too_many(struct replay_steps *steps, const struct replay *replay,
                            const struct replay_file *file, const struct replay_comm *comm, bool creates) {
     const int64_t most = replay->options.steps;

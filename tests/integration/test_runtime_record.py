@@ -212,3 +212,20 @@ def test_ranks_that_wait_for_one_another_end(bench: Bench, tmp_path: Path) -> No
     words = (record, "--directory", tmp_path / "replay", "--patience", "1")
     outcome = bench.run(program, *words, ranks=2, preload=False, timeout=60)
     assert outcome.code != 0 and "seem to wait for one another" in outcome.stderr
+
+
+def test_waiting_for_what_others_do_before_is_no_time_of_an_open(bench: Bench, tmp_path: Path) -> None:
+    """Rank 0 writes a file of its own before both open another: the program's rank 1 waits for that outside MPI-IO."""
+    written = 64 << 20
+    alone = f"file - /none/own\nfile - /none/both\ncomm 0 1 1\ncomm 0 2 1\nopen 0 0 0 5 1\nwrite_at 0 0 {written} 1\n"
+    alone += "close 0 1\nopen 0 1 1 5 1\nclose 0 1\n"
+    text = f"stripewise-record 1\njob 2 1 5 5\nranks 0 1\n{alone}"
+    text += "ranks 1 1\nfile - /none/both\ncomm 0 2 1\nopen 0 0 0 5 1\nclose 0 1\n"
+    record = tmp_path / "uneven.record"
+    record.write_text(f"{text}checksum {zlib.crc32(text.encode()):08x}\n")
+    program = bench.library.parents[1] / "bin" / "stripewise-replay"
+    outcome = bench.run(program, record, "--directory", tmp_path / "replay", ranks=2)
+    assert outcome.code == 0 and outcome.report is not None, outcome.stderr
+    files = {Path(file["path"]).name: file["operations"] for file in outcome.report["files"]}
+    assert files["own"]["write_at"]["bytes"] == written
+    assert files["both"]["open"]["time_max"] < files["own"]["write_at"]["time_max"] / 2
