@@ -42,6 +42,17 @@ def test_what_worker_processes_read_is_in_the_activity_of_a_dftracer_trace() -> 
     assert {"small-reads", "random-reads"} <= {finding.code for finding in diagnose(activity).findings}
 
 
+def test_a_trace_of_the_first_dftracer_names_files_in_its_events() -> None:
+    activity = read_log(TRACES / "dftracer-1")
+    # This release writes the calls of forked workers as the parent's.
+    assert (activity.kind, activity.job.ranks, activity.job.nodes, len(activity.files)) == ("dftracer", 1, 1, 1)
+    data = file_of(activity, "/data/samples.bin").posix
+    assert (data.read.count, data.read.bytes, data.opens) == (2 * READ, 2 * READ * SAMPLE, 3)
+    assert (data.write.count, data.write.bytes) == (1, SAMPLE * SAMPLES)
+    assert data.read.sequential < 0.8 * 2 * READ and data.read.extent <= SAMPLE * SAMPLES
+    assert "small-reads" in {finding.code for finding in diagnose(activity).findings}
+
+
 def test_what_ranks_did_is_in_the_activity_of_a_recorder_trace() -> None:
     activity = read_log(TRACES / "recorder" / "_text")
     assert (activity.kind, activity.version, activity.job.ranks) == ("recorder", "2.5.0", 2)

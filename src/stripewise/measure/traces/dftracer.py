@@ -1,7 +1,8 @@
 """Traces of DFTracer: one event per line in JSON, one file per process, mostly compressed.
 
-Names of files are hashed: an event ``FH`` gives the name of a hash. Times are in the unit that the event ``CM`` names,
-microseconds where there is none. Files of versions 1 and 2 differ in ``ph``, and in whether hashes are numbers.
+Names of files are hashed: an event ``FH`` gives the name of a hash. The first releases of version 1 name file and host
+in each event instead. Times are in the unit that the event ``CM`` names, microseconds where there is none. Files of
+versions 1 and 2 differ in ``ph``, and in whether hashes and other numbers are numbers.
 """
 
 from __future__ import annotations
@@ -105,13 +106,14 @@ class _Trace:
     def _event(self, event: dict[str, Any], args: dict[str, Any]) -> None:
         name = str(event["name"])
         self.events += 1
-        if "hhash" in args:
-            self.hosts.add(str(args["hhash"]))
+        host = str(args.get("hhash", args.get("hostname", "")))
+        if host:
+            self.hosts.add(host)
         if event.get("ph") in ("M", 4):
             self._metadata(name, args)
-        elif event.get("cat") in ("POSIX", "STDIO") and "fhash" in args:
+        elif event.get("cat") in ("POSIX", "STDIO") and ("fhash" in args or "fname" in args):
             self._call(
-                (str(args.get("hhash", "")), int(event["pid"])),
+                (host, int(event["pid"])),
                 "posix" if event["cat"] == "POSIX" else "stdio",
                 name,
                 args,
@@ -139,7 +141,9 @@ class _Trace:
     def _call(
         self, process: tuple[str, int], level: str, name: str, args: dict[str, Any], span: tuple[float, float]
     ) -> None:
-        who = (process, str(args["fhash"]), level)
+        if "fhash" not in args:
+            self.names[args["fname"]] = str(args["fname"])
+        who = (process, str(args["fhash"] if "fhash" in args else args["fname"]), level)
         word = name.removesuffix("64")
         if word in ("read", "pread", "write", "pwrite", "fread", "fwrite", "readv", "writev", "preadv", "pwritev"):
             size = int(args["ret"] if "ret" in args else args.get("count", 0)) * int(args.get("size", 1))
