@@ -152,6 +152,16 @@ def test_the_loss_is_that_of_phases_with_settings_for_their_bytes() -> None:
     assert long is not None and long.wait(0.25, 0.05) and not long.wait(0.25, 0.1)
 
 
+def test_what_disturbs_phases_of_any_settings_is_no_loss() -> None:
+    """Where one phase in five takes a hundred times as long, those with settings are not to blame for their share."""
+    tried = {"k": "v"}
+    usual = [phase(100.0 if n % 5 == 4 else 1.0) for n in range(50)]
+    own = [phase(100.0 if n % 5 == 4 else 1.0, settings=tried) for n in range(50)]
+    loss = Loss.of([phase(), *usual, *own])
+    assert loss is not None and loss.lost == pytest.approx(0.0, abs=1e-9)
+    assert loss.wait(0.0, 0.05) == 0
+
+
 def test_what_may_be_lost_grows_with_the_launch() -> None:
     slow = phase(200.0, settings={"cb_nodes": "2"})
     loss = Loss.of([phase(), *[phase()] * 8, slow])

@@ -12,6 +12,7 @@ from stripewise.search.acquisition import Pool, Search, maximise
 from stripewise.search.base import PriorMean, Sampler, SamplerOptions, Suggestion, suggest
 from stripewise.search.belief import Belief, believe, expected
 from stripewise.search.costs import Floats
+from stripewise.search.gp_fit import optimizer
 from stripewise.search.initial import complete, next_switch
 from stripewise.search.posterior import expected_improvement, rank
 from stripewise.search.priors import knowledge_prior
@@ -81,6 +82,10 @@ class AutoSampler(Sampler):
     # Results of pure functions, kept because the loop asks several questions after one history and of one space.
     _pool: Pool | None = None
     _believed: tuple[Space, History, Belief | None] | None = None
+
+    def load(self) -> None:
+        """See :meth:`stripewise.search.base.Sampler.load`."""
+        optimizer()
 
     def ask(self, space: Space, history: History, rng: np.random.Generator, n: int) -> list[Suggestion]:
         """See :meth:`stripewise.search.base.Sampler.ask`."""

@@ -74,6 +74,9 @@ class Sampler(ABC):
         self.options = self.Options() if options is None else options
         self.prior = prior
 
+    def load(self) -> None:  # noqa: B027  most have nothing to load
+        """Load what the first question needs, before a program runs whose phases would pass meanwhile."""
+
     @abstractmethod
     def ask(self, space: Space, history: History, rng: np.random.Generator, n: int) -> list[Suggestion]:
         """Propose the next configurations.

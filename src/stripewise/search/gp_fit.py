@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +42,13 @@ class Hyperprior:
         lengths = [self.length] * len(geometry.ordered)
         pairs = np.array([self.amplitude, self.noise, self.residue, *relevances, *lengths])
         return pairs[:, 0], pairs[:, 1]
+
+
+def optimizer() -> Callable[..., Any]:
+    """Load what fits: a slow import, and most commands fit nothing."""
+    from scipy.optimize import minimize  # noqa: PLC0415
+
+    return minimize  # type: ignore[no-any-return]
 
 
 class NegativeLogPosterior:
@@ -184,8 +193,7 @@ def most_probable(
         The hyperparameters, and the logarithm of their posterior density up to a constant. Of two explanations of the
         same data, the one with the larger density is the more credible.
     """
-    from scipy.optimize import minimize  # noqa: PLC0415  slow import, and most commands fit nothing
-
+    minimize = optimizer()
     posterior = NegativeLogPosterior(geometry, data, hyperprior or Hyperprior(), trust, decay)
 
     def objective(z: Floats) -> tuple[float, Floats]:

@@ -469,6 +469,8 @@ class Session:
     def _planner(self) -> Planner:
         experiment = self._ledger.experiment
         sampler = self._sampler or make_sampler(experiment.sampler, experiment.sampler_options)
+        if experiment.in_one_launch:
+            sampler.load()  # before the program starts, whose phases do not wait
         return Planner(
             experiment,
             self._objective,

@@ -24,7 +24,7 @@ class Loss:
     default : float
         What all phases would have taken with the default.
     typical : float
-        What one phase of the family would have.
+        What one phase of the family would have, on average.
     pace : float
         What all that pass until the next phase of the family would have.
     """
@@ -60,7 +60,9 @@ class Loss:
             return None
         # What a phase leaves to be written slows the next one, which therefore counts as tried too.
         apart = [phase for before, phase in pairs if not phase.settings and not before.settings]
-        cost = statistics.median(phase.seconds / phase.moved for phase in apart or usual)
+        # The mean, because a launch takes the sum: what disturbs phases now and then disturbs the default too.
+        # By their median, each disturbance would count as the loss of the settings that it happened to meet.
+        cost = sum(phase.seconds for phase in apart or usual) / sum(phase.moved for phase in apart or usual)
         tried = [phase for before, phase in pairs if phase.settings or before.settings]
         lost = sum(phase.seconds - cost * phase.moved for phase in tried)
         moved = [phase.moved for phase in phases]
@@ -96,7 +98,7 @@ def excess_of(asked: Launch, phases: Sequence[JournalPhase], loss: Loss, factor:
     own = [phase.seconds / phase.moved for phase in phases if phase.settings == wanted]
     excess = factor - 1
     if own:
-        excess = statistics.median(own) * statistics.median(p.moved for p in phases) / loss.typical - 1
+        excess = statistics.fmean(own) * statistics.median(p.moved for p in phases) / loss.typical - 1
     if asked.phase is Phase.CONFIRMATION and (not own or excess <= factor - 1):
         return 0.0  # what the search saw to be the best is not expected to lose
     return excess
