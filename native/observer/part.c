@@ -127,19 +127,26 @@ struct part *the_part(void) {
  * package, have one record: the folder and *.py or *.pyc. */
 static void share_record(char *path) {
     const char *dot = strrchr(path, '.');
-    char *name = strrchr(path, '/'), suffix[8] = "";
-    if (!name || !dot || dot < name || (strcmp(dot, ".py") != 0 && strcmp(dot, ".pyc") != 0))
+    char *name = strrchr(path, '/');
+    /* A file that is called .py has no room for the shared name. */
+    if (!name || !dot || dot <= name + 1)
         return;
-    memcpy(suffix, dot, strlen(dot));
+    const bool compiled = strcmp(dot, ".pyc") == 0;
+    if (!compiled && strcmp(dot, ".py") != 0)
+        return;
     *name = '\0';
     char *installed = strstr(path, "-packages/"), *cache = strrchr(path, '/');
-    if (installed && (installed = strchr(installed + strlen("-packages/"), '/')))
+    if (installed)
+        installed = strchr(installed + strlen("-packages/"), '/');
+    if (installed)
         *installed = '\0';
     else if (cache && strcmp(cache, "/__pycache__") == 0)
         *cache = '\0';
     char *end = path + strlen(path);
-    memcpy(end, "/*", 2);
-    memcpy(end + 2, suffix, strlen(suffix) + 1);
+    if (compiled)
+        memcpy(end, "/*.pyc", sizeof "/*.pyc");
+    else
+        memcpy(end, "/*.py", sizeof "/*.py");
 }
 
 struct file_record *record_of_path(struct part *in, char *path) {
