@@ -4,9 +4,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +22,7 @@
 
 extern char **environ;
 
-#define STACK 65536 /* of the child that is to be a command */
+#define STACK 65536 /* of each child */
 #define NOT_RUN 127
 
 #ifndef MFD_CLOEXEC /* before glibc 2.27 */
@@ -63,17 +67,19 @@ char *sw_input_read(int fd, off_t start, size_t *size, char *error, size_t error
     return NULL;
 }
 
-/* What the child is given: it shares the memory of its parent, which waits until it is replaced. */
+/* What the children are given, which share the memory of the program. */
 struct command {
     char *const *arguments;
-    char **variables;
-    const sigset_t *signals; /* that the parent blocked before */
+    sigset_t signals; /* that the program blocks */
     int output;
     mode_t mode;
+    _Atomic(uint32_t) starts; /* 0: the command has begun, or cannot */
+    _Alignas(16) char stacks[2][STACK];
+    char *variables[];
 };
 
-/* In the child. Handlers of the program must not run there. Descriptors are changed by system calls: those of
- * the C library may be ours, which would take them for the program's. */
+/* In the child that becomes the command. Handlers of the program must not run there. Descriptors are changed
+ * by system calls: those of the C library may be ours, which would take them for the program's. */
 static int replace(void *given) {
     const struct command *command = given;
     for (int number = 1; number < NSIG; number++) {
@@ -84,16 +90,32 @@ static int replace(void *given) {
     umask(umask(0777) | (0777 & ~command->mode));
     if (syscall(SYS_dup3, command->output, STDOUT_FILENO, 0) >= 0 &&
         syscall(SYS_dup3, command->output, STDERR_FILENO, 0) >= 0 &&
-        pthread_sigmask(SIG_SETMASK, command->signals, NULL) == 0)
+        pthread_sigmask(SIG_SETMASK, &command->signals, NULL) == 0)
         execvpe(command->arguments[0], command->arguments, command->variables);
     syscall(SYS_exit, NOT_RUN);
+    return NOT_RUN;
+}
+
+/* In the program's own child, which waits for the command. The end of a child that has become another program
+ * sends SIGCHLD, whatever clone was told, and any wait meets it: so the command is a child of this one. From
+ * the command's beginning on, the program goes on beside: what fails here would set its errno. */
+static int attend(void *given) {
+    struct command *command = given;
+    int status = 0;
+    /* Ignored, it would leave no status. */
+    sigaction(SIGCHLD, &(struct sigaction){.sa_handler = SIG_DFL}, NULL);
+    pid_t child = clone(replace, command->stacks[1] + STACK, CLONE_VM | CLONE_VFORK, command);
+    atomic_store(&command->starts, 0);
+    syscall(SYS_futex, &command->starts, FUTEX_WAKE, 1, NULL, NULL, 0);
+    bool ended = child > 0 && syscall(SYS_wait4, child, &status, __WALL, NULL) == child;
+    syscall(SYS_exit, ended && WIFEXITED(status) ? WEXITSTATUS(status) : NOT_RUN);
     return NOT_RUN;
 }
 
 /* The program's variables without those that would have the command watched, too. Another thread may be
  * adding some: there is room for so many. */
 static void own_variables(char **to, size_t most) {
-    for (char **variable = environ; *variable && most > 1; variable++)
+    for (char **variable = environ; variable && *variable && most > 1; variable++)
         if (strncmp(*variable, "LD_PRELOAD=", 11) != 0 && strncmp(*variable, "STRIPEWISE_", 11) != 0) {
             *to++ = *variable;
             most--;
@@ -101,24 +123,39 @@ static void own_variables(char **to, size_t most) {
     *to = NULL;
 }
 
-/* Starts a command in a child without a signal at its end; -1 if it cannot be. */
-static pid_t start(char *const arguments[], mode_t mode, int output) {
+/* Runs a command to its end, and gives its exit status, or NOT_RUN. */
+static int run(char *const arguments[], mode_t mode, int output) {
     size_t count = 1;
-    while (environ[count - 1])
+    while (environ && environ[count - 1])
         count++;
-    size_t size = STACK + count * sizeof *environ;
-    char *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED)
-        return -1;
+    size_t size = sizeof(struct command) + count * sizeof *environ;
+    struct command *command = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (command == MAP_FAILED)
+        return NOT_RUN;
+    command->arguments = arguments;
+    command->output = output;
+    command->mode = mode;
+    command->starts = 1;
+    own_variables(command->variables, count);
     sigset_t all, before;
-    struct command command = {arguments, (char **)(void *)(memory + STACK), &before, output, mode};
-    own_variables(command.variables, count);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    pid_t child = clone(replace, memory + STACK, CLONE_VM | CLONE_VFORK, &command);
+    command->signals = before;
+    /* With the program's descriptors, so that it keeps none open that the program closes. If it is killed,
+     * the kernel clears what is waited for. */
+    const int shared = CLONE_VM | CLONE_FILES | CLONE_CHILD_CLEARTID;
+    pid_t child = clone(attend, command->stacks[0] + STACK, shared, command, NULL, NULL, &command->starts);
+    while (child > 0 && atomic_load(&command->starts))
+        syscall(SYS_futex, &command->starts, FUTEX_WAIT, 1, NULL, NULL, 0);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    munmap(memory, size);
-    return child;
+    long ended = -1;
+    int status = 0;
+    /* Not waitpid, where the thread could be cancelled. */
+    do
+        ended = child > 0 ? syscall(SYS_wait4, child, &status, __WALL, NULL) : -1;
+    while (child > 0 && ended < 0 && errno == EINTR);
+    munmap(command, size);
+    return ended > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : NOT_RUN;
 }
 
 /* A file in memory, or -1. Not a pipe: a child that another thread forks meanwhile holds its writing end,
@@ -134,15 +171,12 @@ static int output_file(void) {
 
 int sw_input_command(char *const arguments[], mode_t mode, char *output, size_t size) {
     output[0] = '\0';
-    int fd = output_file(), status = -1;
+    int fd = output_file();
     if (fd < 0)
         return -1;
-    pid_t child = start(arguments, mode, fd), ended;
-    do
-        ended = child > 0 ? waitpid(child, &status, __WALL) : -1;
-    while (child > 0 && ended < 0 && errno == EINTR);
+    int status = run(arguments, mode, fd);
     size_t used = 0;
-    while (ended > 0 && used + 1 < size) {
+    while (status != NOT_RUN && used + 1 < size) {
         long got = syscall(SYS_pread64, fd, output + used, size - 1 - used, (off_t)used);
         if (got > 0)
             used += (size_t)got;
@@ -151,5 +185,5 @@ int sw_input_command(char *const arguments[], mode_t mode, char *output, size_t 
     }
     output[used] = '\0';
     syscall(SYS_close, fd);
-    return ended > 0 && WIFEXITED(status) && WEXITSTATUS(status) != NOT_RUN ? WEXITSTATUS(status) : -1;
+    return status == NOT_RUN ? -1 : status;
 }

@@ -1,6 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Commands: what they print, what they are given, and that no other process is waited for. */
 #define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -19,6 +26,66 @@ static double seconds(void) {
     struct timespec time;
     clock_gettime(CLOCK_MONOTONIC, &time);
     return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
+}
+
+static volatile sig_atomic_t told;
+
+static void tell(int signal) {
+    (void)signal;
+    told = 1;
+}
+
+/* Waits for whatever child there is, as programs do that start several. */
+static void *wait_for_any(void *ends) {
+    void *met = NULL;
+    while (!atomic_load((atomic_bool *)ends))
+        if (waitpid(-1, NULL, WNOHANG) != -1 || errno != ECHILD)
+            met = ends;
+    return met;
+}
+
+static void *hold(void *line) {
+    char output[64];
+    CHECK(shell(line, output, sizeof output) == 0);
+    return NULL;
+}
+
+/* While a command runs, nobody else has the program's descriptors. */
+static void check_descriptors(void) {
+    int ends[2] = {-1, -1}, wait[2] = {-1, -1};
+    char line[64], byte;
+    pthread_t thread;
+    CHECK(pipe2(ends, O_CLOEXEC) == 0 && pipe(wait) == 0);
+    struct pollfd end = {.fd = ends[0]};
+    snprintf(line, sizeof line, "exec %d>&-; read x <&%d; exit 0", wait[1], wait[0]);
+    CHECK(pthread_create(&thread, NULL, hold, line) == 0);
+    while (waitpid(-1, NULL, __WALL | WNOHANG) != 0) /* until it has begun */
+        ;
+    close(ends[1]);
+    CHECK(poll(&end, 1, 10000) == 1 && read(ends[0], &byte, 1) == 0);
+    close(wait[1]);
+    pthread_join(thread, NULL);
+    close(ends[0]);
+    close(wait[0]);
+}
+
+/* The program learns nothing of a command. */
+static void check_unnoticed(void) {
+    char output[64];
+    pthread_t waiter;
+    atomic_bool ends = false;
+    void *met = &ends;
+    CHECK(signal(SIGCHLD, tell) != SIG_ERR);
+    CHECK(pthread_create(&waiter, NULL, wait_for_any, &ends) == 0);
+    for (int i = 0; i < 20; i++)
+        CHECK(shell("exit 5", output, sizeof output) == 5);
+    atomic_store(&ends, true);
+    pthread_join(waiter, &met);
+    CHECK(!met && !told);
+    signal(SIGCHLD, SIG_IGN);
+    CHECK(shell("echo said; exit 6", output, sizeof output) == 6 && strcmp(output, "said\n") == 0);
+    signal(SIGCHLD, SIG_DFL);
+    CHECK(waitpid(-1, NULL, __WALL | WNOHANG) == -1 && errno == ECHILD);
 }
 
 int main(void) {
@@ -49,5 +116,11 @@ int main(void) {
     }
     int status = -1;
     CHECK(waitpid(child, &status, 0) == child && status == 0);
+
+    check_unnoticed();
+    check_descriptors();
+    char *const printenv[] = {"/usr/bin/env", NULL};
+    clearenv();
+    CHECK(sw_input_command(printenv, 0640, output, sizeof output) == 0 && !*output);
     return failures;
 }
