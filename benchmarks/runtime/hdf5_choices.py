@@ -33,7 +33,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -297,9 +297,24 @@ def left_out(
 
 
 def rounds(
-    bench: Bench, swept: list[tuple[Settings, list[float]]], program: Program, shuffle: random.Random
+    bench: Bench,
+    swept: list[tuple[Settings, list[float]]],
+    program: Program,
+    shuffle: random.Random,
+    more: Mapping[str, Callable[[], list[float]]] | None = None,
 ) -> dict[str, Any]:
-    """Runs of 60 phases side by side; the model does not know the program."""
+    """Runs of 60 phases side by side; the model does not know the program.
+
+    Parameters
+    ----------
+    bench : Bench
+    swept : list
+        The program's sweep.
+    program : Program
+    shuffle : random.Random
+    more : mapping, optional
+        Further runs that take their turns, by name.
+    """
     options = bench.options
     medians = [statistics.median(seconds) for _, seconds in swept]
     best = swept[medians.index(min(medians))][0]
@@ -308,6 +323,7 @@ def rounds(
         "default": lambda: bench.planned(program, [{}] * options.phases),
         "best": lambda: bench.planned(program, [best] * options.phases),
         "online": lambda: bench.inside(program, model, "online", options.phases),
+        **(more or {}),
     }
     done = []
     for _ in range(options.rounds):

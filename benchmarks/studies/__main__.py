@@ -26,6 +26,7 @@ PARTS = {
     "simulated": "what needs no launch",
     "measured": "programs of this machine",
     "bed": "programs of the test bed, where it is up",
+    "disk": "programs on a disk with few requests a second, as root: hours for all of them",
 }
 STUDIES = ("ai-for-io", "io-search", "ann", "shaman", "sctuner", "beyond")
 BESIDE = {"ai-for-io": ("hard_patterns",), "sctuner": ("at_scale",)}
@@ -45,6 +46,8 @@ def run(study: Study, parts: Sequence[str]) -> None:
         from benchmarks.studies import on_bed  # noqa: PLC0415  of the system tests
 
         on_bed.carry_out(study, module)
+    if "disk" in parts and hasattr(module, "disk"):
+        module.disk(study)
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -14,7 +14,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -49,22 +49,6 @@ def _call(*words: str | Path, disk: SlowDisk | None = None, **more: str) -> str:
     return done.stdout
 
 
-@contextlib.contextmanager
-def _disk(work: Path, limits: Mapping[str, int]) -> Iterator[SlowDisk]:
-    """Give the disk.
-
-    Raises
-    ------
-    StudyError
-        Where there can be none.
-    """
-    try:
-        with slow_disk(work, limits, size=1 << 30) as disk:
-            yield disk
-    except PermissionError as error:
-        raise StudyError(str(error)) from error
-
-
 def reduced(program: programs.Program) -> programs.Program:
     """A program with fewer operations on a smaller file; the sizes and places of its reads follow the same laws."""
     return dataclasses.replace(
@@ -78,7 +62,12 @@ def measured(study: Study, each: int, budget: int) -> None:
     members = programs.programs(0, each)
     asked = [(name, number, reduced(members[name][number])) for number in range(each) for name in members]
     limits = {"read_iops": READS, "read_bps": BANDWIDTH, "write_bps": BANDWIDTH}
-    with _disk(study.work, limits) as disk:
+    with contextlib.ExitStack() as stack:
+        try:
+            disk = stack.enter_context(slow_disk(study.work, limits, size=1 << 30))
+        except PermissionError as error:
+            print(f"{study.name}: {error}, so its part on slow storage is left out", file=sys.stderr)
+            return
         for name, number, program in asked:
             study.step(
                 f"slow disk {name} {number}",
@@ -115,6 +104,7 @@ def _tuned(work: Path, built: Path, disk: SlowDisk, program: programs.Program, b
     names = ("off", "default", *SEARCHES)
     found["seconds"] = {name: [run[0] for run in turns[place :: len(names)]] for place, name in enumerate(names)}
     found["exact"] = len({run[1] for run in turns}) == 1
+    found["load_average"] = round(os.getloadavg()[0], 1)
     return found
 
 

@@ -38,6 +38,9 @@ EACH = 256 * MIB
 STRIPES = {"stripe_count": 72, "stripe_size": MIB}
 METADATA = 2000
 """Accesses of an HDF5 file's metadata. Assumed."""
+SHOWN = {"aggregators": [8, 128], "collective_buffer_size": [64 * MIB, 16 * MIB]}
+"""Of the two settings of which the study shows writes on 32 nodes."""
+SHOWN_NODES = 32
 DEFAULT: dict[str, Any] = {"stripe_count": 1, "hdf5_alignment": 1, "hdf5_collective_metadata": False}
 CHANGES: dict[str, dict[str, Any]] = {
     "striping": STRIPES,
@@ -61,6 +64,12 @@ def simulated(study: Study) -> None:
         lambda: brings(axes["transfer_size"]),
         "simulated",
         site=SITE, changes=CHANGES, metadata=METADATA,
+    )  # fmt: skip
+    study.step(
+        "the two settings that the study shows",
+        lambda: shown(axes["transfer_size"], repeats),
+        "simulated",
+        site=SITE, settings=SHOWN, nodes=SHOWN_NODES, repeats=repeats,
     )  # fmt: skip
 
 
@@ -113,6 +122,22 @@ def campaign(axes: dict[str, list[Any]], repeats: int) -> dict[str, Any]:
             "chosen": chosen,
         }
     return {"runs": 2 * len(INTERFACES) * len(grid) * repeats, "repeats": repeats, "operations": operations}
+
+
+def shown(sizes: list[int], repeats: int) -> list[dict[str, Any]]:
+    """Five numbers of writes by MPI-IO with either of the settings that the study shows, over all sizes of a call."""
+    site, rows, found = load_site(SITE), len(sizes), []
+    for aggregators, buffer in zip(*SHOWN.values(), strict=True):
+        settings = {"aggregators": aggregators, "collective_buffer_size": buffer}
+        given = {**settings, "nodes": SHOWN_NODES, "processes_per_node": 8, "hdf5_alignment": 1}
+        columns = {name: np.full(rows, value) for name, value in given.items()} | {"transfer_size": np.array(sizes)}
+        batch = _batch("write", "mpiio", columns)
+        outcome = simulate(site, batch)
+        runs = np.stack(
+            [noisy(site, batch, outcome, np.arange(rows) * repeats + i, 0).bandwidth for i in range(repeats)]
+        )
+        found.append({**settings, "summary": [float(value) for value in np.percentile(runs, [0, 25, 50, 75, 100])]})
+    return found
 
 
 def _dependable(runs: np.ndarray, axes: dict[str, list[Any]], columns: dict[str, np.ndarray]) -> dict[str, Any]:

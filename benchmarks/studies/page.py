@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.studies import chain, figures, io_search, shaman
-from benchmarks.studies.sections import SECTIONS
+from benchmarks.studies.sections import SECTIONS, audit
 from benchmarks.studies.sections.writing import result
 from benchmarks.studies.steps import RESULTS, ROOT
 
@@ -22,19 +22,19 @@ Compare Stripewise with five published studies of I/O tuning. `benchmarks/studie
 - **measured**: programs ran, on the machine named;
 - **simulated**: computed by the [simulated cluster](../explanation/simulated-cluster.md), with its noise;
 - **assumed**: a value that the study does not print and that we chose;
-- **fitted to this figure**: a site or a value was chosen so that the published figure comes out, so that it comes out is no success. Such a site has a second form from hardware facts alone, and both are shown;
+- **fitted to this figure**: a site or a value was chosen so that the published figure comes out. That it comes out is then no success. Such a site has a second form from hardware facts alone, and both are shown;
 - **computed**: arithmetic.
 
-Each aim says who set it, how far the result is above or below it, and what random choices get. A test refuses an aim that random choices reach too.
+Each aim says who set it, how far the result is above or below it, and what random choices get. A test refuses an aim that random choices reach too. [What an audit found](#what-an-audit-found-and-what-became-of-it) lists what was mended on this page, and what is still missing.
 
 ```
 python -m benchmarks.studies all --simulated                # everything that launches nothing
 python -m benchmarks.studies all --simulated --minutes 10   # the same for ten minutes; the next call continues
-python -m benchmarks.studies all                            # also programs on this machine, and the test bed if it runs
+python -m benchmarks.studies all                            # also programs on this machine, on the test bed if it runs, and on a slow disk if you are root (hours)
 python -m benchmarks.studies all --quick                    # a small version, to see that it works; runs in CI
 ```
 
-Each section ends with its own command. `--simulated`, `--measured` and `--bed` do one part of it: what is computed, programs on this machine, and what needs the test bed or root.
+Each section ends with its own command. `--simulated`, `--measured`, `--bed` and `--disk` do one part of it: what is computed, programs on this machine, what needs the test bed, and what needs a disk with few requests per second, as root.
 
 Seeds are fixed. Every step is stored in `benchmarks/studies/results` as soon as it is done, and an interrupted study continues with the next step. Measured tables that took long are in its folder `tables`.
 """
@@ -80,7 +80,7 @@ def render(studies: Mapping[str, Mapping[str, Any]]) -> str:
         title, write = SECTIONS[name]
         command = f"Command of these figures: `python -m benchmarks.studies {name}`."
         parts.append(f"## {title}\n\n{write(studies[name])}\n{command}\n")
-    parts.append(cost(studies))
+    parts += [audit.shown(studies), cost(studies)]
     return "\n".join(part.rstrip("\n") + "\n" for part in parts)
 
 

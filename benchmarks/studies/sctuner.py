@@ -95,9 +95,10 @@ def _speedups(study: Study, setting: Mapping[str, Any], sizes: list[int]) -> lis
 
 def real(study: Study) -> None:
     """The same for real and small, and what only a real program shows."""
-    from benchmarks.studies import interfaces  # noqa: PLC0415  needs MPI and HDF5
+    from benchmarks.studies import hdf5_online, interfaces  # noqa: PLC0415  need MPI and HDF5
 
     interfaces.real(study)
+    hdf5_online.real(study)
 
 
 def bed(study: Study, site: Any) -> None:

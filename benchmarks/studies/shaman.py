@@ -56,6 +56,8 @@ SERVED = "read09_small"
 """The class that is tuned through the service."""
 SERVED_PARTS = ((0, 3), (3, 5), (5, 7), (7, 10))
 """Programs of it that one step tunes."""
+SLOW_BUDGET = 24
+"""Launches of a search on slow storage."""
 PARTS = ((0, 2), (2, 4), (4, 7), (7, 10))
 """Programs of a class that one step tunes: all classes have had their first ones before any has its last."""
 
@@ -248,11 +250,14 @@ def bed(study: Study, site: Any) -> None:
             "measured",
             programs=[member.arguments for member in members], budget=budget,
         )  # fmt: skip
-    # The slow disk is a device of its own, which a look at the test bed does not need.
-    if not study.quick:
-        from benchmarks.studies import accelerated  # noqa: PLC0415  needs root
 
-        accelerated.measured(study, 2, 24)
+
+def disk(study: Study) -> None:
+    """Tune programs with the product's accelerator on slow storage: hours, so it goes on where it was."""
+    from benchmarks.studies import accelerated  # noqa: PLC0415  needs root
+
+    if not study.quick:
+        accelerated.measured(study, PARTS[-1][1], SLOW_BUDGET)
 
 
 def _exact(built: Path, arguments: list[str]) -> bool:

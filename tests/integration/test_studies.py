@@ -15,7 +15,7 @@ from tests.conftest import require
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.studies import holes, interfaces, page, sweep  # noqa: E402
+from benchmarks.studies import hdf5_online, holes, interfaces, page, sweep  # noqa: E402
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 
@@ -30,6 +30,7 @@ def studies(out: Path, *options: str) -> subprocess.CompletedProcess[str]:
 
 def test_all_studies_run_in_small_and_go_on_where_they_were(tmp_path: Path) -> None:
     require(shutil.which(interfaces.MPICC), "Debian's libmpich-dev and libhdf5-mpich-dev")
+    require(shutil.which(hdf5_online.MPICC), "Debian's libopenmpi-dev and libhdf5-openmpi-dev")
     begun = studies(tmp_path, "--minutes", "0")
     assert begun.returncode == 4, begun.stderr[-3000:]
     first = studies(tmp_path)

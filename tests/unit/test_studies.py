@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import csv
+import dataclasses
 import json
 import math
 import re
@@ -18,11 +20,13 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.studies import (  # noqa: E402
+    accelerated,
     ai_for_io,
     ann,
     chain,
     class_errors,
     hard_patterns,
+    hdf5_online,
     hdf5_settings,
     holes,
     interfaces,
@@ -33,6 +37,7 @@ from benchmarks.studies import (  # noqa: E402
     wide,
 )
 from benchmarks.studies.oracle import GIB, MIB, Oracle  # noqa: E402
+from benchmarks.studies.sections import audit, online  # noqa: E402
 from benchmarks.studies.sections.writing import Aim, Section, middle  # noqa: E402
 from benchmarks.studies.steps import OutOfTime, Study, StudyError, stripewise, write_toml  # noqa: E402
 
@@ -117,12 +122,41 @@ def test_an_aim_that_random_choices_reach_is_refused() -> None:
         Section("About.").aims(Aim("easy", True, "ours", "+9", "all of them", random_reaches=True))
 
 
+def test_no_aim_says_by_a_constant_that_random_choices_miss_it() -> None:
+    places = [field.name for field in dataclasses.fields(Aim)]
+    found = 0
+    for file in sorted((ROOT / "benchmarks" / "studies" / "sections").glob("*.py")):
+        for call in ast.walk(ast.parse(file.read_text("utf-8"))):
+            if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "Aim":
+                given = dict(zip(places, call.args, strict=False)) | {word.arg: word.value for word in call.keywords}
+                assert not isinstance(given["random_reaches"], ast.Constant), f"{file.name}, line {call.lineno}"
+                found += 1
+    assert found
+
+
 def test_random_choices_reach_none_of_the_aims_of_the_page() -> None:
     verdict = re.compile(r"- (Reached|Not reached|Open)")
     lines = list(filter(verdict.match, page.PAGE.read_text("utf-8").splitlines()))
     assert lines
     for line in lines:
         assert re.search(r"\. Aim: \S.*\. Headroom: \S.*\. Random choices: \S", line), line
+
+
+def test_each_point_of_the_audit_leads_to_where_it_stands() -> None:
+    listed = audit.points(page.load())
+    assert {point.study for point in listed} == {"", "000", "001", "002", "003", "004"}
+    assert {point.status for point in listed} <= {audit.DONE, audit.PART}
+    known = audit.headings(page.PAGE.read_text("utf-8"))
+    for point in listed:
+        if point.where.endswith(".md"):
+            assert (page.PAGE.parent / point.where).is_file(), point
+        else:
+            assert audit.anchor(point.where) in known, point
+
+
+def test_headings_of_the_page_differ() -> None:
+    found = [line for line in page.PAGE.read_text("utf-8").splitlines() if line.startswith("#")]
+    assert len(found) == len(set(found))
 
 
 def test_the_middle_of_numbers_of_runs_may_not_be_reached() -> None:
@@ -194,6 +228,11 @@ def test_campaigns_of_data_sieving_have_408_patterns_and_configurations(tmp_path
     assert [t.name for t in load_campaign(str(file)).tunable][2:] == ["romio_ds_read", "romio_ds_write"]
 
 
+def test_printed_speed_ups_are_those_of_the_printed_bandwidths() -> None:
+    for case in io_search.CASES:
+        assert case.speedup == pytest.approx(case.tuned / case.default, abs=0.01), case.name
+
+
 @pytest.mark.slow
 def test_the_space_of_the_genetic_search_fits_the_printed_hours() -> None:
     from benchmarks.studies.searches import space_of
@@ -233,6 +272,39 @@ def test_settings_become_lines_of_plans() -> None:
     assert interfaces.statics()["default"] == []
     told = chain.plan_of({"cephfs_stripe_count": 4, "romio_cb_write": "disable"})
     assert told.splitlines()[-2:] == ["layout cephfs stripe_count 4", "hint romio_cb_write disable"]
+
+
+def test_a_setting_at_random_takes_the_mean_over_the_sweep() -> None:
+    assert hdf5_online.at_random([({}, [9.0, 11.0, 10.0]), ({}, [2.0, 2.0, 50.0])]) == pytest.approx(3.0)
+    for _, names in hdf5_online.STORAGES.values():
+        assert set(names) <= set(hdf5_online.programs())
+
+
+def test_an_online_tuner_that_is_slower_than_allowed_misses_its_aim() -> None:
+    entry = {"default": 100.0, "best": 10.0, "online": 12.0, "predict": 10.0, "observed": 10.5}
+    told = {"rounds": [entry] * 3, "phases": 60, "best": ["hdf5 chunk_cache 4"], "kept_over_best": [1.0] * 3}
+    steps = {"hdf5 online, memory, tables-2x24576": {"result": {**told, "at_random": 7.0}}}
+    section = Section("About.")
+    online.say(section, steps)
+    text = section.text()
+    assert "- Not reached: all phases under `online` take at most 1.15" in text
+    assert "- Reached: with the settings from one observed run" in text
+    assert (
+        "| 2 tables, rows of 24 KiB | hdf5 chunk_cache 4 | 10.00 | 10.00 | 1.20 | 1.00 | 1.00 | 1.05 | 7.00 |" in text
+    )
+    steps["hdf5 online, memory, tables-2x24576"]["result"]["at_random"] = 1.1
+    with pytest.raises(ValueError, match="random choices reach"):
+        online.say(Section("About."), steps)
+
+
+def test_without_root_the_slow_disk_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    monkeypatch.setattr(accelerated.simulation, "build", lambda folder: folder)
+    accelerated.measured(Study("shaman", tmp_path / "results", tmp_path / "work"), 1, 24)
+    assert "needs root" in capsys.readouterr().err
+    assert not (tmp_path / "results" / "shaman.json").exists()
 
 
 def test_checkpoints_are_read_from_what_the_program_prints() -> None:

@@ -32,7 +32,7 @@ def section(steps: Steps) -> str:
         ("access pattern", "collective means non-contiguous, non-collective contiguous", "the same: layout follows collective, in pieces of 1 MiB", "pieces assumed"),
         ("cases", "table 5, not in its text", "4, 8, 16 nodes; 1, 4, 8 processes; files of 64 to 256 GiB; 4, 8, 16 stripes of 1 MiB to 1 GiB; chunks of 0.5 to 4 GiB; both patterns", "assumed; the stripe counts *fitted to* the mean of the writes by default"),
         ("network", "7-256-128-1, Adam, one per operation; \"0.05% dropout\" for writes", "the same; read as 5%, because PyTorch takes shares and 0.05% would leave out a node in five steps; batches and epochs are ours", "partly assumed"),
-        ("bandwidth", "Darshan's, three repeats", "open to close, three repeats with the site's noise; delays of writes shorter (tau 0.3), because no model could reach 79% with the noise of the machines that it is from", "simulated; tau assumed"),
+        ("bandwidth", "Darshan's, three repeats", "open to close, three repeats with the site's noise; delays of writes shorter (tau 0.3): with those measured on other machines, no model could reach 79%", "simulated; tau *fitted to* the accuracy of writes, so that an oracle can pass it"),
     )  # fmt: skip
     scored = results(steps, "accuracy of ")
     if scored:
@@ -100,7 +100,7 @@ def _accuracy(page: Section, scored: Mapping[str, Any], unfitted: Mapping[str, A
                 )  # fmt: skip
     page.aims(*aims)
     page.say(
-        "That the published 79% for writes can be reached follows from the assumed delays; with the noise that the sites share an oracle stays far below it. A prediction somewhat below the median scores better than the median, because a slow run counts "
+        "That the published 79% for writes can be reached follows from the fitted delays; with the noise that the sites share an oracle stays far below it. A prediction somewhat below the median scores better than the median, because a slow run counts "
         "by its own small value: a model may therefore pass the oracle a little."
     )
 

@@ -100,9 +100,9 @@ class Section:
         if text:
             self.say(text)
 
-    def table(self, head: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-        """A table, the first column to the left and figures to the right."""
-        self._grid(head, ["---", *["---:"] * (len(head) - 1)], rows)
+    def table(self, head: Sequence[str], rows: Iterable[Sequence[Any]], *, text: bool = False) -> None:
+        """A table, the first column to the left and figures to the right; of text, all to the left."""
+        self._grid(head, ["---", *["---" if text else "---:"] * (len(head) - 1)], rows)
 
     def aims(self, *aims: Aim) -> None:
         """What was to be reached, and whether it was.
