@@ -223,8 +223,13 @@ def _common(page: Section, cases: Mapping[str, Any]) -> None:
             for entry in found["operations"][operation]["common"][:3]
         ],
     )  # fmt: skip
+    together = [
+        f"{sum(entry['selected'] for entry in found['operations']['write']['common'] if entry['settings']['collective']):,} (`{name}`)"
+        for name, found in cases.items()
+    ]
     page.say(
-        "Published: reads without collective calls in chunks of 1 GiB in 1,332 of 1,458 cases; writes with 16 stripes and without collective calls in all common cases."
+        "Published: reads without collective calls in chunks of 1 GiB in 1,332 of 1,458 cases; writes with 16 stripes and without collective calls in all common cases. "
+        f"The same here: 16 stripes for writes, and mostly no collective calls for reads. Not the same: collective calls are common for writes, in at least {' and '.join(together)} of the 1,458 cases, and chunks of reads have other sizes."
     )
 
 
