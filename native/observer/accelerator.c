@@ -268,7 +268,8 @@ ssize_t answer_pieces(int fd, const struct iovec *pieces, int count, int64_t pla
     struct stat now;
     size_t size = 0;
     for (int i = 0; i < count; i++)
-        size = pieces[i].iov_len > SIZE_MAX / PIECES ? SIZE_MAX : size + pieces[i].iov_len;
+        if (__builtin_add_overflow(size, pieces[i].iov_len, &size))
+            return -1; /* the call itself refuses it */
     struct file_record *record = concerned(fd, size);
     if (!record)
         return -1;

@@ -72,6 +72,12 @@ for place in range(0, 12000, 400):
     assert os.readv(fd, [one]) == 400 and one == plain[place : place + 400]
 for bad in (4096, None, os.sysconf("SC_PAGESIZE") * 7):
     assert c.pread(fd, bad, 100, 800) == -1 and ctypes.get_errno() == errno.EFAULT
+# Lengths whose sum wraps.
+memory = ctypes.create_string_buffer(8192)
+inside = ctypes.addressof(memory) // 4096 * 4096 + 4096 + 5
+c.preadv.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_int, ctypes.c_long]
+vector = (ctypes.c_size_t * 4)(inside, 2**64 - 1, inside, 401)
+assert c.preadv(fd, vector, 2, 0) == -1 and ctypes.get_errno() == errno.EINVAL
 """
 
 
