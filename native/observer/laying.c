@@ -202,7 +202,7 @@ void before_create(struct creation *one, const void *caller, int folder, const c
                    mode_t mode) {
     char whole[PATH_MAX];
     struct sw_layout_setting settings[MOST_LAYOUTS];
-    int kept = errno;
+    int kept = one->error = errno;
     one->flags = flags;
     /* With O_PATH, nothing is created. */
     one->creates = follows && (flags & (O_CREAT | O_PATH)) == O_CREAT && *prefix && !inside &&
@@ -235,6 +235,7 @@ bool again(struct creation *one, int fd, int flags) {
     one->flags = flags;
     one->system = NULL;
     say(one, "the file exists");
+    errno = one->error;
     return true;
 }
 

@@ -16,6 +16,7 @@
 /* One call that may create a file. */
 struct creation {
     int flags;                           /* to open with in place of the program's */
+    int error;                           /* errno before the call */
     bool creates, chosen, laid;          /* laid: before the call */
     bool failed;                         /* laying it out was tried in vain */
     bool added;                          /* O_EXCL, which the program did not ask for */
@@ -34,7 +35,7 @@ void after_create(struct creation *one, int fd);
 /* Behind one that creates a file of a name that it makes up. */
 void after_new(int fd);
 
-/* The program's call found the file there: it is made once more, as the program asked. */
+/* The program's call found the file there: it is made once more, as the program asked, and with its errno. */
 bool again(struct creation *one, int fd, int flags);
 
 #pragma GCC visibility pop

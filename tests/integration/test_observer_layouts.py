@@ -138,6 +138,22 @@ def test_what_exists_keeps_its_layout_and_the_default_is_told(create: Create, tm
     assert {(setting.acted, setting.note) for setting in file.settings} == {(0, "the file exists")}
 
 
+KEEPS_ERRNO = """
+import ctypes, os
+c = ctypes.CDLL(None, use_errno=True)
+c.fopen.restype = ctypes.c_void_p
+open("there", "w").write("text")
+ctypes.set_errno(0)
+assert c.open(b"there", os.O_CREAT | os.O_RDWR, 0o666) >= 0 and ctypes.get_errno() == 0
+assert c.fopen(b"there", b"a") and ctypes.get_errno() == 0
+"""
+
+
+def test_an_open_that_succeeds_leaves_errno_alone(create: Create) -> None:
+    (file,) = [file for file in create(STRIPES, CEPH, "there", program=KEEPS_ERRNO).files if file.settings]
+    assert file.opens == 3
+
+
 def test_a_file_system_that_refuses_does_not_stop_the_program(create: Create, tmp_path: Path) -> None:
     report = create("cephfs stripe_count=99", CEPH)
     told = {(setting.outcome, "failed" in setting.note) for file in report.files for setting in file.settings}
