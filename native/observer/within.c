@@ -26,6 +26,7 @@ static _Atomic(uintptr_t) known[KNOWN];
 
 void find_runtime(void) {
     *(void **)&open_caller = dlsym(RTLD_DEFAULT, SW_OPEN_CALLER);
+    dlerror(); /* is not for the program */
 }
 
 static bool is_theirs(const void *address) {

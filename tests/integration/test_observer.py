@@ -97,11 +97,23 @@ static void complain(int number) { (void)!write(ends[1], "caught", number ? 6 : 
 int main(void) {
     size_t size = (size_t)sysconf(_SC_MINSIGSTKSZ) + 6144, page = 65536;
     char *memory = mmap(NULL, page + size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), text[7];
-    if (mprotect(memory, page, PROT_NONE) || pipe(ends) || write(2, "", 0)) return 1;
+    if (mprotect(memory, page, PROT_NONE) || pipe(ends)) return 1;
     sigaltstack(&(stack_t){.ss_sp = memory + page, .ss_size = size}, NULL);
     sigaction(SIGUSR1, &(struct sigaction){.sa_handler = complain, .sa_flags = SA_ONSTACK}, NULL);
     raise(SIGUSR1);
     return read(ends[0], text, 7) == 6 ? 0 : 2;
+}
+"""
+
+
+DLERROR = r"""
+#include <dlfcn.h>
+#include <stdio.h>
+int main(void) {
+    if (dlerror() || dlopen("/nowhere.so", RTLD_NOW)) return 1;
+    fprintf(stdout, "calls that no one made before\n");
+    fflush(stdout);
+    return dlerror() ? 0 : 2;
 }
 """
 
@@ -526,6 +538,13 @@ def test_handlers_of_signals_have_room_on_small_stacks(observer: Path, tmp_path:
     checked(["cc", "-o", tmp_path / "handler", tmp_path / "handler.c"])
     given = {**os.environ, "LD_PRELOAD": str(observer), "STRIPEWISE_PROCESSES": f"{tmp_path}/{PREFIX}"}
     assert subprocess.run([tmp_path / "handler"], env=given, check=False).returncode == 0
+
+
+def test_what_dlerror_tells_the_program_stays(observer: Path, tmp_path: Path) -> None:
+    (tmp_path / "dlerror.c").write_text(DLERROR)
+    checked(["cc", "-o", tmp_path / "dlerror", tmp_path / "dlerror.c", "-ldl"])
+    given = {**os.environ, "LD_PRELOAD": str(observer), "STRIPEWISE_PROCESSES": f"{tmp_path}/{PREFIX}"}
+    assert subprocess.run([tmp_path / "dlerror"], env=given, check=False).returncode == 0
 
 
 def test_a_limit_of_the_size_of_files_does_not_end_the_program(observer: Path, tmp_path: Path) -> None:
