@@ -31,7 +31,7 @@ static void take_call(const struct replay_reader *reader, enum sw_line line, cha
     }
     item->pause = replay_take_number(reader, &rest).base;
     const bool moves = strstr(word, "read") != NULL || strstr(word, "write") != NULL;
-    if (!moves || numbers < 2)
+    if (!moves || numbers < 2 || replay_is_hdf5(line)) /* HDF5's data have memory of their own */
         return;
     int64_t most = item->numbers[numbers - 1];
     for (uint32_t i = 0; i < reader->depth; i++) {

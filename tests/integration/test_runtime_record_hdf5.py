@@ -136,3 +136,15 @@ def test_a_replay_refuses_what_readers_of_records_refuse(bench: Hdf5Bench, tmp_p
     replay = bench.library.parents[1] / "bin" / "stripewise-replay"
     refused = bench.run(replay, place, "--directory", tmp_path / "replay", ranks=1)
     assert refused.code != 0 and why in refused.stderr
+
+
+def test_data_of_hdf5_have_memory_of_their_own(bench: Hdf5Bench, tmp_path: Path) -> None:
+    text = "stripewise-record 1\njob 1 1 10 5\nranks 0 1\nfile - /a\ncomm 0 1 0\nh5access 1 1 2048 65536 1048576\n"
+    text += "h5more 0 0 0 2\nh5dataset 0 1 1 0 2\nh5dim 8 8 0\nh5fcreate 0 0 0 0 2 1\nh5dcreate 1 0 0 0 1\n"
+    # So many bytes would not fit into memory: what is moved are those of the selection.
+    text += f"h5dwrite 1 0 0 1 {1 << 52} 1\nh5dclose 1 1\nh5fclose 0 1\n"
+    place = tmp_path / "many.record"
+    place.write_text(f"{text}checksum {zlib.crc32(text.encode()):08x}\n")
+    replay = bench.library.parents[1] / "bin" / "stripewise-replay"
+    done = bench.run(replay, place, "--directory", tmp_path / "replay", ranks=1)
+    assert done.code == 0, done.stderr
