@@ -260,7 +260,9 @@ SW_EXPORT int H5Dread(sw_hid id, sw_hid type, sw_hid memory_space, sw_hid file_s
         SW_H5_RESOLVE_OR_FAIL(next, found, #NAME);                                                           \
         int64_t start = sw_h5_ready() ? sw_tick() : 0;                                                       \
         int code = next(number, ids, types, memory_spaces, file_spaces, list, buffers);                      \
-        for (size_t i = 0; start && i < number; i++) {                                                       \
+        /* HDF5 refuses lists that are missing. */                                                           \
+        const bool told = start && ids && types && memory_spaces && file_spaces;                             \
+        for (size_t i = 0; told && i < number; i++) {                                                        \
             struct sw_h5_object *object = sw_h5_find(ids[i]);                                                \
             if (object)                                                                                      \
                 ended(object, WRITES, types[i], memory_spaces[i], file_spaces[i], list,                      \
