@@ -28,7 +28,8 @@ def tool(tmp_path_factory: pytest.TempPathFactory) -> Path:
     def build(folder: Path) -> None:
         cc = shutil.which("cc") or "gcc"
         core = ROOT / "native" / "core"
-        sources = [FIXTURES / "programs" / "lustre_layout.c", core / "layout_lustre.c", core / "input.c"]
+        lustre = [core / "layout_components.c", *core.glob("layout_lustre*.c"), core / "input.c"]
+        sources = [FIXTURES / "programs" / "lustre_layout.c", *lustre]
         paths = ["-I", core, "-I", core.parent / "include"]
         checked([cc, "-std=c11", *paths, *sources, "-o", folder / "tool", "-ldl", "-pthread"])
         checked([cc, "-shared", "-fPIC", FIXTURES / "preloads" / "fake_llapi.c", "-o", folder / "liblustreapi.so.1"])
