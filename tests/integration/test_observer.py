@@ -568,7 +568,8 @@ def test_a_run_of_an_experiment_finds_the_report_and_forgets_an_earlier_one(obse
 def test_a_program_of_ones_own_is_observed(observer: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("stripewise.runner.inject.foreground.observer_for", lambda _: observer)
     folder = tmp_path / "applied"
-    ready = prepare(Plan(), ["cp", "in", "out"], folder, cwd=tmp_path, guidance=Guidance(mode="observe"))
+    looked = Guidance(mode="observe")
+    ready = prepare(Plan(), ["cp", "in", "out"], folder, cwd=tmp_path, guidance=looked, own_calls=True)
     (tmp_path / "in").write_bytes(bytes(5000))
     subprocess.run(ready.words, cwd=tmp_path, check=True)
     assert ready.observed and merge_parts(folder, folder / "report.json")

@@ -91,10 +91,13 @@ def test_a_plan_that_acts_on_calls_preloads_both(bench: Bench, tmp_path: Path, m
     plain = prepare(Plan(()), command, tmp_path / "run", library=bench.library)
     assert environment["STRIPEWISE_REPORT"] and "STRIPEWISE_PROCESSES" not in plain.injection.environment
     looked = Guidance(mode="observe")
-    seen = prepare(Plan(()), command, tmp_path / "run", library=bench.library, guidance=looked)
+    seen = prepare(Plan(()), command, tmp_path / "run", library=bench.library, guidance=looked, own_calls=True)
     assert seen.observed and "STRIPEWISE_PROCESSES" in seen.injection.environment
+    # A record or a replay counts what goes through MPI alone, and would merge no parts.
+    alone = prepare(Plan(()), command, tmp_path / "run", library=bench.library, guidance=looked)
+    assert not alone.observed and "STRIPEWISE_PROCESSES" not in alone.injection.environment
     many = [*bench.mpi.mpiexec(2000), *command[-2:]]
-    unseen = prepare(Plan(()), many, tmp_path / "run", library=bench.library, guidance=looked)
+    unseen = prepare(Plan(()), many, tmp_path / "run", library=bench.library, guidance=looked, own_calls=True)
     assert not unseen.observed and "only MPI-IO is counted" in unseen.warnings[-1]
 
 

@@ -122,7 +122,7 @@ def test_run_gives_the_runtime_a_model_within_the_sites_limits(
 ) -> None:
     given: list[Guidance] = []
 
-    def prepared(*_: object, guidance: Guidance) -> None:
+    def prepared(*_: object, guidance: Guidance, **_others: object) -> None:
         given.append(guidance)
         raise UserError("enough", "for a test")
 

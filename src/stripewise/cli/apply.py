@@ -145,7 +145,7 @@ def run(
         None if orders is None else orders.absolute(),
         settle=settle,
     )
-    ready = prepare(plan, command, folder, guidance=guidance)
+    ready = prepare(plan, command, folder, guidance=guidance, own_calls=mode == "observe")
     warnings = (*([_SIMULATED] if simulated else []), *doubts, *choice.remarks, *ready.warnings)
     if json_output:
         document: dict[str, Any] = {"mode": mode, "model": None if model is None else str(model), "plan": plan.text()}

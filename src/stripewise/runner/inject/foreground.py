@@ -50,6 +50,7 @@ def prepare(
     cwd: Path | None = None,
     guidance: Guidance | None = None,
     library: Path | None = None,
+    own_calls: bool = False,
 ) -> Foreground:
     """Bring a plan into a command; the files it needs are written to ``folder`` and must stay while the program runs.
 
@@ -64,6 +65,8 @@ def prepare(
         What the runtime is to do; by default what the site allows.
     library : Path, optional
         The runtime to preload; by default it is found or built.
+    own_calls : bool
+        Whether the program's own calls are counted, too. Each process then leaves a part, and the caller merges them.
 
     Raises
     ------
@@ -86,15 +89,15 @@ def prepare(
     reachable = target.mpi is None and not target.program.obstacle
     needed = need_observer(setting.carrier for setting in plan.settings)
     warnings = list(target.warnings)
-    asked = guidance.mode == "observe" and few_enough(target.line.ranks)
+    asked = own_calls and few_enough(target.line.ranks)
     if library is not None and (needed or asked):
         try:
             observer = observer_for(environment)
         except StripewiseError as error:  # the runtime does what it can
             warnings.append(f"the program's own calls cannot be seen: {error.what}")
-    elif library is not None and guidance.mode == "observe":
+    elif library is not None and own_calls:
         warnings.append(TOO_MANY)
-    elif reachable and (guidance.mode == "observe" or (needed and not guidance.mode)):
+    elif reachable and (own_calls or (needed and not guidance.mode)):
         observer = observer_for(environment)
     elif library is None and guidance.mode:
         why = target.why_not_preloaded or "it is not an MPI program"
