@@ -241,6 +241,26 @@ def test_a_smaller_case_that_was_interrupted_is_followed_by_the_whole_when_it_is
     assert len(experiments(capfd)) == 2
 
 
+def test_the_full_size_after_another_user_s_smaller_case_needs_consent(capfd, monkeypatch):
+    whole, small = program('touch ran; echo "rate 1"\n'), program('echo "rate 1"\n', "small")
+    options = ["--stack", "own.toml", *OPTIONS[2:], "--small", small, "--small-budget", "4", "--budget", "4"]
+
+    def interrupted(*_given):
+        raise KeyboardInterrupt
+
+    monkeypatch.setenv("LOGNAME", "ada")
+    with monkeypatch.context() as patched:
+        patched.setattr("stripewise.cli.carrying.after_small", interrupted)
+        main(["tune", *options, "--", whole])
+    (searched,) = experiments(capfd)
+    assert searched["state"] == "finished"
+    monkeypatch.setenv("LOGNAME", "eve")
+    assert main(["resume", searched["id"], "--json"]) == 2
+    assert "is by ada" in capfd.readouterr().err and not Path("ran").exists()
+    assert main(["resume", searched["id"], "--json", "--yes"]) == 0
+    assert Path("ran").exists()
+
+
 def test_a_dry_run_checks_the_smaller_case(capfd):
     options = ["--stack", "own.toml", *OPTIONS[2:], "--dry-run", "--budget", "7"]
     assert main(["tune", *options, "--small", program("exit 1", "small"), "--", program()]) == 0

@@ -62,8 +62,9 @@ def carry_on(store: Store, identifier: str, report: Path | None, json_output: bo
     """Go on with an experiment, and with the one at full size after a small case; print the result."""
     record = store.record(identifier)
     result = record.result if record.state == "finished" else None
-    if result is None:
+    if result is None or (record.facts.whole is not None and not _is_there(store, record.facts.followed)):
         check_author(record, user_name(), granted if yes else asking(None, json_output))
+    if result is None:
         result = _carried(store, identifier, json_output, yes)
     if record.facts.whole is None:
         deliver(store, identifier, result, report, json_output)
@@ -77,7 +78,7 @@ def _follow(store: Store, identifier: str, report: Path | None, json_output: boo
     result, whole = small.result, small.facts.whole
     assert result is not None
     assert whole is not None
-    if small.facts.followed and _is_there(store, small.facts.followed):
+    if _is_there(store, small.facts.followed):
         remark(f"experiment {identifier} is a small case: its full size is experiment {small.facts.followed}")
         carry_on(store, small.facts.followed, report, json_output, yes)
         return
@@ -93,6 +94,8 @@ def _follow(store: Store, identifier: str, report: Path | None, json_output: boo
 
 
 def _is_there(store: Store, identifier: str) -> bool:
+    if not identifier:
+        return False
     try:
         store.record(identifier)
     except NotFound:
