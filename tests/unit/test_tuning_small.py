@@ -40,7 +40,7 @@ def test_the_small_case_has_the_same_space_and_no_proof():
     ("changes", "command", "told"),
     [
         ({"runner": "sim:kay"}, ["./app"], "launches none"),
-        ({"runner": "within"}, ["./app"], "launches none"),
+        ({"runner": "within"}, ["./app"], "--within .* leave one of them out"),
         ({"sampler": "random"}, ["./app"], "cannot start from a small case"),
         ({"replay": {"record": "x.record"}}, ["./app"], "--replay"),
         ({}, [], "names no program"),

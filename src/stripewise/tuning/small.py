@@ -35,6 +35,10 @@ def small_case(experiment: Experiment, command: Sequence[str], runs: int) -> Exp
     UserError
         If there is no program, the search cannot start from earlier runs, or the command is wrong.
     """
+    if experiment.in_one_launch:
+        raise UserError(
+            "--within searches phases of one launch, and --small launches of a smaller case", "leave one out"
+        )
     if experiment.runner not in LAUNCHING:
         raise UserError(
             f"--small needs a program, and runner {experiment.runner} launches none for each run",
