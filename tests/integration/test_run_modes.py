@@ -137,12 +137,26 @@ def test_run_gives_the_runtime_a_model_within_the_sites_limits(
 
 
 @pytest.mark.parametrize(
-    ("ends", "code"), [("exit 3", 3), ("kill -USR1 $PPID; wait", 5), ("sleep 0.3; kill -USR1 $PPID; wait", 5)]
+    ("ends", "code", "observed"),
+    [
+        ("exit 3", 3, False),
+        ("exit 3", 3, True),
+        ("kill -USR1 $PPID; wait", 5, False),
+        ("sleep 0.3; kill -USR1 $PPID; wait", 5, False),
+    ],
 )
 def test_mode_online_says_at_the_end_what_it_did(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str], ends: str, code: int
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    ends: str,
+    code: int,
+    observed: bool,
 ) -> None:
-    """The exit code is the program's, and signals reach it, also those that come as soon as it runs."""
+    """The exit code is the program's, and signals reach it, also those that come as soon as it runs.
+
+    A plan with a layout brings the observer as well, whose parts are merged before.
+    """
     begin = subprocess.Popen
 
     def slowly(words: tuple[str, ...]) -> subprocess.Popen[bytes]:
@@ -157,7 +171,7 @@ def test_mode_online_says_at_the_end_what_it_did(
         (tmp_path / "made.json").write_text(json.dumps({**report, "online": [site]}))
         script = f"trap 'exit 5' USR1; cp {tmp_path}/made.json {folder}/report.json; sleep 5 & {ends}"
         folder.mkdir(parents=True, exist_ok=True)
-        return Foreground(("sh", "-c", script), Injection({}, {}, ()), ())
+        return Foreground(("sh", "-c", script), Injection({}, {}, ()), (), observed)
 
     monkeypatch.setenv("STRIPEWISE_HOME", str(tmp_path))
     monkeypatch.setattr("stripewise.cli.apply.prepare", prepared)
@@ -167,6 +181,24 @@ def test_mode_online_says_at_the_end_what_it_did(
     said = capsys.readouterr().err
     assert "writing /c.#, 4 phases: 1 candidate tried, and settled on the default (4 MiB/s)" in said
     assert "also tried: cb_nodes=1 (0.50 times the default's 4 MiB/s" in said
+
+
+def test_run_shows_the_settings_of_each_group_of_files_and_leaves_no_older_report(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def prepared(_plan: Plan, _command: list[str], folder: Path, **_: object) -> Foreground:
+        folder.mkdir(parents=True)
+        (folder / "report.json.2").write_text("of the second program of an earlier run")
+        return Foreground(("true",), Injection({}, {}, ()), (), True)
+
+    monkeypatch.setenv("STRIPEWISE_HOME", str(tmp_path))
+    monkeypatch.setattr("stripewise.cli.apply.prepare", prepared)
+    lines = ("file a.*", "hint cb_nodes 1", "file b.*", "hint cb_nodes 2", "hint romio_ds_read disable")
+    (tmp_path / "my.plan").write_text("\n".join(("stripewise-plan 1", *lines, "")))
+    assert main(["run", str(tmp_path / "my.plan"), "--", "true"]) == 0
+    said = " ".join(capsys.readouterr().err.split())
+    assert "stripewise: cb_nodes=1; files b.*: cb_nodes=2 romio_ds_read=disable" in said
+    assert not list(tmp_path.glob("applied/*/report.json*"))
 
 
 @pytest.mark.parametrize("line", ["allow everything", "workload file_size", "workload  "])

@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -17,10 +17,12 @@ from typing import Annotated, Any, NoReturn
 import typer
 from rich.markup import escape
 
+from stripewise.carriers import Setting
 from stripewise.cli.options import JsonOption, ProgramCommand, ServerOption, StoreOption, identifiers_and_files, pairs
 from stripewise.cli.output import ask, notes, print_json, printable, prose, say, write_text
 from stripewise.cli.remote import open_experiments, server_of
 from stripewise.errors import StripewiseError, UserError, choose
+from stripewise.measure.beside import reports_of
 from stripewise.measure.processes import merge_parts, parts_in
 from stripewise.model.artifact.content import Artifact
 from stripewise.model.artifact.export import to_artifact
@@ -153,36 +155,31 @@ def run(
         # On standard error: standard output is the program's.
         typer.echo(json.dumps(document), err=True)
     elif not quiet:
-        settings = " ".join(f"{s.key}={s.value}" for s in plan.settings if s not in choice.settings)
+        settings = "; ".join(_shown(plan, choice.settings))
         if model is not None or (mode and mode != "apply"):
             about = (f"mode {mode}" if mode else "run") + ("" if model is None else f" with {model}")
             settings = f"{about}; the report will be {folder / 'report.json'}" + (f"; {settings}" if settings else "")
         settled = "files are synchronised before they are closed: this changes what the program costs" if settle else ""
         _tell(settings or "no settings: the default was best", choice.why, settled, *warnings)
     report = folder / "report.json"
-    if ready.observed:
-        _observe(ready.words, report, quiet)
-    if mode != "online" or quiet or json_output:
+    learns = mode == "online" and not quiet and not json_output
+    if not learns and not ready.observed:
         os.execvp(ready.words[0], list(ready.words))
-    report.unlink(missing_ok=True)
+    for earlier in (*reports_of(report), *parts_in(folder)):
+        earlier.unlink(missing_ok=True)
     ended = attend(ready.words)
-    _tell(*map(printable, _learned(report)))
+    said = _merged(report) if ready.observed else ""
+    _tell("" if quiet else said, *(map(printable, _learned(report)) if learns else ()))
     end_as(ended)
 
 
-def _observe(words: Sequence[str], report: Path, quiet: bool) -> NoReturn:
-    """Run a program under the observer, and end as it did."""
-    for earlier in (report, *parts_in(report.parent)):
-        earlier.unlink(missing_ok=True)
-    ended = attend(words)
+def _merged(report: Path) -> str:
+    """Merge what the observer left of a run into its report, and say why there is none."""
     try:
         found = merge_parts(report.parent, report) or report.exists()
-        said = "" if found else "the program used no regular file: there is no report"
     except OSError as error:
-        said = f"the report {report} cannot be written: {error.strerror or error}"
-    if not quiet:
-        _tell(said)
-    end_as(ended)
+        return f"the report {report} cannot be written: {error.strerror or error}"
+    return "" if found else "the program used no regular file: there is no report"
 
 
 def end_as(ended: int) -> NoReturn:
@@ -302,6 +299,14 @@ class _Asked:
         make_folder(self.folder)
         save_artifact(limited, self.folder / "model.swm")
         return self.folder / "model.swm"
+
+
+def _shown(plan: Plan, besides: Sequence[Setting]) -> Iterator[str]:
+    """Say a plan's settings without some of them; those of further files stand apart."""
+    if settings := [setting for setting in plan.settings if setting not in besides]:
+        yield " ".join(f"{one.key}={one.value}" for one in settings)
+    for files, own in plan.sections:
+        yield " ".join([f"files {files}:", *(f"{one.key}={one.value}" for one in own)])
 
 
 def _tell(*lines: str) -> None:
