@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from benchmarks.studies.sections.writing import result
 from benchmarks.studies.steps import RESULTS, ROOT
 
 PAGE = ROOT / "docs" / "benchmarks" / "studies.md"
+VERDICT = re.compile(r"- (Reached|Not reached|Open)")
 STUDIES = ("ann", "io-search", "shaman", "ai-for-io", "sctuner", "beyond")
 HEAD = """# The five studies, repeated
 
@@ -73,13 +75,32 @@ def cost(studies: Mapping[str, Mapping[str, Any]]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def glance(sections: Mapping[str, str]) -> str:
+    """How many aims of each section were reached, and which were not."""
+    lines = ["## At a glance", "", "| section | aims reached | not reached |", "| --- | ---: | --- |"]
+    for title, text in sections.items():
+        verdicts = [line for line in text.splitlines() if VERDICT.match(line)]
+        missed = [
+            line.removeprefix("- ").partition(". Aim: ")[0].removeprefix("Not reached: ")
+            for line in verdicts
+            if not line.startswith("- Reached")
+        ]
+        count = f"{len(verdicts) - len(missed)} of {len(verdicts)}" if verdicts else "no aims"
+        lines.append(f"| [{title}](#{audit.anchor(title)}) | {count} | {'; '.join(missed)} |")
+    lines += [
+        "",
+        "Published figures that are no aim here, because a site was fitted to them or because only their order can be compared, are beside ours in the sections.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
 def render(studies: Mapping[str, Mapping[str, Any]]) -> str:
     """Give the page's text."""
-    parts = [HEAD]
-    for name in STUDIES:
-        title, write = SECTIONS[name]
+    sections = {SECTIONS[name][0]: SECTIONS[name][1](studies[name]) for name in STUDIES}
+    parts = [HEAD, glance(sections)]
+    for name, (title, text) in zip(STUDIES, sections.items(), strict=True):
         command = f"Command of these figures: `python -m benchmarks.studies {name}`."
-        parts.append(f"## {title}\n\n{write(studies[name])}\n{command}\n")
+        parts.append(f"## {title}\n\n{text}\n{command}\n")
     parts += [audit.shown(studies), cost(studies)]
     return "\n".join(part.rstrip("\n") + "\n" for part in parts)
 

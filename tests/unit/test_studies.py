@@ -135,8 +135,7 @@ def test_no_aim_says_by_a_constant_that_random_choices_miss_it() -> None:
 
 
 def test_random_choices_reach_none_of_the_aims_of_the_page() -> None:
-    verdict = re.compile(r"- (Reached|Not reached|Open)")
-    lines = list(filter(verdict.match, page.PAGE.read_text("utf-8").splitlines()))
+    lines = list(filter(page.VERDICT.match, page.PAGE.read_text("utf-8").splitlines()))
     assert lines
     for line in lines:
         assert re.search(r"\. Aim: \S.*\. Headroom: \S.*\. Random choices: \S", line), line
@@ -152,6 +151,16 @@ def test_each_point_of_the_audit_leads_to_where_it_stands() -> None:
             assert (page.PAGE.parent / point.where).is_file(), point
         else:
             assert audit.anchor(point.where) in known, point
+
+
+def test_the_page_begins_with_the_aims_that_were_not_reached() -> None:
+    says = ("ours", "+1", "0", False)
+    section = Section("About.")
+    section.aims(Aim("one", True, *says), Aim("two", False, *says))
+    assert page.glance({"A (study 1)": section.text(), "B": "None.\n"}).splitlines()[4:6] == [
+        "| [A (study 1)](#a-study-1) | 1 of 2 | two |",
+        "| [B](#b) | no aims |  |",
+    ]
 
 
 def test_headings_of_the_page_differ() -> None:
