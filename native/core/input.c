@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -102,6 +103,8 @@ static int replace(void *given) {
 static int attend(void *given) {
     struct command *command = given;
     int status = 0;
+    /* It has the memory and the descriptors of the program, and must not keep them when that is killed. */
+    syscall(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     /* Ignored, it would leave no status. */
     sigaction(SIGCHLD, &(struct sigaction){.sa_handler = SIG_DFL}, NULL);
     pid_t child = clone(replace, command->stacks[1] + STACK, CLONE_VM | CLONE_VFORK, command);

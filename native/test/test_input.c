@@ -69,6 +69,29 @@ static void check_descriptors(void) {
     close(wait[0]);
 }
 
+/* What is killed while a command runs leaves nothing of its own behind. */
+static void check_killed(void) {
+    int ends[2] = {-1, -1}, wait[2] = {-1, -1}, begun[2] = {-1, -1};
+    char line[64], byte;
+    CHECK(pipe2(ends, O_CLOEXEC) == 0 && pipe(wait) == 0 && pipe(begun) == 0);
+    struct pollfd end = {.fd = ends[0], .events = POLLIN};
+    pid_t child = fork();
+    if (child == 0) {
+        close(ends[0]);
+        snprintf(line, sizeof line, "exec %d>&-; echo x >&%d; read x <&%d", wait[1], begun[1], wait[0]);
+        hold(line);
+        _exit(0);
+    }
+    close(ends[1]);
+    CHECK(read(begun[0], &byte, 1) == 1);
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    CHECK(poll(&end, 1, 10000) == 1);
+    const int left[] = {ends[0], wait[0], wait[1], begun[0], begun[1]};
+    for (size_t i = 0; i < sizeof left / sizeof *left; i++)
+        close(left[i]);
+}
+
 /* The program learns nothing of a command. */
 static void check_unnoticed(void) {
     char output[64];
@@ -119,6 +142,7 @@ int main(void) {
 
     check_unnoticed();
     check_descriptors();
+    check_killed();
     char *const printenv[] = {"/usr/bin/env", NULL};
     clearenv();
     CHECK(sw_input_command(printenv, 0640, output, sizeof output) == 0 && !*output);
