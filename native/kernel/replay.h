@@ -131,13 +131,15 @@ void replay_watch(const struct replay *replay);
 void replay_progress(void);
 void replay_watch_end(void);
 
-/* replay_steps.c: Where ranks pause less than in the program, some would come early to an open and wait in
- * it, for what others still do to other files. Programs wait for that before the call, where it is no time of
- * I/O. */
+/* replay_steps.c */
+
+/* Waits for the ranks that open a file together. Where ranks pause less than in the program, some would come
+ * early and wait in the open for what others still do to other files. Programs wait for that before the call,
+ * where it is no time of I/O. */
 void replay_meet(const struct replay *replay, const struct replay_comm *comm);
 
-/* What `--steps` leaves out. Files whose names differ in numbers only, that ranks open
- * together, are counted; all ranks come to the same answer. */
+/* What `--steps` leaves out. Files whose names differ in numbers only, that ranks open together, are counted;
+ * all ranks come to the same answer. */
 struct replay_steps {
     struct replay_family *families;
     int64_t count;

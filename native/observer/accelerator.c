@@ -244,9 +244,8 @@ static bool can_answer(int fd, struct stat *now) {
            fstat(fd, now) == 0 && S_ISREG(now->st_mode);
 }
 
-/* Where the program's memory cannot be used so, the call itself is to say so. Kernels before 5.14 cannot
- * tell.
- */
+/* Whether the program's memory can be used so: else the call itself is to say that it cannot. Kernels before
+ * 5.14 do not tell. */
 static bool is_memory(const void *data, size_t size, int use) {
     if (!page)
         return true;

@@ -7,9 +7,8 @@
  * A change that ended before the read began is therefore seen, as long as the file system tells all nodes of
  * changes: on any other, nothing is answered from memory. A write sets the times as it begins. Those of this
  * process are known, and nothing is fetched beside them; a single one of another process that takes longer
- * than REST seconds may be missed. Stores through a mapping do not
- * change a file's times each time: files that this process maps for stores are left alone, those of other
- * processes are not seen.
+ * than REST seconds may be missed. Stores through a mapping do not change a file's times each time: files
+ * that this process maps for stores are left alone, those of other processes are not seen.
  *
  * A write of the program itself changes the times, too, and so empties the file's windows. Where the
  * environment says that no other process writes what this one writes (STRIPEWISE_SOLE_WRITER=1), its writes

@@ -53,8 +53,8 @@ __attribute__((noinline)) static struct file_record *regular_file(int fd) {
     return in ? record_of_path(in, path) : atomic_load(&broken) ? &nobody : &none;
 }
 
-/* Handlers of signals write to terminals and
- * pipes, on stacks of 8 KiB: these are not burdened with the paths above. */
+/* Handlers of signals write to terminals and pipes, on stacks of 8 KiB: these are not burdened with the paths
+ * above. */
 struct file_record *look(int fd) {
     struct stat about;
     int kept = errno;

@@ -75,11 +75,11 @@ struct window_fetch {
  */
 void windows_begin(struct windows *all, const struct window_settings *settings, unsigned char *pool);
 
-/* The place of a file, made if there is none; NULL if all places it may have are taken by files that are
- * being fetched or left alone. */
 /* The file if it is known already, else NULL. */
 struct window_file *windows_known(struct windows *all, uint64_t device, uint64_t inode);
 
+/* The place of a file, made if there is none; NULL if all places it may have are taken by files that are
+ * being fetched or left alone. */
 struct window_file *windows_file(struct windows *all, uint64_t device, uint64_t inode);
 
 /* Forgets what was fetched of a file, or of all; the reads remembered stay. */
