@@ -114,8 +114,10 @@ def test_own_calls_of_several_mpi_programs_are_each_in_the_report_of_its_own(tmp
     """A shell copies before; twice the same program, the first of which starts a helper; then another program."""
     report = tmp_path / "report.json"
 
-    def merged(program: str) -> list[Report]:
-        for number, (executable, start) in enumerate([("/app", 10.5), ("/app", 20.5), ("/other", 30.5)]):
+    def merged(program: str, before: int = 0) -> list[Report]:
+        """Merge; so many reports had their part before a session was killed."""
+        programs = [("/app", 10.5), ("/app", 20.5), ("/other", 30.5)]
+        for number, (executable, start) in list(enumerate(programs))[before:]:
             path = report if number == 0 else tmp_path / f"report.json.{number + 1}"
             path.write_text(runtime_report(executable, start, 2**20 if number else 0))
         for pid, parent, executable, start, size in [
@@ -138,7 +140,20 @@ def test_own_calls_of_several_mpi_programs_are_each_in_the_report_of_its_own(tmp
     # Alone they make the bandwidth; beside a mebibyte they do not matter.
     assert reports[0].totals.write_bandwidth == pytest.approx(137 / 2**20 / 3, rel=0.01)
     assert reports[1].totals.write_bandwidth == 1.0
+    assert merged("", before=2) == reports
     assert [[one.pid for one in found.processes] for found in merged("app")] == [[3, 4], [5], [6]]
+
+
+def test_what_was_merged_is_not_merged_again_from_the_parts_that_are_left(tmp_path: Path) -> None:
+    report = tmp_path / "report.json"
+    left = tmp_path / f"{PREFIX}2-1"
+    for number in (1, 2):
+        (tmp_path / f"{PREFIX}{number}-1").write_bytes(run_by(b"/bin/app", number * SECOND + 7, 100))
+    content = left.read_bytes()
+    assert merge_parts(tmp_path, report)
+    whole = report.read_text()
+    left.write_bytes(content)  # the session was killed before it removed this one
+    assert merge_parts(tmp_path, report) and not left.exists() and report.read_text() == whole
 
 
 @pytest.mark.parametrize("damaged", [False, True])

@@ -62,14 +62,14 @@ def merge_parts(folder: Path, report: Path, program: str = "") -> bool:
     if not processes:
         return False
     _inherit_scripts(processes)
-    beside = {path: known for path in reports_of(report) if (known := _read_runtime(path)) is not None}
-    if beside:
-        whole = {path: known for path, known in beside.items() if known}
-        parts = shared_out(processes, list(whole.values()), bool(program))
-        for (path, known), own in zip(whole.items(), parts, strict=True):
-            if own:
-                _write(path, add_own_calls(known, _report(own, moved=known["totals"])))
-    else:
+    reports = {path: known for path in reports_of(report) if (known := _read_report(path)) is not None}
+    beside = {path: known for path, known in reports.items() if known.get("job", {}).get("interface") != "posix"}
+    owned = shared_out(processes, list(beside.values()), bool(program))
+    for (path, known), own in zip(beside.items(), owned, strict=True):
+        # What has processes got them from a session that was killed before it had removed the parts.
+        if own and known and "processes" not in known:
+            _write(path, add_own_calls(known, _report(own, moved=known["totals"])))
+    if not beside and not _has(reports.get(report, {}), processes):
         _write(report, _alone(processes, len(paths) > _MOST_PARTS, program))
     for path in paths:
         path.unlink(missing_ok=True)
@@ -91,21 +91,23 @@ def _write(report: Path, found: Mapping[str, Any]) -> None:
         part.write_text(json.dumps(found) + "\n", "utf-8")
 
 
-def _read_runtime(report: Path) -> dict[str, Any] | None:
-    """Give what the runtime reported of a program; None if the report is not the runtime's.
-
-    It is empty if it is damaged, of which its readers tell, or if own calls have been added to it already.
-    """
+def _read_report(report: Path) -> dict[str, Any] | None:
+    """Give a report that is there already; empty if it is damaged, of which its readers tell."""
     try:
         content = report.read_text("utf-8")
-        if read_report(content, str(report)).job.interface == "posix":
-            return None
+        read_report(content, str(report))
         found: dict[str, Any] = json.loads(content)
     except OSError:  # whoever writes it will be told
         return None
     except (ValueError, StripewiseError):
         return {}
-    return {} if "processes" in found else found
+    return found
+
+
+def _has(report: Mapping[str, Any], processes: Sequence[Process]) -> bool:
+    """Whether a report was made of these processes, and of others whose parts are gone already."""
+    known = {(one["host"], one["pid"], one["start"]) for one in report.get("processes", ())}
+    return {(text(one.data["host"]), int(one.data["pid"]), one.start) for one in processes} < known
 
 
 def _inherit_scripts(processes: Sequence[Process]) -> None:
