@@ -12,7 +12,7 @@ from benchmarks.one_job.stream import Law, StreamRunner
 from stripewise.errors import Stopped
 from stripewise.spec.experiment import Budget, Experiment, ObjectiveEntry, Within
 from stripewise.spec.plan import Plan
-from stripewise.spec.result import Result
+from stripewise.spec.result import FamilyResult, Result
 from stripewise.store.base import Store
 from stripewise.store.opening import open_store
 from stripewise.tuning.again import confirm_again
@@ -102,6 +102,30 @@ def test_a_launch_that_ends_too_early_is_followed_by_another_one(store: Store) -
     assert len(store.records()) == 2 and [one.confirmed for one in result.families] == [True, False]
     after = {run.number: run.value for t in store.trials(known["experiment"]) for run in t.runs}
     assert {n: after[n] for n, value in before.items() if value} == {n: value for n, value in before.items() if value}
+
+
+def test_each_family_starts_from_the_earlier_search_of_the_same_family(store: Store) -> None:
+    def search(earlier: list[str], told: list[str]) -> Result:
+        wanted = definition().model_copy(update={"warm_start": earlier})
+        runner = StreamRunner(wanted, Path("/nonexistent"), FAST, SAME, length=200)
+        return tune(store, store.create(wanted), runner, told)
+
+    first = search([], [])
+    costly, other = (one.experiment for one in first.families)
+    second, told = search([costly], []), list[str]()
+    started = [[begun["experiment"] for begun in full(store, one).warm_start] for one in second.families]
+    assert started == [[costly], [other]]
+    store.delete(other)
+    third = search([costly], told)
+    assert full(store, third.families[1]).warm_start == () and third.families[1].verdict
+    assert any(f"does not start from experiment {costly}" in text for text in told)
+
+
+def full(store: Store, family: FamilyResult) -> Result:
+    """The result of a family's own experiment."""
+    found = store.record(family.experiment).result
+    assert found is not None
+    return found
 
 
 def test_what_all_families_lose_is_limited_together(store: Store) -> None:

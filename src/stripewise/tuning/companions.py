@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
 
-from stripewise.errors import Stopped, StripewiseError, UserError
+from stripewise.errors import NotFound, Stopped, StripewiseError, UserError
 from stripewise.runner.base import Family, Runner
 from stripewise.runner.within.families import pattern_of, said_of
 from stripewise.spec.experiment import LONGEST_NAME, Experiment
@@ -18,6 +18,7 @@ from stripewise.spec.plan import Plan
 from stripewise.spec.result import FamilyResult, Result
 from stripewise.store.base import Store
 from stripewise.tuning.ledger import Ledger
+from stripewise.tuning.priors import AUTO
 
 Steps = Generator[None, None, Result]
 """A session that goes on by a turn of its loop whenever it is asked for the next one."""
@@ -133,7 +134,7 @@ class Companions:
         identifier = kept.get(family)
         if identifier is None:
             facts = Facts(folder=self._ledger.facts.folder, user=self._ledger.facts.user)
-            identifier = self._store.create(_definition(self._ledger.experiment, family), facts)
+            identifier = self._store.create(self._definition(family), facts)
             made = {"family": list(family), "experiment": identifier}
             self._ledger.remember(families=[*self._ledger.facts.families, made])
         record = self._store.record(identifier)
@@ -144,6 +145,32 @@ class Companions:
         elif record.result.confirmed:
             runner.keep(Plan.parse(record.result.plan, "its plan"))
         return one
+
+    def _definition(self, family: Family) -> Experiment:
+        experiment = self._ledger.experiment
+        name = f"{experiment.name} {said_of(family)}".strip()[:LONGEST_NAME]
+        made = of_one_family(experiment, pattern_of(family[0]), family[1])
+        earlier = [self._earlier(one, made, family) for one in experiment.warm_start]
+        return made.model_copy(update={"name": name, "warm_start": list(dict.fromkeys(filter(None, earlier)))})
+
+    def _earlier(self, named: str, made: Experiment, family: Family) -> str:
+        """Give what a family starts from where the user named an experiment: that one's search of the same family."""
+        if named == AUTO:
+            return named
+        result = self._store.record(named).result
+        for one in () if result is None else result.families:
+            if (one.files, one.operation) == (made.files, family[1]) and self._finished(one.experiment):
+                return one.experiment
+        if result is not None and result.objective.name == made.objective.name:
+            return named
+        self._note(f"{said_of(family)} does not start from experiment {named}, which has no search of it")
+        return ""
+
+    def _finished(self, identifier: str) -> bool:
+        try:
+            return self._store.record(identifier).state == "finished"
+        except NotFound:
+            return False
 
     def _end(self, one: _Companion, *, result: Result | None = None, reason: str = "", undecided: bool = False) -> None:
         one.steps, one.result, one.reason, one.undecided = None, result, reason, undecided
@@ -166,8 +193,3 @@ def of_one_family(experiment: Experiment, files: str, operation: str) -> Experim
     objective = experiment.objective.model_copy(update={"name": f"phase_bandwidth:{operation}"})
     within = experiment.within.model_copy(update={"families": "costliest"})
     return experiment.model_copy(update={"files": files, "objective": objective, "within": within})
-
-
-def _definition(experiment: Experiment, family: Family) -> Experiment:
-    name = f"{experiment.name} {said_of(family)}".strip()[:LONGEST_NAME]
-    return of_one_family(experiment, pattern_of(family[0]), family[1]).model_copy(update={"name": name})
