@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from stripewise.spec.formats import RECORD_LINES
 from stripewise.spec.record import RankGroup, Record, is_collective, not_open
 from stripewise.spec.record_hdf5 import OPENS, is_hdf5
+from stripewise.spec.record_position import Position
 
 BLOCK = 4096
 """Bytes of a file system's block, where nothing else is known."""
@@ -41,10 +42,7 @@ class Places:
 @dataclass
 class _Handle:
     places: Places
-    displacement: int = 0
-    etype: int = 1
-    type: int = -1
-    pointer: int = 0
+    at: Position = field(default_factory=Position)
 
 
 def places_of(record: Record) -> dict[str, Places]:
@@ -80,12 +78,8 @@ def _walk(record: Record, group: RankGroup, rank: int, weight: float, found: dic
         handle = handles.get(numbers[0])
         if handle is None:
             raise not_open(name)
-        if name == "set_view":
-            _, handle.displacement, handle.etype, handle.type = numbers
-            handle.pointer = 0
-        elif name == "seek":
-            handle.pointer = numbers[1] * handle.etype
-        elif "bytes" in RECORD_LINES[name] and numbers[-1]:
+        handle.at.follow(name, numbers)
+        if "bytes" in RECORD_LINES[name] and numbers[-1]:
             _move(group, handle, name, numbers, weight)
 
 
@@ -94,23 +88,18 @@ def _move(group: RankGroup, handle: _Handle, name: str, numbers: tuple[int, ...]
     if "_shared" in name or "_ordered" in name:
         places.unknown.add(way)
         return
-    if "offset" in RECORD_LINES[name]:
-        start = numbers[1] * handle.etype
-    else:
-        start = handle.pointer
-        handle.pointer += size
-    low, high, in_one_piece = _reach(group, handle, start, size)
+    low, high, in_one_piece = _reach(group, handle.at, handle.at.start(name, numbers), size)
     known = places.spans.get(way, (low, high))
     places.spans[way] = min(low, known[0]), max(high, known[1])
     if in_one_piece and not is_collective(name) and low % BLOCK:
         places.unaligned += weight
 
 
-def _reach(group: RankGroup, handle: _Handle, start: int, size: int) -> tuple[int, int, bool]:
+def _reach(group: RankGroup, at: Position, start: int, size: int) -> tuple[int, int, bool]:
     """Bytes of the file that a call of so many bytes of the view reaches at most, and whether it is one piece."""
-    shown = sum(length * copies for length, copies, _ in group.blocks[handle.type]) if handle.type >= 0 else 0
-    extent = group.types[handle.type][1].base if handle.type >= 0 else 0
+    shown = sum(length * copies for length, copies, _ in group.blocks[at.type]) if at.type >= 0 else 0
+    extent = group.types[at.type][1].base if at.type >= 0 else 0
     if not shown or shown >= extent:
-        return handle.displacement + start, handle.displacement + start + size, True
+        return at.displacement + start, at.displacement + start + size, True
     turns = start // shown, (start + size - 1) // shown + 1
-    return handle.displacement + turns[0] * extent, handle.displacement + turns[1] * extent, False
+    return at.displacement + turns[0] * extent, at.displacement + turns[1] * extent, False

@@ -24,6 +24,7 @@ from stripewise.simulate.settings import of_hints
 from stripewise.spec.formats import RECORD_BEFORE, RECORD_LINES
 from stripewise.spec.record import DIGITS, RankGroup, Record, is_collective, not_open
 from stripewise.spec.record_hdf5 import OPENS, Pieces, Shape, is_hdf5, pieces_of
+from stripewise.spec.record_position import Position
 from stripewise.spec.workload import Workload
 
 MOST_PHASES = 100_000
@@ -63,10 +64,7 @@ class _Handle:
     """An open file of a rank, with its view: offsets are bytes of what the view shows."""
 
     phase: _Phase
-    etype: int = 1
-    type: int = -1
-    displacement: int = 0
-    pointer: int = 0
+    at: Position = field(default_factory=Position)
     ends: dict[tuple[str, bool], int] = field(default_factory=dict)
 
 
@@ -198,17 +196,13 @@ def _walk(record: Record, group: RankGroup, rank: int, weight: float, phases: di
         handle = handles.get(numbers[0])
         if handle is None:
             raise not_open(name)
+        handle.at.follow(name, numbers)
         if name == "set_view":
-            _, handle.displacement, handle.etype, handle.type = numbers
-            handle.pointer = 0
             handle.ends.clear()
-        elif name == "seek":
-            handle.pointer = numbers[1] * handle.etype
         elif name == "sync":
             handle.phase.synced = True
         elif "bytes" in RECORD_LINES[name] and numbers[-1]:
-            start = numbers[1] * handle.etype if "offset" in RECORD_LINES[name] else None
-            _transfer(group, handle, name, start, numbers[-1], weight)
+            _transfer(group, handle, name, handle.at.start(name, numbers), numbers[-1], weight)
 
 
 @dataclass(slots=True)
@@ -249,12 +243,9 @@ class _Datasets:
             _count(handle, key, place + found.start, numbers[4], (float(max(1, found.count)), found.gap), weight)
 
 
-def _transfer(group: RankGroup, handle: _Handle, name: str, start: int | None, size: int, weight: float) -> None:
+def _transfer(group: RankGroup, handle: _Handle, name: str, start: int, size: int, weight: float) -> None:
     key = "write" if "write" in name else "read", is_collective(name)
-    if start is None:
-        start = handle.pointer
-        handle.pointer += size
-    piece, gap = _piece(group, handle.type)
+    piece, gap = _piece(group, handle.at.type)
     _count(handle, key, start, size, (max(1.0, size / piece) if piece else 1.0, gap), weight)
 
 
@@ -275,7 +266,7 @@ def _count(
     way.bytes += weight * size
     way.pieces += weight * count
     way.gaps += weight * count * gap
-    way.off += weight * ((handle.displacement + start) % _GRAIN != 0)
+    way.off += weight * ((handle.at.displacement + start) % _GRAIN != 0)
 
 
 def _piece(group: RankGroup, number: int) -> tuple[float, float]:
