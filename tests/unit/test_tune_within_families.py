@@ -104,6 +104,19 @@ def test_a_launch_that_ends_too_early_is_followed_by_another_one(store: Store) -
     assert {n: after[n] for n, value in before.items() if value} == {n: value for n, value in before.items() if value}
 
 
+def test_a_family_whose_experiment_was_deleted_meanwhile_is_searched_anew(store: Store) -> None:
+    wanted = definition()
+    identifier = store.create(wanted)
+    with pytest.raises(Stopped):
+        tune(store, identifier, StreamRunner(wanted, Path("/nonexistent"), FAST, SAME, length=40), [])
+    (known,) = store.record(identifier).facts.families
+    store.delete(known["experiment"])
+    result = tune(store, identifier, StreamRunner(wanted, Path("/nonexistent"), FAST, SAME, length=200), [])
+    (again,) = store.record(identifier).facts.families
+    assert again["experiment"] == result.families[1].experiment != known["experiment"]
+    assert full(store, result.families[1]).verdict == result.families[1].verdict
+
+
 def test_each_family_starts_from_the_earlier_search_of_the_same_family(store: Store) -> None:
     def search(earlier: list[str], told: list[str]) -> Result:
         wanted = definition().model_copy(update={"warm_start": earlier})

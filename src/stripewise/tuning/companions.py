@@ -16,7 +16,7 @@ from stripewise.spec.experiment import LONGEST_NAME, Experiment
 from stripewise.spec.facts import Facts
 from stripewise.spec.plan import Plan
 from stripewise.spec.result import FamilyResult, Result
-from stripewise.store.base import Store
+from stripewise.store.base import Record, Store
 from stripewise.tuning.ledger import Ledger
 from stripewise.tuning.priors import AUTO
 
@@ -131,17 +131,17 @@ class Companions:
     def _companion(self, family: Family) -> _Companion:
         """Take up the experiment of a family, or make it."""
         kept = {tuple(known["family"]): known["experiment"] for known in self._ledger.facts.families}
-        identifier = kept.get(family)
-        if identifier is None:
+        record = self._record(kept.get(family, ""))
+        if record is None:  # it is new, or somebody has deleted it
             facts = Facts(folder=self._ledger.facts.folder, user=self._ledger.facts.user)
-            identifier = self._store.create(self._definition(family), facts)
-            made = {"family": list(family), "experiment": identifier}
-            self._ledger.remember(families=[*self._ledger.facts.families, made])
-        record = self._store.record(identifier)
-        one = _Companion(family, identifier, result=record.result)
+            record = self._store.record(self._store.create(self._definition(family), facts))
+            kept[family] = record.id
+            made = [{"family": list(one), "experiment": identifier} for one, identifier in kept.items()]
+            self._ledger.remember(families=made)
+        one = _Companion(family, record.id, result=record.result)
         runner = self._runner.beside(family, record.experiment)
         if record.result is None:
-            one.steps = self._begin(identifier, runner)
+            one.steps = self._begin(record.id, runner)
         elif record.result.confirmed:
             runner.keep(Plan.parse(record.result.plan, "its plan"))
         return one
@@ -159,18 +159,21 @@ class Companions:
             return named
         result = self._store.record(named).result
         for one in () if result is None else result.families:
-            if (one.files, one.operation) == (made.files, family[1]) and self._finished(one.experiment):
-                return one.experiment
+            if (one.files, one.operation) == (made.files, family[1]):
+                record = self._record(one.experiment)
+                if record is not None and record.state == "finished":
+                    return record.id
         if result is not None and result.objective.name == made.objective.name:
             return named
         self._note(f"{said_of(family)} does not start from experiment {named}, which has no search of it")
         return ""
 
-    def _finished(self, identifier: str) -> bool:
+    def _record(self, identifier: str) -> Record | None:
+        """Read an experiment; None if there is none, or no more."""
         try:
-            return self._store.record(identifier).state == "finished"
+            return self._store.record(identifier) if identifier else None
         except NotFound:
-            return False
+            return None
 
     def _end(self, one: _Companion, *, result: Result | None = None, reason: str = "", undecided: bool = False) -> None:
         one.steps, one.result, one.reason, one.undecided = None, result, reason, undecided
