@@ -4,15 +4,21 @@ from pathlib import Path
 
 import pytest
 
+from stripewise.carriers import Program
 from stripewise.errors import UserError
 from stripewise.measure.faithful import Done
 from stripewise.runner.base import AnsweringRunner, Preflight
+from stripewise.runner.inject.assemble import assemble
+from stripewise.runner.local.scratch import Scratch
+from stripewise.runner.program.command import split
 from stripewise.runner.replayer import Replayer
+from stripewise.spec.configuration import Configuration
 from stripewise.spec.experiment import Budget, Experiment, Replay
 from stripewise.spec.formats import REPLAY_MARK
 from stripewise.spec.from_python import space_of
 from stripewise.spec.launch import Launch, Outcome
 from stripewise.spec.objective import Objective
+from stripewise.spec.plan import Plan
 from stripewise.spec.record_reading import read_record
 from stripewise.spec.report import Report, parse_report
 from stripewise.spec.trial import Phase, Role, Run, State, Trial
@@ -72,9 +78,9 @@ def test_the_search_launches_replays_and_the_proof_the_program(tmp_path: Path) -
     found = Session(store, store.create(EXPERIMENT), runner, "test").run()
     replays = [launch for launch in runner.launches if launch.phase is not Phase.CONFIRMATION]
     proof = [launch for launch in runner.launches if launch.phase is Phase.CONFIRMATION]
-    assert replays and proof and not any(launch.command or launch.before for launch in proof)
+    assert replays and proof and not any(launch.command or launch.before or launch.replays for launch in proof)
     for launch in replays:
-        assert launch.command is not None and launch.command.endswith("--only calls")
+        assert launch.command is not None and launch.command.endswith("--only calls") and launch.replays
         assert launch.before[0].endswith("--only prepare") and "/nowhere/stripewise-replay-" in launch.before[0]
     assert found.confirmed and found.speedup == pytest.approx(2, rel=0.02)
     assert found.default.value == pytest.approx(100, rel=0.01) and "on the program, after a search" in found.verdict
@@ -82,6 +88,18 @@ def test_the_search_launches_replays_and_the_proof_the_program(tmp_path: Path) -
     assert found.replays.candidate == pytest.approx(0.5, rel=0.01) and found.replays.faithful["faithful"]
     # The program takes longer than its replays; the machine did not change.
     assert found.level.changes == ()
+
+
+@pytest.mark.parametrize("replays", [False, True])
+def test_the_own_calls_of_a_replay_are_not_counted(tmp_path: Path, replays: bool) -> None:
+    """It reads the record by them, which the program does not."""
+    launch = Launch("ab12", 0, Configuration({}), Plan(), Phase.SEARCH, replays=replays)
+    libraries = Path("/lib/libstripewise.so"), Path("/lib/libstripewise-observer.so")
+    line, place = split(["mpiexec", "-n", "4", "./app"]), Scratch.of(tmp_path, launch)
+    made = assemble(launch, line, Program(abi="mpich", io="romio"), libraries[0], place, tmp_path, libraries[1])
+    loaded = made.injection.environment["LD_PRELOAD"].split(":")
+    assert loaded == [str(library) for library in (libraries[:1] if replays else libraries)]
+    assert ("STRIPEWISE_PROCESSES" in made.injection.environment) is not replays
 
 
 def test_only_folders_of_replays_are_deleted(tmp_path: Path) -> None:

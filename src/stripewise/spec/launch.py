@@ -50,6 +50,8 @@ class Launch:
         Phases that it holds, where runs are phases of one launch.
     program : str
         Of the programs that the command starts, the one that is measured; empty where all of them are.
+    replays : bool
+        Whether the command replays a record, which holds no calls of the C library: its own are not counted.
     """
 
     experiment: str
@@ -69,6 +71,7 @@ class Launch:
     pair: int | None = None
     block: int = 1
     program: str = ""
+    replays: bool = False
 
     def cut_after(self, seconds: float) -> str:
         """Say in one line that the run was cut after so many seconds, and why."""

@@ -65,7 +65,7 @@ def make_launch(
     if replayer is None or run.phase is Phase.CONFIRMATION:
         return launch
     prepare = quote_all(replayer.words("prepare"))
-    return replace(launch, command=quote_all(replayer.words("calls")), before=(prepare,), program="")
+    return replace(launch, command=quote_all(replayer.words("calls")), before=(prepare,), program="", replays=True)
 
 
 def plan_of(identifier: str, experiment: Experiment, bound: BoundSpace | None, trial: Trial) -> Plan:

@@ -131,9 +131,10 @@ def assemble(
     cwd : Path
         Where the command starts.
     observer : Path or None
-        As in :func:`~stripewise.runner.inject.injection.inject`.
+        As in :func:`~stripewise.runner.inject.injection.inject`; replays get none.
     """
     guidance = Guidance.under(load_policy(program.environment))
+    observer = None if launch.replays else observer
     injection = inject(launch.plan, program, library, place.path, guidance, observer)
     if "STRIPEWISE_REPORT" in injection.environment:
         # A script may launch several MPI programs: the run is all of them.
