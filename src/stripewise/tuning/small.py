@@ -37,7 +37,7 @@ def small_case(experiment: Experiment, command: Sequence[str], runs: int) -> Exp
     """
     if experiment.in_one_launch:
         raise UserError(
-            "--within searches phases of one launch, and --small launches of a smaller case", "leave one out"
+            "--within searches phases of one launch, and --small launches of a smaller case", "leave one of them out"
         )
     if experiment.runner not in LAUNCHING:
         raise UserError(
