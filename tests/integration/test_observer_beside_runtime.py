@@ -122,7 +122,9 @@ def test_a_program_with_a_file_for_each_rank_and_no_mpi_io_is_judged_as_a_serial
     assert not any(process.metadata for process in found.processes)
     run = Outcome(1, State.FINISHED, 1.0, 0.0, report=found)
     assert 0 < IoTime().value(run) < 100 and WriteBandwidth().value(run) > 0 and MetadataRate().value(run) > 0
-    findings = diagnose(activity_of(found, "report.json")).findings
+    activity = activity_of(found, "report.json")
+    assert activity.ranks is not None and not any("balance" in line for line in activity.unseen)
+    findings = diagnose(activity).findings
     (small,) = [one for one in findings if one.kind.code == "small-writes"]
     assert f"{RANKS * 4096:,} requests" in small.says
     workload = of_report(found).workload

@@ -10,9 +10,12 @@ import pytest
 
 from stripewise.diagnosis.diagnose import diagnose
 from stripewise.diagnosis.finding import RULES, Severity
+from stripewise.diagnosis.from_report import activity_of
 from stripewise.diagnosis.limits import LIMITS
 from stripewise.errors import UserError
 from stripewise.measure.activity import Activity
+from stripewise.spec.formats import REPORT_FORMAT, REPORT_VERSION
+from stripewise.spec.report import Report
 
 KIB, MIB = 1024, 1 << 20
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "reference" / "findings.md"
@@ -390,3 +393,20 @@ def test_operators_hear_of_the_settings_that_fit_the_requests(level: dict[str, A
     found = diagnose(activity({**level, **layout(4)})).findings
     (advice,) = [finding for finding in found if finding.code == "client-settings"]
     assert setting in advice.fix and not advice.settings
+
+
+@pytest.mark.parametrize("through_mpi", [0, MIB])
+def test_balance_is_judged_only_where_all_bytes_went_through_own_calls(through_mpi: int) -> None:
+    report = Report.model_validate(
+        {
+            "format": REPORT_FORMAT,
+            "version": REPORT_VERSION,
+            "mpi": {"io": "romio"},
+            "job": {"executable": "/app", "ranks": 2, "nodes": 1, "elapsed": 2.0, "io_time": 1.0},
+            "totals": {"bytes_read": 0, "bytes_written": 3 * MIB},
+            "files": [{"path": "/shared", "independent": {"calls": 1, "bytes": through_mpi}}],
+            "processes": [{"pid": pid, "rank": pid, "bytes_written": (1 + pid) * MIB} for pid in range(2)],
+        }
+    )
+    found = activity_of(report, "report.json")
+    assert (found.ranks is None) == bool(through_mpi) == any("balance" in line for line in found.unseen)

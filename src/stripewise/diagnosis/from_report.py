@@ -28,10 +28,8 @@ from stripewise.spec.formats import SIZE_LIMITS, SIZE_NAMES
 from stripewise.spec.report import Report, ReportedProcess
 from stripewise.spec.report_file import FileReport, Operation, Pattern, Posix
 
-_UNSEEN = (
-    "a runtime report has no offsets: alignment, order and repeated reads are not judged",
-    "a runtime report has no figures of single ranks: balance is not judged",
-)
+_UNSEEN = "a runtime report has no offsets: alignment, order and repeated reads are not judged"
+_UNSEEN_RANKS = "a runtime report has no figures of single ranks: balance is not judged"
 _UNSEEN_ALONE = "a runtime report holds MPI-IO only: other POSIX files and streams are not judged"
 _UNSEEN_OFFSETS = "a report of a program without MPI has no offsets: alignment and repeated reads are not judged"
 _KNOWN_SIZES = 0.95
@@ -227,7 +225,8 @@ def _process(one: ReportedProcess) -> ProcessActivity:
 def _unseen(report: Report) -> list[str]:
     if report.job.interface:
         return [_UNSEEN_OFFSETS, *_UNSEEN_POSIX]
-    return [*_UNSEEN, *(_UNSEEN_POSIX if report.processes else [_UNSEEN_ALONE])]
+    balance = [] if _loads(report) else [_UNSEEN_RANKS]
+    return [_UNSEEN, *balance, *(_UNSEEN_POSIX if report.processes else [_UNSEEN_ALONE])]
 
 
 def _loads(report: Report) -> RankLoads | None:
