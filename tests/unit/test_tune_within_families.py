@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from benchmarks.one_job.stream import Law, StreamRunner
 
+from stripewise.carriers import HINT, Setting
 from stripewise.errors import Stopped
 from stripewise.spec.experiment import Budget, Experiment, ObjectiveEntry, Within
 from stripewise.spec.plan import Plan
@@ -16,6 +17,7 @@ from stripewise.spec.result import FamilyResult, Result
 from stripewise.store.base import Store
 from stripewise.store.opening import open_store
 from stripewise.tuning.again import confirm_again
+from stripewise.tuning.companions import joined
 from stripewise.tuning.events import Event, silent
 from stripewise.tuning.session import Session
 
@@ -86,6 +88,20 @@ def test_a_plan_for_both_holds_the_settings_of_each(store: Store) -> None:
     # The family that was decided first runs with what is proven while the other one goes on.
     first = min(result.families, key=lambda one: len(store.trials(one.experiment)))
     assert first.confirmed
+
+
+def test_of_families_of_the_same_files_the_costliest_keeps_its_settings() -> None:
+    def plan(files: str, **hints: str) -> Plan:
+        return Plan(tuple(Setting(HINT, name, value) for name, value in hints.items()), files=files)
+
+    writes = plan("a.*", cb_nodes="2", romio_cb_write="enable")
+    whole, kept = joined(writes, plan("a.*", cb_nodes="1", romio_cb_read="enable"))
+    assert kept == ["cb_nodes"]
+    assert [line for line in whole.text().splitlines() if "cb_nodes" in line] == ["hint cb_nodes 2"]
+    assert "hint romio_cb_read enable" in whole.text()
+    elsewhere, none = joined(whole, plan("b.*", cb_nodes="1"))
+    assert none == [] and elsewhere.text().endswith("file b.*\nhint cb_nodes 1\n")
+    assert joined(writes, plan("a.*", cb_nodes="2")) == (writes, [])
 
 
 def test_a_launch_that_ends_too_early_is_followed_by_another_one(store: Store) -> None:

@@ -105,16 +105,18 @@ class Companions:
             return own
         first, experiment = self._runner.family, self._ledger.experiment
         families = [_told(first, self._ledger.identifier, own)]
-        families += [_told(one.family, one.experiment, one.result, one.reason) for one in self._known()]
-        proven = [one.result for one in self._known() if one.result is not None and one.result.confirmed]
-        plans = [Plan.parse(result.plan, "its plan") for result in proven]
-        whole = replace(
-            Plan.parse(own.plan, "the plan of the result"),
-            override=experiment.override,
-            files=pattern_of(first[0]),
-            sections=tuple((plan.files, plan.settings) for plan in plans),
+        plan = replace(
+            Plan.parse(own.plan, "the plan of the result"), override=experiment.override, files=pattern_of(first[0])
         )
-        return own.model_copy(update={"families": tuple(families), "plan": whole.text()})
+        for one in self._known():
+            told = _told(one.family, one.experiment, one.result, one.reason)
+            if one.result is not None and one.result.confirmed:
+                plan, kept = joined(plan, Plan.parse(one.result.plan, "its plan"))
+                if kept:
+                    what = f"{', '.join(kept)} of another family of the same files, for which a plan has one value"
+                    told = told.model_copy(update={"verdict": f"{told.verdict} The plan keeps {what}."})
+            families.append(told)
+        return own.model_copy(update={"families": tuple(families), "plan": plan.text()})
 
     # -- their experiments ---------------------------------------------------------------------------------
 
@@ -189,6 +191,15 @@ def _told(family: Family, experiment: str, result: Result | None, reason: str = 
         return missing
     found = {name: getattr(result, name) for name in ("confirmed", "speedup", "speedup_interval", "verdict")}
     return missing.model_copy(update={**found, "configuration": result.changed(result.best)})
+
+
+def joined(plan: Plan, other: Plan) -> tuple[Plan, list[str]]:
+    """Add the settings of another family to a plan, and say which stay as they are in it for the same files."""
+    groups = ((plan.files, plan.settings), *plan.sections)
+    before = {one.target: one.value for files, settings in groups if files == other.files for one in settings}
+    added = tuple(one for one in other.settings if one.target not in before)
+    kept = [one.key for one in other.settings if before.get(one.target, one.value) != one.value]
+    return (replace(plan, sections=(*plan.sections, (other.files, added))) if added else plan), kept
 
 
 def of_one_family(experiment: Experiment, files: str, operation: str) -> Experiment:
