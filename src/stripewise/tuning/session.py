@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import math
-import shlex
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, cast
 
 from stripewise.errors import NothingWorks, Stopped, StripewiseError, UserError
-from stripewise.measure.faithful import Done, Faithfulness
 from stripewise.measure.observed import layout_of, observed_workload
 from stripewise.model.registry import load_model
 from stripewise.objectives import kind_of, objective_of
-from stripewise.objectives.plain import own_figure
 from stripewise.prescribe.prior import Expecting
 from stripewise.runner.base import Preflight, Runner
 from stripewise.runner.replayer import Replayer
@@ -41,19 +37,20 @@ from stripewise.tuning.companions import Companions, Steps
 from stripewise.tuning.conclusion import so_far
 from stripewise.tuning.consent import Consent, check_cost, granted
 from stripewise.tuning.events import Event, Listener, silent
+from stripewise.tuning.first_checks import check_program, check_replay
 from stripewise.tuning.first_run import FirstRun
 from stripewise.tuning.launching import make_launch, run_of, run_timeout
 from stripewise.tuning.ledger import Ledger
 from stripewise.tuning.loss import loss_told
 from stripewise.tuning.planner import Finish, Planned, Planner, Wait
 from stripewise.tuning.priors import agreement, check_named, prior_before_runs
+from stripewise.tuning.remarks import Remarks, beside_own_figure
 from stripewise.tuning.result import conclude, machine_level
 from stripewise.tuning.resuming import check_same_environment, next_attempt, reap_interrupted
 from stripewise.tuning.space import BoundSpace, bind_space, check_space, describe_space
 from stripewise.tuning.try_first import configurations
 
 _POLL_SECONDS = 0.5
-_READ_OUTPUT = 1 << 20
 _ROOM = 3.0
 """Times the slowest default run that a run must be allowed to last before others may start beside it."""
 
@@ -113,8 +110,7 @@ class Session:
         self._bound: BoundSpace | None = None
         self._preflight = Preflight()
         self._companions: Companions | None = None
-        self._changes: int | None = None
-        self._idle: frozenset[tuple[str, object]] | None = None
+        self._remarks = Remarks(self._note)
         self._considered = -1
         self._decided = False
 
@@ -211,8 +207,9 @@ class Session:
                 how_far = so_far(self._objective, self._ledger.experiment, self._ledger.trials)
                 raise self._over(f"{self._runner.over}: {how_far}")
             self._tell("waiting")
-            self._tell_changes(planner)
-            self._tell_idle(planner)
+            if planner.space is not None:
+                self._remarks.changes(machine_level(planner.history(self._ledger.trials)).changes)
+            self._remarks.idle(planner.idle(self._ledger.trials))
             if self._ledger.stop_requested():
                 raise Stopped(
                     f"experiment {self._identifier} was stopped", f"stripewise resume {self._identifier} goes on"
@@ -344,8 +341,8 @@ class Session:
             planned, nodes = self._ledger.run(launch.number), self._workload().nodes or 1
             run = run_of(planned, outcome, self._objective, nodes, censored)
             self._ledger.accept(run)
-            self._check_program(run)
-            self._check_replay(run, outcome.report)
+            check_program(self._ledger, run)
+            check_replay(self._ledger, self._preflight.replayer, run, outcome.report)
             trials = tuple(self._ledger.trials)
             self._tell("ended", run=run, trial=trials[run.trial], trials=trials, spent=self._ledger.spent())
             if told := loss_told(run, trials, self._ledger.experiment):
@@ -379,53 +376,6 @@ class Session:
         self._ledger.accept(run)
         trials = tuple(self._ledger.trials)
         self._tell("ended", run=run, trial=trials[run.trial], trials=trials, spent=self._ledger.spent())
-
-    def _check_program(self, run: Run) -> None:
-        """Stop after the first run if the program that is to be measured is not among those that it started."""
-        named, missing = self._ledger.experiment.objective.program, run.facts.no_report
-        worked = any(other.state is State.FINISHED for _, other in self._ledger.runs())
-        if named and missing and not worked and run.facts.get("exit_code") == 0:
-            raise UserError(
-                f"the first run cannot be measured: {missing}",
-                "name one of the programs of the command, or leave the program out to measure all of them",
-            )
-
-    def _check_replay(self, run: Run, report: Report | None) -> None:
-        """Refuse to search on replays that are not faithful to the program, once they ran with the default."""
-        replayer, default = self._preflight.replayer, self._ledger.trials[run.trial].role is Role.DEFAULT
-        if replayer is None or not default or run.phase is Phase.CONFIRMATION or report is None:
-            return
-        known = self._ledger.facts.replay
-        if known is not None and known["faithful"]:
-            return
-        now = Faithfulness(
-            Done.by_record(replayer.record), Done.by_report(report, replayer.record), replayer.replay.whole
-        )
-        self._ledger.remember(replay=now.as_json())
-        if now.differences and run.phase is not Phase.WARMUP:
-            raise UserError(
-                f"replays of {replayer.replay.record} are not faithful to the program: {'; '.join(now.differences)}",
-                "record the program again on this machine as it is now, set think = true in [replay], or tune the "
-                "program itself",
-            )
-
-    def _tell_changes(self, planner: Planner) -> None:
-        """Say when the machine changed, as soon as the search believes it."""
-        if planner.space is None:
-            return
-        changes = machine_level(planner.history(self._ledger.trials)).changes
-        # Those of earlier sessions were told then.
-        for change in changes[len(changes) if self._changes is None else self._changes :]:
-            self._tell("note", text=change.sentence)
-        self._changes = max(self._changes or 0, len(changes))
-
-    def _tell_idle(self, planner: Planner) -> None:
-        """Say which parameters are no longer varied, each once."""
-        idle = {(one.name, one.where): one for one in planner.idle(self._ledger.trials)}
-        # Those of earlier sessions were told then.
-        for key in () if self._idle is None else idle.keys() - self._idle:
-            self._tell("note", text=idle[key].sentence)
-        self._idle = (self._idle or frozenset()) | idle.keys()
 
     def _conclude(self, planner: Planner, reason: str) -> Result:
         assert self._companions is not None, "made before the loop"
@@ -502,36 +452,18 @@ class Session:
                 self._workload(),
                 self._objective,
                 simulated=self._runner.simulated,
-                note=lambda text: self._tell("note", text=text),
+                note=self._note,
                 read_model=self._read_model,
             )
-            self._compare_with_own_figure()
+            folder = next((run.facts.folder for _, run in self._ledger.runs() if run.state is State.FINISHED), None)
+            if told := beside_own_figure(self._objective.name, folder):
+                self._note(told)
             if self._ledger.trials and self._preflight.space is None:
                 # The first run has shown how long runs take and how much they move.
                 self._announce_cost()
         if self._bound is None:
             return planner
         return replace(planner, space=self._bound.space, reference=self._bound.reference is not None)
-
-    def _compare_with_own_figure(self) -> None:
-        """Say how the objective may differ from what the program prints, and which objective would use that."""
-        kind = kind_of(self._objective.name)
-        folder = next((run.facts.folder for _, run in self._ledger.runs() if run.state is State.FINISHED), None)
-        if not kind.leaves_room or folder is None:
-            return
-        try:
-            with (Path(folder) / "stdout").open("rb") as stream:
-                printed = stream.read(_READ_OUTPUT).decode("utf-8", "replace")
-        except OSError:
-            return
-        if (found := own_figure(printed, self._objective.name)) is not None:
-            line, name = found
-            self._tell(
-                "note",
-                text=f"note: the program prints its own figure, '{line[:100]}'; {self._objective.name} is timed "
-                f"{kind.timed}, so the two may differ, and so may the best settings: "
-                f"--objective {shlex.quote(name)} --direction maximize would use the program's",
-            )
 
     def _announce_cost(self) -> None:
         """Say what the experiment costs at worst, and ask for consent where that is much."""
