@@ -4,7 +4,6 @@
 #include "accelerator.h"
 #include "calls.h"
 
-#include <aio.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/sendfile.h>
@@ -118,25 +117,6 @@ COPY(sendfile, in, out, (int out, int in, off_t *o, size_t n), TYPES(int, int, o
 COPY(sendfile64, in, out, (int out, int in, off64_t *o, size_t n), TYPES(int, int, off64_t *, size_t), out,
      in, o, n)
 
-/* Counted when they are queued: threads of the C library carry them out unseen. */
-#define ASYNCHRONOUS(NAME, OP, WRITES, BLOCK)                                                                \
-    EXPORT int NAME(struct BLOCK *block) {                                                                   \
-        NEXT(#NAME, int, struct BLOCK *)                                                                     \
-        uint64_t began = *prefix ? now() : 0;                                                                \
-        int fd = block->aio_fildes;                                                                          \
-        ssize_t size = (ssize_t)block->aio_nbytes;                                                           \
-        int64_t place = block->aio_offset;                                                                   \
-        int code = next(block);                                                                              \
-        if (*prefix && code == 0)                                                                            \
-            moved(fd, OP, WRITES, size, place, began);                                                       \
-        return code;                                                                                         \
-    }
-
-ASYNCHRONOUS(aio_read, AIO_READ, false, aiocb)
-ASYNCHRONOUS(aio_read64, AIO_READ, false, aiocb64)
-ASYNCHRONOUS(aio_write, AIO_WRITE, true, aiocb)
-ASYNCHRONOUS(aio_write64, AIO_WRITE, true, aiocb64)
-
 /* A call on a descriptor that moves no data; BYTES may name its parameters. */
 #define ON_FILE(NAME, RESULT, OP, BYTES, PARAMETERS, TYPED, ...)                                             \
     EXPORT RESULT NAME PARAMETERS {                                                                          \
@@ -192,7 +172,7 @@ SEEKS(lseek64, off64_t)
         void *memory = next(at, size, protection, flags, fd, offset);                                        \
         if (atomic_load_explicit(&accelerates, memory_order_relaxed))                                        \
             mapped(fd, flags);                                                                               \
-        did(fd, MMAP, size, began);                                                                          \
+        did(fd, MMAP, memory == MAP_FAILED ? 0 : size, began);                                               \
         return memory;                                                                                       \
     }
 
