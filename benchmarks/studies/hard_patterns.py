@@ -64,10 +64,7 @@ def _choices(
     study: Study, name: str, blocks: list[int], holes: list[int], repeats: int, depths: str, groups: int
 ) -> dict[str, Any]:
     table = ai_for_io.profiled(study, name, ["read", "write"], blocks, holes, repeats, UNFITTED)
-    return ai_for_io.judged_choices(table, depths, groups) | {
-        "tree": tree(read_table(table), 4),
-        "mean": float(ai_for_io.values_of(table).mean()),
-    }
+    return ai_for_io.judged_choices(table, depths, groups) | {"tree": tree(read_table(table), 4)}
 
 
 def tree(table: Table, depth: int) -> list[dict[str, Any]]:

@@ -44,6 +44,8 @@ SIZES = [MIB, 2 * MIB, 4 * MIB, 8 * MIB, 16 * MIB]
 KEPT = ("stripe_count", "stripe_size", "romio_cb_write", "cb_nodes")
 GENETIC_RUNS, AUTO_RUNS = 310, 77
 """The first population of 10 and 30 generations of 10; 2% of exhaustive search."""
+FEW_RUNS = GENETIC_RUNS // 10
+"""Where the space has hundreds of configurations and not thousands."""
 SEEDS = (0, 1, 2)
 
 
@@ -354,5 +356,5 @@ def real(study: Study) -> None:
     from benchmarks.studies import tiles, wide  # noqa: PLC0415  need MPI
 
     tiles.real(study)
-    both = (AUTO_RUNS, GENETIC_RUNS)
-    wide.real(study, {"io-search": both, "random": both, "auto": (AUTO_RUNS,)})
+    all_three = (FEW_RUNS, AUTO_RUNS, GENETIC_RUNS)
+    wide.real(study, {"io-search": all_three, "random": all_three, "auto": (FEW_RUNS, AUTO_RUNS)})

@@ -86,7 +86,8 @@ def section(steps: Steps) -> str:
             page.say(f"The tree is better than the linear model from {crossed[0]} rows on (published: 96).")
     choices = result(steps, "choices")
     if choices:
-        page.heading("Value of each choice")
+        mean = f"Mean of all runs: {choices['mean']:.0f} MiB/s (published: 245)." if "mean" in choices else ""
+        page.heading("Value of each choice", mean)
         _choices(page, choices)
         depth = choices["by_depth"].get("4")
         if depth:

@@ -90,11 +90,13 @@ def _wide(page: Section, steps: Steps) -> None:
     )
     if not race:
         return
-    early, late = io_search.AUTO_RUNS, io_search.GENETIC_RUNS
+    early, late = io_search.FEW_RUNS, io_search.GENETIC_RUNS
+    if f"auto {early}" not in race:
+        early = io_search.AUTO_RUNS
     named = [
         (f"{words}, {runs} runs", race[f"{name} {runs}"])
         for name, words in (("io-search", "genetic"), ("auto", "`auto`"), ("random", "random"))
-        for runs in (early, late)
+        for runs in (io_search.FEW_RUNS, io_search.AUTO_RUNS, late)
         if f"{name} {runs}" in race
     ]
     page.table(
