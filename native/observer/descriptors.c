@@ -2,6 +2,7 @@
  * What each descriptor of the process stands for. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -9,6 +10,8 @@
 
 #include "descriptors.h"
 #include "settings.h"
+
+#define ROOM 65536 /* bytes of a stack that paths and parts fit on, with what else is there */
 
 struct descriptor descriptors[DESCRIPTORS];
 struct file_record nobody, none;
@@ -53,12 +56,17 @@ __attribute__((noinline)) static struct file_record *regular_file(int fd) {
     return in ? record_of_path(in, path) : atomic_load(&broken) ? &nobody : &none;
 }
 
-/* Handlers of signals write to terminals and pipes, on stacks of 8 KiB: these are not burdened with the paths
- * above. */
+bool on_small_stack(void) {
+    stack_t now;
+    return sigaltstack(NULL, &now) == 0 && now.ss_flags & SS_ONSTACK && now.ss_size < ROOM;
+}
+
 struct file_record *look(int fd) {
     struct stat about;
     int kept = errno;
-    struct file_record *owner = fstat(fd, &about) == 0 && S_ISREG(about.st_mode) ? regular_file(fd) : &nobody;
+    struct file_record *owner = &nobody;
+    if (fstat(fd, &about) == 0 && S_ISREG(about.st_mode))
+        owner = on_small_stack() ? &none : regular_file(fd);
     if (owner != &none)
         own(fd, owner);
     errno = kept;

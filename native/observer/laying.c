@@ -198,21 +198,11 @@ static void create(struct creation *one, const char *path, mode_t mode) {
         make(one, path, (mode_t)permitted);
 }
 
-void before_create(struct creation *one, const void *caller, int folder, const char *path, int flags,
-                   mode_t mode) {
+/* Not within before_create, which also runs on small stacks. */
+__attribute__((noinline)) static void prepare(struct creation *one, int folder, const char *path,
+                                              mode_t mode) {
     char whole[PATH_MAX];
     struct sw_layout_setting settings[MOST_LAYOUTS];
-    int kept = one->error = errno;
-    one->flags = flags;
-    /* With O_PATH, nothing is created. */
-    one->creates = follows && (flags & (O_CREAT | O_PATH)) == O_CREAT && *prefix && !inside &&
-                   getpid() == self && !within(caller);
-    one->chosen = one->laid = one->failed = one->added = false;
-    one->system = NULL;
-    memset(one->why, 0, sizeof one->why);
-    if (!one->creates || !count)
-        return;
-    inside = true;
     one->chosen = is_path(folder, path) && whole_path(folder, path, whole) && is_chosen(whole);
     one->system = one->chosen ? sw_layout_place(whole) : NULL;
     if (one->system && (!one->system->apply || !settings_of(one->system, settings))) {
@@ -220,13 +210,29 @@ void before_create(struct creation *one, const void *caller, int folder, const c
         one->system = NULL;
     }
     if (one->system && takes_empty(one->system)) {
-        one->added = !(flags & O_EXCL);
+        one->added = !(one->flags & O_EXCL);
         one->flags |= O_EXCL;
     } else if (one->system) {
         create(one, whole, mode);
     }
+}
+
+void before_create(struct creation *one, const void *caller, int folder, const char *path, int flags,
+                   mode_t mode) {
+    one->error = errno;
+    one->flags = flags;
+    /* With O_PATH, nothing is created. */
+    one->creates = follows && (flags & (O_CREAT | O_PATH)) == O_CREAT && *prefix && !inside &&
+                   getpid() == self && !on_small_stack() && !within(caller);
+    one->chosen = one->laid = one->failed = one->added = false;
+    one->system = NULL;
+    memset(one->why, 0, sizeof one->why);
+    if (!one->creates || !count)
+        return;
+    inside = true;
+    prepare(one, folder, path, mode);
     inside = false;
-    errno = kept;
+    errno = one->error;
 }
 
 bool again(struct creation *one, int fd, int flags) {
@@ -273,7 +279,7 @@ static void tell(int fd, struct file_record *record) {
 }
 
 void after_new(int fd) {
-    struct creation one = {.creates = follows && *prefix && !inside && getpid() == self};
+    struct creation one = {.creates = follows && *prefix && !inside && getpid() == self && !on_small_stack()};
     struct file_record *record = one.creates && fd >= 0 ? record_of(fd) : NULL;
     char link[40];
     if (!record)
