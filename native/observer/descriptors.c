@@ -2,7 +2,6 @@
  * What each descriptor of the process stands for. */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -10,8 +9,7 @@
 
 #include "descriptors.h"
 #include "settings.h"
-
-#define ROOM 65536 /* bytes of a stack that paths and parts fit on, with what else is there */
+#include "stack.h"
 
 struct descriptor descriptors[DESCRIPTORS];
 struct file_record nobody, none;
@@ -54,11 +52,6 @@ __attribute__((noinline)) static struct file_record *regular_file(int fd) {
     }
     struct part *in = the_part();
     return in ? record_of_path(in, path) : atomic_load(&broken) ? &nobody : &none;
-}
-
-bool on_small_stack(void) {
-    stack_t now;
-    return sigaltstack(NULL, &now) == 0 && now.ss_flags & SS_ONSTACK && now.ss_size < ROOM;
 }
 
 struct file_record *look(int fd) {

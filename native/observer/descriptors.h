@@ -21,11 +21,6 @@ struct descriptor {
 extern struct descriptor descriptors[DESCRIPTORS];
 extern struct file_record nobody, none; /* owners: not a regular file; no part for it */
 
-/* Whether a handler of signals runs here on a small stack of its own, as those do that write down why a
- * program crashed. There, files are not looked at and not laid out: paths would not fit. Leaves errno alone.
- */
-bool on_small_stack(void);
-
 /* Finds out what a descriptor stands for. Leaves errno alone. */
 struct file_record *look(int fd);
 

@@ -14,6 +14,7 @@
 #include "descriptors.h"
 #include "laying.h"
 #include "settings.h"
+#include "stack.h"
 #include "within.h"
 
 #include "../core/layout.h"
@@ -198,7 +199,7 @@ static void create(struct creation *one, const char *path, mode_t mode) {
         make(one, path, (mode_t)permitted);
 }
 
-/* Not within before_create, which also runs on small stacks. */
+/* Not within before_create, which also runs where the stack has no room for this. */
 __attribute__((noinline)) static void prepare(struct creation *one, int folder, const char *path,
                                               mode_t mode) {
     char whole[PATH_MAX];
@@ -223,7 +224,7 @@ void before_create(struct creation *one, const void *caller, int folder, const c
     one->flags = flags;
     /* With O_PATH, nothing is created. */
     one->creates = follows && (flags & (O_CREAT | O_PATH)) == O_CREAT && *prefix && !inside &&
-                   getpid() == self && !on_small_stack() && !within(caller);
+                   getpid() == self && has_stack() && !within(caller);
     one->chosen = one->laid = one->failed = one->added = false;
     one->system = NULL;
     memset(one->why, 0, sizeof one->why);
@@ -279,7 +280,7 @@ static void tell(int fd, struct file_record *record) {
 }
 
 void after_new(int fd) {
-    struct creation one = {.creates = follows && *prefix && !inside && getpid() == self && !on_small_stack()};
+    struct creation one = {.creates = follows && *prefix && !inside && getpid() == self && has_stack()};
     struct file_record *record = one.creates && fd >= 0 ? record_of(fd) : NULL;
     char link[40];
     if (!record)

@@ -19,6 +19,7 @@
 _Static_assert(sizeof(void *) == 8, "mmap is called with an offset in bytes");
 
 #define PROBES 64
+#define NAME (PATH_MAX + 64) /* bytes of a part's name */
 
 char prefix[PATH_MAX];
 pid_t self;
@@ -54,8 +55,8 @@ static bool has_room(void *at, size_t size) {
            (errno != EFAULT && errno != ENOMEM);
 }
 
-__attribute__((noinline)) static struct part *make_part(void) {
-    char name[PATH_MAX + 64];
+/* name: room for NAME bytes, not on the stack, which may be small. */
+static struct part *make_named(char *name) {
     struct timespec real;
     struct rlimit largest;
     /* A larger file than allowed would end the process by SIGXFSZ. */
@@ -107,6 +108,14 @@ __attribute__((noinline)) static struct part *make_part(void) {
     }
     atomic_store(&made->files[0].state, 2);
     memcpy(made->magic, PART_MAGIC, sizeof PART_MAGIC);
+    return made;
+}
+
+static struct part *make_part(void) {
+    char *name = map(NULL, NAME, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct part *made = name == MAP_FAILED ? NULL : make_named(name);
+    if (name != MAP_FAILED)
+        munmap(name, NAME);
     return made;
 }
 

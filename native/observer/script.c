@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <stdbool.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -169,11 +170,13 @@ void script_in(const char *executable, const char *line, size_t length, char *na
 }
 
 void script_of(const char *executable, char *name, size_t size) {
-    char line[ARGUMENTS + 1];
     name[0] = '\0';
     if (!interpreter_of(executable))
         return;
-    size_t length = command_line(line, ARGUMENTS);
-    line[length] = '\0';
-    script_in(executable, line, length, name, size);
+    /* Not on the stack, which may be small. */
+    char *line = mmap(NULL, ARGUMENTS + 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (line == MAP_FAILED)
+        return;
+    script_in(executable, line, command_line(line, ARGUMENTS), name, size);
+    munmap(line, ARGUMENTS + 1);
 }

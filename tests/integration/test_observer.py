@@ -110,6 +110,27 @@ int main(void) {
 """
 
 
+SMALL_THREAD = r"""
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <unistd.h>
+static void *work(void *told) {
+    char text[4];
+    int fd = open("made", O_CREAT | O_RDWR, 0600);
+    *(int *)told = write(fd, "text", 4) == 4 && pread(fd, text, 4, 0) == 4 && close(fd) == 0;
+    return NULL;
+}
+int main(void) {
+    pthread_attr_t small;
+    pthread_t thread;
+    int told = 0;
+    if (pthread_attr_init(&small) || pthread_attr_setstacksize(&small, PTHREAD_STACK_MIN)) return 1;
+    if (pthread_create(&thread, &small, work, &told) || pthread_join(thread, NULL)) return 2;
+    return told ? 0 : 3;
+}
+"""
+
 DLERROR = r"""
 #include <dlfcn.h>
 #include <stdio.h>
@@ -544,6 +565,14 @@ def test_handlers_of_signals_have_room_on_small_stacks(observer: Path, tmp_path:
     given = {**os.environ, "LD_PRELOAD": str(observer), "STRIPEWISE_PROCESSES": f"{tmp_path}/{PREFIX}"}
     assert subprocess.run([tmp_path / "handler"], env={**given, **asked}, cwd=tmp_path, check=False).returncode == 0
     assert (tmp_path / "dump").read_text() == "caught"
+
+
+@pytest.mark.parametrize("asked", [{}, {"STRIPEWISE_LAYOUT": "lustre stripe_count=4"}])
+def test_threads_may_have_the_smallest_stack(observe: Observe, tmp_path: Path, asked: dict[str, str]) -> None:
+    (tmp_path / "thread.c").write_text(SMALL_THREAD)
+    checked(["cc", "-D_GNU_SOURCE", "-o", tmp_path / "thread", tmp_path / "thread.c", "-pthread"])
+    report = observe(str(tmp_path / "thread"), "", **asked)
+    assert counts(report, "made") == {"open": 1, "close": 1, "write": (1, 4), "read_at": (1, 4)}
 
 
 def test_what_dlerror_tells_the_program_stays(observer: Path, tmp_path: Path) -> None:
