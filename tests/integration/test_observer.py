@@ -643,3 +643,27 @@ def test_a_setuid_program_makes_no_file_where_its_user_says(observer: Path) -> N
             assert len(parts_in(folder)) == parts
             for part in parts_in(folder):
                 part.unlink()
+
+
+def test_one_script_of_a_command_is_measured_alone(
+    observer: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("stripewise.runner.local.preflight.observer_for", lambda _: observer)
+    for name in ("XDG_DATA_HOME", "XDG_STATE_HOME"):
+        monkeypatch.setenv(name, str(tmp_path / name))
+    monkeypatch.chdir(tmp_path)
+    Path("shard.py").write_text("open('shard', 'wb').write(bytes(3000000))")
+    Path("train.py").write_text("open('shard', 'rb').read(1000000)")
+    Path("both.sh").write_text(f"#!/bin/sh\n{sys.executable} -S -E shard.py\n{sys.executable} -S -E train.py\n")
+    Path("both.sh").chmod(0o700)
+
+    def tune(program: str) -> int:
+        options = ["--objective", "io_time", "--program", program, "--stack", "posix", "--budget", "2", "--json"]
+        return main(["tune", *options, "--", "./both.sh"])
+
+    assert tune("train.py") == 0
+    assert json.loads(capsys.readouterr().out)["default"]["value"] > 0
+    assert tune("test.py") == 2
+    assert "no program of the command is called test.py: it started both.sh, shard.py, train.py" in " ".join(
+        capsys.readouterr().err.split()
+    )

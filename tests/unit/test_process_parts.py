@@ -68,6 +68,10 @@ def test_scripts_of_one_interpreter_are_programs_with_the_workers_that_they_star
     report = read_report_file(tmp_path / "report.json")
     assert [(one.name, one.processes) for one in report.programs] == [("shard.py", 1), ("train.py", 3)]
     assert [(one.pid, one.script) for one in report.processes] == [(6, "train.py"), (7, "train.py"), (8, "train.py")]
+    # A run reads the report by the program's name once more.
+    assert summed([report], "train.py") == report
+    with pytest.raises(UserError, match="other"):
+        summed([report], "other.py")
 
 
 def test_each_program_of_a_command_is_listed_and_one_can_be_chosen(tmp_path: Path) -> None:

@@ -68,7 +68,8 @@ def judge(evidence: Evidence) -> Outcome:
     facts = facts.with_(nodes=(facts.nodes or 1) if report is None else report.job.nodes)
     if evidence.notes:
         facts = facts.with_(notes=list(evidence.notes))
-    if report is None and "STRIPEWISE_REPORT" in evidence.injection.environment:
+    counted = "STRIPEWISE_PROCESSES" in evidence.injection.environment and evidence.launch.program
+    if report is None and ("STRIPEWISE_REPORT" in evidence.injection.environment or counted):
         facts = facts.with_(no_report=evidence.missing)
     if evidence.injection.carried:
         facts = facts.with_(carried=[entry.as_json() for entry in evidence.injection.carried])

@@ -218,7 +218,7 @@ def summed(reports: Sequence[Report], program: str = "") -> Report:
     """
     started = [_program_of(report) for report in reports]
     if program:
-        reports = [r for r, one in zip(reports, started, strict=True) if is_program(program, one.executable)]
+        reports = [report for report in reports if _is_of(report, program)]
     if not reports:
         raise no_program(program, [one.executable for one in started])
     if len(started) == 1:
@@ -255,6 +255,14 @@ def summed(reports: Sequence[Report], program: str = "") -> Report:
         "programs": started,
     }
     return first.model_copy(update=changes)
+
+
+def _is_of(report: Report, program: str) -> bool:
+    """Whether a report is of the program that the user named; of one without MPI, any of its processes tells."""
+    own = report.processes if report.job.interface else []
+    return is_program(program, report.job.executable) or any(
+        is_program(program, one.executable, one.script) for one in own
+    )
 
 
 def _program_of(report: Report) -> ReportedProgram:
