@@ -77,9 +77,9 @@ class FirstRun:
             raise UserError(
                 f"{self.idle}: the settings of MPI-IO that would be searched cannot act on it",
                 "tune a case of the program that reads or writes files through MPI-IO (also through HDF5 or PnetCDF "
-                "with MPI; PnetCDF from 1.15 on only with PNETCDF_HINTS=nc_driver=mpiio), or tune arguments or "
-                "variables of the program itself: --parameter NAME=VALUE,... with {NAME} in the command, or "
-                "--parameter env:NAME=VALUE,...; "
+                "with MPI; PnetCDF from 1.15 on only with PNETCDF_HINTS=nc_driver=mpiio), search what acts on its own "
+                "calls of the C library (--stack posix), or tune arguments or variables of the program itself: "
+                "--parameter NAME=VALUE,... with {NAME} in the command, or --parameter env:NAME=VALUE,...; "
                 "if the report is wrong, --stack NAME still searches the settings of that stack",
             )
 
