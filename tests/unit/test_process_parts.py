@@ -141,6 +141,8 @@ def test_own_calls_of_several_mpi_programs_are_each_in_the_report_of_its_own(tmp
     assert [[one.pid for one in found.processes] for found in reports] == [[2, 3, 4], [5], [6]]
     assert [found.totals.bytes_written for found in reports] == [137, 2**20 + 200, 2**20 + 300]
     assert summed(reports).totals.bytes_written == 2 * 2**20 + 637
+    kept = reports[0].model_copy(update={"posix_files": reports[0].posix_files * 3}).as_json(2)
+    assert (len(kept["posix_files"]), kept["files_left_out"]) == (2, 1)
     # Alone they make the bandwidth; beside a mebibyte they do not matter.
     assert reports[0].totals.write_bandwidth == pytest.approx(137 / 2**20 / 3, rel=0.01)
     assert reports[1].totals.write_bandwidth == 1.0

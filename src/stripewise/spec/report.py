@@ -178,12 +178,12 @@ class Report(ReportPart):
         if len(self.processes) > files:
             longest = sorted(self.processes, key=lambda process: -process.io_time)[:files]
             kept = kept.model_copy(update={"processes": longest})
-        if len(self.files) > files:
-            most = sorted(self.files, key=lambda file: -sum(call.bytes for call in file.operations.values()))[:files]
-            kept = kept.model_copy(update={"files": most, "files_left_out": len(self.files) - files})
-        if len(self.posix_files) > files:
-            most = sorted(self.posix_files, key=lambda file: -sum(call.bytes for call in file.operations.values()))
-            kept = kept.model_copy(update={"posix_files": most[:files]})
+        left = 0
+        for name in ("files", "posix_files"):
+            if len(every := getattr(self, name)) > files:
+                most = sorted(every, key=lambda file: -sum(call.bytes for call in file.operations.values()))
+                left += len(every) - files
+                kept = kept.model_copy(update={name: most[:files], "files_left_out": left})
         return kept.model_dump(mode="json", exclude_unset=True)
 
 
