@@ -426,6 +426,31 @@ def test_after_a_large_loss_only_what_is_not_expected_to_lose_goes_on(stage: tup
     assert runner.poll(0) == [] and set(runner.held) == {7}
 
 
+def test_what_waits_is_weighed_again_only_when_something_has_come(
+    stage: tuple[WithinRunner, Program], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tuner may share a node with the program, and all phases are weighed."""
+    runner, program = stage
+    for _ in range(8):
+        program.write()
+    ask(runner, 4, *FEW)
+    served, pauses, serve = itertools.count(), itertools.count(1), runner._serve
+
+    def weigh(current: Launched, running: bool) -> None:
+        next(served)
+        serve(current, running)
+
+    monkeypatch.setattr(runner, "_serve", weigh)
+
+    def pause() -> None:
+        if next(pauses) == 20:
+            program.write()
+
+    monkeypatch.setattr(runner, "_pause", pause)
+    (outcome,) = runner.poll(60)
+    assert outcome.number == 4 and next(served) == 2
+
+
 def test_settings_that_did_not_act_prove_nothing(stage: tuple[WithinRunner, Program]) -> None:
     runner, program = stage
     for _ in range(8):

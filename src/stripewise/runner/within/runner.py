@@ -147,12 +147,16 @@ class WithinRunner(Runner):
     def poll(self, timeout: float) -> list[Outcome]:
         """Wait for the answer; see :class:`Runner`. Searches of other families get theirs meanwhile."""
         deadline = time.monotonic() + timeout
+        served: tuple[int, bool] | None = None
         while self._asked and not self._answered:
             current = self._launches[-1]
             running = current.running
             current.look()
-            for search in self._searches:
+            # Only an answer or the end of the program changes anything, and the program may need this processor.
+            now = len(current.phases), running
+            for search in self._searches if now != served else ():
                 search._serve(current, running)
+            served = now
             if any(search._answered or search._over for search in self._searches) or time.monotonic() >= deadline:
                 break
             self._pause()
