@@ -24,6 +24,7 @@ from stripewise.runner.within.runner import WithinRunner
 from stripewise.spec.configuration import Configuration
 from stripewise.spec.experiment import Budget, Experiment, ObjectiveEntry
 from stripewise.spec.facts import RunFacts
+from stripewise.spec.file_glob import names_file
 from stripewise.spec.journal import JournalPhase, fields_of, parse_journal
 from stripewise.spec.launch import Launch, Outcome
 from stripewise.spec.orders import Given, Order, append_orders, read_orders, site_of
@@ -55,6 +56,12 @@ def test_only_families_of_the_files_that_are_named_are_tuned() -> None:
     read = phase(operation="read", site="/x/a.#")
     other = replace(a, collective=False)
     assert apart([a.kind, read.kind, other.kind, b.kind]) == (a.kind, read.kind, b.kind)
+
+
+@pytest.mark.parametrize("name", ["chk.7", "a\\b.7", "what?[1].7", "*.7"])
+def test_the_pattern_of_a_family_names_its_files_alone(name: str) -> None:
+    pattern = pattern_of(site_of(f"/scratch/{name}"))
+    assert names_file(pattern, f"/scratch/{name}") and not names_file(pattern, "/scratch/another.7")
 
 
 def test_a_round_is_one_phase_of_each_family() -> None:

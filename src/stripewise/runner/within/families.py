@@ -151,7 +151,7 @@ def _together(phases: Sequence[JournalPhase], kinds: Sequence[Kind]) -> JournalP
 
 def pattern_of(site: str) -> str:
     """Give the glob that names the files of a site."""
-    return glob.escape(site).replace("#", "[0-9]*")
+    return glob.escape(site.replace("\\", "\\\\")).replace("#", "[0-9]*")
 
 
 def governs(files: str, site: str) -> bool:
