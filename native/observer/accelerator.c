@@ -12,11 +12,11 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "accelerator.h"
 #include "descriptors.h"
+#include "reopened.h"
 #include "settings.h"
 #include "windows.h"
 
@@ -86,16 +86,6 @@ static bool is_at_rest(const struct stat *now) {
     return time.tv_sec - now->st_ctim.tv_sec > REST;
 }
 
-static bool is_coherent(int fd) {
-    struct statfs about;
-    if (fstatfs(fd, &about) != 0)
-        return false;
-    for (size_t i = 0; i < sizeof coherent / sizeof *coherent; i++)
-        if ((uint32_t)about.f_type == coherent[i])
-            return true;
-    return false;
-}
-
 /* The windows of a file, empty if it has changed; NULL where it is left alone. */
 static struct window_file *current(int fd, const struct stat *now) {
     struct window_file *file = windows_file(&all, now->st_dev, now->st_ino);
@@ -103,7 +93,7 @@ static struct window_file *current(int fd, const struct stat *now) {
     if (!file || file->alone)
         return NULL;
     if (file->state == UNKNOWN) {
-        file->alone = !is_coherent(fd);
+        file->alone = !lies_on(fd, coherent, sizeof coherent / sizeof *coherent);
         if (file->alone)
             return NULL;
         file->state = COHERENT;

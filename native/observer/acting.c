@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "acting.h"
+#include "allocating.h"
 #include "descriptors.h"
 #include "settings.h"
 
@@ -77,16 +78,16 @@ static void write_behind(int fd, struct file_record *record, int64_t place, int6
 void act_after(int fd, struct file_record *record, bool writes, bool sequential, int64_t place,
                int64_t bytes) {
     enum setting which = writes ? SET_WRITE_BEHIND : SET_READAHEAD;
-    if (!asked[which])
-        return;
     int kept = errno;
-    if (!sequential) {
+    if (writes && sequential && asked[SET_PREALLOCATE])
+        allocate_ahead(fd, record, place + bytes);
+    if (asked[which] && (!sequential || descriptors[fd].direct)) {
         count_setting(record, which, false);
         if (writes)
             descriptors[fd].written = place;
-    } else if (writes)
+    } else if (asked[which] && writes)
         write_behind(fd, record, place, place + bytes);
-    else
+    else if (asked[which])
         read_ahead(fd, record, place + bytes);
     errno = kept;
 }

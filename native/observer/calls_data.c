@@ -3,6 +3,8 @@
 #define _GNU_SOURCE
 #include "accelerator.h"
 #include "calls.h"
+#include "direct.h"
+#include "settings.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -10,8 +12,19 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-/* A call that moves data through a descriptor. ANSWER: the bytes that the accelerator read, or -1; DATA: what
- * is written, NULL if it is not one piece. */
+/* Another way to read or write one piece. The bytes that it moved, or -1: the call itself is made. */
+static ssize_t read_otherwise(int fd, void *b, size_t n, int64_t place) {
+    ssize_t bytes =
+        atomic_load_explicit(&accelerates, memory_order_relaxed) ? answer_read(fd, b, n, place) : -1;
+    return bytes < 0 && asked[SET_DIRECT] ? go_direct(fd, false, b, n, place) : bytes;
+}
+
+static ssize_t write_otherwise(int fd, const void *b, size_t n, int64_t place) {
+    return asked[SET_DIRECT] ? go_direct(fd, true, (void *)b, n, place) : -1;
+}
+
+/* A call that moves data through a descriptor. ANSWER: the bytes that were moved in another way, or -1; DATA:
+ * what is written, NULL if it is not one piece. */
 #define MOVES(NAME, OP, WRITES, PLACE, DATA, ANSWER, PARAMETERS, TYPED, ...)                                 \
     EXPORT ssize_t NAME PARAMETERS {                                                                         \
         NEXT(#NAME, ssize_t, TYPED)                                                                          \
@@ -34,26 +47,26 @@
 #define TRANSFER(NAME, OP, WRITES, PLACE, PARAMETERS, TYPED, ...)                                            \
     MOVES(NAME, OP, WRITES, PLACE, NULL, -1, PARAMETERS, TYPES(TYPED), __VA_ARGS__)
 #define READS(NAME, OP, PLACE, PARAMETERS, TYPED, ...)                                                       \
-    MOVES(NAME, OP, false, PLACE, NULL,                                                                      \
-          atomic_load_explicit(&accelerates, memory_order_relaxed) ? answer_read(fd, b, n, PLACE) : -1,      \
-          PARAMETERS, TYPES(TYPED), __VA_ARGS__)
+    MOVES(NAME, OP, false, PLACE, NULL, read_otherwise(fd, b, n, PLACE), PARAMETERS, TYPES(TYPED),           \
+          __VA_ARGS__)
 #define READS_PIECES(NAME, OP, PLACE, FLAGS, PARAMETERS, TYPED, ...)                                         \
     MOVES(NAME, OP, false, PLACE, NULL,                                                                      \
           !(FLAGS) && atomic_load_explicit(&accelerates, memory_order_relaxed)                               \
               ? answer_pieces(fd, v, n, PLACE)                                                               \
               : -1,                                                                                          \
           PARAMETERS, TYPES(TYPED), __VA_ARGS__)
-#define WRITES(NAME, OP, PLACE, PARAMETERS, TYPED, ...)                                                      \
-    MOVES(NAME, OP, true, PLACE, b, -1, PARAMETERS, TYPES(TYPED), __VA_ARGS__)
+/* AT: as PLACE, but HERE for the file's own position. */
+#define WRITES(NAME, OP, PLACE, AT, PARAMETERS, TYPED, ...)                                                  \
+    MOVES(NAME, OP, true, PLACE, b, write_otherwise(fd, b, n, AT), PARAMETERS, TYPES(TYPED), __VA_ARGS__)
 
 READS(read, READ, HERE, (int fd, void *b, size_t n), TYPES(int, void *, size_t), fd, b, n)
-WRITES(write, WRITE, -1, (int fd, const void *b, size_t n), TYPES(int, const void *, size_t), fd, b, n)
+WRITES(write, WRITE, -1, HERE, (int fd, const void *b, size_t n), TYPES(int, const void *, size_t), fd, b, n)
 READS(pread, PREAD, o, (int fd, void *b, size_t n, off_t o), TYPES(int, void *, size_t, off_t), fd, b, n, o)
 READS(pread64, PREAD, o, (int fd, void *b, size_t n, off64_t o), TYPES(int, void *, size_t, off64_t), fd, b,
       n, o)
-WRITES(pwrite, PWRITE, o, (int fd, const void *b, size_t n, off_t o), TYPES(int, const void *, size_t, off_t),
-       fd, b, n, o)
-WRITES(pwrite64, PWRITE, o, (int fd, const void *b, size_t n, off64_t o),
+WRITES(pwrite, PWRITE, o, o, (int fd, const void *b, size_t n, off_t o),
+       TYPES(int, const void *, size_t, off_t), fd, b, n, o)
+WRITES(pwrite64, PWRITE, o, o, (int fd, const void *b, size_t n, off64_t o),
        TYPES(int, const void *, size_t, off64_t), fd, b, n, o)
 READS_PIECES(readv, READ, HERE, 0, (int fd, const struct iovec *v, int n),
              TYPES(int, const struct iovec *, int), fd, v, n)
@@ -78,10 +91,8 @@ READS_FLAGS(preadv64v2, off64_t)
 WRITES_FLAGS(pwritev2, off_t)
 WRITES_FLAGS(pwritev64v2, off64_t)
 #define CHECKED(NAME, OP, PLACE, PARAMETERS, TYPED, ...)                                                     \
-    MOVES(NAME, OP, false, PLACE, NULL,                                                                      \
-          n <= s && atomic_load_explicit(&accelerates, memory_order_relaxed) ? answer_read(fd, b, n, PLACE)  \
-                                                                             : -1,                           \
-          PARAMETERS, TYPES(TYPED), __VA_ARGS__)
+    MOVES(NAME, OP, false, PLACE, NULL, n <= s ? read_otherwise(fd, b, n, PLACE) : -1, PARAMETERS,           \
+          TYPES(TYPED), __VA_ARGS__)
 /* Checked forms, which programs compiled with _FORTIFY_SOURCE call. */
 CHECKED(__read_chk, READ, HERE, (int fd, void *b, size_t n, size_t s), TYPES(int, void *, size_t, size_t), fd,
         b, n, s)
@@ -172,6 +183,8 @@ SEEKS(lseek64, off64_t)
         void *memory = next(at, size, protection, flags, fd, offset);                                        \
         if (atomic_load_explicit(&accelerates, memory_order_relaxed))                                        \
             mapped(fd, flags);                                                                               \
+        if (asked[SET_DIRECT])                                                                               \
+            mapped_beside_direct(fd, flags);                                                                 \
         did(fd, MMAP, memory == MAP_FAILED ? 0 : size, began);                                               \
         return memory;                                                                                       \
     }

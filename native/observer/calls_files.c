@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Calls that open and close descriptors. */
 #define _GNU_SOURCE
+#include "allocating.h"
 #include "calls.h"
 #include "laying.h"
+#include "settings.h"
 
 #include <fcntl.h>
 #include <stdarg.h>
@@ -104,26 +106,35 @@ EXPORT int shm_open(const char *name, int flags, mode_t mode) {
 
 EXPORT int close(int fd) {
     NEXT("close", int, int)
+    int own = before_giving_back(fd);
     struct file_record *record = closing(fd);
     uint64_t began = record ? now() : 0;
     int code = next(fd);
     int kept = errno;
     closed(record, began);
     errno = kept;
+    give_back(own);
     return code;
+}
+
+/* What room is taken for has to be seen while it is empty. Shells and dd write to copies. */
+static int copied(int fd) {
+    if (asked[SET_PREALLOCATE] && *prefix && !inside && getpid() == self && descriptor_of(fd))
+        look(fd);
+    return fd;
 }
 
 EXPORT int dup2(int from, int to) {
     NEXT("dup2", int, int, int)
     if (from != to)
         forget(to);
-    return next(from, to);
+    return copied(next(from, to));
 }
 
 EXPORT int dup3(int from, int to, int flags) {
     NEXT("dup3", int, int, int, int)
     forget(to);
-    return next(from, to, flags);
+    return copied(next(from, to, flags));
 }
 
 EXPORT int close_range(unsigned first, unsigned last, int flags) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Calls on streams. */
 #define _GNU_SOURCE
+#include "allocating.h"
 #include "calls.h"
 #include "laying.h"
 #include "settings.h"
@@ -55,6 +56,7 @@ REOPENS(freopen64)
 
 EXPORT int fclose(FILE *stream) {
     NEXT("fclose", int, FILE *)
+    int own = any_asked && stream ? before_giving_back(fileno(stream)) : -1;
     struct file_record *record = *prefix && stream ? closing(fileno(stream)) : NULL;
     int buffer = any_asked ? take_buffer(stream) : -1;
     uint64_t began = record ? now() : 0;
@@ -63,6 +65,7 @@ EXPORT int fclose(FILE *stream) {
     free_buffer(buffer);
     closed(record, began);
     errno = kept;
+    give_back(own);
     return code;
 }
 

@@ -81,7 +81,8 @@ void moved(int fd, enum operation op, bool writes, ssize_t bytes, int64_t place,
     }
     count_sizes(&record->way[writes], (uint64_t)bytes, began, ended);
     /* What a stream reads and writes is elsewhere in its file than its descriptor is. */
-    if (one->chosen && op != FREAD && op != FWRITE && (asked[SET_READAHEAD] || asked[SET_WRITE_BEHIND]))
+    if (one->chosen && op != FREAD && op != FWRITE &&
+        (asked[SET_READAHEAD] || asked[SET_WRITE_BEHIND] || asked[SET_PREALLOCATE]))
         act_after(fd, record, writes, place == one->last[writes].end, place, (int64_t)bytes);
     count_order(&record->way[writes], one, writes, place, (uint64_t)bytes);
 }

@@ -34,7 +34,7 @@ static bool is_made_up(const char *path) {
            strncmp(path, "/dev/", 5) == 0 || strncmp(path, "/memfd:", 7) == 0;
 }
 
-__attribute__((noinline)) static struct file_record *regular_file(int fd) {
+__attribute__((noinline)) static struct file_record *regular_file(int fd, bool empty) {
     char link[40] = "/proc/self/fd/", path[PATH_MAX];
     link[14 + decimal(link + 14, (uint64_t)fd)] = '\0';
     ssize_t size = readlink(link, path, sizeof path - 1);
@@ -46,6 +46,9 @@ __attribute__((noinline)) static struct file_record *regular_file(int fd) {
     /* It may be a copy of another, or was there before. */
     off_t place = (off_t)syscall(SYS_lseek, fd, (off_t)0, SEEK_CUR);
     one->position = one->ahead = one->written = place < 0 ? 0 : place;
+    one->allocated = 0;
+    one->empty = empty;
+    one->extended = one->direct = false;
     for (int way = 0; way < 2; way++) {
         one->last[way].start = one->last[way].end = one->position;
         one->last[way].step = 0;
@@ -59,7 +62,7 @@ struct file_record *look(int fd) {
     int kept = errno;
     struct file_record *owner = &nobody;
     if (fstat(fd, &about) == 0 && S_ISREG(about.st_mode))
-        owner = on_small_stack() ? &none : regular_file(fd);
+        owner = on_small_stack() ? &none : regular_file(fd, about.st_size == 0);
     if (owner != &none)
         own(fd, owner);
     errno = kept;

@@ -8,14 +8,18 @@
 
 #include "accelerator.h"
 #include "counting.h"
+#include "direct.h"
 #include "laying.h"
 #include "process.h"
+#include "reopened.h"
 #include "settings.h"
 #include "within.h"
 
 /* A child has descriptors of its own, and a part of its own as soon as it does something. */
 static void in_child(void) {
     leave_windows();
+    leave_reopened();
+    leave_direct();
     leave_part();
     self = getpid();
     forget_all(0, DESCRIPTORS);
