@@ -1,28 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Calls on paths, and ends of a process that run no destructors. */
+ * Calls on paths. */
 #define _GNU_SOURCE
 #include "calls.h"
-#include "process.h"
 #include "within.h"
 
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
-
-#define EXITS(NAME)                                                                                          \
-    EXPORT void NAME(int code) {                                                                             \
-        finish();                                                                                            \
-        for (;;)                                                                                             \
-            syscall(SYS_exit_group, code);                                                                   \
-    }
-
-EXITS(_exit)
-EXITS(_Exit)
-
-/* ---- metadata ---- */
 
 #define ASKS(NAME, KIND, PARAMETERS, TYPED, ...)                                                             \
     EXPORT int NAME PARAMETERS {                                                                             \

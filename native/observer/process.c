@@ -64,3 +64,9 @@ __attribute__((destructor)) void finish(void) {
     if (in && getpid() == self)
         put(&in->end, now());
 }
+
+void stop(void) {
+    finish();
+    accelerates = false;
+    *prefix = '\0';
+}

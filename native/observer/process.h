@@ -6,4 +6,7 @@
 /* Writes down when the process ended. */
 __attribute__((visibility("hidden"))) void finish(void);
 
+/* Counts nothing from now on, and acts on nothing. */
+__attribute__((visibility("hidden"))) void stop(void);
+
 #endif

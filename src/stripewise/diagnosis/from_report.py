@@ -39,7 +39,7 @@ DIRECTIONS: tuple[Direction, ...] = ("read", "write")
 
 _UNSEEN_POSIX = (
     "characters read or written one by one (getc, putc), scanf, and output by printf and puts are not counted",
-    "io_uring, libaio, and reads and writes through mapped memory are not counted",
+    "io_uring, waiting for asynchronous calls, and reads and writes through mapped memory are not counted",
 )
 
 
