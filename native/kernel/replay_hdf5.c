@@ -207,12 +207,11 @@ static bool transfer(struct replay_hdf5 *hdf5, bool writes, const int64_t *numbe
     const int64_t most = hdf5->replay->options.repetitions;
     int64_t *made = writes ? &object->writes : &object->reads;
     const bool makes = !object->left_out && (most == 0 || (*made)++ < most);
-    if (numbers[4] < 0)
+    int64_t *moved = writes ? &done->written : &done->read;
+    if (numbers[4] < 0 || (makes && __builtin_add_overflow(*moved, numbers[4], moved)))
         replay_die("the record is damaged: a call of %" PRId64 " bytes", numbers[4]);
-    if (makes) {
+    if (makes)
         move(hdf5, object, writes, numbers);
-        *(writes ? &done->written : &done->read) += numbers[4];
-    }
     hdf5->selected = hdf5->arranged = 0;
     return makes;
 }

@@ -166,9 +166,15 @@ static bool is_collective(sw_hid list) {
            mode == SW_H5_COLLECTIVE;
 }
 
-/* After a transfer; code: what it answered. */
-static void ended(struct sw_h5_object *object, bool write, sw_hid type, sw_hid memory_space,
-                  sw_hid file_space, sw_hid list, int64_t began, int code) {
+/* After a transfer of a dataset; code: what it answered. */
+static void ended(sw_hid id, bool write, sw_hid type, sw_hid memory_space, sw_hid file_space, sw_hid list,
+                  int64_t began, int code) {
+    struct sw_h5_object *object = sw_h5_find(id);
+    if (!object) {
+        if (sw_recording && code >= 0)
+            sw_record_h5_moved_other(id);
+        return;
+    }
     if (sw_recording && object->slot >= 0) {
         const struct sw_h5_moved moved = {.dataset = object->id,
                                           .type = type,
@@ -228,15 +234,15 @@ SW_EXPORT int H5Dwrite(sw_hid id, sw_hid type, sw_hid memory_space, sw_hid file_
                        const void *buffer) {
     static int (*_Atomic found)(sw_hid, sw_hid, sw_hid, sw_hid, sw_hid, const void *);
     SW_H5_RESOLVE_OR_FAIL(next, found, "H5Dwrite");
-    struct sw_h5_object *object = sw_h5_ready() ? sw_h5_find(id) : NULL;
-    int64_t start = object ? sw_tick() : 0;
+    const struct sw_h5_object *object = sw_h5_ready() ? sw_h5_find(id) : NULL;
+    int64_t start = sw_h5_ready() ? sw_tick() : 0;
     void *copy = object && object->accuracy > 0
                      ? rounded(object, type, memory_space, file_space, buffer, &buffer)
                      : NULL;
     int code = next(id, type, memory_space, file_space, list, buffer);
     free(copy);
-    if (object)
-        ended(object, true, type, memory_space, file_space, list, start, code);
+    if (start)
+        ended(id, true, type, memory_space, file_space, list, start, code);
     return code;
 }
 
@@ -244,11 +250,10 @@ SW_EXPORT int H5Dread(sw_hid id, sw_hid type, sw_hid memory_space, sw_hid file_s
                       void *buffer) {
     static int (*_Atomic found)(sw_hid, sw_hid, sw_hid, sw_hid, sw_hid, void *);
     SW_H5_RESOLVE_OR_FAIL(next, found, "H5Dread");
-    struct sw_h5_object *object = sw_h5_ready() ? sw_h5_find(id) : NULL;
-    int64_t start = object ? sw_tick() : 0;
+    int64_t start = sw_h5_ready() ? sw_tick() : 0;
     int code = next(id, type, memory_space, file_space, list, buffer);
-    if (object)
-        ended(object, false, type, memory_space, file_space, list, start, code);
+    if (start)
+        ended(id, false, type, memory_space, file_space, list, start, code);
     return code;
 }
 
@@ -262,12 +267,9 @@ SW_EXPORT int H5Dread(sw_hid id, sw_hid type, sw_hid memory_space, sw_hid file_s
         int code = next(number, ids, types, memory_spaces, file_spaces, list, buffers);                      \
         /* HDF5 refuses lists that are missing. */                                                           \
         const bool told = start && ids && types && memory_spaces && file_spaces;                             \
-        for (size_t i = 0; told && i < number; i++) {                                                        \
-            struct sw_h5_object *object = sw_h5_find(ids[i]);                                                \
-            if (object)                                                                                      \
-                ended(object, WRITES, types[i], memory_spaces[i], file_spaces[i], list,                      \
-                      i ? sw_tick() : start, code);                                                          \
-        }                                                                                                    \
+        for (size_t i = 0; told && i < number; i++)                                                          \
+            ended(ids[i], WRITES, types[i], memory_spaces[i], file_spaces[i], list, i ? sw_tick() : start,   \
+                  code);                                                                                     \
         return code;                                                                                         \
     }
 

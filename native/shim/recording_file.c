@@ -27,6 +27,8 @@ static const char *const reasons[SW_GAPS] = {
     [SW_GAP_H5_SELECTION] = "HDF5 moved single points or an irregular selection" SW_INSTEAD,
     [SW_GAP_H5_STORAGE] = "HDF5 used a virtual dataset, or one that is stored in other files" SW_INSTEAD,
     [SW_GAP_H5_NAME] = "HDF5 opened a dataset by another name than it was created by" SW_INSTEAD,
+    [SW_GAP_H5_OPEN] =
+        "HDF5 moved data of a dataset without a name, or that was opened by a reference" SW_INSTEAD,
 };
 
 int64_t sw_record_amode(int amode) {

@@ -18,6 +18,7 @@ enum sw_gap {
     SW_GAP_H5_SELECTION,
     SW_GAP_H5_STORAGE,
     SW_GAP_H5_NAME,
+    SW_GAP_H5_OPEN,
     SW_GAPS
 };
 

@@ -242,14 +242,21 @@ static void tell_shape(struct lines *lines, sw_hid type, sw_hid space, sw_hid cr
     tell_filters(lines, creation);
 }
 
-int sw_record_h5_dataset(sw_hid dataset, bool created, int64_t began, int64_t ended) {
-    char name[SW_MAX_PATH] = "";
-    const uint64_t path = path_of(dataset);
-    int file = 0, slot = -1;
+/* The number of an open file by the hash of its path; SLOTS where that is not recorded. */
+static int file_of(uint64_t path) {
+    int file = 0;
     sw_record_take();
     while (file < SLOTS && (!path || state.files[file] != path))
         file++;
     sw_record_release();
+    return file;
+}
+
+int sw_record_h5_dataset(sw_hid dataset, bool created, int64_t began, int64_t ended) {
+    char name[SW_MAX_PATH] = "";
+    const uint64_t path = path_of(dataset);
+    const int file = file_of(path);
+    int slot = -1;
     if (file == SLOTS)
         return -1;
     sw_h5.H5Iget_name(dataset, name, sizeof name);
@@ -356,6 +363,11 @@ void sw_record_h5_moved(const struct sw_h5_object *object, const struct sw_h5_mo
     add(moved->writes ? SW_LINE_h5dwrite : SW_LINE_h5dread, object->slot, moved->collective,
         class < 0 ? ANY_SIZE : class, element, bytes, moved->began, moved->ended);
     sw_record_release();
+}
+
+void sw_record_h5_moved_other(sw_hid dataset) {
+    if (file_of(path_of(dataset)) != SLOTS)
+        sw_record_gap(SW_GAP_H5_OPEN);
 }
 
 /* ---- what else is done ---- */

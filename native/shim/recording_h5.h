@@ -26,6 +26,9 @@ struct sw_h5_moved {
 };
 void sw_record_h5_moved(const struct sw_h5_object *object, const struct sw_h5_moved *moved);
 
+/* One of a dataset that has no number, as its open was not recorded. */
+void sw_record_h5_moved_other(sw_hid dataset);
+
 void sw_record_h5_extended(int slot, sw_hid space, const sw_hsize *size, int64_t began, int64_t ended);
 void sw_record_h5_flushed(int slot, int scope, int64_t began, int64_t ended);
 void sw_record_h5_closed(int slot, bool file, int64_t began, int64_t ended);

@@ -96,6 +96,15 @@ def test_datasets_by_a_name_that_nobody_created_are_named(bench: Hdf5Bench, tmp_
     assert gap.startswith("HDF5 opened a dataset by another name than it was created by: record the program with")
 
 
+def test_datasets_whose_open_is_not_recorded_are_named(bench: Hdf5Bench, tmp_path: Path) -> None:
+    words = (bench.hdf5_program("hdf5_patterns.c"), tmp_path / "a.h5", "nameless")
+    record, _ = run(bench, tmp_path / "program.record", *words)
+    (gap,) = record.gaps
+    assert gap.startswith("HDF5 moved data of a dataset without a name, or that was opened by a reference: record")
+    record, _ = run(bench, tmp_path / "program.record", *words, STRIPEWISE_RECORD_LEVEL="mpi-io")
+    assert record.gaps == () and record.moved["write"] > RANKS * 64 * 8
+
+
 def test_files_that_another_rank_made_are_refused(bench: Hdf5Bench, tmp_path: Path) -> None:
     words = (bench.hdf5_program("hdf5_patterns.c"), tmp_path / "a.h5", "handed")
     run(bench, tmp_path / "program.record", *words)
@@ -138,13 +147,17 @@ def test_a_replay_refuses_what_readers_of_records_refuse(bench: Hdf5Bench, tmp_p
     assert refused.code != 0 and why in refused.stderr
 
 
-def test_data_of_hdf5_have_memory_of_their_own(bench: Hdf5Bench, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("calls", "size", "refused"), [(1, 1 << 52, False), (2, (1 << 63) - 1, True)])
+def test_data_of_hdf5_have_memory_of_their_own(
+    bench: Hdf5Bench, tmp_path: Path, calls: int, size: int, refused: bool
+) -> None:
     text = "stripewise-record 1\njob 1 1 10 5\nranks 0 1\nfile - /a\ncomm 0 1 0\nh5access 1 1 2048 65536 1048576\n"
     text += "h5more 0 0 0 2\nh5dataset 0 1 1 0 2\nh5dim 8 8 0\nh5fcreate 0 0 0 0 2 1\nh5dcreate 1 0 0 0 1\n"
     # So many bytes would not fit into memory: what is moved are those of the selection.
-    text += f"h5dwrite 1 0 0 1 {1 << 52} 1\nh5dclose 1 1\nh5fclose 0 1\n"
+    text += f"h5dwrite 1 0 0 1 {size} 1\n" * calls + "h5dclose 1 1\nh5fclose 0 1\n"
     place = tmp_path / "many.record"
     place.write_text(f"{text}checksum {zlib.crc32(text.encode()):08x}\n")
     replay = bench.library.parents[1] / "bin" / "stripewise-replay"
     done = bench.run(replay, place, "--directory", tmp_path / "replay", ranks=1)
-    assert done.code == 0, done.stderr
+    assert (done.code != 0) == refused, done.stderr
+    assert not refused or f"the record is damaged: a call of {size} bytes" in done.stderr
