@@ -2,83 +2,14 @@
 #define _GNU_SOURCE
 #include "h5_settings.h"
 
-#include <errno.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "choose.h"
 #include "comms.h"
 #include "hints.h"
 #include "world.h"
-
-const char *const sw_h5_key_names[SW_H5_KEYS] = {"alignment",
-                                                 "alignment_threshold",
-                                                 "meta_block_size",
-                                                 "coll_metadata_write",
-                                                 "all_coll_metadata_ops",
-                                                 "sieve_buf_size",
-                                                 "chunk_cache",
-                                                 "file_space_strategy",
-                                                 "file_space_page_size",
-                                                 "chunk_size",
-                                                 "shuffle",
-                                                 "deflate",
-                                                 "fletcher32",
-                                                 "scaleoffset",
-                                                 "szip",
-                                                 "plugin",
-                                                 "accuracy",
-                                                 "collective_writes",
-                                                 "datasets"};
-
-static const char *const strategies[] = {"fsm_aggr", "page", "aggr", "none"};
-
-/* What HDF5 has where nobody sets anything. */
-static const uint64_t defaults[SW_H5_FILE_KEYS] = {
-    [SW_H5_ALIGNMENT] = 1,          [SW_H5_ALIGNMENT_THRESHOLD] = 1, [SW_H5_META_BLOCK_SIZE] = 2048,
-    [SW_H5_SIEVE_BUF_SIZE] = 65536, [SW_H5_CHUNK_CACHE] = 1048576,   [SW_H5_FILE_SPACE_PAGE_SIZE] = 4096};
-
-static bool is_flag(enum sw_h5_key key) {
-    return key == SW_H5_COLL_METADATA_WRITE || key == SW_H5_ALL_COLL_METADATA_OPS || key == SW_H5_SHUFFLE ||
-           key == SW_H5_FLETCHER32 || key == SW_H5_COLLECTIVE_WRITES;
-}
-
-const char *sw_h5_keep(const char *format, ...) {
-    char text[300];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    return sw_arena_intern(&sw_runtime.files.arena, text);
-}
-
-bool sw_h5_parse(enum sw_h5_key key, const char *text, uint64_t *value) {
-    if (key == SW_H5_FILE_SPACE_STRATEGY) {
-        for (*value = 0; *value < sizeof strategies / sizeof *strategies; ++*value)
-            if (strcmp(text, strategies[*value]) == 0)
-                return true;
-        return false;
-    }
-    if (is_flag(key)) {
-        *value = strcmp(text, "true") == 0 || strcmp(text, "yes") == 0;
-        return *value || strcmp(text, "false") == 0 || strcmp(text, "no") == 0;
-    }
-    char *end;
-    errno = 0;
-    *value = strtoull(text, &end, 10);
-    return *text >= '0' && *text <= '9' && !*end && !errno;
-}
-
-static const char *spell(enum sw_h5_key key, uint64_t value) {
-    if (key == SW_H5_FILE_SPACE_STRATEGY)
-        return value < sizeof strategies / sizeof *strategies ? strategies[value] : "unknown";
-    if (is_flag(key))
-        return value ? "true" : "false";
-    return sw_h5_keep("%llu", (unsigned long long)value);
-}
 
 void sw_h5_outcome(struct sw_h5_request *request, enum sw_h5_key key, enum sw_outcome outcome,
                    const char *note) {
@@ -90,94 +21,6 @@ void sw_h5_outcome(struct sw_h5_request *request, enum sw_h5_key key, enum sw_ou
                                                      : NULL;
 }
 
-/* ---- properties as numbers ---- */
-
-static bool get(sw_hid list, enum sw_h5_key key, uint64_t *value) {
-    sw_hsize first = 0, second = 0;
-    size_t slots = 0, bytes = 0;
-    double weight = 0;
-    int number = 0;
-    uint64_t flag = 0; /* of which HDF5 fills one byte or four */
-    switch (key) {
-    case SW_H5_ALIGNMENT:
-    case SW_H5_ALIGNMENT_THRESHOLD:
-        if (sw_h5.H5Pget_alignment(list, &first, &second) < 0)
-            return false;
-        *value = key == SW_H5_ALIGNMENT ? second : first;
-        return true;
-    case SW_H5_META_BLOCK_SIZE:
-        return sw_h5.H5Pget_meta_block_size(list, &first) >= 0 && (*value = first, true);
-    case SW_H5_COLL_METADATA_WRITE:
-        return sw_h5.H5Pget_coll_metadata_write && sw_h5.H5Pget_coll_metadata_write(list, &flag) >= 0 &&
-               (*value = flag & 1, true);
-    case SW_H5_ALL_COLL_METADATA_OPS:
-        return sw_h5.H5Pget_all_coll_metadata_ops && sw_h5.H5Pget_all_coll_metadata_ops(list, &flag) >= 0 &&
-               (*value = flag & 1, true);
-    case SW_H5_SIEVE_BUF_SIZE:
-        return sw_h5.H5Pget_sieve_buf_size(list, &bytes) >= 0 && (*value = bytes, true);
-    case SW_H5_CHUNK_CACHE:
-        return sw_h5.H5Pget_cache(list, &number, &slots, &bytes, &weight) >= 0 && (*value = bytes, true);
-    case SW_H5_FILE_SPACE_STRATEGY:
-        return sw_h5.H5Pget_file_space_strategy &&
-               sw_h5.H5Pget_file_space_strategy(list, &number, &flag, &first) >= 0 &&
-               (*value = (uint64_t)number, true);
-    case SW_H5_FILE_SPACE_PAGE_SIZE:
-        return sw_h5.H5Pget_file_space_page_size && sw_h5.H5Pget_file_space_page_size(list, &first) >= 0 &&
-               (*value = first, true);
-    default:
-        return false;
-    }
-}
-
-/* HDF5 asks for a prime number of slots, about ten times as many as chunks fit; it has 521 for 1 MiB. */
-static size_t slots_for(uint64_t bytes) {
-    size_t slots = (size_t)(bytes / 1048576 * 521) | 1;
-    if (slots < 521)
-        return 521;
-    for (size_t divisor = 3; divisor * divisor <= slots; divisor += 2)
-        if (slots % divisor == 0) {
-            slots += 2;
-            divisor = 1;
-        }
-    return slots;
-}
-
-static bool set(sw_hid list, enum sw_h5_key key, uint64_t value) {
-    sw_hsize first = 0, second = 0;
-    size_t slots = 0, bytes = 0;
-    double weight = 0;
-    int number = 0;
-    uint64_t flag = 0;
-    switch (key) {
-    case SW_H5_ALIGNMENT:
-    case SW_H5_ALIGNMENT_THRESHOLD:
-        return sw_h5.H5Pget_alignment(list, &first, &second) >= 0 &&
-               sw_h5.H5Pset_alignment(list, key == SW_H5_ALIGNMENT ? first : value,
-                                      key == SW_H5_ALIGNMENT ? value : second) >= 0;
-    case SW_H5_META_BLOCK_SIZE:
-        return sw_h5.H5Pset_meta_block_size(list, value) >= 0;
-    case SW_H5_COLL_METADATA_WRITE:
-        return sw_h5.H5Pset_coll_metadata_write && sw_h5.H5Pset_coll_metadata_write(list, value != 0) >= 0;
-    case SW_H5_ALL_COLL_METADATA_OPS:
-        return sw_h5.H5Pset_all_coll_metadata_ops &&
-               sw_h5.H5Pset_all_coll_metadata_ops(list, value != 0) >= 0;
-    case SW_H5_SIEVE_BUF_SIZE:
-        return sw_h5.H5Pset_sieve_buf_size(list, (size_t)value) >= 0;
-    case SW_H5_CHUNK_CACHE:
-        return sw_h5.H5Pget_cache(list, &number, &slots, &bytes, &weight) >= 0 &&
-               sw_h5.H5Pset_cache(list, number, slots_for(value), (size_t)value, weight) >= 0;
-    case SW_H5_FILE_SPACE_STRATEGY:
-        if (!sw_h5.H5Pget_file_space_strategy || !sw_h5.H5Pset_file_space_strategy ||
-            sw_h5.H5Pget_file_space_strategy(list, &number, &flag, &first) < 0)
-            return false;
-        return sw_h5.H5Pset_file_space_strategy(list, (int)value, flag & 1, first ? first : 1) >= 0;
-    case SW_H5_FILE_SPACE_PAGE_SIZE:
-        return sw_h5.H5Pset_file_space_page_size && sw_h5.H5Pset_file_space_page_size(list, value) >= 0;
-    default:
-        return false;
-    }
-}
-
 /* ---- what is asked ---- */
 
 static bool in_plan(const char *path, int indexes[SW_H5_KEYS]) {
@@ -185,13 +28,14 @@ static bool in_plan(const char *path, int indexes[SW_H5_KEYS]) {
     bool any = false;
     for (int key = 0; key < SW_H5_KEYS; key++)
         indexes[key] = -1;
-    for (size_t i = 0; i < plan->count; i++)
-        if (plan->settings[i].carrier == SW_HDF5 && sw_setting_matches(&plan->settings[i], path))
-            for (int key = 0; key < SW_H5_KEYS; key++)
-                if (strcmp(plan->settings[i].key, sw_h5_key_names[key]) == 0) {
-                    indexes[key] = (int)i;
-                    any = true;
-                }
+    for (size_t i = 0; i < plan->count; i++) {
+        enum sw_h5_key key = sw_h5_key_of(plan->settings[i].key);
+        if (plan->settings[i].carrier != SW_HDF5 || key == SW_H5_KEYS ||
+            !sw_setting_matches(&plan->settings[i], path))
+            continue;
+        indexes[key] = (int)i;
+        any = true;
+    }
     return any;
 }
 
@@ -211,17 +55,10 @@ static bool one_plan(MPI_Comm comm) {
     return sw_world_is_up() || (least[0] == -least[1] && least[2] == -least[3]);
 }
 
-static enum sw_h5_key key_of(const char *name) {
-    int key = 0;
-    while (key < SW_H5_KEYS && strcmp(name, sw_h5_key_names[key]) != 0)
-        key++;
-    return (enum sw_h5_key)key;
-}
-
 /* What a property has that no decision may change, as sw_opening wants it; "" where it cannot be told. */
 static const char *fixed(const void *lists, const char *name) {
     const struct sw_h5_opening *opening = lists;
-    enum sw_h5_key key = key_of(name);
+    enum sw_h5_key key = sw_h5_key_of(name);
     bool creation = key >= SW_H5_FILE_SPACE_STRATEGY && key < SW_H5_FILE_KEYS;
     uint64_t now;
     /* Exclusively nothing is tried. Metadata is read collectively only by programs whose ranks all make the
@@ -232,9 +69,9 @@ static const char *fixed(const void *lists, const char *name) {
     sw_hid list = creation ? opening->creation : opening->access;
     if (key >= SW_H5_FILE_KEYS || list == SW_H5_DEFAULT)
         return NULL;
-    if (!get(list, key, &now))
+    if (!sw_h5_get(list, key, &now))
         return "";
-    return now == defaults[key] || sw_runtime.plan.override ? NULL : spell(key, now);
+    return now == sw_h5_usual[key] || sw_runtime.plan.override ? NULL : sw_h5_spell(key, now);
 }
 
 /* What rank 0 tells the others. */
@@ -275,7 +112,7 @@ static void decide(const struct sw_h5_request *request, const struct sw_h5_openi
     told->decided = orders->decided;
     for (uint32_t i = 0; i < orders->decision.chosen.count; i++) {
         const struct sw_decided *setting = &orders->decision.chosen.settings[i];
-        enum sw_h5_key key = setting->carrier == SW_HDF5 ? key_of(setting->key) : SW_H5_KEYS;
+        enum sw_h5_key key = setting->carrier == SW_HDF5 ? sw_h5_key_of(setting->key) : SW_H5_KEYS;
         if (key < SW_H5_KEYS)
             memcpy(told->values[key], setting->value, sizeof setting->value);
     }
@@ -367,14 +204,14 @@ static void tune(struct sw_h5_request *request, enum sw_h5_key key, sw_hid list)
     uint64_t wanted, now;
     if (!sw_h5_parse(key, result->requested, &wanted)) {
         sw_h5_outcome(request, key, SW_REFUSED, "no value of this setting");
-    } else if (!get(list, key, &now)) {
+    } else if (!sw_h5_get(list, key, &now)) {
         sw_h5_outcome(request, key, SW_NOT_APPLICABLE, "this HDF5 library does not know it");
-    } else if (now != defaults[key] && now != wanted && !sw_runtime.plan.override) {
-        result->application = spell(key, now);
+    } else if (now != sw_h5_usual[key] && now != wanted && !sw_runtime.plan.override) {
+        result->application = sw_h5_spell(key, now);
         sw_h5_outcome(request, key, SW_APPLICATION_WINS,
                       "the application sets it, and the plan does not override");
     } else {
-        bool done = set(list, key, wanted);
+        bool done = sw_h5_set(list, key, wanted);
         sw_h5_outcome(request, key, done ? SW_APPLIED : SW_REFUSED, done ? NULL : "HDF5 refused the value");
     }
 }
@@ -426,10 +263,10 @@ void sw_h5_echo(struct sw_h5_request *request, sw_hid access, sw_hid creation, s
     size_t used = 0;
     for (int key = 0; key < SW_H5_FILE_KEYS; key++) {
         sw_hid list = key < SW_H5_FILE_SPACE_STRATEGY ? access : creation;
-        uint64_t value = defaults[key];
-        if (list < 0 || (list != SW_H5_DEFAULT && !get(list, (enum sw_h5_key)key, &value)))
+        uint64_t value = sw_h5_usual[key];
+        if (list < 0 || (list != SW_H5_DEFAULT && !sw_h5_get(list, (enum sw_h5_key)key, &value)))
             continue;
-        const char *spelled = spell((enum sw_h5_key)key, value);
+        const char *spelled = sw_h5_spell((enum sw_h5_key)key, value);
         if (request->results[key].requested)
             request->results[key].echoed = spelled;
         if (spelled && used < sizeof text)

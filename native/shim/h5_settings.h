@@ -6,35 +6,7 @@
 
 #include "choose.h"
 #include "h5.h"
-
-/* Keys of the plan, in the order of sw_h5_key_names. */
-enum sw_h5_key {
-    /* file access */
-    SW_H5_ALIGNMENT,
-    SW_H5_ALIGNMENT_THRESHOLD,
-    SW_H5_META_BLOCK_SIZE,
-    SW_H5_COLL_METADATA_WRITE,
-    SW_H5_ALL_COLL_METADATA_OPS,
-    SW_H5_SIEVE_BUF_SIZE,
-    SW_H5_CHUNK_CACHE,
-    /* file creation */
-    SW_H5_FILE_SPACE_STRATEGY,
-    SW_H5_FILE_SPACE_PAGE_SIZE,
-    /* dataset creation */
-    SW_H5_CHUNK_SIZE,
-    SW_H5_SHUFFLE,
-    SW_H5_DEFLATE,
-    SW_H5_FLETCHER32,
-    SW_H5_SCALEOFFSET,
-    SW_H5_SZIP,
-    SW_H5_PLUGIN,
-    SW_H5_ACCURACY,          /* reals are rounded by at most this before they are written */
-    SW_H5_COLLECTIVE_WRITES, /* stated by the user: every write to a dataset is collective */
-    SW_H5_DATASETS,          /* which datasets the keys since SW_H5_CHUNK_SIZE are for */
-    SW_H5_KEYS
-};
-#define SW_H5_FILE_KEYS SW_H5_CHUNK_SIZE /* the first key that is not of a file */
-extern const char *const sw_h5_key_names[SW_H5_KEYS];
+#include "h5_properties.h"
 
 /* One creation or open. A file is whatever the caller has for one: an identifier, or an address; at least 0.
  */
@@ -124,9 +96,7 @@ bool sw_h5_dataset_tuned(struct sw_h5_tuning *tuning, struct sw_file *record, co
                          sw_hid creation, sw_hid type, sw_hid space);
 void sw_h5_dataset_tried(struct sw_h5_tuning *tuning, bool made, sw_hid creation);
 
-/* For the files that share the work. */
-const char *sw_h5_keep(const char *format, ...) __attribute__((format(printf, 1, 2)));
-bool sw_h5_parse(enum sw_h5_key key, const char *text, uint64_t *value);
+/* Also for h5_chunks.c. */
 void sw_h5_outcome(struct sw_h5_request *request, enum sw_h5_key key, enum sw_outcome outcome,
                    const char *note);
 
