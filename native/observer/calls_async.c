@@ -5,6 +5,7 @@
 #include "calls.h"
 
 #include <aio.h>
+#include <dlfcn.h>
 #include <linux/aio_abi.h>
 #include <string.h>
 #include <sys/syscall.h>
