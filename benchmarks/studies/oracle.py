@@ -12,7 +12,7 @@ from benchmarks.studies.steps import stripewise, write_toml
 
 NOISE = "noise.write.tau=0.3"
 """Delays of writes, shorter than those of the machines that a site's noise is from: with these, even who knows every
-median predicts single runs worse than the study's network does. Assumed."""
+median predicts single runs worse than the study's network does. So ours are fitted to the accuracy of writes."""
 MIB, GIB = 1 << 20, 1 << 30
 PIECE = MIB
 """Bytes of a piece of a collective call, in which processes take turns. Assumed; 64 KiB to 64 MiB hardly differ."""
