@@ -55,8 +55,9 @@ class Done:
         """Give what a report of all files says, at the levels that a record holds."""
         if like.uses_hdf5:
             return cls._by_datasets(report)
-        calls = _sum(report.files, _MPI)
-        return cls(calls, report.totals.bytes_read, report.totals.bytes_written, report.job.io_time)
+        # The report's totals also hold what the job did beside MPI-IO: a replay reads its record.
+        read, written = _moved(report.files)
+        return cls(_sum(report.files, _MPI), read, written, report.job.io_time)
 
     @classmethod
     def _by_datasets(cls, report: Report) -> Self:
@@ -68,14 +69,20 @@ class Done:
             made = [file.hdf5.operations[name].count for file in ours if file.hdf5 and name in file.hdf5.operations]
             if sum(made):
                 calls[line] = sum(made)
-        read, written = (
-            sum(operation.bytes for file in others for name, operation in file.operations.items() if way in name)
-            for way in ("read", "write")
-        )
+        read, written = _moved(others)
         for dataset in (dataset for file in ours if file.hdf5 for dataset in file.hdf5.datasets):
             read += dataset.read.bytes if dataset.read else 0
             written += dataset.write.bytes if dataset.write else 0
         return cls(calls, read, written, report.job.io_time)
+
+
+def _moved(files: Sequence[FileReport]) -> tuple[int, int]:
+    """Sum up the bytes that MPI-IO read and wrote."""
+    read, written = (
+        sum(operation.bytes for file in files for name, operation in file.operations.items() if way in name)
+        for way in ("read", "write")
+    )
+    return read, written
 
 
 def _sum(files: Sequence[FileReport], names: Set[str]) -> dict[str, int]:
