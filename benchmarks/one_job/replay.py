@@ -10,15 +10,19 @@ import random
 import shlex
 import statistics
 import subprocess
+import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from string import Formatter
 from typing import Any
 
-from benchmarks.one_job.programs import SLEEPY
+from benchmarks.one_job.programs import SLEEPY, bound
 from scipy.stats import spearmanr
 
+from stripewise.runner.native.build import REPLAYER_HDF5, RUNTIME, build
+from stripewise.runner.native.compiler import ask_compiler
 from stripewise.spec.formats import PLAN_HEADER
 
 HERE = Path(__file__).resolve().parent
@@ -61,36 +65,66 @@ class Code:
     words: str
     configurations: Sequence[Sequence[str]] = field(default_factory=_collective)
 
+    @property
+    def needs(self) -> set[str]:
+        """The programs that its words name."""
+        return {name for _, name, _, _ in Formatter().parse(self.words) if name} - {"file"}
+
 
 CODES = (
-    Code("ior", "{ior} -a MPIIO -c -w -k -t 4k -b 4k -s 1024 --mpiio.useFileView -o {file}"),
-    Code("hacc", "{hacc} 60000 {file}"),
-    Code("tile", "{tile} {file} 6 256 256"),
-    Code("hdf5", "{ior_hdf5} -a HDF5 -c -w -k -t 64k -b 512k -s 4 -o {file}", _datasets()),
-    Code("fortran", "{fortran} {file} 6 512 1024"),
+    Code("ior", "{ior} -a MPIIO -c -w -k -t 4k -b 4k -s 4096 --mpiio.useFileView --mpiio.useStridedDatatype -o {file}"),
+    Code("hacc", "{hacc} 600000 {file}"),
+    Code("tile", "{tile} {file} 24 512 512"),
+    Code("hdf5", "{ior} -a HDF5 -c -w -k -t 256k -b 4m -s 4 -o {file}", _datasets()),
+    Code("fortran", "{fortran} {file} 24 2048 1024"),
 )
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Say what can be chosen."""
-    parser.add_argument("--library", type=Path, required=True, help="libstripewise.so of the programs' MPI")
-    parser.add_argument("--replayer", type=Path, required=True, help="stripewise-replay, built with HDF5")
-    parser.add_argument("--program", action="append", default=[], metavar="NAME=PATH", help="ior, ior_hdf5, hacc, ...")
+    parser.add_argument("--mpicc", type=Path, default=Path("/usr/bin/mpicc.mpich"), help="of an MPI with HDF5")
+    parser.add_argument("--fortran", default="mpif90.mpich", help="the compiler of that MPI")
+    parser.add_argument("--program", action="append", default=[], metavar="NAME=PATH", help="ior or hacc, for that MPI")
     parser.add_argument("--codes", default=",".join(code.name for code in CODES))
-    parser.add_argument("--mpiexec", default="mpiexec")
+    parser.add_argument("--mpiexec", default="mpiexec.mpich")
     parser.add_argument("--folder", type=Path, default=Path("/dev/shm"), help="where the programs write")
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--repeats", type=int, default=9, help="at least 2")
     parser.add_argument("--seed", type=int, default=1)
 
 
+@dataclass(frozen=True)
+class Built:
+    """What is made for the MPI of the programs, and where each program is."""
+
+    library: Path
+    replayer: Path
+    programs: Mapping[str, str]
+
+    @classmethod
+    def of(cls, options: argparse.Namespace, folder: Path) -> Built:
+        """Build the runtime, the program that replays, and this folder's own programs."""
+        environment = dict(os.environ)
+        compiler = ask_compiler(options.mpicc, environment)
+        own = {"tile": folder / "tile", "fortran": folder / "planes"}
+        subprocess.run([str(options.mpicc), "-O2", str(HERE / "tile.c"), "-o", str(own["tile"])], check=True)
+        fortran = [options.fortran, "-O2", str(HERE / "planes.f90"), "-o", str(own["fortran"])]
+        if "fortran" in options.codes.split(","):
+            subprocess.run(fortran, cwd=folder, check=True)
+        programs = {name: str(path) for name, path in own.items()}
+        programs |= dict(one.split("=", 1) for one in options.program)
+        library, replayer = (build(what, compiler, environment).path for what in (RUNTIME, REPLAYER_HDF5))
+        return cls(library, replayer, programs)
+
+
 class Bench:
     """Runs of one program and of its replay, each in a folder of its own on the file system that is measured."""
 
-    def __init__(self, options: argparse.Namespace, code: Code, folder: Path) -> None:
-        self.options, self.code, self.folder = options, code, folder
-        paths = dict(one.split("=", 1) for one in options.program)
-        self.words = shlex.split(code.words.format(file=folder / "data", **paths))
+    def __init__(self, options: argparse.Namespace, code: Code, built: Built, folder: Path) -> None:
+        self.options, self.code, self.built, self.folder = options, code, built, folder
+        if missing := set(code.needs) - set(built.programs):
+            raise SystemExit(f"{code.name} needs --program {missing.pop()}=PATH")
+        self.words = shlex.split(code.words.format(file=folder / "data", **built.programs))
         self.record = folder / "program.record"
 
     def run(self, words: Sequence[str], settings: Sequence[str] = (), **more: str) -> float:
@@ -99,7 +133,7 @@ class Bench:
         report.unlink(missing_ok=True)
         plan.write_text(f"{PLAN_HEADER}\n" + "".join(f"{line}\n" for line in settings), "utf-8")
         environment = {
-            "LD_PRELOAD": str(self.options.library),
+            "LD_PRELOAD": str(self.built.library),
             "STRIPEWISE_REPORT": str(report),
             "STRIPEWISE_PLAN": str(plan),
             "STRIPEWISE_MODE": "apply",
@@ -109,7 +143,7 @@ class Bench:
         return float(json.loads(report.read_text("utf-8"))["job"]["io_time"])
 
     def _start(self, words: Sequence[str], environment: dict[str, str]) -> None:
-        start = [self.options.mpiexec, "-n", str(self.options.ranks), "env"]
+        start = [self.options.mpiexec, *bound(self.options.ranks), "-n", str(self.options.ranks), "env"]
         start += [f"{name}={value}" for name, value in environment.items()]
         done = subprocess.run(
             [*start, *words], env={**os.environ, **SLEEPY}, capture_output=True, text=True, timeout=600, check=False
@@ -125,7 +159,7 @@ class Bench:
     def replay(self, settings: Sequence[str]) -> float:
         """Time the replay; its files are made before and deleted after it."""
         self._clear()
-        words = [str(self.options.replayer), str(self.record), "--quiet", "--directory", str(self.folder / "replay")]
+        words = [str(self.built.replayer), str(self.record), "--quiet", "--directory", str(self.folder / "replay")]
         self._start([*words, "--only", "prepare"], {})
         return self.run([*words, "--only", "calls", "--only", "clean"], settings)
 
@@ -134,8 +168,8 @@ class Bench:
             path.unlink()
 
 
-def _measured(options: argparse.Namespace, code: Code, folder: Path) -> dict[str, Any]:
-    bench, order = Bench(options, code, folder), random.Random(options.seed)
+def _measured(options: argparse.Namespace, code: Code, built: Built, folder: Path) -> dict[str, Any]:
+    bench, order = Bench(options, code, built, folder), random.Random(options.seed)
     bench.program((), STRIPEWISE_RECORD=str(bench.record))
     text = bench.record.read_text("utf-8")
     if "\nincomplete " in text:
@@ -171,10 +205,12 @@ def _measured(options: argparse.Namespace, code: Code, folder: Path) -> dict[str
 def measure(options: argparse.Namespace) -> tuple[dict[str, Any], bool]:
     """Measure programs and their replays, in turns."""
     found = []
-    for code in (code for code in CODES if code.name in options.codes.split(",")):
-        with tempfile.TemporaryDirectory(prefix="replay-", dir=options.folder) as folder:
-            found.append(_measured(options, code, Path(folder)))
-        print(json.dumps(found[-1]), flush=True)
+    with tempfile.TemporaryDirectory() as place:
+        built = Built.of(options, Path(place))
+        for code in (code for code in CODES if code.name in options.codes.split(",")):
+            with tempfile.TemporaryDirectory(prefix="replay-", dir=options.folder) as folder:
+                found.append(_measured(options, code, built, Path(folder)))
+            sys.stderr.write(json.dumps(found[-1]) + "\n")
     good = all(
         one["rank_correlation"] >= WANTED_RANK
         and abs(one["default"]["ratio"] - 1) <= WANTED_TIME
