@@ -1,0 +1,300 @@
+"""A portfolio of what helped elsewhere, as the first points of a search: what it is worth on systems that it never saw.
+
+    python benchmarks/search/portfolio.py race --out FILE      # auto with it, and without
+    python benchmarks/search/portfolio.py choice --out FILE    # what it would prescribe without a run
+    python benchmarks/search/portfolio.py programs --out FILE  # auto on recorded sweeps of real programs
+    python benchmarks/search/portfolio.py report FILE...       # the tables of docs/benchmarks/search-notes.md
+
+A member (``portfolio_members.py``) is learned from each measured system under one MPI library, and from each pair of
+simulated sites (``portfolio_sources.py``). To judge it, the members of a system are left out, or of an MPI library, or
+of both. Results are appended as they come.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest import mock
+
+import lightgbm
+import numpy as np
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+
+import simulated as simulated_tables  # noqa: E402
+from portfolio_members import Advice, Members, choose  # noqa: E402
+from portfolio_sources import GIB, MIB, Source, Target, everything, records, tables  # noqa: E402
+
+from stripewise.evaluation.race import Player, SamplerPlayer, play  # noqa: E402
+from stripewise.model.landscape import Landscape, landscapes  # noqa: E402
+from stripewise.model.trees.ensemble import Trees  # noqa: E402
+from stripewise.search.auto import AutoSampler  # noqa: E402
+from stripewise.search.base import Suggestion, suggest  # noqa: E402
+from stripewise.search.resampling import make_resampler  # noqa: E402
+from stripewise.search.unseen import Seen  # noqa: E402
+from stripewise.spec.space import Space  # noqa: E402
+from stripewise.spec.trial import History  # noqa: E402
+
+LEAST_POINTS = 200
+PLAN = 8
+"""Runs that ``auto`` makes before a process is asked."""
+TREES, LEAVES = 60, 8
+WORTH = 0.01
+
+
+def learn(sources: Sequence[Source]) -> Members:
+    """Learn a member from each measured system and library, and from each pair of simulated sites."""
+    measured = sorted({(one.system, one.library) for one in sources if not one.simulated})
+    sites = sorted({(one.system, one.library) for one in sources if one.simulated})
+    groups = [[one] for one in measured] + [sites[i : i + 2] for i in range(0, len(sites), 2)]
+    names = [f"{' and '.join(system for system, _ in group)}, {group[0][1]}" for group in groups]
+    boosters = [
+        grow([one for one in sources if (one.system, one.library) in group], seed) for seed, group in enumerate(groups)
+    ]
+    members = tuple(map(Trees.from_lightgbm, boosters))
+    shared = tuple(group[0][0] not in ("memory", "ext4") for group in groups)
+    return Members(tuple(names), shared, members)
+
+
+def grow(sources: Sequence[Source], seed: int) -> lightgbm.Booster:
+    """Boosted trees of a group; each table counts as the root of its workloads."""
+    x, y = np.concatenate([one.x for one in sources]), np.concatenate([one.y for one in sources])
+    count = {table: sum(one.table == table for one in sources) for table in {one.table for one in sources}}
+    weight = np.concatenate([np.full(len(one.y), count[one.table] ** -0.5 / len(one.y)) for one in sources])
+    options = {
+        "objective": "regression", "num_leaves": LEAVES, "learning_rate": 0.1, "min_data_in_leaf": 3, "seed": seed,
+        "min_sum_hessian_in_leaf": 1e-9, "feature_fraction": 0.7, "bagging_fraction": 0.7, "bagging_freq": 1,
+        "deterministic": True, "force_col_wise": True, "num_threads": 1, "verbosity": -1, "use_missing": False,
+    }  # fmt: skip
+    data = lightgbm.Dataset(x, y, weight=weight / weight.mean(), params=options)
+    return lightgbm.train(options, data, TREES, keep_training_booster=True)
+
+
+def left_out(members: Members, target: Target, fold: str) -> Members | None:
+    """What is known without everything of the target's system, or MPI library, or of both; None if that is the same."""
+    system, library = target.system, target.library
+    if fold != "system" and library in ("unknown", "simulated"):
+        return None
+
+    def kept(group: str) -> bool:
+        systems, _, under = group.partition(", ")
+        same_system = fold in ("system", "both") and system in systems.split(" and ")
+        return not (same_system or (fold in ("library", "both") and under == library))
+
+    return members.only([kept(group) for group in members.groups])
+
+
+def simulated_targets() -> list[Target]:
+    """The tables of the simulated sites in the race."""
+    found = []
+    for name in simulated_tables.SITES:
+        for one in landscapes(simulated_tables.table(name)):
+            nodes = int(one.context["nodes"])
+            facts = {
+                "operation": "write", "collective": True, "layout": "strided", "file_system": "lustre", "nodes": nodes,
+                "processes": 8 * nodes, "piece_size": one.context["piece_size"], "transfer_size": 4 * MIB,
+                "file_size": 8 * GIB,
+            }  # fmt: skip
+            context = " ".join(f"{key}={value}" for key, value in one.context.items())
+            table = one.table.name
+            found.append(Target(name, "simulated", table, context, facts, one.space, one.space.points, one.truth, one))
+    return found
+
+
+class Advised(AutoSampler):
+    """``auto`` with a portfolio: after the default, so many points are what :func:`choose` expects most of."""
+
+    def __init__(self, advice: Advice, points: int) -> None:
+        super().__init__()
+        self.advice, self.points = advice, points
+
+    def ask(self, space: Space, history: History, rng: np.random.Generator, n: int) -> list[Suggestion]:
+        seen = Seen.of(space, history)
+        if 1 <= len(seen) <= self.points:
+            pool = self._listed(space)
+            assert pool.levels is not None
+            found = choose(self.advice, space, history, seen.levels, pool.levels[pool.unseen(seen)])
+            if len(found):
+                return suggest(space, found, "portfolio")
+        return super().ask(space, history, rng, n)
+
+
+def player(advice: Advice | None, points: int, landscape: Landscape, seed: int) -> Player:
+    sampler = AutoSampler() if advice is None else Advised(advice, points)
+    return SamplerPlayer(landscape, sampler, make_resampler({}), seed)
+
+
+def without_process(budget: int) -> AbstractContextManager[object]:
+    """Leave the process out of searches that end before one is asked."""
+    return mock.patch.object(AutoSampler, "_believe", return_value=None) if budget <= PLAN else nullcontext()
+
+
+def race(target: Target, advice: Advice | None, options: argparse.Namespace, points: int) -> list[dict[str, Any]]:
+    """Searches of ``auto`` with so many points of advice: runs to within 5%, and the regret of the best run so far.
+
+    Of the first eight runs none is chosen by a process, so a search that ends there does without one.
+    """
+    landscape, found = target.landscape, []
+    assert landscape is not None
+    for seed in range(options.seeds):
+        make = partial(player, advice, points)
+        with without_process(options.budget):
+            episode = play(landscape, "auto", make, budget=options.budget, seed=seed)
+        closed = np.maximum.accumulate([landscape.closed(value) for value in episode.evaluations])
+        regret = {f"regret_{n}": 1.0 - float(closed[min(n, len(closed)) - 1]) for n in (2, 3, 5, 8)}
+        about = {"points": points, "seed": seed, "budget": options.budget}
+        found.append(about | {"runs": episode.runs_to_within_5_percent} | regret)
+    return found
+
+
+def replay(target: Target, advice: Advice | None, options: argparse.Namespace, points: int) -> list[dict[str, Any]]:
+    """Searches of ``auto`` answered from the recorded sweep of a program, with the drift of that time."""
+    record, found = target.record, []
+    assert record is not None
+    place: Any = SimpleNamespace(space=record.space, table=SimpleNamespace(objective=record.objective))
+    for seed in range(options.seeds):
+        rng = np.random.default_rng([seed, 3])
+        one, clock, reached = player(advice, points, place, seed), rng.uniform(0, record.seconds), None
+        with without_process(options.budget):
+            for number in range(1, options.budget + 1):
+                configuration = one.propose()
+                if configuration is None:
+                    break
+                if record.share_of_best(configuration) >= 0.95:
+                    reached = number
+                    break
+                point = int(record.space.index(record.space.levels([configuration]))[0])
+                value, took = record.at(point, clock % record.seconds, rng)
+                clock += took
+                one.observe(configuration, value)
+        found.append({"points": points, "seed": seed, "budget": options.budget, "runs": reached})
+    return found
+
+
+def cautious(gains: np.ndarray, weights: np.ndarray) -> int:
+    """The configuration with the largest mean gain less its deviation between systems; -1 if that is below 1%."""
+    mean = weights @ gains
+    least = mean - np.sqrt(weights @ (gains - mean) ** 2)
+    best = int(np.argmax(least))
+    return best if least[best] >= WORTH else -1
+
+
+def choice(target: Target, members: Members) -> list[dict[str, Any]]:
+    """What the members say of every configuration, beside the truth."""
+    gains = members.gains(target.facts, target.space, target.points)
+    true = np.log(target.truth / target.truth[target.default])
+    weights = members.weights(target.facts)
+    return [{"weights": weights.tolist(), "gains": np.round(gains, 3).tolist(), "true": np.round(true, 3).tolist()}]
+
+
+def report(entries: list[dict[str, Any]]) -> None:
+    """Print what was raced, and what was prescribed, by what was left out."""
+    raced: dict[tuple[str, str], dict[tuple[str | None, int], list[dict[str, Any]]]] = {}
+    for entry in entries:
+        if "seed" in entry:
+            by = raced.setdefault((entry["table"], entry["context"]), {})
+            by.setdefault((entry["left_out"], entry["points"]), []).append(entry)
+    for fold, points in sorted({key for by in raced.values() for key in by if key[0]}):
+        print(f"\n{fold} left out, {points} points\n")
+        print("| table | runs to within 5%, without | with | regret after 5 runs, without | with |")
+        print("|---|---:|---:|---:|---:|")
+        ratios: dict[bool, list[float]] = {True: [], False: []}
+        for (table, context), by in raced.items():
+            if (fold, points) not in by:
+                continue
+            bare, advised = by[None, 0], by[fold, points]
+            runs = [float(np.mean([_runs(one) for one in each])) for each in (bare, advised)]
+            regrets = [float(np.median([one.get("regret_5", np.nan) for one in each])) for each in (bare, advised)]
+            ratios[table.startswith("simulated")].append(float(np.log(runs[1] / runs[0])))
+            print(f"| {table} {context} | {runs[0]:.1f} | {runs[1]:.1f} | {regrets[0]:.3f} | {regrets[1]:.3f} |")
+        for simulated, logs in ratios.items():
+            if logs:
+                error = np.std(logs, ddof=1) / len(logs) ** 0.5 if len(logs) > 1 else np.nan
+                print(
+                    f"{'simulated' if simulated else 'measured'}: geometric mean {np.exp(np.mean(logs)):.2f} "
+                    f"(standard error {100 * error:.0f}%), most {np.exp(max(logs)):.2f}, of {len(logs)}"
+                )
+    _report_choices([entry for entry in entries if "gains" in entry])
+
+
+def _runs(entry: dict[str, Any]) -> float:
+    """Runs to within 5%; twice the budget where a search did not get there."""
+    return float(entry["runs"] or 2 * entry["budget"])
+
+
+def _report_choices(entries: list[dict[str, Any]]) -> None:
+    """What the prescription is worth, as a share of the best and of the default."""
+    groups: dict[tuple[str, str], list[tuple[float, float, float, bool]]] = {}
+    for entry in entries:
+        gains, true = np.array(entry["gains"]), np.array(entry["true"])
+        chosen = cautious(gains, np.array(entry["weights"])) if len(gains) else -1
+        gained = true[chosen] if chosen >= 0 else 0.0
+        found = (np.exp(gained - true.max()), np.exp(-true.max()), np.exp(gained), chosen >= 0)
+        groups.setdefault((entry["left_out"], entry["system"]), []).append(found)
+    if groups:
+        print(
+            "\n| left out | system | workloads | changed | share of the best | the default's | least, of the default |"
+        )
+        print("|---|---|---:|---:|---:|---:|---:|")
+    for (fold, system), found in sorted(groups.items()):
+        shares, defaults, gained, changed = (np.array(column) for column in zip(*found, strict=True))
+        print(
+            f"| {fold} | {system} | {len(found)} | {int(changed.sum())} | {shares.mean():.3f} | {defaults.mean():.3f} "
+            f"| {gained.min():.2f} |"
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["choice", "race", "programs", "report"])
+    parser.add_argument("files", nargs="*", type=Path)
+    parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--budget", type=int, default=20)
+    parser.add_argument("--points", default="2", help="points of advice, separated by commas")
+    parser.add_argument("--fold", default="system,library,both", help="what is left out, separated by commas")
+    parser.add_argument("--out", type=Path, default=Path("portfolio.jsonl"))
+    options = parser.parse_args()
+    if options.what == "report":
+        report([json.loads(line) for path in options.files for line in path.read_text("utf-8").splitlines()])
+        return
+    measured = {"race": tables, "programs": records}.get(options.what, lambda: [*tables(), *records()])
+    targets = [target for target, _ in measured()]
+    if options.what == "race":
+        targets = [one for one in targets if len(one.points) >= LEAST_POINTS]
+        targets += simulated_targets()
+    judge = replay if options.what == "programs" else race
+    members = learn(everything())
+    with options.out.open("a", encoding="utf-8") as stream:
+
+        def keep(fold: str | None, target: Target, found: list[dict[str, Any]]) -> None:
+            for entry in found:
+                place = {"left_out": fold, "table": target.table, "context": target.context, "system": target.system}
+                stream.write(json.dumps(place | entry) + "\n")
+                stream.flush()
+
+        for target in targets:
+            if options.what != "choice":
+                keep(None, target, judge(target, None, options, 0))
+            for fold in options.fold.split(","):
+                known = left_out(members, target, fold)
+                if known is None:
+                    continue
+                if options.what == "choice":
+                    keep(fold, target, choice(target, known))
+                    continue
+                for points in map(int, options.points.split(",")):
+                    keep(fold, target, judge(target, Advice(known, target.facts), options, points))
+            print(target.table, target.context, f"{time.process_time():.0f} s", flush=True)
+
+
+if __name__ == "__main__":
+    main()
