@@ -104,15 +104,6 @@ def test_one_bed_a_host(bed: Bed, tmp_path: Path) -> None:
         Bed(tmp_path / "another").up()
 
 
-def test_down_leaves_nothing(bed: Bed) -> None:
-    pids = list(daemons(bed).values())
-    bed.down()
-    assert not bed.folder.exists()
-    assert of_bed(bed.folder) == []
-    assert not any(running(pid) for pid in pids)
-    assert str(bed.folder) not in Path("/proc/mounts").read_text()
-
-
 def test_new_files_of_programs_without_mpi_are_laid_out(bed: Bed, observer: Path, tmp_path: Path) -> None:  # noqa: F811
     folder = bed.ceph.mount(1) / "posix"
     folder.mkdir()
@@ -145,3 +136,13 @@ for name in ("new", "old", "own"):
     mask = os.umask(0o022)
     os.umask(mask)
     assert (folder / "new").stat().st_mode & 0o777 == 0o640 & ~mask
+
+
+def test_down_leaves_nothing(bed: Bed) -> None:
+    # The last one: it ends the bed of this file.
+    pids = list(daemons(bed).values())
+    bed.down()
+    assert not bed.folder.exists()
+    assert of_bed(bed.folder) == []
+    assert not any(running(pid) for pid in pids)
+    assert str(bed.folder) not in Path("/proc/mounts").read_text()
