@@ -13,11 +13,12 @@ static void demand(int code, const char *call) {
 
 int main(int argc, char **argv) {
     MPI_Init(&argc, &argv);
-    int rank, ranks, grid[2] = {0, 0};
+    int rank, ranks, sides[2] = {0, 0};
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     demand(argc == 5 ? MPI_SUCCESS : MPI_ERR_ARG, "tile FILE STEPS ROWS COLUMNS");
-    MPI_Dims_create(ranks, 2, grid);
+    MPI_Dims_create(ranks, 2, sides); /* the longer side first: tiles beside one another share rows */
+    const int grid[2] = {sides[1], sides[0]};
     const int steps = atoi(argv[2]), tile[2] = {atoi(argv[3]), atoi(argv[4])};
     const int whole[2] = {grid[0] * tile[0], grid[1] * tile[1]};
     const int start[2] = {rank / grid[1] * tile[0], rank % grid[1] * tile[1]};

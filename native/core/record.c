@@ -162,9 +162,17 @@ static bool wrap(struct sw_items *items, uint32_t width) {
     return true;
 }
 
-/* Lines of what HDF5 is told with its call, which follows. */
+/* Lines of what is told with the call that follows. */
 static bool belongs_to_next(enum sw_line line) {
-    return line == SW_LINE_h5select || line == SW_LINE_h5memory || line == SW_LINE_h5size;
+    switch (line) {
+    case SW_LINE_memory:
+    case SW_LINE_h5select:
+    case SW_LINE_h5memory:
+    case SW_LINE_h5size:
+        return true;
+    default:
+        return false;
+    }
 }
 
 static uint32_t window_of(enum sw_line line) {

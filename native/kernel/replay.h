@@ -109,6 +109,25 @@ MPI_Datatype replay_type_end(struct replay_type *type);
 MPI_Datatype replay_bytes(int64_t bytes, int *count);
 void replay_bytes_free(MPI_Datatype *type);
 
+/* replay_memory.c: what calls take their data from, and put them into. */
+#define REPLAY_ONE_PIECE (-1)
+struct replay_memory {
+    char *bytes;
+    int64_t size;
+    struct replay_outgrown *outgrown; /* what requests that are under way may still use */
+};
+struct replay_place {
+    char *bytes;
+    MPI_Datatype type;
+    int count;
+    bool own; /* the type is to be freed */
+};
+struct replay_memory replay_memory_of(const struct replay *replay);
+/* Room for a transfer of so many bytes, which lie as the type of this number says, or REPLAY_ONE_PIECE. */
+struct replay_place replay_memory_take(const struct replay *replay, struct replay_memory *memory,
+                                       int64_t type, int64_t bytes);
+void replay_memory_free(struct replay_memory *memory);
+
 /* replay_files.c: collective over all ranks. */
 
 /* Ends the job unless the folder is empty, missing or marked as that of a replay: files of the same names

@@ -23,7 +23,8 @@ struct slot {
 struct run {
     struct replay *replay;
     struct slot *slots[REPLAY_SLOTS];
-    char *data; /* what is written comes from here, and what is read goes here */
+    struct replay_memory memory;
+    int64_t next_memory; /* the type of the next transfer's data; REPLAY_ONE_PIECE */
     struct replay_steps steps;
     struct replay_hdf5 *hdf5; /* NULL until it is called */
     struct replay_done done;
@@ -182,16 +183,16 @@ static int move_data(struct slot *slot, enum sw_line line, MPI_Offset offset, ch
     }
 }
 
-static void transfer(struct run *run, struct slot *slot, enum sw_line line, const int64_t *numbers) {
+static void transfer(struct run *run, struct slot *slot, enum sw_line line, const int64_t *numbers,
+                     int64_t memory) {
     const char *word = sw_line_forms[line].name;
     const int arguments = sw_line_forms[line].numbers;
     const int64_t bytes = arguments > 1 ? numbers[arguments - 1] : 0;
-    int count;
-    if (bytes < 0 || bytes > run->replay->largest)
-        replay_die("the record is damaged: a call of %lld bytes", (long long)bytes);
-    MPI_Datatype type = replay_bytes(bytes, &count);
-    check(move_data(slot, line, arguments > 2 ? numbers[1] : 0, run->data, count, type), line, slot->path);
-    replay_bytes_free(&type);
+    struct replay_place data = replay_memory_take(run->replay, &run->memory, memory, bytes);
+    check(move_data(slot, line, arguments > 2 ? numbers[1] : 0, data.bytes, data.count, data.type), line,
+          slot->path);
+    if (data.own)
+        replay_bytes_free(&data.type);
     if (strstr(word, "write") != NULL)
         run->done.written += bytes;
     else
@@ -199,7 +200,7 @@ static void transfer(struct run *run, struct slot *slot, enum sw_line line, cons
 }
 
 /* Whether the call was made. */
-static bool call_file(struct run *run, enum sw_line line, const int64_t *numbers) {
+static bool call_file(struct run *run, enum sw_line line, const int64_t *numbers, int64_t memory) {
     struct slot *slot = numbers[0] >= 0 && numbers[0] < REPLAY_SLOTS ? run->slots[numbers[0]] : NULL;
     if (slot == NULL || !slot->open)
         replay_die("the record is damaged: a call on a file that is not open");
@@ -233,7 +234,7 @@ static bool call_file(struct run *run, enum sw_line line, const int64_t *numbers
     default:
         if (repeats_too_often(run, slot, line))
             return false;
-        transfer(run, slot, line, numbers);
+        transfer(run, slot, line, numbers, memory);
     }
     return true;
 }
@@ -250,6 +251,10 @@ static bool delete_file(const struct run *run, const struct replay_file *file) {
 }
 
 static bool carry_out(struct run *run, enum sw_line line, const int64_t *numbers) {
+    const int64_t memory = run->next_memory;
+    run->next_memory = line == SW_LINE_memory ? numbers[0] : REPLAY_ONE_PIECE;
+    if (line == SW_LINE_memory)
+        return false;
     if (line == SW_LINE_open)
         return open_file(run, numbers);
     if (line == SW_LINE_delete)
@@ -259,17 +264,14 @@ static bool carry_out(struct run *run, enum sw_line line, const int64_t *numbers
             run->hdf5 = replay_hdf5_new(run->replay, &run->steps);
         return replay_hdf5_call(run->hdf5, line, numbers, &run->done);
     }
-    return call_file(run, line, numbers);
+    return call_file(run, line, numbers, memory);
 }
 
 struct replay_done replay_calls(struct replay *replay) {
-    struct run run = {.replay = replay};
+    struct run run = {.replay = replay, .memory = replay_memory_of(replay), .next_memory = REPLAY_ONE_PIECE};
     struct sw_walk walk = {.items = replay->calls.items, .count = replay->calls.count};
     int64_t numbers[SW_RECORD_NUMBERS];
     const struct sw_item *item;
-    run.data = replay_grow(NULL, replay->largest, 1);
-    for (int64_t i = 0; i < replay->largest; i++)
-        run.data[i] = (char)mix64((uint64_t)replay->rank << 40 ^ (uint64_t)i);
     while ((item = sw_walk_next(&walk, numbers)) != NULL) {
         if (replay->options.think)
             think(item->pause);
@@ -281,6 +283,6 @@ struct replay_done replay_calls(struct replay *replay) {
     if (run.hdf5 != NULL)
         replay_hdf5_free(run.hdf5);
     free(run.steps.families);
-    free(run.data);
+    replay_memory_free(&run.memory);
     return run.done;
 }

@@ -2,6 +2,7 @@
 #include "call.h"
 
 #include "recording.h"
+#include "recording_types.h"
 
 __thread struct sw_thread sw_thread __attribute__((tls_model("initial-exec")));
 
@@ -48,15 +49,20 @@ void sw_call_end(struct sw_call *call) {
     leave();
     sw_file_count(files, record, call->op, 0, ended - call->start);
     if (sw_recording)
-        sw_record_counted(call->handle, call->op, 0, call->size, call->start, ended, false);
+        sw_record_counted(call->handle, call->op, SW_RECORD_ONE_PIECE, 0, call->size, call->start, ended,
+                          false);
 }
 
-/* The size of a datatype. Those that HDF5, PnetCDF and most programs use are known without asking MPI. */
-static MPI_Count size_of(MPI_Datatype datatype) {
-    MPI_Count size = 0;
+/* Datatypes that HDF5, PnetCDF and most programs use are known without asking MPI; NULL for others. */
+static const struct sw_known_type *known_type(MPI_Datatype datatype) {
     for (int i = 0; i < SW_KNOWN_TYPES; i++)
         if (sw_known_types[i].datatype == datatype)
-            return sw_known_types[i].size;
+            return &sw_known_types[i];
+    return NULL;
+}
+
+static MPI_Count size_of(MPI_Datatype datatype) {
+    MPI_Count size = 0;
     sw_pmpi.Type_size_x(datatype, &size);
     return size;
 }
@@ -103,8 +109,13 @@ void sw_call_end_transfer(struct sw_call *call, int code, MPI_Count count, MPI_D
     struct sw_event event = {
         .op = call->op, .began = call->start, .ended = sw_tick(), .messages = sw_thread.messages};
     const struct sw_operation *operation = &sw_operations[call->op];
+    int64_t memory = SW_RECORD_ONE_PIECE;
     if (code == MPI_SUCCESS && operation->mode != SW_END) {
-        event.bytes = count > 0 ? (uint64_t)size_of(datatype) * (uint64_t)count : 0;
+        const struct sw_known_type *known = known_type(datatype);
+        if (count > 0)
+            event.bytes = (uint64_t)(known ? known->size : size_of(datatype)) * (uint64_t)count;
+        if (sw_recording && event.bytes && !known)
+            memory = sw_record_memory(handle, datatype);
         event.moved = event.bytes > 0; /* else the rank only takes part */
         event.place = place_of(handle, call->op, offset, event.bytes);
         look_through_view(handle, &event);
@@ -115,6 +126,6 @@ void sw_call_end_transfer(struct sw_call *call, int code, MPI_Count count, MPI_D
     sw_file_count_event(&sw_runtime.files, handle->record, &event, sw_thread.beneath, sw_thread.calls);
     leave();
     if (sw_recording)
-        sw_record_counted(handle, call->op, offset, (int64_t)event.bytes, event.began, event.ended,
+        sw_record_counted(handle, call->op, memory, offset, (int64_t)event.bytes, event.began, event.ended,
                           code != MPI_SUCCESS);
 }

@@ -3,6 +3,7 @@
 #include "call.h"
 #include "hints.h"
 #include "recording.h"
+#include "recording_types.h"
 #include "types.h"
 #include "view.h"
 
@@ -85,10 +86,8 @@ void sw_view_sought(MPI_File file) {
     if (!handle || sw_pmpi.File_get_position(file, &position) != MPI_SUCCESS)
         return;
     atomic_store_explicit(&handle->pointer, position * handle->etype_size, memory_order_relaxed);
-    if (sw_recording) {
-        int64_t now = sw_tick();
-        sw_record_called(handle, SW_LINE_seek, position, 0, now, now);
-    }
+    if (sw_recording)
+        sw_record_sought(handle, position);
 }
 
 SW_EXPORT int MPI_File_seek(MPI_File fh, MPI_Offset offset, int whence) {

@@ -67,7 +67,7 @@ void *sw_predefined(const char *name);
                 X(File_set_errhandler) X(File_set_info) X(File_sync) X(Gather) X(Get_library_version) X(Get_processor_name) X(Group_free)  \
                     X(Group_translate_ranks) X(Info_create) X(Info_dup) X(Info_free) X(Info_get)             \
                         X(Info_get_nkeys) X(Info_get_nthkey) X(Info_set) X(Op_create) X(Query_thread) X(Recv) X(Reduce) X(Send) X(Type_commit) X(Type_contiguous)           \
-                            X(Type_free) X(Type_get_contents) X(Type_get_envelope) X(Type_get_extent_x)      \
+                            X(Type_create_keyval) X(Type_free) X(Type_get_attr) X(Type_set_attr) X(Type_get_contents) X(Type_get_envelope) X(Type_get_extent_x)      \
                                 X(Type_get_true_extent_x) X(Type_size_x)
 /* clang-format on */
 

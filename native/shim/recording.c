@@ -6,7 +6,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "flatten.h"
 #include "hints.h"
 #include "journal.h"
 #include "recording_beneath.h"
@@ -181,18 +180,6 @@ int64_t sw_record_number_of(uint32_t first) {
     return number;
 }
 
-static int64_t type_number(const struct sw_flat *shape) {
-    uint32_t first = state.named.count;
-    bool room = sw_record_name(SW_LINE_type, shape->lower, shape->extent);
-    for (uint32_t i = 0; room && i < shape->count; i++) {
-        const struct sw_block *block = &shape->blocks[i];
-        room = sw_record_name(SW_LINE_block, block->offset, block->length);
-        for (int d = 0; room && d < block->dims; d++)
-            room = sw_record_name(SW_LINE_dim, block->count[d], block->stride[d]);
-    }
-    return room ? sw_record_number_of(first) : -1;
-}
-
 /* ---- calls ---- */
 
 void sw_record_add(enum sw_line line, const int64_t numbers[SW_RECORD_NUMBERS], int64_t began,
@@ -320,40 +307,31 @@ void sw_record_deleted(const char *path, int64_t began) {
     sw_lock_release(&state.lock);
 }
 
-void sw_record_viewed(const struct sw_handle *handle, MPI_Datatype filetype, int64_t began) {
+void sw_record_sought(const struct sw_handle *handle, int64_t position) {
+    const int64_t now = sw_tick();
     if (handle->slot == SW_BENEATH_HDF5)
         return;
-    struct sw_flat *shape = malloc(sizeof *shape);
-    bool known = shape && sw_flatten(filetype, shape);
     sw_lock_take(&state.lock);
-    int64_t type = known ? type_number(shape) : -1;
-    if (!known)
-        sw_record_gap(SW_GAP_VIEW);
-    add(SW_LINE_set_view, handle->slot, handle->displacement, handle->etype_size, type, began, sw_tick());
+    add(SW_LINE_seek, handle->slot, position, 0, 0, now, now);
     sw_lock_release(&state.lock);
-    free(shape);
 }
 
-void sw_record_called(struct sw_handle *handle, enum sw_line line, int64_t a, int64_t b, int64_t began,
-                      int64_t ended) {
-    if (handle->slot == SW_BENEATH_HDF5)
+void sw_record_counted(struct sw_handle *handle, enum sw_op op, int64_t memory, int64_t offset, int64_t bytes,
+                       int64_t began, int64_t ended, bool failed) {
+    enum sw_line line = lines[op];
+    /* The view is told of once it is known. */
+    if (line == SW_LINES || line == SW_LINE_set_view || handle->slot == SW_BENEATH_HDF5)
         return;
+    if (failed)
+        sw_record_gap(SW_GAP_FAILED);
+    bool places = sw_operations[op].place == SW_AT_OFFSET;
     sw_lock_take(&state.lock);
-    add(line, handle->slot, a, b, 0, began, ended);
+    if (memory != SW_RECORD_ONE_PIECE)
+        add(SW_LINE_memory, memory, 0, 0, 0, state.last, state.last);
+    add(line, handle->slot, places ? offset : bytes, places ? bytes : 0, 0, began, ended);
     if (line == SW_LINE_close)
         sw_record_give_slot(handle->slot);
     sw_lock_release(&state.lock);
-}
-
-void sw_record_counted(struct sw_handle *handle, enum sw_op op, int64_t offset, int64_t bytes, int64_t began,
-                       int64_t ended, bool failed) {
-    enum sw_line line = lines[op];
-    if (line == SW_LINES || line == SW_LINE_set_view) /* the view is told of once it is known */
-        return;
-    if (failed && handle->slot != SW_BENEATH_HDF5)
-        sw_record_gap(SW_GAP_FAILED);
-    bool places = sw_operations[op].place == SW_AT_OFFSET;
-    sw_record_called(handle, line, places ? offset : bytes, places ? bytes : 0, began, ended);
 }
 
 void sw_record_end(const struct sw_route *route, uint64_t ranks, const struct sw_job *job, bool speaks) {

@@ -21,15 +21,15 @@ void sw_record_opened(struct sw_handle *handle, MPI_Comm comm, int size, const c
 
 void sw_record_deleted(const char *path, int64_t began);
 
-void sw_record_viewed(const struct sw_handle *handle, MPI_Datatype filetype, int64_t began);
+/* The file pointer was moved, in etypes. */
+void sw_record_sought(const struct sw_handle *handle, int64_t position);
 
-/* A call on an open file that began and ended at these sw_ticks. a, b: its numbers after the slot. */
-void sw_record_called(struct sw_handle *handle, enum sw_line line, int64_t a, int64_t b, int64_t began,
-                      int64_t ended);
+#define SW_RECORD_ONE_PIECE (-1) /* in place of a type's number: data in one piece */
 
-/* A call that was counted, with its numbers: an offset in etypes, where the call has one, and bytes. */
-void sw_record_counted(struct sw_handle *handle, enum sw_op op, int64_t offset, int64_t bytes, int64_t began,
-                       int64_t ended, bool failed);
+/* A call that was counted, with its numbers: the type of its data in memory, an offset in etypes where the
+ * call has one, and bytes. */
+void sw_record_counted(struct sw_handle *handle, enum sw_op op, int64_t memory, int64_t offset, int64_t bytes,
+                       int64_t began, int64_t ended, bool failed);
 
 /* Writes the record, on rank 0 of the route. Collective over it; without one (NULL) a process tells what it
  * knows alone, if it speaks. */

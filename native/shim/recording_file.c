@@ -18,7 +18,7 @@
 
 static const char *const reasons[SW_GAPS] = {
     [SW_GAP_MEMORY] = "calls that do not repeat took more than the memory for a record",
-    [SW_GAP_VIEW] = "a file type is too irregular",
+    [SW_GAP_TYPE] = "a datatype of a view or of data in memory is too irregular",
     [SW_GAP_COMM] = "a file was opened by ranks outside of MPI_COMM_WORLD",
     [SW_GAP_FAILED] = "calls failed",
     [SW_GAP_INTERRUPTED] = "the program ended before it finalised MPI",

@@ -9,7 +9,7 @@
 /* Why a record does not hold everything. */
 enum sw_gap {
     SW_GAP_MEMORY,
-    SW_GAP_VIEW,
+    SW_GAP_TYPE,
     SW_GAP_COMM,
     SW_GAP_FAILED,
     SW_GAP_INTERRUPTED,

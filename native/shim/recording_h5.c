@@ -14,7 +14,8 @@
 
 #define SLOTS 1024
 #define KEYS (1u << 16)
-enum { ANY_SIZE = 4, VARIABLE = 9, STRING = 3, VIRTUAL = 3, BIG_ENDIAN_ORDER = 1, USER_DEFINED = 2 };
+enum { ANY_SIZE = 4, VARIABLE = 9, STRING = 3, VIRTUAL = 3, BIG_ENDIAN_ORDER = 1 };
+enum { UNDEFINED = 0, USER_DEFINED = 2 };
 #define FOUND_NAMES (INT64_C(1) << 32)
 enum { FILL_ON_ALLOCATION = 0, FILL_IF_SET = 2 };
 
@@ -223,6 +224,15 @@ static void tell_dimensions(struct lines *lines, sw_hid space, sw_hid creation, 
     lines->too_many |= rank < 0;
 }
 
+/* 0: no fill values are written; 1: they are; 2: they are in chunks, but not in a dataset in one piece. */
+static int fills_of(int fill_time, int value) {
+    if (fill_time == FILL_ON_ALLOCATION)
+        return 1;
+    if (fill_time != FILL_IF_SET || value == UNDEFINED)
+        return 0;
+    return value == USER_DEFINED ? 1 : 2;
+}
+
 static void tell_shape(struct lines *lines, sw_hid type, sw_hid space, sw_hid creation) {
     const int class = class_of(type), layout = sw_h5.H5Pget_layout(creation);
     int fill_time = 0, value = 0, allocation = 0;
@@ -233,11 +243,10 @@ static void tell_shape(struct lines *lines, sw_hid type, sw_hid space, sw_hid cr
         sw_record_gap(SW_GAP_H5_TYPE);
     if (layout < 0 || layout >= VIRTUAL || sw_h5.H5Pget_external_count(creation) > 0)
         sw_record_gap(SW_GAP_H5_STORAGE);
-    const bool fills = fill_time == FILL_ON_ALLOCATION || (fill_time == FILL_IF_SET && value == USER_DEFINED);
     lines->count = 0;
     lines->too_many = false;
     tell(lines, SW_LINE_h5dataset, class < 0 ? ANY_SIZE : class, (int64_t)sw_h5.H5Tget_size(type), layout,
-         fills, allocation);
+         fills_of(fill_time, value), allocation);
     tell_dimensions(lines, space, creation, layout == SW_CHUNKED);
     tell_filters(lines, creation);
 }

@@ -20,6 +20,7 @@ from tests.integration.conftest import Mpi
 from tests.integration.runtime_support import Bench, Outcome
 
 RANKS, PHASES, PIECES, BYTES = 4, 6, 4, 256
+MOVED = ("open", "close", "write_at_all", "iwrite_at", "read_at")
 
 
 @pytest.fixture(scope="module")
@@ -65,6 +66,7 @@ def all_calls(record: Record) -> list[list[tuple[object, ...]]]:
             else:
                 told.append((name, *numbers))
         told += [tuple(number.at((), rank - group.first) for number in shape) for shape in group.types]
+        told += group.blocks
         found.append(told)
     return found
 
@@ -115,6 +117,20 @@ def test_a_replay_makes_the_calls_of_the_program(bench: Bench, tmp_path: Path, s
     compared = Faithfulness(Done.by_record(record), done, whole=True)
     assert compared.program.calls == compared.replay.calls
     assert (compared.program.read, compared.program.written) == (compared.replay.read, compared.replay.written)
+
+
+def test_data_lie_in_memory_as_the_programs_did(bench: Bench, tmp_path: Path) -> None:
+    """How the MPI library carries a call out hangs on that: ROMIO took seven times as long for one cell many times."""
+    words = (bench.program("memory_types.c"), tmp_path / "f")
+    record, outcome = run(bench, tmp_path / "program.record", *words)
+    assert record.gaps == ()
+    assert record.count() == sum(counted(outcome, name) for name in MOVED), "the types are no calls"
+    types = [{number for name, (number, *_) in record.calls(rank) if name == "memory"} for rank in range(RANKS)]
+    assert types == [set(range(8))] * RANKS, "each but that in one piece"
+    again, _ = replayed(bench, tmp_path)
+    assert again.gaps == () and all_calls(again) == all_calls(record) and again.moved == record.moved
+    record, _ = run(bench, tmp_path / "program.record", *words, "irregular")
+    assert record.gaps == ("a datatype of a view or of data in memory is too irregular",)
 
 
 def test_rows_and_columns_of_a_grid_of_ranks_are_replayed(bench: Bench, tmp_path: Path) -> None:

@@ -61,6 +61,26 @@ def test_a_replay_makes_the_calls_of_the_program(bench: Hdf5Bench, tmp_path: Pat
     assert (compared.program.read, compared.program.written) == (compared.replay.read, compared.replay.written)
 
 
+@pytest.mark.parametrize("kind", ["small", "rows"])
+def test_chunks_that_a_plan_makes_are_filled_as_in_the_program(bench: Hdf5Bench, tmp_path: Path, kind: str) -> None:
+    """HDF5 fills chunks where it leaves a dataset in one piece alone: two programs that are alike without a plan."""
+    words = (bench.hdf5_program("hdf5_phases.c"), tmp_path / "y", 2, kind, 8, 65536)
+    plan = "stripewise-plan 1\nhdf5 chunk_size 16384\n"
+    record, whole = run(bench, tmp_path / "program.record", *words)
+    chunked = bench.run(*words, ranks=RANKS, plan=plan)
+    replay = bench.library.parents[1] / "bin" / "stripewise-replay"
+    again = bench.run(replay, tmp_path / "program.record", "--directory", tmp_path / "replay", ranks=RANKS, plan=plan)
+    assert record.gaps == () and (chunked.code, again.code) == (0, 0)
+    assert data_written(chunked) > 1.5 * data_written(whole), "the plan costs the program fill values"
+    assert data_written(again) == pytest.approx(data_written(chunked), rel=0.01)
+
+
+def data_written(outcome: Outcome) -> int:
+    """Bytes that collective and independent writes gave the file system, over all files."""
+    assert outcome.report is not None
+    return sum(int(file["posix"]["write"]["bytes"]) for file in outcome.report["files"])
+
+
 def test_a_replay_closes_what_the_program_left_open(bench: Hdf5Bench, tmp_path: Path) -> None:
     program = bench.hdf5_program("hdf5_patterns.c")
     record, _ = run(bench, tmp_path / "program.record", program, tmp_path / "a.h5", "left")

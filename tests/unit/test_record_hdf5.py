@@ -85,6 +85,7 @@ def test_pieces_of_selections(shape: Shape, selected: list[tuple[int, ...]], pie
         ("h5dataset 0 9999999999999999999 1 0 0\n", "is not a number"),
         ("h5dataset 0 2147483648 1 0 0\n", "a dataset that cannot be"),
         ("h5dataset 5 1 1 0 0\n", "a dataset that cannot be"),
+        ("h5dataset 0 1 1 3 0\n", "a dataset that cannot be"),
         ("h5dataset 0 8 1 0 0\nh5dim 1152921504606846976 -1 0\n", "a dataset of too many bytes"),
         ("h5dataset 0 1 1 0 0\nh5dim 1 -2 0\n", "a dimension that cannot be"),
         ("h5dataset 0 1 1 0 0\nh5dim 1 9223372036854775807~1 0\n", "too large on some ranks"),

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, Self
 
-from stripewise.spec.formats import RECORD_CALLS, RECORD_LINES
+from stripewise.spec.formats import RECORD_BEFORE, RECORD_CALLS, RECORD_LINES
 from stripewise.spec.record import Record
 from stripewise.spec.record_hdf5 import OPERATIONS, is_hdf5
 from stripewise.spec.report import Report
@@ -15,7 +15,7 @@ from stripewise.spec.report_file import FileReport
 MOST_APART = 1.5
 """A replay whose I/O takes more than so many times as long as the program's, or less than its part, is not faithful."""
 
-_MPI = frozenset(name for name in RECORD_CALLS if not is_hdf5(name)) - {"seek"}
+_MPI = frozenset(name for name in RECORD_CALLS if not is_hdf5(name)) - {"seek", *RECORD_BEFORE}
 """Functions of MPI-IO that both the record and the report count."""
 _MOVING = frozenset(name for name in _MPI if "bytes" in RECORD_LINES[name])
 """Those that count where HDF5 is used too: what else it does to its files with MPI-IO is not in the record."""

@@ -197,7 +197,7 @@ def _files_of(record: Record, group: RankGroup) -> dict[int, _File]:
         if is_hdf5(name):
             hdf5.take(name, numbers)
             continue
-        if name == "delete":
+        if name == "delete" or name in RECORD_BEFORE:
             continue
         if name == "open":
             slots[numbers[0]] = files.setdefault(numbers[1], _File()), -1

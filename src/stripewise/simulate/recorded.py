@@ -179,7 +179,7 @@ def _walk(record: Record, group: RankGroup, rank: int, weight: float, phases: di
         if is_hdf5(name) and name not in OPENS:
             datasets.take(name, numbers, weight)
             continue
-        if name == "delete":
+        if name == "delete" or name in RECORD_BEFORE:
             continue
         if name == "open" or name in OPENS:
             family = DIGITS.sub("#", group.files[numbers[1]][0])

@@ -37,6 +37,7 @@ MOST_DIMENSIONS = 32
 MOST_VALUES = 64
 """Parameters of a filter."""
 _CLASSES = 5
+_FILLS = 3
 _MOST_ELEMENT = (1 << 31) - 1
 _MOST_BYTES = (1 << 63) - 1
 _FILTERS = {1: "deflate", 2: "shuffle", 3: "fletcher32", 4: "szip", 5: "nbit", 6: "scaleoffset"}
@@ -153,8 +154,9 @@ class Hdf5Names:
             if not self.accesses:
                 raise ValueError(f"{name} without an access")
         elif name == "h5dataset":
-            kind, size, layout, _, _ = numbers
-            if not (0 <= kind < _CLASSES and 0 < size <= _MOST_ELEMENT and 0 <= layout < len(STORAGE)):
+            kind, size, layout, fills, _ = numbers
+            known = 0 <= kind < _CLASSES and 0 <= layout < len(STORAGE) and 0 <= fills < _FILLS
+            if not (known and 0 < size <= _MOST_ELEMENT):
                 raise ValueError("a dataset that cannot be")
             self.values = None
             self.shapes.append(Shape(size, STORAGE[layout]))
