@@ -69,6 +69,7 @@ class Program:
 PROGRAMS = (
     Program("independent", "checkpoints.c", ("100", "4096", "31", "0"), SIEVING, pieces=(4096, 31)),
     Program("collective", "phases.c", ("2048", "1024"), COLLECTIVE),
+    Program("ghosts", str(HERE / "ghosts.c"), ("1024", "4096"), COLLECTIVE),
     Program("hdf5", "hdf5_phases.c", ("rows", "128", "4096"), [*COLLECTIVE, *OBJECTS], hdf5=True),
 )
 
