@@ -7,7 +7,9 @@ from pathlib import Path
 from benchmarks.one_job.stream import Law, StreamRunner
 
 from stripewise.spec.experiment import Budget, Experiment, ObjectiveEntry
+from stripewise.spec.trial import Phase
 from stripewise.store.opening import open_store
+from stripewise.tuning import planner
 from stripewise.tuning.events import Event
 from stripewise.tuning.session import Session
 
@@ -36,3 +38,27 @@ def test_after_one_large_loss_the_best_so_far_is_proven() -> None:
     assert "times as long as the default" in loss and "5% are allowed" in loss and "phases of the default" in loss
     assert result.confirmed and result.best.configuration["mode"] == "merged", result.verdict
     assert len(runner.phases) < 100
+
+
+def searched_before_the_proof(seed: int) -> int:
+    """Runs of the search of a program with a large gain, which is proven."""
+    wanted = Experiment(
+        command=["simulated"],
+        runner="within",
+        objective=ObjectiveEntry(name="phase_bandwidth"),
+        budget=Budget(runs=140),
+        seed=seed,
+    )
+    runner = StreamRunner(wanted, Path("/nonexistent"), Law(gain=5.0), length=150)
+    with open_store("sqlite:///:memory:") as store:
+        identifier = store.create(wanted)
+        result = Session(store, identifier, runner, "test").run()
+        assert result.confirmed and result.best.configuration["mode"] == "merged", result.verdict
+        return sum(run.phase is Phase.SEARCH for trial in store.trials(identifier) for run in trial.runs)
+
+
+def test_a_large_gain_is_proven_before_all_else_has_been_tried(monkeypatch) -> None:
+    soon = searched_before_the_proof(3)
+    monkeypatch.setattr(planner, "shows_at_first_look", lambda *_: False)
+    late = searched_before_the_proof(3)
+    assert soon < 20 < late, (soon, late)

@@ -82,8 +82,13 @@ def block_for(experiment: Experiment, history: History, trial: Trial, left: floa
     fewest = max(FIRST_LOOK, provable_pairs(experiment.confirmation))
     if not experiment.in_one_launch or left < fewest * cost_of_pair(experiment, LONGEST_BLOCK):
         return 1
+    return 1 if shows_at_first_look(experiment, history, trial) else LONGEST_BLOCK
+
+
+def shows_at_first_look(experiment: Experiment, history: History, trial: Trial) -> bool:
+    """Whether the smallest proof shows the gain of a trial, even if the search saw twice the truth."""
     needed = pairs_to_prove(experiment, history, trial, share=_DISCOUNT, chance=_CERTAIN)
-    return 1 if needed is not None and needed <= FIRST_LOOK else LONGEST_BLOCK
+    return needed is not None and needed <= FIRST_LOOK
 
 
 def fewest_launches(experiment: Experiment) -> int:

@@ -18,13 +18,13 @@ from stripewise.measure.confirmation import Decision
 from stripewise.measure.effects import all_idle, effects_of, idle_settings
 from stripewise.measure.sequential import FIRST_LOOK
 from stripewise.search.base import Sampler, Suggestion
-from stripewise.search.costs import at_one_level
+from stripewise.search.costs import Costs, at_one_level
 from stripewise.search.economy import economical
 from stripewise.search.failures import failed_once, retry
 from stripewise.search.pruning import Pruner
 from stripewise.search.registry import sampler_rng
 from stripewise.search.resampling import Resampler
-from stripewise.search.stopping import Stopping
+from stripewise.search.stopping import Stopping, make_stopping
 from stripewise.spec.configuration import Configuration
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.facts import RunFacts
@@ -40,6 +40,7 @@ from stripewise.tuning.budget import (
     pairs_left,
     provable_pairs,
     reserved_runs,
+    shows_at_first_look,
 )
 from stripewise.tuning.confirm import Pair, against, judge, pairs_of
 from stripewise.tuning.idle import Idle, Narrowing
@@ -50,6 +51,8 @@ _TRIES_OF_DEFAULT = 2
 _TRIES_ONCE_IT_WORKED = 5
 _RESAMPLING_STREAM = 1 << 40
 _PAIRING_STREAM = 1 << 41
+_SETTLED = make_stopping({"improvement": {"window": 8, "minimum": 0.1}})
+"""Within one launch, when a large gain is no longer searched on."""
 _ASKED_WITHIN = (1, 8, 64)
 """Suggestions that the sampler is asked for, one number after the other while all of them are left out."""
 
@@ -238,7 +241,7 @@ class Planner:
             what = "kept for the confirmation" if kept else "too short for another run"
             return Finish(f"the rest of the time or node-hours is {what}")
         space = self.space if self.sampler.whole else self.narrowing.of(self.space, trials)
-        reason = self.stopping.reason(space, history, spent)
+        reason = self.stopping.reason(space, history, spent) or self._proves_now(space, history, spent)
         if reason:
             return Finish(reason)
         if self.lost_too_much(trials):
@@ -267,6 +270,19 @@ class Planner:
             return self._plan(trials, trials[again], Phase.SEARCH)
         trial = Trial(number, suggestions[0].configuration, Role.CANDIDATE, tag=suggestions[0].tag)
         return self._plan(trials, trial, Phase.SEARCH, new=True)
+
+    def _proves_now(self, space: Space, history: History, spent: Spent) -> str | None:
+        """Within one launch, say why a large gain is to be proven now instead of searched on.
+
+        Every phase before the proof is one without the gain, and the program may end.
+        """
+        cost = Costs.of(history).cost
+        if not self.experiment.in_one_launch or np.isnan(cost).all():
+            return None
+        best = history.trials[int(np.nanargmin(cost))]
+        if not shows_at_first_look(self.experiment, history, best):
+            return None
+        return _SETTLED.reason(space, history, spent)
 
     def idle(self, trials: Sequence[Trial]) -> tuple[Idle, ...]:
         """Parameters that are no longer varied."""
