@@ -329,9 +329,14 @@ def _report_choices(entries: list[dict[str, Any]]) -> None:
         shares, defaults, gained, changed, ours, known = (np.array(column) for column in zip(*found, strict=True))
         print(
             f"| {fold} | {system} | {len(found)} | {int(changed.sum())} | {shares.mean():.3f} | {defaults.mean():.3f} "
-            f"| {np.exp(np.log(gained).mean()):.2f} | {gained.min():.2f} | {np.nanmean(ours):.2f} "
-            f"| {np.nanmean(known):.2f} |"
+            f"| {np.exp(np.log(gained).mean()):.2f} | {gained.min():.2f} | {_mean(ours):.2f} | {_mean(known):.2f} |"
         )
+
+
+def _mean(values: np.ndarray) -> float:
+    """The mean of those that are numbers; NaN where none is."""
+    numbers = values[~np.isnan(values)]
+    return float(numbers.mean()) if len(numbers) else np.nan
 
 
 def _correlation(expected: np.ndarray, true: np.ndarray) -> float:
