@@ -81,13 +81,14 @@ def why_not(workload: Workload, osts: int | None = None, stripes: int | None = N
         word = (
             f"whether calls are collective is {unknown}" if workload.collective is None else "the calls are independent"
         )
-        return f"{word}, and independent writes also lost by stripes elsewhere"
+        return f"{word}, and stripes also slowed independent writes down elsewhere"
     if workload.nodes is None or workload.nodes < LEAST_NODES:
         word = unknown if workload.nodes is None else str(workload.nodes)
-        return f"the number of nodes is {word}, and fewer than {LEAST_NODES} nodes also lost by stripes elsewhere"
+        fewer = f"on fewer than {LEAST_NODES} nodes stripes also slowed programs down elsewhere"
+        return f"the number of nodes is {word}, and {fewer}"
     if workload.file_size is None or workload.file_size < LEAST_FILE:
         word = unknown if workload.file_size is None else "less than 100 MiB"
-        return f"the size of the file is {word}, and small files also lost by stripes elsewhere"
+        return f"the size of the file is {word}, and stripes also slowed small files down elsewhere"
     if osts is not None and osts < LEAST_STRIPES:
         return f"the file system has only {osts} OST{'' if osts == 1 else 's'}"
     if stripes is not None and (stripes == _ALL or stripes >= LEAST_STRIPES):
