@@ -18,8 +18,9 @@ from stripewise.cli.main import main
 from stripewise.errors import UserError
 from stripewise.model.carriers import SetBy, tunable_columns
 from stripewise.model.data import Data
+from stripewise.model.landscape import landscapes
 from stripewise.model.registry import make_model, model_class
-from stripewise.model.table import Column, Schema
+from stripewise.model.table import Column, Schema, read_table
 from stripewise.prescribe import general
 from stripewise.prescribe.placement import carried_by, choose_place
 from stripewise.prescribe.policies import by_policy, policy_names
@@ -32,6 +33,7 @@ from stripewise.spec.stack import load_stack
 from stripewise.spec.workload import Workload
 from tests.fixtures.campaigns import GIB, MIB, campaign, law, schema
 
+ROOT = Path(__file__).resolve().parents[2]
 HINTS = ("stripe_count", "stripe_size", "romio_cb_write", "cb_nodes")
 
 
@@ -459,6 +461,22 @@ def test_general_knowledge_needs_a_gain_beyond_its_uncertainty() -> None:
     assert known.worth
     assert not replace(known, deviation=known.gain).worth
     assert known.least >= 0.95
+
+
+def test_general_knowledge_holds_in_the_measured_table_that_is_kept() -> None:
+    """The other system's runs are not kept: ``benchmarks/prescribe/general.py`` reads a checkout of them."""
+    known, gains = general.EVIDENCE, []
+    for one in landscapes(read_table(ROOT / "benchmarks/data/tables/s3d_write_lustre_hints")):
+        names, points = one.space.names, one.space.points
+        values = [np.array(parameter.values)[points[:, place]] for place, parameter in enumerate(one.space.parameters)]
+        column = dict(zip(names, values, strict=True))
+        meant = (column["stripe_count"] >= 4) & (column["stripe_count"] <= 16) & (column["romio_cb_write"] != "disable")
+        default = int(one.space.index(one.space.levels([one.space.default]))[0])
+        if meant.any():
+            gains.append(float(np.median(one.truth[meant]) / one.truth[default]))
+    assert len(gains) == 5
+    assert known.least <= min(gains)
+    assert max(gains) == pytest.approx(known.most, abs=0.01)
 
 
 def test_a_rule_of_thumb_leaves_out_what_may_lose_half() -> None:
