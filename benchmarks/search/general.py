@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import time
 from collections.abc import Mapping
 from contextlib import nullcontext
@@ -24,59 +25,19 @@ from unittest import mock
 import lightgbm
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from portfolio_members import settings_by_role, sizes_and_roles
+from portfolio_sources import MEASURED, SITES, TABLES, by_role, facts_of, runs_at_random, settable
+
 from stripewise.evaluation.race import contestant, play
 from stripewise.model.landscape import Landscape, landscapes
 from stripewise.model.table import read_table
-from stripewise.simulate.access import Access
-from stripewise.simulate.batch import RunBatch
-from stripewise.simulate.engine import simulate
-from stripewise.spec.site import load_site
 from stripewise.spec.space import Levels, Space
-from stripewise.spec.workload import Workload
 
-TABLES = Path(__file__).resolve().parent.parent / "data" / "tables"
-KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 LEAST_POINTS = 200
-ROMIO = {"layout": "strided", "nodes": 1, "transfer_size": 512 * KIB}
-MEASURED: dict[str, tuple[str, str, dict[str, Any]]] = {
-    "romio_workloads": ("memory", "MPICH", ROMIO),
-    "romio_write_collective_1k": (
-        "memory",
-        "MPICH",
-        ROMIO | {"operation": "write", "collective": True, "piece_size": KIB, "processes": 4},
-    ),
-    "romio_ext4_read_collective_512": (
-        "ext4",
-        "MPICH",
-        ROMIO | {"operation": "read", "collective": True, "piece_size": 512, "processes": 4},
-    ),
-    "romio_ext4_write_collective_1k": (
-        "ext4",
-        "MPICH",
-        ROMIO | {"operation": "write", "collective": True, "piece_size": KIB, "processes": 4},
-    ),
-    "ior_write_lustre_hints": (
-        "lustre",
-        "unknown",
-        {"layout": "segmented", "nodes": 64, "operation": "write", "collective": False},
-    ),
-    "ior_stripe_count_by_file_size": ("lustre", "unknown", {"layout": "segmented", "collective": False}),
-}
-"""Measured tables by name: system, MPI library, and what their columns do not say of the workload."""
-SITES = ("archer2-hdd", "archer2-nvme", "cori-haswell", "dkrz-porting", "edison", "hazelhen-like", "kay", "vulcan-like")
-SETTINGS = 150
-"""Configurations simulated for each workload of a site."""
-SWITCH = {"disable": -1.0, "automatic": 0.0, "enable": 1.0}
-WORDS = ("nodes", "processes", "piece_size", "transfer_size", "file_size")
-ROLES = (
-    "collective_buffering",
-    "data_sieving",
-    "aggregators",
-    "collective_buffer_size",
-    "sieving_buffer_size",
-    "stripe_count",
-    "stripe_size",
-)
+NAMES = [name for name in MEASURED if name != "s3d_write_lustre_hints"]
+"""The tables that there were when this was measured."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,116 +52,25 @@ class Source:
 
 def inputs(words: Mapping[str, Any], settings: Mapping[str, np.ndarray], count: int) -> np.ndarray:
     """Features of configurations of one workload, shape ``(count, f)``; what is not known is NaN."""
-    size = {name: np.log2(float(words[name])) if words.get(name) else np.nan for name in WORDS}
-    fixed = [
-        float(words["operation"] == "write"),
-        float(words["collective"]),
-        float(words.get("layout") == "strided"),
-        *size.values(),
-        size["transfer_size"] - size["piece_size"],
-    ]
-    value = {role: np.asarray(settings.get(role, np.full(count, np.nan)), dtype=float) for role in ROLES}
-    ratios = [
-        value["aggregators"] - size["nodes"],
-        value["aggregators"] - size["processes"],
-        value["collective_buffer_size"] + value["aggregators"] - size["processes"] - size["transfer_size"],
-        value["sieving_buffer_size"] - size["piece_size"],
-        value["sieving_buffer_size"] - size["transfer_size"],
-        value["stripe_count"] - size["nodes"],
-        value["stripe_count"] - size["processes"],
-        value["stripe_size"] - size["transfer_size"],
-        size["file_size"] - value["stripe_count"] - value["stripe_size"],
-    ]
-    return np.column_stack([np.tile(fixed, (count, 1)), *value.values(), *ratios])
-
-
-def settings_of(space: Space, levels: Levels, operation: str) -> dict[str, np.ndarray]:
-    """Numbers of each role; of a pair for reads and writes the one that acts."""
-    found: dict[str, np.ndarray] = {}
-    other = "read" if operation == "write" else "write"
-    folded = space.fold(levels)
-    for index, parameter in enumerate(space.parameters):
-        if parameter.role not in ROLES or parameter.name.endswith(other):
-            continue
-        numbers = [SWITCH[v] if isinstance(v, str) else np.log2(float(v)) for v in parameter.values]
-        found[parameter.role] = np.asarray(numbers)[folded[:, index]]
-    return found
-
-
-def words_of(landscape: Landscape) -> dict[str, Any]:
-    words = dict(MEASURED[landscape.table.name][2])
-    for column in landscape.table.schema.context:
-        value = landscape.context[column.name]
-        words[column.role] = value * GIB if column.name == "file_gib" else value
-    return words
-
-
-def settable(landscape: Landscape) -> bool:
-    """Whether any parameter can be set: a file that is read lies as it was written."""
-    roles = {parameter.role for parameter in landscape.space.parameters}
-    return words_of(landscape)["operation"] == "write" or not roles <= {"stripe_count", "stripe_size"}
+    fixed = [float(words["operation"] == "write"), float(words["collective"]), float(words.get("layout") == "strided")]
+    return np.column_stack([np.tile(fixed, (count, 1)), sizes_and_roles(words, settings, count)])
 
 
 def measured(landscape: Landscape) -> Source:
     system, library, _ = MEASURED[landscape.table.name]
-    words, points = words_of(landscape), landscape.space.points
-    x = inputs(words, settings_of(landscape.space, points, words["operation"]), len(points))
+    words, points = facts_of(landscape), landscape.space.points
+    x = inputs(words, settings_by_role(landscape.space, points, words["operation"]), len(points))
     y = np.log(landscape.truth)
     return Source(system, library, x, y - y.mean())
 
 
 def simulated(name: str, rng: np.random.Generator) -> list[Source]:
     """Workloads and configurations at random on one simulated site."""
-    site, found = load_site(name), []
-    for operation in ("write", "read"):
-        for collective in (True, False):
-            for layout in ("strided", "segmented"):
-                for nodes in (1, 4, 16):
-                    ppn = int(rng.choice([2, 4, 16]))
-                    transfer = int(rng.choice([256 * KIB, MIB, 16 * MIB]))
-                    piece = int(rng.choice([KIB, 16 * KIB, 256 * KIB])) if layout == "strided" else transfer
-                    words: dict[str, Any] = {
-                        "operation": operation,
-                        "collective": collective,
-                        "layout": layout,
-                        "nodes": nodes,
-                        "processes_per_node": ppn,
-                        "transfer_size": transfer,
-                        "piece_size": piece,
-                        "file_size": transfer * nodes * ppn * int(rng.choice([2, 32])),
-                        "api": "mpiio",
-                    }
-                    n = SETTINGS
-                    settings: dict[str, Any] = {
-                        f"romio_cb_{operation}": rng.choice(["automatic", "disable", "enable"], n).astype(object),
-                        f"romio_ds_{operation}": rng.choice(["automatic", "disable", "enable"], n).astype(object),
-                        "cb_nodes": rng.choice([1, 2, 4, 8, 16], n),
-                        "cb_buffer_size": rng.choice([64 * KIB, MIB, 4 * MIB, 16 * MIB], n),
-                        f"ind_{'wr' if operation == 'write' else 'rd'}_buffer_size": rng.choice(
-                            [64 * KIB, 512 * KIB, 4 * MIB], n
-                        ),
-                    }
-                    if operation == "write":
-                        settings["stripe_count"] = rng.choice([1, 2, 4, 8, 16, 32], n)
-                        settings["stripe_size"] = rng.choice([MIB, 4 * MIB, 16 * MIB, 64 * MIB], n)
-                    settings = {key: value.astype(object) for key, value in settings.items()}
-                    workload = Workload.model_validate(words)
-                    values = simulate(site, RunBatch.make(workload, operation, settings, Access())).bandwidth
-                    roles = dict(
-                        zip(
-                            ("collective_buffering", "data_sieving", "aggregators", "collective_buffer_size",
-                             "sieving_buffer_size", "stripe_count", "stripe_size"),
-                            settings.values(),
-                            strict=False,
-                        )
-                    )  # fmt: skip
-                    numbers = {
-                        role: np.array([SWITCH[v] if isinstance(v, str) else np.log2(float(v)) for v in column])
-                        for role, column in roles.items()
-                    }
-                    words["processes"] = nodes * ppn
-                    y = np.log(np.broadcast_to(values, (n,)))
-                    found.append(Source(name, "simulated", inputs(words, numbers, n), y - y.mean()))
+    found = []
+    for workload, settings, bandwidth in runs_at_random(name, (1, 4, 16), rng):
+        words = workload.model_dump() | {"processes": workload.processes}
+        y = np.log(bandwidth)
+        found.append(Source(name, "simulated", inputs(words, by_role(settings), len(y)), y - y.mean()))
     return found
 
 
@@ -248,7 +118,7 @@ class Prior:
 
     def __call__(self, space: Space, levels: Levels) -> np.ndarray:
         rows = np.concatenate([space.levels([space.default]), levels])
-        x = inputs(self._words, settings_of(space, rows, self._words["operation"]), len(rows))
+        x = inputs(self._words, settings_by_role(space, rows, self._words["operation"]), len(rows))
         each = self._general.predict(x)
         gain = each[:, 1:] - each[:, :1]
         mean, doubt = gain.mean(axis=0), gain.std(axis=0, ddof=1)
@@ -279,7 +149,7 @@ def main() -> None:
         report(options.files)
         return
     rng = np.random.default_rng(0)
-    every = [one for name in MEASURED for one in landscapes(read_table(TABLES / f"{name}.toml")) if settable(one)]
+    every = [one for name in NAMES for one in landscapes(read_table(TABLES / f"{name}.toml")) if settable(one)]
     sources = [measured(one) for one in every] + [s for name in SITES for s in simulated(name, rng)]
     print(f"{len(sources)} workloads, {sum(len(s.y) for s in sources)} configurations, {time.process_time():.0f} s")
     large = [one for one in every if len(one.space.points) >= LEAST_POINTS or options.what == "choice"]
@@ -295,7 +165,7 @@ def main() -> None:
         for left_out, known, targets in folds(sources, large):
             general = General.fit(known)
             for landscape in targets:
-                prior = Prior(general, words_of(landscape))
+                prior = Prior(general, facts_of(landscape))
                 found = choice(landscape, prior) if options.what == "choice" else race(landscape, prior, options)
                 keep(left_out, landscape, found)
         for landscape in large if options.what == "race" else []:

@@ -3,6 +3,7 @@
     python benchmarks/search/portfolio.py race --out FILE      # auto with it, and without
     python benchmarks/search/portfolio.py choice --out FILE    # what it would prescribe without a run
     python benchmarks/search/portfolio.py programs --out FILE  # auto on recorded sweeps of real programs
+    python benchmarks/search/portfolio.py nodes --checkouts FOLDER --out FILE  # auto on several nodes
     python benchmarks/search/portfolio.py report FILE...       # the tables of docs/benchmarks/search-notes.md
 
 A member (``portfolio_members.py``) is learned from each measured system under one MPI library, and from each pair of
@@ -18,6 +19,7 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -26,25 +28,33 @@ from unittest import mock
 
 import lightgbm
 import numpy as np
+from scipy.stats import spearmanr
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
 import simulated as simulated_tables  # noqa: E402
+from lustre_sweeps import sweeps  # noqa: E402
 from portfolio_members import Advice, Members, choose  # noqa: E402
 from portfolio_sources import GIB, MIB, Source, Target, everything, records, tables  # noqa: E402
 
-from stripewise.evaluation.race import Player, SamplerPlayer, play  # noqa: E402
+from stripewise.evaluation.race import Player, Recorded, SamplerPlayer, play  # noqa: E402
 from stripewise.model.landscape import Landscape, landscapes  # noqa: E402
 from stripewise.model.trees.ensemble import Trees  # noqa: E402
 from stripewise.search.auto import AutoSampler  # noqa: E402
 from stripewise.search.base import Suggestion, suggest  # noqa: E402
+from stripewise.search.priors import knowledge_prior  # noqa: E402
 from stripewise.search.resampling import make_resampler  # noqa: E402
 from stripewise.search.unseen import Seen  # noqa: E402
+from stripewise.spec.experiment import Experiment  # noqa: E402
 from stripewise.spec.space import Space  # noqa: E402
+from stripewise.spec.stack import load_stack  # noqa: E402
 from stripewise.spec.trial import History  # noqa: E402
+from stripewise.spec.workload import Workload  # noqa: E402
+from stripewise.tuning.space import bind_space  # noqa: E402
 
 LEAST_POINTS = 200
+LEAST_OF_NODES = 8
 PLAN = 8
 """Runs that ``auto`` makes before a process is asked."""
 TREES, LEAVES = 60, 8
@@ -62,7 +72,8 @@ def learn(sources: Sequence[Source]) -> Members:
     ]
     members = tuple(map(Trees.from_lightgbm, boosters))
     shared = tuple(group[0][0] not in ("memory", "ext4") for group in groups)
-    return Members(tuple(names), shared, members)
+    several = tuple(any((one.system, one.library) in group and one.nodes > 1 for one in sources) for group in groups)
+    return Members(tuple(names), shared, several, members)
 
 
 def grow(sources: Sequence[Source], seed: int) -> lightgbm.Booster:
@@ -180,6 +191,67 @@ def replay(target: Target, advice: Advice | None, options: argparse.Namespace, p
     return found
 
 
+def node_targets(checkouts: Path | None) -> list[Target]:
+    """Workloads of several nodes, with the knowledge of the stacks: measured on Lustre, and simulated."""
+    found = [one for one, _ in tables() if one.table == "s3d_write_lustre_hints" and len(one.points) >= LEAST_OF_NODES]
+    found += simulated_targets()
+    for sweep in [] if checkouts is None else sweeps(checkouts):
+        one = landscapes(sweep.table)[0]
+        program = sweep.name.split()[0]
+        found.append(
+            Target(
+                "HPC2010",
+                "unknown",
+                f"{sweep.table.name}",
+                program,
+                sweep.facts,
+                one.space,
+                one.space.points,
+                one.truth,
+                one,
+            )
+        )
+    return [knowing(one) for one in found]
+
+
+def knowing(target: Target) -> Target:
+    """The same target, whose space knows what the stacks of Lustre and ROMIO expect, as that of ``tune`` does."""
+    stacks = ["lustre", "romio"]
+    every = {parameter.name for stack in stacks for parameter in load_stack(stack).parameters}
+    own = {p.name: {"values": list(p.values)} for p in target.space.parameters if p.name in every}
+    others = {name: {"exclude": True} for name in every - own.keys()}
+    experiment = Experiment.model_validate({"command": ["-"], "stacks": stacks, "parameters": own | others})
+    words = {name: value for name, value in target.facts.items() if name in Workload.model_fields}
+    words.setdefault("processes_per_node", target.facts["processes"] // target.facts["nodes"])
+    bound = bind_space(experiment, Workload.model_validate(words), "romio").space
+    landscape = target.landscape
+    assert landscape is not None
+    space = replace(landscape.space, context=bound.context, knowledge=bound.knowledge)
+    return replace(target, space=space, landscape=replace(landscape, space=space))
+
+
+def soon(target: Target, advice: Advice | None, options: argparse.Namespace, points: int) -> list[dict[str, Any]]:
+    """Searches that end within 5%, or with the budget."""
+    landscape, found = target.landscape, []
+    assert landscape is not None
+    for seed in range(options.seeds):
+        one, recorded, best, reached = player(advice, points, landscape, seed), Recorded(landscape, seed), [], None
+        with without_process(options.budget):
+            for number in range(1, options.budget + 1):
+                configuration = one.propose()
+                if configuration is None:
+                    break
+                value = float(landscape.truth[recorded.point(configuration)])
+                best.append(value)
+                if landscape.closed(value) >= 0.95:
+                    reached = number
+                    break
+                one.observe(configuration, recorded.run(configuration))
+        about = {"points": points, "seed": seed, "budget": options.budget, "runs": reached}
+        found.append(about | {"of_best": max(best[:3]) / float(landscape.truth.max())})
+    return found
+
+
 def cautious(gains: np.ndarray, weights: np.ndarray) -> int:
     """The configuration with the largest mean gain less its deviation between systems; -1 if that is below 1%."""
     mean = weights @ gains
@@ -192,8 +264,11 @@ def choice(target: Target, members: Members) -> list[dict[str, Any]]:
     """What the members say of every configuration, beside the truth."""
     gains = members.gains(target.facts, target.space, target.points)
     true = np.log(target.truth / target.truth[target.default])
-    weights = members.weights(target.facts)
-    return [{"weights": weights.tolist(), "gains": np.round(gains, 3).tolist(), "true": np.round(true, 3).tolist()}]
+    on_nodes = int(target.facts.get("nodes") or 1) > 1
+    weights = members.weights_on_nodes() if on_nodes else members.weights(target.facts)
+    known = knowledge_prior(target.space, target.points)
+    entry = {"weights": weights, "gains": gains, "true": true, "knowledge": known}
+    return [{"on_nodes": on_nodes} | {name: np.round(found, 3).tolist() for name, found in entry.items()}]
 
 
 def report(entries: list[dict[str, Any]]) -> None:
@@ -233,45 +308,66 @@ def _runs(entry: dict[str, Any]) -> float:
 
 def _report_choices(entries: list[dict[str, Any]]) -> None:
     """What the prescription is worth, as a share of the best and of the default."""
-    groups: dict[tuple[str, str], list[tuple[float, float, float, bool]]] = {}
+    groups: dict[tuple[str, str], list[tuple[float, ...]]] = {}
     for entry in entries:
-        gains, true = np.array(entry["gains"]), np.array(entry["true"])
-        chosen = cautious(gains, np.array(entry["weights"])) if len(gains) else -1
+        gains, true, weights = (np.array(entry[name]) for name in ("gains", "true", "weights"))
+        chosen = cautious(gains, weights) if len(gains) else -1
         gained = true[chosen] if chosen >= 0 else 0.0
-        found = (np.exp(gained - true.max()), np.exp(-true.max()), np.exp(gained), chosen >= 0)
-        groups.setdefault((entry["left_out"], entry["system"]), []).append(found)
+        ranked = [_correlation(weights @ gains if len(gains) else true * 0, true)]
+        ranked.append(_correlation(np.array(entry["knowledge"]), true))
+        found = (np.exp(gained - true.max()), np.exp(-true.max()), np.exp(gained), chosen >= 0, *ranked)
+        system = f"{entry['system']} {entry['context']}" if entry["system"] == "HPC2010" else entry["system"]
+        name = f"{system}, {'several nodes' if entry['on_nodes'] else 'one node'}"
+        groups.setdefault((entry["left_out"], name), []).append(found)
     if groups:
         print(
-            "\n| left out | system | workloads | changed | share of the best | the default's | least, of the default |"
+            "\n| left out | system | workloads | changed | share of the best | the default's | over the default: mean "
+            "| least | rank correlation, members | knowledge |"
         )
-        print("|---|---|---:|---:|---:|---:|---:|")
+        print("|---|---|---:|---:|---:|---:|---:|---:|---:|---:|")
     for (fold, system), found in sorted(groups.items()):
-        shares, defaults, gained, changed = (np.array(column) for column in zip(*found, strict=True))
+        shares, defaults, gained, changed, ours, known = (np.array(column) for column in zip(*found, strict=True))
         print(
             f"| {fold} | {system} | {len(found)} | {int(changed.sum())} | {shares.mean():.3f} | {defaults.mean():.3f} "
-            f"| {gained.min():.2f} |"
+            f"| {np.exp(np.log(gained).mean()):.2f} | {gained.min():.2f} | {_mean(ours):.2f} | {_mean(known):.2f} |"
         )
+
+
+def _mean(values: np.ndarray) -> float:
+    """The mean of those that are numbers; NaN where none is."""
+    numbers = values[~np.isnan(values)]
+    return float(numbers.mean()) if len(numbers) else np.nan
+
+
+def _correlation(expected: np.ndarray, true: np.ndarray) -> float:
+    """Rank correlation; NaN where one of them says nothing."""
+    if np.ptp(expected) == 0 or np.ptp(true) == 0:
+        return np.nan
+    return float(spearmanr(expected, true)[0])
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["choice", "race", "programs", "report"])
+    parser.add_argument("what", choices=["choice", "race", "programs", "nodes", "report"])
     parser.add_argument("files", nargs="*", type=Path)
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--budget", type=int, default=20)
     parser.add_argument("--points", default="2", help="points of advice, separated by commas")
     parser.add_argument("--fold", default="system,library,both", help="what is left out, separated by commas")
+    parser.add_argument("--checkouts", type=Path, help="the folder with the checkout that lustre_sweeps.py reads")
     parser.add_argument("--out", type=Path, default=Path("portfolio.jsonl"))
     options = parser.parse_args()
     if options.what == "report":
         report([json.loads(line) for path in options.files for line in path.read_text("utf-8").splitlines()])
         return
     measured = {"race": tables, "programs": records}.get(options.what, lambda: [*tables(), *records()])
-    targets = [target for target, _ in measured()]
+    targets = node_targets(options.checkouts) if options.what == "nodes" else [target for target, _ in measured()]
+    if options.what == "choice" and options.checkouts is not None:
+        targets += [one for one in node_targets(options.checkouts) if one.system == "HPC2010"]
     if options.what == "race":
         targets = [one for one in targets if len(one.points) >= LEAST_POINTS]
         targets += simulated_targets()
-    judge = replay if options.what == "programs" else race
+    judge = {"programs": replay, "nodes": soon}.get(options.what, race)
     members = learn(everything())
     with options.out.open("a", encoding="utf-8") as stream:
 
@@ -292,7 +388,8 @@ def main() -> None:
                     keep(fold, target, choice(target, known))
                     continue
                 for points in map(int, options.points.split(",")):
-                    keep(fold, target, judge(target, Advice(known, target.facts), options, points))
+                    advice = Advice(known, target.facts, on_nodes=options.what == "nodes")
+                    keep(fold, target, judge(target, advice, options, points))
             print(target.table, target.context, f"{time.process_time():.0f} s", flush=True)
 
 

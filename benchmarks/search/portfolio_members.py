@@ -36,7 +36,7 @@ UNKNOWN = -64.0
 """In place of what is not known: far from every logarithm of a size or a count."""
 _SIZES = ("nodes", "processes", "piece_size", "transfer_size", "file_size")
 _SWITCHES: Mapping[object, float] = {"disable": -1.0, "automatic": 0.0, "enable": 1.0, False: -1.0, True: 1.0}
-_OF_ONE_NODE = ("tmpfs", "ext4", "ext3", "xfs", "btrfs", "overlay", "overlayfs", "zfs")
+OF_ONE_NODE = ("tmpfs", "ext4", "ext3", "xfs", "btrfs", "overlay", "overlayfs", "zfs")
 _OTHER_KIND = 0.25
 """What a system of the other kind (a node's own file system, a shared one) counts."""
 _OTHER = {"read": ("_write", "_wr_buffer_size"), "write": ("_read", "_rd_buffer_size")}
@@ -61,16 +61,20 @@ def encode(facts: Mapping[str, Any], operation: str, settings: Mapping[str, Floa
     ndarray of float32, shape (n, f)
         :data:`UNKNOWN` where something is not known.
     """
-    size = {name: np.log2(float(facts[name])) if facts.get(name) else np.nan for name in _SIZES}
     layout, system, collective = (facts.get(name) for name in ("layout", "file_system", "collective"))
     fixed = [
         float(operation == "write"),
         np.nan if collective is None else float(collective),
         np.nan if layout is None else float(layout != "segmented"),
-        np.nan if system is None else float(system not in _OF_ONE_NODE),
-        *size.values(),
-        size["transfer_size"] - size["piece_size"],
+        np.nan if system is None else float(system not in OF_ONE_NODE),
     ]
+    found = np.column_stack([np.tile(fixed, (count, 1)), sizes_and_roles(facts, settings, count)])
+    return np.where(np.isnan(found), UNKNOWN, found).astype(np.float32)
+
+
+def sizes_and_roles(facts: Mapping[str, Any], settings: Mapping[str, Floats], count: int) -> Floats:
+    """Logarithms of sizes and of settings by role, and of their ratios, shape ``(count, f)``; NaN where unknown."""
+    size = {name: np.log2(float(facts[name])) if facts.get(name) else np.nan for name in _SIZES}
     value = {role: settings.get(role, np.full(count, np.nan)) for role in ROLES}
     ratios = [
         value["aggregators"] - size["nodes"],
@@ -83,15 +87,15 @@ def encode(facts: Mapping[str, Any], operation: str, settings: Mapping[str, Floa
         value["stripe_size"] - size["transfer_size"],
         size["file_size"] - value["stripe_count"] - value["stripe_size"],
     ]
-    found = np.column_stack([np.tile(fixed, (count, 1)), *value.values(), *ratios])
-    return np.where(np.isnan(found), UNKNOWN, found).astype(np.float32)
+    sizes = [*size.values(), size["transfer_size"] - size["piece_size"]]
+    return np.column_stack([np.tile(sizes, (count, 1)), *value.values(), *ratios])
 
 
 def settings_by_role(space: Space, levels: Levels, operation: str) -> dict[str, Floats]:
     """Numbers of the configurations for each role that the space has, for one operation, shape ``(n,)`` each."""
     folded = space.fold(levels)
     return {
-        parameter.role: np.array([_number(value) for value in parameter.values])[folded[:, index]]
+        parameter.role: np.array([number_of(value) for value in parameter.values])[folded[:, index]]
         for index, parameter in enumerate(space.parameters)
         if _acts(parameter, operation)
     }
@@ -101,7 +105,7 @@ def _acts(parameter: Parameter, operation: str) -> bool:
     return parameter.role in ROLES and not parameter.name.endswith(_OTHER[operation])
 
 
-def _number(value: object) -> float:
+def number_of(value: object) -> float:
     """A switch as -1, 0 or 1, a count or a size as its logarithm; NaN for whatever means something else."""
     if isinstance(value, str | bool):
         return _SWITCHES.get(value, np.nan)
@@ -119,12 +123,15 @@ class Members:
         Systems behind each of the members, and their MPI library.
     shared : tuple of bool
         Whether the file systems of each are shared by several nodes.
+    several : tuple of bool
+        Whether any of its programs ran on several nodes.
     members : tuple of Trees
         Each predicts the natural logarithm of performance, up to a constant of the workload.
     """
 
     groups: tuple[str, ...]
     shared: tuple[bool, ...]
+    several: tuple[bool, ...]
     members: tuple[Trees, ...]
 
     def only(self, kept: Sequence[bool]) -> Members:
@@ -134,6 +141,7 @@ class Members:
             self,
             groups=tuple(self.groups[place] for place in places),
             shared=tuple(self.shared[place] for place in places),
+            several=tuple(self.several[place] for place in places),
             members=tuple(self.members[place] for place in places),
         )
 
@@ -143,9 +151,20 @@ class Members:
         What is like this system as far as one can see, a node's own file system or a shared one, counts more.
         """
         system = facts.get("file_system")
-        alike = np.array([system is None or shared == (system not in _OF_ONE_NODE) for shared in self.shared])
+        alike = np.array([system is None or shared == (system not in OF_ONE_NODE) for shared in self.shared])
         weight = np.where(alike, 1.0, _OTHER_KIND)
         return np.asarray(weight / weight.sum(), dtype=np.float64)
+
+    def weights_on_nodes(self) -> Floats:
+        """How much each member counts for a program on several nodes, before anything has run, shape ``(members,)``.
+
+        Those of several nodes alone; measured ones together as much as simulated ones.
+        """
+        several, simulated = np.array(self.several), np.array([name.endswith(", simulated") for name in self.groups])
+        weight = np.zeros(len(self.groups))
+        for kind in (several & simulated, several & ~simulated):
+            weight[kind] = 1.0 / max(1, int(kind.sum()))
+        return np.asarray(weight / max(1.0, weight.sum()), dtype=np.float64)
 
     def predict(self, x: Matrix) -> Floats:
         """What each member says, shape ``(members, n)``; rows that are alike are asked about once."""
@@ -191,10 +210,12 @@ class Advice:
     members: Members
     facts: Mapping[str, Any]
     doubt: float = DOUBT
+    on_nodes: bool = False
+    """Whether to weigh the members for several nodes."""
 
     @cached_property
     def weights(self) -> Floats:
-        return self.members.weights(self.facts)
+        return self.members.weights_on_nodes() if self.on_nodes else self.members.weights(self.facts)
 
     def __call__(self, space: Space, levels: Levels) -> Floats:
         """Logarithm of performance over the default's on each of the systems: ``(n, d)`` to ``(k, n)``."""

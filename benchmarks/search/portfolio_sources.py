@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,7 +26,7 @@ RECORDS = BENCHMARKS / "real_programs" / "results"
 sys.path.insert(0, str(BENCHMARKS / "real_programs"))
 sys.path.insert(0, str(BENCHMARKS / "search"))
 
-from portfolio_members import encode, settings_by_role  # noqa: E402
+from portfolio_members import encode, number_of, settings_by_role  # noqa: E402
 from sweep import Record  # noqa: E402
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
@@ -49,6 +51,12 @@ MEASURED: dict[str, tuple[str, str, dict[str, Any]]] = {
         "unknown",
         {"layout": "segmented", "collective": False, "file_system": "lustre"},
     ),
+    "s3d_write_lustre_hints": (
+        "Lustre",
+        "ROMIO",
+        {"layout": "strided", "nodes": 8, "processes": 64, "operation": "write", "collective": True}
+        | {"file_system": "lustre"},
+    ),
 }
 """Measured tables by name: system, MPI library, and what their columns do not say of the workload."""
 SYSTEMS = {"tmpfs": "memory", "ext4": "ext4", "fuse.cephfs": "CephFS"}
@@ -66,6 +74,7 @@ class Source:
     ----------
     system, library, table : str
         ``library`` is ``simulated`` for simulated sites.
+    nodes : int
     x : ndarray, shape (n, f)
         Features of its configurations.
     y : ndarray, shape (n,)
@@ -75,6 +84,7 @@ class Source:
     system: str
     library: str
     table: str
+    nodes: int
     x: np.ndarray
     y: np.ndarray
 
@@ -107,21 +117,35 @@ class Target:
         operation = "read" if self.facts["operation"] == "read" else "write"
         x = encode(self.facts, operation, settings_by_role(self.space, self.points, operation), len(self.points))
         y = np.log(self.truth)
-        return Source(self.system, self.library, self.table, x, y - y.mean())
+        return Source(self.system, self.library, self.table, int(self.facts.get("nodes") or 1), x, y - y.mean())
+
+
+def facts_of(landscape: Landscape) -> dict[str, Any]:
+    """What is known of the workload of a context."""
+    facts = dict(MEASURED[landscape.table.name][2])
+    for column in landscape.table.schema.context:
+        value = landscape.context[column.name]
+        facts[column.role] = value * GIB if column.unit == "GiB" else value
+    if "transfer_size" not in facts and facts["collective"]:
+        facts["transfer_size"] = facts["file_size"] // facts["processes"]  # written by one call
+    return facts
+
+
+def settable(landscape: Landscape) -> bool:
+    """Whether any parameter can be set: a file that is read lies as it was written."""
+    roles = {parameter.role for parameter in landscape.space.parameters}
+    return facts_of(landscape)["operation"] == "write" or not roles <= STRIPES
 
 
 def tables() -> list[tuple[Target, Source]]:
     """Every context of the measured tables in which something can be set."""
     found = []
-    for name, (system, library, facts) in MEASURED.items():
+    for name, (system, library, _) in MEASURED.items():
         table = read_table(TABLES / f"{name}.toml")
         for one in landscapes(table):
-            known = dict(facts)
-            for column in table.schema.context:
-                value = one.context[column.name]
-                known[column.role] = value * GIB if column.name == "file_gib" else value
-            if known["operation"] == "read" and {p.role for p in one.space.parameters} <= STRIPES:
-                continue  # a file that is read lies as it was written
+            if not settable(one):
+                continue
+            known = facts_of(one)
             context = " ".join(f"{name}={value}" for name, value in one.context.items())
             target = Target(system, library, name, context, known, one.space, one.space.points, one.truth, one)
             found.append((target, target.source()))
@@ -148,33 +172,41 @@ def records() -> list[tuple[Target, Source]]:
     return found
 
 
+def runs_at_random(
+    name: str, nodes: Sequence[int], rng: np.random.Generator
+) -> Iterator[tuple[Workload, dict[str, Any], np.ndarray]]:
+    """Workloads and settings at random on one simulated site, with their bandwidths, shape ``(SETTINGS,)``."""
+    site = load_site(name)
+    for operation, collective, layout, count in itertools.product(
+        ("write", "read"), (True, False), ("strided", "segmented"), nodes
+    ):
+        ppn = int(rng.choice([2, 4, 16]))
+        transfer = int(rng.choice([256 * KIB, MIB, 16 * MIB]))
+        piece = int(rng.choice([KIB, 16 * KIB, 256 * KIB])) if layout == "strided" else transfer
+        workload = Workload(
+            operation=operation,
+            collective=collective,
+            layout=layout,
+            nodes=count,
+            processes_per_node=ppn,
+            transfer_size=transfer,
+            piece_size=piece,
+            file_size=transfer * count * ppn * int(rng.choice([2, 32])),
+            api="mpiio",
+        )
+        settings = _settings(operation, rng)
+        batch = RunBatch.make(workload, operation, settings, Access())
+        yield workload, settings, np.broadcast_to(simulate(site, batch).bandwidth, (SETTINGS,))
+
+
 def simulated(name: str, rng: np.random.Generator) -> list[Source]:
     """Workloads and configurations at random on one simulated site."""
-    site, found = load_site(name), []
-    for operation in ("write", "read"):
-        for collective in (True, False):
-            for layout in ("strided", "segmented"):
-                for nodes in (1, 2, 4, 8, 16):
-                    ppn = int(rng.choice([2, 4, 16]))
-                    transfer = int(rng.choice([256 * KIB, MIB, 16 * MIB]))
-                    piece = int(rng.choice([KIB, 16 * KIB, 256 * KIB])) if layout == "strided" else transfer
-                    workload = Workload(
-                        operation=operation,
-                        collective=collective,
-                        layout=layout,
-                        nodes=nodes,
-                        processes_per_node=ppn,
-                        transfer_size=transfer,
-                        piece_size=piece,
-                        file_size=transfer * nodes * ppn * int(rng.choice([2, 32])),
-                        api="mpiio",
-                    )
-                    settings = _settings(operation, rng)
-                    batch = RunBatch.make(workload, operation, settings, Access())
-                    y = np.log(np.broadcast_to(simulate(site, batch).bandwidth, (SETTINGS,)))
-                    facts = workload.model_dump() | {"processes": nodes * ppn, "file_system": "lustre"}
-                    x = encode(facts, operation, _by_role(settings), SETTINGS)
-                    found.append(Source(name, "simulated", name, x, y - y.mean()))
+    found = []
+    for workload, settings, bandwidth in runs_at_random(name, (1, 2, 4, 8, 16), rng):
+        facts = workload.model_dump() | {"processes": workload.processes, "file_system": "lustre"}
+        y = np.log(bandwidth)
+        x = encode(facts, str(workload.operation), by_role(settings), SETTINGS)
+        found.append(Source(name, "simulated", name, int(facts["nodes"]), x, y - y.mean()))
     return found
 
 
@@ -207,12 +239,10 @@ def _settings(operation: str, rng: np.random.Generator) -> dict[str, Any]:
     return {name: values.astype(object) for name, values in drawn.items()}
 
 
-def _by_role(settings: dict[str, Any]) -> dict[str, np.ndarray]:
-    numbers = {"disable": -1.0, "automatic": 0.0, "enable": 1.0}
+def by_role(settings: dict[str, Any]) -> dict[str, np.ndarray]:
+    """Numbers of settings by role, from settings by the names that the simulator knows."""
     return {
-        next(role for start, role in _ROLES.items() if name.startswith(start)): np.array(
-            [numbers[value] if isinstance(value, str) else np.log2(value) for value in values]
-        )
+        next(role for start, role in _ROLES.items() if name.startswith(start)): np.array(list(map(number_of, values)))
         for name, values in settings.items()
     }
 

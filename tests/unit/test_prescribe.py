@@ -18,8 +18,10 @@ from stripewise.cli.main import main
 from stripewise.errors import UserError
 from stripewise.model.carriers import SetBy, tunable_columns
 from stripewise.model.data import Data
+from stripewise.model.landscape import landscapes
 from stripewise.model.registry import make_model, model_class
-from stripewise.model.table import Column, Schema
+from stripewise.model.table import Column, Schema, read_table
+from stripewise.prescribe import general
 from stripewise.prescribe.placement import carried_by, choose_place
 from stripewise.prescribe.policies import by_policy, policy_names
 from stripewise.prescribe.prescriber import Prescriber
@@ -31,6 +33,7 @@ from stripewise.spec.stack import load_stack
 from stripewise.spec.workload import Workload
 from tests.fixtures.campaigns import GIB, MIB, campaign, law, schema
 
+ROOT = Path(__file__).resolve().parents[2]
 HINTS = ("stripe_count", "stripe_size", "romio_cb_write", "cb_nodes")
 
 
@@ -372,7 +375,7 @@ def test_layout_and_hints_that_were_seen_are_the_settings_of_today() -> None:
 
 
 def test_the_study_s_findings_are_named_as_a_policy() -> None:
-    found = by_policy("mpi-io-study", workload(file_system="lustre"), 48)
+    found = by_policy("mpi-io-study", workload(file_system="lustre", piece_size=MIB), 48)
     assert found.policy
     assert found.origin == "policy mpi-io-study"
     assert lines(found) == {"stripe_count": "48", "stripe_size": str(MIB), "romio_cb_write": "disable"}
@@ -405,6 +408,88 @@ def test_t3pio_s_formulas() -> None:
     assert lines(small) == {"stripe_count": "16", "stripe_size": str(8 * MIB), "cb_nodes": "8"}
     with pytest.raises(UserError, match="needs the number of nodes"):
         by_policy("t3pio-like", Workload())
+
+
+WIDE = {"nodes": 8, "collective": True, "file_per_process": False, "file_size": GIB, "file_system": "lustre"}
+
+
+def test_general_knowledge_sets_a_few_stripes_with_an_interval() -> None:
+    found = by_policy("general", workload(**WIDE))
+    assert found.origin == f"general knowledge, version {general.VERSION}"
+    assert lines(found) == {"stripe_count": "8"}
+    assert found.speedup == pytest.approx(np.exp(general.EVIDENCE.gain))
+    assert found.interval is not None
+    low, high = found.interval
+    assert low < found.speedup < high
+    assert any("29 measured workloads" in reason for reason in found.reasons)
+    assert prescription_of(found.as_json()).interval == pytest.approx(found.interval)
+    assert lines(by_policy("general", workload(**WIDE), 6)) == {"stripe_count": "6"}
+    assert by_policy("general", workload(**WIDE), 4, {"stripe_count": 1}).changes
+
+
+@pytest.mark.parametrize(
+    "words, more, why",
+    [
+        ({"operation": "read"}, {}, "the program reads"),
+        ({"operation": None}, {}, "the operation is unknown"),
+        ({"file_system": "ext4"}, {}, "of ext4 nothing is known"),
+        ({"file_per_process": True}, {}, "one file per process"),
+        ({"collective": False}, {}, "the calls are independent"),
+        ({"collective": None}, {}, "whether calls are collective is unknown"),
+        ({"nodes": 2}, {}, "the number of nodes is 2"),
+        ({"nodes": None}, {}, "the number of nodes is unknown"),
+        ({"file_size": 10 * MIB}, {}, "the size of the file is less than 100 MiB"),
+        ({"file_size": None}, {}, "the size of the file is unknown"),
+        ({}, {"osts": 1}, "the file system has only 1 OST"),
+        ({}, {"current": {"stripe_count": 4}}, "the file has 4 stripes already"),
+        ({}, {"current": {"stripe_count": -1}}, "the file has all OSTs already"),
+        ({}, {"existing": True}, "the files exist"),
+    ],
+)
+def test_general_knowledge_keeps_the_default_where_gains_are_not_certain(
+    words: dict[str, Any], more: dict[str, Any], why: str
+) -> None:
+    found = by_policy("general", workload(**{**WIDE, **words}), **more)
+    assert found.changes == ()
+    assert found.plan.settings == ()
+    assert why in found.kept
+    assert found.kept.endswith("general knowledge keeps the default")
+
+
+def test_general_knowledge_needs_a_gain_beyond_its_uncertainty() -> None:
+    known = general.EVIDENCE
+    assert known.worth
+    assert not replace(known, deviation=known.gain).worth
+    assert known.least >= 0.95
+
+
+def test_general_knowledge_holds_in_the_measured_table_that_is_kept() -> None:
+    """The other system's runs are not kept: ``benchmarks/prescribe/general.py`` reads a checkout of them."""
+    known, gains = general.EVIDENCE, []
+    for one in landscapes(read_table(ROOT / "benchmarks/data/tables/s3d_write_lustre_hints")):
+        names, points = one.space.names, one.space.points
+        values = [np.array(parameter.values)[points[:, place]] for place, parameter in enumerate(one.space.parameters)]
+        column = dict(zip(names, values, strict=True))
+        meant = (column["stripe_count"] >= 4) & (column["stripe_count"] <= 16) & (column["romio_cb_write"] != "disable")
+        default = int(one.space.index(one.space.levels([one.space.default]))[0])
+        if meant.any():
+            gains.append(float(np.median(one.truth[meant]) / one.truth[default]))
+    assert len(gains) == 5
+    assert known.least <= min(gains)
+    assert max(gains) == pytest.approx(known.most, abs=0.01)
+
+
+def test_a_rule_of_thumb_leaves_out_what_may_lose_half() -> None:
+    """Pieces of unknown size from several nodes: small ones are written several times slower without aggregators."""
+    found = by_policy("mpi-io-study", workload(nodes=8, collective=True, piece_size=None, layout=None))
+    assert "romio_cb_write" not in lines(found)
+    assert any(note.startswith("romio_cb_write = disable is left out") for note in found.notes)
+
+
+def test_without_a_model_the_layout_of_a_log_counts() -> None:
+    seen = PrescriptionRequest(Workload()).with_observed(workload(**WIDE), None, 16, {"stripe_count": 8}, ())
+    assert seen.current == {"stripe_count": 8}
+    assert by_policy("general", seen.workload, None, seen.current).changes == ()
 
 
 def test_an_unknown_policy_is_refused() -> None:

@@ -81,7 +81,7 @@ def prescribe(
     server: ServerOption = None,
     json_output: JsonOption = False,
 ) -> None:
-    """Choose settings for a program that was never tuned, from a model or a rule of thumb."""
+    """Choose settings for a program that was never tuned, from a model, general knowledge or a rule of thumb."""
     if to is not None and to not in TARGETS:
         raise UserError(f"no export is called '{to}'", choose(to, TARGETS))
     if artifact is not None:
@@ -117,7 +117,9 @@ def prescribe(
     loaded = None if model is None else _model(model, stack)
     request = _request(workload, observed, loaded)
     if loaded is None:
-        found = by_policy(policy or policy_names()[0], request.workload, osts)
+        found = by_policy(
+            policy or policy_names()[0], request.workload, osts, request.current, existing=request.existing
+        )
     else:
         found = Prescriber(loaded, None if table is None else read_table(table)).prescribe(request)
     deliver(found, to, output, json_output)
@@ -267,12 +269,12 @@ def _print(found: Prescription) -> None:
         say(f"Nothing is changed: {found.kept}.")
     if found.speedup is not None and not found.kept and found.interval is not None:
         low, high = found.interval
-        prose(
-            f"Predicted: {found.speedup:.2f} times as fast (95% interval {low:.2f} to {high:.2f}), "
-            f"{number(found.current, unit)} now, {number(found.predicted, unit)} then; not measured."
-        )
+        values = "" if found.policy else f", {number(found.current, unit)} now, {number(found.predicted, unit)} then"
+        interval = f"95% interval {low:.2f} to {high:.2f}"
+        prose(f"Predicted: {found.speedup:.2f} times as fast ({interval}){values}; not measured.")
         if low < 1:
-            prose("The interval reaches below 1: it may also be slower. stripewise tune --model proves a gain.")
+            proof = "tune" if found.policy else "tune --model"
+            prose(f"The interval reaches below 1: it may also be slower. stripewise {proof} proves a gain.")
     if found.changes:
         table = grid("setting", "now", "prescribed", "without it")
         for change in found.changes:

@@ -1,17 +1,20 @@
-"""Policies for use without a model: rules of thumb, named as such, that nobody measured on this machine.
+"""Policies for use without a model, named as such: nobody measured them on this machine.
 
-``mpi-io-study`` is what the study of MPI-IO with neural networks (16 nodes, 16 OSTs of Lustre, files of some 10 GiB)
-found good in most of its test cases. ``t3pio-like`` follows the formulas of TACC's T3PIO library.
+``general`` sets what helped in every measured workload of its kind elsewhere (:mod:`stripewise.prescribe.general`), and
+nothing otherwise. The others are rules of thumb. ``mpi-io-study`` is what the study of MPI-IO with neural networks (16
+nodes, 16 OSTs of Lustre, files of some 10 GiB) found good in most of its test cases. ``t3pio-like`` follows the
+formulas of TACC's T3PIO library.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from stripewise.carriers import HINT, LAYOUT, Setting
 from stripewise.errors import UserError, choose
 from stripewise.filesystems import USUAL, of_file
+from stripewise.prescribe import general
 from stripewise.prescribe.expectation import expect
 from stripewise.prescribe.prescription import Advice, Prescription, SettingChange, plan_of
 from stripewise.spec.configuration import Value
@@ -22,6 +25,8 @@ _STUDY_OSTS = 16
 _T3PIO_FACTOR = 2
 _T3PIO_LARGEST = 256 * _MIB
 _SMALL = 64 * _MIB
+_GAMBLE = 0.5
+"""A setting that may slow a program down to this, as far as is known, is left out of a rule of thumb."""
 
 
 @dataclass
@@ -33,6 +38,9 @@ class _Made:
     advice: list[Advice] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    kept: str = "the policy sets nothing for this workload"
+    gain: float | None = None
+    deviation: float | None = None
 
     def stripe(self, key: str, value: int, unit: str = "") -> None:
         """A field of the layout of files to be created."""
@@ -40,10 +48,10 @@ class _Made:
         self.changes.append(SettingChange(key, None, value, unit))
 
     def leave_out_losses(self, workload: Workload) -> None:
-        """Leave out what the stacks expect to lose for this workload: a rule of thumb speaks of most, not of all."""
+        """Leave out what the stacks expect to lose, or to lose much if what is unknown is so: rules speak of most."""
         for setting, change in zip(list(self.settings), list(self.changes), strict=True):
             expected = expect((setting,), workload, {})
-            if expected.loses:
+            if expected.loses or expected.low <= _GAMBLE:
                 self.settings.remove(setting)
                 self.changes.remove(change)
                 self.notes.append(f"{setting.key} = {setting.value} is left out: expected to be {expected.says}")
@@ -56,11 +64,18 @@ class _Made:
 
 def policy_names() -> tuple[str, ...]:
     """Names that :func:`by_policy` knows; the first is taken where none is named."""
-    return tuple(_POLICIES)
+    return (_GENERAL, *_POLICIES)
 
 
-def by_policy(name: str, workload: Workload, osts: int | None = None) -> Prescription:
-    """Prescribe by a rule of thumb.
+def by_policy(
+    name: str,
+    workload: Workload,
+    osts: int | None = None,
+    current: Mapping[str, Value] | None = None,
+    *,
+    existing: bool = False,
+) -> Prescription:
+    """Prescribe without a model.
 
     Parameters
     ----------
@@ -69,29 +84,62 @@ def by_policy(name: str, workload: Workload, osts: int | None = None) -> Prescri
     workload : Workload
     osts : int, optional
         OSTs of the file system.
+    current : mapping, optional
+        Settings the program runs with today; ``general`` asks for ``stripe_count``.
+    existing : bool
+        The files exist: ``general`` leaves their layout.
 
     Raises
     ------
     UserError
         Unknown policy.
     """
-    if name not in _POLICIES:
-        raise UserError(f"no policy is called '{name}'", choose(name, _POLICIES))
-    made = _Made(notes=["this is a rule of thumb: nothing was measured here, and no gain is predicted"])
-    _POLICIES[name](workload, osts, made)
-    made.leave_out_losses(workload)
-    kept = "" if made.changes else "the policy sets nothing for this workload"
+    if name not in policy_names():
+        raise UserError(f"no policy is called '{name}'", choose(name, policy_names()))
+    if name == _GENERAL:
+        made = _general(workload, osts, current or {}, existing=existing)
+        origin = f"general knowledge, version {general.VERSION}"
+    else:
+        made, origin = _Made(notes=[_RULE_OF_THUMB]), f"policy {name}"
+        _POLICIES[name](workload, osts, made)
+        made.leave_out_losses(workload)
     return Prescription(
-        origin=f"policy {name}",
+        origin=origin,
         policy=True,
         workload=workload,
         changes=tuple(made.changes),
-        kept=kept,
+        kept="" if made.changes else made.kept,
         plan=plan_of(made.settings, f"policy-{name}"),
+        gain=made.gain,
+        deviation=made.deviation,
         advice=tuple(made.advice),
         reasons=tuple(made.reasons),
         notes=tuple(made.notes),
     )
+
+
+def _general(workload: Workload, osts: int | None, current: Mapping[str, Value], *, existing: bool) -> _Made:
+    """A few stripes for collective writes of shared files from several nodes, and nothing else."""
+    made, known, stripes = _Made(), general.EVIDENCE, current.get("stripe_count")
+    made.notes.append("this is general knowledge: nothing was measured on this system; tune or train would know more")
+    reason = general.why_not(workload, osts, None if stripes is None else int(stripes))
+    if existing:
+        reason = "the files exist and keep their layout"
+    if reason:
+        made.kept = f"{reason}, so general knowledge keeps the default"
+        return made
+    made.stripe("stripe_count", min(general.STRIPES, osts or general.STRIPES))
+    made.gain, made.deviation = known.gain, known.deviation
+    made.reasons.append(
+        f"elsewhere, 4 to 16 stripes were {known.least:.2f} to {known.most:.1f} times as fast as the default in all "
+        f"{known.workloads} measured workloads of this kind, on {known.systems} systems with Lustre (4 to 16 nodes, "
+        "collective writes of shared files of 122 MiB to 15 GiB)"
+    )
+    if workload.file_system is None:
+        made.notes.append("the file system is unknown: the layout is that of Lustre")
+    if workload.file_per_process is None:
+        made.notes.append("file_per_process is unknown: a shared file counts")
+    return made
 
 
 def _creates(workload: Workload, made: _Made) -> bool:
@@ -163,4 +211,6 @@ def _t3pio(workload: Workload, osts: int | None, made: _Made) -> None:
         made.reasons.append(f"T3PIO: one writer for {_T3PIO_FACTOR} stripes: cb_nodes = {writers}")
 
 
+_GENERAL = "general"
+_RULE_OF_THUMB = "this is a rule of thumb: nothing was measured here, and no gain is predicted"
 _POLICIES: dict[str, Callable[[Workload, int | None, _Made], None]] = {"mpi-io-study": _study, "t3pio-like": _t3pio}

@@ -94,7 +94,8 @@ class PrescriptionRequest:
             What else acted.
         traits : mapping, optional
         """
-        current: dict[str, Value] = {}
+        # Without a model, a policy asks for the layout by these names.
+        current: dict[str, Value] = dict(layout) if domain is None else {}
         acted = {(setting.carrier, setting.key): setting.value for setting in in_force}
         system = self.workload.file_system or observed.file_system
         for tunable in () if domain is None else tunable_columns(domain.schema, system):

@@ -280,11 +280,12 @@ def assistant(client: Client, settings: Any, *, ask: bool) -> "MCPServer[Any]":
         osts: int = 0,
         to: str = "",
     ) -> dict[str, Any]:
-        """Choose settings without a run, from a model of the service or a rule of thumb. Nothing is proven by this.
+        """Choose settings without a run, from a model of the service or without one. Nothing is proven by this.
 
         workload: operation, nodes, processes_per_node, file_size, transfer_size, layout ... or diagnosis: the id that
-        `diagnose` gave. model: a model of the service; without one, policy: a rule of thumb (mpi-io-study,
-        t3pio-like), and osts: how many OSTs the file system has. to: also as one of the targets of `export`.
+        `diagnose` gave. model: a model of the service; without one, policy: general (what helped on
+        other systems) or a rule of thumb (mpi-io-study, t3pio-like), and osts: how many OSTs the file system has. to:
+        also as one of the targets of `export`.
         """
         given = {"workload": workload, "diagnosis": diagnosis, "model": model, "policy": policy, "osts": osts, "to": to}
         return dict(client.post("/prescriptions", {name: value for name, value in given.items() if value}))

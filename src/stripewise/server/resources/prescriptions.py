@@ -24,7 +24,9 @@ class SettingsRequest(RequestDocument):
     """A request for settings."""
 
     model: str | None = Field(default=None, max_length=64, description="a model of the service")
-    policy: str | None = Field(default=None, max_length=64, description="without a model: a rule of thumb")
+    policy: str | None = Field(
+        default=None, max_length=64, description="without a model: general knowledge or a rule of thumb"
+    )
     osts: int | None = Field(default=None, ge=1, le=1_000_000, description="OSTs of the file system, for policies")
     workload: Workload | None = None
     current: dict[str, Scalar] = Field(default_factory=dict, description="current settings")
