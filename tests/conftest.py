@@ -31,6 +31,7 @@ for _signal in (signal.SIGINT, signal.SIGHUP):
 
 LONG = ["test_tune", "test_tune_hdf5", "test_kernel", "test_kernel_hdf5", "test_runtime_fortran", "test_runtime_core"]
 LONG += ["test_service_cli", "test_samplers", "test_models", "test_stores", "test_tuning_session", "test_runtime_modes"]
+LONG += ["test_tune_within_families"]
 # Of make system.
 LONG += ["test_release", "test_fuzz", "test_pages_use", "test_studies", "test_service_workers", "test_lustre_driver"]
 """Files that take longest: they come first, so that no worker is left alone with one at the end."""

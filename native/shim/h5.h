@@ -143,6 +143,7 @@ struct sw_h5_object {
     struct sw_dataset *dataset; /* held; NULL for a file */
     uint64_t element_size, elements;
     bool contiguous; /* stored in one piece, whose address is to be asked for */
+    bool again;      /* by H5Freopen: not an open of its own */
     int slot;        /* its number in the record; -1: what is done with it is not recorded */
     double accuracy; /* to which the runtime rounds what is written; 0: not at all */
 };

@@ -201,6 +201,24 @@ SW_EXPORT sw_hid H5Fopen(const char *name, unsigned flags, sw_hid access) {
     return next ? called(&call) : -1;
 }
 
+/* Another identifier of a file that is open, which may outlive the first. */
+SW_EXPORT sw_hid H5Freopen(sw_hid file) {
+    static sw_hid (*_Atomic found)(sw_hid);
+    SW_H5_RESOLVE_OR_FAIL(next, found, "H5Freopen");
+    sw_hid again = next(file);
+    const struct sw_h5_object *first = again >= 0 && sw_recording && sw_h5_ready() ? sw_h5_find(file) : NULL;
+    if (!first || first->dataset || first->slot < 0)
+        return again;
+    struct sw_file *record = sw_h5_file_of(again);
+    struct sw_h5_object *object = record ? sw_h5_add(again, record, NULL) : NULL;
+    if (object) {
+        object->again = true;
+        object->slot = first->slot;
+        sw_record_h5_reopened(object->slot);
+    }
+    return again;
+}
+
 /* Ends an identifier by one of HDF5's functions; object: what it stood for, or NULL. */
 static int ended(int (*next)(sw_hid), sw_hid id, struct sw_h5_object *object, enum sw_h5_op op) {
     struct sw_file *record = object->record;
@@ -217,7 +235,8 @@ static int ended(int (*next)(sw_hid), sw_hid id, struct sw_h5_object *object, en
     if (left == 0) {
         if (slot >= 0)
             sw_record_h5_closed(slot, is_file, start, start + time);
-        sw_file_count_hdf5(&sw_runtime.files, record, op, time);
+        if (!object->again)
+            sw_file_count_hdf5(&sw_runtime.files, record, op, time);
         sw_h5_drop(id);
     }
     sw_files_put(record);

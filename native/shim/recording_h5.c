@@ -21,6 +21,7 @@ enum { FILL_ON_ALLOCATION = 0, FILL_IF_SET = 2 };
 
 static struct {
     uint64_t files[SLOTS]; /* of HDF5 files that are open the hash of the path, else 0 */
+    uint32_t again[SLOTS]; /* identifiers of the file beyond its first, by H5Freopen */
     struct {
         uint64_t key;
         int64_t value;
@@ -396,8 +397,19 @@ void sw_record_h5_flushed(int slot, int scope, int64_t began, int64_t ended) {
     sw_record_release();
 }
 
+void sw_record_h5_reopened(int slot) {
+    sw_record_take();
+    state.again[slot]++;
+    sw_record_release();
+}
+
 void sw_record_h5_closed(int slot, bool file, int64_t began, int64_t ended) {
     sw_record_take();
+    if (file && state.again[slot] > 0) { /* HDF5 keeps it open for another identifier */
+        state.again[slot]--;
+        sw_record_release();
+        return;
+    }
     add(file ? SW_LINE_h5fclose : SW_LINE_h5dclose, slot, 0, 0, 0, 0, began, ended);
     state.files[slot] = 0;
     sw_record_give_slot(slot);

@@ -31,6 +31,9 @@ void sw_record_h5_moved_other(sw_hid dataset);
 
 void sw_record_h5_extended(int slot, sw_hid space, const sw_hsize *size, int64_t began, int64_t ended);
 void sw_record_h5_flushed(int slot, int scope, int64_t began, int64_t ended);
+/* The file got another identifier; its end is recorded with that of the last one. */
+void sw_record_h5_reopened(int slot);
+
 void sw_record_h5_closed(int slot, bool file, int64_t began, int64_t ended);
 
 /* What has this number is not followed: memory is out. */

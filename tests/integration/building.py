@@ -1,5 +1,6 @@
 """Builds that all workers of a test run share: what a file's tests only use is compiled once."""
 
+import dataclasses
 import fcntl
 import hashlib
 import os
@@ -13,7 +14,7 @@ from unittest import mock
 import pytest
 
 from stripewise.runner.native import build as own
-from stripewise.runner.native.compiler import ask_compiler
+from stripewise.runner.native.compiler import ask_compiler, find_plain_compiler
 from tests.conftest import require
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -67,12 +68,18 @@ def once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], None
 
 def native_parts(factory: pytest.TempPathFactory, mpicc: Path, *options: str) -> Path:
     """Give a folder with the native parts built by this compiler and these options of CMake, warnings being errors."""
-    # One build is optimised as users have it, which some warnings need too. The others take half the time.
+    # One build is optimised as users have it, which some warnings need too. The others take half the time, and they
+    # share what no MPI takes part in.
     usual = not options and mpicc.parent == Path(sys.prefix) / "bin"
-    flags = f"-DCMAKE_C_FLAGS_RELWITHDEBINFO={'-O2' if usual else '-O1'}"
 
     def make(folder: Path) -> None:
-        configure = ["cmake", "-S", ROOT, "-B", folder, f"-DCMAKE_C_COMPILER={mpicc}", "-DSTRIPEWISE_WERROR=ON", flags]
+        configure = ["cmake", "-S", ROOT, "-B", folder, f"-DCMAKE_C_COMPILER={mpicc}", "-DSTRIPEWISE_WERROR=ON"]
+        # The observer is the same for every MPI: see observer_library.
+        configure += [f"-DCMAKE_C_FLAGS_RELWITHDEBINFO={'-O2' if usual else '-O1'}", "-DSTRIPEWISE_OBSERVER=OFF"]
+        if not usual:
+            objects = shared(factory) / "objects"
+            objects.mkdir(exist_ok=True)
+            configure.append(f"-DCMAKE_C_COMPILER_LAUNCHER={Path(__file__).with_name('compile_once.sh')};{objects}")
         checked([*configure, *options])
         checked(["cmake", "--build", folder, "-j2"])
         _keep(_builds(factory), mpicc, folder, [own.RUNTIME] if options else [own.RUNTIME, own.KERNEL, own.REPLAYER])
@@ -93,6 +100,13 @@ def _keep(cache: Path, mpicc: Path, tree: Path, targets: Sequence[own.BuildTarge
     with mock.patch.object(own, "_make", copied):
         for target in targets:
             own.build(target, compiler, os.environ, cache, ROOT)
+
+
+def observer_library(factory: pytest.TempPathFactory) -> Path:
+    """Give the observer as users have it, warnings being errors; homes of this run have it too."""
+    require(shutil.which("cmake"), "no cmake: apt install cmake")
+    target = dataclasses.replace(own.OBSERVER, options=(*own.OBSERVER.options, "-DSTRIPEWISE_WERROR=ON"))
+    return own.build(target, find_plain_compiler(os.environ), os.environ, _builds(factory), ROOT).path
 
 
 def core_library(factory: pytest.TempPathFactory) -> Path:

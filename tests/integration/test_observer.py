@@ -38,7 +38,7 @@ from stripewise.spec.stack import load_stack
 from stripewise.spec.trial import State
 from tests.conftest import require
 from tests.formats import faults
-from tests.integration.building import ROOT, checked, once
+from tests.integration.building import checked, observer_library
 
 Observe = Callable[..., Report]
 NOBODY = 65534
@@ -146,25 +146,8 @@ int main(void) {
 
 @pytest.fixture(scope="session")
 def observer(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The library, warnings being errors."""
-
-    def make(folder: Path) -> None:
-        flags: list[str | Path] = [
-            "-std=c11",
-            "-O2",
-            "-Wall",
-            "-Wextra",
-            "-Werror",
-            "-shared",
-            "-fPIC",
-            "-fvisibility=hidden",
-        ]
-        native = ROOT / "native"
-        sources = [*sorted((native / "observer").glob("*.c")), *sorted((native / "core").glob("layout*.c"))]
-        flags += ["-I", native / "include", "-Wl,-z,nodelete", "-Wl,-z,defs"]
-        checked(["cc", *flags, "-o", folder / "lib.so", *sources, native / "core" / "input.c", "-ldl", "-pthread"])
-
-    return once(tmp_path_factory, "observer", make) / "lib.so"
+    """The library, as users build it."""
+    return observer_library(tmp_path_factory)
 
 
 @pytest.fixture
@@ -645,7 +628,7 @@ def test_a_setuid_program_makes_no_file_where_its_user_says(observer: Path) -> N
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         folder.chmod(0o777)
-        library = shutil.copy(observer, folder / "libobserver.so")
+        library = shutil.copy(observer, folder / observer.name)
         library.chmod(0o755)
         (folder / "a.c").write_text('#include <stdio.h>\nint main(void) { return !fopen("/etc/passwd", "r"); }\n')
         checked(["cc", folder / "a.c", "-o", folder / "a", "-Wl,--no-as-needed", library, f"-Wl,-rpath,{folder}"])

@@ -23,6 +23,7 @@ from stripewise.spec.space import Space
 from stripewise.spec.stack import load_stack
 from stripewise.spec.trial import State
 from tests.formats import faults
+from tests.integration.building import observer_library
 from tests.integration.conftest import Mpi
 from tests.integration.runtime_support import HEADER, Bench
 
@@ -35,7 +36,12 @@ def bench(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     return Bench(mpi, tmp_path_factory)
 
 
-def test_own_calls_are_told_apart_from_those_of_mpi_io(bench: Bench, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def observer(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return observer_library(tmp_path_factory)
+
+
+def test_own_calls_are_told_apart_from_those_of_mpi_io(bench: Bench, observer: Path, tmp_path: Path) -> None:
     folder, report = tmp_path / "data", tmp_path / "report.json"
     folder.mkdir()
     outcome = bench.run(
@@ -44,7 +50,7 @@ def test_own_calls_are_told_apart_from_those_of_mpi_io(bench: Bench, tmp_path: P
         ranks=RANKS,
         plan=HEADER + "posix advice random\n",
         report=report,
-        behind=(bench.library.with_name("libstripewise-observer.so"),),
+        behind=(observer,),
         STRIPEWISE_PROCESSES=f"{tmp_path}/{PREFIX}",
         STRIPEWISE_POSIX="advice=random,stream_buffer=65536",
         STRIPEWISE_POSIX_FILES=f"{folder}/*",
@@ -73,8 +79,9 @@ def test_own_calls_are_told_apart_from_those_of_mpi_io(bench: Bench, tmp_path: P
     assert effect.evidence.endswith(f"of {RANKS} calls on {RANKS} files")
 
 
-def test_a_plan_that_acts_on_calls_preloads_both(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    observer = bench.library.with_name("libstripewise-observer.so")
+def test_a_plan_that_acts_on_calls_preloads_both(
+    bench: Bench, observer: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("stripewise.runner.inject.foreground.observer_for", lambda _environment: observer)
     command = [*bench.mpi.mpiexec(RANKS), str(bench.program("own_calls.c")), str(tmp_path)]
     plan = Plan((Setting(POSIX, "advice", "random"),))
@@ -102,7 +109,7 @@ def test_a_plan_that_acts_on_calls_preloads_both(bench: Bench, tmp_path: Path, m
 
 
 def test_a_program_with_a_file_for_each_rank_and_no_mpi_io_is_judged_as_a_serial_one(
-    bench: Bench, tmp_path: Path
+    bench: Bench, observer: Path, tmp_path: Path
 ) -> None:
     report = tmp_path / "report.json"
     outcome = bench.run(
@@ -110,7 +117,7 @@ def test_a_program_with_a_file_for_each_rank_and_no_mpi_io_is_judged_as_a_serial
         tmp_path,
         ranks=RANKS,
         report=report,
-        behind=(bench.library.with_name("libstripewise-observer.so"),),
+        behind=(observer,),
         STRIPEWISE_PROCESSES=f"{tmp_path}/{PREFIX}",
         STRIPEWISE_MODE="observe",
     )

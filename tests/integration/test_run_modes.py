@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -159,8 +162,8 @@ def test_mode_online_says_at_the_end_what_it_did(
     """
     begin = subprocess.Popen
 
-    def slowly(words: tuple[str, ...]) -> subprocess.Popen[bytes]:
-        child = begin(words)
+    def slowly(words: tuple[str, ...], close_fds: bool) -> subprocess.Popen[bytes]:
+        child = begin(words, close_fds=close_fds)
         time.sleep(0.1)
         return child
 
@@ -187,7 +190,6 @@ def test_run_shows_the_settings_of_each_group_of_files_and_leaves_no_older_repor
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def prepared(_plan: Plan, _command: list[str], folder: Path, **_: object) -> Foreground:
-        folder.mkdir(parents=True)
         (folder / "report.json.2").write_text("of the second program of an earlier run")
         return Foreground(("true",), Injection({}, {}, ()), (), True)
 
@@ -199,6 +201,50 @@ def test_run_shows_the_settings_of_each_group_of_files_and_leaves_no_older_repor
     said = " ".join(capsys.readouterr().err.split())
     assert "stripewise: cb_nodes=1; files b.*: cb_nodes=2 romio_ds_read=disable" in said
     assert not list(tmp_path.glob("applied/*/report.json*"))
+
+
+@pytest.mark.parametrize("observed", [False, True])
+def test_a_run_beside_another_of_the_same_plan_has_files_of_its_own(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str], observed: bool
+) -> None:
+    """The program holds the folder, also where nothing of stripewise is left, and a kill frees it."""
+    folders: list[Path] = []
+
+    def prepared(_plan: Plan, _command: list[str], folder: Path, **_: object) -> Foreground:
+        folders.append(folder)
+        return Foreground(("true",), Injection({}, {}, ()), (), True)
+
+    monkeypatch.setenv("STRIPEWISE_HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    Path("my.plan").write_text("stripewise-plan 1\nposix advice random\n")
+    words = ("sh", "-c", "echo up; exec sleep 60")
+    script = (
+        "from stripewise.cli import apply, main\n"
+        "from stripewise.runner.inject.foreground import Foreground\n"
+        "from stripewise.runner.inject.injection import Injection\n"
+        f"apply.prepare = lambda *_, **__: Foreground({words}, Injection({{}}, {{}}, ()), (), {observed})\n"
+        "main(['run', 'my.plan', '--', 'true'])\n"
+    )
+    other = subprocess.Popen(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    try:
+        assert other.stdout is not None and other.stdout.readline() == b"up\n"
+        if observed:
+            # What is left of it is the program alone.
+            other.kill()
+            other.wait()
+        monkeypatch.setattr("stripewise.cli.apply.prepare", prepared)
+        assert main(["run", "my.plan", "--", "true"]) == 0
+        said = capsys.readouterr().err.replace("\n", " ")
+        assert "another run has these settings now" in said and "my.plan-2" in said
+    finally:
+        os.killpg(other.pid, signal.SIGKILL)
+        other.wait()
+    until = time.monotonic() + 60
+    while folders[-1].name != "my.plan" and time.monotonic() < until:
+        assert main(["run", "my.plan", "--", "true"]) == 0
+    assert {folder.name for folder in folders} >= {"my.plan-2", "my.plan"}
 
 
 @pytest.mark.parametrize("line", ["allow everything", "workload file_size", "workload  "])

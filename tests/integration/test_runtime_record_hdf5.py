@@ -46,7 +46,7 @@ def all_calls(record: Record) -> list[list[tuple[str, tuple[int, ...]]]]:
     ]
 
 
-@pytest.mark.parametrize("pattern", ["columns_all", "odd", "many", "own", "again", "apart"])
+@pytest.mark.parametrize("pattern", ["columns_all", "odd", "many", "own", "again", "apart", "reopened"])
 def test_a_replay_makes_the_calls_of_the_program(bench: Hdf5Bench, tmp_path: Path, pattern: str) -> None:
     program = bench.hdf5_program("hdf5_patterns.c")
     record, _ = run(bench, tmp_path / "program.record", program, tmp_path / "a.h5", pattern, 6)
@@ -107,6 +107,16 @@ def test_files_that_were_there_are_made_with_their_datasets(bench: Hdf5Bench, tm
     assert (shape.storage, shape.filters) == ("chunked", ("deflate",))
     again, _ = replayed(bench, tmp_path)
     assert all_calls(again) == all_calls(record)
+
+
+def test_a_file_is_followed_until_its_last_identifier_is_closed(bench: Hdf5Bench, tmp_path: Path) -> None:
+    words = (bench.hdf5_program("hdf5_patterns.c"), tmp_path / "a.h5", "reopened")
+    record, outcome = run(bench, tmp_path / "program.record", *words)
+    calls = [name for name, _ in record.calls(0)]
+    assert record.gaps == () and calls.count("h5dcreate") == 2 and "h5dwrite" in calls
+    assert calls.count("h5fclose") == 1 and calls[-1] == "h5fclose"
+    hdf5 = outcome.file("a.h5")["hdf5"]["operations"]
+    assert hdf5["file_close"]["count"] == hdf5["file_create"]["count"]
 
 
 def test_datasets_by_a_name_that_nobody_created_are_named(bench: Hdf5Bench, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from stripewise.cli import main
+from stripewise.cli import carrying, main
 
 STACK = """
 name = "own"
@@ -239,6 +239,28 @@ def test_a_smaller_case_that_was_interrupted_is_followed_by_the_whole_when_it_is
     assert json.loads(output.out)["runs"] == result["runs"]
     assert "its full size is experiment" in output.err
     assert len(experiments(capfd)) == 2
+
+
+def test_a_kill_between_the_two_leaves_no_second_experiment_at_full_size(capfd, monkeypatch):
+    whole, small = program('echo "rate $((100 + 10 * ${X:-1}))"\n'), program('echo "rate $((10 + ${X:-1}))"\n', "small")
+    options = ["--stack", "own.toml", *OPTIONS[2:], "--small", small, "--small-budget", "4", "--budget", "4"]
+    created = carrying._created
+    made = []
+
+    def killed(*given):
+        made.append(created(*given))
+        if len(made) == 2:
+            raise KeyboardInterrupt
+        return made[-1]
+
+    with monkeypatch.context() as patched:
+        patched.setattr(carrying, "_created", killed)
+        assert main(["tune", *options, "--", whole]) == 130
+    searched, left = made
+    assert {one["id"]: one["state"] for one in experiments(capfd)} == {searched: "finished", left: "created"}
+    assert main(["resume", searched, "--json"]) == 0
+    assert json.loads(capfd.readouterr().out)["experiment"] == left
+    assert {one["id"] for one in experiments(capfd)} == {searched, left}
 
 
 def test_the_full_size_after_another_user_s_smaller_case_needs_consent(capfd, monkeypatch):

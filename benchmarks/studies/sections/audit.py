@@ -67,6 +67,11 @@ def _linked(point: Point) -> str:
     return f"[{point.asked}]({point.where if point.where.endswith('.md') else f'#{anchor(point.where)}'})"
 
 
+def _of(study: str, where: str, *rows: tuple[str, str, str]) -> list[Point]:
+    """Points of one study that stand at one place: what was asked, its status and what it became."""
+    return [Point(study, *row, where) for row in rows]
+
+
 def points(studies: Mapping[str, Steps]) -> list[Point]:
     """Every point, with figures from the results."""
     return [
@@ -98,17 +103,21 @@ def _ann(steps: Steps) -> list[Point]:
         gain = 100 * (true["oracle_mean"] / true["default_mean"] - 1)
         near = {way: 100 * told[way]["default"]["mean"] / MEANS[way][0] for way in MEANS}
         found += [
-            Point("000", "a collective call is not contiguous, as in the study", DONE, f"layout follows collective, everything ran again: an oracle gains {gain:.0f}% for reads, where the earlier form had nothing to gain", "The best prediction as setting"),
-            Point("000", "means of the default near the published ones, and printed", PART, f"writes have {near['write']:.0f}% of the published mean, reads {near['read']:.0f}%", "The best prediction as setting"),
-            Point("000", "no share of a gain that is nothing", DONE, "shares are of cases that an oracle improves by more than 5%", "The best prediction as setting"),
+            *_of("000", "The best prediction as setting",
+                ("a collective call is not contiguous, as in the study", DONE, f"layout follows collective, everything ran again: an oracle gains {gain:.0f}% for reads, where the earlier form had nothing to gain"),
+                ("means of the default near the published ones, and printed", PART, f"writes have {near['write']:.0f}% of the published mean, reads {near['read']:.0f}%"),
+                ("no share of a gain that is nothing", DONE, "shares are of cases that an oracle improves by more than 5%"),
+            ),
         ]  # fmt: skip
     trained = result(steps, "training of ann")
     if trained:
         found += [
             Point("000", "scores against single runs, with noise that lets an oracle pass the published ones", DONE, "single runs, with medians beside them; for that, the delays of writes were made shorter, which is a fit and labelled so", "Prediction accuracy on a fifth of the rows"),
             Point("000", "the printed dropout of 0.05% is read as 5%: say so", DONE, "said, with the reason", "Neural networks (study 000)"),
-            Point("000", "training on a GPU where there is one, with its time", DONE, f"PyTorch chooses the device; there was none here but `{trained['device']}`, so the time on a GPU is not known", "Prediction accuracy on a fifth of the rows"),
-            Point("000", "figures 3 to 6", DONE, "drawn here; `summarize --report` and `validate --report` draw 3 and 4 for any table", "Prediction accuracy on a fifth of the rows"),
+            *_of("000", "Prediction accuracy on a fifth of the rows",
+                ("training on a GPU where there is one, with its time", DONE, f"PyTorch chooses the device; there was none here but `{trained['device']}`, so the time on a GPU is not known"),
+                ("figures 3 to 6", DONE, "drawn here; `summarize --report` and `validate --report` draw 3 and 4 for any table"),
+            ),
             Point("000", "operations and memory as in its tables 6 and 7", DONE, "derived from the shape of the networks, and equal to the printed sums", "Operations and memory of a decision"),
             Point("000", "CI runs the contract of the model `ann` with PyTorch", DONE, "`make ann`, a job of its own in CI, for PyTorch is 3 GB", "../explanation/models.md"),
         ]  # fmt: skip
@@ -120,9 +129,11 @@ def _io_search(steps: Steps) -> list[Point]:
     if "ends on vulcan-like" in steps:
         where = "Bandwidths and not only ratios (simulated)"
         found += [
-            Point("001", "bandwidths beside the printed ones; which side differs, and why", DONE, "a row for each case and site, with the part of the system that limits it", where),
-            Point("001", "not reached where it is not", DONE, "named by case, for bandwidths and for speed-ups", where),
-            Point("001", "other figures of the OSTs", DONE, "half and twice the speed: none gives both cases of 1,200 cores", where),
+            *_of("001", where,
+                ("bandwidths beside the printed ones; which side differs, and why", DONE, "a row for each case and site, with the part of the system that limits it"),
+                ("not reached where it is not", DONE, "named by case, for bandwidths and for speed-ups"),
+                ("other figures of the OSTs", DONE, "half and twice the speed: none gives both cases of 1,200 cores"),
+            ),
             Point("001", "\"40 hours\" from the space as it is", DONE, "computed: it fits IOR and not MPI-Tile-IO", "Genetic search (study 001)"),
         ]  # fmt: skip
     space, race = result(steps, "wide space on real ROMIO"), result(steps, "race over the wide space")
@@ -162,8 +173,10 @@ def _ai_for_io(steps: Steps) -> list[Point]:
     low, high = (f(static["harmonic"] for static in hard["static"]) for f in (min, max))
     return [
         Point("003", "its two data sets told apart", DONE, "one to predict (387 + 387 instances, there) and one to choose (408); their means differ from the published ones", "AI for I/O (study 003)"),
-        Point("003", "patterns on which static choices are as bad as published", PART, f"the harmonic means are {low:.0f} to {high:.0f}% (published: 9 to 16%), on patterns chosen for that", "Patterns on which static choices are as bad as published (simulated)"),
-        Point("003", "the tree printed, with the counts in its leaves", DONE, "of depth 4, with the two most frequent best settings of each leaf", "Patterns on which static choices are as bad as published (simulated)"),
+        *_of("003", "Patterns on which static choices are as bad as published (simulated)",
+            ("patterns on which static choices are as bad as published", PART, f"the harmonic means are {low:.0f} to {high:.0f}% (published: 9 to 16%), on patterns chosen for that"),
+            ("the tree printed, with the counts in its leaves", DONE, "of depth 4, with the two most frequent best settings of each leaf"),
+        ),
         Point("003", "the simulation of two gamma components, and its clusters", DONE, "4 or 5 clusters, of which one is the slow component", "Times of two components (simulated)"),
         Point("003", "timings and causes, with a page", DONE, "`diagnose --report`, with the truth from `mincore` beside it", "Causes from time alone (measured)"),
         Point("003", "class errors at or below the published ones, or the reason, measured", DONE, "`auto` is below them; the tree is not, and why was measured", "Errors of prediction"),
@@ -176,17 +189,21 @@ def _sctuner(steps: Steps) -> list[Point]:
     if "3,328 configurations" in steps:
         where = "3,328 configurations of each interface (simulated)"
         found += [
-            Point("004", "3,328 configurations, 100 runs of each by each interface, at several scales", DONE, "aggregators, buffers, alignment and collective metadata vary; chunks are not simulated, and vary on the test bed", where),
-            Point("004", "clusters compared with the published 5 and 6 by a stated criterion", DONE, "the largest mean silhouette, which finds 2 and 2: the published numbers are not reached", where),
-            Point("004", "dependable settings only where they act", DONE, "others are not named", where),
+            *_of("004", where,
+                ("3,328 configurations, 100 runs of each by each interface, at several scales", DONE, "aggregators, buffers, alignment and collective metadata vary; chunks are not simulated, and vary on the test bed"),
+                ("clusters compared with the published 5 and 6 by a stated criterion", DONE, "the largest mean silhouette, which finds 2 and 2: the published numbers are not reached"),
+                ("dependable settings only where they act", DONE, "others are not named"),
+            ),
         ]  # fmt: skip
     bed, here = steps.get("bed hdf5 runs"), steps.get("real campaign")
     if bed and here:
         minutes = (bed["seconds"] + here["seconds"]) / 60
         runs = bed["result"]["runs"] + here["result"]["rows"]
         found += [
-            Point("004", "as much for real as four hours hold", PART, f"{runs:,} runs in {minutes:.0f} minutes, {bed['result']['runs']} of them by parallel HDF5 on the test bed", "What each setting brings to HDF5 on the test bed (measured)"),
-            Point("004", "1.1 to 12 times split into striping, alignment, chunking and metadata", DONE, "simulated without chunks, and measured with them", "What each setting brings to HDF5 on the test bed (measured)"),
+            *_of("004", "What each setting brings to HDF5 on the test bed (measured)",
+                ("as much for real as four hours hold", PART, f"{runs:,} runs in {minutes:.0f} minutes, {bed['result']['runs']} of them by parallel HDF5 on the test bed"),
+                ("1.1 to 12 times split into striping, alignment, chunking and metadata", DONE, "simulated without chunks, and measured with them"),
+            ),
         ]  # fmt: skip
     if "hdf5 sweeps, memory" in steps:
         where = "Tuned while it runs, where settings of HDF5 matter (measured)"

@@ -50,7 +50,7 @@ from stripewise.spec.policy import load_policy
 from stripewise.spec.report import read_report_file
 from stripewise.spec.vocabulary import check_plan
 from stripewise.tuning.consent import Consent, check_author, granted
-from stripewise.tuning.folders import state_folder
+from stripewise.tuning.folders import folder_alone, state_folder
 from stripewise.tuning.process import user_name
 
 _SIMULATED = "these settings come from simulated runs, not from measurements: confirm them on the real machine"
@@ -131,8 +131,9 @@ def run(
     # A run without an experiment has a folder of its own: several may go on at once. A model looks for those of the
     # command.
     digest = command_digest(command, Path.cwd())
-    name = f"{mode}-{digest}-{time.time_ns():x}"
-    folder = state_folder() / "applied" / (name if source is None or model is not None else _folder_name(plan, source))
+    applied, own = state_folder() / "applied", source is None or model is not None
+    name = f"{mode}-{digest}-{time.time_ns():x}" if own else _folder_name(plan, source or "")
+    folder = applied / name if own else context.with_resource(folder_alone(applied / name))
     choice, artifact = LaunchChoice(), None
     if model is not None:
         asked = _Asked(model, folder, digest, command, words)
@@ -148,6 +149,7 @@ def run(
         settle=settle,
     )
     ready = prepare(plan, command, folder, guidance=guidance, own_calls=mode == "observe")
+    beside = "" if folder.name == name else f"another run has these settings now; this one's files are in {folder}"
     warnings = (*([_SIMULATED] if simulated else []), *doubts, *choice.remarks, *ready.warnings)
     if json_output:
         document: dict[str, Any] = {"mode": mode, "model": None if model is None else str(model), "plan": plan.text()}
@@ -160,7 +162,7 @@ def run(
             about = (f"mode {mode}" if mode else "run") + ("" if model is None else f" with {model}")
             settings = f"{about}; the report will be {folder / 'report.json'}" + (f"; {settings}" if settings else "")
         settled = "files are synchronised before they are closed: this changes what the program costs" if settle else ""
-        _tell(settings or "no settings: the default was best", choice.why, settled, *warnings)
+        _tell(settings or "no settings: the default was best", choice.why, settled, beside, *warnings)
     report = folder / "report.json"
     learns = mode == "online" and not quiet and not json_output
     if not learns and not ready.observed:
@@ -210,7 +212,8 @@ def attend(words: Sequence[str]) -> int:
     before = {number: signal.signal(number, pass_on) for number in passed}
     before |= {number: signal.signal(number, ignore) for number in (signal.SIGINT, signal.SIGQUIT)}
     try:
-        child = subprocess.Popen(words)
+        # As with exec, what is to be inherited is: the lock of the run's folder.
+        child = subprocess.Popen(words, close_fds=False)
         for number in early:
             child.send_signal(number)
         return child.wait()

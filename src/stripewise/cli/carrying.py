@@ -28,6 +28,9 @@ from stripewise.tuning.process import owner_name, terminated_as_interrupted, use
 from stripewise.tuning.session import Session
 from stripewise.tuning.small import after_small, small_case
 
+_LOOKED_AT = 1000
+"""Experiments of one name among which one that a kill has left is looked for."""
+
 
 def begin(
     store: Store, experiment: Experiment, folder: str | None, report: Path | None, json_output: bool, yes: bool
@@ -86,11 +89,21 @@ def _follow(store: Store, identifier: str, report: Path | None, json_output: boo
     shown = " ".join(f"{name}={value}" for name, value in found.items() if value != result.default.configuration[name])
     remark(f"the small case, experiment {identifier}, liked best: {shown or 'the defaults'}; now the full size")
     experiment = after_small(Experiment.model_validate(whole), small)
-    following = _created(store, experiment, Facts(folder=small.facts.folder, user=user_name()))
+    following = _left(store, experiment) or _created(
+        store, experiment, Facts(folder=small.facts.folder, user=user_name())
+    )
     claim = store.claim(identifier, owner_name())
     store.update(identifier, claim=claim, facts=small.facts.with_(followed=following))
     store.release(claim)
     deliver(store, following, _begun(store, following, json_output, yes), report, json_output)
+
+
+def _left(store: Store, experiment: Experiment) -> str:
+    """Find an experiment at full size that was made and never begun: a kill came before its small case named it."""
+    made = store.records("created", experiment.name, limit=_LOOKED_AT, on_unreadable=lambda *_: None)
+    # It starts from this small case alone, so no other definition is the same.
+    same = (record.id for record in made if record.experiment == experiment and record.facts.user == user_name())
+    return next(same, "")
 
 
 def _is_there(store: Store, identifier: str) -> bool:

@@ -54,6 +54,21 @@ def check_author(
         )
 
 
+def check_run(run_bytes: int | None, policy: Policy) -> None:
+    """Refuse a run that moves more than the site allows.
+
+    Raises
+    ------
+    UserError
+        If it does.
+    """
+    most = policy.limits.run_bytes
+    if most is not None and run_bytes is not None and run_bytes > most:
+        raise UserError(
+            f"a run moves {format_size(run_bytes)}, and the site allows {format_size(most)}", "make the case smaller"
+        )
+
+
 def check_cost(
     worst: Mapping[str, float | None], policy: Policy, agreed: Mapping[str, Any] | None, consent: Consent
 ) -> dict[str, Any] | None:

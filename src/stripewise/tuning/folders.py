@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
+import itertools
 import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from stripewise.errors import UserError
+from stripewise.errors import StripewiseError, UserError
 from stripewise.ownership import check_above, make_folder
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.facts import Facts
@@ -24,6 +29,49 @@ def state_folder() -> Path:
         return sites
     base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     return Path(base) / "stripewise"
+
+
+@contextmanager
+def folder_alone(wanted: Path) -> Iterator[Path]:
+    """Make a folder for a run, or one beside it while another run uses it: both would write the same report.
+
+    The lock is of this process, of the program that replaces it, and of its children: it ends with the last of them,
+    whatever ends them.
+
+    Parameters
+    ----------
+    wanted : Path
+        The folder; those beside it are called ``wanted-2``, ``wanted-3``, ...
+
+    Raises
+    ------
+    StripewiseError
+        If it cannot be made.
+    """
+    for number in itertools.count(1):
+        folder = wanted if number == 1 else wanted.with_name(f"{wanted.name}-{number}")
+        try:
+            make_folder(folder)
+            lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        except OSError as error:
+            raise StripewiseError(
+                f"cannot write {folder}: {error.strerror or error}",
+                "make room, or set STRIPEWISE_HOME to another folder",
+            ) from error
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            break
+        except BlockingIOError:
+            os.close(lock)
+        except OSError:
+            # The file system has no locks: a name that nobody else takes.
+            folder = wanted.with_name(f"{wanted.name}-{time.time_ns():x}")
+            break
+    os.set_inheritable(lock, True)
+    try:
+        yield folder
+    finally:
+        os.close(lock)
 
 
 def working_folder(facts: Facts) -> Path:

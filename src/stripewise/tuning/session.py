@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, cast
 
-from stripewise.errors import NothingWorks, Stopped, StripewiseError, UserError
-from stripewise.measure.observed import layout_of, observed_workload
+from stripewise.errors import NothingWorks, Stopped, StripewiseError
 from stripewise.model.registry import load_model
 from stripewise.objectives import kind_of, objective_of
 from stripewise.prescribe.prior import Expecting
@@ -23,23 +21,20 @@ from stripewise.search.resampling import make_resampler
 from stripewise.search.stopping import make_stopping
 from stripewise.spec.facts import RunFacts
 from stripewise.spec.launch import Launch, Outcome
-from stripewise.spec.parameter import Parameter
 from stripewise.spec.plan import Plan
 from stripewise.spec.policy import Policy
-from stripewise.spec.report import Report
 from stripewise.spec.result import Result
-from stripewise.spec.sizes import format_size
 from stripewise.spec.trial import Phase, Role, Run, State, Trial
-from stripewise.spec.workload import Workload
 from stripewise.store.base import Store
-from stripewise.tuning.budget import shortfall, worst_case
+from stripewise.tuning.allowance import Allowance
+from stripewise.tuning.binding import Seen
+from stripewise.tuning.budget import shortfall
 from stripewise.tuning.companions import Companions, Steps
 from stripewise.tuning.conclusion import so_far
-from stripewise.tuning.consent import Consent, check_cost, granted
+from stripewise.tuning.consent import Consent, check_cost, check_run, granted
 from stripewise.tuning.events import Event, Listener, silent
 from stripewise.tuning.first_checks import check_program, check_replay
-from stripewise.tuning.first_run import FirstRun
-from stripewise.tuning.launching import make_launch, run_of, run_timeout
+from stripewise.tuning.launching import make_launch, run_of
 from stripewise.tuning.ledger import Ledger
 from stripewise.tuning.loss import loss_told
 from stripewise.tuning.planner import Finish, Planned, Planner, Wait
@@ -47,12 +42,10 @@ from stripewise.tuning.priors import agreement, check_named, prior_before_runs
 from stripewise.tuning.remarks import Remarks, beside_own_figure
 from stripewise.tuning.result import conclude, machine_level
 from stripewise.tuning.resuming import check_same_environment, next_attempt, reap_interrupted
-from stripewise.tuning.space import BoundSpace, bind_space, check_space, describe_space
+from stripewise.tuning.space import BoundSpace, check_space, describe_space
 from stripewise.tuning.try_first import configurations
 
 _POLL_SECONDS = 0.5
-_ROOM = 3.0
-"""Times the slowest default run that a run must be allowed to last before others may start beside it."""
 
 
 class Session:
@@ -105,7 +98,6 @@ class Session:
         self._read_model = read_model
         self._sampler = sampler
         self._running: dict[int, Launch] = {}
-        self._promised: dict[int, float] = {}
         self._interrupted: list[tuple[Trial, Run]] = []
         self._bound: BoundSpace | None = None
         self._preflight = Preflight()
@@ -149,6 +141,7 @@ class Session:
             simulated=self._runner.simulated,
             queued=lambda: self._runner.queued_seconds,
         )
+        self._allowance = Allowance(self._ledger, self._runner)
         try:
             self._preflight = self._runner.prepare()
             if not self._ledger.trials and (short := shortfall(self._ledger.experiment)):
@@ -246,7 +239,9 @@ class Session:
 
     def _fill(self, planner: Planner) -> Finish | Wait:
         """Start runs until the runner is full or nothing can be planned; interrupted ones come first."""
-        while len(self._running) < self._runner.capacity and (self._seconds_left() > 0 or not self._running):
+        while len(self._running) < self._runner.capacity and (
+            self._allowance.left(self._running, self._nodes) > 0 or not self._running
+        ):
             if self._interrupted:
                 trial, run = self._interrupted.pop(0)
                 attempt = next_attempt(run)
@@ -269,19 +264,14 @@ class Session:
             self._bound,
             trial,
             run,
-            timeout=self._timeout(run.phase),
+            timeout=self._allowance.timeout(self._running, self._nodes, run.phase),
             pruned=self._bound_of(planner, run),
             attempt=attempt,
             replayer=self._replayer(run),
         )
         self._running[run.number] = launch
-        self._promised[run.number] = (launch.timeout or 0.0) * self._nodes() / 3600
         self._tell("started", run=run, trial=trial, spent=self._ledger.spent(), budget=self._ledger.experiment.budget)
         self._runner.start(launch)
-
-    def _timeout_known(self) -> bool:
-        """Whether the time limit of runs is the user's, or a run has shown how long they take."""
-        return self._ledger.experiment.timeout is not None or bool(self._ledger.trials)
 
     def _bound_of(self, planner: Planner, run: Run) -> Bound | None:
         """When a run is cut: one of the search, of a configuration that has not worked yet."""
@@ -289,7 +279,7 @@ class Session:
         if planner.space is None or run.phase is not Phase.SEARCH or trial.role is not Role.CANDIDATE or trial.values:
             return None
         one = kind_of(self._objective.name).operation
-        if one and self._workload().operation != one and not self._ledger.experiment.pruning:
+        if one and self._seen.workload.operation != one and not self._ledger.experiment.pruning:
             # Slow reads do not keep a configuration from being the best for writes.
             return None
         return planner.pruner.bound(planner.history(self._ledger.trials))
@@ -300,45 +290,14 @@ class Session:
         own = self._identifier if self._runner.capacity == 1 else f"{self._identifier}.{run.number}"
         return None if found is None else found.within(own)
 
-    def _timeout(self, phase: Phase = Phase.SEARCH) -> float:
-        experiment, trials = self._ledger.experiment, self._ledger.trials
-        if self._runner.simulated:
-            return run_timeout(experiment, trials, None)
-        # As with the time budget: a run that hangs ends where the node-hours do.
-        limit = run_timeout(experiment, trials, self._ledger.spent().seconds, phase)
-        return min(limit, max(1.0, self._seconds_left()))
-
-    def _seconds_left(self) -> float:
-        """How long the next run may last by the node-hours that are left; 0 if it must wait for one that runs.
-
-        Runs side by side share what is left, so that they cannot exceed it together. Where the shares are too small for
-        a run, one alone gets everything.
-        """
-        most = self._ledger.experiment.budget.node_hours
-        if most is None or self._runner.simulated:
-            return math.inf
-        left = most - self._ledger.spent().node_hours - sum(self._promised.values())
-        seconds = max(0.0, 3600 * left / self._nodes())
-        share = seconds / max(1, self._runner.capacity - len(self._running))
-        default = next((trial for trial in self._ledger.trials if trial.role is Role.DEFAULT), None)
-        usual = [run.elapsed for run in default.runs if run.state is State.FINISHED and run.elapsed] if default else []
-        if usual and share >= _ROOM * max(usual):
-            return share
-        return 0.0 if self._running else seconds
-
-    def _nodes(self) -> int:
-        """Nodes that a run occupies."""
-        return self._runner.charged(0.0)[1] or self._workload().nodes or 1
-
     def _collect(self, planner: Planner) -> None:
         for outcome in self._runner.poll(_POLL_SECONDS):
             launch = self._running.pop(outcome.number, None)
-            self._promised.pop(outcome.number, None)
             if launch is None:
                 continue
             cut = outcome.state is State.PRUNED and planner.space is not None
             censored = censored_value(planner.history(self._ledger.trials), outcome.elapsed) if cut else None
-            planned, nodes = self._ledger.run(launch.number), self._workload().nodes or 1
+            planned, nodes = self._ledger.run(launch.number), self._seen.workload.nodes or 1
             run = run_of(planned, outcome, self._objective, nodes, censored)
             self._ledger.accept(run)
             check_program(self._ledger, run)
@@ -435,10 +394,10 @@ class Session:
 
     def _with_space(self, planner: Planner) -> Planner:
         """Fix the space as soon as the workload is known, and remember what it was fixed with."""
-        if self._bound is None and self._workload_known():
-            self._bound = self._bind()
+        if self._bound is None and self._seen.enough:
+            self._bound = self._seen.bind(self._objective.program or "", self._note)
             count, exact = self._bound.space.count()
-            self._tell("space", bound=self._bound, distinct=count, exact=exact, workload=self._workload())
+            self._tell("space", bound=self._bound, distinct=count, exact=exact, workload=self._seen.workload)
             if self._ledger.facts.space is None:
                 for entry in configurations(self._bound.space, self._ledger.experiment.try_first)[1]:
                     self._tell("note", text=f"not tried first, since it changes nothing that is searched here: {entry}")
@@ -449,7 +408,7 @@ class Session:
                 self._ledger,
                 planner.sampler,
                 self._bound.space,
-                self._workload(),
+                self._seen.workload,
                 self._objective,
                 simulated=self._runner.simulated,
                 note=self._note,
@@ -469,102 +428,30 @@ class Session:
         """Say what the experiment costs at worst, and ask for consent where that is much."""
         if self._ledger.experiment.in_one_launch:
             return  # the user's own launch, and no more
-        seconds, nodes = self._runner.charged(self._timeout())
-        # Where nothing is launched no hours pass, and no byte moves.
-        launched = self._runner.kind == "measured"
-        run_bytes = self._ledger.facts.run_bytes if launched else None
-        worst = worst_case(
-            self._ledger.experiment,
-            nodes or self._workload().nodes or 1,
-            seconds if launched and (self._runner.charges or self._timeout_known()) else None,
-            run_bytes,
-            at_once=self._runner.capacity,
-        )
+        worst = self._allowance.worst(self._running, self._seen.workload.nodes)
         self._tell("worst_case", **worst)
         if not self._runner.charges:
             return
-        most = self._policy.limits.run_bytes
-        if most is not None and run_bytes is not None and run_bytes > most:
-            raise UserError(
-                f"a run moves {format_size(run_bytes)}, and the site allows {format_size(most)}",
-                "make the case smaller",
-            )
+        check_run(self._ledger.facts.run_bytes if self._runner.kind == "measured" else None, self._policy)
         agreed = check_cost(worst, self._policy, self._ledger.facts.agreed, self._consent)
         if agreed is not None:
             self._ledger.remember(agreed=agreed)
-
-    def _bind(self) -> BoundSpace:
-        if self._preflight.space is not None:
-            return BoundSpace(self._preflight.space, (), {})
-        report = self._first_report()
-        workload, io = self._workload(), self._preflight.io
-        layout: dict[str, Any] = {}
-        run_bytes = None
-        if self._ledger.facts.workload is not None:
-            # What the space was fixed with, when less may have been known: trials of it are in the store.
-            io = self._ledger.facts.io or io
-            layout = self._ledger.facts.layout
-            first = FirstRun.from_json(self._ledger.facts.first_run)
-        else:
-            first = FirstRun.of([run for _, run in self._ledger.runs()], self._ledger.experiment.files)
-            first.check(self._ledger.experiment)
-            if first.insisted(self._ledger.experiment):
-                self._tell("note", text=f"{first.idle}: the search continues because the experiment names its stacks")
-                first = FirstRun()
-        if self._ledger.facts.workload is None and (seen := self._runner.seen) is not None:
-            workload = self._ledger.experiment.workload.merged(seen[0]).merged(workload)
-            layout = dict(seen[1])
-        elif self._ledger.facts.workload is None and report is not None:
-            workload = self._ledger.experiment.workload.merged(observed_workload(report)).merged(workload)
-            io = None if report.job.interface else report.mpi.io
-            run_bytes = report.totals.bytes_read + report.totals.bytes_written
-            layout = layout_of(report)
-            if report.programs:
-                names = ", ".join(program.name for program in report.programs)
-                named = self._objective.program
-                self._tell(
-                    "note",
-                    text=f"the command starts {len(report.programs)} programs ({names}): settings act on all of "
-                    "them, and what the runtime measures is "
-                    + (f"that of {named} alone" if named else "summed over all; --program NAME measures one alone"),
-                )
-        mpi = self._preflight.environment.get("mpi")
-        largest = self._preflight.largest
-
-        def lost(parameter: Parameter) -> str:
-            return self._preflight.lost(parameter) or first.lost(parameter)
-
-        bound = bind_space(self._ledger.experiment, workload, io, mpi, lost, largest, layout, first.hints)
-        if self._ledger.facts.workload is None:
-            words = workload.model_dump(exclude_none=True)
-            self._ledger.remember(workload=words, io=io, layout=layout, first_run=first.as_json())
-            if run_bytes is not None:
-                self._ledger.remember(run_bytes=run_bytes)
-        return bound
-
-    def _workload(self) -> Workload:
-        if (known := self._ledger.facts.workload) is not None:
-            return known
-        return self._ledger.experiment.workload.merged(self._preflight.workload)
-
-    def _workload_known(self) -> bool:
-        """Whether the program has run once, or need not be observed."""
-        if self._preflight.space is not None or self._ledger.facts.workload is not None:
-            return True
-        declared = self._ledger.experiment.workload
-        if self._ledger.experiment.warmup == 0 and declared.operation is not None and self._workload().processes:
-            return True
-        return any(run.state is State.FINISHED for _, run in self._ledger.runs())
-
-    def _first_report(self) -> Report | None:
-        finished = (run for _, run in self._ledger.runs() if run.state is State.FINISHED)
-        return next((run.report for run in finished if run.report is not None), None)
 
     def _check_space(self, preflight: Preflight) -> None:
         """Refuse what cannot be searched before a run is spent on it."""
         if preflight.space is None and not self._ledger.trials:
             mpi = preflight.environment.get("mpi")
-            check_space(self._ledger.experiment, self._workload(), preflight.io, mpi, preflight.lost, preflight.largest)
+            check_space(
+                self._ledger.experiment, self._seen.workload, preflight.io, mpi, preflight.lost, preflight.largest
+            )
+
+    @property
+    def _seen(self) -> Seen:
+        return Seen(self._ledger, self._preflight, self._runner)
+
+    @property
+    def _nodes(self) -> int:
+        return self._allowance.nodes(self._seen.workload.nodes)
 
     # -- interruption --------------------------------------------------------------------------------------
 
