@@ -8,12 +8,16 @@ measured is answered, and reported back, as the nearest measured one; a tool's c
 
 from __future__ import annotations
 
+import json
 import logging
+import os
 import queue
 import random
+import subprocess
 import tempfile
 import threading
 import warnings
+import weakref
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -298,6 +302,42 @@ class KernelTunerPeer(Peer):
             self.told.put(cost)
 
 
+class OutsidePeer(Peer):
+    """A tool in a Python of its own, see :mod:`outside`; the variable ``RACE_PYTHON_TOOL`` names that Python."""
+
+    def __init__(self, landscape: Landscape, seed: int, budget: int, tool: str) -> None:
+        super().__init__(landscape, seed, budget)
+        python = os.environ.get(f"RACE_PYTHON_{tool.upper()}")
+        if python is None:
+            raise RuntimeError(f"{tool} needs a Python of its own: say --python {tool}=PATH")
+        self.process = subprocess.Popen(
+            [python, str(Path(__file__).with_name("outside.py")), tool],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        weakref.finalize(self, self.process.kill)
+        axes = [{"name": p.name, "count": len(p.values), "ordered": p.ordered} for p in self.axes]
+        self._say({"axes": axes, "start": self.start, "seed": seed, "budget": budget})
+
+    def _say(self, document: dict[str, Any]) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps(document) + "\n")
+        self.process.stdin.flush()
+
+    def ask(self) -> dict[str, int]:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"the process ended with status {self.process.wait()}")
+        proposed: dict[str, int] = json.loads(line)
+        return proposed
+
+    def tell(self, levels: dict[str, int], cost: float) -> None:
+        self._say({"levels": levels, "cost": cost})
+
+
 def contestants(budget: int = 40) -> dict[str, Contestant]:
     """All peers, made ready for a number of runs."""
 
@@ -316,5 +356,7 @@ def contestants(budget: int = 40) -> dict[str, Contestant]:
         "kernel-tuner-greywolf": lambda landscape, seed: KernelTunerPeer(
             landscape, seed, budget, "adaptive_tabu_greywolf"
         ),
+        "hebo": lambda landscape, seed: OutsidePeer(landscape, seed, budget, "hebo"),
+        "baco": lambda landscape, seed: OutsidePeer(landscape, seed, budget, "baco"),
         "opentuner": lambda landscape, seed: OpenTunerPeer(landscape, seed, budget),
     }

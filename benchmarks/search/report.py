@@ -18,11 +18,14 @@ COLOURS = {
     "opentuner": "#e39b22",
     "kernel-tuner-vndx": "#8c564b",
     "kernel-tuner-greywolf": "#e377c2",
+    "hebo": "#2b4f8c",
+    "baco": "#6b7d2a",
 }
 MOMENTS = (10, 20, 40)
 INFORMED = "auto-prior"
 PEERS = (
     "optuna-tpe", "optuna-gp", "smac3", "nevergrad", "opentuner", "kernel-tuner-vndx", "kernel-tuner-greywolf",
+    "hebo", "baco",
 )  # fmt: skip
 EXHAUSTED = 2.0
 """A search that never came within 5% counts as twice the budget."""

@@ -40,6 +40,7 @@ INFORMED = "auto-prior"
 PEERS = (
     "optuna-tpe", "optuna-gp", "smac3", "nevergrad", "opentuner", "kernel-tuner-vndx", "kernel-tuner-greywolf",
 )  # fmt: skip
+"""``hebo`` and ``baco``, which need Pythons of their own (``--python``), race only if ``--only`` names them."""
 
 _loaded: dict[str, list[Landscape]] = {}
 
@@ -137,7 +138,9 @@ def main() -> None:
     parser.add_argument("--docs", type=Path, default=HERE.parent.parent / "docs" / "benchmarks")
     parser.add_argument("--page", default="search", help="name of the report")
     parser.add_argument("--honesty", type=Path, nargs="*", default=[], help="outputs of benchmarks/honesty/run.py")
+    parser.add_argument("--python", nargs="*", default=[], help="TOOL=PATH, of hebo and baco: their own Pythons")
     options = parser.parse_args()
+    os.environ.update({f"RACE_PYTHON_{tool.upper()}": path for tool, path in (p.split("=", 1) for p in options.python)})
     results = read(options.out)
     if options.what == "race":
         run_race(options)
