@@ -85,9 +85,9 @@ def block_for(experiment: Experiment, history: History, trial: Trial, left: floa
     return 1 if shows_at_first_look(experiment, history, trial) else LONGEST_BLOCK
 
 
-def shows_at_first_look(experiment: Experiment, history: History, trial: Trial) -> bool:
-    """Whether the smallest proof shows the gain of a trial, even if the search saw twice the truth."""
-    needed = pairs_to_prove(experiment, history, trial, share=_DISCOUNT, chance=_CERTAIN)
+def shows_at_first_look(experiment: Experiment, history: History, trial: Trial, *, chance: float = _CERTAIN) -> bool:
+    """Whether the smallest proof shows the gain of a trial with a chance, even if the search saw twice the truth."""
+    needed = pairs_to_prove(experiment, history, trial, share=_DISCOUNT, chance=chance)
     return needed is not None and needed <= FIRST_LOOK
 
 

@@ -53,6 +53,8 @@ _RESAMPLING_STREAM = 1 << 40
 _PAIRING_STREAM = 1 << 41
 _SETTLED = make_stopping({"improvement": {"window": 8, "minimum": 0.1}})
 """Within one launch, when a large gain is no longer searched on."""
+_LIKELY = 0.8
+"""The chance that the smallest proof shows it."""
 _ASKED_WITHIN = (1, 8, 64)
 """Suggestions that the sampler is asked for, one number after the other while all of them are left out."""
 
@@ -280,7 +282,7 @@ class Planner:
         if not self.experiment.in_one_launch or np.isnan(cost).all():
             return None
         best = history.trials[int(np.nanargmin(cost))]
-        if not shows_at_first_look(self.experiment, history, best):
+        if not shows_at_first_look(self.experiment, history, best, chance=_LIKELY):
             return None
         return _SETTLED.reason(space, history, spent)
 
