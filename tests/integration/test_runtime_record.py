@@ -217,6 +217,26 @@ def test_a_replay_touches_no_file_that_no_replay_made(bench: Bench, tmp_path: Pa
         assert other.code != 0 and "belongs to another user" in other.stderr and list(folder.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("block", "memory", "why"),
+    [
+        ("block 0 3", 0, "a call of 4 bytes in pieces of 3"),
+        ("block 4611686018427387904 4", 0, "data that no memory holds"),
+        ("block 0 4", 1, "a type that is not defined"),
+    ],
+)
+def test_data_that_cannot_lie_so_in_memory_are_refused(
+    bench: Bench, tmp_path: Path, block: str, memory: int, why: str
+) -> None:
+    text = sealed("/none").rpartition("checksum ")[0]
+    text = text.replace("open", f"type 0 8\n{block}\nopen", 1).replace("write_at", f"memory {memory} 0\nwrite_at", 1)
+    record = tmp_path / "hostile.record"
+    record.write_text(f"{text}checksum {zlib.crc32(text.encode()):08x}\n")
+    program = bench.library.parents[1] / "bin" / "stripewise-replay"
+    outcome = bench.run(program, record, "--directory", tmp_path / "replay", ranks=1, preload=False)
+    assert outcome.code != 0 and why in outcome.stderr, outcome.stderr
+
+
 def test_ranks_that_wait_for_one_another_end(bench: Bench, tmp_path: Path) -> None:
     """A record whose ranks do not make the same collective calls: rank 1 never takes part in the write."""
     named = "file - /none/x\ncomm 0 2 1\nopen 0 0 0 9 1\n"

@@ -9,6 +9,7 @@ import pytest
 
 from stripewise.cli.main import main
 from stripewise.errors import UserError
+from stripewise.measure.faithful import Done
 from stripewise.measure.recorded import report_of
 from stripewise.simulate import recorded
 from stripewise.simulate.access import Access
@@ -47,6 +48,15 @@ TILE = (  # a row of 4096 bytes in each of 256 lines of 65,536, of a matrix that
     f"set_view 0 0 1 0 0\nwrite_all 0 {MIB} 0\nclose 0 0\n"
 )
 OWN = f"file 1 /a0\ncomm 0~1 1 0\nopen 0 0 0 9 0\nloop 32\nwrite 0 {MIB} 0\nend\nsync 0 0\nclose 0 0\n"
+
+
+def test_how_data_lie_in_memory_changes_nothing_of_what_the_program_does_to_its_files() -> None:
+    told = STRIDED.replace("open 0", "type 0 8\nblock 0 4\nopen 0").replace("read_all", "memory 1 0\nread_all")
+    plain, with_memory = record_of(STRIDED), record_of(told)
+    assert ("memory", (1,)) in with_memory.calls(0) and with_memory.count() == plain.count()
+    assert report_of(with_memory) == report_of(plain)
+    assert Done.by_record(with_memory) == Done.by_record(plain)
+    assert parts_of(with_memory, Access()) == parts_of(plain, Access())
 
 
 @pytest.mark.parametrize(
