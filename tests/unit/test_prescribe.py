@@ -431,6 +431,7 @@ def test_general_knowledge_sets_a_few_stripes_with_an_interval() -> None:
     "words, more, why",
     [
         ({"operation": "read"}, {}, "the program reads"),
+        ({"operation": "both"}, {}, "the program also reads"),
         ({"operation": None}, {}, "the operation is unknown"),
         ({"file_system": "ext4"}, {}, "of ext4 nothing is known"),
         ({"file_per_process": True}, {}, "one file per process"),
@@ -454,6 +455,12 @@ def test_general_knowledge_keeps_the_default_where_gains_are_not_certain(
     assert found.plan.settings == ()
     assert why in found.kept
     assert found.kept.endswith("general knowledge keeps the default")
+
+
+@pytest.mark.parametrize("stripes", ["abc", True, 2.5])
+def test_a_stripe_count_that_is_no_number_is_refused(stripes: Any) -> None:
+    with pytest.raises(UserError, match=f"the current stripe_count is '{stripes}'"):
+        by_policy("general", workload(**WIDE), None, {"stripe_count": stripes})
 
 
 def test_general_knowledge_needs_a_gain_beyond_its_uncertainty() -> None:

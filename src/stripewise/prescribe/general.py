@@ -71,8 +71,9 @@ def why_not(workload: Workload, osts: int | None = None, stripes: int | None = N
         return "the gain elsewhere is within its uncertainty"
     if workload.operation == "read":
         return "the program reads, and the layout of an existing file stays as it is"
-    if workload.operation is None:
-        return f"the operation is {unknown}, and only writes gain for sure"
+    if workload.operation != "write":
+        word = f"the operation is {unknown}" if workload.operation is None else "the program also reads"
+        return f"{word}, and only writes gain for sure"
     if workload.file_system is not None and of_file(workload.file_system) is not USUAL:
         return f"of {workload.file_system} nothing is known for sure"
     if workload.file_per_process:

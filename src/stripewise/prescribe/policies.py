@@ -92,7 +92,7 @@ def by_policy(
     Raises
     ------
     UserError
-        Unknown policy.
+        Unknown policy, or a current value that cannot be.
     """
     if name not in policy_names():
         raise UserError(f"no policy is called '{name}'", choose(name, policy_names()))
@@ -118,11 +118,21 @@ def by_policy(
     )
 
 
+def _stripes_now(current: Mapping[str, Value]) -> int | None:
+    stripes = current.get("stripe_count")
+    if stripes is None:
+        return None
+    text = str(stripes)
+    if not text.removeprefix("-").isdecimal():
+        raise UserError(f"the current stripe_count is {text!r}", "give a number of OSTs; -1 stands for all of them")
+    return int(text)
+
+
 def _general(workload: Workload, osts: int | None, current: Mapping[str, Value], *, existing: bool) -> _Made:
     """A few stripes for collective writes of shared files from several nodes, and nothing else."""
-    made, known, stripes = _Made(), general.EVIDENCE, current.get("stripe_count")
+    made, known = _Made(), general.EVIDENCE
     made.notes.append("this is general knowledge: nothing was measured on this system; tune or train would know more")
-    reason = general.why_not(workload, osts, None if stripes is None else int(stripes))
+    reason = general.why_not(workload, osts, _stripes_now(current))
     if existing:
         reason = "the files exist and keep their layout"
     if reason:

@@ -70,7 +70,8 @@ def prescribe(
         domain = None if loaded is None else loaded.domain
         request = request.with_observed(seen.workload, domain, seen.processes, seen.layout, seen.in_force, seen.traits)
     if loaded is None:
-        found = by_policy(asked["policy"] or policy_names()[0], request.workload, asked["osts"], request.current)
+        policy = asked["policy"] or policy_names()[0]
+        found = by_policy(policy, request.workload, asked["osts"], request.current, existing=request.existing)
     else:
         found = Prescriber(loaded, None if table is None else read_table(table)).prescribe(request)
     document = found.as_json()
