@@ -29,7 +29,13 @@ _PLAIN = {"strings": "char", "constants": "double", "weights": "float"}
 
 def read_schema() -> Schema:
     """Read the schema."""
-    return tomllib.loads(SCHEMA.read_text("utf-8"))
+    schema = tomllib.loads(SCHEMA.read_text("utf-8"))
+    record = schema["record"]
+    for entry in record.values():
+        if isinstance(number := entry.get("before"), str):
+            moving = (name for name, other in record.items() if number in other.get("numbers", ()))
+            entry["before"] = [name for name in moving if not name.startswith("h5")]
+    return schema
 
 
 def _objects(schema: Schema) -> dict[str, dict[str, Any]]:
