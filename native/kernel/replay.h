@@ -51,6 +51,7 @@ struct replay_access {
 
 #define REPLAY_CLASSES 5 /* of elements */
 #define REPLAY_LAYOUTS 3 /* of datasets that are stored in their file */
+#define REPLAY_FILLS 3   /* ways to fill a dataset */
 #define REPLAY_RANK 32   /* dimensions of a dataset */
 #define REPLAY_VALUES 64 /* parameters of a filter */
 

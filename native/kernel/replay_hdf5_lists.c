@@ -127,7 +127,8 @@ static hid_t dataset_list(const struct replay_shape *shape, const hsize_t *chunk
     bool good = shape->layout != H5D_CHUNKED || H5Pset_chunk(list, shape->rank, chunk) >= 0;
     if (shape->layout == H5D_COMPACT)
         good = H5Pset_layout(list, H5D_COMPACT) >= 0;
-    const H5D_fill_time_t fills[] = {H5D_FILL_TIME_NEVER, H5D_FILL_TIME_ALLOC, H5D_FILL_TIME_IFSET};
+    const H5D_fill_time_t fills[REPLAY_FILLS] = {H5D_FILL_TIME_NEVER, H5D_FILL_TIME_ALLOC,
+                                                 H5D_FILL_TIME_IFSET};
     good &= H5Pset_fill_time(list, fills[shape->fills]) >= 0;
     if (shape->allocation > 0 && shape->allocation <= H5D_ALLOC_TIME_INCR)
         good &= H5Pset_alloc_time(list, (H5D_alloc_time_t)shape->allocation) >= 0;

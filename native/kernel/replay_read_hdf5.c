@@ -56,7 +56,7 @@ static void take_dataset(const struct replay_reader *reader, char *rest) {
     int64_t numbers[SW_RECORD_NUMBERS] = {0};
     take(reader, SW_LINE_h5dataset, rest, numbers);
     if (numbers[0] < 0 || numbers[0] >= REPLAY_CLASSES || numbers[1] < 1 || numbers[1] > INT32_MAX ||
-        numbers[2] < 0 || numbers[2] >= REPLAY_LAYOUTS || numbers[3] < 0 || numbers[3] > 2)
+        numbers[2] < 0 || numbers[2] >= REPLAY_LAYOUTS || numbers[3] < 0 || numbers[3] >= REPLAY_FILLS)
         replay_damaged(reader, "a dataset that cannot be");
     replay->shapes = replay_grow(replay->shapes, replay->shape_count, sizeof *replay->shapes);
     replay->shapes[replay->shape_count++] = (struct replay_shape){.class = numbers[0],
