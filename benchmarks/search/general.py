@@ -27,12 +27,12 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from portfolio_members import settings_by_role, sizes_and_roles
 from portfolio_sources import MEASURED, SITES, TABLES, by_role, facts_of, runs_at_random, settable
 
 from stripewise.evaluation.race import contestant, play
 from stripewise.model.landscape import Landscape, landscapes
 from stripewise.model.table import read_table
+from stripewise.search.portfolio.features import settings_by_role, sizes_and_roles
 from stripewise.spec.space import Levels, Space
 
 LEAST_POINTS = 200

@@ -1,14 +1,15 @@
 """A portfolio of what helped elsewhere, as the first points of a search: what it is worth on systems that it never saw.
 
+    python benchmarks/search/portfolio.py make [--check]       # the members that ship, into the package
     python benchmarks/search/portfolio.py race --out FILE      # auto with it, and without
     python benchmarks/search/portfolio.py choice --out FILE    # what it would prescribe without a run
     python benchmarks/search/portfolio.py programs --out FILE  # auto on recorded sweeps of real programs
     python benchmarks/search/portfolio.py nodes --checkouts FOLDER --out FILE  # auto on several nodes
     python benchmarks/search/portfolio.py report FILE...       # the tables of docs/benchmarks/search-notes.md
 
-A member (``portfolio_members.py``) is learned from each measured system under one MPI library, and from each pair of
-simulated sites (``portfolio_sources.py``). To judge it, the members of a system are left out, or of an MPI library, or
-of both. Results are appended as they come.
+A member is learned from each measured system under one MPI library, and from each pair of simulated sites
+(``portfolio_sources.py``); ``stripewise.search.portfolio`` chooses by them. To judge it, the members of a system are
+left out, or of an MPI library, or of both. Results are appended as they come.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import argparse
 import json
 import sys
 import time
+import tomllib
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
@@ -35,21 +37,20 @@ sys.path.insert(0, str(HERE))
 
 import simulated as simulated_tables  # noqa: E402
 from lustre_sweeps import sweeps  # noqa: E402
-from portfolio_members import Advice, Members, choose  # noqa: E402
-from portfolio_sources import GIB, MIB, Source, Target, everything, records, tables  # noqa: E402
+from portfolio_members import Portfolio  # noqa: E402
+from portfolio_sources import GIB, MIB, SITES, TABLES, Source, Target, everything, records, tables  # noqa: E402
 
 from stripewise.evaluation.race import Player, Recorded, SamplerPlayer, play  # noqa: E402
 from stripewise.model.landscape import Landscape, landscapes  # noqa: E402
 from stripewise.model.trees.ensemble import Trees  # noqa: E402
 from stripewise.search.auto import AutoSampler  # noqa: E402
-from stripewise.search.base import Suggestion, suggest  # noqa: E402
+from stripewise.search.portfolio import shipped  # noqa: E402
+from stripewise.search.portfolio.choice import Advice  # noqa: E402
+from stripewise.search.portfolio.members import Members  # noqa: E402
 from stripewise.search.priors import knowledge_prior  # noqa: E402
 from stripewise.search.resampling import make_resampler  # noqa: E402
-from stripewise.search.unseen import Seen  # noqa: E402
 from stripewise.spec.experiment import Experiment  # noqa: E402
-from stripewise.spec.space import Space  # noqa: E402
 from stripewise.spec.stack import load_stack  # noqa: E402
-from stripewise.spec.trial import History  # noqa: E402
 from stripewise.spec.workload import Workload  # noqa: E402
 from stripewise.tuning.space import bind_space  # noqa: E402
 
@@ -59,9 +60,11 @@ PLAN = 8
 """Runs that ``auto`` makes before a process is asked."""
 TREES, LEAVES = 60, 8
 WORTH = 0.01
+SAME = 0.01
+"""Mean difference of predictions (logarithms) up to which two files say the same."""
 
 
-def learn(sources: Sequence[Source]) -> Members:
+def learn(sources: Sequence[Source]) -> Portfolio:
     """Learn a member from each measured system and library, and from each pair of simulated sites."""
     measured = sorted({(one.system, one.library) for one in sources if not one.simulated})
     sites = sorted({(one.system, one.library) for one in sources if one.simulated})
@@ -70,10 +73,35 @@ def learn(sources: Sequence[Source]) -> Members:
     boosters = [
         grow([one for one in sources if (one.system, one.library) in group], seed) for seed, group in enumerate(groups)
     ]
-    members = tuple(map(Trees.from_lightgbm, boosters))
+    simulated = tuple(group[0][1] == "simulated" for group in groups)
+    members = Members(tuple(names), simulated, tuple(map(Trees.from_lightgbm, boosters)))
     shared = tuple(group[0][0] not in ("memory", "ext4") for group in groups)
     several = tuple(any((one.system, one.library) in group and one.nodes > 1 for one in sources) for group in groups)
-    return Members(tuple(names), shared, several, members)
+    return Portfolio(members, shared, several)
+
+
+def make(*, check: bool) -> None:
+    """Write the members for several nodes into the package, or check that those there are what the sources give.
+
+    On one machine the bytes are the same each time. With another LightGBM or processor the last digits may differ.
+    """
+    sources = everything()
+    members = learn(sources).on_nodes()
+    named = sorted({one.table for one in sources if not one.simulated and one.nodes > 1})
+    told = []
+    for name in named:
+        about = tomllib.loads((TABLES / f"{name}.toml").read_text("utf-8"))
+        told.append(f"{name}: {about['source']} ({about['license']})")
+    told += [f"simulated site {name} (of this project)" for name in SITES]
+    text = shipped.text_of(members, told, "python benchmarks/search/portfolio.py make")
+    if not check:
+        shipped.PLACE.write_text(text, "utf-8")
+        return
+    there, made = shipped.shipped(), shipped.parse(text, "what the sources give")
+    same = (there.sources, there.members.groups) == (made.sources, made.members.groups)
+    x = np.concatenate([one.x for one in sources if one.nodes > 1])
+    if not same or np.abs(there.members.predict(x) - made.members.predict(x)).mean() > SAME:
+        sys.exit(f"{shipped.PLACE} is not what the sources give: python benchmarks/search/portfolio.py make")
 
 
 def grow(sources: Sequence[Source], seed: int) -> lightgbm.Booster:
@@ -90,7 +118,7 @@ def grow(sources: Sequence[Source], seed: int) -> lightgbm.Booster:
     return lightgbm.train(options, data, TREES, keep_training_booster=True)
 
 
-def left_out(members: Members, target: Target, fold: str) -> Members | None:
+def left_out(known: Portfolio, target: Target, fold: str) -> Portfolio | None:
     """What is known without everything of the target's system, or MPI library, or of both; None if that is the same."""
     system, library = target.system, target.library
     if fold != "system" and library in ("unknown", "simulated"):
@@ -101,7 +129,7 @@ def left_out(members: Members, target: Target, fold: str) -> Members | None:
         same_system = fold in ("system", "both") and system in systems.split(" and ")
         return not (same_system or (fold in ("library", "both") and under == library))
 
-    return members.only([kept(group) for group in members.groups])
+    return known.only([kept(group) for group in known.members.groups])
 
 
 def simulated_targets() -> list[Target]:
@@ -121,26 +149,9 @@ def simulated_targets() -> list[Target]:
     return found
 
 
-class Advised(AutoSampler):
-    """``auto`` with a portfolio: after the default, so many points are what :func:`choose` expects most of."""
-
-    def __init__(self, advice: Advice, points: int) -> None:
-        super().__init__()
-        self.advice, self.points = advice, points
-
-    def ask(self, space: Space, history: History, rng: np.random.Generator, n: int) -> list[Suggestion]:
-        seen = Seen.of(space, history)
-        if 1 <= len(seen) <= self.points:
-            pool = self._listed(space)
-            assert pool.levels is not None
-            found = choose(self.advice, space, history, seen.levels, pool.levels[pool.unseen(seen)])
-            if len(found):
-                return suggest(space, found, "portfolio")
-        return super().ask(space, history, rng, n)
-
-
-def player(advice: Advice | None, points: int, landscape: Landscape, seed: int) -> Player:
-    sampler = AutoSampler() if advice is None else Advised(advice, points)
+def player(advice: Advice | None, landscape: Landscape, seed: int) -> Player:
+    sampler = AutoSampler()
+    sampler.advice = advice
     return SamplerPlayer(landscape, sampler, make_resampler({}), seed)
 
 
@@ -157,7 +168,7 @@ def race(target: Target, advice: Advice | None, options: argparse.Namespace, poi
     landscape, found = target.landscape, []
     assert landscape is not None
     for seed in range(options.seeds):
-        make = partial(player, advice, points)
+        make = partial(player, advice)
         with without_process(options.budget):
             episode = play(landscape, "auto", make, budget=options.budget, seed=seed)
         closed = np.maximum.accumulate([landscape.closed(value) for value in episode.evaluations])
@@ -174,7 +185,7 @@ def replay(target: Target, advice: Advice | None, options: argparse.Namespace, p
     place: Any = SimpleNamespace(space=record.space, table=SimpleNamespace(objective=record.objective))
     for seed in range(options.seeds):
         rng = np.random.default_rng([seed, 3])
-        one, clock, reached = player(advice, points, place, seed), rng.uniform(0, record.seconds), None
+        one, clock, reached = player(advice, place, seed), rng.uniform(0, record.seconds), None
         with without_process(options.budget):
             for number in range(1, options.budget + 1):
                 configuration = one.propose()
@@ -235,7 +246,7 @@ def soon(target: Target, advice: Advice | None, options: argparse.Namespace, poi
     landscape, found = target.landscape, []
     assert landscape is not None
     for seed in range(options.seeds):
-        one, recorded, best, reached = player(advice, points, landscape, seed), Recorded(landscape, seed), [], None
+        one, recorded, best, reached = player(advice, landscape, seed), Recorded(landscape, seed), [], None
         with without_process(options.budget):
             for number in range(1, options.budget + 1):
                 configuration = one.propose()
@@ -260,14 +271,15 @@ def cautious(gains: np.ndarray, weights: np.ndarray) -> int:
     return best if least[best] >= WORTH else -1
 
 
-def choice(target: Target, members: Members) -> list[dict[str, Any]]:
+def choice(target: Target, known: Portfolio) -> list[dict[str, Any]]:
     """What the members say of every configuration, beside the truth."""
-    gains = members.gains(target.facts, target.space, target.points)
     true = np.log(target.truth / target.truth[target.default])
     on_nodes = int(target.facts.get("nodes") or 1) > 1
-    weights = members.weights_on_nodes() if on_nodes else members.weights(target.facts)
-    known = knowledge_prior(target.space, target.points)
-    entry = {"weights": weights, "gains": gains, "true": true, "knowledge": known}
+    members = known.on_nodes() if on_nodes else known.members
+    gains = members.gains(target.facts, target.space, target.points)
+    weights = members.weights if on_nodes else known.weights(target.facts)
+    expected = knowledge_prior(target.space, target.points)
+    entry = {"weights": weights, "gains": gains, "true": true, "knowledge": expected}
     return [{"on_nodes": on_nodes} | {name: np.round(found, 3).tolist() for name, found in entry.items()}]
 
 
@@ -348,15 +360,19 @@ def _correlation(expected: np.ndarray, true: np.ndarray) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["choice", "race", "programs", "nodes", "report"])
+    parser.add_argument("what", choices=["make", "choice", "race", "programs", "nodes", "report"])
     parser.add_argument("files", nargs="*", type=Path)
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--budget", type=int, default=20)
     parser.add_argument("--points", default="2", help="points of advice, separated by commas")
     parser.add_argument("--fold", default="system,library,both", help="what is left out, separated by commas")
     parser.add_argument("--checkouts", type=Path, help="the folder with the checkout that lustre_sweeps.py reads")
+    parser.add_argument("--check", action="store_true", help="of make: compare, and write nothing")
     parser.add_argument("--out", type=Path, default=Path("portfolio.jsonl"))
     options = parser.parse_args()
+    if options.what == "make":
+        make(check=options.check)
+        return
     if options.what == "report":
         report([json.loads(line) for path in options.files for line in path.read_text("utf-8").splitlines()])
         return
@@ -368,7 +384,7 @@ def main() -> None:
         targets = [one for one in targets if len(one.points) >= LEAST_POINTS]
         targets += simulated_targets()
     judge = {"programs": replay, "nodes": soon}.get(options.what, race)
-    members = learn(everything())
+    every = learn(everything())
     with options.out.open("a", encoding="utf-8") as stream:
 
         def keep(fold: str | None, target: Target, found: list[dict[str, Any]]) -> None:
@@ -381,14 +397,16 @@ def main() -> None:
             if options.what != "choice":
                 keep(None, target, judge(target, None, options, 0))
             for fold in options.fold.split(","):
-                known = left_out(members, target, fold)
+                known = left_out(every, target, fold)
                 if known is None:
                     continue
                 if options.what == "choice":
                     keep(fold, target, choice(target, known))
                     continue
                 for points in map(int, options.points.split(",")):
-                    advice = Advice(known, target.facts, on_nodes=options.what == "nodes")
+                    members = known.on_nodes() if options.what == "nodes" else known.members
+                    weights = members.weights if options.what == "nodes" else known.weights(target.facts)
+                    advice = Advice(members, target.facts, weights, points)
                     keep(fold, target, judge(target, advice, options, points))
             print(target.table, target.context, f"{time.process_time():.0f} s", flush=True)
 

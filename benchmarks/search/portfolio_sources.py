@@ -13,6 +13,7 @@ import numpy as np
 
 from stripewise.model.landscape import Landscape, landscapes
 from stripewise.model.table import read_table
+from stripewise.search.portfolio.features import encode, number_of, settings_by_role
 from stripewise.simulate.access import Access
 from stripewise.simulate.batch import RunBatch
 from stripewise.simulate.engine import simulate
@@ -26,7 +27,6 @@ RECORDS = BENCHMARKS / "real_programs" / "results"
 sys.path.insert(0, str(BENCHMARKS / "real_programs"))
 sys.path.insert(0, str(BENCHMARKS / "search"))
 
-from portfolio_members import encode, number_of, settings_by_role  # noqa: E402
 from sweep import Record  # noqa: E402
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30

@@ -14,6 +14,8 @@ from stripewise.search.belief import Belief, believe, expected
 from stripewise.search.costs import Floats
 from stripewise.search.gp_fit import optimizer
 from stripewise.search.initial import complete, next_switch
+from stripewise.search.portfolio.choice import Advice
+from stripewise.search.portfolio.proposal import TAG, propose
 from stripewise.search.posterior import expected_improvement, rank
 from stripewise.search.priors import knowledge_prior
 from stripewise.search.unseen import Seen
@@ -56,7 +58,8 @@ class AutoSampler(Sampler):
     Each suggestion is made in these steps:
 
     1. The first configuration is the default, and the second the one that the prior (a model, or else the knowledge of
-       the stack files) expects most of.
+       the stack files) expects most of. Where there is general knowledge and no model, the next two are those that
+       helped most on other systems (:func:`stripewise.search.portfolio.choice.choose`).
     2. While the plan of :attr:`AutoOptions.initial` points is not complete, the next point that covers strong switches
        (:func:`stripewise.search.initial.next_switch`), then that of a Latin hypercube
        (:func:`stripewise.search.initial.latin_hypercube`). The plan is skipped while the measurements agree with the
@@ -79,6 +82,8 @@ class AutoSampler(Sampler):
     uses_prior: ClassVar[bool] = True
     Options: ClassVar[type[SamplerOptions]] = AutoOptions
     options: AutoOptions
+    advice: Advice | None = None
+    """General knowledge of the workload, once that is known; a prior replaces it."""
     # Results of pure functions, kept because the loop asks several questions after one history and of one space.
     _pool: Pool | None = None
     _believed: tuple[Space, History, Belief | None] | None = None
@@ -97,7 +102,7 @@ class AutoSampler(Sampler):
         belief = self._believe(space, history)
         suggestions: list[Suggestion] = []
         while len(suggestions) < n:
-            point, tag = self._next(space, seen, belief, rng)
+            point, tag = self._next(space, history, seen, belief, rng)
             if len(point) == 0:
                 break
             seen.add(point)
@@ -105,9 +110,15 @@ class AutoSampler(Sampler):
             suggestions += suggest(space, point, tag)
         return suggestions
 
-    def _next(self, space: Space, seen: Seen, belief: Belief | None, rng: np.random.Generator) -> tuple[Levels, str]:
+    def _next(
+        self, space: Space, history: History, seen: Seen, belief: Belief | None, rng: np.random.Generator
+    ) -> tuple[Levels, str]:
         if len(seen) == 0 and len(default := seen.new(space.levels([space.default]))):
             return default, "default"
+        if self.advice is not None and self.prior is None:
+            point = propose(self.advice, self._listed(space), history, seen, rng)
+            if len(point):
+                return point, TAG
         prior = self.expectation(space)
         # Knowledge concerns few parameters: its favourite is worth a run, but does not replace exploring the others.
         if prior is not None and (len(seen) <= 1 or (belief is None and self.prior is not None)):
