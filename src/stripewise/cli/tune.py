@@ -73,7 +73,7 @@ _GROUPS = {
     "The program and its runs": (
         "runner", "program", "direction", "setup", "timeout", "scratch", "override", "time", "node_hours",
     ),
-    "The search": ("sampler", "sampler_option", "model", "warm_start", "diagnosis", "seed"),
+    "The search": ("sampler", "sampler_option", "model", "warm_start", "general_knowledge", "diagnosis", "seed"),
     "The proof": ("pairs", "minimum_effect", "confirm"),
     "Inside one launch": ("within", "max_loss", "families", "settle"),
     "On replays of a record": ("replay", "replay_folder"),
@@ -153,6 +153,13 @@ def tune(
         typer.Option(
             help="Start from a finished experiment in the store, or auto for the most similar; repeatable.",
             metavar="ID|auto",
+        ),
+    ] = None,
+    general_knowledge: Annotated[
+        bool | None,
+        typer.Option(
+            help="On several nodes, try first what helped on other systems, unless a model or an earlier experiment "
+            "is given. Default: yes."
         ),
     ] = None,
     diagnosis: Annotated[
@@ -261,6 +268,7 @@ def tune(
         runner=runner,
         model=model,
         warm_start=warm_start,
+        general_knowledge=general_knowledge,
         try_first=None if diagnosis is None else proposals(diagnosis),
         seed=seed,
         name=name,

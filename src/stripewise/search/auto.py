@@ -58,8 +58,8 @@ class AutoSampler(Sampler):
     Each suggestion is made in these steps:
 
     1. The first configuration is the default, and the second the one that the prior (a model, or else the knowledge of
-       the stack files) expects most of. Where there is general knowledge and no model, the next two are those that
-       helped most on other systems (:func:`stripewise.search.portfolio.choice.choose`).
+       the stack files) expects most of. Where there is general knowledge and no model, the second and the third are
+       instead those that helped most on other systems (:func:`stripewise.search.portfolio.choice.choose`).
     2. While the plan of :attr:`AutoOptions.initial` points is not complete, the next point that covers strong switches
        (:func:`stripewise.search.initial.next_switch`), then that of a Latin hypercube
        (:func:`stripewise.search.initial.latin_hypercube`). The plan is skipped while the measurements agree with the

@@ -155,6 +155,11 @@ class Experiment(BaseModel):
         max_length=100,
         description="identifiers of finished experiments in the store to start from, or `auto` for the most similar",
     )
+    general_knowledge: bool = Field(
+        default=True,
+        description="the first runs of `auto` after the default try what helped on other systems, where the program "
+        "runs on several nodes and the search starts from no model and no earlier experiment",
+    )
     try_first: list[str] = Field(
         default_factory=list,
         max_length=1000,

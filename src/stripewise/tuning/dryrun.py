@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
+from stripewise.errors import UserError
 from stripewise.objectives import objective_of
 from stripewise.runner.base import Runner
 from stripewise.search.registry import make_sampler, sampler_rng
@@ -11,7 +13,9 @@ from stripewise.spec.configuration import Configuration
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.objective import Objective
 from stripewise.spec.trial import History, Role, Trial
+from stripewise.spec.workload import Workload
 from stripewise.tuning.budget import most_pairs, shortfall, worst_case
+from stripewise.tuning.general import take_part
 from stripewise.tuning.launching import run_timeout
 from stripewise.tuning.space import BoundSpace, bind_space, check_space, describe_space
 from stripewise.tuning.try_first import configurations
@@ -62,7 +66,7 @@ def dry_run(experiment: Experiment, runner: Runner) -> dict[str, Any]:
         "objective": objective.as_json(),
         "space": describe_space(bound).as_json(),
         "left_out": dict(bound.left_out),
-        "first": [dict(configuration) for configuration in _first(experiment, bound, objective)],
+        "first": [dict(configuration) for configuration in _first(experiment, bound, workload, objective)],
         "worst_case": worst_case(experiment, nodes or workload.nodes or 1, longest, None, at_once=runner.capacity),
         "confirmation_pairs": most_pairs(experiment),
         "found": list(preflight.summary),
@@ -70,8 +74,11 @@ def dry_run(experiment: Experiment, runner: Runner) -> dict[str, Any]:
     }
 
 
-def _first(experiment: Experiment, bound: BoundSpace, objective: Objective) -> list[Configuration]:
+def _first(experiment: Experiment, bound: BoundSpace, workload: Workload, objective: Objective) -> list[Configuration]:
     sampler = make_sampler(experiment.sampler, experiment.sampler_options)
+    if experiment.model is None and not experiment.warm_start:
+        with contextlib.suppress(UserError):  # the search says that it goes without
+            take_part(experiment, sampler, bound.space, workload, objective)
     trials = [Trial(0, bound.space.default, Role.DEFAULT)]
     for number, wanted in enumerate(configurations(bound.space, experiment.try_first)[0][:_FIRST], 1):
         trials.append(Trial(number, wanted))

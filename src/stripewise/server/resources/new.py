@@ -39,7 +39,13 @@ _LINES = ("setup", "constraints", "warm_start", "try_first")
 _HOOK_LINES = ("before", "after", "delete")
 _BASIC = ("command", "folder", "hooks.delete", "objective", "budget.runs")
 """What the form shows first; the rest is folded until somebody has given something of it."""
-_PLAIN = {("runner", "local"), ("sampler_name", "auto"), ("override", "no"), ("agreed", "yes")}
+_PLAIN = {
+    ("runner", "local"),
+    ("sampler_name", "auto"),
+    ("override", "no"),
+    ("general_knowledge", "yes"),
+    ("agreed", "yes"),
+}
 
 
 def samplers() -> list[dict[str, Any]]:
@@ -153,6 +159,7 @@ def definition_of(given: Mapping[str, str]) -> tuple[Experiment, str | None]:
     fields["env"] = dict(_pair(text) for text in _split(given.get("env", "")))
     fields["parameters"] = _toml(given.get("parameters", ""))
     fields["override"] = given.get("override") == "yes"
+    fields["general_knowledge"] = given.get("general_knowledge", "yes") == "yes"
     try:
         return Experiment.model_validate(fields), given.get("folder", "").strip() or None
     except ValidationError as error:
@@ -249,6 +256,7 @@ def values_of(experiment: Experiment, folder: str) -> dict[str, str]:
         if getattr(experiment, name) != getattr(plain, name):
             own[name] = str(getattr(experiment, name))
     own["override"] = "yes" if experiment.override else "no"
+    own["general_knowledge"] = "yes" if experiment.general_knowledge else "no"
     return own
 
 
