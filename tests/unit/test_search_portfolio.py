@@ -142,18 +142,13 @@ def test_resemblance_follows_the_runs():
     assert resemblance(np.array([1.0, 0.0]), gains, np.array([0.0, 0.5]))[1] == 0
 
 
-def test_a_second_choice_helps_where_the_first_did_not():
+def test_the_nearest_to_the_default_of_those_alike_and_a_second_choice_helps_where_the_first_did_not():
     (first,) = ask(after({}, seconds=[10.0]))
-    assert (changed(first)["spread"] >= 8, first.tag) == (True, TAG)
+    assert (changed(first), first.tag) == ({"spread": 8}, TAG)
     # It brought nothing, so this system is rather as the other.
     (second,) = ask(after({}, changed(first), seconds=[10.0, 10.0]))
-    assert changed(second)["spread"] in (2, 4)
+    assert changed(second) == {"spread": 2}
     assert second.tag == TAG
-
-
-def test_what_the_members_do_not_know_keeps_its_default():
-    (first,) = ask(after({}, seconds=[10.0]))
-    assert list(changed(first)) == ["spread"]
 
 
 def test_nothing_is_proposed_where_nothing_is_expected_to_help():
@@ -180,8 +175,7 @@ def test_a_large_space_is_climbed(monkeypatch):
     monkeypatch.setattr(proposal, "_MOST_SCORED", 10)
     monkeypatch.setattr(proposal, "_SAMPLE", 5)
     found = propose(ADVICE, Pool(SPACE), history, Seen.of(SPACE, history), sampler_rng(0, 1))
-    best = {**SPACE.default, **SPACE.configuration(found[0])}
-    assert (best["spread"] >= 8, best["colour"]) == (True, 2)
+    assert SPACE.configuration(found[0]) == {**SPACE.default, "spread": 8}
 
 
 # -- auto
@@ -210,7 +204,7 @@ def test_what_ships_is_small_and_says_where_it_comes_from():
     assert document["made"] == "python benchmarks/search/portfolio.py make"
     known = shipped()
     assert 0 < sum(known.members.simulated) < len(known.members.groups)
-    assert known.weights.sum() == pytest.approx(1)
+    assert known.members.weights.sum() == pytest.approx(1)
     assert not any("HPC2010" in text for text in (*known.sources, *known.members.groups))
     assert all("MIT" in text or "of this project" in text for text in known.sources)
 

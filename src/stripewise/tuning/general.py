@@ -50,7 +50,7 @@ def take_part(
     if not any(parameter.role in ROLES for parameter in space.parameters):
         return None
     known = shipped()
-    sampler.advice = Advice(known.members, _facts(workload, objective), known.weights)
+    sampler.advice = Advice(known.members, _facts(workload, objective), known.members.weights)
     return known
 
 

@@ -85,7 +85,8 @@ def choose(advice: Advice, space: Space, history: History, seen: Levels, candida
     1. Find how probable it is that this system behaves as each of the others (:func:`resemblance`).
     2. On each of them, the best of what was tried has a gain, and a candidate improves on it or does not. Take the
        candidate with the largest improvement on average, so that a second one helps where the first does not.
-    3. Of candidates that the members cannot tell apart, take the one that changes fewest parameters.
+    3. Of candidates that the members cannot tell apart, take the one nearest to the default: fewest parameters changed,
+       then fewest steps. Beyond what they have seen, trees say the same of all values.
 
     Parameters
     ----------
@@ -110,7 +111,7 @@ def choose(advice: Advice, space: Space, history: History, seen: Levels, candida
     here, tried, new = np.split(gains, [len(ran), len(ran) + len(seen)], axis=1)
     weight = resemblance(advice.weights, here, known[worked])[:-1]
     improvement = weight @ np.maximum(new - np.max(tried, axis=1, keepdims=True), 0.0)
-    changes = np.count_nonzero(space.fold(candidates) != space.levels([space.default]), axis=1)
     alike = np.flatnonzero(improvement >= improvement.max() - _ALIKE)
-    chosen = int(alike[np.argmin(changes[alike])])
+    steps = np.abs(space.fold(candidates[alike]) - space.levels([space.default]))
+    chosen = int(alike[np.lexsort((steps.sum(axis=1), np.count_nonzero(steps, axis=1)))[0]])
     return candidates[[chosen]] if improvement[chosen] >= LEAST else candidates[:0]

@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 
 from stripewise.errors import UserError
-from stripewise.model.domain import Floats
 from stripewise.model.trees.ensemble import Trees
 from stripewise.search.portfolio.features import ROLES, encode
 from stripewise.search.portfolio.members import Members
@@ -47,11 +46,6 @@ class Shipped:
     members: Members
     sources: tuple[str, ...]
     digest: str
-
-    @property
-    def weights(self) -> Floats:
-        """How much each member counts before the first run."""
-        return self.members.weights
 
 
 def text_of(members: Members, sources: Sequence[str], made: str) -> str:
