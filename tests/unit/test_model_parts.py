@@ -11,26 +11,27 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sklearn.ensemble import ExtraTreesRegressor
+from sklearn.ensemble import ExtraTreesRegressor, RandomForestRegressor
 
 from stripewise.errors import UserError
 from stripewise.model import ann
+from stripewise.model.auto import AutoModel
 from stripewise.model.cells import Cells, Memory
 from stripewise.model.data import Data, error_correlation, gain_errors
 from stripewise.model.domain import Domain
 from stripewise.model.features import Encoder, Feature, make_encoder
 from stripewise.model.files import FORMAT, VERSION, read_model_file
 from stripewise.model.linear import Equation
-from stripewise.model.members import blend_weights
 from stripewise.model.metrics import class_bounds, class_error, classes, oracle_scores, scores, true_values
 from stripewise.model.network import NeuralNetwork
-from stripewise.model.registry import make_model
+from stripewise.model.registry import load_model, make_model
 from stripewise.model.smooth import Smooth
 from stripewise.model.table import Column, ObjectiveColumn, Schema, Table, make_table
 from stripewise.model.training import speed_rules
 from stripewise.model.trees.boosting import boost, calibrate
 from stripewise.model.trees.ensemble import Trees
 from stripewise.model.trees.rules import conditions
+from stripewise.model.weights import blend_weights, helps
 from stripewise.prescribe.grid import LogPrediction
 from stripewise.testing.models import sample_table
 
@@ -306,6 +307,43 @@ def test_members_that_are_all_exact_share_the_weight() -> None:
     truth = np.arange(10.0)
     weights = blend_weights(np.stack([truth, truth], axis=1), truth, np.ones(10))
     assert np.allclose(weights, 0.5)
+
+
+def test_one_more_member_joins_only_where_it_helps_on_cells_that_chose_no_weights() -> None:
+    rng = np.random.default_rng(0)
+    truth = rng.normal(0, 1, 400)
+    one, other = (truth + rng.normal(0, 0.3, 400) for _ in range(2))
+    trust = np.ones(400)
+    assert helps(np.stack([one, truth + rng.normal(0, 0.1, 400), other], axis=1), truth, trust, 1)
+    for useless in (one, one + rng.normal(0, 0.5, 400)):
+        assert not helps(np.stack([one, other, useless], axis=1), truth, trust, 2)
+    assert not helps(np.stack([one, truth], axis=1)[:10], truth[:10], trust[:10], 1)
+    assert not helps(np.stack([truth, truth], axis=1), truth, trust, 1)
+
+
+def test_auto_keeps_up_with_a_stock_forest_where_values_go_in_steps(tmp_path: Path) -> None:
+    # Steps of values, and errors of the same size everywhere: of the logarithm of small values they are large.
+    rng = np.random.default_rng(1)
+    rows = rng.permutation(np.stack(np.meshgrid(*[np.arange(6)] * 4, indexing="ij"), axis=-1).reshape(-1, 4))[:240]
+    a, b, c, d = rows.T
+    y = 1000.0 * (a > 2) * (b > 2) + 100.0 * (c > 2) + 20.0 * (d > 3) + rng.integers(1, 8, len(rows))
+    columns = [Column(name=name, kind="ordinal", values=list(range(6))) for name in "abcd"]
+    known = [dict(zip("abcdy", [*map(int, row), float(v)], strict=True)) for row, v in zip(rows, y, strict=True)]
+    table = table_of(columns, known)
+    train, test = table.take(np.arange(180)), table.take(np.arange(180, 240))
+    model = make_model("auto", {"folds": 2}).fit(train)
+    assert isinstance(model, AutoModel)
+    weights = dict(zip(model.blended, model.known.weights, strict=True))
+    assert weights["values"] > 0.5
+    predicted = model.predict_table(test).value
+    domain = model.domain
+    forest = RandomForestRegressor(random_state=0).fit(domain.table_points(train), train.values)
+    stock = forest.predict(domain.table_points(test))
+    behind = (np.abs(predicted - test.values) - np.abs(stock - test.values)) / test.values
+    assert behind.mean() <= behind.std(ddof=1) / np.sqrt(len(behind))
+
+    model.save(tmp_path / "model")
+    assert np.allclose(load_model(tmp_path / "model").predict_table(test).value, predicted, rtol=1e-6)
 
 
 def test_relative_errors_count_where_workloads_are_named() -> None:

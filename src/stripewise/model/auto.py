@@ -20,7 +20,6 @@ from stripewise.model.members import (
     BlendMember,
     Learn,
     LearnerInput,
-    blend_weights,
     comparable,
     learn_ann,
     learn_boosted,
@@ -30,9 +29,11 @@ from stripewise.model.members import (
     learn_relative,
     learn_smooth,
     learn_steps,
+    learn_values,
 )
 from stripewise.model.trees.boosting import boost, calibrate
 from stripewise.model.trees.ensemble import Trees
+from stripewise.model.weights import blend_weights, helps
 
 _LEAST_CELLS = 8
 _LEAST_WORKLOADS = 4
@@ -44,7 +45,9 @@ _FEW_FOLDS = 3
 """Enough to find the weights from more than several cells."""
 _IDLE = 0.03
 _TINY = 1e-12
-_FOR_MEASURED = ("steps", "forest")
+_CANDIDATE = "values"
+"""The member that has to prove itself before it joins."""
+_FOR_MEASURED = ("steps", "forest", _CANDIDATE)
 """Members that know the cells between measured ones well, and carry over to new workloads no better than others."""
 _HALFWAY = 0.5
 """The median costs least relative error, the mean least squared error of the logarithm."""
@@ -98,10 +101,11 @@ class AutoModel(PerformanceModel):
     1. Gather the rows by cell: a workload with a configuration, and the mean of ln(value) of its runs.
     2. Take the members: boosted trees, extremely randomised trees, a smooth regression, the linear time model, and
        (where workloads are comparable) a level for each workload plus relative effects; for workloads that were
-       measured also a random forest and boosted trees without sampling.
+       measured also a random forest, boosted trees without sampling, and a random forest on values, not logarithms.
     3. Predict held-out cells, and held-out workloads, by cross-validation inside the training data.
     4. From these predictions learn one set of non-negative weights for workloads that were measured, one for new
-       ones, and for each the uncertainty.
+       ones, and for each the uncertainty. The forest on values joins only if the blend with it is better, by more than
+       the standard error, on held-out cells that its weights were not chosen by.
     5. Drop members that hardly count, and train the others on all cells.
     6. Predict a cell that was measured by its own runs and the blend, each by its variance (empirical Bayes).
     7. Move means of logarithms towards medians, as far as the noise is skewed.
@@ -140,6 +144,7 @@ class AutoModel(PerformanceModel):
         )
         if int(cells.workload.max()) + 1 >= _LEAST_WORKLOADS and len(own) and comparable(cells, contexts):
             learners["relative"] = learn_relative(own)
+        learners[_CANDIDATE] = learn_values
         return learners
 
     def _fit(self, data: Data, rng: np.random.Generator) -> None:
@@ -149,6 +154,10 @@ class AutoModel(PerformanceModel):
         workloads = int(cells.workload.max()) + 1
         held_out = self._held_out(learners, cells, cells.folds(rng, k), rng) if len(cells) >= _LEAST_CELLS else None
         trust = cells.count / (1.0 + cells.count)
+        candidate = list(learners).index(_CANDIDATE)
+        if held_out is None or not helps(held_out, cells.mean, trust, candidate):
+            del learners[_CANDIDATE]
+            held_out = None if held_out is None else np.delete(held_out, candidate, axis=1)
         noise = self._noise(data, cells, held_out)
         if held_out is None:
             self.known = Blend(np.full(len(learners), 1.0 / len(learners)))

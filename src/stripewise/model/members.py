@@ -1,4 +1,4 @@
-"""What ``auto`` blends: members that learn cells, predict from features and can be stored, and their weights."""
+"""What ``auto`` blends: members that learn cells, predict from features and can be stored."""
 
 from __future__ import annotations
 
@@ -23,9 +23,7 @@ from stripewise.model.trees.ensemble import Trees
 _MANY = 5000
 _SEVERAL = 1500
 _SHARED = 0.8
-_ROUNDS = 15
-_NEAR = 0.1
-"""Errors below this share of the least mean error are not told apart."""
+_TINY = float(np.finfo(np.float32).tiny)
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +57,26 @@ class LogNetwork:
         return self.network.state()
 
 
-Part = Trees | Smooth | Equation | Boosted | Grown | LogNetwork
+@dataclass(frozen=True, eq=False)
+class LogTrees:
+    """Trees whose sum is a positive value, as a part that predicts its logarithm.
+
+    Attributes
+    ----------
+    trees : Grown or Trees
+        Of values over exp(``level``).
+    level : float
+    """
+
+    trees: Grown | Trees
+    level: float
+
+    def predict(self, x: Matrix) -> Floats:
+        """Predicted ln(value), shape ``(n,)``."""
+        return self.level + np.log(np.maximum(self.trees.predict(x), _TINY))
+
+
+Part = Trees | Smooth | Equation | Boosted | Grown | LogNetwork | LogTrees
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +100,13 @@ class BlendMember:
 
     def settled(self) -> BlendMember:
         """Give the same with all trees as plain arrays, which can be stored."""
-        return BlendMember(tuple((p.trees if isinstance(p, Boosted | Grown) else p, f) for p, f in self.parts))
+
+        def plain(part: Part) -> Part:
+            if isinstance(part, LogTrees) and isinstance(part.trees, Grown):
+                return LogTrees(part.trees.trees, part.level)
+            return part.trees if isinstance(part, Boosted | Grown) else part
+
+        return BlendMember(tuple((plain(part), features) for part, features in self.parts))
 
     def state(self, prefix: str) -> tuple[list[dict[str, Any]], dict[str, NDArray[Any]]]:
         """What a model file keeps."""
@@ -97,6 +120,11 @@ class BlendMember:
             if isinstance(part, Trees):
                 documents.append({"kind": "trees", "bias": part.bias, "features": seen})
                 arrays |= part.arrays(own)
+            elif isinstance(part, LogTrees):
+                if isinstance(part.trees, Grown):
+                    raise TypeError("only settled members can be stored")
+                documents.append({"kind": "log of trees", "level": part.level, "features": seen})
+                arrays |= part.trees.arrays(own)
             else:
                 numbers, several = part.state()
                 kind = {Smooth: "smooth", Equation: "equation", LogNetwork: "network"}[type(part)]
@@ -113,6 +141,8 @@ class BlendMember:
             part: Part
             if document["kind"] == "trees":
                 part = Trees.restored(arrays, float(document["bias"]), own)
+            elif document["kind"] == "log of trees":
+                part = LogTrees(Trees.restored(arrays, 0.0, own), float(document["level"]))
             elif document["kind"] == "equation":
                 part = Equation.restored(document, arrays, own)
             elif document["kind"] == "network":
@@ -206,6 +236,25 @@ def learn_forest(given: LearnerInput) -> BlendMember:
     return BlendMember(((Grown(forest), None),))
 
 
+def learn_values(given: LearnerInput) -> BlendMember:
+    """A random forest on the values themselves, as the stock one: all others learn their logarithms.
+
+    Its seed is fixed, so that the members beside it are the same with and without it.
+    """
+    from sklearn.ensemble import RandomForestRegressor  # noqa: PLC0415  slow import
+
+    cells = given.cells
+    forest = RandomForestRegressor(
+        50,
+        min_samples_leaf=1 if len(cells) <= _MANY else 3,
+        n_jobs=threads(len(cells)),
+        random_state=0,
+    )
+    level = float(np.max(cells.mean))
+    forest.fit(cells.x, np.exp(cells.mean - level), sample_weight=cells.count / (1.0 + cells.count))
+    return BlendMember(((LogTrees(Grown(forest), level), None),))
+
+
 def learn_steps(given: LearnerInput) -> BlendMember:
     """Boosted trees that see every row and feature in each round: for strong steps without noise."""
     cells = given.cells
@@ -268,72 +317,3 @@ def comparable(cells: Cells, contexts: int) -> bool:
     configuration = np.unique(cells.points[:, contexts:], axis=0, return_inverse=True)[1].reshape(-1)
     kinds = int(configuration.max()) + 1
     return len(cells) >= _SHARED * workloads * kinds
-
-
-def blend_weights(
-    predictions: Floats, target: Floats, trust: Floats, groups: NDArray[np.int64] | None = None
-) -> Floats:
-    """Weights of members, not negative and adding up to 1, with the least error on held-out cells.
-
-    For workloads that were measured, squared and absolute errors count alike, either in proportion to the best single
-    member's: no single member has a smaller sum of both here. (Squares alone leave the choice to the few cells
-    that no member can predict.)
-
-    Parameters
-    ----------
-    predictions : ndarray, shape (n, m)
-        Of members that did not see the cell.
-    target : ndarray, shape (n,)
-    trust : ndarray, shape (n,)
-        Weight of each cell.
-    groups : ndarray of int, shape (n,), optional
-        Workloads. If given, each counts alike, however many cells it has: the weights are meant for
-        other workloads. And errors count twice: as they are, and relative to the mean error of their workload (which
-        configuration is best does not depend on the level); either in proportion to the best single member's.
-
-    Returns
-    -------
-    ndarray, shape (m,)
-    """
-    members = predictions.shape[1]
-    if members == 1 or len(target) < 2:
-        return np.full(members, 1.0 / members)
-    errors = predictions - target[:, None]
-    if groups is not None:
-        trust = trust / np.bincount(groups)[groups]
-    root = np.sqrt(trust)[:, None]
-    blocks = [errors * root]
-    if groups is not None:
-        count = np.bincount(groups, trust)
-        middle = np.stack([np.bincount(groups, trust * e) / np.where(count > 0, count, 1.0) for e in errors.T], axis=1)
-        blocks.append((errors - middle[groups]) * root)
-    scaled = []
-    for block in blocks:
-        least = float(np.sqrt(np.min(np.sum(block**2, axis=0))))
-        scaled.append(block / (least or 1.0))
-    weights = _least_squares(np.concatenate(scaled))
-    if groups is None:
-        share = trust / np.sum(trust)
-        square, absolute = float(np.min(share @ errors**2)), float(np.min(share @ np.abs(errors)))
-        for _ in range(_ROUNDS if square > 0 else 0):
-            # Absolute errors as squares, by the weights of the round before (iteratively reweighted least squares).
-            far = np.maximum(np.abs(errors @ weights), _NEAR * absolute)
-            importance = share * (1.0 / square + 0.5 / (absolute * far))
-            weights = _least_squares(errors * np.sqrt(importance)[:, None])
-    return weights
-
-
-def _least_squares(matrix: Floats) -> Floats:
-    """Weights ``w``, not negative and adding up to 1, with the least ``|E w|^2``, shape ``(m,)``."""
-    from scipy.optimize import nnls  # noqa: PLC0415  slow import
-
-    members = matrix.shape[1]
-    # min |E w|^2 subject to w >= 0 and sum w = 1: the sum is held by a row that outweighs all others. A little of the
-    # identity keeps the weights of members that agree from being a matter of chance.
-    heavy = 1e3 * np.sqrt(np.sum(matrix**2) / members)
-    ridge = 0.1 * np.eye(members)
-    stacked = np.concatenate([matrix, ridge, np.full((1, members), heavy)])
-    right = np.concatenate([np.zeros(len(matrix)), np.zeros(members), [heavy]])
-    found: Floats = nnls(stacked, right, maxiter=100 * members)[0]
-    whole = float(found.sum())
-    return found / whole if whole > 0 else np.full(members, 1.0 / members)
