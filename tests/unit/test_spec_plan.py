@@ -18,7 +18,9 @@ TEXT = st.lists(WORD, min_size=1, max_size=3).map(" ".join)
 NAMED = [ENVIRONMENT, MCA]
 PLAIN = st.sampled_from([carrier for carrier in Carrier.known.values() if carrier not in (LAYOUT, PNETCDF, *NAMED)])
 SETTING = (
-    st.builds(Setting, PLAIN, WORD.filter(lambda key: not PNETCDF.owns(key)), TEXT)
+    st.builds(Setting, PLAIN, WORD.filter(lambda key: not PNETCDF.owns(key)), TEXT).filter(
+        lambda setting: not setting.carrier.wrong_key(setting.key)
+    )
     | st.builds(Setting, st.sampled_from(NAMED), st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,40}", fullmatch=True), TEXT)
     | st.builds(Setting, st.just(LAYOUT), WORD, TEXT, st.sampled_from(["lustre", "cephfs"]))
     | st.builds(Setting, st.just(PNETCDF), WORD.map("nc_{}".format), TEXT)
