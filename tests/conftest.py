@@ -1,5 +1,6 @@
 """What every test may use: `from tests.conftest import require`."""
 
+import gc
 import os
 import signal
 
@@ -45,6 +46,12 @@ The first three start together on two cores, and none of them waits for what ano
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the long files first."""
     items.sort(key=lambda item: LONG.index(item.path.stem) if item.path.stem in LONG else len(LONG))
+
+
+def pytest_collection_finish() -> None:
+    """Spare the garbage collector what lives to the end: every full collection would visit all tests and modules."""
+    gc.collect()
+    gc.freeze()
 
 
 def examples(number: int) -> int:
