@@ -75,6 +75,7 @@ def names_read() -> set[str]:
     return found
 
 
+@pytest.mark.slow
 def test_each_key_of_a_report_is_read_or_meant_for_people() -> None:
     read = names_read()
     keys = {key: entry for entries in objects().values() for key, entry in entries.items()}

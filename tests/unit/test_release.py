@@ -179,6 +179,7 @@ def test_the_lock_of_the_service_is_in_step() -> None:
         assert all(wanted.specifier.contains(version) for version in found), f"{line}: make lock"
 
 
+@pytest.mark.slow
 def test_every_package_that_is_imported_is_asked_for() -> None:
     """What comes with another package today need not come with it tomorrow."""
     optional = PROJECT["optional-dependencies"]

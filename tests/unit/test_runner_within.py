@@ -498,6 +498,7 @@ def test_the_end_of_the_program_ends_the_session(stage: tuple[WithinRunner, Prog
     assert runner.poll(0) == [] and "after 4 phases" in runner.over
 
 
+@pytest.mark.slow
 def test_the_rest_of_the_program_has_what_is_proven(stage: tuple[WithinRunner, Program]) -> None:
     runner, program = stage
     for _ in range(3):

@@ -50,6 +50,7 @@ def tune(store: Store, identifier: str, runner: StreamRunner, told: list[str]) -
     return Session(store, identifier, runner, "test", hear).run()
 
 
+@pytest.mark.slow
 def test_each_family_has_its_own_search_proof_and_settings(store: Store) -> None:
     wanted, told = definition(), list[str]()
     identifier = store.create(wanted)
@@ -120,6 +121,7 @@ def test_a_launch_that_ends_too_early_is_followed_by_another_one(store: Store) -
     assert {n: after[n] for n, value in before.items() if value} == {n: value for n, value in before.items() if value}
 
 
+@pytest.mark.slow
 def test_a_family_whose_experiment_was_deleted_meanwhile_is_searched_anew(store: Store) -> None:
     wanted = definition()
     identifier = store.create(wanted)
@@ -133,6 +135,7 @@ def test_a_family_whose_experiment_was_deleted_meanwhile_is_searched_anew(store:
     assert full(store, result.families[1]).verdict == result.families[1].verdict
 
 
+@pytest.mark.slow
 def test_each_family_starts_from_the_earlier_search_of_the_same_family(store: Store) -> None:
     def search(earlier: list[str], told: list[str]) -> Result:
         wanted = definition().model_copy(update={"warm_start": earlier})
@@ -157,6 +160,7 @@ def full(store: Store, family: FamilyResult) -> Result:
     return found
 
 
+@pytest.mark.slow
 def test_what_all_families_lose_is_limited_together(store: Store) -> None:
     wanted = definition()
     slow = Law(slow=1.2, noise=0.02)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from benchmarks.one_job.stream import Law, StreamRunner
 
 from stripewise.spec.experiment import Budget, Experiment, ObjectiveEntry
@@ -57,6 +58,7 @@ def searched_before_the_proof(seed: int) -> int:
         return sum(run.phase is Phase.SEARCH for trial in store.trials(identifier) for run in trial.runs)
 
 
+@pytest.mark.slow
 def test_a_large_gain_is_proven_before_all_else_has_been_tried(monkeypatch) -> None:
     soon = searched_before_the_proof(3)
     monkeypatch.setattr(planner, "shows_at_first_look", lambda *_, **__: False)
