@@ -189,6 +189,16 @@ def test_knowledge_of_the_stack_is_a_prior():
     assert without[1, 0] != 8
 
 
+@pytest.mark.parametrize("how", ["auto", "screened"])
+def test_what_knowledge_says_nothing_about_keeps_its_default(how):
+    parameters = [Parameter(name, Kind.INTEGER, range(10), 5) for name in ("a", "b", "c")]
+    known = [Knowledge(Expression.parse("a >= 8"), 2.0, "a test"), Knowledge(Expression.parse("b < 7"), 1.5, "a test")]
+    space = Space.bind(parameters, knowledge=known)
+    second = search(space, lambda row: 0.0, 2, make_sampler("auto", {"search": how}))[1]
+    assert second[0] >= 8
+    assert second[1:].tolist() == [5, 5]
+
+
 @pytest.mark.slow
 def test_expected_improvement_falls_as_the_search_goes_on():
     def cost(row):

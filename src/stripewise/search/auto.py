@@ -14,6 +14,7 @@ from stripewise.search.belief import Belief, believe, expected
 from stripewise.search.costs import Floats
 from stripewise.search.gp_fit import optimizer
 from stripewise.search.initial import complete, next_switch
+from stripewise.search.plain import plainest
 from stripewise.search.portfolio.choice import Advice
 from stripewise.search.portfolio.proposal import TAG, propose
 from stripewise.search.posterior import expected_improvement, rank
@@ -58,8 +59,9 @@ class AutoSampler(Sampler):
     Each suggestion is made in these steps:
 
     1. The first configuration is the default, and the second the one that the prior (a model, or else the knowledge of
-       the stack files) expects most of. Where there is general knowledge and no model, the second and the third are
-       instead those that helped most on other systems (:func:`stripewise.search.portfolio.choice.choose`).
+       the stack files) expects most of; of several, the one nearest to the default. Where there is general knowledge
+       and no model, the second and the third are instead those that helped most on other systems
+       (:func:`stripewise.search.portfolio.choice.choose`).
     2. While the plan of :attr:`AutoOptions.initial` points is not complete, the next point that covers strong switches
        (:func:`stripewise.search.initial.next_switch`), then that of a Latin hypercube
        (:func:`stripewise.search.initial.latin_hypercube`). The plan is skipped while the measurements agree with the
@@ -134,15 +136,21 @@ class AutoSampler(Sampler):
         return complete("latin_hypercube", space, seen, rng, size=size, n=1, prior=prior), "plan"
 
     def _favourite(self, space: Space, seen: Seen, prior: PriorMean, rng: np.random.Generator) -> Levels:
-        """The configuration that the prior expects most of."""
+        """The plainest of the configurations that the prior expects most of."""
         pool = self._listed(space)
-        if self.options.search == "screened" or pool.levels is None:
-            rows = seen.draw(rng, _SAMPLE)
-            cost = expected(prior, space, rows)
-        else:
+        if self.options.search != "screened" and pool.levels is not None:
             new = pool.unseen(seen)
-            rows, cost = pool.levels[new], pool.expected(prior)[new]
-        return rows[[int(np.argmin(cost))]] if len(rows) else rows
+            rows = pool.levels[new]
+            return rows[[plainest(space, rows, pool.expected(prior)[new])]] if len(rows) else rows
+        rows = seen.draw(rng, _SAMPLE)
+        best = rows[[int(np.argmin(expected(prior, space, rows)))]] if len(rows) else rows
+        # A sample hardly holds the plain ones: put the parameters back to their defaults, one after the other.
+        for _ in range(len(space.parameters) if len(best) else 0):
+            steps = np.tile(best, (len(space.parameters), 1))
+            np.fill_diagonal(steps, space.levels([space.default])[0])
+            rows = np.concatenate([best, seen.new(steps)])
+            best = rows[[plainest(space, rows, expected(prior, space, rows))]]
+        return best
 
     def recommend(self, space: Space, history: History) -> list[Trial]:
         """See :meth:`stripewise.search.base.Sampler.recommend`; by posterior mean, which pools neighbours."""

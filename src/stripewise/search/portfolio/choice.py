@@ -10,6 +10,7 @@ import numpy as np
 
 from stripewise.model.domain import Floats
 from stripewise.search.costs import Costs
+from stripewise.search.plain import plainest
 from stripewise.search.portfolio.members import Members
 from stripewise.spec.space import Levels, Space
 from stripewise.spec.trial import History
@@ -22,8 +23,6 @@ POINTS = 2
 """Configurations after the default that come from it."""
 LEAST = 0.02
 """Expected gain (logarithm) for which a configuration is tried."""
-
-_ALIKE = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,8 +84,8 @@ def choose(advice: Advice, space: Space, history: History, seen: Levels, candida
     1. Find how probable it is that this system behaves as each of the others (:func:`resemblance`).
     2. On each of them, the best of what was tried has a gain, and a candidate improves on it or does not. Take the
        candidate with the largest improvement on average, so that a second one helps where the first does not.
-    3. Of candidates that the members cannot tell apart, take the one nearest to the default: fewest parameters changed,
-       then fewest steps. Beyond what they have seen, trees say the same of all values.
+    3. Of candidates that the members cannot tell apart, take the :func:`~.plain.plainest`: beyond what they have seen,
+       trees say the same of all values.
 
     Parameters
     ----------
@@ -111,7 +110,5 @@ def choose(advice: Advice, space: Space, history: History, seen: Levels, candida
     here, tried, new = np.split(gains, [len(ran), len(ran) + len(seen)], axis=1)
     weight = resemblance(advice.weights, here, known[worked])[:-1]
     improvement = weight @ np.maximum(new - np.max(tried, axis=1, keepdims=True), 0.0)
-    alike = np.flatnonzero(improvement >= improvement.max() - _ALIKE)
-    steps = np.abs(space.fold(candidates[alike]) - space.levels([space.default]))
-    chosen = int(alike[np.lexsort((steps.sum(axis=1), np.count_nonzero(steps, axis=1)))[0]])
+    chosen = plainest(space, candidates, -improvement)
     return candidates[[chosen]] if improvement[chosen] >= LEAST else candidates[:0]
