@@ -5,6 +5,7 @@ run.py replay RECORD.json ...         20 searches of each recorded sweep, with t
 run.py tune ior-strided RECORD.json --program IOR --mpiexec mpiexec --folder /dev/shm
 run.py report RECORD.json ...         one Markdown table
 run.py bound RECORD.json ...          how often a tuner that knows the best would prove its gain
+run.py search RECORD.json ...         how many runs a search needs to come close to the best
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from stripewise.measure.confirmation import Decision, assess
 from stripewise.measure.observed import observed_workload
 from stripewise.objectives import objective_of
 from stripewise.runner.registry import make_runner
+from stripewise.search.registry import make_sampler
 from stripewise.spec.configuration import Configuration
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.result import Result
@@ -36,6 +38,7 @@ sys.path.insert(0, str(HERE))
 
 from launching import carry_out, interleaved, launch  # noqa: E402
 from load import planted_load  # noqa: E402
+from searching import runs_to_within  # noqa: E402
 from sweep import Case, Record, SweepReplay, configuration_of  # noqa: E402
 
 
@@ -236,6 +239,30 @@ def bound(paths: list[Path], pairs: int, replays: int) -> None:
         print(f"{path.name}: {gain:.2f} times the default is proven in {proven / replays:.0%} of {replays}", flush=True)
 
 
+def search(paths: list[Path], samplers: list[str], seeds: int, budget: int, share: float) -> None:
+    """Print how many runs searches need to reach a share of the best; one that does not counts twice its budget."""
+    print("| program | files | configurations | best / default | noise | search | median | mean | at most 6 |")
+    print(f"|---|---|{'--:|' * 3}---|{'--:|' * 3}")
+    everything: dict[str, list[int]] = {name: [] for name in samplers}
+    for path in sorted(paths):
+        kept = Record.read(path)
+        gain = 1 / kept.share_of_best(kept.space.default)
+        about = f"{kept.about['case']} | {kept.about['folder']} | {len(kept.about['sweep'])} | {gain:.2f}"
+        for name in samplers:
+            runs = [
+                runs_to_within(kept, make_sampler(name), seed, budget, share) or 2 * budget for seed in range(seeds)
+            ]
+            everything[name] += runs
+            print(f"| {about} | {kept.noise:.2f} | {name} | {runs_of(runs)} |", flush=True)
+    for name, runs in everything.items():
+        print(f"| all | | | | | {name} | {runs_of(runs)} |")
+
+
+def runs_of(runs: list[int]) -> str:
+    """Median and mean of the runs, and how many searches need at most six."""
+    return f"{np.median(runs):g} | {np.mean(runs):.1f} | {np.mean(np.array(runs) <= 6):.0%}"
+
+
 def shares_of(shares: list[float]) -> list[str]:
     """Median of the shares of the best, and how many are close to it."""
     found = np.array(shares)
@@ -278,12 +305,20 @@ def main() -> None:
     bounding.add_argument("records", type=Path, nargs="+")
     bounding.add_argument("--pairs", type=int, default=18)
     bounding.add_argument("--replays", type=int, default=200)
+    searching = commands.add_parser("search", help="count the runs of searches of recorded sweeps")
+    searching.add_argument("records", type=Path, nargs="+")
+    searching.add_argument("--samplers", default="auto,random")
+    searching.add_argument("--seeds", type=int, default=20)
+    searching.add_argument("--budget", type=int, default=20)
+    searching.add_argument("--share", type=float, default=0.95, help="of the best value, which is close enough")
     commands.add_parser("report", help="one table of all").add_argument("records", type=Path, nargs="+")
     options = parser.parse_args()
     if options.command == "report":
         return report(options.records)
     if options.command == "bound":
         return bound(options.records, options.pairs, options.replays)
+    if options.command == "search":
+        return search(options.records, options.samplers.split(","), options.seeds, options.budget, options.share)
     if options.command == "replay":
         for path in options.records:
             replay(options, path)

@@ -24,7 +24,6 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -39,6 +38,7 @@ import simulated as simulated_tables  # noqa: E402
 from lustre_sweeps import sweeps  # noqa: E402
 from portfolio_members import Portfolio  # noqa: E402
 from portfolio_sources import GIB, MIB, SITES, TABLES, Source, Target, everything, records, tables  # noqa: E402
+from searching import runs_to_within  # noqa: E402
 
 from stripewise.evaluation.race import Player, Recorded, SamplerPlayer, play  # noqa: E402
 from stripewise.model.landscape import Landscape, landscapes  # noqa: E402
@@ -180,24 +180,13 @@ def race(target: Target, advice: Advice | None, options: argparse.Namespace, poi
 
 def replay(target: Target, advice: Advice | None, options: argparse.Namespace, points: int) -> list[dict[str, Any]]:
     """Searches of ``auto`` answered from the recorded sweep of a program, with the drift of that time."""
-    record, found = target.record, []
-    assert record is not None
-    place: Any = SimpleNamespace(space=record.space, table=SimpleNamespace(objective=record.objective))
+    assert target.record is not None
+    found = []
     for seed in range(options.seeds):
-        rng = np.random.default_rng([seed, 3])
-        one, clock, reached = player(advice, place, seed), rng.uniform(0, record.seconds), None
+        sampler = AutoSampler()
+        sampler.advice = advice
         with without_process(options.budget):
-            for number in range(1, options.budget + 1):
-                configuration = one.propose()
-                if configuration is None:
-                    break
-                if record.share_of_best(configuration) >= 0.95:
-                    reached = number
-                    break
-                point = int(record.space.index(record.space.levels([configuration]))[0])
-                value, took = record.at(point, clock % record.seconds, rng)
-                clock += took
-                one.observe(configuration, value)
+            reached = runs_to_within(target.record, sampler, seed, options.budget)
         found.append({"points": points, "seed": seed, "budget": options.budget, "runs": reached})
     return found
 

@@ -9,10 +9,14 @@ import pytest
 FOLDER = Path(__file__).resolve().parents[2] / "benchmarks" / "real_programs"
 sys.path.insert(0, str(FOLDER))
 
+from searching import runs_to_within  # noqa: E402
 from sweep import Case, Record, SweepReplay  # noqa: E402
 
+from stripewise.search.registry import make_sampler  # noqa: E402
 from stripewise.spec.launch import Launch  # noqa: E402
 from stripewise.spec.plan import Plan  # noqa: E402
+from stripewise.spec.sizes import parse_size  # noqa: E402
+from stripewise.spec.stack import load_stack  # noqa: E402
 from stripewise.spec.trial import Phase, State  # noqa: E402
 
 VALUES = (100.0, 300.0, 200.0)
@@ -71,6 +75,24 @@ def test_a_run_that_takes_longer_than_its_bound_is_cut():
     kept = record()
     outcome = SweepReplay(kept, seed=0).answer(Launch("x", 0, kept.space.default, Plan(), Phase.SEARCH, bound=0.5))
     assert (outcome.state, outcome.elapsed) == (State.PRUNED, 0.5)
+
+
+def test_a_search_of_a_record_counts_runs_until_one_is_close_to_the_best():
+    kept = record()
+    # The default comes first, and then the knowledge of the stack, which is right here.
+    assert runs_to_within(kept, make_sampler("auto"), seed=0, budget=5) == 2
+    assert runs_to_within(kept, make_sampler("auto"), seed=0, budget=1) is None
+    found = {runs_to_within(kept, make_sampler("random"), seed, budget=20) for seed in range(8)}
+    assert None not in found and len(found) > 1
+
+
+@pytest.mark.parametrize("name", ["benchio", "2decomp", "column-wise", "pnetcdf-blocks", "pnetcdf-cyclic"])
+def test_exhaustive_sweeps_have_every_value_that_can_act(name):
+    case = Case.read(FOLDER / "programs.toml", name, program="/b/x", mpiexec="mpirun", folder="/f", stack="romio")
+    stack = {parameter.name: parameter for parameter in load_stack("romio").parameters}
+    for swept in ("cb_buffer_size", "ind_wr_buffer_size"):
+        values = {entry[swept] for entry in case.sweep if swept in entry}
+        assert {parse_size(value) for value in values} == set(stack[swept].values)
 
 
 def test_a_record_is_written_and_read_back(tmp_path):
