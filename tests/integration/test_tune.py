@@ -199,7 +199,8 @@ def test_kills_of_real_runs_leave_one_result_for_each(mpich, kernel, home, tmp_p
     file = tmp_path / "checkpoint"
     options = ["--budget", "24", "--objective", "io_time", "--delete", str(file)]
     command = strided_write(mpich, kernel, file)
-    identifier = carried_through_kills(options, command, home, kills=5, seed=2)
+    # The gain is found in the second run and proven early: more kills would not fit in.
+    identifier = carried_through_kills(options, command, home, kills=3, seed=2)
     shown = json.loads(told("show", identifier, "--json", env=home))
     runs = [run for trial in shown["trials"] for run in trial["runs"]]
     assert sorted(run["number"] for run in runs) == list(range(len(runs)))
