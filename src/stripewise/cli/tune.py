@@ -73,7 +73,7 @@ _GROUPS = {
     "The program and its runs": (
         "runner", "program", "direction", "setup", "timeout", "scratch", "override", "time", "node_hours",
     ),
-    "The search": ("sampler", "sampler_option", "model", "warm_start", "general_knowledge", "diagnosis", "seed"),
+    "The search": ("sampler", "sampler_option", "model", "warm_start", "no_general_knowledge", "diagnosis", "seed"),
     "The proof": ("pairs", "minimum_effect", "confirm"),
     "Inside one launch": ("within", "max_loss", "families", "settle"),
     "On replays of a record": ("replay", "replay_folder"),
@@ -155,13 +155,14 @@ def tune(
             metavar="ID|auto",
         ),
     ] = None,
-    general_knowledge: Annotated[
-        bool | None,
+    no_general_knowledge: Annotated[
+        bool,
         typer.Option(
-            help="On several nodes, try first what helped on other systems, unless a model or an earlier experiment "
-            "is given. Default: yes."
+            "--no-general-knowledge",
+            help="Do not try first what helped on other systems, as is done on several nodes without a model or an "
+            "earlier experiment.",
         ),
-    ] = None,
+    ] = False,
     diagnosis: Annotated[
         Path | None,
         typer.Option("--from", help="Try first what a diagnosis proposes (diagnose --json).", metavar="DIAGNOSIS.json"),
@@ -268,7 +269,7 @@ def tune(
         runner=runner,
         model=model,
         warm_start=warm_start,
-        general_knowledge=general_knowledge,
+        general_knowledge=False if no_general_knowledge else None,
         try_first=None if diagnosis is None else proposals(diagnosis),
         seed=seed,
         name=name,
