@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from stripewise.errors import UserError
 from stripewise.search.acquisition import Pool, score, screen
 from stripewise.search.auto import AutoSampler
 from stripewise.search.belief import believe, subsample
@@ -197,6 +198,16 @@ def test_what_knowledge_says_nothing_about_keeps_its_default(how):
     second = search(space, lambda row: 0.0, 2, make_sampler("auto", {"search": how}))[1]
     assert second[0] >= 8
     assert second[1:].tolist() == [5, 5]
+
+
+@pytest.mark.parametrize("how", ["auto", "screened"])
+def test_a_prior_that_gives_nan_is_refused(how):
+    def prior(_, levels):
+        return np.where(levels[:, 0] == 3, np.nan, 0.0)
+
+    sampler = make_sampler("auto", {"search": how}, prior)
+    with pytest.raises(UserError, match="the prior of the search gives NaN for"):
+        search(GRID, lambda row: 0.0, 2, sampler)
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr, logsumexp, ndtr
 
+from stripewise.errors import UserError
 from stripewise.search.base import PriorMean
 from stripewise.search.costs import Costs, Floats
 from stripewise.search.failures import Failures
@@ -117,8 +118,22 @@ class Belief:
 
 
 def expected(prior: PriorMean | None, space: Space, levels: Levels) -> Floats:
-    """Cost that a prior expects, up to a constant, shape ``(n,)``; 0 without one."""
-    return np.zeros(len(levels)) if prior is None else -np.asarray(prior(space, levels), dtype=np.float64)
+    """Cost that a prior expects, up to a constant, shape ``(n,)``; 0 without one.
+
+    Raises
+    ------
+    UserError
+        If the prior gives NaN, which no search can go on from.
+    """
+    if prior is None:
+        return np.zeros(len(levels))
+    cost = -np.asarray(prior(space, levels), dtype=np.float64)
+    if unknown := int(np.isnan(cost).sum()):
+        raise UserError(
+            f"the prior of the search gives NaN for {unknown} of {len(cost)} configurations",
+            "use another model, or search without it",
+        )
+    return cost
 
 
 def believe(
