@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stripewise.model.domain import Floats
 from stripewise.model.features import Matrix
@@ -29,7 +30,7 @@ UNKNOWN = -64.0
 _SIZES = ("nodes", "processes", "piece_size", "transfer_size", "file_size")
 _SWITCHES: Mapping[object, float] = {"disable": -1.0, "automatic": 0.0, "enable": 1.0, False: -1.0, True: 1.0}
 _OTHER = {"read": ("_write", "_wr_buffer_size"), "write": ("_read", "_rd_buffer_size")}
-"""What ends the names of parameters that act on the other operation alone."""
+"""What ends the names of parameters that act on the other operation alone: columns of tables do not say it."""
 
 
 def encode(facts: Mapping[str, Any], operation: str, settings: Mapping[str, Floats], count: int) -> Matrix:
@@ -84,14 +85,21 @@ def settings_by_role(space: Space, levels: Levels, operation: str) -> dict[str, 
     """Numbers of the configurations for each role that the space has, for one operation, shape ``(n,)`` each."""
     folded = space.fold(levels)
     return {
-        parameter.role: np.array([number_of(value) for value in parameter.values])[folded[:, index]]
+        parameter.role: _numbers(parameter, folded[:, index])
         for index, parameter in enumerate(space.parameters)
         if _acts(parameter, operation)
     }
 
 
 def _acts(parameter: Parameter, operation: str) -> bool:
-    return parameter.role in ROLES and not parameter.name.endswith(_OTHER[operation])
+    known = parameter.role in ROLES and operation in parameter.operations
+    return known and not parameter.name.endswith(_OTHER[operation])
+
+
+def _numbers(parameter: Parameter, levels: NDArray[np.int64]) -> Floats:
+    """Numbers of some levels; a parameter may be a range of millions, so only the values that occur are looked at."""
+    distinct, place = np.unique(levels, return_inverse=True)
+    return np.array([number_of(parameter.values[level]) for level in distinct], dtype=np.float64)[place.reshape(-1)]
 
 
 def number_of(value: object) -> float:
