@@ -16,7 +16,7 @@ from stripewise.model.trees.ensemble import Trees
 from stripewise.search.acquisition import Pool
 from stripewise.search.auto import AutoSampler
 from stripewise.search.portfolio import proposal
-from stripewise.search.portfolio.choice import NONE, Advice, choose, resemblance
+from stripewise.search.portfolio.choice import PRIOR_OF_NONE, Advice, choose, resemblance
 from stripewise.search.portfolio.features import UNKNOWN, encode, number_of, settings_by_role
 from stripewise.search.portfolio.members import Members
 from stripewise.search.portfolio.proposal import TAG, propose
@@ -95,6 +95,25 @@ def test_a_setting_of_the_other_operation_is_not_seen():
     assert set(settings_by_role(SPACE, rows, "read")) == {"stripe_count", "data_sieving"}
 
 
+def test_operations_count_whatever_a_parameter_is_called():
+    # As the two switches of OMPIO, whose names do not end with the operation.
+    switches = [
+        Parameter(f"fbtl_posix_{operation}_datasieving", Kind.BOOLEAN, (False, True), True, role="data_sieving",
+                  operations=(operation,))
+        for operation in ("write", "read")
+    ]  # fmt: skip
+    space = Space.bind(switches)
+    rows = space.levels([{**space.default, switches[0].name: False}])
+    assert settings_by_role(space, rows, "write")["data_sieving"].tolist() == [-1]
+    assert settings_by_role(space, rows, "read")["data_sieving"].tolist() == [1]
+
+
+def test_of_a_long_range_only_the_values_that_occur_are_looked_at():
+    space = Space.bind([Parameter("spread", Kind.INTEGER, range(1, 1 << 40), 1, role="stripe_count")])
+    rows = np.array([[0], [7], [7]])
+    assert settings_by_role(space, rows, "write")["stripe_count"].tolist() == [0, 3, 3]
+
+
 def test_what_is_not_known_is_marked():
     x = encode({}, "write", {}, 2)
     assert x.dtype == np.float32
@@ -133,7 +152,7 @@ def test_measured_members_count_together_as_much_as_simulated_ones():
 def test_resemblance_follows_the_runs():
     weights, gains = np.array([0.5, 0.5]), np.array([[0.0, 1.0], [0.0, -0.5]])
     before = resemblance(weights, gains, np.array([]))
-    assert before.tolist() == pytest.approx([0.35, 0.35, NONE])
+    assert before.tolist() == pytest.approx([0.35, 0.35, PRIOR_OF_NONE])
     like_first = resemblance(weights, gains, np.array([0.0, -1.0]))
     assert like_first.argmax() == 0
     assert like_first[0] > 0.9

@@ -15,13 +15,13 @@ from stripewise.search.portfolio.members import Members
 from stripewise.spec.space import Levels, Space
 from stripewise.spec.trial import History
 
-NONE = 0.3
+PRIOR_OF_NONE = 0.3
 """Probability, before the first run, that this system resembles none of the others."""
-DOUBT = 0.3
+GAIN_DEVIATION = 0.3
 """Standard deviation of the error of a gain (logarithm) on a system that is not among the members."""
 POINTS = 2
 """Configurations after the default that come from it."""
-LEAST = 0.02
+LEAST_GAIN = 0.02
 """Expected gain (logarithm) for which a configuration is tried."""
 
 
@@ -65,15 +65,15 @@ def resemblance(weights: Floats, gains: Floats, cost: Floats) -> Floats:
     Returns
     -------
     ndarray, shape (k + 1,)
-        The last is the probability that it resembles none; then configurations are alike up to the doubt.
+        The last is the probability that it resembles none; then all gains are 0, up to :data:`GAIN_DEVIATION`.
     """
-    before = np.append((1 - NONE) * weights, NONE)
+    before = np.append((1 - PRIOR_OF_NONE) * weights, PRIOR_OF_NONE)
     if len(cost) == 0:
         return before
     error = np.concatenate([gains, np.zeros((1, len(cost)))]) + cost
     error -= error.mean(axis=1, keepdims=True)
     with np.errstate(divide="ignore"):  # a member without weight stays without
-        log = np.log(before) - 0.5 * np.sum(error**2, axis=1) / DOUBT**2
+        log = np.log(before) - 0.5 * np.sum(error**2, axis=1) / GAIN_DEVIATION**2
     weight = np.exp(log - log.max())
     return np.asarray(weight / weight.sum(), dtype=np.float64)
 
@@ -99,7 +99,7 @@ def choose(advice: Advice, space: Space, history: History, seen: Levels, candida
     Returns
     -------
     ndarray, shape (1, d)
-        Or (0, d) where nothing is expected to improve by :data:`LEAST`.
+        Or (0, d) where nothing is expected to improve by :data:`LEAST_GAIN`.
     """
     if len(candidates) == 0:
         return candidates
@@ -111,4 +111,4 @@ def choose(advice: Advice, space: Space, history: History, seen: Levels, candida
     weight = resemblance(advice.weights, here, known[worked])[:-1]
     improvement = weight @ np.maximum(new - np.max(tried, axis=1, keepdims=True), 0.0)
     chosen = plainest(space, candidates, -improvement)
-    return candidates[[chosen]] if improvement[chosen] >= LEAST else candidates[:0]
+    return candidates[[chosen]] if improvement[chosen] >= LEAST_GAIN else candidates[:0]
