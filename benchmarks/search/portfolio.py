@@ -168,9 +168,8 @@ def race(target: Target, advice: Advice | None, options: argparse.Namespace, poi
     landscape, found = target.landscape, []
     assert landscape is not None
     for seed in range(options.seeds):
-        make = partial(player, advice)
         with without_process(options.budget):
-            episode = play(landscape, "auto", make, budget=options.budget, seed=seed)
+            episode = play(landscape, "auto", partial(player, advice), budget=options.budget, seed=seed)
         closed = np.maximum.accumulate([landscape.closed(value) for value in episode.evaluations])
         regret = {f"regret_{n}": 1.0 - float(closed[min(n, len(closed)) - 1]) for n in (2, 3, 5, 8)}
         about = {"points": points, "seed": seed, "budget": options.budget}

@@ -149,7 +149,10 @@ class AutoSampler(Sampler):
             steps = np.tile(best, (len(space.parameters), 1))
             np.fill_diagonal(steps, space.levels([space.default])[0])
             rows = np.concatenate([best, seen.new(steps)])
-            best = rows[[plainest(space, rows, expected(prior, space, rows))]]
+            found = rows[[plainest(space, rows, expected(prior, space, rows))]]
+            if np.array_equal(found, best):
+                break
+            best = found
         return best
 
     def recommend(self, space: Space, history: History) -> list[Trial]:

@@ -20,10 +20,10 @@ def plainest(space: Space, rows: Levels, cost: Floats) -> int:
     ----------
     space : Space
     rows : ndarray, shape (n, d)
-        Not empty.
+        Folded, not empty.
     cost : ndarray, shape (n,)
         Costs that differ by less than 1e-9 are alike.
     """
     alike = np.flatnonzero(cost <= cost.min() + _ALIKE)
-    steps = np.abs(space.fold(rows[alike]) - space.levels([space.default]))
+    steps = np.abs(rows[alike] - space.levels([space.default]))
     return int(alike[np.lexsort((steps.sum(axis=1), np.count_nonzero(steps, axis=1)))[0]])
