@@ -91,8 +91,9 @@ def knowledge_before_runs(
         sampler.advice = None
     elif before is None:
         ledger.remember(general_knowledge={"digest": known.digest, "members": list(known.members.groups)})
+        runs = "phases" if ledger.experiment.in_one_launch else "runs"
         note(
-            f"up to {POINTS} runs after the default come from general knowledge: settings that helped programs on "
+            f"up to {POINTS} {runs} after the default come from general knowledge: settings that helped programs on "
             "several nodes of other systems, measured and simulated; --no-general-knowledge searches without it"
         )
     elif before["digest"] != known.digest:
