@@ -23,8 +23,9 @@ from stripewise.search.portfolio.proposal import TAG, propose
 from stripewise.search.portfolio.shipped import PLACE, VERSION, parse, shipped, text_of
 from stripewise.search.registry import sampler_rng
 from stripewise.search.unseen import Seen
+from stripewise.spec.expression import Expression
 from stripewise.spec.parameter import Kind, Parameter, Scale
-from stripewise.spec.space import Space
+from stripewise.spec.space import Knowledge, Space
 from stripewise.spec.trial import History
 from tests.unit.search_histories import ELAPSED, trial
 
@@ -206,6 +207,18 @@ def test_it_never_comes_before_the_default_and_has_two_points():
     tags = [one.tag for one in ask(after({}, seconds=[10.0]), n=4)]
     assert tags[:2] == [TAG, TAG]
     assert TAG not in tags[2:]
+
+
+def test_the_favourite_of_the_stack_files_follows():
+    known = [Knowledge(Expression.parse("colour == 4"), 2.0, "a test")]
+    space = Space.bind(SPACE.parameters, knowledge=known)
+    history = History(ELAPSED, (trial(0, 10.0, configuration=space.default),))
+    sampler = AutoSampler()
+    sampler.advice = ADVICE
+    found = sampler.ask(space, history, sampler_rng(0, 1), 4)
+    assert [one.tag for one in found[:3]] == [TAG, TAG, "prior"]
+    assert changed(found[2]) == {"colour": 4}
+    assert found[3].tag != "prior"
 
 
 def test_without_it_and_with_a_prior_nothing_changes():

@@ -60,7 +60,7 @@ class AutoSampler(Sampler):
 
     1. The first configuration is the default, and the second the one that the prior (a model, or else the knowledge of
        the stack files) expects most of; of several, the one nearest to the default. Where there is general knowledge
-       and no model, the second and the third are instead those that helped most on other systems
+       and no model, up to two that helped most on other systems come before it
        (:func:`stripewise.search.portfolio.choice.choose`).
     2. While the plan of :attr:`AutoOptions.initial` points is not complete, the next point that covers strong switches
        (:func:`stripewise.search.initial.next_switch`), then that of a Latin hypercube
@@ -104,7 +104,8 @@ class AutoSampler(Sampler):
         belief = self._believe(space, history)
         suggestions: list[Suggestion] = []
         while len(suggestions) < n:
-            point, tag = self._next(space, history, seen, belief, rng)
+            tags = [*(trial.tag for trial in history.trials), *(one.tag for one in suggestions)]
+            point, tag = self._next(space, history, seen, belief, rng, tags.count(TAG))
             if len(point) == 0:
                 break
             seen.add(point)
@@ -113,8 +114,15 @@ class AutoSampler(Sampler):
         return suggestions
 
     def _next(
-        self, space: Space, history: History, seen: Seen, belief: Belief | None, rng: np.random.Generator
+        self,
+        space: Space,
+        history: History,
+        seen: Seen,
+        belief: Belief | None,
+        rng: np.random.Generator,
+        general: int,
     ) -> tuple[Levels, str]:
+        """Choose the next point, and its tag; ``general`` points came from general knowledge so far."""
         if len(seen) == 0 and len(default := seen.new(space.levels([space.default]))):
             return default, "default"
         if self.advice is not None and self.prior is None:
@@ -123,7 +131,7 @@ class AutoSampler(Sampler):
                 return point, TAG
         prior = self.expectation(space)
         # Knowledge concerns few parameters: its favourite is worth a run, but does not replace exploring the others.
-        if prior is not None and (len(seen) <= 1 or (belief is None and self.prior is not None)):
+        if prior is not None and (len(seen) <= 1 + general or (belief is None and self.prior is not None)):
             return self._favourite(space, seen, prior, rng), "prior"
         agrees = belief is not None and belief.log_bayes_factor > _CONVINCING
         if len(seen) < self.options.initial and len(point := next_switch(space, seen, prior, trusted=agrees)):
