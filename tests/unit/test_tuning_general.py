@@ -96,6 +96,15 @@ def test_on_several_nodes_it_proposes_the_runs_after_the_default_and_says_so_in_
     assert page.count("(general knowledge)") == len(from_it)
 
 
+def test_what_the_user_wants_to_try_first_takes_its_places(store, tmp_path):
+    one, two = ("layout lustre stripe_count 4", "layout lustre stripe_count 2")
+    _, _, notes = search(store, definition(try_first=[one]), tmp_path)
+    assert [note for note in notes if note.startswith("up to 1 run after the default come from general knowledge")]
+    _, result, notes = search(store, definition(try_first=[one, two]), tmp_path)
+    assert result.general_knowledge is None
+    assert not [note for note in notes if "general knowledge" in note]
+
+
 def test_off_it_leaves_no_trace(store, tmp_path):
     trials, result, notes = search(store, definition(general_knowledge=False), tmp_path)
     assert TAG not in {trial.tag for trial in trials}

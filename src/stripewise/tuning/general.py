@@ -19,6 +19,7 @@ from stripewise.spec.space import Space
 from stripewise.spec.trial import Role, Trial
 from stripewise.spec.workload import Workload
 from stripewise.tuning.ledger import Ledger
+from stripewise.tuning.try_first import configurations
 
 _LEAST_NODES = 2
 
@@ -47,11 +48,16 @@ def take_part(
     wanted = experiment.general_knowledge and sampler.prior is None
     if not wanted or (workload.nodes or 1) < _LEAST_NODES:
         return None
-    if not any(parameter.role in ROLES for parameter in space.parameters):
+    if _points(experiment, space) <= 0 or not any(parameter.role in ROLES for parameter in space.parameters):
         return None
     known = shipped()
     sampler.advice = Advice(known.members, _facts(workload, objective), known.members.weights)
     return known
+
+
+def _points(experiment: Experiment, space: Space) -> int:
+    """Points that are left for it: configurations that the user wants to try first take their places."""
+    return POINTS - len(configurations(space, experiment.try_first)[0])
 
 
 def _facts(workload: Workload, objective: Objective) -> dict[str, Any]:
@@ -91,10 +97,11 @@ def knowledge_before_runs(
         sampler.advice = None
     elif before is None:
         ledger.remember(general_knowledge={"digest": known.digest, "members": list(known.members.groups)})
-        runs = "phases" if ledger.experiment.in_one_launch else "runs"
+        count, what = _points(ledger.experiment, space), "phase" if ledger.experiment.in_one_launch else "run"
         note(
-            f"up to {POINTS} {runs} after the default come from general knowledge: settings that helped programs on "
-            "several nodes of other systems, measured and simulated; --no-general-knowledge searches without it"
+            f"up to {count} {what}{'s' * (count > 1)} after the default come from general knowledge: settings that "
+            "helped programs on several nodes of other systems, measured and simulated; --no-general-knowledge "
+            "searches without it"
         )
     elif before["digest"] != known.digest:
         sampler.advice = None
