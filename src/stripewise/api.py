@@ -19,7 +19,7 @@ from stripewise.errors import UserError
 from stripewise.runner.function import FunctionRunner
 from stripewise.search.base import Sampler
 from stripewise.search.registry import make_sampler, sampler_rng
-from stripewise.spec.configuration import Configuration, Value
+from stripewise.spec.configuration import Configuration, Value, changed
 from stripewise.spec.documents import explain_validation
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.from_python import space_of
@@ -152,8 +152,7 @@ class Tuned:
     def _repr_html_(self) -> str:
         """Show the verdict and what differs from the default, in a notebook."""
         usual, unit = self._reading.default, self._reading.unit
-        changed = {name: value for name, value in self.best_found.items() if value != usual.get(name)}
-        cells = [(name, usual.get(name), value) for name, value in changed.items()]
+        cells = [(name, usual.get(name), value) for name, value in changed(self.best_found, usual).items()]
         rows = "".join(
             f"<tr>{''.join(f'<td>{html.escape(str(cell))}</td>' for cell in row)}</tr>"
             for row in (*cells, (f"value ({unit})" if unit else "value", self.default, self._found_value()))

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from stripewise.carriers import ARGUMENT
 from stripewise.errors import UserError
 from stripewise.plots.accuracy import predicted_measured
 from stripewise.plots.parameters import Axis
@@ -22,6 +23,7 @@ from stripewise.spec.facts import Facts, RunFacts
 from stripewise.spec.trial import Phase, Role, Run, State, Trial
 from stripewise.spec.workload import Workload
 from stripewise.tuning.again import confirm_again
+from stripewise.tuning.definition import parameter_entry
 from stripewise.tuning.space import bind_space, describe_space
 from tests.unit.finished_experiment import changed, finished
 
@@ -262,6 +264,30 @@ def test_confirming_again_holds_the_users_own_parameters_at_their_default():
             default,
             {**default, **better},
         ]
+
+
+def own_only(parameter):
+    """Leave out what the stacks have."""
+    return "" if parameter.carrier is ARGUMENT else "not asked for"
+
+
+@pytest.mark.parametrize("words", [["x=3,05"], ["x=1,true,1.0", "y=a,b"], ["x=05,3", "y=1,true", "z=1,2"]])
+def test_confirming_again_keeps_values_as_they_are_written(words):
+    own = dict(parameter_entry(word) for word in words)
+    experiment = Experiment.model_validate({"command": "x " + " ".join(f"{{{n}}}" for n in own), "parameters": own})
+    bound = bind_space(experiment, Workload(), None, lost=own_only)
+    default = dict(bound.space.default)
+    for row in bound.space.enumerate()[1:]:
+        best = dict(bound.space.configuration(row))
+        record, _ = finished(
+            default__configuration=default, best__configuration=best, space=describe_space(bound).as_json()
+        )
+        assert record.result.changed(record.result.best)
+        again = bind_space(
+            confirm_again(replace(record, experiment=experiment), pairs=6), Workload(), None, lost=own_only
+        ).space
+        both = [{**default, **again.configuration(row)} for row in again.enumerate()]
+        assert sorted(map(repr, both)) == sorted(map(repr, [default, best]))
 
 
 def test_figures_hold_what_they_are_given():

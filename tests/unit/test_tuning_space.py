@@ -2,14 +2,17 @@
 
 import pytest
 
-from stripewise.carriers import ENVIRONMENT, HINT
+from stripewise.carriers import ARGUMENT, ENVIRONMENT, HINT
 from stripewise.errors import UserError
-from stripewise.spec.configuration import Configuration
+from stripewise.report.markup import changes
+from stripewise.spec.configuration import Configuration, changed
 from stripewise.spec.experiment import Experiment
+from stripewise.spec.objective import Objective
 from stripewise.spec.plan import settings_of
 from stripewise.spec.stack import load_stack
-from stripewise.spec.trial import Phase, Run, State
+from stripewise.spec.trial import History, Phase, Run, State, Trial
 from stripewise.spec.workload import Workload
+from stripewise.tuning.definition import parameter_entry
 from stripewise.tuning.first_run import FirstRun
 from stripewise.tuning.space import bind_space, check_space, default_stacks
 from tests.unit.reports import recorded
@@ -379,3 +382,59 @@ def test_layouts_of_a_file_system_that_holds_no_file_of_the_program_are_left_out
     assert bound.left_out["stripe_count"] == "lays out files on Lustre, the program's lie on ext4"
     assert "cb_nodes" in bound.space.names
     assert "stripe_count" in bind_space(experiment(stacks=["lustre"]), LUSTRE, "romio").space.names
+
+
+def own_only(parameter):
+    """Leave out what the stacks have."""
+    return "" if parameter.carrier is ARGUMENT else "not asked for"
+
+
+def as_written(*words):
+    parameters = dict(parameter_entry(word) for word in words)
+    return Experiment.model_validate(
+        {"command": ["./app", *(f"{{{n}}}" for n in parameters)], "parameters": parameters}
+    )
+
+
+def test_values_that_python_takes_for_equal_are_three():
+    space = bind_space(as_written("x=1,true,1.0"), WRITER, None, lost=own_only).space
+    rows = space.enumerate()
+    tried = [space.configuration(row) for row in rows]
+    assert [repr(one["x"]) for one in tried] == ["1", "True", "1.0"]
+    assert [space.levels([one]).tolist() for one in tried] == [[[0]], [[1]], [[2]]]
+    assert tried[0] != tried[1] and tried[0] != tried[2] and tried[1] != tried[2]
+    assert len(set(tried)) == len({one.key for one in tried}) == 3
+    assert [[setting.value for setting in settings_of(space, one)] for one in tried] == [[], ["true"], ["1.0"]]
+    assert [one.describe(space.default) for one in tried] == ["(defaults)", "x=true", "x=1.0"]
+    assert changed(tried[1], space.default) == {"x": True} and changes(tried[2], space.default) == ["x=1.0"]
+    history = History(Objective("elapsed", "minimize", "s"), tuple(map(Trial, range(3), tried)))
+    assert [history.find(one).number for one in tried] == [0, 1, 2]
+
+
+def test_numbers_of_one_size_keep_their_texts():
+    for words in (["x=1,1.0"], ["x=3,05"], ["x=5,5.0,true"]):
+        space = bind_space(as_written(*words), WRITER, None, lost=own_only).space
+        found = [str(space.configuration(row)["x"]) for row in space.enumerate()]
+        assert ",".join(found).lower() == words[0].partition("=")[2]
+
+
+def test_a_number_may_be_given_as_an_equal_one_and_a_truth_may_not():
+    space = bind_space(as_written("x=1,2,0.5"), WRITER, None, lost=own_only).space
+    assert space.canonical({"x": 1.0}) == {"x": 1} and repr(space.canonical({"x": 1.0})["x"]) == "1"
+    with pytest.raises(UserError, match="no value True"):
+        space.canonical({"x": True})
+
+
+def test_a_comma_after_a_backslash_belongs_to_the_value():
+    name, entry = parameter_entry(r"env:A=b\,c,d\e")
+    assert name == "A" and entry["values"] == ["b,c", r"d\e"] and entry["default"] == "b,c"
+    with pytest.raises(UserError, match="two or more"):
+        parameter_entry(r"x=b\,c")
+
+
+def test_conditions_tell_values_of_several_types_apart():
+    experiment = as_written("x=3,05", "y=1,true,1.0", "z=a,b")
+    experiment = experiment.model_copy(update={"constraints": ["x == '05' or y == 1", "y != 1.0", "y in (1, true)"]})
+    space = bind_space(experiment, WRITER, None, lost=own_only).space
+    found = [tuple(space.configuration(row).values()) for row in space.enumerate()]
+    assert [repr(one) for one in found if one[2] == "a"] == ["(3, 1, 'a')", "('05', 1, 'a')", "('05', True, 'a')"]

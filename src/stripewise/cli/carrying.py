@@ -15,6 +15,7 @@ from stripewise.cli.progress import Progress
 from stripewise.cli.result import deliver
 from stripewise.errors import NotFound, NothingWorks, UserError
 from stripewise.runner.registry import make_runner
+from stripewise.spec.configuration import changed
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.facts import Facts
 from stripewise.spec.policy import load_policy
@@ -86,7 +87,7 @@ def _follow(store: Store, identifier: str, report: Path | None, json_output: boo
         carry_on(store, small.facts.followed, report, json_output, yes)
         return
     found = result.candidate.configuration if result.candidate is not None else result.best.configuration
-    shown = " ".join(f"{name}={value}" for name, value in found.items() if value != result.default.configuration[name])
+    shown = " ".join(f"{name}={value}" for name, value in changed(found, result.default.configuration).items())
     remark(f"the small case, experiment {identifier}, liked best: {shown or 'the defaults'}; now the full size")
     experiment = after_small(Experiment.model_validate(whole), small)
     following = _left(store, experiment) or _created(

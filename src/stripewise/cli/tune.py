@@ -128,7 +128,7 @@ def tune(
         typer.Option(
             help="A parameter of your own and its values, the current one first; repeatable. NAME=VALUE,VALUE,... "
             "replaces {NAME} in the command; env:NAME=VALUE,... sets a variable, file:FILE:ENTRY=VALUE,... an entry of "
-            "a configuration file.",
+            "a configuration file. Write a comma within a value as \\,.",
             metavar="NAME=VALUE,VALUE,...",
         ),
     ] = None,

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from stripewise.errors import UserError
 from stripewise.model.table import Column, Schema, Table
-from stripewise.spec.configuration import Value
+from stripewise.spec.configuration import Value, place_of
 from stripewise.spec.expression import Expression
 from stripewise.spec.objective import Objective
 
@@ -220,7 +220,7 @@ class Domain:
             index = self.names.index(name)
             column = self.columns[index]
             default = column.values[self.seen[index][0]] if column.default is None else column.default
-            number = float(column.values.index(default)) if column.kind == "categorical" else float(default)
+            number = float(place_of(default, column.values) or 0) if column.kind == "categorical" else float(default)
             found.append((index, number, condition))
         return tuple(found)
 

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from stripewise.errors import UserError
 from stripewise.model.table import Column, Table
-from stripewise.spec.configuration import Value
+from stripewise.spec.configuration import Value, place_of
 from stripewise.spec.sizes import parse_size
 from stripewise.spec.space import Levels, Space
 from stripewise.spec.workload import Workload
@@ -185,7 +185,7 @@ def _start(columns: list[Column], measured: Levels) -> int:
     distance = np.zeros(len(measured))
     for index, column in enumerate(columns):
         if column.default is not None:
-            distance += 10.0 * (measured[:, index] != column.values.index(column.default))
+            distance += 10.0 * (measured[:, index] != place_of(column.default, column.values))
         elif column.kind == "ordinal":
             distance += np.abs(measured[:, index] / max(1, len(column.values) - 1) - 0.5)
     return int(np.argmin(distance))

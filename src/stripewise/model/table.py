@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from stripewise.carriers import Carrier
 from stripewise.errors import UserError
 from stripewise.ownership import written_whole
-from stripewise.spec.configuration import Value
+from stripewise.spec.configuration import Value, same
 from stripewise.spec.documents import explain_validation, toml_document, toml_value
 from stripewise.spec.expression import Expression
 from stripewise.spec.objective import Objective
@@ -193,7 +193,7 @@ def _level(column: Column, value: Any, where: str) -> int:
         if isinstance(known, str) or isinstance(value, str):
             if str(known) == str(value) or (isinstance(known, bool) and str(known).lower() == str(value).lower()):
                 return index
-        elif known == value:
+        elif same(known, value):
             return index
     try:
         number = float(value)

@@ -14,6 +14,7 @@ from stripewise.errors import UserError
 from stripewise.model.base import PerformanceModel, apart
 from stripewise.model.carriers import TunableColumn, known_parameters
 from stripewise.model.domain import Floats
+from stripewise.spec.configuration import place_of
 
 MOST = 2_000_000
 _ROWS = 200_000
@@ -185,9 +186,9 @@ class CandidateGrid:
         if tunable.column.default is None and parameter.default_from is not None:
             return None
         default = parameter.default if tunable.column.default is None else tunable.column.default
-        if default not in tunable.column.values:
+        place = place_of(default, tunable.column.values)
+        if place is None:
             return None
-        place = tunable.column.values.index(default)
         if tunable.column.kind == "categorical":
             return float(place) if place in self.model.domain.seen[tunable.place] else None
         return float(tunable.column.values[place])

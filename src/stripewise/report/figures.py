@@ -10,6 +10,7 @@ import plotly.graph_objects as go
 
 from stripewise import plots
 from stripewise.report.reading import Reading
+from stripewise.spec.configuration import changed
 
 
 def figure_names(reading: Reading) -> set[str]:
@@ -38,9 +39,7 @@ def _importance(reading: Reading) -> go.Figure:
     few = "too few runs to tell"
     zero = few if few in reading.result.importance_note else "no measurable influence"
     usual = reading.result.default.configuration
-    tried = {
-        name for trial in reading.trials for name, value in trial.configuration.items() if value != usual.get(name)
-    }
+    tried = {name for trial in reading.trials for name in changed(trial.configuration, usual)}
     shares = {name: share for name, share in reading.result.importance.items() if share > 0 or name in tried}
     return plots.importance(shares, zero=zero)
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+from stripewise.spec.configuration import changed
 from stripewise.spec.result import Interval
 from stripewise.spec.sizes import format_size
 
@@ -73,9 +74,7 @@ def changes(
 ) -> list[str]:
     """Write what a configuration changes, a word a parameter."""
     return [
-        f"{name}={value_text(value, units.get(name, ''))}"
-        for name, value in configuration.items()
-        if name not in default or default[name] != value
+        f"{name}={value_text(value, units.get(name, ''))}" for name, value in changed(configuration, default).items()
     ]
 
 

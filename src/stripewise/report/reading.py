@@ -11,6 +11,7 @@ from typing import Any
 from stripewise.plots import Axis, BoundedRun, Line, PairPoint, RunPoint, RunTime
 from stripewise.report.machine import Control, control
 from stripewise.report.markup import changes, value_text
+from stripewise.spec.configuration import identity, place_of
 from stripewise.spec.result import ParameterSummary, Result
 from stripewise.spec.trial import Phase, Role, Run, State, Trial
 from stripewise.store.base import Record
@@ -172,13 +173,13 @@ class Reading:
             name = parameter.name
             used = [configuration[name] for configuration in full.values() if name in configuration]
             values = _levels(parameter, used)
-            if len({repr(value) for value in used}) > 1 and len(values) <= _MOST_LEVELS:
+            if len({identity(value) for value in used}) > 1 and len(values) <= _MOST_LEVELS:
                 order.append((name, values))
                 axes.append(Axis(name, [value_text(value, self.units[name]) for value in values]))
         best = self.result.best.trial
         lines = [
             Line(
-                [values.index(full[trial.number][name]) for name, values in order],
+                [place_of(full[trial.number][name], values) or 0 for name, values in order],
                 trial.value,
                 self.describe(trial),
                 best=trial.number == best,
@@ -282,9 +283,9 @@ def kind(run: Run, trial: Trial) -> str:
 def _levels(parameter: ParameterSummary, used: Iterable[Any]) -> list[Any]:
     """A parameter's values in order; of long ranges the result keeps the ends only, and the values tried fill them."""
     listed = list(parameter.values)
-    missing = [value for value in used if value not in listed]
+    missing = {identity(value): value for value in used if place_of(value, listed) is None}
     if not missing:
         return listed
-    both = [*listed, *dict.fromkeys(missing)]
+    both = [*listed, *missing.values()]
     numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in both)
     return sorted(both, key=float) if numbers else both

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from stripewise.model.table import Table
 from stripewise.report.markup import changes, value_text
+from stripewise.spec.configuration import place_of
 from stripewise.summaries import SummaryReport
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def _lines(data: Table, report: SummaryReport, units: Mapping[str, str]) -> tupl
         for name, values in order.items()
     ]
     lines = [
-        Line([values.index(one[name]) for name, values in order.items()], entry.median, _words(one, units))
+        Line([place_of(one[name], values) or 0 for name, values in order.items()], entry.median, _words(one, units))
         for one, entry in zip(full, report.summaries, strict=True)
     ]
     return axes, lines

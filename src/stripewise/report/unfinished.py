@@ -9,6 +9,7 @@ from typing import Any
 from stripewise.measure.statistics import summary_of
 from stripewise.objectives import objective_of
 from stripewise.report.reading import Reading
+from stripewise.spec.configuration import place_of
 from stripewise.spec.objective import Objective
 from stripewise.spec.result import (
     Arm,
@@ -100,7 +101,7 @@ def _parameters(trials: Sequence[Trial]) -> tuple[ParameterSummary, ...]:
     found: dict[str, list[Any]] = {}
     for trial in trials:
         for name, value in trial.configuration.items():
-            if value not in found.setdefault(name, []):
+            if place_of(value, found.setdefault(name, [])) is None:
                 found[name].append(value)
     default: Mapping[str, Any] = next((trial.configuration for trial in trials if trial.role is Role.DEFAULT), {})
     return tuple(

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from stripewise.search.base import PriorMean
 from stripewise.search.belief import Belief, believe
-from stripewise.spec.configuration import Configuration, Value
+from stripewise.spec.configuration import Configuration, Value, place_of
 from stripewise.spec.parameter import Parameter, Scale, logarithms
 from stripewise.spec.space import Levels, Space
 from stripewise.spec.trial import History, Role, Trial
@@ -107,8 +107,9 @@ def translate(space: Space, earlier: Earlier) -> History:
 
 
 def _nearest(parameter: Parameter, value: Value) -> Value | None:
-    if value in parameter.values:
-        return value
+    place = place_of(value, parameter.values)
+    if place is not None:
+        return parameter.values[place]
     if not parameter.ordered or isinstance(value, str | bool):
         return None
     offered = np.asarray(parameter.values, dtype=np.float64)

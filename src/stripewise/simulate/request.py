@@ -17,7 +17,7 @@ from stripewise.simulate.engine import SimulatedOutcome
 from stripewise.simulate.part import SimulatedPart, run_parts
 from stripewise.simulate.recorded import parts_of
 from stripewise.simulate.settings import parameters
-from stripewise.spec.configuration import Value
+from stripewise.spec.configuration import Value, place_of
 from stripewise.spec.documents import parse_document, read_document
 from stripewise.spec.formats import MAX_RECORD_BYTES, RECORD_HEADER
 from stripewise.spec.plan import spell
@@ -173,7 +173,7 @@ def _value(name: str, value: Any, where: str) -> Value:
         return str(value)
     parameter = parameters()[name]
     if not parameter.ordered:
-        if value not in parameter.values:
+        if place_of(value, parameter.values) is None:
             shown = ", ".join(str(known).lower() for known in parameter.values)
             raise UserError(f"{where}: unknown value {value!r}", f"choose from {shown}")
         return value

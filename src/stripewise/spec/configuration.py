@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
-from typing import TypeVar
+from collections.abc import Iterator, Mapping, Sequence
+from numbers import Number
+from typing import Any, TypeVar
+
+import numpy as np
 
 T = TypeVar("T")
 Value = int | float | str | bool
@@ -15,6 +18,48 @@ Value = int | float | str | bool
 def plain_number(value: T) -> T | int:
     """Give a float without a fraction as an integer, and any other value as it is."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def identity(value: object) -> tuple[str, str]:
+    """Give what tells a value from every other: its type and its text.
+
+    Python's ``==`` takes ``1``, ``1.0`` and ``True`` for one value. Programs read three words.
+    """
+    plain = value.item() if isinstance(value, np.generic) else value
+    return type(plain).__name__, str(plain)
+
+
+def same(first: object, second: object) -> bool:
+    """Say whether two values are one, by :func:`identity`."""
+    return identity(first) == identity(second)
+
+
+def place_of(value: object, values: Sequence[object]) -> int | None:
+    """Give the index of a value among others, None if it is not there.
+
+    A number that is not there as written stands for an equal one: ``1`` for ``1.0``, but not for ``True``.
+    """
+    if isinstance(values, range):
+        whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+        return values.index(int(value)) if whole and value in values else None  # type: ignore[call-overload]
+    equal = [index for index, candidate in enumerate(values) if candidate == value]
+    for index in equal:
+        if same(values[index], value):
+            return index
+    if isinstance(value, bool | np.bool_) or not isinstance(value, Number):
+        return None
+    return next((index for index in equal if not isinstance(values[index], bool | np.bool_)), None)
+
+
+def sizes(values: Sequence[object]) -> bool:
+    """Say whether values are numbers that lie apart, so that they can be put in order."""
+    numbers = [value for value in values if isinstance(value, int | float) and not isinstance(value, bool)]
+    return len(numbers) == len(values) == len(set(numbers))
+
+
+def changed(values: Mapping[str, Any], default: Mapping[str, Any]) -> dict[str, Any]:
+    """Give the values that differ from the default's, also those for which it has none."""
+    return {name: value for name, value in values.items() if name not in default or not same(default[name], value)}
 
 
 class Configuration(Mapping[str, Value]):
@@ -44,7 +89,12 @@ class Configuration(Mapping[str, Value]):
         return self._hash
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Mapping) and self._values == dict(other)
+        # Equality of dictionaries is quick and tells most apart, but it takes 1 and True for one value.
+        return (
+            isinstance(other, Mapping)
+            and self._values == dict(other)
+            and all(same(value, other[name]) for name, value in self._values.items())
+        )
 
     def __repr__(self) -> str:
         return f"Configuration({self._values!r})"
@@ -61,10 +111,9 @@ class Configuration(Mapping[str, Value]):
 
     def describe(self, default: Mapping[str, Value] | None = None) -> str:
         """Write the values that differ from ``default`` (all, if none is given) as ``name=value`` words."""
-        changed = [
+        shown = [
             # As carriers spell it, and as `stripewise run` says it.
             f"{name}={str(value).lower() if isinstance(value, bool) else value}"
-            for name, value in self.items()
-            if default is None or default.get(name) != value
+            for name, value in (self if default is None else changed(self, default)).items()
         ]
-        return " ".join(changed) or "(defaults)"
+        return " ".join(shown) or "(defaults)"

@@ -7,6 +7,7 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from stripewise.carriers import Carrier
+from stripewise.spec.configuration import place_of
 from stripewise.spec.sizes import parse_size
 from stripewise.spec.stack import Scalar, carried
 
@@ -73,7 +74,7 @@ class Factor(BaseModel):
         if self.axis == "log2" and float(self.values[0]) < 0:
             raise ValueError(f"{self.name} has scale log2 but a value of {self.values[0]}")
         for given, what in ((self.assumed, "assumed"), ([] if self.default is None else [self.default], "default")):
-            unknown = [value for value in given if value not in self.values]
+            unknown = [value for value in given if place_of(value, self.values) is None]
             if unknown and not (what == "default" and isinstance(self, Tunable)):
                 raise ValueError(f"{self.name}: {what} {unknown[0]!r} is not among its values")
         return self

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from stripewise.errors import UserError
-from stripewise.spec.configuration import Value
+from stripewise.spec.configuration import Value, sizes
 from stripewise.spec.expression import Expression
 from stripewise.spec.parameter import Kind, Parameter, Scale
 from stripewise.spec.space import Space
@@ -112,7 +112,7 @@ def _parameter(name: str, values: Sequence[Value], default: Mapping[str, Value])
     first = _plain(name, default.get(name, listed[0]))
     if set(listed) == {False, True} and all(isinstance(value, bool) for value in listed):
         return Parameter(name, Kind.BOOLEAN, (False, True), first)
-    if all(isinstance(value, int | float) and not isinstance(value, bool) for value in listed):
+    if sizes(listed):
         ordered = listed if isinstance(listed, range) and listed.step > 0 else tuple(sorted(listed, key=float))
         return Parameter(name, Kind.ORDINAL, ordered, first, scale=_scale([float(v) for v in ordered]))
     return Parameter(name, Kind.CATEGORICAL, listed, first)

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from stripewise.carriers import Setting
 from stripewise.errors import UserError
+from stripewise.spec.configuration import place_of, sizes
 from stripewise.spec.documents import explain_validation
 from stripewise.spec.experiment import Experiment, ParameterOverride
 from stripewise.spec.parameter import Kind, Parameter
@@ -55,7 +56,7 @@ def overridden(parameter: Parameter, override: ParameterOverride) -> Parameter:
             values = list(
                 entry_model.model_copy(update={"default": None}).build(parameter.layer, parameter.io_component).values
             )
-            wanted = values if parameter.default in values else [*values, parameter.default]
+            wanted = values if place_of(parameter.default, values) is not None else [*values, parameter.default]
             ordered = sorted(wanted, key=float) if parameter.ordered else wanted
             entry_model = entry_model.model_copy(update={"values": ordered})
         return entry_model.build(parameter.layer, parameter.io_component)
@@ -102,7 +103,7 @@ def _kind_of(given: Mapping[str, Any]) -> Kind:
         return Kind.BOOLEAN
     if not values and "low" in given:
         return Kind.INTEGER
-    ordered = given.get("unit") == "B" or all(isinstance(v, int | float) and not isinstance(v, bool) for v in values)
+    ordered = given.get("unit") == "B" or sizes(values)
     return Kind.ORDINAL if ordered else Kind.CATEGORICAL
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from stripewise.carriers import ARGUMENT, OVER_MPI_IO, Carrier
 from stripewise.errors import UserError
-from stripewise.spec.configuration import Value, plain_number
+from stripewise.spec.configuration import Value, identity, place_of, plain_number
 from stripewise.spec.expression import Expression
 
 
@@ -172,14 +172,17 @@ class Parameter:
         if len(self.values) == 0:
             raise UserError(f"parameter {self.name} has no values", "list at least one under 'values'")
         if not isinstance(self.values, range):
-            if len(set(map(repr, self.values))) != len(self.values):
+            if len(set(map(identity, self.values))) != len(self.values):
                 raise UserError(f"parameter {self.name} lists a value twice", "remove the duplicate")
             if self.ordered:
                 self._check_order()
         if self.scale is Scale.LOG2 and self.ordered and float(self.values[0]) < 0:
             raise UserError(f"parameter {self.name} has scale log2 but a value of {self.values[0]}", "use scale linear")
-        if self.default not in self.values:
+        place = place_of(self.default, self.values)
+        if place is None:
             raise UserError(f"parameter {self.name}: default {self.default!r} is not among its values")
+        # As the values write it: 1.0 may be given as 1.
+        object.__setattr__(self, "default", self.values[place])
 
     def _check_order(self) -> None:
         numbers = [value for value in self.values if isinstance(value, int | float) and not isinstance(value, bool)]
@@ -198,7 +201,7 @@ class Parameter:
         """For each of :attr:`switch`, the levels that can stand for it, best first; without values not offered here."""
         every = range(len(self.values))
         ends = {"lowest": tuple(every), "highest": tuple(reversed(every))} if self.ordered else {}
-        known = [value for value in self.switch if value in ends or value in self.values]
+        known = [value for value in self.switch if value in ends or place_of(value, self.values) is not None]
         return tuple(ends[str(value)] if value in ends else (self.level(value),) for value in known)
 
     @property
@@ -223,13 +226,9 @@ class Parameter:
         UserError
             If the value is not one of the parameter's.
         """
-        if isinstance(self.values, range):
-            if isinstance(value, int) and not isinstance(value, bool) and value in self.values:
-                return self.values.index(value)
-        else:
-            for index, candidate in enumerate(self.values):
-                if candidate == value and isinstance(candidate, str) == isinstance(value, str):
-                    return index
+        place = place_of(value, self.values)
+        if place is not None:
+            return place
         shown = ", ".join(str(v) for v in list(self.values[:8])) + (", ..." if len(self.values) > 8 else "")
         raise UserError(f"{self.name} has no value {value!r}", f"choose from {shown}")
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from stripewise.carriers import Carrier, Setting, read_setting, verbs
 from stripewise.errors import UserError
 from stripewise.shell import is_unicode
-from stripewise.spec.configuration import Configuration, Value, plain_number
+from stripewise.spec.configuration import Configuration, Value, plain_number, same
 from stripewise.spec.formats import ALLOWANCES, MAX_KEY, MAX_PLAN_BYTES, MAX_SETTINGS, MAX_VALUE, PLAN_HEADER
 from stripewise.spec.space import Space
 
@@ -199,7 +199,7 @@ def settings_of(space: Space, configuration: Configuration) -> tuple[Setting, ..
     settings: list[Setting] = []
     for index, parameter in enumerate(space.parameters):
         value = values[parameter.name]
-        if active[index] and value != parameter.default:
+        if active[index] and not same(value, parameter.default):
             changed.add(parameter.name)
             settings.append(Setting(parameter.carrier, parameter.setting, spell(value), parameter.layer))
     words: Mapping[str, object] = {**space.context, **values}

@@ -23,6 +23,7 @@ from pydantic import (
     model_validator,
 )
 
+from stripewise.spec.configuration import changed
 from stripewise.spec.objective import Objective
 from stripewise.spec.stack import OffEntry
 from stripewise.spec.workload import Workload
@@ -466,8 +467,7 @@ class Result(_ResultPart):
 
     def changed(self, arm: Arm | Candidate | None) -> dict[str, Any]:
         """The settings of a configuration that differ from the default's."""
-        default = self.default.configuration
-        return {k: v for k, v in (arm.configuration if arm else {}).items() if default.get(k) != v}
+        return changed(arm.configuration if arm else {}, self.default.configuration)
 
 
 def _with_level(data: Mapping[str, Any], name: str, key: str, level: float) -> dict[str, Any]:

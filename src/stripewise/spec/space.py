@@ -74,9 +74,17 @@ _LONG = 64
 
 
 def _array(values: Sequence[Value]) -> NDArray[Any]:
-    """Give values as an array; long texts as objects, because each text of an array takes the room of the longest."""
-    long = not isinstance(values, range) and any(isinstance(value, str) and len(value) > _LONG for value in values)
-    return np.asarray(values, dtype=object) if long else np.asarray(values)
+    """Give values as an array.
+
+    Long texts are objects, because each text of an array takes the room of the longest; and so are values of several
+    types, which NumPy would make one: 3 beside a text becomes a text, true beside a number becomes 1.
+    """
+    if isinstance(values, range):
+        return np.asarray(values)
+    kinds = {"text" if isinstance(v, str) else "truth" if isinstance(v, bool) else "number" for v in values}
+    long = any(isinstance(value, str) and len(value) > _LONG for value in values)
+    apart = len(kinds) > 1 or len(set(values)) < len(values)
+    return np.asarray(values, dtype=object) if long or apart else np.asarray(values)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,9 @@ from typing import Any
 
 from stripewise.errors import UserError
 from stripewise.runner.registry import make_runner
+from stripewise.spec.configuration import sizes
 from stripewise.spec.experiment import LONGEST_NAME, Experiment
+from stripewise.spec.overrides import is_own
 from stripewise.store.base import Record
 from stripewise.tuning.budget import LONGEST_BLOCK, cost_of_pair
 from stripewise.tuning.companions import of_one_family
@@ -56,7 +58,7 @@ def confirm_again(record: Record, pairs: int = USUAL_PAIRS) -> Experiment:
     held = []
     for name, override in own.parameters.items():
         parameters[name] = entry = override.model_dump(exclude_none=True)
-        if "kind" not in entry:
+        if not is_own(override):
             entry["exclude"] = name not in changed
         elif name in default and name not in changed:
             # The user's own parameter: no stack has it without its definition, so it cannot be excluded.
@@ -121,8 +123,7 @@ def changed_since(record: Record) -> list[str]:
 
 
 def _ordered(values: list[Any]) -> list[Any]:
-    numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
-    return sorted(values) if numbers else values
+    return sorted(values) if sizes(values) else values
 
 
 def _literal(value: Any) -> str:

@@ -21,6 +21,7 @@ from stripewise.search.registry import make_sampler
 from stripewise.search.resampling import make_resampler
 from stripewise.search.stopping import make_stopping
 from stripewise.shell import showable
+from stripewise.spec.configuration import sizes
 from stripewise.spec.documents import explain_validation
 from stripewise.spec.experiment import LONGEST_NAME, Experiment, Replay
 from stripewise.spec.record_reading import read_record
@@ -125,7 +126,8 @@ def parameter_entry(word: str) -> tuple[str, dict[str, Any]]:
     ----------
     word : str
         ``NAME=VALUE,VALUE,...``, where ``{NAME}`` stands in the command, or ``CARRIER:KEY=VALUE,...``. The first value
-        is the one that acts today. Numbers are ordered; other values are passed on as they are written.
+        is the one that acts today. Numbers are ordered; other values are passed on as they are written. A comma after
+        a backslash belongs to the value.
 
     Raises
     ------
@@ -136,7 +138,7 @@ def parameter_entry(word: str) -> tuple[str, dict[str, Any]]:
     carrier, colon, key = target.partition(":")
     if not colon:
         carrier, key = ARGUMENT.name, target
-    values = [_scalar(text) for text in listed.split(",")]
+    values = [_scalar(text.replace(r"\,", ",")) for text in re.split(r"(?<!\\),", listed)]
     if not equals or not key or len(values) < 2 or "" in values:
         raise UserError(
             f"--parameter '{word}' names no values to choose from: it takes two or more, none of them empty",
@@ -146,7 +148,7 @@ def parameter_entry(word: str) -> tuple[str, dict[str, Any]]:
         ways = [name for name, known in Carrier.known.items() if not known.of_file_system]
         raise UserError(f"--parameter '{word}': '{carrier}' is not a way to set a value", choose(carrier, ways))
     default = values[0]
-    if all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
+    if sizes(values):
         values.sort()
     name = re.sub(r"\W", "_", key)
     return f"_{name}" if name[0].isdigit() else name, {

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from stripewise.measure.effects import effects_of, reports_of
 from stripewise.measure.evidence_case import NO_EFFECT
-from stripewise.spec.configuration import Value
+from stripewise.spec.configuration import Value, same
 from stripewise.spec.expression import LONGEST, Expression
 from stripewise.spec.parameter import Parameter
 from stripewise.spec.result import Effect
@@ -94,7 +94,7 @@ class Narrowing:
             effects = self._effects(space, trial, default)
             for parameter in space.parameters if effects else ():
                 value = trial.configuration[parameter.name]
-                if value != parameter.default:
+                if not same(value, parameter.default):
                     where = tuple((name, trial.configuration[name]) for name in _depends_on(space, parameter))
                     found.setdefault((parameter.name, where), []).append((value, effects.get(parameter.name)))
         return tuple(

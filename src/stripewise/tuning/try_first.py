@@ -10,7 +10,7 @@ from typing import Any
 from stripewise.carriers import Setting
 from stripewise.errors import UserError
 from stripewise.prescribe.expectation import value_of
-from stripewise.spec.configuration import Configuration, Value
+from stripewise.spec.configuration import Configuration, Value, place_of
 from stripewise.spec.documents import read_document
 from stripewise.spec.formats import PLAN_HEADER
 from stripewise.spec.plan import Plan
@@ -96,9 +96,9 @@ def _values(space: Space, settings: Sequence[Setting]) -> dict[str, Value] | Non
         if parameter_set is None:
             continue
         value = value_of(parameter_set, setting.value)
-        if value not in parameter_set.values and parameter_set.ordered:
+        if place_of(value, parameter_set.values) is None and parameter_set.ordered:
             value = min(parameter_set.values, key=lambda other: abs(float(other) - float(value)))
-        if value not in parameter_set.values:
+        if place_of(value, parameter_set.values) is None:
             return None
         found[parameter_set.name] = value
     return found or None

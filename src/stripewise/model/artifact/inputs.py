@@ -19,7 +19,7 @@ from stripewise.model.carriers import (
 )
 from stripewise.model.domain import Domain
 from stripewise.model.table import Column
-from stripewise.spec.configuration import plain_number
+from stripewise.spec.configuration import place_of, plain_number
 from stripewise.spec.expression import Expression
 from stripewise.spec.formats import CONTEXT, TUNABLE, Op
 from stripewise.spec.parameter import Parameter
@@ -111,14 +111,9 @@ class Inputs:
         column, tunable = self._domain.columns[place], self._tunables.get(place)
         seen = self._domain.seen[place]
         kept = [column.values[level] for level in (seen if column.kind == "categorical" else range(len(column.values)))]
-        default = column.default if column.default in kept else None
-        if (
-            default is None
-            and tunable is not None
-            and tunable.parameter is not None
-            and tunable.parameter.default in kept
-        ):
-            default = tunable.parameter.default
+        default = place_of(column.default, kept)
+        if default is None and tunable is not None and tunable.parameter is not None:
+            default = place_of(tunable.parameter.default, kept)
         common = {
             "name": column.name,
             "kind": CONTEXT if tunable is None else TUNABLE,
@@ -126,7 +121,7 @@ class Inputs:
             "unit": column.unit,
             "categorical": column.kind == "categorical",
             "values": tuple(InputValue(self.number(value), self._spell(column, value)) for value in kept),
-            "default": 0 if default is None else kept.index(default),
+            "default": default or 0,
             "factor": bytes_of(column),
         }
         if tunable is None:
