@@ -325,6 +325,14 @@ def test_a_file_beside_the_service_is_confined_though_its_name_has_no_slash(
             check_experiment(Experiment.model_validate({"command": ["./app"], **changes}), site / "jobs", settings)
 
 
+def test_a_shell_that_is_allowed_gets_no_standard_input(site: Path) -> None:
+    settings = Settings(data=site / "jobs", allow=("/bin/sh", "/bin/cat"))
+    for command, given in (("/bin/sh", None), ("/bin/cat", {"text": "a"})):
+        check_experiment(Experiment(command=[command], stdin=given), site / "jobs", settings)
+    with pytest.raises(Refused, match="'stdin' is not allowed"):
+        check_experiment(Experiment(command=["/bin/sh"], stdin={"text": "id"}), site / "jobs", settings)
+
+
 @pytest.mark.parametrize(
     "given",
     [

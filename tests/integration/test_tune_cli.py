@@ -126,6 +126,26 @@ def test_whatever_ends_it_says_how_to_go_on_and_that_works_from_anywhere(number,
     assert (tmp_path / "r.html").stat().st_size > 100_000
 
 
+def test_every_launch_reads_the_same_input_also_after_resume(tmp_path, capfd):
+    deck = tmp_path / "deck"
+    deck.write_text("run 10\n")
+    command = program("cat > read.$STRIPEWISE_RUN; sleep 0.2\n" + RATE)
+    words = [sys.executable, "-m", "stripewise", "tune", "--stack", "own.toml", *OPTIONS, "--budget", "12"]
+    with deck.open() as stream:
+        process = subprocess.Popen([*words, "--", command], stdin=stream, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 200
+    while not (listed := experiments(capfd)) or listed[0]["runs"] < 3:
+        assert time.monotonic() < deadline, "it has not come to its third run"
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    assert "7 bytes" in process.communicate(timeout=60)[1]
+    deck.write_text("changed later\n")
+    assert main(["resume", listed[0]["id"], "--json"]) == 0
+    result = json.loads(capfd.readouterr().out)
+    assert {path.read_text() for path in tmp_path.glob("read.*")} == {"run 10\n"}
+    assert len(list(tmp_path.glob("read.*"))) >= result["runs"] > 3
+
+
 def test_a_finished_experiment_can_still_be_reported_by_resume(tmp_path, capfd):
     assert tune("--budget", "2", command=program()) == 0
     identifier = experiments(capfd)[0]["id"]

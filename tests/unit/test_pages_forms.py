@@ -56,6 +56,7 @@ def test_a_zero_stays_zero_and_empty_keeps_the_default():
         {"command": ["./a"], "objective": {"name": "regex:x (.*)", "direction": "maximize"}, "override": True},
         {"command": ["./a"], "hooks": {"before": ["a", "b"], "drop_caches": "advise"}, "env": {"A": "b=c"}},
         {"command": ["./a"], "parameters": {"cb_nodes": {"values": [1, 2]}, "x": {"exclude": True}}},
+        {"command": ["./a"], "stdin": {"text": "\nunits  metal\n run 10 \n"}},
         {"command": ["./a"], "confirmation": {"pairs": 0, "confidence": 0.99}, "warmup": 0, "timeout": 5.5},
     ],
 )

@@ -59,7 +59,7 @@ def demo(
         *("--objective", "write_bandwidth", "--delete", str(place / "checkpoint"), "--report", REPORT),
     ]
     try:
-        code = subprocess.run([*tune, "--", *program], check=False).returncode
+        code = subprocess.run([*tune, "--", *program], stdin=subprocess.DEVNULL, check=False).returncode
     finally:
         shutil.rmtree(place, ignore_errors=True)
     if code:

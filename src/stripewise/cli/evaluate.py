@@ -22,6 +22,7 @@ from stripewise.cli.options import (
     check_place,
 )
 from stripewise.cli.output import console, grid, notes, number, print_json, say
+from stripewise.cli.standard_input import refuse_input
 from stripewise.errors import UserError
 from stripewise.evaluation.cases import LEAST_REPEATS
 from stripewise.evaluation.measured import Evaluation
@@ -67,6 +68,8 @@ def evaluate(
     check_place("--report", html)
     changed = changes(folder, runner, repeats, seed)
     asked = load_campaign(campaign, changed)
+    if asked.program == "command" and asked.launches:
+        refuse_input("a campaign")
     service = remote.server_of(None, server)
     if service is not None:
         document = _evaluated_there(service, campaign, changed, model, journal, eager=eager, retry=retry)

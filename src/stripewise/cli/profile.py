@@ -22,6 +22,7 @@ from stripewise.cli.options import (
 )
 from stripewise.cli.output import console, duration, notes, number, print_json, remark, say
 from stripewise.cli.profile_array import submit_array
+from stripewise.cli.standard_input import refuse_input
 from stripewise.errors import UserError
 from stripewise.objectives import parse_objective
 from stripewise.profiling.book import collect
@@ -99,6 +100,8 @@ def profile(
         return
     changed = changes(folder, runner, repeats, seed)
     asked = load_campaign(campaign, changed)
+    if asked.program == "command" and asked.launches:
+        refuse_input("a campaign")
     part = parse_shard(shard) if shard is not None else WHOLE
     # Looked at before the first run: days of them are not to end in a name that is taken.
     out = check_out(out or Path(f"{asked.name}-table"))

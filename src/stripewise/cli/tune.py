@@ -26,6 +26,7 @@ from stripewise.cli.options import (
 from stripewise.cli.output import console, notes, remark
 from stripewise.cli.progress import Progress
 from stripewise.cli.result import deliver, print_dry_run
+from stripewise.cli.standard_input import with_input
 from stripewise.errors import NothingWorks, UserError
 from stripewise.objectives import usages
 from stripewise.runner.registry import make_runner
@@ -36,7 +37,7 @@ from stripewise.spec.stack import stack_names
 from stripewise.store.opening import open_store
 from stripewise.tuning.again import confirm_again
 from stripewise.tuning.consent import check_author, granted
-from stripewise.tuning.definition import with_options
+from stripewise.tuning.definition import NO_COMMAND, with_options
 from stripewise.tuning.dryrun import dry_run
 from stripewise.tuning.folders import runs_folder
 from stripewise.tuning.process import user_name
@@ -257,6 +258,8 @@ def tune(
         objective = objective or ("phase_bandwidth" if experiment.objective.name == "elapsed" else None)
     elif max_loss is not None or families is not None or settle is not None:
         raise UserError("--max-loss, --families and --settle belong to trials inside one launch", "add --within")
+    if not (runner or experiment.runner).startswith(NO_COMMAND):
+        experiment = with_input(experiment)
     experiment = with_options(
         experiment,
         command=context.obj["command"],

@@ -13,7 +13,7 @@ from pathlib import Path, PurePath
 
 from stripewise.errors import UserError
 from stripewise.runner.command_pattern import Option, Pattern, Place, Step, script_at, wild
-from stripewise.runner.program.launchers import LAUNCHERS, SEARCHED_FOR, WRAPPERS, Grammar, starts_others
+from stripewise.runner.program.launchers import LAUNCHERS, SEARCHED_FOR, WRAPPERS, Grammar, family, starts_others
 
 _REST = "..."
 """Ends a pattern: any further arguments of the program."""
@@ -80,8 +80,19 @@ class AllowList:
         return False
 
 
+def reads_commands(command: Sequence[str]) -> bool:
+    """Say whether a command starts a shell or the like, which takes commands from its standard input."""
+    return any(starts_others(word) and family(word) not in LAUNCHERS for word in command)
+
+
 def check_application(
-    patterns: Sequence[str] | None, command: Sequence[str], program: Path, folder: Path, environment: Mapping[str, str]
+    patterns: Sequence[str] | None,
+    command: Sequence[str],
+    program: Path,
+    folder: Path,
+    environment: Mapping[str, str],
+    *,
+    reads: bool = False,
 ) -> None:
     """Refuse a command that the site does not allow.
 
@@ -93,13 +104,22 @@ def check_application(
         See :meth:`AllowList.allows`.
     program : Path
         What the command starts, for the message.
+    reads : bool
+        Whether the experiment gives it standard input.
 
     Raises
     ------
     UserError
         With what is allowed.
     """
-    if patterns is None or AllowList(patterns).allows(command, folder, environment):
+    if patterns is None:
+        return
+    if AllowList(patterns).allows(command, folder, environment):
+        if reads and reads_commands(command):
+            raise UserError(
+                f"the site does not allow standard input for {program}, which can start what it reads there",
+                "tune without standard input (< /dev/null), or ask your site's staff",
+            )
         return
     shown = ", ".join(patterns) or "none"
     raise UserError(f"the site does not allow {program} to be tuned so", f"allowed: {shown}; ask your site's staff")

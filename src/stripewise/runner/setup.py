@@ -31,7 +31,9 @@ def shell() -> str:
     return found
 
 
-def script(lines: Sequence[str], exports: Mapping[str, str], command: Sequence[str], ready: int) -> str:
+def script(
+    lines: Sequence[str], exports: Mapping[str, str], command: Sequence[str], ready: int, stdin: Path | None
+) -> str:
     """Write the script of one run: the setup lines, then the command in place of the shell.
 
     Parameters
@@ -42,8 +44,11 @@ def script(lines: Sequence[str], exports: Mapping[str, str], command: Sequence[s
     command : sequence of str
     ready : int
         File descriptor on which one byte says that the setup lines have finished.
+    stdin : Path or None
+        What the command reads; the setup lines read nothing.
     """
-    return prologue(lines, exports) + f"printf . >&{ready}\nexec {ready}>&-\nexec {quote_all(command)}\n"
+    source = "" if stdin is None else f" < {quote(str(stdin))}"
+    return prologue(lines, exports) + f"printf . >&{ready}\nexec {ready}>&-\nexec {quote_all(command)}{source}\n"
 
 
 def prologue(lines: Sequence[str], exports: Mapping[str, str]) -> str:

@@ -10,7 +10,7 @@ from stripewise.carriers import own_files
 from stripewise.errors import UserError
 from stripewise.model.table import table_files
 from stripewise.objectives import kind_of
-from stripewise.runner.allow_list import AllowList
+from stripewise.runner.allow_list import AllowList, reads_commands
 from stripewise.runner.program.command import placeholders
 from stripewise.server import bounded
 from stripewise.server.problems import Refused
@@ -155,6 +155,7 @@ def _check_allowed(experiment: Experiment, folder: Path, patterns: Sequence[str]
         "hooks.before": experiment.hooks.before,
         "hooks.after": experiment.hooks.after,
         "env": experiment.env,
+        "stdin": experiment.stdin is not None and reads_commands(experiment.command),
         "objective": kind_of(experiment.objective.name).starts,
     }
     _refuse_any(ways)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import shlex
 from typing import Annotated, Any, Literal
 
@@ -16,6 +17,9 @@ from stripewise.spec.workload import Workload
 
 _MOST_VALUES = 10_000
 
+
+LARGEST_INPUT = 512 << 10
+"""Bytes of a program's standard input that are kept with an experiment."""
 
 LONGEST_NAME = 400
 """Characters of a name that is made from other names; a definition admits 500."""
@@ -120,6 +124,37 @@ class Replay(BaseModel):
         return self.steps is None and self.repetitions is None
 
 
+class StandardInput(BaseModel):
+    """The ``[stdin]`` table: the standard input of every launch; a plain text stands for its file."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    file: VariableValue | Literal[""] = Field(
+        default="",
+        description="the file that `tune` reads, once; a relative path counts from the folder of the command",
+    )
+    text: Annotated[str, Field(max_length=LARGEST_INPUT)] | None = Field(
+        default=None, description="what the program reads; `tune` writes it, from the file or from its own input"
+    )
+
+    @model_validator(mode="after")
+    def _given(self) -> StandardInput:
+        if not self.file and self.text is None:
+            raise ValueError("it names no file and has no text")
+        if "\0" in (self.text or ""):
+            raise ValueError("the text has a zero byte")
+        return self
+
+    @property
+    def data(self) -> bytes:
+        """What the program reads; :func:`stripewise.tuning.definition.check` has made sure of the text."""
+        return (self.text or "").encode()
+
+    def describe(self) -> str:
+        """Say what it is, in a few words."""
+        digest = hashlib.sha256(self.data).hexdigest()[:16]
+        return f"{f'{self.file}, ' if self.file else ''}{len(self.data):,} bytes, SHA-256 {digest}"
+
+
 class ParameterOverride(BaseModel):
     """A ``[parameters.NAME]`` table: a change to a stack's parameter, or a whole parameter of the user's own."""
 
@@ -138,6 +173,9 @@ class Experiment(BaseModel):
     # Bounds, because the space, its rules and their product are computed as soon as somebody asks for a dry run.
     name: ShownName = ""
     command: list[VariableValue] = Field(default_factory=list)
+    stdin: StandardInput | None = Field(
+        default=None, description="the standard input of every launch: a table, or the path of a file as a text"
+    )
     runner: str = "local"
     stacks: list[str] = Field(
         default_factory=list, max_length=100, description="names or paths; found from the program if empty"
@@ -213,6 +251,11 @@ class Experiment(BaseModel):
     @classmethod
     def _objective_text(cls, value: Any) -> Any:
         return {"name": value} if isinstance(value, str) else value
+
+    @field_validator("stdin", mode="before")
+    @classmethod
+    def _stdin_file(cls, value: Any) -> Any:
+        return {"file": value} if isinstance(value, str) else value
 
     @field_validator("budget", mode="before")
     @classmethod

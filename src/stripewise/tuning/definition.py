@@ -30,7 +30,8 @@ from stripewise.tuning.folders import runs_folder
 from stripewise.tuning.try_first import settings_of
 
 _OWN_SPACE = ("replay:",)
-_NO_COMMAND = ("replay:", "sim:")
+NO_COMMAND = ("replay:", "sim:")
+"""Begin the names of runners that launch no program."""
 LAUNCHING = ("local", "batch", "steps")
 """Runners that launch the program for each run."""
 
@@ -176,7 +177,7 @@ def check(experiment: Experiment, read_model: Callable[[str], object] = load_mod
     UserError
         With what is wrong and how to fix it.
     """
-    needs_command = not experiment.runner.startswith(_NO_COMMAND)
+    needs_command = not experiment.runner.startswith(NO_COMMAND)
     if needs_command and not experiment.command:
         raise UserError("the command names no program", "write it after two dashes: tune -- mpiexec -n 4 ./my_app")
     if not needs_command and experiment.command:
@@ -185,6 +186,13 @@ def check(experiment: Experiment, read_model: Callable[[str], object] = load_mod
         raise UserError(f"runner {experiment.runner} brings its own parameters", "leave out the stacks")
     if experiment.objective.program and not needs_command:
         raise UserError(f"runner {experiment.runner} starts no program", "leave the objective's program out")
+    if experiment.stdin is not None and not needs_command:
+        raise UserError(f"runner {experiment.runner} starts no program", "leave stdin out")
+    if experiment.stdin is not None and experiment.stdin.text is None:
+        # Only `tune` reads the file: it belongs to the user, and a service may run elsewhere as somebody else.
+        raise UserError(
+            f"stdin names the file {experiment.stdin.file}, which is not read here", "send its text: stdin.text"
+        )
     objective_of(experiment.objective)
     if experiment.replay is not None:
         _check_replay(experiment)

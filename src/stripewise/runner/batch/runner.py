@@ -20,7 +20,7 @@ from stripewise.runner.inject.injection import Injection
 from stripewise.runner.local.output import DEFAULT_LIMIT
 from stripewise.runner.local.preflight import Found, find
 from stripewise.runner.local.processes import MARKER
-from stripewise.runner.local.scratch import Scratch, earlier, run_id
+from stripewise.runner.local.scratch import Scratch, earlier, kept_input, run_id
 from stripewise.runner.program.command import shell_line, substitute
 from stripewise.runner.program.mpi import needs_sessions
 from stripewise.runner.program.preflight import look
@@ -252,6 +252,7 @@ class BatchRunner(Runner):
             deletes_in=self._deletes_in,
             caches=around.drop_caches,
             known=tuple(self._files),
+            stdin=None if launch.replays else kept_input(self._experiment, self._folder),
             seconds=launch.bound if bound else launch.timeout,
             bound=bound,
             hook_seconds=around.timeout,

@@ -102,6 +102,8 @@ class Work:
         ``none``, ``advise`` or ``system``.
     known : tuple of Path
         Files to advise out of memory.
+    stdin : Path or None
+        The file that the program reads; None for no input.
     seconds : float or None
         When the program is ended by force.
     bound : bool
@@ -126,6 +128,7 @@ class Work:
     deletes_in: Sequence[Path] | None = None
     caches: str = "none"
     known: tuple[Path, ...] = ()
+    stdin: Path | None = None
     seconds: float | None = None
     bound: bool = False
     hook_seconds: float = 600.0
@@ -265,6 +268,8 @@ def _program(work: Work) -> str:
     command = quote_all(work.command)
     if work.seconds is not None:
         command = f"timeout --kill-after={_KILL_AFTER} {work.seconds:.3f} {command}"
+    if work.stdin is not None:
+        command += f" < {quote(str(work.stdin))}"
     over = "bound" if work.bound else "timeout"
     limited = (
         f"if [ $__code -eq 124 ] || [ $__code -eq 137 ]; then\n"

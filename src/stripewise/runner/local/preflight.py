@@ -101,7 +101,8 @@ def find(experiment: Experiment, environment: Mapping[str, str], cwd: Path, runt
     words = words_of(experiment, None, defaults)
     target = look(words, after, cwd)
     started = target.script or target.binary.path
-    check_application(load_policy(environment).applications, experiment.command, started, cwd, after)
+    applications, reads = load_policy(environment).applications, experiment.stdin is not None
+    check_application(applications, experiment.command, started, cwd, after, reads=reads)
     hooks.check_deletions(limits.delete, cwd)
     hooks.check_caches(limits.drop_caches)
     found = Found(after, target, runtime)
@@ -267,6 +268,8 @@ def _preflight(
         summary.append(f"settings  by the preloaded runtime {library}; {wins}")
     else:
         summary.append(f"settings  by {_ways(carried)}")
+    if experiment.stdin is not None:
+        summary.append(f"input     {experiment.stdin.describe()}, for every launch")
     fingerprint = {**target.fingerprint(), "the working folder": os.fspath(cwd)}
     loaded = about["modules"]
     if loaded:

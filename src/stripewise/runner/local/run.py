@@ -46,6 +46,8 @@ class RunContext:
         Gives the files that earlier runs used.
     deletes_in : sequence of Path or None
         See :func:`~stripewise.runner.hooks.delete`.
+    stdin : Path or None
+        The file that the program reads; replays read none.
     """
 
     experiment: Experiment
@@ -56,6 +58,7 @@ class RunContext:
     guard: OrphanGuard
     known_files: Callable[[], list[Path]]
     deletes_in: Sequence[Path] | None
+    stdin: Path | None
 
 
 class LocalRun:
@@ -217,7 +220,14 @@ class LocalRun:
             "STRIPEWISE_RUN_FOLDER": str(self._place.path),
         }
 
-    def _command(self, words: list[str], base: Mapping[str, str], limits: CommandLimits, name: str = "") -> Command:
+    def _command(
+        self,
+        words: list[str],
+        base: Mapping[str, str],
+        limits: CommandLimits,
+        name: str = "",
+        stdin: Path | None = None,
+    ) -> Command:
         return Command(
             words,
             self._environment(base),
@@ -226,6 +236,7 @@ class LocalRun:
             cwd=self._all.cwd,
             limits=limits,
             name=name,
+            stdin=stdin,
         )
 
     def _hook(self, when: str, number: int, line: str) -> None:
@@ -256,12 +267,13 @@ class LocalRun:
                 # The record that was written before lacks the process number, but its marker is enough to reap by.
                 self._place.note({"command": words}, pid)
 
+        stdin = None if self.launch.replays else self._all.stdin
         if not experiment.setup:
-            return self._run(self._command(words, self._all.found.environment, limits), started)
+            return self._run(self._command(words, self._all.found.environment, limits, stdin=stdin), started)
         ready = os.pipe()
         path = self._place.path / "run.sh"
         with written_whole(path) as part:
-            part.write_text(script(experiment.setup, self._exports(), words, ready[1]), "utf-8")
+            part.write_text(script(experiment.setup, self._exports(), words, ready[1], stdin), "utf-8")
         command = self._command([shell(), str(path)], self._all.environment, limits)
         command.time_from(ready)
         return self._run(command, started)

@@ -15,7 +15,7 @@ from stripewise.runner.local import scratch
 from stripewise.runner.local.output import DEFAULT_LIMIT
 from stripewise.runner.local.preflight import Found, find
 from stripewise.runner.local.run import LocalRun, RunContext
-from stripewise.runner.local.scratch import Scratch
+from stripewise.runner.local.scratch import Scratch, kept_input
 from stripewise.runner.local.supervise import OrphanGuard
 from stripewise.runner.program.preflight import Target, look
 from stripewise.spec.experiment import Experiment
@@ -107,6 +107,7 @@ class LocalRunner(Runner):
                 self._guard,
                 lambda: list(self._files),
                 self._deletes_in,
+                kept_input(self._experiment, self._folder),
             ),
             self._take,
         )

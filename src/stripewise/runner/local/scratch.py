@@ -20,6 +20,7 @@ from stripewise.ownership import make_folder, written_whole
 from stripewise.runner.local.output import last_line, tail
 from stripewise.runner.local.processes import Identity, boot_id, end, host_name
 from stripewise.runner.program.mpi import SESSIONS, Mpi, needs_sessions
+from stripewise.spec.experiment import Experiment
 from stripewise.spec.launch import Launch
 from stripewise.spec.report import Report, read_report_file, summed
 
@@ -219,3 +220,27 @@ def said(*outputs: Path) -> str:
         if line:
             return f": {line}"
     return ""
+
+
+def kept_input(experiment: Experiment, folder: Path) -> Path | None:
+    """Write the standard input of an experiment's launches into its folder; None where they get none.
+
+    Raises
+    ------
+    StripewiseError
+        If it cannot be written; no run is then started.
+    """
+    if experiment.stdin is None:
+        return None
+    path, data = folder / "stdin", experiment.stdin.data
+    try:
+        make_folder(folder)
+        if not path.is_file() or path.read_bytes() != data:
+            with written_whole(path) as part:
+                part.write_bytes(data)
+    except OSError as error:
+        raise StripewiseError(
+            f"cannot write the program's input {path}: {error.strerror}",
+            "make room, then continue with: stripewise resume ID",
+        ) from error
+    return path

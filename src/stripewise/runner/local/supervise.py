@@ -98,6 +98,8 @@ class Command:
     limits : CommandLimits
     name : str
         Prefix of the output files.
+    stdin : Path or None
+        The file that it reads; None for no input.
     """
 
     def __init__(
@@ -110,7 +112,9 @@ class Command:
         cwd: Path,
         limits: CommandLimits,
         name: str = "",
+        stdin: Path | None = None,
     ) -> None:
+        self._stdin = stdin or Path(os.devnull)
         self._words = list(words)
         self._environment = {**environment, processes.MARKER: run_id}
         self._run_id = run_id
@@ -154,16 +158,17 @@ class Command:
             self._close_ready(0, 1)
             return Ended(Cause.CANCELLED, None, 0.0, started)
         try:
-            process = subprocess.Popen(
-                self._words,
-                env=self._environment,
-                cwd=self._cwd,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                start_new_session=True,
-                pass_fds=(self._ready[1],) if self._ready else (),
-            )
+            with self._stdin.open("rb") as stdin:
+                process = subprocess.Popen(
+                    self._words,
+                    env=self._environment,
+                    cwd=self._cwd,
+                    stdin=stdin,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    start_new_session=True,
+                    pass_fds=(self._ready[1],) if self._ready else (),
+                )
         except OSError as error:
             self._close_ready(0, 1)
             return Ended(Cause.NOT_STARTED, None, 0.0, started, error=error)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import subprocess
 from collections import Counter
 from collections.abc import Sequence
@@ -17,6 +18,7 @@ from stripewise.runner.inject.foreground import prepare
 from stripewise.runner.inject.injection import Guidance
 from stripewise.runner.local.preflight import Found
 from stripewise.runner.local.processes import Identity
+from stripewise.runner.local.scratch import kept_input
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.journal import JournalPhase, parse_journal
 from stripewise.spec.orders import Given, Order, append_orders, read_orders
@@ -83,12 +85,13 @@ class Launched:
         words = words_of(experiment, None, defaults_of(experiment))
         library = found.library_for(found.target)
         ready = prepare(plan, words, folder, environment=found.environment, cwd=cwd, guidance=guidance, library=library)
-        with (folder / "stdout").open("wb") as out, (folder / "stderr").open("wb") as err:
+        stdin = kept_input(experiment, folder) or Path(os.devnull)
+        with (folder / "stdout").open("wb") as out, (folder / "stderr").open("wb") as err, stdin.open("rb") as given:
             try:
                 # A session of its own: the program outlives a tuner that is interrupted or killed.
                 launched.process = subprocess.Popen(
                     ready.words,
-                    stdin=subprocess.DEVNULL,
+                    stdin=given,
                     stdout=out,
                     stderr=err,
                     cwd=cwd,

@@ -156,6 +156,9 @@ def definition_of(given: Mapping[str, str]) -> tuple[Experiment, str | None]:
         fields["batch"]["directives"] = _split(fields["batch"]["directives"])
     hooks = nested(given, "hooks")
     fields["hooks"] = hooks | {name: _split(str(hooks[name])) for name in _HOOK_LINES if name in hooks}
+    if given.get("stdin"):
+        # Browsers send text areas with the line ends of the network.
+        fields["stdin"] = {"text": given["stdin"].replace("\r\n", "\n")}
     fields["env"] = dict(_pair(text) for text in _split(given.get("env", "")))
     fields["parameters"] = _toml(given.get("parameters", ""))
     fields["override"] = given.get("override") == "yes"
@@ -246,6 +249,7 @@ def values_of(experiment: Experiment, folder: str) -> dict[str, str]:
     own |= flat(batch, "batch")
     own |= {f"hooks.{name}": "\n".join(getattr(experiment.hooks, name)) for name in _HOOK_LINES}
     own |= {name: "\n".join(fields[name]) for name in _LINES}
+    own["stdin"] = "" if experiment.stdin is None else experiment.stdin.text or ""
     own["env"] = "\n".join(f"{name}={value}" for name, value in experiment.env.items())
     own["parameters"] = "\n".join(
         f"[{_key(name)}]\n"
