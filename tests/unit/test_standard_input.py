@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from stripewise.cli import standard_input
+from stripewise.cli import main, standard_input
 from stripewise.cli.standard_input import piped, refuse_input, with_input
 from stripewise.errors import UserError
 from stripewise.runner.allow_list import check_application
@@ -22,6 +22,7 @@ from stripewise.runner.setup import script
 from stripewise.runner.within import launched
 from stripewise.spec.experiment import LARGEST_INPUT, Experiment
 from stripewise.tuning.definition import check
+from tests.fixtures.shell_campaign import arguments
 
 DECK = "units metal\nrun 10\n"
 
@@ -187,6 +188,15 @@ def test_the_one_launch_within_which_settings_are_tried_gets_the_input(
     )
     assert begun.process is not None and begun.process.wait(20) == 0
     assert (tmp_path / "got").read_text() == DECK
+
+
+def test_input_of_a_campaigns_command_is_refused(
+    from_file: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments(tmp_path)) == 2
+    said = " ".join(capfd.readouterr().err.split())
+    assert "a campaign gives its program no standard input" in said and "bash -c './app < FILE'" in said
+    assert not (tmp_path / "journal").exists()
 
 
 def test_a_list_of_applications_admits_no_input_for_programs_that_start_others() -> None:
