@@ -75,6 +75,14 @@ def make_folder(path: Path) -> list[Path]:
     return made
 
 
+def names_file(word: str) -> bool:
+    """Whether a word is a file's where an identifier or a name may stand, too: it has a slash or an ending.
+
+    A bare word is never a file's, whatever the working folder holds: on a shared machine others can put files there.
+    """
+    return "/" in word or "." in word
+
+
 def check_own(path: Path, noun: str) -> None:
     """Refuse what another user than this one and root owns, or what others can write.
 

@@ -187,22 +187,22 @@ def test_measuring_learning_judging_and_prescribing_say_the_same(terminal: Termi
     assert all(line in far.stderr for line in near.stderr.splitlines() if line.startswith("design"))
     near, far = both(*words, "--dry-run")
     assert near.stdout == far.stdout
-    near, far = both("train", "site", "--model", "tree", "--out", "site.model", "--explain")
+    near, far = both("train", "./site", "--model", "tree", "--out", "site.model", "--explain")
     assert _untimed(near.stdout) == _untimed(far.stdout) and "slow, average, fast:" in far.stdout
     for options in (("--leave-out", "contexts", "--depths", "1-2"), ("--inverse", "4", "--json")):
-        near, far = both("validate", "site", "--model", "tree", *options)
+        near, far = both("validate", "./site", "--model", "tree", *options)
         assert near.stdout == far.stdout
     near, far = both("evaluate", "campaign.toml", "--model", "site.model", "--eager", "--report", "page.html")
     assert near.stdout == far.stdout and "cases improved" in far.stdout
     assert far.stderr.splitlines()[-1] == near.stderr.splitlines()[0], "how many cases and points"
     (terminal.folder / "w.toml").write_text("[workload]\noperation = 'write'\nnodes = 2\nfile_size = '4 GiB'\n")
-    near, far = both("prescribe", "site.model", "--workload", "w.toml", "--table", "site")
+    near, far = both("prescribe", "site.model", "--workload", "w.toml", "--table", "./site")
     assert near.stdout == far.stdout and "stripe_count" in far.stdout
-    places = ("--place", "/home=site.model", "--place", "/scratch=site", "--place-by", "env:OUT_DIR")
+    places = ("--place", "/home=site.model", "--place", "/scratch=./site", "--place-by", "env:OUT_DIR")
     near, far = both("prescribe", "--workload", "w.toml", *places)
     assert near.stdout == far.stdout and "/scratch" in far.stdout
-    both("train", "site", "--out", "x.model", "--model-option", "nonsense=1", code=2)
-    both("validate", "site", "--folds", "100000", code=2)
+    both("train", "./site", "--out", "x.model", "--model-option", "nonsense=1", code=2)
+    both("validate", "./site", "--folds", "100000", code=2)
 
 
 def _untimed(text: str) -> str:

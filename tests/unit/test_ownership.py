@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from stripewise.cli.main import main
 from stripewise.client.transport import _OverSocket, default_socket
 from stripewise.diagnosis.causes.models import load
 from stripewise.errors import UserError
@@ -19,6 +20,7 @@ from stripewise.model.registry import load_model
 from stripewise.ownership import check_above, check_model, check_own, make_folder
 from stripewise.runner.local.scratch import Scratch
 from stripewise.spec.experiment import Experiment
+from stripewise.spec.stack import load_stack
 from stripewise.store.opening import default_path, open_store
 from stripewise.tuning.folders import make_runs_folder
 from tests.conftest import require
@@ -166,3 +168,48 @@ def test_a_calibration_that_others_can_have_changed_is_refused(tmp_path: Path) -
     path.chmod(0o666)
     with pytest.raises(UserError, match="others can write the calibration"):
         load(path)
+
+
+def test_a_bare_word_is_an_identifier_whatever_the_folder_holds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On a shared machine the file may be another user's, and a plan can preload a library."""
+    monkeypatch.setenv("STRIPEWISE_STORE", f"sqlite:///{tmp_path}/store.db")
+    monkeypatch.setenv("STRIPEWISE_HOME", str(tmp_path))
+    monkeypatch.delenv("STRIPEWISE_TOKEN", raising=False)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "romiox").write_text('name = "romiox"\n')
+    (tmp_path / "2df67e55").write_text("stripewise-plan 1\nenv LD_PRELOAD /tmp/evil.so\n")
+    assert main(["export", "2df67e55"]) == 2
+    assert main(["run", "2df67e55", "--", "true"]) == 2
+    assert main(["run", "2df67e55", "--server", "unix:/nowhere", "--", "true"]) != 0
+    said = " ".join(capsys.readouterr().err.split())
+    assert said.count("does not exist in sqlite:") == 2
+    assert "stripewise token create" in said, "the service is asked, not the file"
+    assert "LD_PRELOAD" not in said
+    with pytest.raises(UserError, match="unknown stack 'romiox'"):
+        load_stack("romiox")
+    assert main(["export", "./2df67e55"]) == 0
+    assert "evil" in capsys.readouterr().out
+
+
+def test_plans_that_others_can_have_changed_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = tmp_path / "my.plan"
+    plan.write_text("stripewise-plan 1\nhint cb_nodes 1\n")
+    for command in (["run", str(plan), "--", "true"], ["export", str(plan)]):
+        plan.chmod(0o664)
+        assert main(command) == 2
+        assert "others can write the plan" in " ".join(capsys.readouterr().err.split())
+        plan.chmod(0o644)
+    before = os.umask(0o002)
+    try:
+        assert main(["export", str(plan), "-o", str(tmp_path / "copy.plan")]) == 0
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "copy.plan").stat().st_mode) == 0o644
+    require(os.getuid() == 0, "giving a file to another user needs root")
+    os.chown(plan, 65534, 65534)
+    assert main(["run", str(plan), "--", "true"]) == 2
+    assert "belongs to user 65534" in " ".join(capsys.readouterr().err.split())

@@ -30,7 +30,7 @@ from stripewise.model.artifact.reader import read_artifact, within
 from stripewise.model.artifact.writer import save_artifact
 from stripewise.model.base import PerformanceModel
 from stripewise.model.registry import load_model
-from stripewise.ownership import make_folder
+from stripewise.ownership import check_model, make_folder, names_file
 from stripewise.prescribe.launching import (
     LaunchChoice,
     choose_for_launch,
@@ -373,11 +373,8 @@ def export_plan(
 
 def _plan_of(source: str, store: str | None, server: str | None, consent: Consent) -> tuple[Plan, dict[str, Any], bool]:
     """The plan of a file or of an experiment, the parameters that it changes, and whether its runs were simulated."""
-    path = Path(source)
-    if path.is_file():
-        return Plan.parse(read_document(path, "plan", most=MAX_PLAN_BYTES), str(path)), {}, False
-    if "/" in source or source.endswith((".plan", ".txt")):
-        raise UserError(f"plan file {source} does not exist", "export one: stripewise export ID --to plan -o FILE")
+    if names_file(source):
+        return _plan_in(Path(source)), {}, False
     with open_experiments(store, server) as opened:
         record = opened.record(source)
     if record.result is None:
@@ -390,6 +387,16 @@ def _plan_of(source: str, store: str | None, server: str | None, consent: Consen
     result = record.result
     plan = Plan.parse(result.plan, f"the plan of experiment {record.id}")
     return plan, result.changed(result.best), result.simulated
+
+
+def _plan_in(path: Path) -> Plan:
+    """Read a plan file, unless others could have changed it: it can set variables of the program."""
+    cure = "export one: stripewise export ID --to plan -o FILE"
+    try:
+        check_model(path, "plan")
+    except OSError as error:
+        raise UserError(f"cannot read the plan file {path}: {error.strerror}", cure) from error
+    return Plan.parse(read_document(path, "plan", cure, MAX_PLAN_BYTES), str(path))
 
 
 def _folder_name(plan: Plan, source: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import math
+import os
 import re
 import sys
 import textwrap
@@ -21,6 +22,7 @@ from rich.table import Table
 
 from stripewise.cli.hints import completed
 from stripewise.errors import UserError
+from stripewise.ownership import take_from_others
 
 _PIPE_WIDTH = 200
 
@@ -127,7 +129,7 @@ def overwritten(text: str) -> None:
 
 
 def write_text(path: Path, text: str, fix: str = "choose another file with --output") -> None:
-    """Write a file that an option names.
+    """Write a file that an option names; others cannot write it, since commands refuse a plan that others can write.
 
     Raises
     ------
@@ -136,6 +138,8 @@ def write_text(path: Path, text: str, fix: str = "choose another file with --out
     """
     try:
         path.write_text(text, "utf-8")
+        if path.is_file() and path.stat().st_uid == os.geteuid():
+            take_from_others(path)
     except OSError as error:
         raise UserError(f"cannot write {path}: {error.strerror}", fix) from error
 

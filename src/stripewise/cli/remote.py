@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ from stripewise.cli import hints
 from stripewise.cli.output import notes, remark
 from stripewise.errors import StripewiseError, UserError
 from stripewise.model.files import write_whole
-from stripewise.ownership import check_model
+from stripewise.ownership import check_model, names_file
 from stripewise.store.base import Store
 from stripewise.store.opening import open_store
 
@@ -75,11 +75,19 @@ def follow(client: Client, identifier: str, progress: Progress, after: int = 0) 
 
 
 def _table_here(table: str) -> tuple[Path, Path] | None:
-    """Give the two files of a table, if they lie here."""
+    """Give the two files of a table, if a word is theirs and they lie here."""
     from stripewise.model.table import table_files  # noqa: PLC0415  only with a service
 
     files = table_files(table)
-    return files if all(file.is_file() for file in files) else None
+    return files if _is_here(table, files, "table") else None
+
+
+def _is_here(word: str, files: Sequence[Path], noun: str) -> bool:
+    """Whether a word is that of files that lie here; a remark says so where the service's are taken instead."""
+    here = all(file.is_file() for file in files)
+    if here and not names_file(word):
+        remark(f"{noun} {word} is the service's; write ./{word} for the one in this folder")
+    return here and names_file(word)
 
 
 def table_there(client: Client, table: str) -> str:
@@ -100,7 +108,7 @@ def table_there(client: Client, table: str) -> str:
 def model_there(client: Client, model: str) -> str:
     """Give the name that a model has on the service: one that lies here is sent, as a table is."""
     path = Path(model)
-    if not path.is_file():
+    if not _is_here(model, [path], "model"):
         return model
     check_model(path)
     name = _name_of(path.read_bytes())

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from stripewise.errors import UserError, choose
+from stripewise.ownership import names_file
 
 MOST_BYTES = 1 << 20
 """Nobody writes a larger file by hand."""
@@ -154,7 +155,7 @@ class Bundled:
         if name in _texts(self.folder):
             return _texts(self.folder)[name], f"{self.noun} {name}"
         path = Path(name)
-        if path.suffix != ".toml" and not path.is_file():
+        if not names_file(name) or (path.suffix != ".toml" and not path.is_file()):
             raise UserError(
                 f"unknown {self.noun} '{name}'",
                 f"{choose(name, self.names())}, or give the path of a .toml file",
