@@ -46,6 +46,17 @@ class UserError(StripewiseError):
     exit_code = 2
 
 
+class CannotExecute(UserError):  # noqa: N818  says what cannot be done
+    """The program of a command cannot be executed.
+
+    ``of_shell`` is the exit code that a shell gives such a command.
+    """
+
+    def __init__(self, what: str, fix: str = "", of_shell: int = 126) -> None:
+        super().__init__(what, fix)
+        self.of_shell = of_shell
+
+
 class NotFound(UserError):  # noqa: N818  a kind of UserError, which says more
     """Nothing is kept under the name that the request gives; the service answers it with 404."""
 

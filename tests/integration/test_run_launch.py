@@ -78,7 +78,7 @@ def launched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.Cap
 
     monkeypatch.setenv("STRIPEWISE_HOME", str(tmp_path))
     monkeypatch.setattr("stripewise.cli.apply.prepare", prepared)
-    monkeypatch.setattr("stripewise.cli.apply.os.execvp", started)
+    monkeypatch.setattr("stripewise.cli.apply.take_place", started)
 
     def launch(model: str, *command: str, words: tuple[str, ...] = (), report: str = "") -> dict[str, Any]:
         assert main(["run", "--model", model, *words, "--", *command]) == 2

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -162,8 +163,8 @@ def test_mode_online_says_at_the_end_what_it_did(
     """
     begin = subprocess.Popen
 
-    def slowly(words: tuple[str, ...], close_fds: bool) -> subprocess.Popen[bytes]:
-        child = begin(words, close_fds=close_fds)
+    def slowly(words: tuple[str, ...], **how: Any) -> subprocess.Popen[bytes]:
+        child = begin(words, **how)
         time.sleep(0.1)
         return child
 
@@ -178,7 +179,7 @@ def test_mode_online_says_at_the_end_what_it_did(
 
     monkeypatch.setenv("STRIPEWISE_HOME", str(tmp_path))
     monkeypatch.setattr("stripewise.cli.apply.prepare", prepared)
-    monkeypatch.setattr("stripewise.cli.apply.subprocess.Popen", slowly)
+    monkeypatch.setattr("stripewise.runner.local.attend.subprocess.Popen", slowly)
     (tmp_path / "my.plan").write_text("stripewise-plan 1\nhint cb_nodes 1\n")
     assert main(["run", str(tmp_path / "my.plan"), "--mode", "online", "--", "true"]) == code
     said = capsys.readouterr().err
@@ -230,10 +231,6 @@ def test_a_run_beside_another_of_the_same_plan_has_files_of_its_own(
     )
     try:
         assert other.stdout is not None and other.stdout.readline() == b"up\n"
-        if observed:
-            # What is left of it is the program alone.
-            other.kill()
-            other.wait()
         monkeypatch.setattr("stripewise.cli.apply.prepare", prepared)
         assert main(["run", "my.plan", "--", "true"]) == 0
         said = capsys.readouterr().err.replace("\n", " ")

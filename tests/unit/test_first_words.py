@@ -54,7 +54,7 @@ def test_only_of_programs_that_write_new_files_are_expected(operation, asked):
 def test_observing_names_its_report(monkeypatch, tmp_path, capsys):
     started = []
     monkeypatch.setenv("STRIPEWISE_HOME", str(tmp_path))
-    monkeypatch.setattr(apply.os, "execvp", lambda program, words: started.append(program))
+    monkeypatch.setattr(apply, "take_place", lambda words: started.append(words[0]))
     monkeypatch.setattr(
         apply, "prepare", lambda *_, **__: SimpleNamespace(words=("true",), warnings=(), observed=False)
     )

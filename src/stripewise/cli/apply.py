@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import signal
-import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +19,7 @@ from stripewise.carriers import Setting
 from stripewise.cli.options import JsonOption, ProgramCommand, ServerOption, StoreOption, identifiers_and_files, pairs
 from stripewise.cli.output import ask, notes, print_json, printable, prose, say, write_text
 from stripewise.cli.remote import open_experiments, server_of
-from stripewise.errors import StripewiseError, UserError, choose
+from stripewise.errors import CannotExecute, StripewiseError, UserError, choose
 from stripewise.measure.beside import reports_of
 from stripewise.measure.processes import merge_parts, parts_in
 from stripewise.model.artifact.content import Artifact
@@ -40,8 +38,9 @@ from stripewise.prescribe.launching import (
     with_launch,
 )
 from stripewise.report.export import TARGETS, export
-from stripewise.runner.inject.foreground import prepare
+from stripewise.runner.inject.foreground import Foreground, prepare
 from stripewise.runner.inject.injection import Guidance
+from stripewise.runner.local.attend import attend, end_by_signal, take_place
 from stripewise.spec.documents import read_document
 from stripewise.spec.formats import ARTIFACT_MAGIC, MAX_PLAN_BYTES, MODES
 from stripewise.spec.journal import learned_lines
@@ -148,7 +147,8 @@ def run(
         None if orders is None else orders.absolute(),
         settle=settle,
     )
-    ready = prepare(plan, command, folder, guidance=guidance, own_calls=mode == "observe")
+    with started_as_by_shell():
+        ready = prepare(plan, command, folder, guidance=guidance, own_calls=mode == "observe")
     beside = "" if folder.name == name else f"another run has these settings now; this one's files are in {folder}"
     warnings = (*([_SIMULATED] if simulated else []), *doubts, *choice.remarks, *ready.warnings)
     if json_output:
@@ -163,11 +163,18 @@ def run(
             settings = f"{about}; the report will be {folder / 'report.json'}" + (f"; {settings}" if settings else "")
         settled = "files are synchronised before they are closed: this changes what the program costs" if settle else ""
         _tell(settings or "no settings: the default was best", choice.why, settled, beside, *warnings)
-    report = folder / "report.json"
-    learns = mode == "online" and not quiet and not json_output
+    with started_as_by_shell():
+        _launch(ready, folder / "report.json", learns=mode == "online" and not quiet and not json_output, quiet=quiet)
+
+
+def _launch(ready: Foreground, report: Path, *, learns: bool, quiet: bool) -> NoReturn:
+    """Put a command in the place of this process, or attend it where something is to be done when it has ended.
+
+    The report must be there when this command returns, so nothing that goes on beside the program can write it.
+    """
     if not learns and not ready.observed:
-        os.execvp(ready.words[0], list(ready.words))
-    for earlier in (*reports_of(report), *parts_in(folder)):
+        take_place(ready.words)
+    for earlier in (*reports_of(report), *parts_in(report.parent)):
         earlier.unlink(missing_ok=True)
     ended = attend(ready.words)
     said = _merged(report) if ready.observed else ""
@@ -187,39 +194,18 @@ def _merged(report: Path) -> str:
 def end_as(ended: int) -> NoReturn:
     """End this process as the command ended that was attended: by its exit code or its signal."""
     if ended < 0:
-        # What started this command is to see the signal that ended the program.
-        with contextlib.suppress(OSError):  # SIGKILL needs no default
-            signal.signal(-ended, signal.SIG_DFL)
-        signal.raise_signal(-ended)
+        end_by_signal(-ended)
     raise typer.Exit(ended)
 
 
-def attend(words: Sequence[str]) -> int:
-    """Run a command as if it had replaced this process, and give its exit code, negative for a signal."""
-    child: subprocess.Popen[bytes] | None = None
-    early: list[int] = []
-
-    def pass_on(number: int, _frame: object) -> None:
-        if child is None:  # it has begun, and Popen has not returned yet
-            early.append(number)
-        else:
-            child.send_signal(number)
-
-    def ignore(_number: int, _frame: object) -> None:
-        """A terminal sends these to the command as well."""
-
-    passed = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
-    before = {number: signal.signal(number, pass_on) for number in passed}
-    before |= {number: signal.signal(number, ignore) for number in (signal.SIGINT, signal.SIGQUIT)}
+@contextlib.contextmanager
+def started_as_by_shell() -> Iterator[None]:
+    """Give a program that cannot be executed the exit code that a shell gives it: 127 if there is none, else 126."""
     try:
-        # As with exec, what is to be inherited is: the lock of the run's folder.
-        child = subprocess.Popen(words, close_fds=False)
-        for number in early:
-            child.send_signal(number)
-        return child.wait()
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        yield
+    except CannotExecute as error:
+        error.exit_code = error.of_shell
+        raise
 
 
 def _learned(report: Path) -> list[str]:

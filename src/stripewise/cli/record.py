@@ -10,12 +10,13 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from stripewise.cli.apply import attend, end_as
+from stripewise.cli.apply import end_as, started_as_by_shell
 from stripewise.cli.options import ProgramCommand, check_place
 from stripewise.cli.output import notes, write_text
 from stripewise.errors import UserError
 from stripewise.runner.inject.foreground import prepare
 from stripewise.runner.inject.injection import Guidance
+from stripewise.runner.local.attend import attend
 from stripewise.spec.documents import read_document
 from stripewise.spec.formats import MAX_RECORD_BYTES
 from stripewise.spec.plan import Plan
@@ -61,8 +62,9 @@ def record(
     check_place("--output", output)
     folder = state_folder() / "applied" / f"record-{time.time_ns():x}"
     place = folder / "record"
-    ready = prepare(Plan(), command, folder, guidance=Guidance("observe", record=place, level=level.value))
-    ended = attend(ready.words)
+    with started_as_by_shell():
+        ready = prepare(Plan(), command, folder, guidance=Guidance("observe", record=place, level=level.value))
+        ended = attend(ready.words)
     if not place.exists():
         notes.print(
             "stripewise: nothing was recorded: the program called no MPI_Init with the preloaded runtime, or was killed"

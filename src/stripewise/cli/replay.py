@@ -10,12 +10,13 @@ from typing import Annotated
 
 import typer
 
-from stripewise.cli.apply import attend, end_as
+from stripewise.cli.apply import end_as
 from stripewise.cli.options import JsonOption, ProgramCommand
 from stripewise.cli.output import number, print_json, prose
 from stripewise.measure.faithful import Done, Faithfulness
 from stripewise.runner.inject.foreground import prepare
 from stripewise.runner.inject.injection import Guidance
+from stripewise.runner.local.attend import attend
 from stripewise.runner.native.replaying import make_replayer
 from stripewise.runner.program.mpi import mpiexec
 from stripewise.spec.experiment import Replay

@@ -16,6 +16,8 @@ from stripewise.spec.experiment import Experiment
 from stripewise.spec.facts import Facts
 from stripewise.spec.policy import load_policy
 
+_LOCK_NUMBER = 100
+"""Least number of the descriptor that programs inherit."""
 _ELSEWHERE = "name another folder with --scratch, or set STRIPEWISE_HOME"
 
 
@@ -67,11 +69,13 @@ def folder_alone(wanted: Path) -> Iterator[Path]:
             # The file system has no locks: a name that nobody else takes.
             folder = wanted.with_name(f"{wanted.name}-{time.time_ns():x}")
             break
-    os.set_inheritable(lock, True)
+    # A program that expects its first file to have the number 3 finds it free.
+    inherited = fcntl.fcntl(lock, fcntl.F_DUPFD, _LOCK_NUMBER)
+    os.close(lock)
     try:
         yield folder
     finally:
-        os.close(lock)
+        os.close(inherited)
 
 
 def working_folder(facts: Facts) -> Path:

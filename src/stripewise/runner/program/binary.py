@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path, PurePath
 
-from stripewise.errors import UserError
+from stripewise.errors import CannotExecute
 from stripewise.runner.program.elf import Elf, NotElf, read_elf
 
 _HEAD = 4096
@@ -60,7 +60,7 @@ def find_program(word: str, environment: Mapping[str, str], cwd: Path) -> Path:
 
     Raises
     ------
-    UserError
+    CannotExecute
         If there is none, or it cannot be executed.
     """
     if "/" in word:
@@ -78,7 +78,7 @@ def find_program(word: str, environment: Mapping[str, str], cwd: Path) -> Path:
             fix = f"variables are set by env: env {word} ..."
         else:
             fix = "check its spelling, or load its module (tune --setup does it for each run)"
-        raise UserError(f"command not found: {word}", fix)
+        raise CannotExecute(f"command not found: {word}", fix, of_shell=127)
     return Path(found)
 
 
@@ -87,13 +87,13 @@ def _check_executable(path: Path, word: str) -> None:
         mode = path.stat().st_mode
     except FileNotFoundError as error:
         fix = f"it is a link to nothing: {os.readlink(path)}" if path.is_symlink() else "check the path"  # noqa: PTH115
-        raise UserError(f"command not found: {word}", fix) from error
+        raise CannotExecute(f"command not found: {word}", fix, of_shell=127) from error
     except OSError as error:
-        raise UserError(f"cannot look at {word}: {error.strerror}", "check the path and its permissions") from error
+        raise CannotExecute(f"cannot look at {word}: {error.strerror}", "check the path and its permissions") from error
     if stat.S_ISDIR(mode):
-        raise UserError(f"{word} is a folder, not a program", "name the program in it")
+        raise CannotExecute(f"{word} is a folder, not a program", "name the program in it")
     if not os.access(path, os.X_OK):
-        raise UserError(f"{word} is not executable", f"chmod +x {word}")
+        raise CannotExecute(f"{word} is not executable", f"chmod +x {word}")
 
 
 def inspect(path: Path, environment: Mapping[str, str], cwd: Path) -> Binary:
@@ -101,7 +101,7 @@ def inspect(path: Path, environment: Mapping[str, str], cwd: Path) -> Binary:
 
     Raises
     ------
-    UserError
+    CannotExecute
         If this machine cannot run it: another architecture, a missing interpreter, no format it knows.
     """
     try:
@@ -111,27 +111,29 @@ def inspect(path: Path, environment: Mapping[str, str], cwd: Path) -> Binary:
         # Executable but not readable: the kernel runs it, and the loader is not for us to look at.
         return Binary(path, FileKind.ELF, obstacle=_privilege(path))
     except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror}", "check the file") from error
+        raise CannotExecute(f"cannot read {path}: {error.strerror}", "check the file") from error
     if head.startswith(b"#!"):
         return _script(path, head, environment, cwd)
     try:
         elf = read_elf(path)
     except NotElf as error:
         if not head:
-            raise UserError(f"{path} is empty", "build the program again") from error
+            raise CannotExecute(f"{path} is empty", "build the program again") from error
         if head.startswith(b"\x7fELF"):
-            raise UserError(str(error), "build the program again") from error
-        raise UserError(
+            raise CannotExecute(str(error), "build the program again") from error
+        raise CannotExecute(
             f"{path} is neither machine code nor a script with a #! line",
             f"write its interpreter: bash {path.name} ...",
         ) from error
     if not elf.native:
-        raise UserError(
+        raise CannotExecute(
             f"{path} is built for {elf.machine}, this machine is {os.uname().machine}",
             "build the program for this machine",
         )
     if elf.interpreter and not Path(elf.interpreter).exists():
-        raise UserError(f"{path} needs the loader {elf.interpreter}, which is not here", "build it on this system")
+        raise CannotExecute(
+            f"{path} needs the loader {elf.interpreter}, which is not here", "build it on this system", of_shell=127
+        )
     obstacle = "static" if elf.static else _privilege(path)
     return Binary(path, FileKind.ELF, elf, obstacle=obstacle)
 
@@ -140,12 +142,14 @@ def _script(path: Path, head: bytes, environment: Mapping[str, str], cwd: Path) 
     line = head[2:].split(b"\n", 1)[0].decode("utf-8", "replace").strip()
     words = tuple(line.split(None, 1))
     if not words:
-        raise UserError(f"{path}: its #! line names no interpreter", "write one, as #!/bin/bash")
+        raise CannotExecute(f"{path}: its #! line names no interpreter", "write one, as #!/bin/bash")
     interpreter = Path(words[0])
     if words[0].endswith("\r") or (len(words) > 1 and words[1].endswith("\r")) or b"\r\n" in head[:200]:
-        raise UserError(f"{path} has Windows line ends, so its interpreter is not found", f"sed -i 's/\\r$//' {path}")
+        raise CannotExecute(
+            f"{path} has Windows line ends, so its interpreter is not found", f"sed -i 's/\\r$//' {path}"
+        )
     if not interpreter.exists():
-        raise UserError(f"{path}: its interpreter {interpreter} does not exist", "correct its #! line")
+        raise CannotExecute(f"{path}: its interpreter {interpreter} does not exist", "correct its #! line")
     if interpreter.name == "env" and len(words) > 1:
         asked = shlex.split(words[1].removeprefix("-S"))
         rest = list(itertools.dropwhile(lambda word: word.startswith("-") or "=" in word, asked))
