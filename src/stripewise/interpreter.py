@@ -1,11 +1,61 @@
-"""How children are started: Python processes, and commands that answer a question."""
+"""How children are started: what they inherit, Python processes, and commands that answer a question."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+_SECRETS = ("STRIPEWISE_TOKEN", "STRIPEWISE_TOKEN_FILE")
+_STORE = "STRIPEWISE_STORE"
+_OF_SERVICE = (
+    *("STRIPEWISE_STORE", "STRIPEWISE_SERVER", "CREDENTIALS_DIRECTORY", "NOTIFY_SOCKET", "LISTEN_FDNAMES"),
+    *("PGAPPNAME", "PGCHANNELBINDING", "PGDATABASE", "PGGSS", "PGHOST", "PGKRB", "PGOPTIONS", "PGPASS", "PGPORT"),
+    *("PGREQUIRE", "PGSERVICE", "PGSSL", "PGSYSCONFDIR", "PGTARGETSESSIONATTRS", "PGUSER"),
+)
+"""How the names begin of what a service is given for itself. Compilers of PGI have names with PGI, which stay."""
+
+_jobs_of_others = 0
+
+
+@contextmanager
+def for_others() -> Iterator[None]:
+    """Say that this process, a service's worker, starts programs for those who ask the service."""
+    global _jobs_of_others  # noqa: PLW0603  the role of the whole process: runners start programs in threads
+    _jobs_of_others += 1
+    try:
+        yield
+    finally:
+        _jobs_of_others -= 1
+
+
+def inherited(environment: Mapping[str, str] | None = None, *, service: bool = False) -> dict[str, str]:
+    """Give the environment of what Stripewise starts: without what is secret, and needed by Stripewise alone.
+
+    Parameters
+    ----------
+    environment : mapping, optional
+        What it starts from; by default, that of this process.
+    service : bool
+        Whether this process belongs to a service; so does a worker within :func:`for_others`.
+    """
+    given = os.environ if environment is None else environment
+    withheld = _SECRETS + (_OF_SERVICE if service or _jobs_of_others else ())
+    if _has_password(given.get(_STORE, "")):
+        withheld += (_STORE,)
+    return {name: value for name, value in given.items() if not name.startswith(withheld)}
+
+
+def _has_password(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.password is not None or "password" in parse_qs(parts.query)
+    except ValueError:
+        return True
 
 
 def python(*words: str, alone: bool = False) -> list[str]:
@@ -30,6 +80,8 @@ def ask(
 ) -> subprocess.CompletedProcess[str]:
     """Run a command that reads nothing and answers in text; bytes that are not UTF-8 are replaced.
 
+    It gets the environment of :func:`inherited`, from ``environment`` or from that of this process.
+
     Raises
     ------
     OSError
@@ -43,7 +95,7 @@ def ask(
         text=True,
         errors="replace",
         timeout=seconds,
-        env=None if environment is None else dict(environment),
+        env=inherited(environment),
         cwd=cwd,
         stdin=subprocess.DEVNULL,
         check=False,

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stripewise.errors import UserError, optional
-from stripewise.interpreter import python
+from stripewise.interpreter import inherited, python
 
 _MOST_BLOCKS = 16
 _SECONDS = 300
@@ -99,7 +99,7 @@ def take_sample(path: Path, dataset: str | None, chunk_size: int, most: int) -> 
     if not path.is_file():
         raise UserError(f"{path} is not a regular file" if path.exists() else f"{path} does not exist", fix)
     asked = json.dumps([os.fspath(path.absolute()), dataset, chunk_size, most]).encode()
-    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    environment = {**inherited(), "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     try:
         done = subprocess.run(
             python("-m", __name__),

@@ -23,7 +23,7 @@ from typing import IO
 from pydantic import ValidationError
 
 from stripewise.errors import StripewiseError, UserError
-from stripewise.interpreter import python
+from stripewise.interpreter import inherited, python
 from stripewise.measure.activity import Activity
 from stripewise.measure.traces import form_of
 
@@ -198,7 +198,7 @@ class _Reader:
                 text=True,
                 encoding="utf-8",
                 errors="surrogateescape",
-                env=_environment(os.environ),
+                env=_environment(inherited()),
             )
         except OSError as error:
             raise StripewiseError(f"cannot start {sys.executable} to read logs: {error.strerror}") from error

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from stripewise.errors import RunFailed, UserError
+from stripewise.interpreter import inherited
 from stripewise.objectives.base import Conditions, ObjectiveKind
 from stripewise.spec.launch import Outcome
 
@@ -147,7 +148,7 @@ def _printed(command: str, outcome: Outcome) -> str:
         If it fails, or does not end in time.
     """
     # The command may belong to the site, and is given what identifies the run; not the user's store and token.
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("STRIPEWISE_")}
+    kept = {name: value for name, value in inherited().items() if not name.startswith("STRIPEWISE_")}
     about = {
         "RUN": outcome.number,
         "RUN_FOLDER": outcome.folder or "",

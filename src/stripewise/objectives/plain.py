@@ -7,7 +7,7 @@ import re
 import subprocess
 
 from stripewise.errors import RunFailed, UserError
-from stripewise.interpreter import python
+from stripewise.interpreter import inherited, python
 from stripewise.objectives.base import ObjectiveKind, Phases
 from stripewise.spec.launch import Outcome
 
@@ -121,7 +121,9 @@ class Printed(ObjectiveKind):
         try:
             with path.open("rb", buffering=0) as stream:
                 stream.seek(max(0, stream.seek(0, 2) - _MOST_OUTPUT))
-                done = subprocess.run(command, stdin=stream, capture_output=True, timeout=_SECONDS, check=False)
+                done = subprocess.run(
+                    command, env=inherited(), stdin=stream, capture_output=True, timeout=_SECONDS, check=False
+                )
         except OSError as error:
             raise RunFailed(f"the run's output {path} cannot be read: {error.strerror}") from error
         except subprocess.TimeoutExpired:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from stripewise.errors import RunFailed, UserError
 from stripewise.filesystems.mounts import mount_type
+from stripewise.interpreter import inherited
 
 _DROP = Path("/proc/sys/vm/drop_caches")
 _GLOB = "*?["
@@ -228,6 +229,7 @@ def _advise(path: Path) -> str:
         with contextlib.suppress(OSError, subprocess.TimeoutExpired):
             subprocess.run(
                 [tool, "ladvise", "-a", "dontneed", str(path)],
+                env=inherited(),
                 capture_output=True,
                 timeout=_LADVISE_SECONDS,
                 check=False,

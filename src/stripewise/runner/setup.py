@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from stripewise.errors import UserError
+from stripewise.interpreter import ask, inherited
 from stripewise.runner.local.output import last_line
 from stripewise.shell import assign_all, quote, quote_all
 
@@ -81,7 +82,7 @@ def environment_after(
         return {**environment, **exports}
     bash = shell()
     for number, line in enumerate(lines, start=1):
-        parsed = subprocess.run([bash, "-n", "-c", line], capture_output=True, text=True, check=False)
+        parsed = ask([bash, "-n", "-c", line], timeout, environment)
         if parsed.returncode != 0:
             raise UserError(f"setup line {number} is not complete: {line}", "each line must be a whole shell command")
     with tempfile.TemporaryDirectory(prefix="stripewise-") as folder:
@@ -90,7 +91,7 @@ def environment_after(
         try:
             done = subprocess.run(
                 [bash, "-c", code],
-                env=dict(environment),
+                env=inherited(environment),
                 cwd=cwd,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from stripewise.errors import StripewiseError, TransientError, UserError
-from stripewise.interpreter import ask
+from stripewise.interpreter import ask, inherited
 from stripewise.schedulers.base import Scheduler
 from stripewise.schedulers.job import UNKNOWN, JobPhase, JobRequest, Standing, Ticket
 from stripewise.schedulers.registry import make_scheduler
@@ -47,7 +47,7 @@ class JobQueue:
         self.batch = batch
         self.scheduler = make_scheduler(batch.scheduler)
         self._folder = folder
-        self._environment = environment
+        self._environment = inherited(environment)
         self._executor: Any = None
         self._lock = threading.Lock()
         self._skip_optional = 0.0

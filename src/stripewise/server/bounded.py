@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from stripewise.errors import NotFound, StripewiseError, TransientError, UserError
-from stripewise.interpreter import python
+from stripewise.interpreter import inherited, python
 
 MEMORY = 1 << 30
 """Bytes that a child may take for what a request brings, besides its libraries."""
@@ -127,7 +127,7 @@ class Child:
         """Give the process, which is started where there is none."""
         if self._process is None or self._process.poll() is not None:
             self.end()
-            environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+            environment = {name: value for name, value in inherited(service=True).items() if name != "LD_PRELOAD"}
             self._process = subprocess.Popen(
                 python("-m", __name__, str(self._memory)),
                 stdin=subprocess.PIPE,

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from stripewise.errors import NothingWorks, Stopped, StoreError, StripewiseError, TransientError, UserError
+from stripewise.interpreter import for_others
 from stripewise.runner.registry import make_runner
 from stripewise.server.work import WORK, HelpedModel, Helper
 from stripewise.spec.policy import load_policy
@@ -110,7 +111,7 @@ class Worker:
         log.info("job %s: %s %s", job.id, job.kind, job.subject)
         beat = _Heartbeat(self._jobs, job, self._lease, self._stuck, lambda: self._ask_to_stop(job))
         try:
-            with beat:
+            with beat, for_others():
                 result = self._experiment(job, beat) if job.kind == "experiment" else self._other(job, beat)
         except KeyboardInterrupt:
             # This worker is to end, not the job: another one continues it.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from stripewise.errors import StripewiseError, TransientError
+from stripewise.interpreter import inherited
 from stripewise.objectives import kind_of
 from stripewise.runner.base import Preflight, Runner
 from stripewise.runner.batch import record as job_record
@@ -78,7 +78,7 @@ class BatchRunner(Runner):
         self._cwd = cwd or Path.cwd()
         self._folder = folder.absolute()
         self._runtime = runtime
-        self._environment = dict(os.environ if environment is None else environment)
+        self._environment = inherited(environment)
         self._batch = experiment.batch
         self._queue = queue or JobQueue(self._batch, self._folder / "psij", self._environment)
         self._jobs = min(experiment.batch.jobs or 1, jobs or 1 << 30)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePath
 
 from stripewise.errors import StripewiseError, TransientError, UserError
+from stripewise.interpreter import inherited
 from stripewise.runner.base import Preflight
 from stripewise.runner.local.runner import LocalRunner
 from stripewise.runner.local.scratch import Scratch, earlier, reap, run_id
@@ -58,7 +58,7 @@ class StepsRunner(LocalRunner):
         queue: JobQueue | None = None,
         deletes_in: Sequence[Path] | None = None,
     ) -> None:
-        given = dict(os.environ if environment is None else environment)
+        given = inherited(environment)
         super().__init__(experiment, folder, runtime=runtime, cwd=cwd, environment=given, deletes_in=deletes_in)
         self._batch = experiment.batch
         self._most = jobs

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from stripewise.carriers import ARGUMENT, FILE, named_in, need_observer, with_files
 from stripewise.errors import StripewiseError, UserError
+from stripewise.interpreter import inherited
 from stripewise.ownership import make_folder, written_whole
 from stripewise.runner.inject.injection import Guidance, Injection, inject
 from stripewise.runner.inject.own_calls import TOO_MANY, few_enough
@@ -75,7 +75,7 @@ def prepare(
     StripewiseError
         If the runtime cannot be built, or the folder not be written.
     """
-    environment = os.environ if environment is None else environment
+    environment = inherited(environment)
     cwd = cwd or Path.cwd()
     values = {setting.key: setting.value for setting in plan.of(ARGUMENT)}
     command = named_in(command, [setting.key for setting in plan.of(FILE)])

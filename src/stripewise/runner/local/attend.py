@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from stripewise.errors import CannotExecute
-from stripewise.interpreter import python
+from stripewise.interpreter import inherited, python
 from stripewise.runner.local import watch
 
 _PYTHONS = (signal.SIGPIPE, signal.SIGXFSZ)
@@ -45,7 +45,7 @@ def take_place(words: Sequence[str]) -> NoReturn:
     """
     _as_before_python(_ignored_at_start())
     with _executable(words[0]):
-        os.execvp(words[0], list(words))
+        os.execvpe(words[0], list(words), inherited())
     raise AssertionError  # it has returned only with an error
 
 
@@ -82,7 +82,13 @@ def attend(words: Sequence[str]) -> int:
     try:
         # As with exec, what is to be inherited is: the lock of the run's folder.
         with _executable(words[0]):
-            child = subprocess.Popen(words, close_fds=False, restore_signals=False, preexec_fn=begin)  # noqa: PLW1509
+            child = subprocess.Popen(
+                words,
+                env=inherited(),
+                close_fds=False,
+                restore_signals=False,
+                preexec_fn=begin,  # noqa: PLW1509  it calls the system alone
+            )
         for number in early:
             os.kill(child.pid, number)
         watcher = _watched(child.pid)
@@ -140,6 +146,7 @@ def _watched(child: int) -> subprocess.Popen[bytes] | None:
     with contextlib.suppress(OSError):  # without it the program still runs
         return subprocess.Popen(
             python(watch.__file__, str(os.getpid()), str(child), alone=True),
+            env=inherited(),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

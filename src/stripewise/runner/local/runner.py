@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import queue
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from stripewise.errors import StripewiseError, UserError
+from stripewise.interpreter import inherited
 from stripewise.runner.base import Preflight, Runner
 from stripewise.runner.inject.assemble import defaults_of, values_of, words_of
 from stripewise.runner.local import scratch
@@ -62,7 +62,7 @@ class LocalRunner(Runner):
         self._folder = folder.absolute()
         self._runtime = runtime
         self._cwd = cwd or Path.cwd()
-        self._environment = dict(os.environ if environment is None else environment)
+        self._environment = inherited(environment)
         self._output_limit = output_limit
         self._deletes_in = deletes_in
         self._guard = OrphanGuard()

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from stripewise.interpreter import python
+from stripewise.interpreter import inherited, python
 from stripewise.runner.local import processes
 from stripewise.runner.local.output import DEFAULT_LIMIT, Keeper
 
@@ -297,6 +297,7 @@ class OrphanGuard:
                 with contextlib.suppress(OSError):
                     self._process = subprocess.Popen(
                         python(processes.__file__, alone=True),
+                        env=inherited(),
                         stdin=subprocess.PIPE,
                         stdout=subprocess.DEVNULL,
                         stderr=subprocess.DEVNULL,

@@ -21,6 +21,7 @@ from typing import Any
 
 import stripewise
 from stripewise.errors import StripewiseError, UserError
+from stripewise.interpreter import inherited
 from stripewise.ownership import check_above, check_own, make_folder, take_from_others
 from stripewise.runner.native.compiler import PLAIN, Compiler, find_compiler, find_plain_compiler
 from stripewise.runner.program.mpi import Mpi
@@ -300,7 +301,7 @@ def _step(target: BuildTarget, compiler: Compiler, environment: Mapping[str, str
             text=True,
             errors="replace",
             timeout=_SECONDS,
-            env=dict(environment),
+            env=inherited(environment),
             check=False,
         )
     except subprocess.TimeoutExpired as error:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import os
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -21,6 +20,7 @@ from pydantic import ValidationError
 
 from stripewise.carriers import Setting
 from stripewise.errors import UserError
+from stripewise.interpreter import inherited
 from stripewise.objectives import kind_of
 from stripewise.objectives.reported import PhaseBandwidth
 from stripewise.runner.base import Family, Preflight, Runner
@@ -111,7 +111,7 @@ class WithinRunner(Runner):
                 f"the component of stack {switched[0]} is switched on when the program is launched",
                 "tune it without --within",
             )
-        found = self._found = find(experiment, os.environ, self._cwd, self._runtime)
+        found = self._found = find(experiment, inherited(), self._cwd, self._runtime)
         if found.library_for(found.target) is None:
             why = found.target.why_not_preloaded or "it is not an MPI program"
             raise UserError(f"orders need the runtime, which cannot be preloaded: {why}", "tune without --within")
