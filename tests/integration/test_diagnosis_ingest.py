@@ -12,13 +12,14 @@ import pytest
 
 from stripewise.cli.main import main
 from stripewise.diagnosis.diagnose import diagnose
-from stripewise.diagnosis.opening import open_all
+from stripewise.diagnosis.opening import open_all, open_one
 from stripewise.errors import UserError
 from stripewise.measure.activity import FileActivity
 from stripewise.measure.darshan_logs import UnreadableLogError, read_log, read_logs
 
 EXAMPLES = sorted(Path(str(entry)) for entry in Path(str(resources.files("darshan"))).rglob("*.darshan"))
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "reports"
+FIELD = FIXTURES.parent / "ior"
 BAD_OST = next(path for path in EXAMPLES if path.name == "sample-badost.darshan")
 ONE_STRIPE = next(path for path in EXAMPLES if path.name == "noposix.darshan")
 TRACED = next(path for path in EXAMPLES if path.name == "ior_hdf5_example.darshan")
@@ -129,6 +130,22 @@ def test_output_of_ior_is_an_activity(tmp_path: Path) -> None:
     assert result.activity.job.ranks == 8
     assert result.activity.totals.mpiio.write.bytes == 8 << 20
     assert {"small-writes", "independent-writes"} <= {f.code for f in diagnose(result.activity).findings}
+
+
+def test_runs_of_one_output_of_ior_are_jobs_of_their_own(capsys: pytest.CaptureFixture[str]) -> None:
+    first, second = open_all([FIELD / "two-runs.txt"])
+    assert first.activity is not None and second.activity is not None
+    assert (first.activity.job.ranks, second.activity.job.ranks) == (8, 16)
+    with pytest.raises(UserError, match="holds 2 runs"):
+        open_one(FIELD / "two-runs.txt")
+    assert main(["diagnose", str(FIELD / "two-runs.txt"), "--json"]) == 0
+    jobs = json.loads(capsys.readouterr().out)["jobs"]
+    assert [(job["ranks"], job["bytes_written"]) for job in jobs] == [(8, 512 << 20), (16, 47_008 * 16_000)]
+
+
+def test_json_that_ior_wrote_badly_is_an_activity() -> None:
+    activity = open_one(FIELD / "issue-102.json")
+    assert (activity.job.ranks, activity.bytes, activity.seen) == (2, 4 << 20, ["POSIX"])
 
 
 def test_a_report_of_the_runtime_is_an_activity(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 from stripewise.cli.main import main
 from stripewise.model.table import read_table
 
+IOR = Path(__file__).resolve().parents[1] / "fixtures" / "ior"
 REPORTS = Path(__file__).resolve().parents[1] / "fixtures" / "reports"
 HEADER = "access bw(MiB/s) IOPS Latency(s) block(KiB) xfer(KiB) open(s) wr/rd(s) close(s) total(s) iter\n"
 
@@ -55,6 +56,21 @@ def test_ior_text_with_columns_from_the_names(tmp_path: Path, capsys: pytest.Cap
     assert about["file_size"].values == [16 * 2**20 * 8] and about["processes"].values == [8]
     keep = table.of({"operation": "write", "transfer_size": 2**20})
     assert sorted(table.values[keep]) == [800.0, 801.0, 2400.0, 2401.0] and set(table.repeats) == {0, 1}
+
+
+def test_runs_of_one_ior_output_are_rows_of_their_own(tmp_path: Path) -> None:
+    assert run(IOR / "two-runs.txt", "--out", tmp_path / "two", "--parameter", "file_per_process") == 0
+    table = read_table(tmp_path / "two")
+    found = {column.name: column.values for column in table.schema.columns}
+    assert found["api"] == ["pnetcdf", "posix"] and found["processes"] == [8, 16] and found["nodes"] == [2, 4]
+    assert found["transfer_size"] == [47_008, 1 << 20] and found["file_size"] == [512 << 20, 47_008 * 16_000]
+    assert found["layout"] == ["segmented"] and sorted(table.values) == [100.0, 900.0]
+
+
+def test_a_folder_of_ior_outputs_has_those_whose_json_is_broken(tmp_path: Path) -> None:
+    shutil.copy(IOR / "issue-102.json", tmp_path / "broken.json")
+    assert run(tmp_path, "--out", tmp_path / "table", "--parameter", "processes") == 0
+    assert sorted(read_table(tmp_path / "table").values) == [1266.5873, 1658.4832]
 
 
 def test_ior_json_and_csv_take_parameters_that_are_named(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from stripewise.carriers.adios2 import changed
 from stripewise.errors import UserError
-from stripewise.measure.ior import parse_ior
+from stripewise.measure.ior import is_ior, parse_ior
 from stripewise.objectives.plain import own_figure
 from stripewise.runner.program.launchers import family
 
@@ -28,6 +28,15 @@ def _soon():
 def test_output_of_ior_with_many_blanks(line: str) -> None:
     with pytest.raises(UserError, match="no result of IOR"):
         parse_ior("IOR-4.0.0: MPI\n" + line.format(" " * _MANY))
+
+
+@pytest.mark.parametrize("part", ['"', '\\"', "{", "IOR-", "1", "a,", "Using actual aggregate bytes moved "])
+def test_output_of_ior_with_many_marks(tmp_path: Path, part: str) -> None:
+    for text in ("{" + part * _MANY, "access,bw\n" + part * _MANY, part * _MANY):
+        (tmp_path / "out").write_text(text)
+        is_ior(tmp_path / "out")
+        with pytest.raises(UserError, match="no result of IOR"):
+            parse_ior(text)
 
 
 @pytest.mark.parametrize("line", ["- IO:{} #x\0\n", "- IO: a{} b\n", "- IO: a\n  a:{}\0\n"])

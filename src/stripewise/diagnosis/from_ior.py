@@ -1,8 +1,9 @@
-"""Output of IOR as an activity: sizes and times, as far as IOR prints them."""
+"""Output of IOR as activities, one per run: sizes and times, as far as IOR prints them."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Sequence
 
 from stripewise.measure.activity import (
     Activity,
@@ -14,7 +15,7 @@ from stripewise.measure.activity import (
     Level,
     Modes,
 )
-from stripewise.measure.ior import IorOutput, IorRow
+from stripewise.measure.ior import IorOutput, IorRow, IorRun
 from stripewise.spec.formats import SIZE_LIMITS, SIZE_NAMES
 
 _UNSEEN = (
@@ -22,89 +23,81 @@ _UNSEEN = (
     "IOR's figures are its own; what the MPI library made of its calls is not known",
     "IOR prints the time of its I/O only: its part of the whole run is not known",
 )
-_YES = ("1", "true", "yes", "collective")
+_NAMES = {"posix": "POSIX", "mpiio": "MPI-IO", "hdf5": "HDF5", "pnetcdf": "PnetCDF"}
+_ON_MPI_IO = ("mpiio", "hdf5", "pnetcdf")
+"""Interfaces through which each of IOR's transfers becomes one call of MPI-IO."""
 
 
-def _option(output: IorOutput, *names: str) -> str:
-    found = {name.lower(): value for name, value in output.options.items()}
-    return next((str(found[name]) for name in names if name in found), "")
+def activities_of(output: IorOutput, source: str) -> list[Activity]:
+    """Give each run of an output as an activity.
+
+    Parameters
+    ----------
+    output : IorOutput
+    source : str
+        Where it came from. Of several runs, each has its number behind it.
+    """
+    if len(output.runs) == 1:
+        return [_activity(output.runs[0], source)]
+    return [_activity(run, f"{source} (run {number})") for number, run in enumerate(output.runs, 1)]
 
 
-def _number(output: IorOutput, *names: str) -> int | None:
-    digits = _option(output, *names).split(" ")[0]
-    return int(digits) if digits.isdigit() else None
-
-
-def _calls(rows: list[IorRow], ranks: int) -> Calls:
-    """All repetitions of one direction; the bytes follow from bandwidth and time."""
-    moved = round(sum(row.bandwidth * 2**20 * (row.total or 0.0) for row in rows))
-    transfer = next((row.transfer for row in rows if row.transfer), None)
-    count = round(moved / transfer) if transfer else 0
+def _calls(rows: Sequence[IorRow], run: IorRun) -> Calls:
+    """All repetitions of one direction."""
+    moved, transfer = sum(row.moved or 0 for row in rows), run.transfer
+    count = -(-moved // transfer) if transfer else 0
     sizes = [0] * len(SIZE_NAMES)
     if transfer:
         sizes[bisect_left(SIZE_LIMITS, transfer)] = count
     return Calls(
         count=count,
         bytes=moved,
-        seconds=sum(row.moving or row.total or 0.0 for row in rows) * ranks,
+        seconds=sum(row.moving or row.total or 0.0 for row in rows) * (run.tasks or 1),
         sizes=sizes if count else [],
         common=[(transfer, count)] if transfer and count else [],
         largest=transfer,
     )
 
 
-def activity_of(output: IorOutput, source: str) -> Activity:
-    """Give the output of IOR as an activity.
-
-    Parameters
-    ----------
-    output : IorOutput
-    source : str
-        Where it came from.
-    """
-    ranks = max(1, _number(output, "tasks", "clients", "numtasks") or 1)
-    nodes = _number(output, "nodes", "numnodes")
-    rows = {way: [row for row in output.rows if row.access == way] for way in ("write", "read")}
-    read, write = _calls(rows["read"], ranks), _calls(rows["write"], ranks)
-    repeats = max(1, len(rows["write"]), len(rows["read"]))
-    own = _option(output, "access") == "file-per-process" or _option(output, "fileperproc").lower() in _YES
-    meta = [row for way in rows.values() for row in way]
+def _activity(run: IorRun, source: str) -> Activity:
+    ranks, own = max(1, run.tasks or 1), bool(run.file_per_process)
+    ways = {way: [row for row in run.rows if row.access == way] for way in ("write", "read")}
+    read, write = _calls(ways["read"], run), _calls(ways["write"], run)
     level = Level(
         read=read,
         write=write,
-        opens=repeats * ranks,
-        meta_seconds=sum((row.open or 0.0) + (row.close or 0.0) for row in meta) * ranks,
+        opens=max(map(len, ways.values())) * ranks,
+        meta_seconds=sum((row.open or 0.0) + (row.close or 0.0) for row in run.rows) * ranks,
     )
-    api = _option(output, "api").lower()
-    mpiio = api.startswith("mpiio")
-    collective = _option(output, "type", "collective").lower() in _YES
-    counts = {
-        f"{'collective' if collective else 'independent'}_{way}s": calls.count
-        for way, calls in (("read", read), ("write", write))
-    }
-    path = _option(output, "test filename", "testfilename") or "IOR's file"
-    size = next((row.block for row in meta if row.block), None)
+    mode = "collective" if run.collective else "independent"
+    modes = Modes(**{f"{mode}_{way}s": calls.count for way, calls in (("read", read), ("write", write))})
+    mpiio = run.api in _ON_MPI_IO
+    unseen = list(_UNSEEN)
+    if run.api and run.api not in _NAMES:
+        unseen.append(f"IOR used the interface {run.api}, whose calls are judged as POSIX calls")
+    whole = max((row.moved or 0 for row in run.rows), default=0)
     file = FileActivity(
-        path=path,
+        path=run.path or "IOR's file",
         ranks=1 if own else ranks,
-        nodes=nodes,
+        nodes=run.nodes,
         mpiio=level if mpiio else None,
         posix=None if mpiio else level,
-        modes=Modes(**counts) if mpiio else None,
-        size=size * (1 if own else ranks) if size else None,
+        hdf5=level if run.api == "hdf5" else None,
+        pnetcdf=level if run.api == "pnetcdf" else None,
+        modes=modes if mpiio else None,
+        size=whole // (ranks if own else 1) or None,
     )
-    elapsed = sum(row.total or 0.0 for row in meta)
     files = ranks if own else 1
     return Activity(
         source=source,
         kind="ior",
-        version=output.version,
-        job=ActivityJob(executable=output.command or "ior", ranks=ranks, nodes=nodes),
-        seen=["MPI-IO" if mpiio else "POSIX"],
-        unseen=list(_UNSEEN),
-        io_seconds=elapsed,
+        version=run.version,
+        job=ActivityJob(executable=run.command or "ior", ranks=ranks, nodes=run.nodes),
+        seen=list(dict.fromkeys([_NAMES.get(run.api or "posix", "POSIX"), "MPI-IO" if mpiio else "POSIX"])),
+        unseen=unseen,
+        io_seconds=sum(row.total or 0.0 for row in run.rows),
         summed_seconds=file.seconds,
-        totals=ActivityTotals(mpiio=level, modes=Modes(**counts)) if mpiio else ActivityTotals(posix=level),
+        totals=ActivityTotals(mpiio=level, modes=modes) if mpiio else ActivityTotals(posix=level),
         counted=Counted(
             files=files,
             shared=0 if own else 1,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from stripewise.diagnosis import from_ior, from_record, from_report
 from stripewise.errors import StripewiseError, UserError
 from stripewise.measure.activity import Activity
 from stripewise.measure.darshan_logs import SUFFIXES, LogResult, UnreadableLogError, read_logs
-from stripewise.measure.ior import parse_ior
+from stripewise.measure.ior import is_ior, parse_ior
 from stripewise.measure.traces import form_of, traces_within
 from stripewise.spec.formats import RECORD_HEADER, REPORT_FORMAT
 from stripewise.spec.record_reading import read_record
@@ -19,8 +19,8 @@ from stripewise.spec.report import read_report
 
 _TEXT_LIMIT = 64 << 20
 _START = 4096
-Reader = Callable[[Path], Activity]
-"""Makes an activity of a file."""
+Reader = Callable[[Path], Sequence[Activity]]
+"""Makes activities of a file: one a job."""
 
 
 def find(paths: Iterable[Path]) -> Iterator[Path]:
@@ -67,7 +67,7 @@ def open_all(paths: Iterable[Path], workers: int | None = None) -> Iterator[LogR
     Yields
     ------
     LogResult
-        One per file, in the order in which they are done.
+        One per job, in the order in which they are done. Outputs of IOR may hold several; other files hold one.
     """
     others: list[tuple[Path, Reader]] = []
 
@@ -83,33 +83,51 @@ def open_all(paths: Iterable[Path], workers: int | None = None) -> Iterator[LogR
     if first is not None:
         yield from read_logs(chain([first], source), workers)
     for path, reader in others:
-        yield _open(path, reader)
+        yield from _open(path, reader)
 
 
-def _open(path: Path, reader: Reader) -> LogResult:
+def open_one(path: Path) -> Activity:
+    """Read an input that holds one job.
+
+    Raises
+    ------
+    StripewiseError
+        If it cannot be read, or holds several.
+    """
+    first, *others = open_all([path], 1)
+    if first.activity is None:
+        raise first.error or StripewiseError(f"{path} cannot be read")
+    if others:
+        raise UserError(
+            f"{path} holds {1 + len(others)} runs, and one is asked for", "put the output of each run into its own file"
+        )
+    return first.activity
+
+
+def _open(path: Path, reader: Reader) -> Iterator[LogResult]:
     try:
         if path.stat().st_size > _TEXT_LIMIT:
             raise UserError(f"{path} is larger than {_TEXT_LIMIT >> 20} MiB", "is it the right file?")
-        return LogResult(path, reader(path))
+        yield from [LogResult(path, activity) for activity in reader(path)]
     except OSError as error:
-        return LogResult(path, None, UnreadableLogError(f"cannot read {path}: {error.strerror}", "check the path"))
+        yield LogResult(path, None, UnreadableLogError(f"cannot read {path}: {error.strerror}", "check the path"))
     except StripewiseError as error:
         named = error.what if str(path) in error.what else f"{path}: {error.what}"
-        return LogResult(path, None, UnreadableLogError(named, error.fix))
+        yield LogResult(path, None, UnreadableLogError(named, error.fix))
     except (ValueError, RecursionError) as error:
-        return LogResult(path, None, UnreadableLogError(f"{path}: {error}", "is it whole?"))
+        yield LogResult(path, None, UnreadableLogError(f"{path}: {error}", "is it whole?"))
 
 
-def _report(path: Path) -> Activity:
-    return from_report.activity_of(read_report(_text(path), str(path)), str(path))
+def _report(path: Path) -> list[Activity]:
+    return [from_report.activity_of(read_report(_text(path), str(path)), str(path))]
 
 
-def _record(path: Path) -> Activity:
-    return from_record.activity_of(read_record(path), str(path))
+def _record(path: Path) -> list[Activity]:
+    return [from_record.activity_of(read_record(path), str(path))]
 
 
-def _ior(path: Path) -> Activity:
-    return from_ior.activity_of(parse_ior(_text(path), str(path)), str(path))
+def _ior(path: Path) -> list[Activity]:
+    return from_ior.activities_of(parse_ior(_text(path), str(path)), str(path))
 
 
 def _text(path: Path) -> str:
@@ -140,6 +158,4 @@ def _reader(path: Path) -> Reader | None:
         return _report
     if start.startswith(RECORD_HEADER.encode()):
         return _record
-    if b"IOR-" in start or b'"Results"' in start or b'"Command line"' in start or start.startswith(b"access,bw"):
-        return _ior
-    return None
+    return _ior if not path.name.endswith(SUFFIXES) and is_ior(path) else None

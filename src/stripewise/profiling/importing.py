@@ -9,13 +9,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from stripewise.errors import StripewiseError, UserError
 from stripewise.filesystems import of_role
 from stripewise.measure.activity import Activity
 from stripewise.measure.darshan_logs import is_log, read_logs
-from stripewise.measure.ior import IorOutput, IorRow, parse_ior
+from stripewise.measure.ior import IorRow, IorRun, is_ior, parse_ior
 from stripewise.measure.observed import Observed, of_activity, of_report
 from stripewise.measure.traces import form_of, traces_within
 from stripewise.profiling.importing_table import Row, known_hints
@@ -23,7 +22,6 @@ from stripewise.spec.configuration import plain_number
 from stripewise.spec.formats import JOURNAL_HEADER
 from stripewise.spec.journal import JournalPhase, is_journal, parse_journal
 from stripewise.spec.report import read_report
-from stripewise.spec.sizes import parse_size
 from stripewise.spec.stack import load_stack
 
 _MIB = 2**20
@@ -123,7 +121,7 @@ def _recognised(path: Path) -> bool:
         return False
     if head.startswith(JOURNAL_HEADER.encode()):
         return True
-    return b"IOR-" in head or head.startswith(b"access,") or b'"stripewise-report"' in head or b'"tests"' in head
+    return b'"stripewise-report"' in head or is_ior(path)
 
 
 def _text(path: Path, kinds: Counter[str]) -> list[Row]:
@@ -143,11 +141,11 @@ def _text(path: Path, kinds: Counter[str]) -> list[Row]:
             raise UserError(f"{path} holds no whole record", "was it written by mode online?")
         kinds["journal"] += 1
         return journal_rows(found.phases)
-    if path.suffix == ".csv" and not re.match(r"\ufeff?\s*access\s*,", text):
+    if path.suffix == ".csv" and not is_ior(path):
         raise UserError(f"{path} is not a CSV of IOR", "say what its columns mean with --schema FILE.toml")
     output = parse_ior(text, str(path))
     kinds[f"IOR {output.form}"] += 1
-    return [ior_row(output, row) for row in output.rows]
+    return [ior_row(run, row) for run in output.runs for row in run.rows]
 
 
 # -- observed programs ---------------------------------------------------------------------------------------------
@@ -201,65 +199,20 @@ def _seen(seen: Observed, operation: str, bandwidth: float) -> Row:
     }
 
 
-def ior_row(output: IorOutput, row: IorRow) -> dict[str, Any]:
-    """Columns by name of one line of results; None where neither options nor command line tell."""
-    options = {re.sub(r"[^a-z]", "", name.lower()): value for name, value in output.options.items()}
-
-    def number(*names: str) -> int | None:
-        for name in names:
-            match = re.match(r"\s*(\d+)", str(options.get(name, "")))
-            if match:
-                return int(match[1])
-        return None
-
-    tasks = number("tasks", "numtasks", "clients")
-    per_node = number("clientspernode", "taskspernode")
-    nodes = number("nodes", "numnodes") or (tasks // per_node if tasks and per_node and tasks % per_node == 0 else None)
-    segments = number("segments", "segmentcount") or 1
-    transfer = row.transfer or _bytes(options.get("transfersize") or options.get("xfersize"))
-    block = row.block or _bytes(options.get("blocksize"))
-    kind = str(options.get("type", options.get("collective", ""))).lower()
-    access = str(options.get("access", "")).lower()
-    apart = str(options.get("fileperproc", options.get("fileperprocess", ""))).lower()
-    order = str(options.get("orderinginafile", "")).lower()
-    # What the options do not say, the command line does.
-    flags = set(output.command.split())
-    random = (
-        order.startswith("random")
-        or str(options.get("randomoffset", "0")).lower() in ("1", "true")
-        or bool(flags & {"-z", "-Z"})
-    )
-    said = {"collective": True, "independent": False, "1": True, "0": False, "true": True, "false": False}.get(
-        kind.split("-")[0].strip()
-    )
-    own = (access.startswith("file-per-process") or apart in ("1", "true")) if access or apart else None
-    layout = None
-    if block and transfer:
-        layout = "random" if random else "strided" if segments > 1 and block == transfer else "segmented"
+def ior_row(run: IorRun, row: IorRow) -> Row:
+    """Columns by name of one line of results; None where the output does not tell."""
     return {
         "operation": row.access,
-        "nodes": nodes,
-        "processes": tasks,
-        "api": {"mpiio": "mpiio", "posix": "posix", "hdf5": "hdf5"}.get(
-            re.sub(r"[^a-z0-9]", "", str(options.get("api", "")).lower().split("(")[0])
-        ),
-        "file_size": block * segments * tasks if block and tasks else None,
-        "transfer_size": transfer,
-        "layout": layout,
-        "collective": said if said is not None or not flags else "-c" in flags,
-        "file_per_process": own if own is not None or not flags else "-F" in flags,
+        "nodes": run.nodes,
+        "processes": run.tasks,
+        "api": run.api,
+        "file_size": row.moved,
+        "transfer_size": run.transfer,
+        "layout": run.layout,
+        "collective": run.collective,
+        "file_per_process": run.file_per_process,
         "bandwidth": row.bandwidth,
     }
-
-
-def _bytes(text: str | None) -> int | None:
-    if text is None:
-        return None
-    match = re.match(r"\s*([0-9.]+\s*[A-Za-z]*)", text)
-    try:
-        return parse_size(re.sub(r"(?i)bytes?$", "", match[1].strip()).strip()) if match else None
-    except UserError:
-        return None
 
 
 _NUMBERS = ("nodes", "file_size", "transfer_size", "piece_size")

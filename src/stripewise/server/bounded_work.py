@@ -13,9 +13,8 @@ import numpy as np
 import sklearn.ensemble  # noqa: F401
 
 from stripewise.diagnosis.diagnose import diagnose
-from stripewise.diagnosis.opening import open_all
+from stripewise.diagnosis.opening import open_one
 from stripewise.diagnosis.prediction import predict
-from stripewise.errors import StripewiseError
 from stripewise.evaluation.measured import prescribed
 from stripewise.measure.observed import observe
 from stripewise.model.base import PerformanceModel
@@ -115,19 +114,14 @@ def _group(column: Column, context: bool) -> str:
 
 def read_log(path: str, step: Step) -> dict[str, Any]:
     """Read a log, a report, a record or IOR's output, and diagnose it."""
-    result = next(iter(open_all([Path(path)], 1)))
-    if result.activity is None:
-        raise result.error or StripewiseError(f"{path} cannot be read")
-    found = diagnose(result.activity)
-    return {**found.as_json(), "plan": found.plan(), "activity": result.activity.model_dump(mode="json")}
+    activity = open_one(Path(path))
+    found = diagnose(activity)
+    return {**found.as_json(), "plan": found.plan(), "activity": activity.model_dump(mode="json")}
 
 
 def predict_job(log: str, model: str, step: Step) -> dict[str, Any]:
     """Say what a model expects of the job that a log shows."""
-    result = next(iter(open_all([Path(log)], 1)))
-    if result.activity is None:
-        raise result.error or StripewiseError(f"{log} cannot be read")
-    return predict(result.activity, Path(log), Path(model)).as_json()
+    return predict(open_one(Path(log)), Path(log), Path(model)).as_json()
 
 
 def train(table: str, request: Mapping[str, Any], out: str, step: Step) -> dict[str, Any]:
