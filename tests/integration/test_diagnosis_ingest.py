@@ -136,6 +136,8 @@ def test_runs_of_one_output_of_ior_are_jobs_of_their_own(capsys: pytest.CaptureF
     first, second = open_all([FIELD / "two-runs.txt"])
     assert first.activity is not None and second.activity is not None
     assert (first.activity.job.ranks, second.activity.job.ranks) == (8, 16)
+    found = {finding.code for finding in diagnose(second.activity).findings}
+    assert {"small-writes", "file-per-process"} <= found and "reopens" not in found
     with pytest.raises(UserError, match="holds 2 runs"):
         open_one(FIELD / "two-runs.txt")
     assert main(["diagnose", str(FIELD / "two-runs.txt"), "--json"]) == 0

@@ -119,6 +119,12 @@ def test_text_of_version_3_0_has_fewer_columns():
     assert (run.api, run.command) == ("posix", "./ior -w -t 2m")
 
 
+@pytest.mark.parametrize("label", ["0: ", "[1,0]<stdout>:", "    "])
+def test_lines_that_the_launcher_labels(label):
+    text = "".join(f"{label}{line}\n" for line in TEXT_4.splitlines())
+    assert parse_ior("Loading modules\n" + text) == parse_ior(TEXT_4)
+
+
 def test_runs_of_one_text_keep_their_own_options():
     first, second = fixture("two-runs.txt").runs
     assert (first.api, first.nodes, first.tasks, first.block, first.transfer) == ("posix", 2, 8, 64 << 20, 1 << 20)

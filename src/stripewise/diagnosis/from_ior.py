@@ -69,6 +69,8 @@ def _activity(run: IorRun, source: str) -> Activity:
         opens=max(map(len, ways.values())) * ranks,
         meta_seconds=sum((row.open or 0.0) + (row.close or 0.0) for row in run.rows) * ranks,
     )
+    # What is listed is one file: of those that each task has for itself, one stands for all.
+    listed = level.model_copy(update={"opens": level.opens // ranks}) if own else level
     mode = "collective" if run.collective else "independent"
     modes = Modes(**{f"{mode}_{way}s": calls.count for way, calls in (("read", read), ("write", write))})
     mpiio = run.api in _ON_MPI_IO
@@ -80,10 +82,10 @@ def _activity(run: IorRun, source: str) -> Activity:
         path=run.path or "IOR's file",
         ranks=1 if own else ranks,
         nodes=run.nodes,
-        mpiio=level if mpiio else None,
-        posix=None if mpiio else level,
-        hdf5=level if run.api == "hdf5" else None,
-        pnetcdf=level if run.api == "pnetcdf" else None,
+        mpiio=listed if mpiio else None,
+        posix=None if mpiio else listed,
+        hdf5=listed if run.api == "hdf5" else None,
+        pnetcdf=listed if run.api == "pnetcdf" else None,
         modes=modes if mpiio else None,
         size=whole // (ranks if own else 1) or None,
     )

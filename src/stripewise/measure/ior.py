@@ -459,9 +459,13 @@ class _Seen:
 def _read_text(text: str, seen: _Seen) -> None:
     header: list[str] = []
     summary: list[str] = []
-    for line in text.splitlines():
+    label = ""
+    for whole in text.splitlines():
+        # Launchers may label each line with the rank that printed it.
+        line = whole.removeprefix(label)
         cells = line.split()
-        if match := re.search(_BANNER, line):
+        if match := re.search(_BANNER, whole):
+            label = whole[: match.start()]
             seen.launched(match[1])
             header, summary = [], []
         elif match := _COMMAND.match(line):
