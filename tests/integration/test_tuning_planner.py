@@ -256,7 +256,7 @@ def test_what_did_nothing_is_not_varied_any_more(monkeypatch, sampler):
 
 @pytest.mark.parametrize("acting", [(), ((1, "b"),)])
 def test_configurations_of_which_no_setting_is_seen_to_act_are_not_confirmed(monkeypatch, acting):
-    def effects(space, trial, default):
+    def effects(space, trial, default, trials=()):
         status = "effective" if tuple(trial.configuration.values()) in acting else "no_effect"
         return [Effect(name, status=status) for name in space.names] if trial.role is Role.CANDIDATE else []
 

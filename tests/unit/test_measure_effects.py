@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from stripewise.measure.effects import Effect, verdicts
+from stripewise.measure.evidence import RULES
 from stripewise.spec.plan import Plan
 from stripewise.spec.report import parse_report
 from stripewise.spec.space import Space
@@ -151,7 +152,24 @@ def test_the_file_system_tells_the_layout(layout, status):
     name = "romio_strided_write"
     applied = {"layer": "layout", "key": "cephfs stripe_count", "requested": "4", "given": "4", "outcome": "applied"}
     data = changed(changed(recorded(name)[key], "files.0.layout", layout), "files.0.settings", [applied])
-    assert judge(name, key, "cephfs", data)["cephfs_stripe_count"].status == status
+    usual = changed(recorded(name)["default"], "files.0.layout", {"file_system": "cephfs", "stripe_count": 2})
+    assert judge(name, key, "cephfs", data, usual=usual)["cephfs_stripe_count"].status == status
+    if status == "effective":
+        plans = [Plan.parse(f"stripewise-plan 1\nlayout cephfs stripe_count {n}\n", "test").settings for n in (4, 2)]
+        for other, verdict in ((usual, "effective"), (data, "unprovable")):
+            runs = [(plans[1], [parse_report(other)])]
+            (effect,) = verdicts(space_of("cephfs"), plans[0], [parse_report(data)], [report(name)], runs)
+            assert effect.status == verdict
+        unseen = judge(name, key, "cephfs", data)["cephfs_stripe_count"]
+        assert (unseen.status, unseen.evidence) == (
+            "unprovable",
+            "the file's stripe_count is 4; no run without it tells this",
+        )
+        alone = judge(name, key, "cephfs", data, baseline=False)["cephfs_stripe_count"]
+        assert (alone.status, alone.evidence) == (
+            "unprovable",
+            "the file's stripe_count is 4; no run without it was observed",
+        )
 
 
 def test_a_layout_that_the_default_has_too_does_nothing():
@@ -164,6 +182,87 @@ def test_a_layout_that_the_default_has_too_does_nothing():
     usual = changed(recorded("romio_strided_write")["default"], "files.0.layout", layout)
     effect = judge("romio_strided_write", key, "cephfs", data, usual=usual)["cephfs_stripe_count"]
     assert (effect.status, effect.evidence) == ("no_effect", "the file's stripe_count is 4, as by default")
+
+
+SIEVED = "hint romio_cb_write disable; hint romio_ds_write disable"
+
+
+def of_sieving(posix, *keys: str) -> dict[str, Any]:
+    """A run whose calls went piece by piece, with hints that were given."""
+    given = {"layer": "hint", "outcome": "applied"}
+    values = dict(key.removeprefix("hint ").split(" ") for key in keys)
+    settings = [{**given, "key": k, "requested": v, "given": v, "echoed": v} for k, v in values.items()]
+    data = changed(recorded("romio_strided_write")[SIEVED], "files.0.settings", settings)
+    return data if posix is None else changed(data, "files.0.posix", posix)
+
+
+def test_a_run_that_did_the_same_without_the_setting_proves_no_effect():
+    # The program writes piece by piece by default as well.
+    name, key = "romio_strided_write", "hint romio_ds_write disable"
+    effect = judge(name, key, data=of_sieving(None, key), usual=of_sieving(None))["romio_ds_write"]
+    assert effect.status == "no_effect"
+    assert effect.evidence.startswith("0 reads inside write calls") and effect.evidence.endswith("as by default")
+
+
+def test_a_run_that_did_something_else_without_the_setting_proves_the_effect():
+    name, key = "romio_strided_write", "hint romio_ds_write disable"
+    posix = copy.deepcopy(recorded(name)[SIEVED]["files"][0]["posix"])
+    posix["read"] = {
+        "count": 8,
+        "bytes": 4096,
+        "during_write": {"count": 8, "bytes": 4096, "ranks": 4, "max_size": 512},
+    }
+    effect = judge(name, key, data=of_sieving(None, key), usual=of_sieving(posix))["romio_ds_write"]
+    assert (effect.status, "piece by piece" in effect.evidence) == ("effective", True)
+
+
+def test_without_a_run_without_the_setting_nothing_is_effective():
+    name, key = "romio_strided_write", "hint romio_ds_write disable"
+    echoed = judge(name, key, data=of_sieving(None, key), baseline=False)["romio_ds_write"]
+    assert echoed.status == "echoed" and "no run without it was observed" in echoed.evidence
+    # A default that has the same value, as the user's own settings may, is no run without it.
+    own = judge(name, key, data=of_sieving(None, key), usual=of_sieving(None, key))["romio_ds_write"]
+    assert own.status == "echoed" and "no run without it was observed" in own.evidence
+    posix = copy.deepcopy(recorded(name)[SIEVED]["files"][0]["posix"])
+    posix["read"] = {
+        "count": 8,
+        "bytes": 4096,
+        "during_write": {"count": 8, "bytes": 4096, "ranks": 4, "max_size": 512},
+    }
+    other = of_sieving(posix, "hint romio_ds_write enable")
+    assert judge(name, key, data=of_sieving(None, key), usual=other)["romio_ds_write"].status == "effective"
+
+
+def test_what_the_default_does_too_is_not_put_down_to_one_of_several_settings():
+    name, key = "romio_strided_write", "hint romio_ds_write disable; hint cb_buffer_size 131072"
+    posix = copy.deepcopy(recorded(name)[SIEVED]["files"][0]["posix"])
+    posix["write"]["count"] += 1
+    data = of_sieving(None, *key.split("; "))
+    effect = judge(name, key, data=data, usual=of_sieving(posix))["romio_ds_write"]
+    assert effect.status == "unprovable" and "other settings changed with it" in effect.evidence
+
+
+def test_a_value_between_those_of_several_default_runs_is_not_an_effect():
+    key = "hint romio_ds_write disable"
+    settings = Plan.parse(f"stripewise-plan 1\n{key}\n", "test").settings
+    posix = recorded("romio_strided_write")[SIEVED]["files"][0]["posix"]
+
+    def counted(more: int):
+        return {**posix, "write": {**posix["write"], "count": posix["write"]["count"] + more}}
+
+    usual = [parse_report(of_sieving(counted(more))) for more in (-5, 5)]
+    for more, status in ((0, "no_effect"), (6, "effective")):
+        found = parse_report(of_sieving(counted(more), key))
+        (effect,) = verdicts(space_of("romio"), settings, [found], usual)
+        assert effect.status == status
+
+
+def test_every_rule_that_can_prove_an_effect_compares_it():
+    def compares(judge) -> bool:
+        inner = [cell.cell_contents for cell in judge.__closure__ or () if callable(cell.cell_contents)]
+        return getattr(judge, "compared", False) or any(compares(one) for one in inner)
+
+    assert [name for name, rule in RULES.items() if not compares(rule.judge)] == ["none"]
 
 
 def test_a_layout_that_does_not_apply_here():
@@ -261,3 +360,10 @@ def test_evidence_names_the_filter_that_acted_and_its_ratio() -> None:
         "hdf5_deflate": ("effective", f"1 dataset is filtered by deflate; {ratio}"),
     }
     assert of("shuffle")["hdf5_deflate"] == ("no_effect", "no dataset is filtered by deflate")
+    usual = changed(filtered("shuffle"), "files.0.settings", [])
+    found = verdicts(Space(own), settings, [parse_report(filtered("shuffle", "deflate"))], [parse_report(usual)])
+    assert {effect.name: effect.status for effect in found} == {
+        "hdf5_chunk_size": "no_effect",
+        "hdf5_shuffle": "no_effect",
+        "hdf5_deflate": "effective",
+    }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from stripewise.carriers import Setting
 from stripewise.measure.evidence import RULES, legal
@@ -19,7 +19,11 @@ from stripewise.spec.trial import Role, State, Trial
 
 
 def verdicts(
-    space: Space, settings: Sequence[Setting], reports: Sequence[Report], baseline: Sequence[Report]
+    space: Space,
+    settings: Sequence[Setting],
+    reports: Sequence[Report],
+    baseline: Sequence[Report],
+    others: Sequence[tuple[Sequence[Setting], Sequence[Report]]] = (),
 ) -> list[Effect]:
     """Say of each setting of a plan whether it did anything.
 
@@ -30,21 +34,30 @@ def verdicts(
     settings : sequence of Setting
         The plan's.
     reports, baseline : sequence of Report
-        Of runs with the plan, and of runs without one.
+        Of runs with the plan, and of runs of the default. Of these, a setting is compared with the ones that did not
+        have its value.
+    others : sequence of (sequence of Setting, sequence of Report), optional
+        Other plans with their runs. Those that give a setting another value stand in where the default tells nothing.
 
     Returns
     -------
     list of Effect
         In the order of the settings.
     """
-    return [_effect(space, setting, settings, reports, baseline) for setting in settings]
+    return [_effect(space, setting, settings, reports, baseline, others) for setting in settings]
 
 
-def effects_of(space: Space, trial: Trial, default: Trial) -> list[Effect]:
-    """Say what became of a trial's settings, by the reports of all its runs and of those of the default."""
+def effects_of(space: Space, trial: Trial, default: Trial, trials: Sequence[Trial] = ()) -> list[Effect]:
+    """Say what became of a trial's settings, by the reports of its runs, of the default's, and of other trials'."""
     if trial.role is not Role.CANDIDATE:
         return []
-    return verdicts(space, settings_of(space, trial.configuration), reports_of(trial), reports_of(default))
+    others = [
+        (settings_of(space, other.configuration), reports)
+        for other in trials
+        if other.role is Role.CANDIDATE and other.number != trial.number and (reports := reports_of(other))
+    ]
+    settings = settings_of(space, trial.configuration)
+    return verdicts(space, settings, reports_of(trial), reports_of(default), others)
 
 
 def reports_of(trial: Trial) -> list[Report]:
@@ -74,8 +87,23 @@ def idle_settings(effects: Sequence[Effect]) -> set[str]:
     return set() if all_idle(effects) else {effect.name for effect in effects if effect.status == NO_EFFECT}
 
 
+@dataclass(frozen=True)
+class _WithoutIt:
+    """The file in runs without a setting: of the default, of other values, of other values alone; all files."""
+
+    usual: tuple[FileReport, ...]
+    varied: tuple[FileReport, ...]
+    paired: tuple[FileReport, ...]
+    every: tuple[tuple[FileReport, ...], ...]
+
+
 def _effect(
-    space: Space, setting: Setting, settings: Sequence[Setting], reports: Sequence[Report], baseline: Sequence[Report]
+    space: Space,
+    setting: Setting,
+    settings: Sequence[Setting],
+    reports: Sequence[Report],
+    baseline: Sequence[Report],
+    others: Sequence[tuple[Sequence[Setting], Sequence[Report]]],
 ) -> Effect:
     derived = next((d for d in space.derived if d.name == setting.key and d.carrier is setting.carrier), None)
     parameter = _parameter(space, setting, derived)
@@ -85,6 +113,10 @@ def _effect(
     alone = _alone(space, setting, settings)
     # A derived setting acts through its parameter: it is judged by the value that it was computed from.
     judged = next((s for s in settings if derived and parameter and s.key == parameter.setting), setting)
+    without = [report for report in baseline if not _had(report, setting)]
+    varied = [(given, made) for given, made in others if setting not in given]
+    rest = _others(setting, settings)
+    paired = [report for given, made in varied for report in made if _others(setting, given) == rest]
     found: list[Effect] = []
     for report in reports:
         given = _file_of(report, setting)
@@ -92,9 +124,13 @@ def _effect(
             plain = replace(plain, evidence="no file of the run was given it")
             continue
         file, outcome = given or (report.main, None)
-        status, evidence, by = _judge(
-            parameter, setting, judged.value, report, file, outcome, _usual(file, baseline), alone
+        without_it = _WithoutIt(
+            usual=_usual(file, without),
+            varied=_usual(file, [report for _, made in varied for report in made]),
+            paired=_usual(file, paired),
+            every=tuple((*one.files, *one.posix_files) for one in without),
         )
+        status, evidence, by = _judge(parameter, setting, judged.value, report, file, outcome, without_it, alone)
         echoed = outcome.echoed if outcome is not None else None
         requested = outcome.application if by == "application" and outcome is not None else setting.value
         found.append(Effect(name, layer, requested or setting.value, by, echoed, status, evidence))
@@ -108,7 +144,7 @@ def _judge(
     report: Report,
     file: FileReport | None,
     outcome: SettingOutcome | None,
-    usual: tuple[FileReport, ...],
+    without: _WithoutIt,
     alone: bool,
 ) -> tuple[str, str, str]:
     """Status, evidence, and who asked for the value that counts."""
@@ -121,11 +157,22 @@ def _judge(
         return NO_EFFECT, outcome.note or "it does not apply to this file", "plan"
     if parameter is None or file is None:
         return "requested", "no parameter describes how its effect could be seen", "plan"
-    status, evidence = _without_rule(parameter, setting, value, report, file) or _by_rule(
-        Case(parameter, value, file, next(iter(usual), None), alone, usual, (*report.files, *report.posix_files)),
-        outcome,
+    dead = _without_rule(parameter, setting, value, report, file)
+    if dead is not None:
+        return *dead, "plan"
+    case = Case(
+        parameter=parameter,
+        value=value,
+        file=file,
+        before=next(iter(without.usual), None),
+        alone=alone,
+        baseline=without.usual,
+        every=(*report.files, *report.posix_files),
+        others=without.every,
+        varied=without.varied,
+        paired=without.paired,
     )
-    return status, evidence, "plan"
+    return *_by_rule(case, outcome), "plan"
 
 
 def _without_rule(
@@ -197,8 +244,21 @@ def _file_of(report: Report, setting: Setting) -> tuple[FileReport, SettingOutco
     return best
 
 
+def _others(setting: Setting, settings: Sequence[Setting]) -> frozenset[Setting]:
+    return frozenset(other for other in settings if other.target != setting.target)
+
+
+def _had(report: Report, setting: Setting) -> bool:
+    """Whether a run had the setting with this value."""
+    return any(
+        outcome.key in (setting.name, setting.key) and outcome.requested == setting.value
+        for file in (*report.files, *report.posix_files)
+        for outcome in file.settings
+    )
+
+
 def _usual(file: FileReport | None, baseline: Sequence[Report]) -> tuple[FileReport, ...]:
-    """The same file (by path, else the main one) in the runs without a plan."""
+    """The same file (by path, else the main one) in the runs without the setting."""
     found = []
     for report in baseline:
         same = next((other for other in report.files if file is not None and other.path == file.path), None)

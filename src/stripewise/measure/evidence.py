@@ -1,24 +1,25 @@
 """Rules that tell from a report whether a setting acted. Each parameter names its rule (``evidence`` in stack files).
 
 A rule compares what really happened to the file (which ranks wrote, in what sizes, how the file lies) with what was
-asked for and with a run that had no plan. It says ``effective`` or ``no_effect`` only where the facts leave no other
-reading; all else is ``unprovable``. An echo of a hint is never evidence: ROMIO echoes hints that its driver ignores.
-The exchange between ranks makes no system call on the file. It shows in the messages that ROMIO sends within collective
-calls, and else in the time that these calls spend outside system calls.
+asked for. It says ``effective`` or ``no_effect`` only where the facts leave no other reading, and ``effective`` only
+where they differ from those of runs without the setting (:func:`compared`); all else is ``unprovable``. An echo of a
+hint is never evidence: ROMIO echoes hints that its driver ignores. The exchange between ranks makes no system call on
+the file. It shows in the messages that ROMIO sends within collective calls, and else in the time that these calls spend
+outside system calls.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from stripewise.errors import UserError
 from stripewise.filesystems import key_of
 from stripewise.measure import evidence_hdf5 as hdf5
-from stripewise.measure.evidence_case import EFFECTIVE, NO_EFFECT, UNPROVABLE, Case, Verdict
+from stripewise.measure.evidence_case import EFFECTIVE, NO_EFFECT, UNPROVABLE, Case, Verdict, compared
 from stripewise.spec.parameter import Kind, Parameter
 from stripewise.spec.plan import spell
-from stripewise.spec.report_file import FileReport, Operation, Posix, SystemCalls
+from stripewise.spec.report_file import FileReport, Operation, Posix, SettingOutcome, SystemCalls
 from stripewise.spec.sizes import format_size
 
 
@@ -103,6 +104,7 @@ def _ranks(count: int) -> str:
 
 @_per_direction
 @_with_exchange
+@compared(lambda case, file, way: posix(file, way).during_collective.ranks)
 def aggregators(case: Case, way: str) -> Verdict:
     """Ranks that made system calls during collective calls."""
     now = posix(case.file, way).during_collective
@@ -125,8 +127,14 @@ def aggregators(case: Case, way: str) -> Verdict:
     return UNPROVABLE, sentence
 
 
+def _during_collective(case: Case, file: FileReport, way: str) -> tuple[int, ...]:
+    share = posix(file, way).during_collective
+    return share.count, share.bytes, share.ranks, share.max_size
+
+
 @_per_direction
 @_with_exchange
+@compared(_during_collective, otherwise=lambda case, way: bool(_exchange(case, way)[0]))
 def collective_buffering(case: Case, way: str) -> Verdict:
     """Aggregation: fewer ranks, or larger pieces, than the program's own calls."""
     now = posix(case.file, way).during_collective
@@ -189,6 +197,7 @@ def _buffer(case: Case, way: str, now: SystemCalls, usual: SystemCalls | None, c
 
 @_per_direction
 @_with_exchange
+@compared(lambda case, file, way: posix(file, way).during_collective.max_size)
 def collective_buffer_size(case: Case, way: str) -> Verdict:
     """Largest system call during collective calls, against the buffer."""
     usual = posix(case.before, way).during_collective if case.before is not None else None
@@ -197,6 +206,7 @@ def collective_buffer_size(case: Case, way: str) -> Verdict:
 
 @_per_direction
 @_with_exchange
+@compared(lambda case, file, way: posix(file, way).during_collective.max_size)
 def double_buffer_size(case: Case, way: str) -> Verdict:
     """As :func:`collective_buffer_size`, for OMPIO: vulcan fills half of the buffer while it writes the other."""
     usual = posix(case.before, way).during_collective if case.before is not None else None
@@ -205,21 +215,41 @@ def double_buffer_size(case: Case, way: str) -> Verdict:
     return _buffer(case, way, now, usual, "during collective calls", part)
 
 
+def _by_ranks(case: Case, file: FileReport, way: str) -> SystemCalls:
+    # Where independent calls were made, collective ones may have gone through the other, collective buffer.
+    alone = bool(posix(case.file, way).during_independent.count)
+    return posix(file, way).during_independent if alone else posix(file, way).during_collective
+
+
 @_per_direction
+@compared(lambda case, file, way: _by_ranks(case, file, way).max_size)
 def sieving_buffer_size(case: Case, way: str) -> Verdict:
     """Largest system call, against the sieving buffer."""
-    # Where independent calls were made, collective ones may have gone through the other, collective buffer.
-    made = posix(case.file, way)
-    alone = bool(made.during_independent.count)
-    usual = None
-    if case.before is not None:
-        before = posix(case.before, way)
-        usual = before.during_independent if alone else before.during_collective
-    now = made.during_independent if alone else made.during_collective
-    return _buffer(case, way, now, usual, "by the ranks themselves")
+    usual = None if case.before is None else _by_ranks(case, case.before, way)
+    return _buffer(case, way, _by_ranks(case, case.file, way), usual, "by the ranks themselves")
+
+
+def _sieved(file: FileReport, way: str) -> int:
+    """Reads inside write calls; of reads, whether more was read than asked for."""
+    if way == "write":
+        return file.posix.read.during_write.count
+    asked = sum(operation.bytes for operation in file.moved("read"))
+    made = file.posix.read
+    return int(made.bytes > asked * 1.01 or made.max_size > largest_call(file, way))
+
+
+def _sieving(case: Case, file: FileReport, way: str) -> tuple[int, ...] | None:
+    """What shows sieving: of one setting among others, only what no other one can have made."""
+    made = posix(file, way)
+    if not made.count:
+        return None
+    if case.alone:
+        return made.count, made.bytes, made.max_size, _sieved(file, way)
+    return bool(_sieved(file, way)), made.max_size < largest_call(file, way)
 
 
 @_per_direction
+@compared(_sieving)
 def data_sieving(case: Case, way: str) -> Verdict:
     """Read-modify-write inside write calls; more bytes read than asked for inside read calls."""
     made = posix(case.file, way)
@@ -227,12 +257,11 @@ def data_sieving(case: Case, way: str) -> Verdict:
         return UNPROVABLE, f"no {way} system call was seen"
     call = largest_call(case.file, way)
     pieces = f"largest {way} {format_size(made.max_size)} of calls up to {format_size(call)}"
+    sieved = _sieved(case.file, way)
     if way == "write":
-        sieved = case.file.posix.read.during_write.count
         sentence = f"{sieved} reads inside write calls, {pieces}"
     else:
         asked = sum(operation.bytes for operation in case.file.moved("read"))
-        sieved = int(made.bytes > asked * 1.01 or made.max_size > call)
         sentence = f"{format_size(made.bytes)} read for {format_size(asked)} asked for, {pieces}"
     if case.value in ("disable", "false"):
         if sieved:
@@ -248,32 +277,44 @@ def data_sieving(case: Case, way: str) -> Verdict:
     return (EFFECTIVE, sentence) if sieved and case.alone else (UNPROVABLE, f"{sentence}; other settings changed too")
 
 
+def _layout_key(case: Case) -> str:
+    """The layout's name for the setting; carriers of hints have others."""
+    if case.parameter.evidence == "layout":
+        return case.parameter.setting
+    key = key_of(case.parameter.setting)
+    return key.name if key is not None else case.parameter.role
+
+
+def _laid_out(case: Case, file: FileReport) -> str | None:
+    found = (file.layout or {}).get(_layout_key(case))
+    return None if found is None else str(found)
+
+
+@compared(_laid_out)
 def layout(case: Case) -> Verdict:
-    """What the file system says of the file."""
-    return _layout(case, case.parameter.setting)
-
-
-def _layout(case: Case, key: str) -> Verdict:
-    found = case.file.layout
+    """What the file system says of the file, whatever the carrier calls it."""
+    key, found = _layout_key(case), case.file.layout
     if found is None or key not in found:
         return UNPROVABLE, f"the file system does not tell the file's {key}"
     actual = str(found[key])
     usual = (case.before.layout or {}).get(key) if case.before is not None else None
     if actual == case.value:
-        if str(usual) == actual:
-            return NO_EFFECT, f"the file's {key} is {actual}, as by default"
         return EFFECTIVE, f"the file's {key} is {actual}"
     if usual is not None and str(usual) != actual and case.number is not None and case.number <= 0:
         return EFFECTIVE, f"the file's {key} is {actual}, {usual} by default ({case.value} asked for)"
     return NO_EFFECT, f"the file's {key} is {actual}, {case.value} was asked for"
 
 
-def striping(case: Case) -> Verdict:
-    """As :func:`layout`, for carriers that name the layout's keys otherwise."""
-    key = key_of(case.parameter.setting)
-    return _layout(case, key.name if key is not None else case.parameter.role)
+def _prints(case: Case, file: FileReport) -> tuple[object, ...]:
+    made = [posix(file, way) for way in case.directions()]
+    return tuple((one.count, one.ranks, one.max_size, tuple(one.sizes)) for one in made)
 
 
+def _exchanged(case: Case) -> bool:
+    return any(_exchange(case, way)[0] for way in case.directions())
+
+
+@compared(_prints, otherwise=_exchanged)
 def fingerprint(case: Case) -> Verdict:
     """Any change in the system calls, for settings that no single number gives away."""
     if case.before is None:
@@ -291,10 +332,15 @@ def fingerprint(case: Case) -> Verdict:
     return UNPROVABLE, "the system calls are those of the default, which does not show what happened between the ranks"
 
 
+def _named(case: Case, files: Iterable[FileReport]) -> list[SettingOutcome]:
+    key, layer = case.parameter.setting, case.parameter.carrier.verb
+    return [s for file in files for s in file.settings if (s.layer, s.key) == (layer, key)]
+
+
+@compared(lambda case, files: sum(s.acted or 0 for s in _named(case, files)), whole=True)
 def acts(case: Case) -> Verdict:
     """Calls in which the observer did what the setting asks for."""
-    key, layer = case.parameter.setting, case.parameter.carrier.verb
-    named = [s for file in case.every for s in file.settings if (s.layer, s.key) == (layer, key)]
+    named = _named(case, case.every)
     told = [s for s in named if s.acted is not None or s.missed is not None]
     acted, missed = sum(s.acted or 0 for s in told), sum(s.missed or 0 for s in told)
     files = f"{len(told)} {'file' if len(told) == 1 else 'files'}"
@@ -338,7 +384,7 @@ RULES: dict[str, Rule] = {
         data_sieving=data_sieving,
         fingerprint=fingerprint,
     ),
-    **_rules("layout", layout=layout, striping=striping),
+    **_rules("layout", layout=layout, striping=layout),
     **_rules(
         "hdf5",
         hdf5_alignment=hdf5.alignment,

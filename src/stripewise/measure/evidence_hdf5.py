@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stripewise.measure.evidence_case import EFFECTIVE, NO_EFFECT, UNPROVABLE, Case, Verdict
+from stripewise.measure.evidence_case import EFFECTIVE, NO_EFFECT, UNPROVABLE, Case, Verdict, compared
 from stripewise.spec.report_file import Dataset, FileReport
 from stripewise.spec.sizes import format_size
 
@@ -24,6 +24,12 @@ def _number(text: str | None) -> int:
     return int(text) if text is not None and text.isdigit() else 1
 
 
+def _unaligned(case: Case, file: FileReport) -> int | None:
+    found = [dataset for name, dataset in _placed(file).items() if name in _placed(case.file)]
+    return len(found) - _aligned(found, case.number or 1) if found else None
+
+
+@compared(_unaligned)
 def alignment(case: Case) -> Verdict:
     """Addresses of datasets: multiples of the value, which they are not by default."""
     size = case.number
@@ -47,6 +53,14 @@ def alignment(case: Case) -> Verdict:
     return (EFFECTIVE if _aligned(usual, size) < len(usual) else NO_EFFECT), sentence
 
 
+def _loose(case: Case, file: FileReport) -> int | None:
+    """Small datasets that are not aligned in a file that aligns; None of a file that aligns nothing anyway."""
+    size = _number(file.hdf5.properties.get("alignment")) if file.hdf5 is not None else 1
+    small = [dataset for dataset in _placed(file).values() if dataset.bytes < (case.number or 1)]
+    return len(small) - _aligned(small, size) if size > 1 else None
+
+
+@compared(_loose)
 def threshold(case: Case) -> Verdict:
     """A dataset smaller than the value that is not aligned, as by default it would be."""
     if case.file.hdf5 is None:
@@ -62,6 +76,11 @@ def threshold(case: Case) -> Verdict:
     return UNPROVABLE, "every dataset is aligned; whether metadata is cannot be seen"
 
 
+def _property(case: Case, file: FileReport) -> str | None:
+    return None if file.hdf5 is None else file.hdf5.properties.get(case.parameter.setting)
+
+
+@compared(_property)
 def file_property(case: Case) -> Verdict:
     """What the file itself says."""
     if case.file.hdf5 is None:
@@ -73,6 +92,11 @@ def file_property(case: Case) -> Verdict:
     return (EFFECTIVE if found == case.value else NO_EFFECT), f"the file's {key} is {found}"
 
 
+def _collective_calls(case: Case, file: FileReport) -> int:
+    return file.calls("write" if "write" in case.parameter.operations else "read", collective=True)
+
+
+@compared(_collective_calls)
 def metadata(case: Case) -> Verdict:
     """Collective MPI calls beyond those of the program's own transfers."""
     if case.file.hdf5 is None:
@@ -95,6 +119,13 @@ def _collective_transfers(file: FileReport, way: str) -> int:
     return sum(part.collective for part in transfers if part is not None)
 
 
+def _places(case: Case, file: FileReport) -> tuple[object, ...] | None:
+    if file.hdf5 is None:
+        return None
+    return file.size, tuple(sorted((name, dataset.address) for name, dataset in _placed(file).items()))
+
+
+@compared(_places)
 def addresses(case: Case) -> Verdict:
     """Where datasets lie, and the sizes of MPI's calls: metadata gathered in blocks moves both."""
     if case.file.hdf5 is None:
@@ -112,6 +143,12 @@ def addresses(case: Case) -> Verdict:
     return (EFFECTIVE, sentence) if case.alone else (UNPROVABLE, f"{sentence}; other settings changed with it")
 
 
+def _chunked(case: Case, file: FileReport) -> tuple[object, ...]:
+    datasets = file.hdf5.datasets if file.hdf5 is not None else []
+    return tuple(sorted((dataset.name, tuple(dataset.chunk)) for dataset in datasets if dataset.chunk))
+
+
+@compared(_chunked)
 def chunks(case: Case) -> Verdict:
     """Chunks that datasets do not have by default."""
     if case.file.hdf5 is None:
@@ -126,13 +163,19 @@ def chunks(case: Case) -> Verdict:
     return EFFECTIVE, f"{first.name} has chunks of {' x '.join(map(str, first.chunk))} elements"
 
 
+def _filtered(case: Case, file: FileReport) -> list[Dataset]:
+    """Datasets with the filter; a plugin's number is not told, only that it is none of HDF5's own filters."""
+    name = {"plugin": "other"}.get(case.parameter.setting, case.parameter.setting)
+    return [dataset for dataset in (file.hdf5.datasets if file.hdf5 else []) if name in dataset.filters]
+
+
+@compared(lambda case, file: tuple(sorted(dataset.name for dataset in _filtered(case, file))))
 def filters(case: Case) -> Verdict:
     """Filters that HDF5 lists for a dataset, and what all filters together made of the data."""
     if case.file.hdf5 is None:
         return NO_EFFECT, _NOT_HDF5
     name = case.parameter.setting
-    # A plugin's number is not told, only that it is none of HDF5's own filters.
-    found = [dataset for dataset in case.file.hdf5.datasets if {"plugin": "other"}.get(name, name) in dataset.filters]
+    found = _filtered(case, case.file)
     if not found:
         return NO_EFFECT, f"no dataset is filtered by {name}"
     sentence = f"{'1 dataset is' if len(found) == 1 else f'{len(found)} datasets are'} filtered by {name}"

@@ -39,7 +39,7 @@ HEADINGS = {
 """
 
 _STATUS_WORDS = {
-    "effective": ("✓", "effective", "its effect was seen in what the program did"),
+    "effective": ("✓", "effective", "what the program did differs from what it did without it"),
     "echoed": ("≈", "echoed", "the library reports it back, which proves no effect"),
     "requested": ("…", "requested", "asked for, and nothing was heard of it"),
     "no_effect": ("○", "no effect", "evidence shows that it changed nothing here"),

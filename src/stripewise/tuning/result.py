@@ -84,7 +84,7 @@ def conclude(
     best = found if proven and found is not None else default
     workload = facts.workload or Workload()
     shown = found if found is not None else _trial(trials, candidate)
-    effects = [] if shown is None else effects_of(bound.space, shown, default)
+    effects = [] if shown is None else effects_of(bound.space, shown, default, trials)
     if proven:
         effects = beside_a_proven_gain(effects)
     tried = any(trial.role is not Role.DEFAULT and trial.runs for trial in trials)
