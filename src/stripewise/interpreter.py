@@ -75,6 +75,35 @@ def python(*words: str, alone: bool = False) -> list[str]:
     return [sys.executable, *(("-I", "-S") if alone else ("-P",)), *words]
 
 
+class Probing:
+    """Whether programs may be started to find something out, and what stays unknown where they may not.
+
+    Parameters
+    ----------
+    allowed : bool
+        False in a dry run and in a check, to which nobody has agreed: they read files alone.
+    """
+
+    def __init__(self, *, allowed: bool = True) -> None:
+        self.allowed = allowed
+        self._unknown: dict[str, None] = {}
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """What was not found out because it needs a program, in words."""
+        return tuple(self._unknown)
+
+    def allows(self, what: str) -> bool:
+        """Say whether a program may be started for something; remember it as unknown if not."""
+        if not self.allowed:
+            self._unknown[what] = None
+        return self.allowed
+
+
+PROBING = Probing()
+"""For whoever was asked to start the program."""
+
+
 def ask(
     command: Sequence[str], seconds: float, environment: Mapping[str, str] | None = None, cwd: Path | None = None
 ) -> subprocess.CompletedProcess[str]:

@@ -87,6 +87,9 @@ class Ior(Runner):
     def prepare(self):
         return Preflight(space=self.space, objective=Objective("write_bandwidth", "maximize", "MiB/s"))
 
+    def inspect(self):
+        return self.prepare()
+
     def start(self, launch):
         self.waiting.append(launch)
 

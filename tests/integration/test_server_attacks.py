@@ -32,6 +32,7 @@ from stripewise.spec.facts import Facts, RunFacts
 from stripewise.spec.trial import Phase, Role, Run, State, Trial
 from stripewise.store.schema import experiments
 from stripewise.store.service import database_of
+from stripewise.testing.runners import refused_starts
 from tests.unit.service import SIMULATED, Running, running
 
 
@@ -100,14 +101,16 @@ def test_a_viewer_changes_nothing(served: Running) -> None:
     assert served.viewer.get("/api/experiments").status_code == 200
 
 
-def test_a_viewer_runs_no_setup_lines_by_looking(served: Running, tmp_path: Path) -> None:
-    """The check whether a result still holds prepares the program, and so runs the setup lines."""
+def test_nobody_runs_setup_lines_by_looking(served: Running, tmp_path: Path) -> None:
+    """The check whether a result still holds is a link: it reads files, and starts nothing."""
     ran = tmp_path / "ran"
     made = Experiment(command=["true"], setup=[f"touch {ran}"], stacks=["romio"])
     identifier = served.service.store.create(made, Facts(folder=str(served.service.settings.data)))
-    answer = served.viewer.get(f"/experiments/{identifier}?check=true")
-    assert not ran.exists()
-    assert answer.status_code == 403
+    assert served.viewer.get(f"/experiments/{identifier}?check=true").status_code == 403
+    with refused_starts() as started:
+        answer = served.operator.get(f"/experiments/{identifier}?check=true")
+    assert answer.status_code == 200
+    assert not ran.exists() and not started
     assert served.viewer.get(f"/experiments/{identifier}").status_code == 200
 
 

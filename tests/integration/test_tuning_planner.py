@@ -96,6 +96,9 @@ class Machine(Runner):
     def prepare(self):
         return Preflight(space=self.space, objective=Objective("value", "minimize", "s"))
 
+    def inspect(self):
+        return self.prepare()
+
     def start(self, launch):
         self.running.append(launch)
         self.most_running = max(self.most_running, len(self.running))

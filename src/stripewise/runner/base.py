@@ -51,6 +51,8 @@ class Preflight:
         Given by runners that bring their own (a replayed table, a Python function).
     replayer : Replayer or None
         What the search launches in place of the program, where it is to replay a record.
+    unknown : tuple of str
+        What :meth:`Runner.inspect` did not find out, because it starts nothing.
     """
 
     warnings: tuple[str, ...] = ()
@@ -64,6 +66,7 @@ class Preflight:
     space: Space | None = None
     objective: Objective | None = None
     replayer: Replayer | None = None
+    unknown: tuple[str, ...] = ()
 
 
 class Runner(ABC):
@@ -151,6 +154,19 @@ class Runner(ABC):
         """
 
     @abstractmethod
+    def inspect(self) -> Preflight:
+        """Find out what :meth:`prepare` would, as far as files alone tell, for a dry run to which nobody has agreed.
+
+        It starts no program and no setup line, loads no library and builds nothing.
+        ``unknown`` names what it therefore leaves open; ``fingerprint`` holds only what is certain.
+
+        Raises
+        ------
+        UserError
+            If no run could succeed, as far as files tell.
+        """
+
+    @abstractmethod
     def start(self, launch: Launch) -> None:
         """Begin a run and return at once.
 
@@ -207,6 +223,10 @@ class AnsweringRunner(Runner):
     @abstractmethod
     def answer(self, launch: Launch) -> Outcome:
         """Give the outcome of a run."""
+
+    def inspect(self) -> Preflight:
+        """Prepare: that starts nothing; see :class:`Runner`."""
+        return self.prepare()
 
     def start(self, launch: Launch) -> None:
         """Find the answer; see :class:`Runner`."""

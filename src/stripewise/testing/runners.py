@@ -6,9 +6,17 @@ that collects methods by the name ``test_*``; they use plain assertions and need
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import json
+import os
+import subprocess
+import sysconfig
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+from unittest import mock
 
 from stripewise.runner.base import Preflight, Runner
 from stripewise.spec.configuration import Configuration
@@ -17,6 +25,31 @@ from stripewise.spec.plan import Plan
 from stripewise.spec.trial import Phase, State
 
 _PATIENCE = 120.0
+
+
+@contextlib.contextmanager
+def refused_starts() -> Iterator[list[str]]:
+    """Refuse to start programs and to load libraries in this process, and list what was tried."""
+    tried: list[str] = []
+
+    def refused(*given: Any, **_: Any) -> Any:
+        tried.append(repr(given))
+        raise AssertionError(f"a program was started or a library loaded: {given!r}")
+
+    def loaded(library: ctypes.CDLL, name: str | None = None, *given: Any, **more: Any) -> None:
+        # The interpreter's own packages load parts of themselves, and ask what is loaded.
+        own = name is None or Path(name).is_relative_to(sysconfig.get_path("platlib"))
+        if not own and str(name) not in Path("/proc/self/maps").read_text():
+            refused(name)
+        load(library, name, *given, **more)
+
+    load = ctypes.CDLL.__init__
+    with contextlib.ExitStack() as patches:
+        patches.enter_context(mock.patch.object(subprocess.Popen, "__init__", refused))
+        patches.enter_context(mock.patch.object(ctypes.CDLL, "__init__", loaded))
+        for name in ("fork", "forkpty", "posix_spawn", "posix_spawnp", "system", "execv", "execve"):
+            patches.enter_context(mock.patch.object(os, name, refused))
+        yield tried
 
 
 class RunnerContract:
@@ -115,6 +148,16 @@ class RunnerContract:
         assert runner.kind in ("measured", "replayed", "simulated")
         assert runner.simulated is (runner.kind == "simulated")
         assert runner.capacity >= 1
+
+    def test_an_inspection_starts_nothing_and_tells_what_is_certain(self) -> None:
+        """A dry run, to which nobody has agreed, reads files alone; what it tells is what the preflight finds."""
+        with self.make() as runner, refused_starts() as started:
+            found = runner.inspect()
+        assert not started, f"an inspection started {started[0]}"
+        with self.make() as runner:
+            known = runner.prepare().fingerprint
+        assert dict(found.fingerprint).items() <= dict(known).items(), "an inspection told what does not hold"
+        assert found.unknown or found.fingerprint == known, "an inspection did not say what it leaves open"
 
     def test_the_preflight_is_of_plain_values_and_the_same_each_time(self) -> None:
         """What is stored with the experiment is JSON, and a second preflight finds the same program."""

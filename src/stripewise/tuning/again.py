@@ -7,13 +7,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from stripewise.errors import UserError
 from stripewise.runner.registry import make_runner
 from stripewise.spec.configuration import sizes
+from stripewise.spec.documents import explain_validation
 from stripewise.spec.experiment import LONGEST_NAME, Experiment
 from stripewise.spec.overrides import is_own
 from stripewise.store.base import Record
-from stripewise.tuning.budget import LONGEST_BLOCK, cost_of_pair
+from stripewise.tuning.budget import LONGEST_BLOCK, cost_of_pair, provable_pairs
 from stripewise.tuning.companions import of_one_family
 from stripewise.tuning.confirm import HOPELESS_PAIRS
 from stripewise.tuning.folders import runs_folder, working_folder
@@ -22,28 +25,41 @@ USUAL_PAIRS = 12
 """Pairs of a new confirmation, where nobody says how many."""
 
 
-def confirm_again(record: Record, pairs: int = USUAL_PAIRS) -> Experiment:
+def confirm_again(
+    record: Record,
+    pairs: int | None = None,
+    *,
+    budget: Mapping[str, float | None] | None = None,
+    minimum_effect: float | None = None,
+    **given: Any,
+) -> Experiment:
     """Make the experiment that confirms a result once more.
 
     Its space holds two configurations, the current default and the best. Its search is one run of each, and the rest of
-    its budget goes into pairs.
+    its budget goes into pairs. Its limits are its own, not those of the experiment that it confirms.
 
     Parameters
     ----------
     record : Record
         Finished, with something better than the default to confirm: what was proven, or what looked best.
-    pairs : int
-        Most pairs of runs.
+    pairs : int, optional
+        Most pairs of runs; by default as many as the budget allows, or :data:`USUAL_PAIRS` without one.
+    budget : mapping, optional
+        ``runs``, ``seconds`` and ``node_hours``; None where not given.
+    minimum_effect : float, optional
+        In place of the experiment's.
+    **given
+        Further fields of the experiment, such as ``name`` and ``timeout``; None where not given.
 
     Raises
     ------
     UserError
-        If there is nothing to confirm.
+        If there is nothing to confirm, the budget allows no proof, or a field is wrong.
     """
     result = record.result
     if result is None:
         raise UserError(f"experiment {record.id} has no result yet", f"finish it first: stripewise resume {record.id}")
-    if not 1 <= pairs <= HOPELESS_PAIRS:
+    if pairs is not None and not 1 <= pairs <= HOPELESS_PAIRS:
         raise UserError(f"{pairs} pairs are not possible", f"choose 1 to {HOPELESS_PAIRS}")
     default, changed = result.default.configuration, result.changed(result.shown)
     if not changed:
@@ -75,35 +91,58 @@ def confirm_again(record: Record, pairs: int = USUAL_PAIRS) -> Experiment:
         family = result.families[0]
         own = of_one_family(own, family.files, family.operation)
     fields = own.model_dump()
+    limits = dict(budget or {})
+    pairs = _pairs_within(own, first, pairs, limits.get("runs"))
     proof = math.ceil(pairs * cost_of_pair(own, LONGEST_BLOCK))
-    return Experiment.model_validate(
-        {
-            **fields,
-            "name": f"{own.name[:LONGEST_NAME]} (confirm {record.id})",
-            "parameters": parameters,
-            "constraints": [*own.constraints, *held, f"({together}) or ({apart})"],
-            "sampler": "exhaustive",
-            "sampler_options": {},
-            "resampling": {"kind": "none"},
-            "stopping": {},
-            "warm_start": [],
-            "try_first": [],
-            "model": None,
-            "budget": {"runs": first + proof, "seconds": None, "node_hours": None},
-            "confirmation": {**fields["confirmation"], "pairs": pairs, "candidates": 1, "again": record.id},
-        }
-    )
+    rule = {"pairs": pairs, "candidates": 1, "again": record.id}
+    if minimum_effect is not None:
+        rule["minimum_effect"] = minimum_effect
+    changes = {
+        "name": f"{own.name[:LONGEST_NAME]} (confirm {record.id})",
+        "parameters": parameters,
+        "constraints": [*own.constraints, *held, f"({together}) or ({apart})"],
+        "sampler": "exhaustive",
+        "sampler_options": {},
+        "resampling": {"kind": "none"},
+        "stopping": {},
+        "warm_start": [],
+        "try_first": [],
+        "model": None,
+        "budget": {"seconds": None, "node_hours": None, **limits, "runs": limits.get("runs") or first + proof},
+        "confirmation": {**fields["confirmation"], **rule},
+        **{name: value for name, value in given.items() if value is not None},
+    }
+    try:
+        return Experiment.model_validate({**fields, **changes})
+    except ValidationError as error:
+        raise explain_validation(error, "experiment") from error
 
 
-def changed_since(record: Record) -> list[str]:
+def _pairs_within(experiment: Experiment, first: int, pairs: int | None, runs: float | None) -> int:
+    """Give the most pairs of a confirmation: what was asked for, as far as the budget holds it."""
+    if runs is None:
+        return pairs or USUAL_PAIRS
+    held = math.floor((runs - first) / cost_of_pair(experiment, LONGEST_BLOCK))
+    fewest = min(pairs or HOPELESS_PAIRS, provable_pairs(experiment.confirmation.model_copy(update={"candidates": 1})))
+    if held < fewest:
+        least = first + math.ceil(fewest * cost_of_pair(experiment, LONGEST_BLOCK))
+        raise UserError(
+            f"a budget of {experiment.counted(int(runs))} holds too few pairs: {first} come before the first of them",
+            f"allow {experiment.counted(least)} or more, enough for {fewest} pair{'' if fewest == 1 else 's'}",
+        )
+    return min(pairs or HOPELESS_PAIRS, held, HOPELESS_PAIRS)
+
+
+def changed_since(record: Record) -> tuple[list[str], tuple[str, ...]]:
     """Say what is not as it was when an experiment ran: another MPI library, another version, another program.
 
-    The runner's preflight is made, no run is started.
+    The runner inspects files, and nothing is started.
 
     Returns
     -------
-    list of str
-        A sentence for each difference; empty where the result still holds for this machine.
+    tuple of (list of str, tuple of str)
+        A sentence for each difference, none where the result still holds for this machine as far as files tell; and
+        what was not looked at, because only a started program tells.
 
     Raises
     ------
@@ -113,13 +152,16 @@ def changed_since(record: Record) -> list[str]:
     experiment = record.experiment
     folder = runs_folder(experiment) / "check"
     with make_runner(experiment, folder, cwd=Path(working_folder(record.facts))) as runner:
-        now: Mapping[str, str] = runner.prepare().fingerprint
-    before = record.facts.fingerprint or {}
-    return [
+        found = runner.inspect()
+    before, now = record.facts.fingerprint or {}, found.fingerprint
+    # What only a started program tells is not in the fingerprint of an inspection.
+    names = sorted(now if found.unknown else {*before, *now})
+    differences = [
         f"{name} was {before.get(name, 'absent')} and is {now.get(name, 'absent')} now"
-        for name in sorted({*before, *now})
+        for name in names
         if before.get(name) != now.get(name)
     ]
+    return differences, found.unknown
 
 
 def _ordered(values: list[Any]) -> list[Any]:

@@ -26,7 +26,7 @@ _FIRST = 5
 def dry_run(experiment: Experiment, runner: Runner) -> dict[str, Any]:
     """Show the space, the first configurations and the worst-case cost.
 
-    The runner's preflight is made (it finds the program and its MPI), but no run is started.
+    The runner inspects the program and its MPI by reading files; nothing at all is started.
 
     Returns
     -------
@@ -34,7 +34,7 @@ def dry_run(experiment: Experiment, runner: Runner) -> dict[str, Any]:
         ``found`` (program, MPI, how settings travel), ``space``, ``left_out``, ``first`` (configurations),
         ``worst_case``, ``confirmation_pairs``, ``notes``.
     """
-    preflight = runner.prepare()
+    preflight = runner.inspect()
     workload = experiment.workload.merged(preflight.workload)
     if preflight.space is not None:
         bound = BoundSpace(preflight.space, (), {})
@@ -60,6 +60,8 @@ def dry_run(experiment: Experiment, runner: Runner) -> dict[str, Any]:
         )
     if short := shortfall(experiment):
         notes.append(short)
+    if preflight.unknown:
+        notes.append(f"not looked at, because a dry run starts nothing: {'; '.join(preflight.unknown)}")
     return {
         "experiment": experiment.name,
         "simulated": runner.simulated,

@@ -18,7 +18,7 @@ from stripewise.runner.batch.script import Work, job_script, of_user_script
 from stripewise.runner.inject.assemble import assemble, defaults_of, exports_of, values_of, words_of
 from stripewise.runner.inject.injection import Injection
 from stripewise.runner.local.output import DEFAULT_LIMIT
-from stripewise.runner.local.preflight import Found, find
+from stripewise.runner.local.preflight import Found, find, inspect
 from stripewise.runner.local.processes import MARKER
 from stripewise.runner.local.scratch import Scratch, earlier, kept_input, run_id
 from stripewise.runner.program.command import shell_line, substitute
@@ -86,6 +86,7 @@ class BatchRunner(Runner):
         self._experiment = experiment
         self._directives = Directives()
         self._found: Found | None = None
+        self._nodes_of_line: int | None = None
         self._under_way: dict[int, BatchJob] = {}
         self._ready: list[Outcome] = []
         self._files: dict[Path, None] = {}
@@ -106,10 +107,22 @@ class BatchRunner(Runner):
 
     def prepare(self) -> Preflight:
         """Look at the command or script, the program's MPI and the scheduler; see :class:`Runner`."""
+        self._take_script()
+        self._found = find(self._experiment, self._environment, self._cwd, self._runtime)
+        return self._told(self._found.preflight, self._found)
+
+    def inspect(self) -> Preflight:
+        """Look at the same without starting anything; see :class:`Runner`."""
+        self._take_script()
+        return self._told(*inspect(self._experiment, self._environment, self._cwd, self._runtime))
+
+    def _take_script(self) -> None:
         self._experiment, self._directives = of_user_script(self._given, self._cwd, self._queue.scheduler)
         self._queue.check()
-        self._found = find(self._experiment, self._environment, self._cwd, self._runtime)
-        preflight = self._found.preflight
+
+    def _told(self, preflight: Preflight, found: Found | None) -> Preflight:
+        """Say what jobs the runs are."""
+        self._nodes_of_line = preflight.workload.nodes if found is None else found.target.line.nodes
         nodes = self._nodes()
         about = {**preflight.environment, "scheduler": self._batch.scheduler}
         at_once = f", up to {self._jobs} at a time" if self._jobs > 1 else ""
@@ -210,9 +223,8 @@ class BatchRunner(Runner):
     # -- parts ---------------------------------------------------------------------------------------------------
 
     def _nodes(self) -> int:
-        line = self._found.target.line.nodes if self._found else None
         declared = self._experiment.workload.nodes
-        return self._batch.nodes or self._directives.nodes or line or declared or 1
+        return self._batch.nodes or self._directives.nodes or self._nodes_of_line or declared or 1
 
     def _walltime(self, timeout: float | None) -> float:
         """The time limit of a job: the one that was asked for, or what the run and its hooks may take."""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePath
+from subprocess import CompletedProcess
 
 from stripewise.errors import StripewiseError, TransientError, UserError
 from stripewise.interpreter import inherited
 from stripewise.runner.base import Preflight
+from stripewise.runner.local.preflight import Found, inspect
 from stripewise.runner.local.runner import LocalRunner
 from stripewise.runner.local.scratch import Scratch, earlier, reap, run_id
 from stripewise.runner.program.preflight import Target
@@ -25,6 +28,14 @@ from stripewise.spec.workload import Workload
 _ALLOCATION = "allocation"
 _MPIEXEC = ("mpiexec", "mpirun", "mpiexec.hydra")
 _END_SECONDS = 60.0
+
+
+class _Unasked(Exception):  # noqa: N818  not an error: the scheduler would have to be asked
+    """Only a command of the scheduler tells."""
+
+
+def _ask_nobody(words: Sequence[str]) -> CompletedProcess[str]:
+    raise _Unasked(words[0])
 
 
 class StepsRunner(LocalRunner):
@@ -81,10 +92,23 @@ class StepsRunner(LocalRunner):
 
     def prepare(self) -> Preflight:
         """Look at the command and the allocation; see :class:`Runner`."""
-        allocation = self._steps.allocation(self._environment, self._queue.call)
+        self._allocation = self._steps.allocation(self._environment, self._queue.call)
         found = super().prepare()
         assert self._found is not None
-        line = self._found.target.line
+        return self._placed_in(found, self._found)
+
+    def inspect(self) -> Preflight:
+        """Look at the command, but do not ask the scheduler for the allocation's nodes; see :class:`Runner`."""
+        preflight, found = inspect(self._experiment, self._environment, self._cwd, self._runtime)
+        with contextlib.suppress(_Unasked):
+            self._allocation = self._steps.allocation(self._environment, _ask_nobody)
+        if self._allocation is None:
+            preflight = replace(preflight, unknown=(*preflight.unknown, "the nodes of the allocation"))
+        return preflight if found is None else self._placed_in(preflight, found)
+
+    def _placed_in(self, preflight: Preflight, found: Found) -> Preflight:
+        """Check that runs can be steps, and say how many there are side by side, as far as the nodes are known."""
+        line = found.target.line
         if not line.launcher:
             raise UserError(
                 "runner steps gives each run its nodes through srun or mpiexec, but the command has neither",
@@ -95,21 +119,19 @@ class StepsRunner(LocalRunner):
                 f"runner steps does not know how to give nodes to {line.launcher}", "use srun, or --runner batch"
             )
         self._size = self._batch.nodes or line.nodes or self._experiment.workload.nodes or 1
-        self._allocation = allocation
-        self._slots = allocation.slots(self._size)
-        if not self._slots:
-            raise UserError(
-                f"a run takes {self._size} nodes, and the allocation has {len(allocation.nodes)}",
-                "ask for more nodes, or set nodes under [batch]",
-            )
-        many = f"{self._size} node{'' if self._size == 1 else 's'}"
-        shown = f"steps     in job {allocation.job}: {len(allocation.nodes)} nodes, {many} a run"
         declared = Workload(nodes=self._size, processes_per_node=self._batch.processes_per_node)
-        return replace(
-            found,
-            summary=(*found.summary, f"{shown}, {self.capacity} side by side"),
-            workload=declared.merged(found.workload),
-        )
+        summary, allocation = preflight.summary, self._allocation
+        if allocation is not None:
+            self._slots = allocation.slots(self._size)
+            if not self._slots:
+                raise UserError(
+                    f"a run takes {self._size} nodes, and the allocation has {len(allocation.nodes)}",
+                    "ask for more nodes, or set nodes under [batch]",
+                )
+            many = f"{self._size} node{'' if self._size == 1 else 's'}"
+            shown = f"steps     in job {allocation.job}: {len(allocation.nodes)} nodes, {many} a run"
+            summary = (*summary, f"{shown}, {self.capacity} side by side")
+        return replace(preflight, summary=summary, workload=declared.merged(preflight.workload))
 
     def charged(self, timeout: float) -> tuple[float, int]:
         """See :meth:`Runner.charged`."""

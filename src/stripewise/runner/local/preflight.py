@@ -9,6 +9,7 @@ from pathlib import Path
 
 from stripewise.carriers import ARGUMENT, LOST, Carried, Setting, need_observer
 from stripewise.errors import StripewiseError, UserError
+from stripewise.interpreter import PROBING, Probing
 from stripewise.objectives import Conditions, kind_of
 from stripewise.runner import hooks
 from stripewise.runner.allow_list import check_application
@@ -17,9 +18,10 @@ from stripewise.runner.inject.assemble import arguments_of, defaults_of, values_
 from stripewise.runner.inject.injection import inject
 from stripewise.runner.inject.own_calls import TOO_MANY, few_enough
 from stripewise.runner.native.build import file_digest, observer_for, runtime_for
-from stripewise.runner.native.replaying import make_replayer
+from stripewise.runner.native.replaying import check_replayable, make_replayer
 from stripewise.runner.program import environment as surroundings
-from stripewise.runner.program.preflight import Target, check_placeholders, look
+from stripewise.runner.program.command import split
+from stripewise.runner.program.preflight import MPI_VERSION, Target, check_placeholders, look, workload_of
 from stripewise.runner.setup import environment_after
 from stripewise.spec.experiment import Experiment, Replay
 from stripewise.spec.overrides import OWN_LAYER, parameters_of
@@ -49,6 +51,8 @@ class Found:
     observer : Path or None
         What counts the program's own calls, beside the runtime if that is there; only where the objective needs a
         report, or settings need it.
+    probing : Probing
+        Whether programs may be started to find out more.
     """
 
     environment: Mapping[str, str]
@@ -56,10 +60,11 @@ class Found:
     runtime: str
     preflight: Preflight = field(default_factory=Preflight)
     observer: Path | None = None
+    probing: Probing = PROBING
     _libraries: dict[str, Path] = field(default_factory=dict)
 
     def library_for(self, target: Target) -> Path | None:
-        """Give the runtime for a program, built if need be; None if it cannot or must not be preloaded.
+        """Give the runtime for a program, built if need be and allowed; None if it cannot or must not be preloaded.
 
         Raises
         ------
@@ -71,11 +76,46 @@ class Found:
         if self.runtime != "auto":
             return Path(self.runtime).absolute()
         if target.mpi.abi not in self._libraries:
-            self._libraries[target.mpi.abi] = runtime_for(target.mpi, target.launcher, self.environment)
+            self._libraries[target.mpi.abi] = runtime_for(target.mpi, target.launcher, self.environment, self.probing)
         return self._libraries[target.mpi.abi]
 
 
-def find(experiment: Experiment, environment: Mapping[str, str], cwd: Path, runtime: str) -> Found:
+_SETUP = "what the setup lines change"
+
+
+class BehindSetup(UserError):  # noqa: N818  as the errors that it stands for
+    """The program is not found, and setup lines that may not be run could bring it."""
+
+
+def inspect(
+    experiment: Experiment, environment: Mapping[str, str], cwd: Path, runtime: str
+) -> tuple[Preflight, Found | None]:
+    """Find out from files alone what :func:`find` would, and start nothing; see :meth:`Runner.inspect`.
+
+    Returns
+    -------
+    tuple of (Preflight, Found or None)
+        None where the program is not found without the setup lines: then the command alone tells what there is.
+
+    Raises
+    ------
+    UserError
+        If no run could succeed, as far as files tell.
+    """
+    probing = Probing(allowed=False)
+    found = None
+    try:
+        found = find(experiment, environment, cwd, runtime, probing)
+        preflight = found.preflight
+    except BehindSetup as error:
+        warning = f"{error.what}; the setup lines may change that"
+        preflight = Preflight(warnings=(warning,), workload=workload_of(split(experiment.command)))
+    return replace(preflight, unknown=probing.unknown), found
+
+
+def find(
+    experiment: Experiment, environment: Mapping[str, str], cwd: Path, runtime: str, probing: Probing = PROBING
+) -> Found:
     """Look at everything that the runs need.
 
     Parameters
@@ -86,31 +126,40 @@ def find(experiment: Experiment, environment: Mapping[str, str], cwd: Path, runt
     cwd : Path
     runtime : str
         ``auto``, ``none`` or the runtime's path.
+    probing : Probing
+        Whether setup lines, programs that are asked, and compilers may be started.
 
     Raises
     ------
+    BehindSetup
+        If the program is not found without the setup lines, which may not be run.
     UserError
         If no run could succeed.
     """
     if runtime not in ("auto", "none") and not Path(runtime).is_file():
         raise UserError(f"runtime library {runtime} does not exist", "build it with stripewise native build")
     limits = experiment.hooks
-    after = environment_after(experiment.setup, experiment.env, environment, cwd, limits.timeout)
+    hidden = bool(experiment.setup) and not probing.allows(_SETUP)
+    lines = [] if hidden else experiment.setup
+    after = environment_after(lines, experiment.env, environment, cwd, limits.timeout)
     defaults = defaults_of(experiment)
     warnings = check_placeholders(experiment.command, arguments_of(experiment), values_of(None, defaults, None))
     words = words_of(experiment, None, defaults)
-    target = look(words, after, cwd)
+    try:
+        target = look(words, after, cwd, probing)
+    except UserError as error:
+        raise (BehindSetup(error.what, error.fix) if hidden else error) from error
     started = target.script or target.binary.path
     applications, reads = load_policy(environment).applications, experiment.stdin is not None
     check_application(applications, experiment.command, started, cwd, after, reads=reads)
     hooks.check_deletions(limits.delete, cwd)
     hooks.check_caches(limits.drop_caches)
-    found = Found(after, target, runtime)
+    found = Found(after, target, runtime, probing=probing)
     library = found.library_for(target)
     searched = (parameter.carrier for parameter in parameters_of(experiment).values())
     reported, countable = kind_of(experiment.objective.name).reported, few_enough(target.line.ranks)
     if (reported and (library is None or countable)) or need_observer(searched):
-        found.observer = _observer(target, library, runtime, after, warnings)
+        found.observer = _observer(found, library, warnings)
     elif reported and library is not None:
         warnings.append(TOO_MANY)
     seen = library is not None or found.observer is not None
@@ -128,15 +177,13 @@ def find(experiment: Experiment, environment: Mapping[str, str], cwd: Path, runt
     return found
 
 
-def _observer(
-    target: Target, library: Path | None, runtime: str, environment: Mapping[str, str], warnings: list[str]
-) -> Path | None:
+def _observer(found: Found, library: Path | None, warnings: list[str]) -> Path | None:
     """Give what observes a program without MPI, or beside the runtime, if it can be preloaded."""
-    alone = runtime == "auto" and target.mpi is None
-    if (library is None and not alone) or target.program.obstacle:
+    alone = found.runtime == "auto" and found.target.mpi is None
+    if (library is None and not alone) or found.target.program.obstacle:
         return None
     try:
-        return observer_for(environment)
+        return observer_for(found.environment, found.probing)
     except StripewiseError as error:
         warnings.append(f"the calls of the program cannot be observed: {error.what}")
         return None
@@ -149,12 +196,18 @@ def _with_replayer(preflight: Preflight, replay: Replay, command: Sequence[str],
             "replays cannot be compared with the program: the runtime is not preloaded", "tune the program itself"
         )
     path = Path(replay.record)
-    replayer = make_replayer(replay, read_record(path), command, found.environment, found.target.mpi)
+    record, line = read_record(path), f"search    on replays of {path}"
+    replayer = None
+    if found.probing.allows("whether a compiler builds the program that replays the record"):
+        replayer = make_replayer(replay, record, command, found.environment, found.target.mpi)
+        line += f", by {replayer.program}"
+    else:
+        check_replayable(replay, record, command)
     return replace(
         preflight,
         replayer=replayer,
         fingerprint={**preflight.fingerprint, "the record": f"{path} ({file_digest(path)[:16]})"},
-        summary=(*preflight.summary, f"search    on replays of {path}, by {replayer.program}"),
+        summary=(*preflight.summary, line),
     )
 
 
@@ -242,6 +295,16 @@ def _ways(carried: tuple[Carried, ...]) -> str:
     return " and ".join("the command" if way == "command" else way for way in ways) or "nothing"
 
 
+def _certain(fingerprint: Mapping[str, str], experiment: Experiment, target: Target) -> dict[str, str]:
+    """Leave out of a fingerprint what only a started program tells, or what setup lines may change."""
+    doubtful = {MPI_VERSION}
+    if experiment.setup:
+        kept = {"the working folder", "the script"}
+        kept |= {"the program"} if "/" in target.line.program[0] else set()
+        doubtful |= fingerprint.keys() - kept
+    return {name: value for name, value in fingerprint.items() if name not in doubtful}
+
+
 def _preflight(
     experiment: Experiment,
     found: Found,
@@ -265,7 +328,8 @@ def _preflight(
         )
     if library is not None:
         wins = "the plan wins" if experiment.override else "the program's own hints win"
-        summary.append(f"settings  by the preloaded runtime {library}; {wins}")
+        shown = f" {library}" if library.is_file() else ", which the first run builds"
+        summary.append(f"settings  by the preloaded runtime{shown}; {wins}")
     else:
         summary.append(f"settings  by {_ways(carried)}")
     if experiment.stdin is not None:
@@ -274,6 +338,8 @@ def _preflight(
     loaded = about["modules"]
     if loaded:
         fingerprint["the list of loaded modules"] = ", ".join(loaded)
+    if not found.probing.allowed:
+        fingerprint = _certain(fingerprint, experiment, target)
     return Preflight(
         warnings=tuple(warnings),
         summary=tuple(summary),

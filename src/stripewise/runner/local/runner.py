@@ -13,7 +13,7 @@ from stripewise.runner.base import Preflight, Runner
 from stripewise.runner.inject.assemble import defaults_of, values_of, words_of
 from stripewise.runner.local import scratch
 from stripewise.runner.local.output import DEFAULT_LIMIT
-from stripewise.runner.local.preflight import Found, find
+from stripewise.runner.local.preflight import Found, find, inspect
 from stripewise.runner.local.run import LocalRun, RunContext
 from stripewise.runner.local.scratch import Scratch, kept_input
 from stripewise.runner.local.supervise import OrphanGuard
@@ -75,6 +75,10 @@ class LocalRunner(Runner):
         """Check the command, find its MPI, build or find the runtime; see :class:`Runner`."""
         self._found = find(self._experiment, self._environment, self._cwd, self._runtime)
         return self._found.preflight
+
+    def inspect(self) -> Preflight:
+        """Find the program and its MPI by reading files; see :class:`Runner`."""
+        return inspect(self._experiment, self._environment, self._cwd, self._runtime)[0]
 
     def start(self, launch: Launch) -> None:
         """Begin a run; see :class:`Runner`."""

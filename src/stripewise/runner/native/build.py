@@ -21,7 +21,7 @@ from typing import Any
 
 import stripewise
 from stripewise.errors import StripewiseError, UserError
-from stripewise.interpreter import inherited
+from stripewise.interpreter import PROBING, Probing, inherited
 from stripewise.ownership import check_above, check_own, make_folder, take_from_others
 from stripewise.runner.native.compiler import PLAIN, Compiler, find_compiler, find_plain_compiler
 from stripewise.runner.program.mpi import Mpi
@@ -379,8 +379,16 @@ def source_hash(folder: Path, parts: Sequence[str]) -> str:
     return digest.hexdigest()[:16]
 
 
-def observer_for(environment: Mapping[str, str]) -> Path:
+def _unbuilt(target: BuildTarget, probing: Probing) -> Path:
+    """Name a build that is still to be made, and that nobody has tried."""
+    probing.allows("whether a compiler builds what is preloaded")
+    return cache_folder() / target.name / target.file
+
+
+def observer_for(environment: Mapping[str, str], probing: Probing = PROBING) -> Path:
     """Give the observer of programs without MPI, built if it is not in the cache.
+
+    Where nothing may be started, it is the build in the cache, or the place of one that is still to be made.
 
     Raises
     ------
@@ -390,11 +398,15 @@ def observer_for(environment: Mapping[str, str]) -> Path:
         If the build fails.
     """
     found = find_built(OBSERVER, PLAIN)
+    if found is None and not probing.allowed:
+        return _unbuilt(OBSERVER, probing)
     return found or build(OBSERVER, find_plain_compiler(environment), environment).path
 
 
-def runtime_for(mpi: Mpi, launcher: Path | None, environment: Mapping[str, str]) -> Path:
+def runtime_for(mpi: Mpi, launcher: Path | None, environment: Mapping[str, str], probing: Probing = PROBING) -> Path:
     """Give the runtime for an MPI, built if it is not in the cache.
+
+    Where nothing may be started, it is a build in the cache, or the place of one that is still to be made.
 
     Parameters
     ----------
@@ -403,6 +415,8 @@ def runtime_for(mpi: Mpi, launcher: Path | None, environment: Mapping[str, str])
         The program's launcher: a compiler may be installed with it.
     environment : mapping
         The program's.
+    probing : Probing
+        Whether a compiler may be started.
 
     Raises
     ------
@@ -411,6 +425,8 @@ def runtime_for(mpi: Mpi, launcher: Path | None, environment: Mapping[str, str])
     StripewiseError
         If the build fails.
     """
+    if not probing.allowed:
+        return find_built(RUNTIME, mpi.abi) or _unbuilt(RUNTIME, probing)
     try:
         compiler = find_compiler(mpi, launcher, environment)
     except UserError:

@@ -8,7 +8,7 @@ from pathlib import Path
 from stripewise.errors import UserError
 from stripewise.runner.native.build import REPLAYER, REPLAYER_HDF5, build
 from stripewise.runner.native.compiler import compiler_of_launcher, find_compiler
-from stripewise.runner.program.command import split
+from stripewise.runner.program.command import CommandLine, split
 from stripewise.runner.program.mpi import Mpi
 from stripewise.runner.replayer import Replayer
 from stripewise.spec.experiment import Replay
@@ -38,6 +38,27 @@ def make_replayer(
     UserError
         If the record cannot be replayed with this launcher.
     """
+    line, folder = check_replayable(replay, record, command)
+    compiler = compiler_of_launcher(line.launcher or None, environment) if mpi is None else None
+    compiler = compiler or find_compiler(mpi, None, environment)
+    program = build(REPLAYER_HDF5 if record.uses_hdf5 else REPLAYER, compiler, environment).path
+    placed = replay.model_copy(update={"record": str(Path(replay.record).absolute()), "folder": folder})
+    return Replayer(line.segments[0].before, program, placed, record)
+
+
+def check_replayable(replay: Replay, record: Record, command: Sequence[str]) -> tuple[CommandLine, str]:
+    """Check a record and the command that its replays take the place of; nothing is built.
+
+    Returns
+    -------
+    tuple of (CommandLine, str)
+        The command, taken apart, and the folder for the files of replays.
+
+    Raises
+    ------
+    UserError
+        If the record cannot be replayed with this launcher.
+    """
     if record.gaps:
         raise UserError(f"{replay.record} is incomplete and cannot be replayed: {record.gaps[0]}", "record it again")
     if replay.folder and Path(replay.folder).resolve() == Path(record.folder).resolve():
@@ -53,13 +74,7 @@ def make_replayer(
             f"{replay.record} is of {record.ranks} ranks, and the launcher starts {line.ranks}",
             f"start {record.ranks}, or record the program with {line.ranks}",
         )
-    compiler = compiler_of_launcher(line.launcher or None, environment) if mpi is None else None
-    compiler = compiler or find_compiler(mpi, None, environment)
-    program = build(REPLAYER_HDF5 if record.uses_hdf5 else REPLAYER, compiler, environment).path
-    placed = replay.model_copy(
-        update={"record": str(Path(replay.record).absolute()), "folder": replay.folder or str(_beside(record))}
-    )
-    return Replayer(line.segments[0].before, program, placed, record)
+    return line, replay.folder or str(_beside(record))
 
 
 def _beside(record: Record) -> Path:

@@ -8,16 +8,11 @@ from __future__ import annotations
 import functools
 import mmap
 import platform
-import re
-import shutil
 import struct
-import subprocess
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-
-from stripewise.interpreter import ask
 
 _MAGIC = b"\x7fELF"
 _PT_LOAD, _PT_DYNAMIC, _PT_INTERP = 1, 2, 3
@@ -175,24 +170,45 @@ def _offset(loads: list[tuple[int, int, int]], address: int) -> int:
 
 
 _DEFAULT = ("/lib64", "/usr/lib64", "/lib", "/usr/lib")
-_CACHE_LINE = re.compile(r"^\s+(\S+) \(([^)]*)\) => (\S+)$", re.MULTILINE)
 _MAX_LIBRARIES = 2000
+_CACHE = Path("/etc/ld.so.cache")
+_CACHE_MAGIC = b"glibc-ld.so.cache1.1"
+_CACHE_HEAD, _CACHE_ENTRY = 48, 24
+"""Sizes of ``struct cache_file_new`` and ``struct file_entry_new`` of glibc's ``dl-cache.h``."""
+
+
+def read_loader_cache(data: bytes) -> dict[str, tuple[str, ...]]:
+    """Read the cache of the dynamic loader, as ``ldconfig -p`` lists it: paths of libraries by name.
+
+    Older versions of glibc write their own format first; the one that is read here follows it. What is not such a
+    cache, or is cut off, lists nothing.
+    """
+    start = data.find(_CACHE_MAGIC)
+    found: dict[str, tuple[str, ...]] = {}
+    if start < 0:
+        return found
+
+    def text(offset: int) -> str:
+        begin = start + offset
+        return data[begin : data.index(b"\0", begin)].decode("utf-8", "surrogateescape")
+
+    try:
+        (count,) = struct.unpack_from("=I", data, start + len(_CACHE_MAGIC))
+        for number in range(count):
+            name, path = struct.unpack_from("=4xII", data, start + _CACHE_HEAD + number * _CACHE_ENTRY)
+            found[text(name)] = (*found.get(text(name), ()), text(path))
+    except (struct.error, ValueError):
+        return {}
+    return found
 
 
 @functools.lru_cache(maxsize=1)
 def _loader_cache() -> Mapping[str, tuple[str, ...]]:
-    """Libraries that ``ldconfig -p`` lists, by name."""
-    tool = shutil.which("ldconfig", path="/sbin:/usr/sbin:/bin:/usr/bin")
-    if tool is None:
-        return {}
+    """Libraries that the loader knows of, by name."""
     try:
-        done = ask([tool, "-p"], 20)
-    except (OSError, subprocess.TimeoutExpired):
+        return read_loader_cache(_CACHE.read_bytes())
+    except OSError:
         return {}
-    found: dict[str, tuple[str, ...]] = {}
-    for name, _, path in _CACHE_LINE.findall(done.stdout):
-        found[name] = (*found.get(name, ()), path)
-    return found
 
 
 def find_library(

@@ -14,8 +14,8 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from stripewise.errors import UserError
-from stripewise.interpreter import ask, python
-from stripewise.runner.program.binary import Binary, FileKind
+from stripewise.interpreter import PROBING, Probing, ask, python
+from stripewise.runner.program.binary import Binary, FileKind, find_program
 from stripewise.runner.program.elf import contains, find_library
 from stripewise.runner.program.launchers import SHELLS
 from stripewise.runner.program.python import names_module
@@ -54,6 +54,7 @@ Launchers of version 4 share one a user and host: the last to end removes it, an
 Those of version 5 name theirs by the process number: a launch that was killed leaves it behind, and a later one with
 the same number fails. So each launch needs a folder of its own.
 """
+_VERSION = "the version of the MPI library"
 WITH_LAUNCHER = "installed with"
 """How :attr:`Mpi.found_by` begins where the launcher led to the library, and nothing in the program did."""
 
@@ -110,7 +111,11 @@ def needs_sessions(mpi: Mpi | None, names: Iterable[str]) -> bool:
 
 
 def describe(
-    path: Path, environment: Mapping[str, str], found_by: str = "", mca: Mapping[str, str] | None = None
+    path: Path,
+    environment: Mapping[str, str],
+    found_by: str = "",
+    mca: Mapping[str, str] | None = None,
+    probing: Probing = PROBING,
 ) -> Mpi:
     """Find out about an MPI library by asking it for its version, in a process of its own.
 
@@ -122,10 +127,12 @@ def describe(
     found_by : str
     mca : mapping, optional
         Parameters of Open MPI given on the command line.
+    probing : Probing
+        Where nothing may be started, the library is not loaded and its version stays unknown.
     """
     real = path.resolve()
     safe = tuple((name, environment[name]) for name in _SAFE_ENVIRONMENT if name in environment)
-    standard, version = _ask(real, safe)
+    standard, version = _ask(real, safe) if probing.allows(_VERSION) else ("", "")
     abi = _abi(real, version)
     if abi == "openmpi":
         chosen = (mca or {}).get("io") or environment.get("OMPI_MCA_io", "")
@@ -177,6 +184,7 @@ def find_mpi(
     environment: Mapping[str, str],
     cwd: Path,
     mca: Mapping[str, str] | None = None,
+    probing: Probing = PROBING,
 ) -> tuple[Mpi | None, str]:
     """Find the MPI library that a program will use.
 
@@ -190,6 +198,8 @@ def find_mpi(
         The launcher's file.
     environment, cwd, mca
         Of the program.
+    probing : Probing
+        Whether the library and the program's Python may be asked.
 
     Returns
     -------
@@ -200,35 +210,59 @@ def find_mpi(
     if binary.kind is FileKind.ELF and binary.elf is not None and not binary.elf.static:
         path, missing = find_library(binary.path, is_mpi_library, environment)
         if path is not None:
-            return describe(path, environment, f"asked for by {binary.path.name}", mca), ""
+            return describe(path, environment, f"asked for by {binary.path.name}", mca, probing), ""
         if missing:
             return None, missing
     started_by = binary.started_by or program[0]
     interpreter = PurePath(started_by).name
     script = binary.path if binary.kind is FileKind.SCRIPT else script_of(program, cwd)
     if interpreter.startswith("python"):
-        path, folders = _of_mpi4py(started_by, environment, cwd)
+        path, folders = _of_mpi4py(started_by, environment, cwd, probing)
         # A launcher starts programs of MPI; what has none must import mpi4py, which may be there for others.
         if path is not None and (launcher is not None or names_module(program, script, folders, "mpi4py")):
-            return describe(path, environment, "used by mpi4py", mca), ""
+            return describe(path, environment, "used by mpi4py", mca, probing), ""
     if script is not None and (launcher is None or not interpreter.startswith("python")):
         for word in _programs_in(script, environment, cwd):
             path, _ = find_library(word, is_mpi_library, environment)
             if path is not None:
-                return describe(path, environment, f"asked for by {word.name}, named in {script.name}", mca), ""
+                return describe(
+                    path, environment, f"asked for by {word.name}, named in {script.name}", mca, probing
+                ), ""
     if launcher is not None:
         path = library_of_launcher(launcher)
         if path is not None:
-            return describe(path, environment, f"{WITH_LAUNCHER} {launcher}", mca), ""
+            return describe(path, environment, f"{WITH_LAUNCHER} {launcher}", mca, probing), ""
     return None, missing
 
 
-def _of_mpi4py(name: str, environment: Mapping[str, str], cwd: Path) -> tuple[Path | None, list[Path]]:
+def _of_mpi4py(
+    name: str, environment: Mapping[str, str], cwd: Path, probing: Probing
+) -> tuple[Path | None, list[Path]]:
     """Give the library below mpi4py in a Python, and the folders in which that Python finds modules."""
-    answer = _answer([name, "-c", _MPI4PY], environment, cwd)
-    module, *folders = answer.stdout.splitlines() if answer is not None and answer.stdout else [""]
+    if probing.allows(f"where {name} finds its modules"):
+        answer = _answer([name, "-c", _MPI4PY], environment, cwd)
+        module, *names = answer.stdout.splitlines() if answer is not None and answer.stdout else [""]
+        folders = [Path(folder) for folder in names]
+    else:
+        folders = _usual_folders(name, environment, cwd)
+        found = (path for folder in folders for path in sorted((folder / "mpi4py").glob("MPI.*so")))
+        module = str(next(found, ""))
     library = find_library(Path(module), is_mpi_library, environment)[0] if module else None
-    return library, [Path(folder) for folder in folders]
+    return library, folders
+
+
+def _usual_folders(name: str, environment: Mapping[str, str], cwd: Path) -> list[Path]:
+    """Give the folders in which a Python usually finds modules, without asking it."""
+    try:
+        program = find_program(name, environment, cwd)
+    except UserError:
+        return []
+    given = [cwd / folder for folder in environment.get("PYTHONPATH", "").split(":") if folder]
+    prefix = program.parent.parent
+    prefixes = [prefix] if (prefix / "pyvenv.cfg").is_file() else [prefix, program.resolve().parent.parent]
+    patterns = ("lib*/python3*/site-packages", "lib*/python3*/dist-packages")
+    installed = [path for one in dict.fromkeys(prefixes) for pattern in patterns for path in sorted(one.glob(pattern))]
+    return [*given, *installed]
 
 
 def script_of(program: Sequence[str], cwd: Path) -> Path | None:

@@ -9,6 +9,7 @@ from pathlib import Path, PurePath
 
 from stripewise.carriers import Program, own_files
 from stripewise.errors import UserError
+from stripewise.interpreter import PROBING, Probing
 from stripewise.runner.program.binary import Binary, FileKind, find_program, inspect
 from stripewise.runner.program.command import CommandLine, placeholders, split
 from stripewise.runner.program.elf import contains
@@ -19,6 +20,7 @@ from stripewise.spec.workload import Workload
 _SHELL_SIGNS = {">", ">>", "<", "|", "&&", "||", ";", "2>&1", "&>", "&"}
 _HASHED = 1 << 30
 _NAMES = {"mpich": "MPICH", "openmpi": "Open MPI"}
+MPI_LIBRARY, MPI_VERSION = "the MPI library", "the MPI version"
 _WHY = {
     "static": "it is linked statically",
     "setuid": "it is setuid",
@@ -61,18 +63,8 @@ class Target:
 
     def workload(self) -> Workload:
         """What the command line says of the workload."""
-        ranks, nodes = self.line.ranks, self.line.nodes
-        if ranks is None and not self.line.launcher and self.binary.kind is FileKind.ELF and self.mpi is not None:
-            ranks = 1
-        if ranks is None:
-            return Workload(nodes=nodes)
-        launcher = PurePath(self.line.launcher).name
-        if nodes is None and (not launcher or launcher.startswith(("mpi", "prte", "prun", "orte"))):
-            # What else starts ranks (srun) spreads them over an allocation that its options need not tell.
-            nodes = 1
-        if nodes is None or ranks % nodes:
-            return Workload(nodes=nodes)
-        return Workload(nodes=nodes, processes_per_node=ranks // nodes)
+        alone = not self.line.launcher and self.binary.kind is FileKind.ELF and self.mpi is not None
+        return workload_of(self.line, 1 if alone else None)
 
     def fingerprint(self) -> dict[str, str]:
         """What must not change between runs that are compared."""
@@ -80,11 +72,25 @@ class Target:
         if self.script is not None:
             found["the script"] = f"{self.script} ({_digest(self.script)})"
         if self.mpi is not None:
-            found |= {"the MPI library": str(self.mpi.path), "the MPI version": self.mpi.version}
+            found |= {MPI_LIBRARY: str(self.mpi.path), MPI_VERSION: self.mpi.version}
         return found
 
 
-def look(words: Sequence[str], environment: Mapping[str, str], cwd: Path) -> Target:
+def workload_of(line: CommandLine, ranks: int | None = None) -> Workload:
+    """Give what a command line says of the workload; ``ranks`` are those of a program without a launcher."""
+    ranks, nodes = line.ranks or ranks, line.nodes
+    if ranks is None:
+        return Workload(nodes=nodes)
+    launcher = PurePath(line.launcher).name
+    if nodes is None and (not launcher or launcher.startswith(("mpi", "prte", "prun", "orte"))):
+        # What else starts ranks (srun) spreads them over an allocation that its options need not tell.
+        nodes = 1
+    if nodes is None or ranks % nodes:
+        return Workload(nodes=nodes)
+    return Workload(nodes=nodes, processes_per_node=ranks // nodes)
+
+
+def look(words: Sequence[str], environment: Mapping[str, str], cwd: Path, probing: Probing = PROBING) -> Target:
     """Take a command apart and find its program and its MPI.
 
     Parameters
@@ -93,6 +99,8 @@ def look(words: Sequence[str], environment: Mapping[str, str], cwd: Path) -> Tar
     environment : mapping
         The program's, after the setup lines.
     cwd : Path
+    probing : Probing
+        Whether the MPI library and the program's Python may be asked.
 
     Raises
     ------
@@ -124,7 +132,13 @@ def look(words: Sequence[str], environment: Mapping[str, str], cwd: Path) -> Tar
     if len(binaries) < len(line.segments):
         raise UserError(f"a part of the command has no program: {' '.join(words)}", "write one after each colon")
     mpi, missing = find_mpi(
-        line.program, binaries[0], launcher, environment={**environment, **line.environment}, cwd=home, mca=line.mca
+        line.program,
+        binaries[0],
+        launcher,
+        environment={**environment, **line.environment},
+        cwd=home,
+        mca=line.mca,
+        probing=probing,
     )
     if missing:
         raise UserError(
@@ -133,7 +147,7 @@ def look(words: Sequence[str], environment: Mapping[str, str], cwd: Path) -> Tar
         )
     obstacle = next((binary.obstacle for binary in binaries if binary.obstacle), "")
     if mpi is not None and launcher is not None and not obstacle:
-        _check_family(mpi, launcher, environment)
+        _check_family(mpi, launcher, environment, probing)
     cray = mpi is not None and ("cray" in mpi.path.name.lower() or "CRAY" in mpi.version)
     inside = next((binary.path for binary in binaries if _has_hdf5(binary)), None)
     if inside is not None:
@@ -222,11 +236,11 @@ def _inspect(word: str, environment: Mapping[str, str], cwd: Path, home: Path) -
     return inspect(path, environment, cwd)
 
 
-def _check_family(mpi: Mpi, launcher: Path, environment: Mapping[str, str]) -> None:
+def _check_family(mpi: Mpi, launcher: Path, environment: Mapping[str, str], probing: Probing) -> None:
     library = library_of_launcher(launcher)
     if library is None:
         return
-    theirs = describe(library, environment)
+    theirs = describe(library, environment, probing=probing)
     if {theirs.abi, mpi.abi} == {"mpich", "openmpi"}:
         raise UserError(
             f"{launcher} belongs to {_NAMES[theirs.abi]}, but the program is built with {_NAMES[mpi.abi]} "

@@ -24,7 +24,7 @@ from stripewise.interpreter import inherited
 from stripewise.objectives import kind_of
 from stripewise.objectives.reported import PhaseBandwidth
 from stripewise.runner.base import Family, Preflight, Runner
-from stripewise.runner.local.preflight import Found, find
+from stripewise.runner.local.preflight import Found, find, inspect
 from stripewise.runner.within.families import (
     MIXED,
     REPEATED,
@@ -96,6 +96,22 @@ class WithinRunner(Runner):
 
     def prepare(self) -> Preflight:
         """Check the command, and read what earlier sessions have left; see :class:`Runner`."""
+        self._check()
+        found = self._found = find(self._experiment, inherited(), self._cwd, self._runtime)
+        told = self._told(found.preflight, found)
+        while (folder := self._folder / f"launch-{len(self._launches)}").is_dir():
+            self._launches.append(Launched.reopened(folder))
+        if self._launches:
+            self._choose()
+        return told
+
+    def inspect(self) -> Preflight:
+        """Check the command without starting anything; see :class:`Runner`."""
+        self._check()
+        return self._told(*inspect(self._experiment, inherited(), self._cwd, self._runtime))
+
+    def _check(self) -> None:
+        """Refuse what phases of one launch cannot have."""
         experiment = self._experiment
         if not isinstance(kind_of(experiment.objective.name), PhaseBandwidth):
             raise UserError(
@@ -111,29 +127,27 @@ class WithinRunner(Runner):
                 f"the component of stack {switched[0]} is switched on when the program is launched",
                 "tune it without --within",
             )
-        found = self._found = find(experiment, inherited(), self._cwd, self._runtime)
-        if found.library_for(found.target) is None:
+
+    def _told(self, preflight: Preflight, found: Found | None) -> Preflight:
+        """Say what trials inside one launch make of a preflight."""
+        if found is not None and found.library_for(found.target) is None:
             why = found.target.why_not_preloaded or "it is not an MPI program"
             raise UserError(f"orders need the runtime, which cannot be preloaded: {why}", "tune without --within")
-        while (folder := self._folder / f"launch-{len(self._launches)}").is_dir():
-            self._launches.append(Launched.reopened(folder))
-        if self._launches:
-            self._choose()
-        known = found.preflight.lost
+        known = preflight.lost
 
         def lost(parameter: Parameter) -> str:
             early = parameter.carrier.undecided
             return f"{early}: ordinary trials can search it, without --within" if early else known(parameter)
 
-        summary = [*found.preflight.summary, f"launches  {self._folder}: orders, answers, output of the program"]
-        if found.preflight.io == "ompio":
+        summary = [*preflight.summary, f"launches  {self._folder}: orders, answers, output of the program"]
+        if preflight.io == "ompio":
             summary.append(
                 "OMPIO     its own parameters act when the program is launched; with --mca io romio341 the hints of "
                 "ROMIO act at each open"
             )
-        if experiment.within.settle:
+        if self._experiment.within.settle:
             summary.append("settle    files are synchronised before they are closed: phases cost more than without")
-        return replace(found.preflight, lost=lost, summary=tuple(summary))
+        return replace(preflight, lost=lost, summary=tuple(summary))
 
     def start(self, launch: Launch) -> None:
         """Ask for a run; see :class:`Runner`. The program is started for the first one, unless it still runs."""

@@ -54,8 +54,8 @@ def experiment_page(
 ) -> HTMLResponse:
     """Show an experiment, with a page of its runs; ``check``: say whether its result still holds here."""
     if check and not user.operator:
-        # The experiment's setup lines are run for it.
-        raise Refused(403, f"the token '{user.name}' may start nothing, not even a check", "use an operator's token")
+        # It tells which files there are on the machine of the service.
+        raise Refused(403, f"the token '{user.name}' may not look at programs here", "use an operator's token")
     known = history(service, id)
     record, found = known.record, known.found
     whole = record.result is not None
@@ -114,9 +114,10 @@ def _checked(record: Record, service: Service) -> dict[str, Any]:
     folder = Path(record.facts.folder or service.settings.data)
     check_experiment(record.experiment, folder, service.settings)
     try:
-        return {"differences": changed_since(record), "error": ""}
+        differences, unknown = changed_since(record)
+        return {"differences": differences, "unknown": "; ".join(unknown), "error": ""}
     except StripewiseError as error:
-        return {"differences": [], "error": f"{error.what}; {error.fix}" if error.fix else error.what}
+        return {"differences": [], "unknown": "", "error": f"{error.what}; {error.fix}" if error.fix else error.what}
 
 
 def _messages(service: Service, identifier: str) -> list[dict[str, Any]]:
