@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,7 +16,6 @@ from stripewise.cli.hints import completed
 from stripewise.cli.options import (
     IdArgument,
     JsonOption,
-    ProgramCommand,
     ReportOption,
     RunnerOption,
     ServerOption,
@@ -27,6 +27,7 @@ from stripewise.cli.output import console, notes, remark
 from stripewise.cli.progress import Progress
 from stripewise.cli.result import deliver, print_dry_run
 from stripewise.cli.standard_input import with_input
+from stripewise.cli.tune_options import Mode, TuneCommand, check_options, given_options, mode_of, used_later
 from stripewise.errors import NothingWorks, UserError
 from stripewise.objectives import usages
 from stripewise.runner.registry import make_runner
@@ -39,7 +40,7 @@ from stripewise.tuning.again import confirm_again
 from stripewise.tuning.consent import check_author, granted
 from stripewise.tuning.definition import NO_COMMAND, with_options
 from stripewise.tuning.dryrun import dry_run
-from stripewise.tuning.folders import runs_folder
+from stripewise.tuning.folders import runs_folder, working_folder
 from stripewise.tuning.process import user_name
 from stripewise.tuning.small import SMALL_BUDGET
 from stripewise.tuning.try_first import proposals
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    app.command("tune", cls=_TuneCommand)(tune)
+    app.command("tune", cls=TuneCommand)(tune)
     app.command("resume")(resume)
 
 
@@ -65,37 +66,6 @@ def _starting(names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
         return [name for name in names() if name.startswith(incomplete)]
 
     return complete
-
-
-_GROUPS = {
-    None: (
-        "budget", "objective", "stack", "parameter", "delete", "name", "report", "dry_run_only", "yes", "json_output",
-    ),
-    "The program and its runs": (
-        "runner", "program", "direction", "setup", "timeout", "scratch", "override", "time", "node_hours",
-    ),
-    "The search": ("sampler", "sampler_option", "model", "warm_start", "no_general_knowledge", "diagnosis", "seed"),
-    "The proof": ("pairs", "minimum_effect", "confirm"),
-    "Inside one launch": ("within", "max_loss", "families", "settle"),
-    "On replays of a record": ("replay", "replay_folder"),
-    "Small before large": ("small", "small_budget"),
-    "Where experiments are kept": ("store", "server"),
-}  # fmt: skip
-"""Options of ``tune`` under the headings of its help, the basic ones first, which have no heading of their own."""
-
-
-class _TuneCommand(ProgramCommand):
-    """``tune``, whose help shows its options in groups."""
-
-    def __init__(self, *given: Any, params: list[Any] | None = None, **more: Any) -> None:
-        places = {name: (heading, place) for heading, names in _GROUPS.items() for place, name in enumerate(names)}
-        order = list(_GROUPS)
-        options = [one for one in params or () if one.param_type_name == "option"]
-        for option in options:
-            option.rich_help_panel = places[option.name][0]
-        options.sort(key=lambda option: (order.index(places[option.name][0]), places[option.name][1]))
-        arguments = [one for one in params or () if one.param_type_name != "option"]
-        super().__init__(*given, params=[*arguments, *options], **more)
 
 
 def tune(
@@ -244,20 +214,39 @@ def tune(
 
     The program follows two dashes: stripewise tune -- mpiexec -n 4 ./my_app
     """
+    given = given_options(context)
+    service = remote.server_of(store, server)
+    modes = (Mode.DRY if dry_run_only else Mode(0)) | (Mode.SERVER if service is not None else Mode(0))
+    manner = _Manner(dry_run_only, yes, report, json_output)
+    check_place("--report", report)
     if confirm is not None:
-        _confirm(confirm, pairs, store, server, report, json_output, yes)
+        check_options(given, modes | Mode.CONFIRM)
+        wanted = {
+            "pairs": pairs,
+            "budget": {"runs": budget, "seconds": time, "node_hours": node_hours},
+            "minimum_effect": minimum_effect,
+            "name": name,
+            "seed": seed,
+            "timeout": timeout,
+            "scratch": None if scratch is None else str(Path(scratch).absolute()),
+        }
+        later = used_later(given, modes | Mode.CONFIRM)
+        _confirm(confirm, wanted, store, service, replace(manner, later=later))
         return
     experiment = _read(file) if file is not None else Experiment()
     if within:
         if runner not in (None, "within"):
             raise UserError(f"--within and --runner {runner} exclude each other", "leave one of them out")
         runner = "within"
+    modes |= mode_of(runner or experiment.runner)
+    modes |= Mode.REPLAYS if replay is not None or experiment.replay is not None else Mode(0)
+    modes |= Mode.SMALL if small is not None else Mode(0)
+    check_options(given, modes)
+    if Mode.WITHIN in modes and within:
         # Phases are many and cheap; what a launch is measured by says nothing of them.
         fresh = Budget() == experiment.budget
         budget = budget if budget is not None or not fresh else PHASES
         objective = objective or ("phase_bandwidth" if experiment.objective.name == "elapsed" else None)
-    elif max_loss is not None or families is not None or settle is not None:
-        raise UserError("--max-loss, --families and --settle belong to trials inside one launch", "add --within")
     if not (runner or experiment.runner).startswith(NO_COMMAND):
         experiment = with_input(experiment)
     experiment = with_options(
@@ -283,30 +272,21 @@ def tune(
             "families": families,
             "settle": settle,
         },
-        replay=_replay(experiment, replay, replay_folder),
+        replay=_replay(replay, replay_folder),
         confirmation={"pairs": pairs, "minimum_effect": minimum_effect},
         timeout=timeout,
         scratch=scratch,
         override=override,
     )
-    if small is None and small_budget is not None:
-        raise UserError("--small-budget belongs to a smaller case", "add --small COMMAND")
-    check_place("--report", report)
-    service = remote.server_of(store, server)
-    if service is not None and small is not None:
-        raise UserError(
-            "a service runs one experiment at a time, and --small takes two",
-            "submit the smaller case first, then the whole with --warm-start and its identifier",
-        )
+    manner = replace(manner, later=used_later(given, modes))
     if service is not None:
-        _tune_there(service, experiment, report, json_output, only_dry=dry_run_only, agreed=yes)
+        _tune_there(service, experiment, str(Path.cwd()), manner)
         return
     if dry_run_only:
         if small is not None:
             case = case_of(experiment, small, small_budget or SMALL_BUDGET)
             remark(f"the small case is searched first, with {case.counted(case.budget.runs)} of: {small}")
-        with make_runner(experiment, runs_folder(experiment) / "dry-run") as prober:
-            print_dry_run(dry_run(experiment, prober), json_output)
+        _tune_dry(experiment, Path.cwd(), manner)
         return
     with open_store(store) as opened:
         if small is not None:
@@ -315,34 +295,57 @@ def tune(
             begin(opened, experiment, str(Path.cwd()), report, json_output, yes)
 
 
-def _replay(experiment: Experiment, record: Path | None, folder: Path | None) -> dict[str, str] | None:
+@dataclass(frozen=True)
+class _Manner:
+    """How an experiment is begun and its end shown, whatever it is.
+
+    Attributes
+    ----------
+    dry : bool
+        Show what it would do, and start nothing.
+    yes : bool
+    report : Path or None
+    json_output : bool
+    later : str
+        What a dry run says of options that only the run itself uses.
+    """
+
+    dry: bool
+    yes: bool
+    report: Path | None
+    json_output: bool
+    later: str = ""
+
+
+def _replay(record: Path | None, folder: Path | None) -> dict[str, str] | None:
     """What the options say of the table of the experiment's file."""
-    if folder is not None and record is None and experiment.replay is None:
-        raise UserError("--replay-folder belongs to replays", "add --replay RECORD")
     return {name: str(path) for name, path in (("record", record), ("folder", folder)) if path is not None} or None
 
 
-def _confirm(
-    finished: str,
-    pairs: int | None,
-    store: str | None,
-    server: str | None,
-    report: Path | None,
-    json_output: bool,
-    yes: bool,
-) -> None:
+def _confirm(finished: str, wanted: Mapping[str, Any], store: str | None, service: str | None, manner: _Manner) -> None:
     """Make and run the experiment that compares a result's best with its default."""
-    wanted = {} if pairs is None else {"pairs": pairs}
-    check_place("--report", report)
-    service = remote.server_of(store, server)
     if service is not None:
         record = remote.experiments_of(service).record(finished)
-        _tune_there(service, confirm_again(record, **wanted), report, json_output, only_dry=False, agreed=yes)
+        _tune_there(service, confirm_again(record, **wanted), record.facts.folder or None, manner)
         return
     with open_store(store) as opened:
         record = opened.record(finished)
-        check_author(record, user_name(), granted if yes else asking(None, json_output))
-        begin(opened, confirm_again(record, **wanted), record.facts.folder, report, json_output, yes)
+        experiment = confirm_again(record, **wanted)
+        if manner.dry:
+            _tune_dry(experiment, Path(working_folder(record.facts)), manner)
+            return
+        check_author(record, user_name(), granted if manner.yes else asking(None, manner.json_output))
+        begin(opened, experiment, record.facts.folder, manner.report, manner.json_output, manner.yes)
+
+
+def _tune_dry(experiment: Experiment, folder: Path, manner: _Manner) -> None:
+    with make_runner(experiment, runs_folder(experiment) / "dry-run", cwd=folder) as runner:
+        _print_dry(dry_run(experiment, runner), manner)
+
+
+def _print_dry(document: dict[str, Any], manner: _Manner) -> None:
+    notes = [*document["notes"], *([manner.later] if manner.later else [])]
+    print_dry_run({**document, "notes": notes}, manner.json_output)
 
 
 def resume(
@@ -368,19 +371,18 @@ def _read(file: str) -> Experiment:
     return parse_experiment(text, file)
 
 
-def _tune_there(
-    service: str, experiment: Experiment, report: Path | None, json_output: bool, *, only_dry: bool, agreed: bool
-) -> None:
+def _tune_there(service: str, experiment: Experiment, folder: str | None, manner: _Manner) -> None:
     opened = remote.experiments_of(service)
     client = opened.client
-    definition, folder = experiment.model_dump(mode="json"), str(Path.cwd())
-    if only_dry:
-        print_dry_run(client.dry_run(definition, folder), json_output)
+    definition = experiment.model_dump(mode="json")
+    if manner.dry:
+        _print_dry(client.dry_run(definition, folder), manner)
         return
     # A key makes it harmless to send the request again where the answer was lost.
-    identifier = str(client.create(definition, folder, agreed=agreed, key=secrets.token_hex(16))["id"])
+    made = client.create(definition, folder, agreed=manner.yes, key=secrets.token_hex(16))
+    identifier = str(made["id"])
     try:
-        _follow(opened, identifier, report, json_output)
+        _follow(opened, identifier, manner.report, manner.json_output)
     except UserError:
         if not opened.trials(identifier, facts=False):
             opened.delete(identifier)
