@@ -140,4 +140,4 @@ def test_the_library_makes_the_same_components(tool: Path, tmp_path: Path, monke
 
 def test_only_the_last_component_of_a_script_counts() -> None:
     line = "lfs setstripe -E 64M -c 1 -E eof -c 8 -S 4M /scratch/out"
-    assert dict(LUSTRE.in_script(line)) == {"stripe_count": "8", "stripe_size": "4M"}
+    assert dict(LUSTRE.in_script(line.split())) == {"stripe_count": "8", "stripe_size": "4M"}

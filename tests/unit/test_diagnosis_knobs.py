@@ -2,15 +2,17 @@
 
 import contextlib
 import time
+from pathlib import Path
 
 import pytest
 
-from stripewise.diagnosis.knobs import dead, judge_script
+from stripewise.diagnosis.knobs import dead, judge_script, library
 from stripewise.diagnosis.script import parse_script
 from stripewise.diagnosis.surroundings import Surroundings
 from stripewise.errors import UserError
 from stripewise.spec.workload import Workload
 
+SCRIPTS = Path(__file__).parents[1] / "fixtures" / "scripts"
 SCRIPT = """#!/bin/bash
 #SBATCH -N 4
 export MPICH_MPIIO_HINTS="*:romio_cb_write=enable:cb_nodes=8"
@@ -77,7 +79,8 @@ def test_exported_hints_and_mca_parameters_reach_no_library():
     text = "export romio_cb_write=enable\nexport fcoll=vulcan\nexport cb_nodes=4\nexport FOO=1\n"
     text += 'echo "cb_nodes $cb_nodes" > hints\nexport ROMIO_HINTS=$PWD/hints\nmpiexec ./app\n'
     found = {one.knob.name: one for one in judge_script(text, Surroundings(mpi="mpich"))}
-    assert found.keys() == {"romio_cb_write", "fcoll"}
+    assert found.keys() == {"romio_cb_write", "fcoll", "cb_nodes"}
+    assert (found["cb_nodes"].knob.line, found["cb_nodes"].knob.value) == (5, "4"), "of the file, not the variable"
     assert found["romio_cb_write"].verdict == "dead"
     assert found["romio_cb_write"].reason == "no library reads an environment variable romio_cb_write"
     assert found["fcoll"].fix == "export OMPI_MCA_fcoll=vulcan"
@@ -133,7 +136,7 @@ def test_what_an_experiment_has_shown_counts():
 
 
 def test_what_a_default_does_anyway_is_dead_and_unknown_names_are_called_unknown():
-    found = judge_script("export OMPI_MCA_btl_tcp_if_include=eth0\nmpirun ./a\n", Surroundings("openmpi"))
+    found = judge_script("export OMPI_MCA_sharedfp_sm_verbose=1\nmpirun ./a\n", Surroundings("openmpi"))
     assert [one.verdict for one in found] == ["unknown"]
     found = judge_script("romio_cb_write automatic\n", Surroundings("mpich"))
     assert [one.knob.name for one in dead(found)] == ["romio_cb_write"]
@@ -192,6 +195,176 @@ def test_export_by_name_reaches_only_the_hints_of_that_variable():
     for name, exported in (("PNETCDF_HINTS", "nc_header_align_size"), ("MPICH_MPIIO_HINTS", "cb_nodes")):
         settings = parse_script(text.format(f"export {name}")).settings
         assert {setting.name for setting in settings if setting.exported} == {exported}
+
+
+FIELD = [
+    ("plain", {}, []),
+    (
+        "two-dirs",
+        {"mpi": "cray", "file_system": "lustre"},
+        ["3 stripe_count=1: live", "4 stripe_count=-1: live", "4 stripe_size=16m: live"],
+    ),
+    (
+        "io500-setup",
+        {"mpi": "cray", "file_system": "lustre"},
+        [
+            "7 stripe_count=1: live",
+            "10 overstripe_count=$((osts * 4)): live",
+            "11 stripe_count=-1: live",
+            "12 mdt_size=64k: live",
+        ],
+    ),
+    ("branches", {"mpi": "openmpi"}, ["3 fcoll=vulcan: live", "3 fcoll=individual: live"]),
+    (
+        "reexport",
+        {"mpi": "cray"},
+        ["3 romio_cb_write=enable: live", "3 romio_ds_write=disable: live", "3 romio_no_indep_rw=true: live"],
+    ),
+    ("array", {"mpi": "openmpi"}, ["6 io=romio341: unknown", "7 ROMIO_FSTYPE_FORCE=ufs:: live"]),
+    ("heredoc-lammps", {"mpi": "cray"}, ["3 romio_cb_write=disable: live"]),
+    (
+        "script-names-romio",
+        {"mpi": "openmpi", "file_system": "gpfs"},
+        [
+            "3 IBM_largeblock_io=true: unknown",
+            "4 io=romio321: unknown",
+            "7 romio_cb_write=enable: live",
+            "8 romio_ds_write=enable: dead",
+            "9 cb_buffer_size=16777216: dead",
+            "10 cb_nodes=4: live",
+            "11 IBM_largeblock_io=true: unknown",
+        ],
+    ),
+    (
+        "echo-hints",
+        {"mpi": "mpich"},
+        [
+            "5 romio_cb_write=enabel: dead",
+            "6 romio_ds_write=enable: dead",
+            "7 cb_buffer_size=16777216: dead",
+            "8 cb_config_list=*:1: live",
+        ],
+    ),
+    (
+        "empty-pattern",
+        {"mpi": "cray", "file_system": "lustre"},
+        ["5 cray_cb_write_lock_mode=2: dead", "5 cray_cb_nodes_multiplier=4: dead"],
+    ),
+    (
+        "sizes",
+        {"mpi": "cray", "file_system": "gpfs"},
+        ["3 cb_buffer_size=16M: live", "3 striping_unit=4m: dead", "3 cb_nodes=8: live"],
+    ),
+    ("aprun-env", {"mpi": "cray"}, ["2 romio_cb_write=enabel: dead"]),
+]
+"""Scripts in the forms that people have: name, where they run, and the right verdict of each setting."""
+
+
+@pytest.mark.parametrize(("name", "where", "right"), FIELD, ids=[name for name, _, _ in FIELD])
+def test_scripts_as_people_have_them(name, where, right):
+    found = judge_script((SCRIPTS / f"{name}.sh").read_text(), Surroundings(**where))
+    assert [f"{one.knob.line} {one.knob.name}={one.knob.value}: {one.verdict}" for one in found] == right
+
+
+def test_a_size_that_romio_reads_as_digits_alone_is_told():
+    found = judge_script((SCRIPTS / "sizes.sh").read_text(), Surroundings("cray", "gpfs"))[0]
+    assert (found.reason, found.fix) == ("ROMIO reads digits alone: '16M' is 16 for it", "write 16777216")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "export A=1\nexport B=2\nmodule load gcc\n",
+        "HDF5_VER=1.14\nLUSTRE_DIR=/x\nsrun ./app\n",
+        "#!/bin/bash\nsource activate\nexport I_MPI_PIN=1 OMPI_MCA_btl=self\nmpirun --mca pml ucx ./a\nset -e\n",
+        "cat > in <<EOF\nunits lj\nrun 1000\nEOF\nsrun ./app\n",
+        "cat > deck <<EOF\nfilename out\nnodes 4\nwrite enable\nEOF\nmpirun ./app\n",
+    ],
+)
+def test_only_names_that_a_library_knows_are_settings(text):
+    assert judge_script(text, Surroundings()) == []
+
+
+@pytest.mark.parametrize(
+    ("begin", "launch"),
+    [
+        ("cat > job.sh <<EOF\n#!/bin/bash", "srun ./b"),
+        ("cat > job.sh <<'EOF'\n#SBATCH -N 2", "srun ./b"),
+        ("cat > job.sh <<-EOF\n#PBS -l select=2", "aprun ./b"),
+        ("cat <<EOF > job.sh\n#BSUB -nnodes 2", "jsrun ./b"),
+        ("cat <<EOF | pjsub\n#PJM -L node=2", "mpiexec ./b"),
+        ("cat > job.sh <<EOF\n#COBALT -n 2", "aprun ./b"),
+        ("cat > job.sh <<EOF\n#$ -cwd", "mpirun ./b"),
+        ("cat > job.sh <<EOF\n#MSUB -l nodes=2", "mpirun ./b"),
+        ("cat > job.sh <<EOF\n#OAR -n x", "mpirun ./b"),
+        ("sbatch <<EOF", "srun ./b"),
+        ("ssh node bash -s <<EOF", "mpirun ./b"),
+    ],
+)
+def test_a_script_in_a_here_document_is_a_script(begin, launch):
+    text = f"mpirun ./a\n{begin}\nmodule load x\nexport OMPI_MCA_fcoll=vulcan\n{launch}\n"
+    text += "export OMPI_MCA_fcoll=individual\nEOF\n"
+    found = judge_script(text, Surroundings("openmpi"))
+    first = next(number for number, line in enumerate(text.splitlines(), start=1) if "vulcan" in line)
+    assert [(one.knob.line, one.knob.value, one.verdict) for one in found] == [
+        (first, "vulcan", "live"),
+        (first + 2, "individual", "dead"),
+    ]
+
+
+def test_a_script_of_the_c_shell_is_read_by_its_branches():
+    text = "#!/bin/csh\nif ($x == big) then\n  setenv OMPI_MCA_fcoll vulcan\nelse if ($x == mid) then\n"
+    text += "  setenv OMPI_MCA_fcoll dynamic\nelse\n  setenv OMPI_MCA_fcoll individual\nendif\n"
+    text += "mpirun ./app\nunsetenv OMPI_MCA_fcoll\n"
+    found = judge_script(text, Surroundings("openmpi"))
+    assert [(one.knob.line, one.verdict) for one in found if "again" in one.reason] == []
+    assert [one.knob.value for one in found] == ["vulcan", "dynamic", "individual"]
+
+
+@pytest.mark.parametrize(
+    ("text", "verdict", "told"),
+    [
+        ("f() {\n  export OMPI_MCA_fcoll=vulcan\n}\nexport OMPI_MCA_fcoll=individual\nf\nmpirun ./a\n", "live", ""),
+        ("for i in 1 2; do\n  mpirun ./a\n  export OMPI_MCA_fcoll=vulcan\ndone\n", "live", ""),
+        ("mpirun ./a\nexport OMPI_MCA_fcoll=vulcan\n./later\n", "live", ""),
+        (
+            "if x; then\n  export OMPI_MCA_fcoll=vulcan\nfi\nexport OMPI_MCA_fcoll=dynamic\nmpirun ./a\n",
+            "dead",
+            "line 4 sets",
+        ),
+        ("export OMPI_MCA_fcoll=vulcan\nif x; then unset OMPI_MCA_fcoll; fi\nmpirun ./a\n", "live", ""),
+        ("set -a\nOMPI_MCA_fcoll=vulcan\nmpirun ./a\n", "live", ""),
+        ("#SBATCH --export=ALL,OMPI_MCA_fcoll=vulcan\nmpirun ./a\n", "live", ""),
+        ("#PBS -v A=1,OMPI_MCA_fcoll=vulcan,B\nmpirun ./a\n", "live", ""),
+    ],
+)
+def test_only_what_surely_happens_makes_a_setting_dead(text, verdict, told):
+    found = judge_script(text, Surroundings("openmpi"))[0]
+    assert (found.knob.value, found.verdict) == ("vulcan", verdict)
+    assert told in found.reason
+
+
+def test_settings_of_another_folder_or_branch_switch_nothing_off():
+    text = "lfs setstripe -c 1 easy\nlfs setstripe -C 8 hard\nsrun ./a\n"
+    assert {one.verdict for one in judge_script(text, Surroundings("cray", "lustre"))} == {"live"}
+    text = "if x; then echo romio_cb_write disable > h; fi\necho cb_nodes 4 >> h\nexport ROMIO_HINTS=h\nsrun ./a\n"
+    assert verdicts(text, mpi="mpich", workload=WRITES)[2, "cb_nodes"][0] == "live"
+
+
+@pytest.mark.parametrize(
+    ("text", "mpi"),
+    [
+        ("mpirun --mca fcoll vulcan ./a\n", "openmpi"),
+        ("mpirun --mca io romio341 ./a\n", "openmpi-romio"),
+        ("export MPICH_MPIIO_HINTS='*:cb_nodes=4'\nsrun ./a\n", "cray"),
+        ("export I_MPI_EXTRA_FILESYSTEM=on\nmpirun ./a\n", "intel"),
+        ("srun ./a\n", "mpich"),
+    ],
+)
+def test_the_library_is_the_one_that_the_script_uses(text, mpi):
+    assert library(text, "") == mpi
+    assert library(text, "cray") == "cray"
+    assert "dead" not in {one.verdict for one in judge_script(text, Surroundings(mpi=""))}
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from rich.markup import escape
 from stripewise.cli.options import IdArgument, JsonOption, StoreOption
 from stripewise.cli.output import console, print_json, prose, remark, say
 from stripewise.diagnosis.hints_file import named_hints
-from stripewise.diagnosis.knobs import dead, explain, judge_script
+from stripewise.diagnosis.knobs import dead, explain, judge_script, library
 from stripewise.diagnosis.surroundings import MPI, Surroundings
 from stripewise.errors import StripewiseError, UserError
 from stripewise.report.bundle import helpdesk_bundle
@@ -40,7 +40,12 @@ def knobs(
             metavar="SCRIPT|NAME",
         ),
     ],
-    mpi: Annotated[str, typer.Option(help=f"The program's MPI library: {', '.join(MPI)}.")] = "mpich",
+    mpi: Annotated[
+        str,
+        typer.Option(
+            help=f"The program's MPI library: {', '.join(MPI)}. Without it, the one that the script uses, else mpich."
+        ),
+    ] = "",
     file_system: Annotated[
         str, typer.Option(help="The file system of its files: lustre, ceph, gpfs, nfs, ext4 ...")
     ] = "",
@@ -70,12 +75,16 @@ def knobs(
     where = Surroundings(mpi, file_system or workload.file_system or "", mpi_version, workload, effects)
     hints = named_hints(text, script.absolute().parent, os.environ)
     found = judge_script(text, where, hints.knobs if hints is not None else ())
+    used = library(text, mpi)
     if json_output:
         named = hints.as_json() if hints is not None else None
-        print_json({"settings": [one.as_json() for one in found], "dead": len(dead(found)), "hints_file": named})
+        document = {"settings": [one.as_json() for one in found], "dead": len(dead(found)), "hints_file": named}
+        print_json({**document, "mpi": used})
         return 0
     if hints is not None:
         say(f"line {hints.line}: ROMIO_HINTS names {hints.path}: {hints.said}")
+    if found and not mpi:
+        say(f"judged for {MPI[used]}; --mpi chooses another library")
     if not found:
         console.print("no I/O setting was found")
     for one in found:

@@ -59,8 +59,8 @@ def named_hints(text: str, folder: Path, environment: Mapping[str, str]) -> Hint
     HintsFile or None
         None where no line names one.
     """
-    script = parse_script(text)
-    if script.hints_file is None or not script.hints_path:
+    script = next((one for one in parse_script(text).all() if one.hints_path), None)
+    if script is None or script.hints_file is None:
         return None
     line, named = script.hints_file, script.hints_path
     if Path(named).name in {Path(target).name for target in script.written}:

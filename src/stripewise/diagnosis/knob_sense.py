@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from stripewise.carriers import HINT
 from stripewise.diagnosis.script import ScriptSetting
 from stripewise.diagnosis.surroundings import MPI, Surroundings
 from stripewise.errors import UserError
@@ -17,16 +19,64 @@ from stripewise.spec.sizes import parse_size
 from stripewise.spec.stack import Stack, every_stack
 from stripewise.spec.vocabulary import words_of
 
+_WORDS = (Kind.CATEGORICAL, Kind.BOOLEAN)
+_LONGEST = 100
+"""Characters that a number may have."""
 
-def meaningless(
-    knob: ScriptSetting, stack: Stack, parameter: Parameter, where: Surroundings, values: Mapping[str, str]
-) -> str:
+
+class Values:
+    """What a script sets in all, as expressions of the stacks see it.
+
+    Parameters
+    ----------
+    where : Surroundings
+    knobs : sequence of ScriptSetting
+        Those that reach the program.
+    """
+
+    def __init__(self, where: Surroundings, knobs: Sequence[ScriptSetting]) -> None:
+        given: dict[str, str] = {}
+        several: set[str] = set()
+        targets = {knob.target for knob in knobs if knob.target and knob.form != "romio_file"}
+        in_branches: defaultdict[tuple[int, ...], set[str]] = defaultdict(set)
+        for knob in knobs:
+            # What one folder or one pattern of files gets, others do not.
+            elsewhere = knob.target in targets and len(targets) > 1
+            if given.setdefault(knob.name, knob.value) != knob.value or elsewhere:
+                several.add(knob.name)
+            in_branches[knob.block].add(knob.name)
+        workload = where.workload
+        if where.file_system and workload.file_system is None:
+            workload = workload.model_copy(update={"file_system": where.file_system})
+        words: dict[str, Any] = {**workload.words()}
+        for stack in every_stack():
+            words |= {p.name: _default(p, words) for p in stack.parameters if p.name not in words}
+        self._parameters = parameters = [p for stack in every_stack() for p in stack.parameters]
+        words |= {p.name: _typed(p, given[p.setting]) for p in parameters if p.setting in given}
+        self.words = words
+        self.given = frozenset(p.name for p in parameters if p.setting in given)
+        self._several = several
+        self._branches = in_branches
+        self._conditional = frozenset(name for block, names in in_branches.items() if block for name in names)
+
+    def unsure(self, knob: ScriptSetting, parameter: Parameter) -> frozenset[str]:
+        """Name the parameters that may have other values where a setting acts: other branches, folders, launches."""
+        around = [self._branches.get(knob.block[:depth], set()) for depth in range(len(knob.block) + 1)]
+        unsure = self._several | self._conditional.difference(*around)
+        return frozenset(p.name for p in self._parameters if p.setting in unsure) - {parameter.name}
+
+    def with_own(self, knob: ScriptSetting, parameter: Parameter) -> dict[str, Any]:
+        """Give the words where a setting has the value of one place."""
+        return {**self.words, parameter.name: _typed(parameter, knob.value)}
+
+
+def meaningless(knob: ScriptSetting, stack: Stack, parameter: Parameter, where: Surroundings, values: Values) -> str:
     """Say why a setting cannot act on this program here; empty if it can."""
-    if parameter.kind in (Kind.CATEGORICAL, Kind.BOOLEAN):
+    if parameter.kind in _WORDS:
         words = words_of(parameter)
-        if words is not None and knob.value not in words:
+        if words is not None and not _is_word(knob.value, words, parameter) and "$" not in knob.value:
             return f"'{knob.value}' is not one of {', '.join(words)}: the library ignores it without a message"
-    elif _number(knob.value) is None and "$" not in knob.value:
+    elif _number(knob.value, parameter) is None and "$" not in knob.value:
         return f"'{knob.value}' is not a number: the library ignores it silently"
     io = "ompio" if where.mpi == "openmpi" else "romio"
     if parameter.io_component and io not in parameter.io_component:
@@ -49,34 +99,47 @@ def systems_of(parameter: Parameter) -> str:
     return " or ".join(word.lower() for word in parameter.driver if word != CRAYS)
 
 
-def _inactive(knob: ScriptSetting, parameter: Parameter, where: Surroundings, values: Mapping[str, str]) -> str:
+def misread(knob: ScriptSetting, parameter: Parameter) -> tuple[str, str]:
+    """Say what a library reads where it is not what the writer means, and what to write; empty if it is."""
+    meant = _size(knob.value)
+    if parameter.carrier is not HINT or parameter.kind in _WORDS or meant is None:
+        return "", ""
+    read = _number(knob.value, parameter)
+    if read is None or read == meant:
+        return "", ""
+    return f"ROMIO reads digits alone: '{knob.value}' is {int(read):,} for it", f"write {int(meant)}"
+
+
+def _is_word(value: str, words: Sequence[str], parameter: Parameter) -> bool:
+    # ROMIO compares with the word in small letters, and with the word in capitals.
+    return value in words or (parameter.carrier is HINT and value.isupper() and value.lower() in words)
+
+
+def _inactive(knob: ScriptSetting, parameter: Parameter, where: Surroundings, values: Values) -> str:
     """Whether other settings of the script, or the workload, leave it without meaning."""
-    workload = where.workload
-    if where.file_system and workload.file_system is None:
-        workload = workload.model_copy(update={"file_system": where.file_system})
-    words: dict[str, Any] = {**workload.words()}
-    for other in every_stack():
-        words |= {p.name: _default(p, words) for p in other.parameters if p.name not in words}
-    for other in every_stack():
-        for p in other.parameters:
-            if p.setting in values:
-                words[p.name] = _typed(p, values[p.setting])
+    workload, words = where.workload, values.with_own(knob, parameter)
+    unsure = values.unsure(knob, parameter)
     worlds = [words]
     if workload.collective is None:
         # Both kinds of calls may be made, or one alone.
         worlds += [{**words, "independent": False}, {**words, "collective": False}]
-    if parameter.active_if is not None and not any(_true(parameter.active_if, world) for world in worlds):
+    if (
+        parameter.active_if is not None
+        and not parameter.active_if.names & unsure
+        and not any(_true(parameter.active_if, world) for world in worlds)
+    ):
         because = [
             f"{name} is {spell(words[name])}"
             for name in sorted(parameter.active_if.names)
-            if name in values or name in ("collective", "independent", "reads", "writes", "file_system")
+            if name in values.given or name in ("collective", "independent", "reads", "writes", "file_system")
         ]
         return f"it has a meaning only where {_flat(parameter.active_if)}" + (
             f"; here {', '.join(because)}" if because else ""
         )
-    if _is_default(parameter, _typed(parameter, knob.value)):
+    if "$" not in knob.value and _is_default(parameter, _typed(parameter, knob.value)):
         return "the library does the same without it: this is its default"
-    if parameter.same_as_default is not None and _true(parameter.same_as_default, words):
+    same = parameter.same_as_default
+    if same is not None and not same.names & unsure and "$" not in knob.value and _true(same, words):
         return "here it does what the default does anyway"
     return ""
 
@@ -106,12 +169,24 @@ def _typed(parameter: Parameter, text: str) -> Any:
     if parameter.kind is Kind.BOOLEAN:
         return text.lower() in ("true", "1", "enable", "yes")
     if parameter.kind is Kind.CATEGORICAL:
-        return text
-    number = _number(text)
+        return text.lower() if parameter.carrier is HINT else text
+    number = _number(text, parameter)
     return parameter.default if number is None else number
 
 
-def _number(text: str) -> float | None:
+def _number(text: str, parameter: Parameter) -> float | None:
+    """Give the number that a library reads."""
+    if parameter.carrier is HINT:
+        # ROMIO uses atoi: the digits at the beginning.
+        found = re.match(r"\s*([+-]?\d{1,18})", text)
+        return float(found[1]) if found else None
+    return _size(text)
+
+
+def _size(text: str) -> float | None:
+    """Give the number that a person means, with a unit or without."""
+    if len(text) > _LONGEST:
+        return None
     try:
         return float(text)
     except ValueError:

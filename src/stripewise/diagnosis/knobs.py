@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Literal
 
 from stripewise.carriers import HINT, MCA, Setting
-from stripewise.diagnosis.knob_sense import meaningless, systems_of
-from stripewise.diagnosis.script import Script, ScriptSetting, bare_names, parse_script
+from stripewise.diagnosis.io_names import bare_names, names_of
+from stripewise.diagnosis.knob_sense import Values, meaningless, misread, systems_of
+from stripewise.diagnosis.script import Script, ScriptSetting, parse_script
 from stripewise.diagnosis.surroundings import FORMS, MPI, Surroundings
 from stripewise.errors import UserError, choose
 from stripewise.filesystems import named
@@ -19,6 +20,8 @@ from stripewise.spec.stack import Stack, every_stack
 
 Verdict = Literal["dead", "doubtful", "live", "unknown"]
 _CLOSE = 0.8
+_LONGEST = 100
+"""Characters of a name that are compared with those of the stacks."""
 _MOST_BYTES = 1 << 20
 
 
@@ -81,24 +84,44 @@ def judge_script(text: str, where: Surroundings, hints: Sequence[ScriptSetting] 
     """
     if len(text) > _MOST_BYTES:
         raise UserError(f"the script is larger than {_MOST_BYTES >> 20} MiB", "paste the job script alone")
-    if where.mpi not in MPI:
+    if where.mpi and where.mpi not in MPI:
         raise UserError(f"MPI library '{where.mpi}' is unknown", choose(where.mpi, MPI))
+    outer = parse_script(text)
+    named = next((one for one in outer.all() if one.hints_path), outer)
+    found: list[JudgedSetting] = []
+    for script in outer.all():
+        of_file = list(hints) if script is named else []
+        found += _judge_all([*script.settings, *of_file], script, _surely(where, script, outer))
+    return sorted(found, key=lambda one: (bool(one.knob.file), one.knob.line))
+
+
+def library(text: str, mpi: str) -> str:
+    """Give the MPI library for which a script is judged: the given one, or the one that the script itself uses."""
     script = parse_script(text)
-    script = replace(script, settings=(*script.settings, *hints))
-    values = _values(script, where)
-    found = [_judge(knob, script, where, values) for knob in script.settings]
-    if not script.launches and all(one.knob.form == "romio_file" and one.verdict == "unknown" for one in found):
-        # Words in pairs, but none of them a hint: it was no hints file after all.
-        return []
-    return found
+    return _surely(Surroundings(mpi), script, script).mpi
 
 
-def _judge(knob: ScriptSetting, script: Script, where: Surroundings, values: Mapping[str, str]) -> JudgedSetting:
+def _surely(where: Surroundings, script: Script, outer: Script) -> Surroundings:
+    """Add what the script itself says about where it runs."""
+    mpi = where.mpi or script.mpi or outer.mpi or "mpich"
+    chosen = {knob.value.split("_")[0].rstrip("0123456789") for knob in script.settings if knob.name == "io"}
+    if mpi == "openmpi" and chosen == {"romio"}:
+        mpi = "openmpi-romio"
+    return replace(where, mpi=mpi)
+
+
+def _judge_all(knobs: Sequence[ScriptSetting], script: Script, where: Surroundings) -> list[JudgedSetting]:
+    seen = [knob for knob in knobs if knob.exported and not (knob.unset or knob.again or knob.fault or knob.late)]
+    values = Values(where, [knob for knob in seen if where.mpi in FORMS[knob.form].readers])
+    return [_judge(knob, script, where, values) for knob in knobs]
+
+
+def _judge(knob: ScriptSetting, script: Script, where: Surroundings, values: Values) -> JudgedSetting:
     for look in (_placed, _carried):
         found = look(knob, script, where)
         if found is not None:
             return found
-    known = _find(knob)
+    known = _parameters().get(_as_setting(knob))
     if known is None:
         return _unknown(knob)
     stack, parameter = known
@@ -114,6 +137,9 @@ def _judge(knob: ScriptSetting, script: Script, where: Surroundings, values: Map
     reason = meaningless(knob, stack, parameter, where, values)
     if reason:
         return JudgedSetting(knob, "dead", reason, "leave it out")
+    told, fix = misread(knob, parameter)
+    if told:
+        return JudgedSetting(knob, "live", told, fix)
     if parameter.driver and not where.file_system:
         return JudgedSetting(
             knob, "doubtful", f"acts on {systems_of(parameter)} alone, and the file system is not said", "name it above"
@@ -130,28 +156,20 @@ def _placed(knob: ScriptSetting, script: Script, where: Surroundings) -> JudgedS
     if knob.unset:
         told = f"line {knob.unset} unsets {knob.variable} before anything is started"
         return JudgedSetting(knob, "dead", told, "remove one of the two lines")
-    last = script.launches[-1] if script.launches else 0
+    if knob.fault:
+        fix = (
+            "export ROMIO_HINTS=PATH" if knob.form == "romio_file" else "begin with a file pattern, as in *:NAME=VALUE"
+        )
+        return JudgedSetting(knob, "dead", knob.fault, fix)
     if knob.file:
-        late = last and script.hints_file is not None and script.hints_file > last
+        late = script.launches and script.hints_file is not None and script.hints_file > script.starts[-1]
         told = "ROMIO_HINTS is set after the last program was started"
         return JudgedSetting(knob, "dead", told, "set it before the launch") if late else None
-    if script.launches and knob.line > last and knob.form not in ("hint", "romio_file"):
+    if knob.late:
         return JudgedSetting(knob, "dead", "it comes after the last program was started", "move it before the launch")
-    later = next(
-        (
-            other.line
-            for other in script.settings
-            if not other.file and other.line > knob.line and (other.name, other.form) == (knob.name, knob.form)
-        ),
-        None,
-    )
-    launched = later is not None and any(knob.line <= line < later for line in script.launches)
-    if later is not None and not launched and knob.form != "hint":
-        return JudgedSetting(knob, "dead", f"line {later} sets it again before anything is started", "keep one of them")
-    if knob.form == "romio_file" and script.hints_file is None and script.launches:
-        return JudgedSetting(
-            knob, "dead", "no line sets ROMIO_HINTS to the file's path, so nothing reads it", "export ROMIO_HINTS=PATH"
-        )
+    if knob.again:
+        told = f"line {knob.again} sets it again before anything is started"
+        return JudgedSetting(knob, "dead", told, "keep one of them")
     return None
 
 
@@ -185,14 +203,14 @@ def _as_setting(knob: ScriptSetting) -> Setting:
     return Setting(FORMS[knob.form].carrier, knob.name, "", knob.layer)
 
 
-def _find(knob: ScriptSetting) -> tuple[Stack, Parameter] | None:
-    """The parameter behind a setting."""
-    wanted = _as_setting(knob)
+@cache
+def _parameters() -> dict[Setting, tuple[Stack, Parameter]]:
+    """The parameter behind each setting; of several stacks, the first."""
+    known: dict[Setting, tuple[Stack, Parameter]] = {}
     for stack in every_stack():
         for parameter in stack.parameters:
-            if Setting(parameter.carrier, parameter.setting, "", parameter.layer) == wanted:
-                return stack, parameter
-    return None
+            known.setdefault(Setting(parameter.carrier, parameter.setting, "", parameter.layer), (stack, parameter))
+    return known
 
 
 @cache
@@ -204,9 +222,8 @@ def _unknown(knob: ScriptSetting) -> JudgedSetting:
     if knob.name in _derived():
         return JudgedSetting(knob, "live", "it goes with another setting of the same stack")
     carrier = _as_setting(knob).carrier
-    known = (p for stack in every_stack() for p in stack.parameters if p.carrier is carrier)
-    names = sorted({parameter.setting for parameter in known} | _derived())
-    close = difflib.get_close_matches(knob.name, names, 1, _CLOSE)
+    # To compare takes time with the product of the lengths.
+    close = difflib.get_close_matches(knob.name[:_LONGEST], sorted(names_of(carrier)), 1, _CLOSE)
     if close and carrier is HINT:
         reason = (
             f"no hint has this name, and MPI libraries pass over unknown hints without a word; {close[0]} is meant?"
@@ -214,12 +231,6 @@ def _unknown(knob: ScriptSetting) -> JudgedSetting:
         return JudgedSetting(knob, "dead", reason, f"write {close[0]}")
     told = f"; {close[0]} is meant?" if close else ""
     return JudgedSetting(knob, "unknown", f"no stack describes it, so nothing can be said{told}")
-
-
-def _values(script: Script, where: Surroundings) -> dict[str, str]:
-    """The last value of each setting that the program's MPI library sees."""
-    seen = [knob for knob in script.settings if knob.exported and not knob.unset]
-    return {knob.name: knob.value for knob in seen if where.mpi in FORMS[knob.form].readers}
 
 
 def _about(parameter: Parameter) -> str:

@@ -58,7 +58,7 @@ class Surroundings:
     Attributes
     ----------
     mpi : str
-        One of :data:`MPI`.
+        One of :data:`MPI`; empty for the one that the script itself uses, MPICH where none shows.
     file_system : str
         ``lustre``, ``ceph``, ``gpfs``, ``nfs``, ``ext4`` ...; empty if unknown.
     version : str

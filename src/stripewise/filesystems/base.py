@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -160,9 +160,8 @@ class FileSystem:
                 words += [option, value] if joint == " " else [f"{option}{joint}{value}"]
         return words
 
-    def in_script(self, line: str) -> Iterator[tuple[str, str]]:
-        """Give the keys and values of the layouts that a line of a shell script sets."""
-        words = line.split()
+    def in_script(self, words: Sequence[str]) -> Iterator[tuple[str, str]]:
+        """Give the keys and values of the layouts that a command of a shell script sets, of its words."""
         start = next((i for i in range(len(words)) if tuple(words[i : i + len(self.command)]) == self.command), None)
         if not self.command or start is None:
             return

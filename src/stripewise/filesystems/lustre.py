@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
@@ -103,12 +103,18 @@ class Lustre(FileSystem):
             words += ["-E", str(head), "-c", str(HEAD_STRIPES), *shared]
         return [*words, "-E", "eof", *last]
 
-    def in_script(self, line: str) -> Iterator[tuple[str, str]]:
-        """Give the keys of the last component of a composite layout, which holds most of a large file."""
-        before, edge, last = line.rpartition(" -E ")
-        if edge and " ".join(self.command) in before:
-            line = " ".join([*self.command, *last.split()[1:]])
-        return super().in_script(line)
+    def in_script(self, words: Sequence[str]) -> Iterator[tuple[str, str]]:
+        """Give the keys of the last component of a composite layout, which holds most of a large file.
+
+        A component on the metadata server comes before it as ``mdt_size``.
+        """
+        edges = [place for place, word in enumerate(words) if word in ("-E", "--component-end")]
+        if edges and any(tuple(words[i : i + 2]) == self.command for i in range(edges[0])):
+            for edge in edges:
+                if tuple(words[edge + 2 : edge + 4]) in (("-L", "mdt"), ("--layout", "mdt")):
+                    yield "mdt_size", words[edge + 1]
+            words = [*self.command, *words[edges[-1] + 2 :]]
+        yield from super().in_script(words)
 
     def not_as_hint(self, name: str, value: str, others: Mapping[str, str]) -> str:
         """Refuse what ROMIO's driver takes for something else."""
