@@ -177,3 +177,48 @@ def test_a_worker_survives_what_a_model_takes_when_it_is_used(tmp_path: Path, mo
         Worker(service.store, service.settings.data).run(until_idle=True)
         for job in service.jobs.of(made.json()["id"]), service.jobs.get(asked.json()["id"]):
             assert job is not None and job.state == "failed" and "memory" in job.error, job
+
+
+def test_a_script_is_judged_outside_of_the_service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The child is another process, which does not see this.
+    for module in ("diagnosis.knobs", "server.bounded_work"):
+        monkeypatch.setattr(f"stripewise.{module}.judge_script", None)
+    script = "".join(f"export OMPI_MCA_io_x{i}=1\n" for i in range(999)) + "unset A\n" * 13_500
+    with running(tmp_path) as found:
+        answer = found.viewer.post("/api/knobs", json={"script": script, "mpi": "openmpi"})
+        assert answer.status_code == 200 and len(answer.json()["settings"]) == 999
+        asked = {"script": "export OMPI_MCA_fcoll=vulcan\nmpirun ./a\n"}
+        assert found.viewer.post("/api/knobs", json=asked).json()["mpi"] == "openmpi"
+        assert found.viewer.post("/api/knobs", json={**asked, "mpi": "lam"}).status_code == 422
+
+
+def test_a_token_has_few_such_requests_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    going_on, held = threading.Semaphore(0), threading.Event()
+
+    def waiting(work: str, seconds: float, **given: object) -> dict[str, object]:
+        going_on.release()
+        held.wait(30)
+        return {"settings": [], "dead": 0, "mpi": "mpich"}
+
+    monkeypatch.setattr(bounded._children, "_ask", waiting)
+    with running(tmp_path) as found:
+        statuses: list[int] = []
+
+        def ask() -> None:
+            statuses.append(found.viewer.post("/api/knobs", json={"script": "x"}).status_code)
+
+        threads = [threading.Thread(target=ask) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+            assert going_on.acquire(timeout=30)
+        refused = found.viewer.post("/api/knobs", json={"script": "x"})
+        assert refused.status_code == 429 and refused.headers["Retry-After"]
+        assert "already has 3 requests" in refused.text and "wait for an answer" in refused.text
+        other = threading.Thread(target=lambda: found.operator.post("/api/knobs", json={"script": "x"}))
+        other.start()
+        assert going_on.acquire(timeout=30), "another token has a limit of its own"
+        held.set()
+        for thread in (*threads, other):
+            thread.join()
+        assert statuses == [200] * 3
+        assert found.viewer.post("/api/knobs", json={"script": "x"}).status_code == 200

@@ -7,6 +7,7 @@ of times, so that the time grows with the length of the text.
 from __future__ import annotations
 
 import bisect
+import itertools
 import re
 from collections import defaultdict, deque
 from collections.abc import Iterator, Sequence
@@ -19,6 +20,8 @@ _WORD = re.compile(r"[^\s;&|()<>]+")
 _OPEN = frozenset({"if", "while", "until", "for", "select", "foreach", "switch", "{"})
 _BRANCH = frozenset({"then", "do", "else", "elif"})
 _CLOSE = frozenset({"fi", "done", "esac", "}", "endif", "end", "endsw"})
+_MOST_DOCUMENTS = 4
+"""Here-documents of one line."""
 _MOST_WORDS = 16
 """Such words before a command that are read."""
 _CSH_ELSE = re.compile(r"if\s*\(.*\)\s*then$")
@@ -105,7 +108,7 @@ def read_shell(lines: Sequence[tuple[int, str]]) -> ShellText:
         bare = without_comment(" ".join(parts))
         first = len(found.commands)
         found.commands += reader.read(number, bare)
-        for here in _HERE.finditer(bare):
+        for here in itertools.islice(_HERE.finditer(bare), _MOST_DOCUMENTS):
             known = ends.get(here["end"], [])
             at = bisect.bisect_left(known, place)
             if at == len(known):

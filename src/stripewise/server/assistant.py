@@ -192,12 +192,13 @@ def assistant(client: Client, settings: Any, *, ask: bool) -> "MCPServer[Any]":
     @server.tool(annotations=looks)
     @explained
     def knobs(
-        script: str, mpi: str = "mpich", file_system: str = "", operation: str = "", experiment: str = ""
+        script: str, mpi: str = "", file_system: str = "", operation: str = "", experiment: str = ""
     ) -> dict[str, Any]:
         """Find I/O settings in the text of a job script that do nothing, and say why. Starts nothing.
 
-        mpi: mpich, openmpi, openmpi-romio, cray or intel. file_system: lustre, gpfs, nfs, ext4 ... operation: read,
-        write or both. experiment: identifier of an experiment with the same program, whose evidence is used.
+        mpi: mpich, openmpi, openmpi-romio, cray or intel; without it, the one that the script uses. file_system:
+        lustre, gpfs, nfs, ext4 ... operation: read, write or both. experiment: identifier of an experiment with the
+        same program, whose evidence is used.
         """
         asked = {"script": script, "mpi": mpi, "file_system": file_system, "operation": operation}
         return dict(client.post("/knobs", {**asked, "experiment": experiment}))

@@ -8,6 +8,7 @@ then replaced.
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import importlib
 import json
 import os
@@ -19,7 +20,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -33,12 +35,22 @@ SECONDS = 20.0
 _CHILDREN = 4
 _WAITING = 12
 """Requests that may wait for a child: each takes one of the 40 threads that answer all requests."""
+_OF_ONE = 3
+"""Of one token: fewer than there are children, so that it cannot hold up all others."""
 _PATIENCE_SECONDS = 60.0
 _START_SECONDS = 60.0
 _LONGEST_ANSWER = 64 << 20
 _ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 _WORK = "stripewise.server.bounded_work"
 _KINDS: dict[str, type[StripewiseError]] = {"UserError": UserError, "NotFound": NotFound}
+
+
+ASKER: contextvars.ContextVar[str] = contextvars.ContextVar("asker", default="")
+"""The token whose request this is; empty for the service itself, which has no limit."""
+
+
+class TooMany(StripewiseError):  # noqa: N818  it is an answer, not a fault
+    """A token asks for more at a time than it may."""
 
 
 class Child:
@@ -168,6 +180,8 @@ class _Children:
     def __init__(self) -> None:
         self._idle: queue.LifoQueue[Child] = queue.LifoQueue()
         self._places = threading.Semaphore(_CHILDREN + _WAITING)
+        self._lock = threading.Lock()
+        self._of: Counter[str] = Counter()
         for _ in range(_CHILDREN):
             self._idle.put(Child())
 
@@ -176,8 +190,30 @@ class _Children:
         child.started()
         self._idle.put(child)
 
+    @contextlib.contextmanager
+    def _one_of_few(self, asker: str) -> Iterator[None]:
+        """Count what a token asks for at a time."""
+        with self._lock:
+            if asker and self._of[asker] >= _OF_ONE:
+                raise TooMany(
+                    f"this token already has {_OF_ONE} requests at work that read models, tables, logs or scripts",
+                    "wait for an answer, then send the request again",
+                )
+            self._of[asker] += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._of[asker] -= 1
+                if not self._of[asker]:
+                    del self._of[asker]
+
     def ask(self, work: str, seconds: float, **given: Any) -> Any:
-        busy = TransientError("all readers of models and tables are busy", "try again in a minute")
+        with self._one_of_few(ASKER.get()):
+            return self._ask(work, seconds, **given)
+
+    def _ask(self, work: str, seconds: float, **given: Any) -> Any:
+        busy = TransientError("all readers of models, tables, logs and scripts are busy", "try again in a minute")
         if not self._places.acquire(blocking=False):
             raise busy
         try:
@@ -215,7 +251,13 @@ def warm_up(seconds: float = 5.0) -> None:
 
 
 def ask(work: str, seconds: float = SECONDS, **given: Any) -> Any:
-    """Do some work for a request; see :meth:`Child.ask`."""
+    """Do some work for a request; see :meth:`Child.ask`.
+
+    Raises
+    ------
+    TooMany
+        If the token of the request has as much under way as it may.
+    """
     return _children.ask(work, seconds, **given)
 
 

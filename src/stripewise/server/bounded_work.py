@@ -1,4 +1,4 @@
-"""What a bounded child does with models, tables and logs: of paths and plain JSON values it makes such values."""
+"""What a bounded child does with models, tables, logs and scripts: of paths and JSON values it makes JSON values."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ import numpy as np
 import sklearn.ensemble  # noqa: F401
 
 from stripewise.diagnosis.diagnose import diagnose
+from stripewise.diagnosis.knobs import dead, judge_script, library
 from stripewise.diagnosis.opening import open_one
 from stripewise.diagnosis.prediction import predict
+from stripewise.diagnosis.surroundings import Surroundings
 from stripewise.evaluation.measured import prescribed
 from stripewise.measure.observed import observe
 from stripewise.model.base import PerformanceModel
@@ -169,6 +171,16 @@ def prescribe_cases(campaign: str, model: str, eager: bool, step: Step) -> dict[
     return prescribed(asked, Path(model), first_batch(Points(asked)), eager=eager)
 
 
+def judge_settings(
+    script: str, mpi: str, file_system: str, workload: Mapping[str, Any], effects: Mapping[str, Any], step: Step
+) -> dict[str, Any]:
+    """Judge the settings in the text of a job script."""
+    shown = {name: (status, evidence) for name, (status, evidence) in effects.items()}
+    where = Surroundings(mpi, file_system, "", Workload.model_validate(workload), shown)
+    found = judge_script(script, where)
+    return {"settings": [one.as_json() for one in found], "dead": len(dead(found)), "mpi": library(script, mpi)}
+
+
 @functools.lru_cache(maxsize=1)
 def _opened(path: str) -> PerformanceModel:
     return load_model(path)
@@ -196,6 +208,6 @@ WORK: dict[str, Callable[..., Any]] = {
     work.__name__: work
     for work in (
         *(describe_model, describe_table, prescribe, read_log, predict_job, train, validate),
-        *(count_points, prescribe_cases, open_model, expect),
+        *(count_points, prescribe_cases, open_model, expect, judge_settings),
     )
 }

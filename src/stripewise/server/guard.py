@@ -19,6 +19,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from stripewise.errors import StripewiseError
+from stripewise.server import bounded
 from stripewise.server.bodies import limited, whole
 from stripewise.server.connections import EACH, SOCKET, Proxies, peer_of
 from stripewise.server.forgery import CSRF_FIELD, CSRF_HEADER, cookie_of, is_csrf
@@ -179,6 +180,7 @@ class Guard:
             return self._limited(headers, receive, _LOGIN_BYTES)
         user, session = await self._who(scope, headers)
         scope["state"] |= {"user": user, "session": session}
+        bounded.ASKER.set(user.id)
         if not self._rates.allow(user.id):
             raise _refusal(429, "too many requests", "wait a second", {"Retry-After": "1"})
         if session is not None and method not in SAFE:

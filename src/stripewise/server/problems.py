@@ -14,6 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
 from stripewise.errors import NotFound, StoreError, StripewiseError, TransientError, long_name
+from stripewise.server.bounded import TooMany
 
 
 class Problem(BaseModel):
@@ -120,6 +121,8 @@ def status_of(error: StripewiseError) -> int:
     """Give the HTTP status that answers an error."""
     if isinstance(error, Refused):
         return error.status
+    if isinstance(error, TooMany):
+        return 429
     if isinstance(error, TransientError):
         return 503
     if isinstance(error, NotFound):
@@ -141,7 +144,8 @@ def add_handlers(app: FastAPI, page: Callable[[Request, int, str, str], Response
     async def _ours(request: Request, error: StripewiseError) -> JSONResponse:
         # Where the store is, is for those who run the service.
         what = error.what.replace(request.app.state.service.store.url, "the store")
-        return problem(status_of(error), what, error.fix)
+        status = status_of(error)
+        return problem(status, what, error.fix, {"Retry-After": "1"} if status == 429 else None)
 
     @app.exception_handler(RequestValidationError)
     async def _invalid(request: Request, error: RequestValidationError) -> JSONResponse:

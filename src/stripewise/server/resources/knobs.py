@@ -9,12 +9,13 @@ from fastapi import Form, Request
 from fastapi.responses import HTMLResponse
 from pydantic import Field
 
-from stripewise.diagnosis.knobs import dead, judge_script
-from stripewise.diagnosis.surroundings import MPI, Surroundings
+from stripewise.diagnosis.surroundings import MPI
 from stripewise.errors import StripewiseError
 from stripewise.filesystems import type_names
+from stripewise.server import bounded
 from stripewise.server.documents import RequestDocument
 from stripewise.server.html import render
+from stripewise.server.problems import status_of
 from stripewise.server.resource import Resource
 from stripewise.server.service import Here, Service, tell_unreadable
 from stripewise.spec.result import Result
@@ -24,6 +25,7 @@ from stripewise.store.base import Record
 resource = Resource("/knobs", "knobs")
 
 LIBRARIES = {
+    "": "as the script shows",
     "mpich": "MPICH and MVAPICH",
     "openmpi": "Open MPI (OMPIO)",
     "openmpi-romio": "Open MPI with ROMIO",
@@ -38,7 +40,9 @@ class Script(RequestDocument):
     """A script to be judged, and where it runs."""
 
     script: str = Field(max_length=_MOST, description="text of a job script, a hints file or a program")
-    mpi: str = Field(default="mpich", max_length=30, description=f"one of {', '.join(MPI)}")
+    mpi: str = Field(
+        default="", max_length=30, description=f"one of {', '.join(MPI)}; empty for the one that the script uses"
+    )
     file_system: str = Field(default="", max_length=30, description=f"one of {', '.join(type_names())}")
     operation: Literal["read", "write", "both", ""] = ""
     experiment: str = Field(default="", max_length=64, description="an experiment with the same program, for evidence")
@@ -47,24 +51,30 @@ class Script(RequestDocument):
 @resource.post("", 404)
 def judge_settings(service: Here, asked: Script) -> dict[str, Any]:
     """Find settings in a job script that do nothing, and say why; nothing of it is kept or run."""
-    where = surroundings(service, asked.mpi, asked.file_system, asked.operation, asked.experiment)
-    found = judge_script(asked.script, where)
-    return {"settings": [one.as_json() for one in found], "dead": len(dead(found))}
+    return _judged(service, asked.script, asked.mpi, asked.file_system, asked.operation, asked.experiment)
 
 
-def surroundings(service: Service, mpi: str, file_system: str, operation: str, experiment: str) -> Surroundings:
-    """Say where a script runs, from the form and from what an experiment with the same program has shown.
+def _judged(
+    service: Service, script: str, mpi: str, file_system: str, operation: str, experiment: str
+) -> dict[str, Any]:
+    """Judge a script in a bounded child, by the form and by what an experiment with the same program has shown.
 
     Raises
     ------
     UserError
-        If the experiment does not exist.
+        If the experiment does not exist, or the script is refused.
     """
     shown = (service.store.record(experiment).result if experiment else None) or Result()
-    effects = {effect.name: (effect.status, effect.evidence) for effect in shown.effects}
-    declared = Workload.model_validate({"operation": operation or None})
-    found = declared.merged(shown.workload)
-    return Surroundings(mpi, file_system or found.file_system or "", "", found, effects)
+    found = Workload.model_validate({"operation": operation or None}).merged(shown.workload)
+    answer: dict[str, Any] = bounded.ask(
+        "judge_settings",
+        script=script,
+        mpi=mpi,
+        file_system=file_system or found.file_system or "",
+        workload=found.model_dump(mode="json"),
+        effects={effect.name: (effect.status, effect.evidence) for effect in shown.effects},
+    )
+    return answer
 
 
 def page(service: Service, **chosen: str) -> dict[str, Any]:
@@ -80,7 +90,7 @@ def page(service: Service, **chosen: str) -> dict[str, Any]:
 @resource.page("")
 def show(request: Request, service: Here) -> HTMLResponse:
     """Show the form."""
-    chosen = page(service, script="", mpi="mpich", file_system="", operation="", experiment="")
+    chosen = page(service, script="", mpi="", file_system="", operation="", experiment="")
     return render(request, "knobs.html", title="Dead knobs", **chosen, found=None, counts={}, error=None)
 
 
@@ -89,7 +99,7 @@ def judge(
     request: Request,
     service: Here,
     script: Annotated[str, Form(max_length=_MOST)] = "",
-    mpi: Annotated[str, Form(max_length=30)] = "mpich",
+    mpi: Annotated[str, Form(max_length=30)] = "",
     file_system: Annotated[str, Form(max_length=30)] = "",
     operation: Annotated[str, Form(max_length=10, pattern="^(read|write|both|)$")] = "",
     experiment: Annotated[str, Form(max_length=64)] = "",
@@ -97,15 +107,15 @@ def judge(
     """Judge a script; nothing of it is kept, and nothing in it is run."""
     found, error = None, None
     try:
-        found = judge_script(script, surroundings(service, mpi, file_system, operation, experiment))
+        found = _judged(service, script, mpi, file_system, operation, experiment)["settings"]
     except StripewiseError as caught:
         error = caught
     chosen = page(service, script=script, mpi=mpi, file_system=file_system, operation=operation, experiment=experiment)
-    counts = Counter(one.verdict for one in found or [])
+    counts = Counter(one["verdict"] for one in found or [])
     return render(
         request,
         "knobs.html",
-        422 if error else 200,
+        status_of(error) if error else 200,
         title="Dead knobs",
         **chosen,
         found=found,
