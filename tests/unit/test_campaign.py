@@ -420,3 +420,11 @@ def test_a_campaign_and_its_model_switch_a_component_off(tmp_path: Path) -> None
     seen.write_text(json.dumps(recorded("romio_strided_write")["default"]))
     choice = choose_for_launch(model, iter([seen]), {"operation": "read", "program": "small"}, ["./my_app"])
     assert [s.line() for s in choice.settings] == ["env CACHE off"] and said in choice.remarks
+
+
+@pytest.mark.parametrize("kind", ["tunable", "workload"])
+def test_a_campaign_has_a_limited_number_of_columns(kind: str) -> None:
+    """A request may send one, and each column is compared with all others."""
+    text = "".join(f"[[{kind}]]\nname = 'a{i}'\nvalues = [1, 2]\n" for i in range(101))
+    with pytest.raises(UserError, match=f"{kind}: List should have at most 100 items"):
+        parse_campaign("name = 'c'\nrunner = 'sim:kay'\n" + text, "c")

@@ -368,9 +368,7 @@ def test_the_library_is_the_one_that_the_script_uses(text, mpi):
 
 
 HOSTILE = {
-    "unset": lambda size: (
-        "".join(f"export OMPI_MCA_io_x{i}=1\n" for i in range(min(999, size // 200))) + "unset A\n" * (size // 12)
-    ),
+    "unset": lambda size: "export OMPI_MCA_io=1\n" * min(999, size // 42) + "unset OMPI_MCA_io\n" * (size // 36),
     "unset again": lambda size: "export OMPI_MCA_io_a=1\nunset OMPI_MCA_io_a\n" * min(900, size // 44),
     "export": lambda size: "OMPI_MCA_io_a=1\n" * min(900, size // 30) + "export OMPI_MCA_io_a\n" * (size // 44),
     "settings": lambda size: "export ROMIO_HINTS=h\nexport OMPI_MCA_io=1\n" * (size // 42),

@@ -104,8 +104,8 @@ class Campaign(BaseModel):
     files: FilesEntry = FilesEntry()
     limits: LimitsEntry = LimitsEntry()
     batch: Batch = Batch()
-    workload: list[Factor] = Field(default_factory=list)
-    tunable: list[Tunable] = Field(min_length=1)
+    workload: list[Factor] = Field(default_factory=list, max_length=100)
+    tunable: list[Tunable] = Field(min_length=1, max_length=100)
 
     @field_validator("command", "launcher", mode="before")
     @classmethod
