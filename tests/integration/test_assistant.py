@@ -137,8 +137,9 @@ def test_tools_that_start_nothing_say_so_and_answer_as_the_service(tmp_path: Pat
             "tune": False,
         }
         script = "export ROMIO_HINTS=h\nexport MPICH_MPIIO_HINTS='*:cb_nodes=4'\n"
-        judged = call(server, None, "knobs", script=script)
-        assert judged == served.viewer.post("/api/knobs", json={"script": script}).json()
+        judged = call(server, None, "knobs", script=script, mpi="mpich")
+        assert judged == served.viewer.post("/api/knobs", json={"script": script, "mpi": "mpich"}).json()
+        assert call(server, None, "knobs", script=script)["mpi"] == "cray", "the one that the script uses"
         assert [one["verdict"] for one in judged["settings"]] == ["dead"]
         assert call(server, None, "dry_run", **SIMULATION)["worst_case"]["runs"] == 4
         # Simulated runs start no program: nobody is asked.
