@@ -211,6 +211,8 @@ static void explain(struct sw_decision *decision, const struct sw_model *model) 
     if (decision->verdict == SW_CHANGED)
         snprintf(decision->why, size, "predicted %s times as good, the best of %llu combinations", gain,
                  (unsigned long long)decision->combinations);
+    else if (!decision->combinations)
+        snprintf(decision->why, size, "no combination of the settings was measured with this workload");
     else if (!(decision->gain > 0))
         snprintf(decision->why, size, "no combination is predicted better than the present settings");
     else if (model->reach > decision->margin && !(decision->gain < model->reach))

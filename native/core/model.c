@@ -195,7 +195,7 @@ static const char *check_all(const struct sw_model *model) {
             return "a program is damaged";
     if (!is_text(model, model->name) || !is_text(model, model->identifier) ||
         !is_text(model, model->objective) || !is_text(model, model->unit) || !isfinite(model->reach) ||
-        model->reach < 0)
+        model->reach < 0 || model->measured + model->expected > model->counts[SW_CONSTRAINTS])
         return "its header is damaged";
     const char *problem = check_inputs(model);
     if (!problem)
@@ -266,6 +266,8 @@ bool sw_model_adopt(void *memory, size_t size, struct sw_model *model, char *err
         model->result = header->result;
         model->margin = header->margin;
         model->reach = (double)header->reach;
+        model->measured = header->measured;
+        model->expected = header->expected;
         problem = lay_out(model) ? check_all(model) : "its sections are damaged";
     }
     if (!problem)

@@ -17,6 +17,7 @@ struct search {
     const struct sw_question *question;
     uint32_t count, tunables[SW_MAX_TUNABLES], levels[SW_MAX_TUNABLES];
     uint32_t gaps, unknown[SW_MAX_INPUTS];
+    size_t guess[SW_MAX_GROUPS]; /* number of each way to fill in the unknown that counts */
     size_t groups, room, filled; /* ways to fill in the unknown; rows of a batch, and those in use */
     size_t place, grid;          /* of the combination in the grid; 0: too many to keep their scores */
     size_t *places;              /* of the combinations in the batch */
@@ -158,6 +159,61 @@ static bool flush(struct search *search) {
     return true;
 }
 
+/* The value of an unknown input, by its place among them, in a way to fill in all. */
+static double guessed(const struct search *search, uint32_t gap, size_t guess) {
+    const struct sw_model *model = search->model;
+    for (uint32_t u = 0; u < gap; u++)
+        guess /= model->inputs[search->unknown[u]].values;
+    const struct sw_model_input *input = &model->inputs[search->unknown[gap]];
+    return model->values[input->first_value + guess % input->values].number;
+}
+
+/* Puts today's settings in one, with a way to fill in the unknown. */
+static void put_today(struct search *search, size_t guess) {
+    memcpy(search->one, search->current, sizeof search->one);
+    for (uint32_t u = 0; u < search->gaps; u++)
+        search->one[search->unknown[u]] = guessed(search, u, guess);
+}
+
+/* Of what is expected to harm only a change counts. */
+static bool harms_today(struct search *search, uint32_t constraint, size_t guess) {
+    double one[SW_MAX_INPUTS];
+    memcpy(one, search->one, sizeof one);
+    put_today(search, guess);
+    bool harms = one_of(search, constraint) == 0;
+    memcpy(search->one, one, sizeof one);
+    return harms;
+}
+
+static bool keeps_rules(struct search *search, size_t guess) {
+    const struct sw_model *model = search->model;
+    uint32_t count = model->counts[SW_CONSTRAINTS];
+    for (uint32_t c = 0; c < count; c++)
+        if (one_of(search, model->constraints[c]) == 0 &&
+            (c < count - model->expected || !harms_today(search, model->constraints[c], guess)))
+            return false;
+    return true;
+}
+
+/* Leaves the ways to fill in the unknown that were measured with today's settings, if there are any. */
+static void leave_measured(struct search *search) {
+    const struct sw_model *model = search->model;
+    uint32_t end = model->counts[SW_CONSTRAINTS] - model->expected, first = end - model->measured;
+    size_t kept = 0, all = search->groups;
+    for (size_t guess = 0; guess < all; guess++) {
+        uint32_t c = first;
+        put_today(search, guess);
+        while (c < end && one_of(search, model->constraints[c]) != 0)
+            c++;
+        if (c == end)
+            search->guess[kept++] = guess;
+    }
+    for (size_t guess = 0; !kept && guess < all; guess++)
+        search->guess[guess] = guess;
+    search->groups = kept ? kept : all;
+    memcpy(search->one, search->current, sizeof search->one);
+}
+
 /* Is this combination in its one form (what means nothing at its default), and allowed, however the unknown
  * is filled in? With fold the first is made so instead. */
 static bool is_allowed(struct search *search, bool fold) {
@@ -178,9 +234,8 @@ static bool is_allowed(struct search *search, bool fold) {
             if (!acts)
                 search->one[place] = initial;
         }
-        for (uint32_t c = 0; c < model->counts[SW_CONSTRAINTS]; c++)
-            if (one_of(search, model->constraints[c]) == 0)
-                return false;
+        if (!keeps_rules(search, search->guess[g]))
+            return false;
     }
     return true;
 }
@@ -300,6 +355,7 @@ static const char *prepare(struct search *search, double *grid) {
     }
     if (*grid > SW_MAX_COMBINATIONS)
         return "too many combinations";
+    leave_measured(search);
     double wanted = (*grid + 1) * (double)search->groups;
     wanted = wanted < SW_MODEL_BATCH ? wanted : SW_MODEL_BATCH;
     search->grid = question->simplify && *grid <= MOST_KEPT ? (size_t)*grid : 0;
@@ -316,14 +372,11 @@ static const char *prepare(struct search *search, double *grid) {
         (size_t *)(search->memory + (search->count + search->gaps + 1) * search->room + search->grid);
     for (uint32_t t = 0; t < search->count; t++)
         search->rows[t] = search->memory + (t + 1) * search->room;
-    size_t repeat = 1;
     for (uint32_t u = 0; u < search->gaps; u++) {
-        const struct sw_model_input *input = &model->inputs[search->unknown[u]];
         double *guesses = search->memory + (search->count + 1 + u) * search->room;
         for (size_t row = 0; row < search->room; row++)
-            guesses[row] = model->values[input->first_value + row / repeat % input->values].number;
+            guesses[row] = guessed(search, u, search->guess[row % search->groups]);
         search->guesses[search->unknown[u]] = guesses;
-        repeat *= input->values;
     }
     return NULL;
 }

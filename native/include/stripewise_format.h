@@ -274,7 +274,7 @@ struct sw_model_header {
     uint64_t size, checksum;
     uint32_t counts[14], name, identifier, objective, unit, result, margin;
     float reach;
-    uint32_t zero[1];
+    uint16_t measured, expected;
 };
 struct sw_model_program {
     uint32_t first, length;

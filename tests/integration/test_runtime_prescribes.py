@@ -24,6 +24,7 @@ from stripewise.spec.workload import Workload
 from tests.conftest import require
 from tests.fixtures.campaigns import GIB, MIB, campaign
 from tests.fixtures.decisions import CASES, by_c, by_python, model_of
+from tests.fixtures.sparse import CONSTRAINT, buffered, patterns
 from tests.integration.building import ROOT, checked, core_library
 from tests.integration.runtime_support import PROGRAMS
 
@@ -156,3 +157,43 @@ def test_what_was_never_measured_is_left_alone(decide: Path, tmp_path: Path) -> 
     ]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout.split("\n")[0] == "undecided" and "never saw operation = append" in done.stdout
+
+
+SPARSE = {
+    "constraint": lambda: patterns([CONSTRAINT]),
+    "rows_alone": lambda: patterns([]),
+    "large_pieces": lambda: buffered([4 * MIB], 1.3),
+    "all_pieces": lambda: buffered([4096, 4 * MIB], 1.3),
+}
+
+
+@pytest.mark.parametrize("name", SPARSE)
+def test_neither_prescribes_what_was_not_measured_or_is_expected_to_harm(
+    decide: Path, tmp_path: Path, name: str
+) -> None:
+    model = make_model("boosting", {"rounds": 60}).fit(SPARSE[name]())
+    save_artifact(to_artifact(model), tmp_path / "model.swm")
+    prescriber = Prescriber(model, file_system="lustre")
+    harms = 0
+    choices = ("write", None), (True, False, None), ("strided", "segmented", None), (4096, 4 * MIB, None)
+    for operation, together, layout, piece in itertools.product(*choices):
+        told = {"operation": operation, "collective": together, "layout": layout, "piece_size": piece, "nodes": 4}
+        words = {key: value for key, value in told.items() if value is not None}
+        words |= {"processes_per_node": 4, "transfer_size": 16 * MIB}
+        for now in ({"stripe_count": 1}, {"stripe_count": 4}):
+            given = [f"{key}={spelled(value)}" for key, value in words.items()]
+            given += [f"now:{key}={value}" for key, value in now.items()]
+            command = [str(decide), str(tmp_path / "model.swm"), "lustre", *given, "processes=16"]
+            done = subprocess.run(command, capture_output=True, text=True, check=True)
+            verdict, gain, _, combinations, settings, why = done.stdout.split("\n")[:6]
+            expected = prescriber.prescribe(PrescriptionRequest(Workload.model_validate(words), now))
+            assert verdict == ("kept" if expected.kept else "changed"), (words, expected.kept, why)
+            lines = sorted(s.line() for s in expected.plan.settings if s.carrier in (HINT, LAYOUT))
+            assert sorted(filter(None, settings.split(";"))) == lines, (words, why)
+            assert int(combinations) == expected.combinations, words
+            if combinations == "0":
+                assert "no combination of the settings was measured with this workload" in why
+            elif verdict == "changed":
+                assert float(gain) == pytest.approx(expected.gain, rel=1e-6, abs=1e-9)
+            harms += "hint romio_cb_write disable" in lines and layout == "strided"
+    assert bool(harms) is (name in ("large_pieces", "all_pieces"))

@@ -320,6 +320,10 @@ class AutoModel(PerformanceModel):
         """See :meth:`PerformanceModel.measured`; None for single runs, of which only the places are remembered."""
         return (self.memory.points, np.exp(self.memory.estimate)) if len(self.memory.estimate) else None
 
+    def places(self) -> Floats:
+        """See :meth:`PerformanceModel.places`."""
+        return self.memory.points
+
     def _rules(self) -> list[str]:
         def line(weight: Floats) -> str:
             return ", ".join(f"{name} {w:.0%}" for name, w in zip(self.blended, weight, strict=True))

@@ -17,6 +17,7 @@ from stripewise.model.data import Data
 from stripewise.model.domain import Domain, Floats, Frame
 from stripewise.model.features import Encoder, Matrix, make_encoder
 from stripewise.model.files import Stored, write_model_file
+from stripewise.model.measured import measured
 from stripewise.model.network import NeuralNetwork
 from stripewise.model.table import Table
 from stripewise.model.threads import for_rows
@@ -199,6 +200,7 @@ class PerformanceModel(ABC):
         table.check_positive()
         self._domain = Domain.of(table)
         data = Data.of(self._domain, table)
+        self._domain = dataclasses.replace(self._domain, measured=measured(self._domain, data.points, data.target))
         self._encoder = self._make_encoder(self._domain, data.points)
         self.noise = data.noise
         self.reach = data.reach
@@ -346,6 +348,10 @@ class PerformanceModel(ABC):
         """Folded points of the training that the model remembers, and their typical values; None if it forgets them."""
         return None
 
+    def places(self) -> Floats | None:
+        """Folded points of all that was measured, each at least once, shape ``(n, c)``; None if it forgets them."""
+        return None
+
     # -- explaining ----------------------------------------------------------------------------------------
 
     def explain(self) -> Explanation:
@@ -418,4 +424,9 @@ class PerformanceModel(ABC):
         model.error_correlation = float(stored.head.get("kinship", 0.0))
         model.reach = float(stored.head.get("reach", 0.0))
         model._restore(stored.head["state"], stored.arrays)
+        # An earlier version wrote no more than what a model remembers.
+        if model._domain.measured is None and (places := model.places()) is not None:
+            known = model.measured()
+            target = None if known is None else np.log(known[1])
+            model._domain = dataclasses.replace(model._domain, measured=measured(model._domain, places, target))
         return model

@@ -25,6 +25,7 @@ _ROLES = {"aggregators": "cb_nodes", "collective_buffer_size": "cb_buffer_size"}
 _PROGRAM = ("transfer_size", "collective", "layout", "piece_size", "api", "file_per_process", "file_size")
 _LAUNCH = ("nodes", "processes", "processes_per_node")
 _PLACES = ("directory",)
+_BUFFERING = ("romio_cb_write", "romio_cb_read")
 
 
 class SetBy(StrEnum):
@@ -218,7 +219,15 @@ def described(schema: Schema, stacks: Sequence[str]) -> Schema:
         columns.append(
             column.model_copy(update={"default": default, "active_if": _condition(column, parameter, schema, known)})
         )
-    return schema.model_copy(update={"parameter": columns})
+    return schema.model_copy(update={"parameter": columns, "constraints": _in_words_of(schema, known)})
+
+
+def _in_words_of(schema: Schema, known: Mapping[str, Parameter]) -> list[str]:
+    """Give the constraints with the default of each parameter that the table does not vary in place of its name."""
+    words = {column.name for column in schema.columns} | Workload().words().keys()
+    still = {name: known[name].default_from or known[name].default for name in known.keys() - words}
+    texts = [rule.fixed(still).text if rule.names & still.keys() else rule.text for rule in schema.rules]
+    return [text for text in texts if text != "True"]
 
 
 def _condition(
@@ -241,6 +250,14 @@ def _condition(
         rules.append(Expression.parse(f"{api.name} in {(*apis, 'unknown')!r}"))
     texts = [rule.text for rule in rules if rule.text != "True"]
     return " and ".join(f"({text})" if len(texts) > 1 else text for text in texts) or None
+
+
+def stand_in(tunables: Iterable[TunableColumn]) -> TunableColumn | None:
+    """The column "collective or not", where ``romio_cb_*`` can stand in for it, because no column is that hint."""
+    every = tuple(tunables)
+    if any(tunable.parameter is not None and tunable.parameter.name in _BUFFERING for tunable in every):
+        return None
+    return next((tunable for tunable in every if tunable.column.role == "collective"), None)
 
 
 def derived_settings(used: Sequence[TunableColumn]) -> tuple[Derived, ...]:

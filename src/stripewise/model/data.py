@@ -42,11 +42,15 @@ class Data:
     @classmethod
     def of(cls, domain: Domain, table: Table) -> Data:
         """Take the rows of a table, all of which have positive values."""
-        points = domain.folded(domain.table_points(table))
+        return cls.of_points(domain, domain.folded(domain.table_points(table)), np.log(table.values))
+
+    @classmethod
+    def of_points(cls, domain: Domain, points: Floats, target: Floats) -> Data:
+        """Take folded points, shape ``(n, c)``, with the natural logarithms of their values."""
         cells = _groups(points)
         contexts = points[:, : domain.contexts]
         workloads = _groups(contexts) if domain.contexts else np.zeros(len(points), dtype=np.int64)
-        return cls(points, np.log(table.values), cells, workloads)
+        return cls(points, target, cells, workloads)
 
     def __len__(self) -> int:
         return len(self.target)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -25,6 +26,65 @@ NEW = -1.0
 
 
 @dataclass(frozen=True)
+class Apart:
+    """With one value of a parameter, only some of another column were measured.
+
+    Attributes
+    ----------
+    place : int
+        Of the parameter.
+    number : float
+        The value, as points have it.
+    other : int
+        Place of the other column.
+    allowed : tuple of float
+        Of a category all values, of an ordered column the lowest and the highest; infinite where the training ends.
+    """
+
+    place: int
+    number: float
+    other: int
+    allowed: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What the training rows show of combinations; see :mod:`stripewise.model.measured`.
+
+    Attributes
+    ----------
+    apart : tuple of Apart
+    overruled : tuple of str
+        Conditions of the stacks' knowledge that did no harm in the training.
+    """
+
+    apart: tuple[Apart, ...] = ()
+    overruled: tuple[str, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """Give everything as JSON's types; :meth:`from_json` reads it."""
+        # JSON has no infinite numbers.
+        rows = [
+            [a.place, a.number, a.other, [number if math.isfinite(number) else None for number in a.allowed]]
+            for a in self.apart
+        ]
+        return {"apart": rows, "overruled": list(self.overruled)}
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Measured:
+        """Read what :meth:`as_json` gave."""
+        ends = (-math.inf, math.inf)
+        rows = (
+            Apart(
+                *(int(place), float(number), int(other)),
+                tuple(ends[i] if each is None else float(each) for i, each in enumerate(allowed)),
+            )
+            for place, number, other, allowed in document["apart"]
+        )
+        return cls(tuple(rows), tuple(str(text) for text in document["overruled"]))
+
+
+@dataclass(frozen=True)
 class Domain:
     """The inputs of a model.
 
@@ -42,6 +102,8 @@ class Domain:
         Places in ``values`` that occur in training, of each column.
     rows : int
         Measurements trained on.
+    measured : Measured or None
+        What they show of combinations; None where a model of an earlier version does not say it.
     """
 
     schema: Schema
@@ -49,6 +111,7 @@ class Domain:
     high: tuple[float, ...]
     seen: tuple[tuple[int, ...], ...]
     rows: int
+    measured: Measured | None = None
 
     @classmethod
     def of(cls, table: Table) -> Domain:
@@ -279,6 +342,7 @@ class Domain:
             "high": list(self.high),
             "seen": [list(places) for places in self.seen],
             "rows": self.rows,
+            **({} if self.measured is None else {"measured": self.measured.as_json()}),
         }
 
     @classmethod
@@ -290,6 +354,7 @@ class Domain:
             tuple(float(v) for v in document["high"]),
             tuple(tuple(int(v) for v in places) for places in document["seen"]),
             int(document["rows"]),
+            None if document.get("measured") is None else Measured.from_json(document["measured"]),
         )
 
 

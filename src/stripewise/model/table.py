@@ -23,6 +23,7 @@ from stripewise.spec.objective import Objective
 from stripewise.spec.parameter import Kind, Parameter, Scale
 from stripewise.spec.space import Levels
 from stripewise.spec.stack import Stack, StackFile, build_stack, every_stack
+from stripewise.spec.workload import Workload
 
 _REPEAT = "repeat"
 _COLLECTIVE_ROLES = ("aggregators", "collective_buffer_size")
@@ -83,6 +84,7 @@ class Schema(BaseModel):
     source: str = ""
     license: str = ""
     complete: bool = False
+    constraints: list[str] = Field(default_factory=list)
     objective: ObjectiveColumn
     parameter: list[Column] = Field(min_length=1)
     context: list[Column] = Field(default_factory=list)
@@ -93,6 +95,11 @@ class Schema(BaseModel):
         """All stacks that its parameters may be of: the user's own, which the table holds, before the bundled ones."""
         own = (build_stack(entry, f"table {self.name}: stack {entry.name}") for entry in self.stack)
         return (*own, *every_stack())
+
+    @property
+    def rules(self) -> tuple[Expression, ...]:
+        """What holds of every row: a combination that breaks one was never measured."""
+        return tuple(Expression.parse(text) for text in self.constraints)
 
     @property
     def columns(self) -> list[Column]:
@@ -231,6 +238,7 @@ def make_table(schema: Schema, rows: Sequence[Mapping[str, Any]], origin: str = 
             raise UserError(f"{origin}: two columns are called {name}", "rename one")
     for column in columns:
         column.parameter()  # the checks of a parameter: order, scale, duplicates, default
+    _check_rules(schema, origin)
     if not rows:
         raise UserError(f"{origin} has no rows", "measure something first")
     cache: list[dict[Any, int]] = [{} for _ in columns]
@@ -254,6 +262,20 @@ def make_table(schema: Schema, rows: Sequence[Mapping[str, Any]], origin: str = 
             raise UserError(f"{where}: {error}", "give texts, numbers or booleans") from error
     count = len(schema.context)
     return Table(schema, levels[:, count:], levels[:, :count], _told_apart(levels, repeats), values)
+
+
+def _check_rules(schema: Schema, origin: str) -> None:
+    """Refuse a constraint that names what nobody knows."""
+    if not schema.constraints:
+        return
+    known = {column.name for column in schema.columns} | Workload().words().keys()
+    known |= {parameter.name for stack in schema.stacks for parameter in stack.parameters}
+    for rule in schema.rules:
+        for name in sorted(rule.names - known):
+            raise UserError(
+                f"{origin}: the constraint '{rule.text}' names {name}, which is neither a column nor a word",
+                "name columns of the table, words of the workload or parameters of a stack",
+            )
 
 
 def _number(given: Any, name: str, where: str) -> float:
@@ -353,7 +375,7 @@ def _toml(schema: Schema) -> str:
         return [f"{key} = {toml_value(value)}" for key, value in entry.model_dump(exclude_none=True).items()]
 
     tables = ("objective", "parameter", "context", "stack")
-    head = {k: v for k, v in schema.model_dump().items() if k not in tables}
+    head = {k: v for k, v in schema.model_dump().items() if k not in tables and v != []}
     text = [f"{key} = {toml_value(value)}" for key, value in head.items()]
     text += ["", "[objective]", *lines(schema.objective)]
     for title, entries in (("parameter", schema.parameter), ("context", schema.context)):

@@ -12,9 +12,12 @@ from numpy.typing import NDArray
 
 from stripewise.errors import UserError
 from stripewise.model.base import PerformanceModel, apart
-from stripewise.model.carriers import TunableColumn, known_parameters
+from stripewise.model.carriers import TunableColumn, bytes_of, known_parameters
 from stripewise.model.domain import Floats
-from stripewise.spec.configuration import place_of
+from stripewise.model.measured import NUMBER_ROLES, expected_harms, holds, setting_values, together
+from stripewise.spec.configuration import place_of, plain_number
+from stripewise.spec.expression import Expression
+from stripewise.spec.plan import spell
 
 MOST = 2_000_000
 _ROWS = 200_000
@@ -68,6 +71,8 @@ class CandidateGrid:
     free : sequence of TunableColumn
     everything : sequence of TunableColumn
         All tunables: rules may name those that are not free.
+    standin : TunableColumn, optional
+        The column "collective or not", where ``romio_cb_*`` stands in for it.
 
     Raises
     ------
@@ -76,9 +81,14 @@ class CandidateGrid:
     """
 
     def __init__(
-        self, model: PerformanceModel, free: Sequence[TunableColumn], everything: Sequence[TunableColumn]
+        self,
+        model: PerformanceModel,
+        free: Sequence[TunableColumn],
+        everything: Sequence[TunableColumn],
+        standin: TunableColumn | None = None,
     ) -> None:
         self.model = model
+        self._standin = standin
         self.free = tuple(free)
         self._tunables = tuple(everything)
         domain = model.domain
@@ -92,6 +102,9 @@ class CandidateGrid:
             )
         self.candidates = np.asarray(list(itertools.product(*choices)), dtype=np.float64).reshape(count, len(choices))
         self._columns = len(domain.columns)
+        self._harms = expected_harms(domain, self._tunables)
+        if standin is None:
+            self._harms = tuple(piece for piece in self._harms if piece.condition.names & self._named)
 
     def choices(self, tunable: TunableColumn) -> list[float]:
         """Numbers of the values that were measured, as points have them."""
@@ -110,8 +123,26 @@ class CandidateGrid:
             points[:, tunable.place] = np.tile(self.candidates[:, place], len(fixed))
         return points
 
-    def lawful(self, points: Floats, words: Mapping[str, Any]) -> NDArray[np.bool_]:
-        """Say which rows are allowed, and set what means nothing in them to its default; ``points`` are changed."""
+    @property
+    def _named(self) -> set[str]:
+        """Parameters of stacks that columns are."""
+        return {tunable.parameter.name for tunable in self._tunables if tunable.parameter is not None}
+
+    def lawful(
+        self, points: Floats, words: Mapping[str, Any], now: Floats, *, founded: bool = True
+    ) -> NDArray[np.bool_]:
+        """Say which rows are allowed, and set what means nothing in them to its default; ``points`` are changed.
+
+        Parameters
+        ----------
+        points : ndarray, shape (n * m, c)
+        words : mapping
+            The workload's words, scalars or arrays of length ``n``.
+        now : ndarray, shape (n, c)
+            The same with today's settings: of what is expected to harm only a change counts.
+        founded : bool
+            Leave out what was never measured together, and what is expected to harm.
+        """
         columns = self._columns_of(points, words)
         allowed = np.ones(len(points), dtype=bool)
         for tunable in self._ordered():
@@ -130,7 +161,91 @@ class CandidateGrid:
             for constraint in tunable.constraints:
                 if constraint.names <= columns.keys():
                     allowed &= np.broadcast_to(np.asarray(constraint(columns), dtype=bool), allowed.shape)
+        return allowed & self.measured(points, words) & self._harmless(points, words, now) if founded else allowed
+
+    # -- what the measurements and the stacks support ------------------------------------------------------
+
+    def measured(self, points: Floats, words: Mapping[str, Any]) -> NDArray[np.bool_]:
+        """Say which rows keep to what was measured: the table's constraints, and values measured together."""
+        allowed = together(self.model.domain, points)
+        for rule in self.model.domain.schema.rules:
+            allowed &= self._truth(rule, self._by_column(points, words))
         return allowed
+
+    def _harmless(self, points: Floats, words: Mapping[str, Any], now: Floats) -> NDArray[np.bool_]:
+        """Say which rows are under no condition that is expected to harm and that does not hold today."""
+        allowed = np.ones(len(points), dtype=bool)
+        if not self._harms or not len(points):
+            return allowed
+        after, before = (self._by_parameter(rows, words) for rows in (points, now))
+        for piece in self._harms:
+            held = np.broadcast_to(self._truth(piece.condition, before), len(now))
+            allowed &= ~self._truth(piece.condition, after) | np.repeat(held, len(points) // len(now))
+        return allowed
+
+    def why_not(self, point: Floats, words: Mapping[str, Any], now: Floats) -> list[str]:
+        """Say what leaves a combination out, of which no measurement says that it does well.
+
+        Parameters
+        ----------
+        point, now : ndarray, shape (c,)
+        words : mapping
+            The workload's words.
+        """
+        domain, rows = self.model.domain, point[None, :]
+        columns = self._by_column(rows, words)
+        found = []
+        told_of: set[str] = set()
+        for rule in domain.schema.rules:
+            if not self._truth(rule, columns).all():
+                told_of |= rule.names
+                told = self._told({name: columns[name] for name in sorted(rule.names)})
+                found.append(f"{told} was never measured: the table's constraint is {rule.text}")
+        folded = domain.folded(rows)
+        for pair in () if domain.measured is None else domain.measured.apart:
+            places = {domain.names[place]: place for place in (pair.other, pair.place)}
+            if not holds(domain, pair, folded).all() and not places.keys() & told_of:
+                told = self._told({name: domain.values(place, folded[:, place]) for name, place in places.items()})
+                found.append(f"{told} was never measured")
+        after, before = self._by_parameter(rows, words), self._by_parameter(now[None, :], words)
+        for piece in self._harms:
+            if self._truth(piece.condition, after).all() and not self._truth(piece.condition, before).any():
+                names = piece.condition.names & (self._named | ({*after} - {*words}))
+                found.append(
+                    f"{self._told({name: after[name] for name in sorted(names)})} is expected to be {piece.gain:.2g} "
+                    f"times as fast ({piece.source}), and no measurement of such a workload says otherwise"
+                )
+        return found
+
+    @staticmethod
+    def _told(values: Mapping[str, Any]) -> str:
+        return " with ".join(f"{name} = {spell(plain_number(np.ravel(v).tolist()[0]))}" for name, v in values.items())
+
+    @staticmethod
+    def _truth(rule: Expression, values: Mapping[str, Any]) -> NDArray[np.bool_]:
+        return np.asarray(rule(values), dtype=bool)
+
+    def _by_column(self, points: Floats, words: Mapping[str, Any]) -> dict[str, Any]:
+        """Values of what a table's constraints name: its columns, else words and parameters."""
+        domain = self.model.domain
+        own = {name: domain.values(place, points[:, place]) for place, name in enumerate(domain.names)}
+        return {**self._by_parameter(points, words), **own}
+
+    def _by_parameter(self, points: Floats, words: Mapping[str, Any]) -> dict[str, Any]:
+        """Values of what the stacks' conditions name: words, of numbers as the columns have them, and parameters."""
+        domain = self.model.domain
+        told = {name: w if np.ndim(w) == 0 else np.repeat(w, len(points) // len(w)) for name, w in words.items()}
+        for place, column in enumerate(domain.schema.context):
+            if column.role in NUMBER_ROLES:
+                told[column.role] = points[:, place] * bytes_of(column)
+            elif place == domain.operation:
+                told[column.role] = domain.values(place, points[:, place])
+        for name, parameter in self._known.items():
+            if name not in told and (parameter.default_from is None or parameter.default_from.names <= told.keys()):
+                told[name] = parameter.default_from(told) if parameter.default_from else parameter.default
+        return {**told, **setting_values(domain, self._tunables, self._standin, points)}
+
+    # -- rules of the stacks -------------------------------------------------------------------------------
 
     def _ordered(self) -> list[TunableColumn]:
         """Free settings, each after those that its rules name."""
@@ -195,17 +310,21 @@ class CandidateGrid:
 
     # -- predictions ---------------------------------------------------------------------------------------
 
-    def best(self, fixed: Floats, words: Mapping[str, Any], groups: int = 1) -> BestCombination:
-        """Find the best combination of each workload.
+    def best(
+        self, fixed: Floats, words: Mapping[str, Any], groups: int = 1, *, founded: bool = True
+    ) -> BestCombination:
+        """Find the best combination of each workload; of one without any, the expectation is minus infinity.
 
         Parameters
         ----------
         fixed : ndarray, shape (w * groups, c)
-            Points whose free columns are ignored. With ``groups`` > 1 as many rows in a row are the same workload with
+            Points with today's settings. With ``groups`` > 1 as many rows in a row are the same workload with
             different values of what is unknown; their predictions are averaged.
         words : mapping
             The workload's words, scalars or arrays of length ``w * groups``.
         groups : int
+        founded : bool
+            See :meth:`lawful`.
         """
         workloads = len(fixed) // groups
         step = max(1, _ROWS // max(1, len(self) * groups))
@@ -213,7 +332,7 @@ class CandidateGrid:
         for start in range(0, workloads, step):
             rows = slice(start * groups, min(workloads, start + step) * groups)
             own = {name: w[rows] if isinstance(w, np.ndarray) else w for name, w in words.items()}
-            parts.append(self._some(fixed[rows], own, groups))
+            parts.append(self._some(fixed[rows], own, groups, founded))
         return BestCombination(
             np.concatenate([p.points for p in parts]),
             LogPrediction(
@@ -222,15 +341,11 @@ class CandidateGrid:
             np.concatenate([p.combinations for p in parts]),
         )
 
-    def _some(self, fixed: Floats, words: Mapping[str, Any], groups: int) -> BestCombination:
+    def _some(self, fixed: Floats, words: Mapping[str, Any], groups: int, founded: bool) -> BestCombination:
         workloads, m = len(fixed) // groups, len(self)
         points = self.points(fixed)
-        lawful = self.lawful(points, words).reshape(workloads, groups, m)
+        lawful = self.lawful(points, words, fixed, founded=founded).reshape(workloads, groups, m)
         allowed: NDArray[np.bool_] = np.logical_and.reduce(lawful, axis=1)
-        if not np.logical_or.reduce(allowed, axis=1).all():
-            raise UserError(
-                "no combination of the settings is allowed for this workload", "check the workload's values"
-            )
         shaped = points.reshape(workloads, groups, m, -1)
         rough = self.model.rough(points) if len(points) > _FEW else None
         if rough is not None:

@@ -15,11 +15,11 @@ import numpy as np
 
 from stripewise.model.artifact.inputs import Inputs
 from stripewise.model.base import PerformanceModel, supported
-from stripewise.model.carriers import SetBy, TunableColumn, tunable_columns
+from stripewise.model.carriers import SetBy, TunableColumn, stand_in, tunable_columns
 from stripewise.model.domain import Floats
 from stripewise.model.table import Table
 from stripewise.prescribe.carrying import advice_text, lines, shown
-from stripewise.prescribe.grid import CandidateGrid, LogPrediction
+from stripewise.prescribe.grid import BestCombination, CandidateGrid, LogPrediction
 from stripewise.prescribe.points import all_rows, rows_of
 from stripewise.prescribe.prescription import Advice, Prescription, SettingChange, plan_of
 from stripewise.prescribe.reasons import neighbours, rules
@@ -27,6 +27,8 @@ from stripewise.prescribe.request import Known, PrescriptionRequest, known_value
 from stripewise.spec.configuration import Value, plain_number
 from stripewise.spec.formats import WORTH
 from stripewise.spec.parameter import When
+
+_REASONS = 3
 
 
 class Answer:
@@ -44,22 +46,23 @@ class Answer:
         self._words = self._workload.words()
         self._standin = self._stand_in()
         self._known = self._with_program(known_values(self._domain, request))
-        self._fixed = rows_of(model.domain, self._known, self._every, request.processes)
-        self._groups = len(self._fixed)
+        self._open = rows_of(model.domain, self._known, self._every, request.processes)
         # In the order of an artifact: the runtime takes changes back in it.
         order = Inputs(self._domain, file_system).places
         self._free = sorted(
             (tunable for tunable in self._every if self._settable(tunable)), key=lambda tunable: order[tunable.place]
         )
+        self._grid = CandidateGrid(model, self._free, self._every, self._standin)
+        # What is unknown has a value that was measured with what is known, if there is one.
+        kept = self._grid.measured(self._open, self._words)
+        self._fixed = self._open[kept] if kept.any() else self._open
+        self._groups = len(self._fixed)
 
     # -- what may change -----------------------------------------------------------------------------------
 
     def _stand_in(self) -> TunableColumn | None:
         """The column "collective or not", where ``romio_cb_*`` can stand in for it: the calls are collective."""
-        names = {tunable.parameter.name for tunable in self._every if tunable.parameter is not None}
-        if names & {"romio_cb_write", "romio_cb_read"} or self._workload.collective is False:
-            return None
-        return next((k for k in self._every if k.column.role == "collective"), None)
+        return None if self._workload.collective is False else stand_in(self._every)
 
     def _settable(self, tunable: TunableColumn) -> bool:
         if tunable is self._standin or tunable.set_by is SetBy.PLACE:
@@ -88,12 +91,14 @@ class Answer:
 
     def give(self) -> Prescription:
         """Find it."""
-        grid = CandidateGrid(self._model, self._free, self._every)
+        grid = self._grid
         now = self._fixed.copy()
         today = grid.predict(now, self._groups)
         best = grid.best(self._fixed, self._words, self._groups)
-        point = best.points[0]
+        found = best.combinations[0] > 0
+        point = best.points[0] if found else now[0]
         changed = [tunable for tunable in self._free if point[tunable.place] != now[0, tunable.place]]
+        left_out = self._left_out(best) if self._free else []
         changed, gain, then = self._simplified(grid, now, point, changed)
         deviation = self._doubt(grid, now, changed, point, then, today) if changed else 0.0
         objective = self._domain.objective
@@ -104,6 +109,8 @@ class Answer:
         kept = ""
         if not self._free:
             kept = "nothing can be chosen for this workload: no column of the model is a setting that acts on it"
+        elif not found:
+            kept = "no combination of the settings was measured with this workload, or the stacks' rules forbid all"
         elif not changed:
             kept = "the current settings are the best of all combinations"
         elif gain <= margin and margin > own_margin:
@@ -152,15 +159,38 @@ class Answer:
             advice=advice,
             reasons=rules(grid, self._fixed, self._words, chosen[0]) if changes else (),
             neighbours=neighbours(self._model, self._table, now[0], chosen[0]),
-            notes=(*notes, *self._remarks(changed, chosen[0]), *unset),
+            notes=(*notes, *self._unsaid(), *left_out, *self._remarks(changed, chosen[0]), *unset),
         )
+
+    def _left_out(self, best: BestCombination) -> list[str]:
+        """Say why what the model takes for the best is not prescribed, if it is not."""
+        grid = self._grid
+        first = grid.best(self._fixed, self._words, self._groups, founded=False)
+        if not first.combinations[0] or first.expected.mean[0] <= best.expected.mean[0] + WORTH:
+            return []
+        found: dict[str, None] = {}
+        for row in self._fixed:
+            point = row.copy()
+            for tunable in self._free:
+                point[tunable.place] = first.points[0, tunable.place]
+            found |= dict.fromkeys(grid.why_not(point, self._words, row))
+        return [f"left out: {reason}" for reason in list(found)[:_REASONS]]
+
+    def _unsaid(self) -> list[str]:
+        """Say what the model does not know of its own training."""
+        if self._domain.measured is not None:
+            return []
+        return [
+            "the model does not say which settings were measured together: an earlier version made it, so train it "
+            "again"
+        ]
 
     def _widest(self, by_operation: Floats) -> float:
         """What holds for this operation; the largest where that is unknown."""
         number = self._domain.operation
         if number is None or len(by_operation) == 1:
             return float(np.max(by_operation))
-        return float(np.max(by_operation[np.unique(self._fixed[:, number]).astype(int)]))
+        return float(np.max(by_operation[np.unique(self._open[:, number]).astype(int)]))
 
     def _doubt(
         self,
@@ -202,7 +232,7 @@ class Answer:
         for tunable in list(changed):
             fewer = [other for other in changed if other is not tunable]
             trial = with_these(fewer)
-            if not grid.lawful(trial.copy(), self._words).all():
+            if not grid.lawful(trial.copy(), self._words, now).all():
                 continue
             without = grid.predict(trial, self._groups)
             if without.mean[0] >= mean - WORTH:
@@ -265,9 +295,11 @@ class Answer:
             trials = np.tile(chosen, (len(numbers), 1))
             trials[:, tunable.place] = np.repeat(numbers, self._groups)
             each = grid.predict(trials, self._groups)
-            place = int(np.argmax(each.mean))
+            measured = grid.measured(trials, self._words).reshape(-1, self._groups).all(axis=1)
+            mean = np.where(measured, each.mean, -np.inf)
+            place = int(np.argmax(mean))
             gain, deviation = supported(
-                float(each.mean[place] - expected.mean[0]),
+                float(mean[place] - expected.mean[0]),
                 float(each.gain_deviation(expected)[place]),
                 self._model.reach,
             )

@@ -83,7 +83,7 @@ def rules(grid: CandidateGrid, fixed: Floats, words: Mapping[str, Any], chosen: 
     from sklearn.tree import DecisionTreeRegressor  # noqa: PLC0415  slow import
 
     points = grid.points(fixed[:1])
-    points = points[grid.lawful(points, words)]
+    points = points[grid.lawful(points, words, fixed[:1])]
     if len(points) > _ROWS:
         points = points[np.random.default_rng(0).permutation(len(points))[:_ROWS]]
     domain = grid.model.domain

@@ -65,7 +65,13 @@ def with_profiles(table: Table, name: str, folder: Path) -> tuple[Table, list[st
         of_level = {level: values.index(one[word]) for level, one in zip(used, shown, strict=True)}
         levels.append([of_level[level] for level in table.context_levels[:, place].tolist()])
     others = [i for i in range(len(names)) if i != place]
-    schema = table.schema.model_copy(update={"context": [*(table.schema.context[i] for i in others), *columns]})
+    schema = table.schema.model_copy(
+        update={
+            "context": [*(table.schema.context[i] for i in others), *columns],
+            # What names a program by its name cannot be said in numbers.
+            "constraints": [rule.text for rule in table.schema.rules if name not in rule.names],
+        }
+    )
     contexts = np.column_stack([table.context_levels[:, others], np.array(levels, np.int64).T])
     return Table(schema, table.levels, contexts, table.repeats, table.values), missing
 

@@ -72,6 +72,7 @@ def table_of(
         source=campaign.source,
         license=campaign.license,
         complete=whole and not failed,
+        constraints=list(campaign.constraints),
         objective=ObjectiveColumn(column=column, direction=objective.direction, unit=objective.unit),
         parameter=[_tunable(campaign, factor, rows) for factor in campaign.tunable],
         context=[

@@ -250,7 +250,7 @@ RECORD_BEFORE = {
     "h5select": ("h5select", "h5memory", "h5dwrite", "h5dread"),
     "h5memory": ("h5memory", "h5dwrite", "h5dread"),
 }
-ARTIFACT_HEADER = "<8s2I2Q14I6If4x"
+ARTIFACT_HEADER = "<8s2I2Q14I6If2H"
 ARTIFACT_SECTIONS = {
     "strings": "<s",
     "constants": "<d",

@@ -145,6 +145,10 @@ class Artifact:
     inputs : tuple of ArtifactInput
         Tunables in an order in which rules need earlier ones only.
     constraints : tuple of Program
+    measured : tuple of Program
+        Constraints that leave out what was never measured together.
+    expected : tuple of Program
+        Constraints that leave out what is expected to harm; they bind only where today's settings keep them.
     derived : tuple of DerivedSetting
     members : tuple of Member
     result : Program
@@ -165,5 +169,7 @@ class Artifact:
     margin: Program = _NO_MARGIN
     reach: float = 0.0
     constraints: tuple[Program, ...] = ()
+    measured: tuple[Program, ...] = ()
+    expected: tuple[Program, ...] = ()
     derived: tuple[DerivedSetting, ...] = ()
     texts: Texts = field(default_factory=Texts, repr=False)

@@ -47,6 +47,7 @@ class _Export:
         """Put the parts together; rules come first, since they add the words that they need."""
         inputs = self._inputs.every()
         constraints = self._inputs.constraints()
+        measured, expected = self._inputs.measured(), self._inputs.expected()
         derived = tuple(self._inputs.derived())
         members, result = self._members()
         objective = self._domain.objective
@@ -60,6 +61,8 @@ class _Export:
             reach=self._model.reach,
             inputs=(*inputs, *(ArtifactInput(name, WORD) for name in self._inputs.words)),
             constraints=constraints,
+            measured=measured,
+            expected=expected,
             derived=derived,
             members=members,
             result=result,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from functools import cached_property
 from typing import Any
@@ -15,9 +16,11 @@ from stripewise.model.carriers import (
     bytes_of,
     derived_settings,
     known_parameters,
+    stand_in,
     tunable_columns,
 )
-from stripewise.model.domain import Domain
+from stripewise.model.domain import Apart, Domain
+from stripewise.model.measured import NUMBER_ROLES, expected_harms, is_true
 from stripewise.model.table import Column
 from stripewise.spec.configuration import place_of, plain_number
 from stripewise.spec.expression import Expression
@@ -26,8 +29,6 @@ from stripewise.spec.parameter import Parameter
 from stripewise.spec.plan import spell
 from stripewise.spec.stack import Stack
 from stripewise.spec.workload import Workload
-
-_NUMBERS = ("nodes", "processes", "processes_per_node", "file_size", "transfer_size", "piece_size")
 
 
 class Inputs:
@@ -174,7 +175,7 @@ class Inputs:
     def _word(self, name: str) -> Program:
         """A word of the workload: from the column with its role where there is one, else from the runtime."""
         for place, column in enumerate(self._domain.columns):
-            if column.role == name and (name in _NUMBERS or name == "operation") and place < self._domain.contexts:
+            if column.role == name and (name in NUMBER_ROLES or name == "operation") and place < self._domain.contexts:
                 value = read(self.places[place])
                 factor = bytes_of(column)
                 return value if factor == 1.0 else apply(Op.MULTIPLY, value, constant(factor))
@@ -217,6 +218,56 @@ class Inputs:
                 limit = compile_expression(largest, self._names([largest]), self._code)
                 rules[f"{tunable.name} <= {largest.text}"] = apply(Op.LESS_EQUAL, read(self.places[place]), limit)
         return tuple(rules.values())
+
+    def measured(self) -> tuple[Program, ...]:
+        """What leaves out combinations that were never measured: the table's constraints, and pairs of values."""
+        found = [compile_expression(rule, self._names([rule]), self._code) for rule in self._domain.schema.rules]
+        known = self._domain.measured
+        return (*found, *(self._kept_apart(apart) for apart in (() if known is None else known.apart)))
+
+    def _kept_apart(self, apart: Apart) -> Program:
+        """Compile "not this value, or the other column as it was measured with it"."""
+        other, column = self.value(apart.other), self._domain.columns[apart.other]
+        if column.kind == "categorical":
+            kept = [apply(Op.EQUAL, other, self._number_of(apart.other, number)) for number in apart.allowed]
+        else:
+            low, high = apart.allowed
+            kept = [constant(1.0)]
+            if math.isfinite(low):
+                kept = [apply(Op.GREATER_EQUAL, other, constant(low))]
+            if math.isfinite(high):
+                kept = [apply(Op.AND, kept[0], apply(Op.LESS_EQUAL, other, constant(high)))]
+        result = apply(Op.NOT_EQUAL, self.value(apart.place), self._number_of(apart.place, apart.number))
+        for program in kept:
+            result = apply(Op.OR, result, program)
+        return result
+
+    def _number_of(self, place: int, number: float) -> Program:
+        """A number of points as programs see it."""
+        column = self._domain.columns[place]
+        return constant(self.number(column.values[int(number)]) if column.kind == "categorical" else number)
+
+    def expected(self) -> tuple[Program, ...]:
+        """What leaves out settings that the stacks expect to harm."""
+        tunables = tuple(self._tunables.values())
+        known = {t.parameter.name: read(self.places[t.place]) for t in tunables if t.parameter is not None}
+        if (standin := stand_in(tunables)) is not None:
+            collective = constant(0.0)
+            for value in standin.column.values:
+                if is_true(value):
+                    equal = apply(Op.EQUAL, read(self.places[standin.place]), constant(self.number(value)))
+                    collective = apply(Op.OR, collective, equal)
+            word = apply(Op.SELECT, collective, *(constant(self._code(text)) for text in ("automatic", "disable")))
+            known |= {"romio_cb_write": word, "romio_cb_read": word}
+        found = []
+        for piece in expected_harms(self._domain, tunables):
+            names = {name: known[name] if name in known else self._said(name) for name in piece.condition.names}
+            found.append(apply(Op.NOT, compile_expression(piece.condition, names, self._code)))
+        return tuple(found)
+
+    def _said(self, name: str) -> Program:
+        """A word of the workload, else a parameter that the model does not know."""
+        return self._word(name) if name in Workload().words() else self._default_or_word(name)
 
     def derived(self) -> Iterable[DerivedSetting]:
         """Settings that follow from others."""

@@ -98,7 +98,7 @@ def parse_artifact(data: bytes, origin: str = "artifact") -> Artifact:
     ):
         raise UserError(f"{origin} is cut off or damaged", fix)
     try:
-        return _ArtifactReader(data, flags, rest[:14], rest[14:20], rest[20]).artifact()
+        return _ArtifactReader(data, flags, rest[:14], rest[14:20], rest[20], rest[21:]).artifact()
     except (ValueError, IndexError, struct.error, UnicodeDecodeError) as error:
         raise UserError(f"{origin} is damaged: {error}", fix) from error
 
@@ -112,8 +112,13 @@ def _tree(nodes: NDArray[Any], cuts: NDArray[Any]) -> TreeBlock:
 
 
 class _ArtifactReader:
-    def __init__(self, data: bytes, flags: int, counts: list[int], names: list[int], reach: float) -> None:
+    def __init__(
+        self, data: bytes, flags: int, counts: list[int], names: list[int], reach: float, ruled: list[int]
+    ) -> None:
         self._flags, self._names, self._reach = flags, names, reach
+        if sum(ruled) > counts[6]:
+            raise ValueError("it has fewer constraints than its header says")
+        self._ends = (counts[6] - sum(ruled), counts[6] - ruled[1])
         parts, at = [], form.HEADER.size
         for count, entry in zip(counts, (entry.size for entry in form.ENTRIES.values()), strict=True):
             parts.append(data[at : at + count * entry])
@@ -139,6 +144,7 @@ class _ArtifactReader:
 
     def artifact(self) -> Artifact:
         text = self._texts.at
+        constraints = tuple(self._programs[int(n)] for n in np.frombuffer(self._parts[6], dtype="<u4"))
         return Artifact(
             name=text(self._names[0]),
             identifier=text(self._names[1]),
@@ -149,7 +155,9 @@ class _ArtifactReader:
             margin=self._programs[self._names[5]],
             reach=self._reach,
             inputs=(inputs := self._inputs(text)),
-            constraints=tuple(self._programs[int(n)] for n in np.frombuffer(self._parts[6], dtype="<u4")),
+            constraints=constraints[: self._ends[0]],
+            measured=constraints[self._ends[0] : self._ends[1]],
+            expected=constraints[self._ends[1] :],
             derived=self._derived(text, inputs),
             members=self._members(),
             result=self._programs[self._names[4]],

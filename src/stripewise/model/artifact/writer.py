@@ -36,6 +36,8 @@ from stripewise.spec.formats import (
     Op,
 )
 
+_MOST_RULES = 0xFFFF
+
 
 def artifact_bytes(artifact: Artifact) -> bytes:
     """Write an artifact.
@@ -70,6 +72,7 @@ def _check_limits(artifact: Artifact) -> None:
         ("inputs", len(artifact.inputs), MAX_INPUTS),
         ("tunables", tunables, MAX_TUNABLES),
         ("features", widest, MAX_FEATURES),
+        ("pairs of values that were never measured together", len(artifact.measured), _MOST_RULES),
         ("neurons in a layer", outputs, MAX_LAYER),
     ):
         if count > limit:
@@ -109,7 +112,7 @@ class _Writer:
     def write(self) -> bytes:
         a, code = self._artifact, self._artifact.texts.code
         inputs, values = self._inputs()
-        constraints = [self._program(program) for program in a.constraints]
+        constraints = [self._program(program) for program in (*a.constraints, *a.measured, *a.expected)]
         derived = [self._derived(entry) for entry in a.derived]
         members, features, blocks, cuts, nodes, weights = self._members()
         result, margin = self._program(a.result), self._program(a.margin)
@@ -142,7 +145,8 @@ class _Writer:
 
         def header(total: int) -> bytes:
             return form.HEADER.pack(
-                ARTIFACT_MAGIC, ARTIFACT_VERSION, flags, size, total, *counts, *names, result, margin, a.reach
+                *(ARTIFACT_MAGIC, ARTIFACT_VERSION, flags, size, total, *counts, *names, result, margin, a.reach),
+                *(len(a.measured), len(a.expected)),
             )
 
         return header(form.checksum(header(0) + body)) + body
