@@ -15,6 +15,7 @@ import pytest
 
 from stripewise.carriers import HINT, LAYOUT
 from stripewise.model.artifact.export import to_artifact
+from stripewise.model.artifact.reader import read_artifact
 from stripewise.model.artifact.writer import save_artifact
 from stripewise.model.registry import make_model
 from stripewise.model.table import Column, ObjectiveColumn, Schema, make_table
@@ -172,7 +173,12 @@ def test_neither_prescribes_what_was_not_measured_or_is_expected_to_harm(
     decide: Path, tmp_path: Path, name: str
 ) -> None:
     model = make_model("boosting", {"rounds": 60}).fit(SPARSE[name]())
-    save_artifact(to_artifact(model), tmp_path / "model.swm")
+    artifact = to_artifact(model)
+    assert artifact.expected
+    assert bool(artifact.measured) is name.endswith(("constraint", "alone"))
+    save_artifact(artifact, tmp_path / "model.swm")
+    again = read_artifact(tmp_path / "model.swm")
+    assert (again.measured, again.expected) == (artifact.measured, artifact.expected)
     prescriber = Prescriber(model, file_system="lustre")
     harms = 0
     choices = ("write", None), (True, False, None), ("strided", "segmented", None), (4096, 4 * MIB, None)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from stripewise.cli.main import main
 from stripewise.errors import UserError
 from stripewise.model.registry import load_model, make_model
 from stripewise.model.table import Column, ObjectiveColumn, Schema, Table, make_table, read_table, write_table
@@ -150,3 +151,51 @@ def test_tables_keep_their_constraints(tmp_path: Path) -> None:
         patterns(["colective == true"])
     with pytest.raises(UserError, match="is not an expression"):
         patterns(["collective =="])
+
+
+def test_a_campaign_gives_its_constraints_to_its_table(tmp_path: Path) -> None:
+    """What the table does not vary stands in a constraint with its default."""
+    (tmp_path / "small.toml").write_text(
+        f"""
+name = "small"
+runner = "sim:vulcan-like"
+stacks = ["lustre", "romio"]
+operations = ["write"]
+repeats = 1
+warmup = 0
+constraints = ["{CONSTRAINT}", "romio_ds_write != 'disable' or stripe_count == 1", "nodes * stripe_count <= 8"]
+
+[[workload]]
+name = "nodes"
+values = [1, 2]
+
+[[workload]]
+name = "file_size"
+values = ["1 GiB"]
+
+[[workload]]
+name = "transfer_size"
+values = ["64 MiB"]
+
+[[workload]]
+name = "piece_size"
+values = ["1 MiB"]
+
+[[tunable]]
+name = "stripe_count"
+values = [1, 4]
+
+[[tunable]]
+name = "collective"
+values = [false, true]
+
+[[tunable]]
+name = "layout"
+values = ["segmented", "strided"]
+""",
+        "utf-8",
+    )
+    assert main(["profile", str(tmp_path / "small.toml"), "--out", str(tmp_path / "table"), "--json"]) == 0
+    table = read_table(tmp_path / "table")
+    assert table.schema.constraints == [CONSTRAINT, "nodes * stripe_count <= 8"]
+    assert make_model("tree").fit(table).domain.schema.constraints == table.schema.constraints
