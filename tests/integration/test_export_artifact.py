@@ -23,7 +23,7 @@ from stripewise.model.registry import make_model
 from stripewise.prescribe.grid import CandidateGrid
 from stripewise.prescribe.prescriber import Prescriber
 from stripewise.prescribe.request import PrescriptionRequest
-from stripewise.spec.formats import TUNABLE
+from stripewise.spec.formats import TUNABLE, WORD
 from stripewise.spec.workload import Workload
 from tests.fixtures.campaigns import GIB, MIB, campaign
 from tests.integration.building import core_library
@@ -176,7 +176,9 @@ def test_settings_carry_what_the_runtime_needs_to_apply_them() -> None:
 def test_the_program_s_own_words_are_never_chosen(library: ctypes.CDLL) -> None:
     artifact = to_artifact(trained("tree", ("stripe_count", "transfer_size", "collective")))
     names = [entry.name for entry in artifact.inputs]
-    row = [1.0 if entry.kind != TUNABLE else entry.values[0].number for entry in artifact.inputs]
+    # A word that is 0 says nothing: one file per process, for instance, is expected to want few stripes.
+    row = [0.0 if entry.kind == WORD else 1.0 for entry in artifact.inputs]
+    row = [value if e.kind != TUNABLE else e.values[0].number for value, e in zip(row, artifact.inputs, strict=True)]
     row[names.index("operation")] = float(artifact.texts.code("write"))
     for name, value in (("nodes", 8.0), ("ppn", 4.0), ("file_gib", 8.0)):
         row[names.index(name)] = value
