@@ -180,7 +180,7 @@ def test_the_program_s_own_words_are_never_chosen(library: ctypes.CDLL) -> None:
     row = [0.0 if entry.kind == WORD else 1.0 for entry in artifact.inputs]
     row = [value if e.kind != TUNABLE else e.values[0].number for value, e in zip(row, artifact.inputs, strict=True)]
     row[names.index("operation")] = float(artifact.texts.code("write"))
-    for name, value in (("nodes", 8.0), ("ppn", 4.0), ("file_gib", 8.0)):
+    for name, value in (("nodes", 8.0), ("ppn", 4.0), ("file_gib", 8.0), ("writes", 1.0)):
         row[names.index(name)] = value
     native = NativeModel(library, artifact_bytes(artifact))
     try:
