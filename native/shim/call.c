@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "call.h"
 
+#include "rank_order.h"
 #include "recording.h"
 #include "recording_types.h"
 
@@ -106,9 +107,12 @@ static void look_through_view(const struct sw_handle *handle, struct sw_event *e
 void sw_call_end_transfer(struct sw_call *call, int code, MPI_Count count, MPI_Datatype datatype,
                           MPI_Offset offset) {
     struct sw_handle *handle = call->handle;
+    const struct sw_operation *operation = &sw_operations[call->op];
+    bool ordered = operation->mode == SW_COLLECTIVE && operation->place == SW_NOWHERE;
+    if (ordered)
+        sw_rank_order_keep(handle, operation->kind);
     struct sw_event event = {
         .op = call->op, .began = call->start, .ended = sw_tick(), .messages = sw_thread.messages};
-    const struct sw_operation *operation = &sw_operations[call->op];
     int64_t memory = SW_RECORD_ONE_PIECE;
     if (code == MPI_SUCCESS && operation->mode != SW_END) {
         const struct sw_known_type *known = known_type(datatype);

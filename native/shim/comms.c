@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "comms.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+
+#include "world.h"
 
 #define FEW 512 /* ranks whose nodes are gathered without asking for memory */
 
@@ -122,6 +125,26 @@ void sw_comm_disown(MPI_Comm *own) {
     if (*own != MPI_COMM_NULL && !(shared.size && *own == shared.comm))
         sw_pmpi.Comm_free(own);
     *own = MPI_COMM_NULL;
+}
+
+MPI_Comm sw_comm_of_file(MPI_File file, int number) {
+    MPI_Comm comm = MPI_COMM_NULL;
+    MPI_Group group;
+    int code = MPI_ERR_INTERN;
+    if (sw_pmpi.File_get_group(file, &group) != MPI_SUCCESS)
+        return MPI_COMM_NULL;
+    if (sw_world_is_up()) {
+        code = sw_pmpi.Comm_create_group(MPI_COMM_WORLD, group, number, &comm);
+    } else { /* by a function of MPI 4, as sessions are */
+        int (*create)(MPI_Group, const char *, MPI_Info, MPI_Errhandler, MPI_Comm *) = NULL;
+        char name[40];
+        *(void **)&create = sw_next("PMPI_Comm_create_from_group");
+        snprintf(name, sizeof name, "stripewise %d", number);
+        if (create)
+            code = create(group, name, MPI_INFO_NULL, MPI_ERRORS_RETURN, &comm);
+    }
+    sw_pmpi.Group_free(&group);
+    return code == MPI_SUCCESS ? comm : MPI_COMM_NULL;
 }
 
 void sw_comm_lend_begin(void) {

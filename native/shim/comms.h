@@ -26,6 +26,11 @@ int sw_comm_nodes(MPI_Comm comm, int rank, int size);
 MPI_Comm sw_comm_own(MPI_Comm comm, int size, int *root);
 void sw_comm_disown(MPI_Comm *own);
 
+/* A communicator of the ranks of an open file for what the runtime itself sends. Collective over the file,
+ * all of whose ranks run this library; number is the same on all of them and of this file alone, below 32768.
+ * MPI_COMM_NULL where MPI cannot make one. */
+MPI_Comm sw_comm_of_file(MPI_File file, int number);
+
 /* From begin to end this thread's MPI_Comm_dup lends the communicator itself and MPI_Comm_free forgets it:
  * for property lists of HDF5 that are read and closed, each copy of which would be agreed on by all ranks.
  * end: was anything lent? What was must also be let go of between the two. */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "hints.h"
+#include "rank_order.h"
 
 MPI_Info sw_hints_given(const struct sw_handle *handle, MPI_Info given) {
     struct sw_matches matches;
@@ -137,6 +138,7 @@ static void settle(struct sw_file *record, const char *own, const char *passed, 
 
 void sw_hints_taken(struct sw_handle *handle, MPI_Info given, MPI_Info passed, bool good) {
     struct sw_file *record = handle->record;
+    sw_rank_order_forget(handle);
     bool follows =
         good && handle->root && given != MPI_INFO_NULL && strcmp(record->path, SW_OTHER_FILES) != 0;
     const char *words = follows ? sw_info_text(given) : NULL;

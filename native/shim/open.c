@@ -11,6 +11,7 @@
 #include "ordered.h"
 #include "paths.h"
 #include "phases.h"
+#include "rank_order.h"
 #include "recording.h"
 #include "world.h"
 
@@ -26,6 +27,7 @@ struct request {
     open_function *next;
     const char *path;
     int rank, size;
+    int number; /* of sw_rank_order */
     /* The same on all ranks of the communicator: what they do together hangs on it. */
     enum sw_run_mode mode;
     bool hints, lays_out; /* the plan has such lines */
@@ -232,6 +234,8 @@ static int open_recorded(const struct request *request, struct sw_file *record) 
             record_choice(&orders, record);
         }
         handle = sw_handle_add(*request->file, record, start, request->rank == 0);
+        if (handle)
+            handle->order.number = request->number;
     } else if (record) {
         sw_files_put(record);
     }
@@ -285,6 +289,7 @@ SW_EXPORT int MPI_File_open(MPI_Comm comm, const char *filename, int amode, MPI_
     if (sw_comm_is_ours(comm, request.size)) {
         sw_session_opened(comm);
         agree(&request);
+        request.number = sw_rank_order_number(comm, request.size);
     }
     struct sw_file *record = NULL;
     if (sw_path_absolute(filename, path, sizeof path))
@@ -307,6 +312,7 @@ SW_EXPORT int MPI_File_close(MPI_File *fh) {
     if (sw_phase_settles(call.handle->tracking)) /* within the close: the phase pays for its own write-back */
         sw_pmpi.File_sync(*fh);
     int code = next(fh);
+    sw_rank_order_end(call.handle);
     sw_call_end(&call);
     int64_t closed = sw_now();
     struct stat status;

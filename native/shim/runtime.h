@@ -8,6 +8,15 @@
 #include "files.h"
 #include "mpi_symbols.h"
 
+/* How the ordered calls on an open file are kept in order. */
+struct sw_rank_order {
+    int number;    /* of the file, on all its ranks; 0: it has one rank, or ranks without this library */
+    bool joined;   /* comm is set */
+    MPI_Comm comm; /* of the file's ranks; MPI_COMM_NULL: MPI could not make it */
+    bool known;    /* waits is set */
+    int waits;     /* bits 1 << enum sw_kind: their calls need a barrier */
+};
+
 /* An open MPI_File. Its key is the handle itself, which MPI does not move. */
 struct sw_handle {
     MPI_File file;
@@ -25,6 +34,7 @@ struct sw_handle {
     bool pieces;       /* the view has gaps */
     const char *given; /* the last hints that the program gave after the open, interned; on the root */
     _Atomic(int64_t) pointer;
+    struct sw_rank_order order;
     struct sw_tracking *tracking; /* of a phase that is measured; NULL: it is not */
 };
 

@@ -1,0 +1,155 @@
+"""Each MPI-IO call leaves and reads the same bytes under each setting that Stripewise may choose as without it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from stripewise.carriers import HINT
+from stripewise.spec.parameter import Parameter
+from stripewise.spec.plan import spell
+from stripewise.spec.stack import load_stack
+from tests.conftest import THOROUGH, require
+from tests.integration.conftest import Mpi
+from tests.integration.runtime_support import HEADER, Bench, Outcome
+
+RANKS = 3 if THOROUGH else 2
+MODES = ("plain", "pieces", "external32", "atomic") if THOROUGH else ("plain", "pieces")
+ROMIO_IN_OPEN_MPI = {"openmpi-romio": "romio341", "system-openmpi-romio": "romio321"}
+NOT_THERE = ("-iall", "-iat_all")
+"""Calls for which Open MPI's ROMIO jumps to address 0."""
+ROMIO = ("mpich", "system-mpich", *ROMIO_IN_OPEN_MPI)
+OMPIO = ("openmpi", "system-openmpi") if THOROUGH else ("openmpi",)
+
+
+@pytest.fixture(scope="module")
+def benches() -> dict[str, Bench]:
+    """Those that are built already."""
+    return {}
+
+
+@pytest.fixture
+def bench(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, benches: dict[str, Bench]) -> Bench:
+    name = str(request.param).removesuffix("-romio")
+    if name not in benches:
+        benches[name] = Bench(mpi_of(name, request), tmp_path_factory)
+    return benches[name]
+
+
+def mpi_of(library: str, request: pytest.FixtureRequest) -> Mpi:
+    """An MPI of the environments, or the system's of that name."""
+    if not library.startswith("system-"):
+        found: Mpi = request.getfixturevalue(library)
+        return found
+    name = library.removeprefix("system-")
+    tools = {tool: shutil.which(f"{tool}.{name}") for tool in ("mpicc", "mpiexec")}
+    require(all(tools.values()), f"no {name} of the system (Debian: apt install lib{name}-dev {name}*)")
+    options = ["--oversubscribe", *(["--allow-run-as-root"] if os.geteuid() == 0 else [])]
+    return Mpi(name, Path(str(tools["mpicc"])), (str(tools["mpiexec"]), *(options if name == "openmpi" else [])))
+
+
+@pytest.fixture
+def component(request: pytest.FixtureRequest) -> dict[str, str]:
+    """The variables that choose ROMIO in an Open MPI."""
+    name = request.node.callspec.params["bench"]
+    return {"OMPI_MCA_io": ROMIO_IN_OPEN_MPI[name]} if name in ROMIO_IN_OPEN_MPI else {}
+
+
+def values(parameter: Parameter) -> Iterator[str]:
+    """What is tried: of an ordered parameter both ends, and more where time does not count."""
+    bound = parameter.bind({"nodes": 1, "processes": RANKS, "processes_per_node": RANKS})
+    chosen = bound.values if THOROUGH or not bound.ordered else {bound.values[0], bound.values[-1]}
+    yield from (spell(value) for value in chosen if value != bound.default)
+
+
+def hints() -> list[str]:
+    """A line for each value of each hint that the drivers of local file systems read, and one for what needs a pair."""
+    found = ["default", "deferred romio_no_indep_rw true romio_cb_write enable romio_cb_read enable"]
+    found += ["neither romio_cb_write disable romio_cb_read disable"]
+    for parameter in load_stack("romio").parameters:
+        if parameter.carrier is HINT and (THOROUGH or not parameter.driver):
+            found += [f"{parameter.name}={value} {parameter.setting} {value}" for value in values(parameter)]
+    return found
+
+
+def carry_out(
+    bench: Bench, folder: Path, settings: list[str], component: dict[str, str], *, preload: bool = True, **more: str
+) -> tuple[Outcome, dict[str, dict[tuple[str, str], str]]]:
+    """What each call left, by setting, mode and call."""
+    (folder / "settings").write_text("".join(f"{line}\n" for line in settings))
+    program = bench.program("every_setting.c")
+    left_out = NOT_THERE if component else ()
+    words = (folder / "data", folder / "settings", *MODES, *left_out)
+    outcome = bench.run(program, *words, ranks=RANKS, preload=preload, timeout=600, **component, **more)
+    assert outcome.code == 0, outcome.stderr
+    found: dict[str, dict[tuple[str, str], str]] = {}
+    for line in outcome.stdout.splitlines():
+        name, mode, call, what = line.split(maxsplit=3)
+        found.setdefault(name, {})[mode, call] = what
+    assert len(found) == len(settings)
+    return outcome, found
+
+
+def different(found: dict[tuple[str, str], str], expected: dict[tuple[str, str], str]) -> list[str]:
+    return [" ".join(key) for key in expected.keys() | found.keys() if found.get(key) != expected.get(key)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bench", ROMIO, indirect=True)
+def test_every_call_under_every_hint(bench: Bench, component: dict[str, str], tmp_path: Path) -> None:
+    _, without = carry_out(bench, tmp_path, ["default"], component, preload=False)
+    assert not [what for what in without["default"].values() if what.startswith("error")] or component
+    _, found = carry_out(bench, tmp_path, hints(), component)
+    wrong = {name: calls for name, one in found.items() if (calls := different(one, without["default"]))}
+    assert wrong == {}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bench", OMPIO, indirect=True)
+def test_every_call_under_every_parameter_of_ompio(bench: Bench, tmp_path: Path) -> None:
+    _, without = carry_out(bench, tmp_path, ["default"], {}, preload=False)
+    settings = [(p.setting, value) for p in load_stack("ompio").parameters for value in values(p)]
+    wrong = {}
+    for key, value in settings:
+        _, found = carry_out(bench, tmp_path, ["default"], {}, **{f"OMPI_MCA_{key}": value})
+        if calls := different(found["default"], without["default"]):
+            wrong[f"{key}={value}"] = calls
+    assert wrong == {}
+
+
+DISABLED = {"romio_cb_write": "disable", "romio_cb_read": "disable"}
+
+
+@pytest.mark.parametrize("how", ["plan", "ROMIO_HINTS"])
+@pytest.mark.parametrize("bench", ROMIO, indirect=True)
+def test_ordered_calls_stay_in_order_without_collective_buffering(
+    bench: Bench, component: dict[str, str], tmp_path: Path, how: str
+) -> None:
+    _, without = carry_out(bench, tmp_path, ["default"], component, preload=False)
+    lines = "".join(f"{key} {value}\n" for key, value in DISABLED.items())
+    (tmp_path / "hints").write_text(lines)
+    more = {"ROMIO_HINTS": str(tmp_path / "hints"), "STRIPEWISE_MODE": "observe"}
+    if how == "plan":
+        (tmp_path / "plan").write_text(HEADER + "".join(f"hint {line}\n" for line in lines.splitlines()))
+        more = {"STRIPEWISE_PLAN": str(tmp_path / "plan"), "STRIPEWISE_MODE": "apply"}
+    outcome, found = carry_out(bench, tmp_path, ["default"], component, **more)
+    assert different(found["default"], without["default"]) == []
+    if how == "plan":
+        for key in DISABLED:
+            assert "makes them wait" in outcome.setting("data", key)["note"]
+
+
+@pytest.mark.parametrize("bench", ["system-mpich", "system-openmpi-romio"], indirect=True)
+def test_ordered_calls_of_fortran_stay_in_order(bench: Bench, component: dict[str, str], tmp_path: Path) -> None:
+    compiler = shutil.which(f"mpifort.{bench.mpi.name}")
+    require(compiler, "no Fortran compiler (Debian: apt install gfortran)")
+    program = bench.program("ordered.f90", compiler=compiler)
+    plan = HEADER + "hint romio_cb_write disable\n"
+    outcome = bench.run(program, tmp_path / "data", ranks=RANKS, plan=plan, **component)
+    assert (outcome.code, outcome.complaints) == (0, []), outcome.stderr
+    turn = b"".join(rank.to_bytes(4, "little") for rank in range(RANKS))
+    assert (tmp_path / "data").read_bytes() == 24 * turn
