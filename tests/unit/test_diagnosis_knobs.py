@@ -149,6 +149,14 @@ def test_what_is_never_searched_is_live_and_told_with_its_trap():
     assert "Acts only where the program itself chose" in subfiling[1, "H5FD_SUBFILING_IOC_PER_NODE"][1]
 
 
+def test_a_value_that_breaks_calls_is_live_with_what_to_do() -> None:
+    written, read = judge_script("romio_cb_write disable\nromio_cb_read disable\n", Surroundings("mpich"))
+    assert written.verdict == read.verdict == "live"
+    assert [one.fix for one in judge_script("romio_cb_write enable\n", Surroundings("mpich"))] == [""]
+    assert written.fix.startswith("leave romio_cb_write=disable out if the program calls MPI_File_write_ordered")
+    assert "MPI_File_read_ordered" in read.fix
+
+
 PROGRAM_TEXT = """static hid_t access_list(void) {
     hid_t list = H5Pcreate(H5P_FILE_ACCESS);
     double data[512];

@@ -95,6 +95,19 @@ def test_striping_becomes_reserved_hints_only_where_romio_acts_on_them():
     assert "lfs" in ceph.cannot[0]
 
 
+@pytest.mark.parametrize("target", TARGETS)
+def test_what_breaks_calls_without_the_runtime_is_said(target: str) -> None:
+    plan = Plan((Setting(HINT, "romio_cb_write", "disable", "romio"), Setting(HINT, "cb_nodes", "4", "romio")))
+    told = "leave romio_cb_write=disable out if the program calls MPI_File_write_ordered"
+    made = export(plan, target, changed={"romio_cb_write": "disable"})
+    carried = target in ("hints", "shell", "sbatch", "cray", "intel")
+    assert (told in made.use) is carried
+    assert (f"# {told}" in made.text) is (carried and target != "hints")
+    assert told not in export(HINTS, target).use
+    under_runtime = Plan((*plan.settings, Setting(HDF5, "alignment", "4096", "hdf5")))
+    assert told not in export(under_runtime, "shell").use
+
+
 def test_plan_survives_the_round_trip():
     made = export(MIXED, "plan")
     read = Plan.parse(made.text, "exported")

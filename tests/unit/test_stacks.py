@@ -9,17 +9,19 @@ import numpy as np
 import pytest
 
 from stripewise.carriers import ENVIRONMENT, LAYOUT, MCA
+from stripewise.errors import UserError
 from stripewise.measure.evidence import check_evidence
 from stripewise.objectives import parse_objective
 from stripewise.search.registry import make_sampler
 from stripewise.spec.experiment import Experiment
 from stripewise.spec.parameter import Parameter, Safety, Scope, When
 from stripewise.spec.plan import settings_of
-from stripewise.spec.stack import load_stack, stack_names
+from stripewise.spec.stack import every_stack, load_stack, parse_stack, stack_names
 from stripewise.spec.trial import History, Trial
 from stripewise.spec.workload import Workload
 from stripewise.tuning.space import BoundSpace, bind_space
 
+ROOT = Path(__file__).resolve().parents[2]
 STACKS = stack_names()
 EVERY = [(name, parameter) for name in STACKS for parameter in load_stack(name).parameters]
 ROLES = {
@@ -120,6 +122,23 @@ def test_every_condition_can_be_computed(stack):
 def test_what_aborts_or_hangs_programs_is_never_searched(setting):
     space = bound(STRIDED, "romio", "hdf5").space
     assert setting not in space.names
+
+
+def test_calls_that_values_break_are_calls_of_a_report_and_stand_in_the_reference() -> None:
+    known = re.findall(r"^OPERATION\((\w+),", (ROOT / "native" / "core" / "operations.def").read_text("utf-8"), re.M)
+    text = (ROOT / "docs" / "reference" / "stacks.md").read_text("utf-8")
+    broken = [one for stack in every_stack() for parameter in stack.parameters for one in parameter.breaks]
+    assert len(broken) == 2
+    for one in broken:
+        assert set(one.calls) <= set(known)
+        assert all(f"MPI_File_{call}" in text for call in one.calls)
+
+
+def test_a_stack_cannot_break_calls_by_a_value_that_it_lacks() -> None:
+    broken = "breaks = [{ value = 'on', calls = ['c'], how = 'h' }]"
+    text = f"name = 'x'\n[[parameter]]\nname = 'a'\nkind = 'boolean'\n{broken}\n"
+    with pytest.raises(UserError, match="breaks names 'on', which is not one of its values"):
+        parse_stack(text, "x.toml")
 
 
 def test_the_strided_write_has_only_distinct_settings_that_act():
@@ -231,8 +250,6 @@ def test_ompio_folds_what_its_algorithm_does_not_read():
 
 @pytest.mark.parametrize(("stack", "io", "driver"), [("romio", "ompio", "ompio"), ("ompio", "romio", "UFS:")])
 def test_a_stack_of_the_other_implementation_is_left_out(stack, io, driver):
-    from stripewise.errors import UserError
-
     with pytest.raises(UserError, match="nothing is left to tune"):
         bound(STRIDED, stack, io=io, driver=driver)
 

@@ -374,6 +374,33 @@ def test_the_first_run_shows_whether_there_is_mpi_io_and_which_hints_the_program
     assert FirstRun.of([run_with(anything=1)], "*") == FirstRun()
 
 
+def test_values_that_break_calls_of_the_program_are_left_out_and_told() -> None:
+    calls = {"open", "write_ordered", "write_all"}
+    bound = bind_space(experiment(), WRITER, "romio", calls=calls)
+    assert bound.space["romio_cb_write"].values == ("automatic", "enable")
+    (told,) = bound.dropped
+    assert told.startswith("romio_cb_write is not set to disable: the program calls MPI_File_write_ordered, and ")
+    plain = bind_space(experiment(), WRITER, "romio", calls={"write_all", "write_shared"})
+    assert "disable" in plain.space["romio_cb_write"].values and plain.dropped == ()
+    # What the program sets itself is its own choice, and the baseline.
+    own = bind_space(experiment(override=True), WRITER, "romio", own={"romio_cb_write": "disable"}, calls=calls)
+    assert own.space["romio_cb_write"].default == "disable"
+    named = experiment(parameters={"romio_cb_write": {"values": ["automatic", "disable"]}})
+    assert "MPI_File_write_ordered" in bind_space(named, WRITER, "romio", calls=calls).left_out["romio_cb_write"]
+
+
+def test_the_first_run_shows_the_calls_on_the_files_that_are_tuned() -> None:
+    report = recorded("romio_strided_write")["default"]
+    (file,) = report["files"]
+    (name,) = [name for name in file["operations"] if name.startswith("write")]
+    ordered = {**file, "path": "/a/second", "operations": {"write_ordered": file["operations"][name]}}
+    both = run_with({**report, "files": [file, ordered]})
+    assert {name, "write_ordered"} <= FirstRun.of([both], "*").calls
+    assert "write_ordered" not in FirstRun.of([both], file["path"]).calls
+    assert FirstRun.from_json(FirstRun.of([both], "*").as_json()) == FirstRun.of([both], "*")
+    assert FirstRun.from_json({"idle": "", "hints": {}}) == FirstRun(), "of an earlier version"
+
+
 def test_layouts_of_a_file_system_that_holds_no_file_of_the_program_are_left_out():
     elsewhere = WRITER.model_copy(update={"file_system": "ext4"})
     with pytest.raises(UserError, match=r"nothing is left .*lays out files on Lustre, the program's lie on ext4"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -102,6 +103,7 @@ def _print_settings(name: str, json_output: bool) -> None:
             [
                 {"stack": stack.name, "carrier": one.carrier.name, "key": one.setting}
                 | {key: getattr(one, key) for key in keys}
+                | {"breaks": [asdict(breakage) for breakage in one.breaks]}
                 for stack, one in found
             ]
         )
@@ -114,6 +116,8 @@ def _print_settings(name: str, json_output: bool) -> None:
         prose(f"  {one.description}")
         if one.trap:
             prose(f"  take care: {one.trap}")
+        for breakage in one.breaks:
+            prose(f"  {breakage.caution(one.setting)}")
         prose(f"  values: {offered} (default {value_text(one.default, one.unit)})")
         prose(f"  acts on: {' and '.join(f'{word}s' for word in one.operations)}{only}")
         prose(

@@ -125,6 +125,7 @@ def _judge(knob: ScriptSetting, script: Script, where: Surroundings, values: Val
     if known is None:
         return _unknown(knob)
     stack, parameter = known
+    caution = parameter.caution(knob.value)
     if parameter.name in where.effects:
         status, evidence = where.effects[parameter.name]
         if status in ("no_effect", "refused"):
@@ -133,7 +134,7 @@ def _judge(knob: ScriptSetting, script: Script, where: Surroundings, values: Val
                 knob, "dead", f"measured in an experiment: {status.replace('_', ' ')}{told}", "leave it out"
             )
         if status == "effective":
-            return JudgedSetting(knob, "live", f"measured in an experiment: {evidence or 'effective'}")
+            return JudgedSetting(knob, "live", f"measured in an experiment: {evidence or 'effective'}", caution)
     reason = meaningless(knob, stack, parameter, where, values)
     if reason:
         return JudgedSetting(knob, "dead", reason, "leave it out")
@@ -144,7 +145,7 @@ def _judge(knob: ScriptSetting, script: Script, where: Surroundings, values: Val
         return JudgedSetting(
             knob, "doubtful", f"acts on {systems_of(parameter)} alone, and the file system is not said", "name it above"
         )
-    return JudgedSetting(knob, "live", _about(parameter))
+    return JudgedSetting(knob, "live", _about(parameter), caution)
 
 
 def _placed(knob: ScriptSetting, script: Script, where: Surroundings) -> JudgedSetting | None:

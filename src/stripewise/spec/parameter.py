@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import bisect
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
@@ -63,6 +63,34 @@ class Safety(StrEnum):
 
 
 OPERATIONS = ("read", "write")
+
+
+@dataclass(frozen=True)
+class Breakage:
+    """A value under which some MPI-IO calls do something else than they should, by a fault of their library.
+
+    Attributes
+    ----------
+    value : Value
+    calls : tuple of str
+        As a report names them, such as ``write_ordered``.
+    how : str
+        What goes wrong.
+    """
+
+    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012 - pydantic's own name
+
+    value: Value
+    calls: tuple[str, ...]
+    how: str
+
+    def functions(self, among: Set[str] | None = None) -> str:
+        """Give the calls by their names in MPI, all of them or those among some."""
+        return " or ".join(f"MPI_File_{call}" for call in self.calls if among is None or call in among)
+
+    def caution(self, name: str) -> str:
+        """Say which programs must not get the value of the setting of this name."""
+        return f"leave {name}={self.value} out if the program calls {self.functions()}: {self.how}"
 
 
 def logarithms(values: Sequence[Any] | NDArray[Any]) -> NDArray[np.float64]:
@@ -133,6 +161,8 @@ class Parameter:
         an ordered parameter. See :attr:`switch_levels`.
     cost : float
         Relative price of a larger value (stripes, aggregators, memory): among equals the cheaper wins. 0 if none.
+    breaks : tuple of Breakage
+        Values that programs with certain calls must not get.
     description, trap : str
         What it does; what goes wrong silently.
     """
@@ -162,6 +192,7 @@ class Parameter:
     evidence: str = "none"
     switch: tuple[Value, ...] = ()
     cost: float = 0.0
+    breaks: tuple[Breakage, ...] = ()
     other_values: bool = field(default=False, compare=False)
     description: str = field(default="", compare=False)
     trap: str = field(default="", compare=False)
@@ -208,6 +239,15 @@ class Parameter:
     def setting(self) -> str:
         """The carrier's name for the parameter."""
         return self.key or self.name
+
+    def breakage(self, value: Value) -> Breakage | None:
+        """Which calls a value breaks, as such or in words; None if it breaks none."""
+        return next((one for one in self.breaks if str(one.value).lower() == str(value).lower()), None)
+
+    def caution(self, value: Value) -> str:
+        """Say which programs must not get a value; empty where all may."""
+        broken = self.breakage(value)
+        return "" if broken is None else broken.caution(self.setting)
 
     @property
     def apis(self) -> tuple[str, ...]:

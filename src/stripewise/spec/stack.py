@@ -20,7 +20,7 @@ from stripewise.shell import VariableName, VariableValue
 from stripewise.spec.configuration import Value
 from stripewise.spec.documents import Bundled, parse_document
 from stripewise.spec.expression import Expression
-from stripewise.spec.parameter import OPERATIONS, Kind, Parameter, Safety, Scale, Scope, When
+from stripewise.spec.parameter import OPERATIONS, Breakage, Kind, Parameter, Safety, Scale, Scope, When
 from stripewise.spec.sizes import parse_size
 from stripewise.spec.space import Derived, Knowledge
 
@@ -108,6 +108,7 @@ class ParameterEntry(BaseModel):
     evidence: str = "none"
     switch: list[Scalar] = Field(default_factory=list)
     cost: float = 0.0
+    breaks: list[Breakage] = Field(default_factory=list)
     description: str = ""
     trap: str = ""
 
@@ -128,6 +129,7 @@ class ParameterEntry(BaseModel):
         fields = {name: getattr(self, name) for name in type(self).model_fields if name not in _NOT_COPIED}
         fields |= {name: _expression(fields[name]) for name in EXPRESSIONS}
         fields |= {"operations": tuple(self.operations), "driver": tuple(self.driver)}
+        fields["breaks"] = tuple(self.breaks)
         fields["switch"] = tuple(self._switch_value(value) for value in self.switch)
         fields |= {"values": values, "default": values[0] if default is None else default}
         return Parameter(**fields, scale=self.scale or Scale.LINEAR, layer=layer, io_component=tuple(io_component))
@@ -339,6 +341,11 @@ def build_stack(entry: StackFile, origin: str) -> Stack:
         As :func:`parse_stack`.
     """
     layer = entry.layer or entry.name
+    for one in entry.parameter:
+        if unknown := [broken.value for broken in one.breaks if broken.value not in (one.values or [])]:
+            raise UserError(
+                f"{origin}: parameter {one.name}: breaks names {unknown[0]!r}, which is not one of its values"
+            )
     try:
         return Stack(
             name=entry.name,

@@ -94,8 +94,12 @@ class Seen:
         def lost(parameter: Parameter) -> str:
             return self.preflight.lost(parameter) or first.lost(parameter)
 
-        bound = bind_space(experiment, workload, io, mpi, lost, self.preflight.largest, layout, first.hints)
+        bound = bind_space(
+            experiment, workload, io, mpi, lost, self.preflight.largest, layout, first.hints, first.calls
+        )
         if not fixed:
+            for sentence in bound.dropped:
+                note(sentence)
             words = workload.model_dump(exclude_none=True)
             ledger.remember(workload=words, io=io, layout=layout, first_run=first.as_json())
             if run_bytes is not None:

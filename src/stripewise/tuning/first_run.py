@@ -1,4 +1,4 @@
-"""What the first run shows of a program beside its workload: whether it does MPI-IO, and which hints it sets itself."""
+"""What the first run shows beside the workload: whether there is MPI-IO, the program's own hints, and its calls."""
 
 from __future__ import annotations
 
@@ -26,10 +26,13 @@ class FirstRun:
         Why settings of MPI-IO cannot act on the program; empty where they can, or where nothing is known.
     hints : mapping
         Hints that the program gives itself to every file that is tuned, at the open or later, with their values.
+    calls : frozenset of str
+        MPI-IO calls that it makes on these files, as the report names them.
     """
 
     idle: str = ""
     hints: Mapping[str, str] = field(default_factory=dict)
+    calls: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, runs: Sequence[Run], files: str) -> FirstRun:
@@ -46,7 +49,7 @@ class FirstRun:
         if report is not None:
             if not report.files:
                 return cls("the program opened no file through MPI-IO in its first run")
-            return cls(hints=_own_hints(report, files))
+            return cls(hints=_own_hints(report, files), calls=_calls(report, files))
         missing = next((run.facts.no_report for run in finished if run.facts.no_report), "")
         doubt = "does it call MPI_Init and MPI_Finalize?"
         return cls(f"the program left no report of its first run ({missing}; {doubt})" if missing else "")
@@ -54,11 +57,11 @@ class FirstRun:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> FirstRun:
         """Read what :meth:`as_json` gave."""
-        return cls(**data)
+        return cls(**{**data, "calls": frozenset(data.get("calls", ()))})
 
     def as_json(self) -> dict[str, Any]:
         """Give it as JSON."""
-        return {"idle": self.idle, "hints": dict(self.hints)}
+        return {"idle": self.idle, "hints": dict(self.hints), "calls": sorted(self.calls)}
 
     def lost(self, parameter: Parameter) -> str:
         """Say why a parameter cannot act on the program; empty if it can."""
@@ -96,6 +99,12 @@ def _own_hints(report: Report, files: str) -> dict[str, str]:
     if main is None:
         return {}
     return {k: v for k, v in main.application_info.items() if all(k in file.application_info for file in tuned)}
+
+
+def _calls(report: Report, files: str) -> frozenset[str]:
+    """The calls on the files that are tuned."""
+    tuned = [file for file in report.files if names_file(files, file.path)]
+    return frozenset(name for file in tuned for name, found in file.operations.items() if found.count)
 
 
 def _acts_without_mpi_io(parameter: Parameter) -> bool:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import replace
 
 from stripewise.carriers import HINT
-from stripewise.spec.parameter import Parameter
+from stripewise.spec.parameter import Breakage, Parameter
 from stripewise.spec.plan import spell
 from stripewise.spec.policy import Policy
 
@@ -61,3 +61,17 @@ def allowed(parameter: Parameter, policy: Policy) -> tuple[Parameter, str]:
         return parameter, ""
     kept = tuple(v for v in parameter.values if v in values or v == parameter.default)
     return (replace(parameter, values=kept), "") if len(kept) > 1 else (parameter, "the site allows no other value")
+
+
+def unbroken(parameter: Parameter, calls: Set[str]) -> tuple[Parameter, str]:
+    """Leave out values that break calls which the program makes; with a reason where nothing is left to choose."""
+    broken = [one for one in parameter.breaks if one.value != parameter.default and not calls.isdisjoint(one.calls)]
+    if not broken:
+        return parameter, ""
+    kept = tuple(value for value in parameter.values if value not in [one.value for one in broken])
+    return (replace(parameter, values=kept), "") if len(kept) > 1 else (parameter, why_broken(broken[0], calls))
+
+
+def why_broken(breakage: Breakage, calls: Set[str]) -> str:
+    """Say why a value is not for a program that makes some calls."""
+    return f"the program calls {breakage.functions(calls)}, and with {spell(breakage.value)} {breakage.how}"

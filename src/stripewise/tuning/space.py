@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
@@ -15,12 +15,13 @@ from stripewise.spec.experiment import Experiment
 from stripewise.spec.expression import Expression
 from stripewise.spec.overrides import is_own, overridden, own_parameter
 from stripewise.spec.parameter import Kind, Parameter, When
+from stripewise.spec.plan import spell
 from stripewise.spec.policy import load_policy
 from stripewise.spec.result import ParameterSummary, SpaceSummary
 from stripewise.spec.space import Space
 from stripewise.spec.stack import Stack, every_stack, load_stack
 from stripewise.spec.workload import Workload
-from stripewise.tuning.overrides import allowed, as_found, as_set, end, within
+from stripewise.tuning.overrides import allowed, as_found, as_set, end, unbroken, why_broken, within
 
 _COUNTED = 100_000
 _INTERFACES = ("posix", "mpiio", "hdf5", "pnetcdf")
@@ -38,11 +39,14 @@ class BoundSpace:
     stacks : tuple of Stack
     left_out : mapping
         Parameter name to the reason why it is not searched here.
+    dropped : tuple of str
+        Which values of searched parameters are not tried, and why.
     """
 
     space: Space
     stacks: tuple[Stack, ...]
     left_out: Mapping[str, str]
+    dropped: tuple[str, ...] = ()
 
     @property
     def reference(self) -> Stack | None:
@@ -89,6 +93,7 @@ def bind_space(
     largest: Mapping[str, int] = _UNKNOWN,
     present: Mapping[str, int] = _UNKNOWN,
     own: Mapping[str, str] = _NONE,
+    calls: Set[str] = frozenset(),
 ) -> BoundSpace:
     """Load the stacks, apply the experiment's overrides, leave out what cannot act here, and bind to the workload.
 
@@ -111,6 +116,9 @@ def bind_space(
     own : mapping
         Hints that the program sets itself, with their values: they are not searched unless the plan overrides them,
         and are then its defaults.
+    calls : set of str
+        MPI-IO calls that the program makes on the files that are tuned, as a report names them: values that break one
+        are not searched.
 
     Raises
     ------
@@ -118,10 +126,10 @@ def bind_space(
         Unknown stacks or parameters, contradictory settings, or nothing left to tune.
     """
     stacks = tuple(load_stack(name) for name in experiment.stacks or _default_stacks(experiment, io, workload))
-    parameters, left_out = _chosen(experiment, stacks, workload, io, mpi, lost, largest, present, own)
+    parameters, left_out = _chosen(experiment, stacks, workload, io, mpi, lost, largest, present, own, calls=calls)
     constraints = [Expression.parse(text) for text in experiment.constraints]
     space = _bound(parameters, constraints, stacks, left_out, workload, own)
-    bound = _only_live(BoundSpace(space, stacks, left_out))
+    bound = _only_live(BoundSpace(space, stacks, left_out, _dropped(parameters, calls)))
     _check_choice(bound.space)
     return bound
 
@@ -163,6 +171,16 @@ def check_space(
         if left_out and space.cardinality == 1 and not later:
             raise _nothing_left(left_out, lost, experiment)
         _check_choice(space)
+
+
+def _dropped(parameters: Sequence[Parameter], calls: Set[str]) -> tuple[str, ...]:
+    """Say which values were left out because they break calls of the program."""
+    return tuple(
+        f"{parameter.name} is not set to {spell(one.value)}: {why_broken(one, calls)}"
+        for parameter in parameters
+        for one in parameter.breaks
+        if one.value not in parameter.values and not calls.isdisjoint(one.calls)
+    )
 
 
 def _check_choice(space: Space) -> None:
@@ -232,6 +250,7 @@ def _chosen(
     present: Mapping[str, int] = _UNKNOWN,
     own: Mapping[str, str] = _NONE,
     later: Collection[str] = (),
+    calls: Set[str] = frozenset(),
 ) -> tuple[list[Parameter], dict[str, str]]:
     """Choose the parameters to search, and say why others are left out; ``later`` names those that may yet come."""
     parameters: list[Parameter] = []
@@ -253,9 +272,11 @@ def _chosen(
             if override is None or not ({"values", "low", "high"} & override.model_fields_set):
                 parameter, beyond = within(parameter, end(parameter.role, largest, policy))  # noqa: PLW2901
             parameter, forbidden = allowed(parameter, policy)  # noqa: PLW2901
+            parameter, broken = unbroken(parameter, calls)  # noqa: PLW2901
             reason = (
                 beyond
                 or forbidden
+                or broken
                 or _why_not(parameter, workload, io)
                 or _other_version(parameter, mpi or "")
                 or lost(parameter)
@@ -319,7 +340,10 @@ def _only_live(bound: BoundSpace) -> BoundSpace:
     bare = replace(space, parameters=tuple(live), context=words)
     left_out = {**bound.left_out, **why}
     return BoundSpace(
-        Space.bind(bare.parameters, bare.constraints, bare.derived, words, bare.knowledge), bound.stacks, left_out
+        Space.bind(bare.parameters, bare.constraints, bare.derived, words, bare.knowledge),
+        bound.stacks,
+        left_out,
+        bound.dropped,
     )
 
 

@@ -62,10 +62,21 @@ def export(
     made = _WRITERS[target][1](request)
     if PLAN_HEADER not in made.text:
         made = replace(made, cannot=[*made.cannot, *request.elsewhere])
+        if target != "toml":  # an experiment finds out itself
+            made = _cautioned(made, request, comment="" if target == "hints" else "# ")
     if made.text:
         return made
     anything = plan.settings or plan.sections
     return replace(made, text=_ELSEWHERE if anything else _NOTHING, use="", undo="", wins="", empty=True)
+
+
+def _cautioned(made: Export, request: Request, comment: str) -> Export:
+    """Say beside the text, and in it where it has comments, which programs must not get it without the runtime."""
+    cautions = [caution for key, caution in request.cautions.items() if key in made.text]
+    if not cautions:
+        return made
+    comments = "".join(f"{comment}{caution}\n" for caution in cautions) if comment else ""
+    return replace(made, text=comments + made.text, use="; ".join([made.use, *cautions]))
 
 
 _WRITERS: dict[str, tuple[str, Callable[[Request], Export]]] = {
