@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
+from stripewise.carriers import HINT, Setting
 from stripewise.diagnosis.diagnose import diagnose
 from stripewise.diagnosis.finding import RULES, Severity
 from stripewise.diagnosis.from_report import activity_of
 from stripewise.diagnosis.limits import LIMITS
+from stripewise.diagnosis.rules.settings import aggregation
 from stripewise.errors import UserError
 from stripewise.measure.activity import Activity
 from stripewise.spec.formats import REPORT_FORMAT, REPORT_VERSION
@@ -363,6 +365,16 @@ def test_what_a_model_decides_is_not_proposed_otherwise() -> None:
     assert proposal not in led.plan() and [f.code for f in led.findings] == [f.code for f in found.findings]
     assert any(f"{proposal} is not proposed: the model expects no gain of it here" in one.fix for one in led.findings)
     assert found.led_by({"decided": [proposal, "hint cb_nodes 2"]}) == found
+
+
+def test_nothing_is_proposed_that_breaks_calls_of_the_program() -> None:
+    file = collective(4 * MIB, calls(16, 16 * MIB), beneath={"collective_ranks": 1})
+    plain, ordered = (
+        activity({**file, "calls": made}).on_nodes(1) for made in (["write_all"], ["write_all", "write_ordered"])
+    )
+    disabled = Setting(HINT, "romio_cb_write", "disable")
+    assert aggregation(plain, plain.files, "write").settings == (disabled,)
+    assert disabled not in aggregation(ordered, ordered.files, "write").settings
 
 
 def test_findings_weigh_less_where_io_is_a_small_part_of_the_run() -> None:

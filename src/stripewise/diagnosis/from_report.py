@@ -180,6 +180,7 @@ def _file(file: FileReport, interface: str | None) -> FileActivity:
             read_while_writing=made.read.during_write.bytes,
         ),
         layout=_layout(file),
+        calls=[name for name, operation in file.operations.items() if operation.count],
         view_contiguous=None if file.view is None else file.view.contiguous,
         driver=file.driver,
         info=file.info,

@@ -203,6 +203,8 @@ class FileActivity(_ActivityPart):
         Processes that touched it, where the source tells processes and ranks apart.
     whole_readers, whole_read : int or None
         Those of them that read it from end to end, and the bytes that they read of it.
+    calls : list of str
+        MPI-IO calls made on it, as a report names them; empty where the source does not name them.
     view_contiguous : bool or None
         Of the last MPI file view.
     redundant_read : int or None
@@ -231,6 +233,7 @@ class FileActivity(_ActivityPart):
     beneath: Beneath | None = None
     layout: FileLayout | None = None
     spread: Spread | None = None
+    calls: list[Name] = Field(default_factory=list, max_length=100)
     view_contiguous: bool | None = None
     driver: Name | None = None
     info: dict[Name, Name] = Field(default_factory=dict)

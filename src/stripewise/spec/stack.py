@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from stripewise.carriers import ARGUMENT, Carrier
+from stripewise.carriers import ARGUMENT, Carrier, Setting
 from stripewise.errors import UserError
 from stripewise.shell import VariableName, VariableValue
 from stripewise.spec.configuration import Value
@@ -374,6 +374,17 @@ def stack_names() -> list[str]:
 def every_stack() -> tuple[Stack, ...]:
     """Load all stacks that come with Stripewise."""
     return tuple(load_stack(name) for name in stack_names())
+
+
+def breakage(setting: Setting) -> Breakage | None:
+    """Which calls a setting breaks, as the stacks that come with Stripewise state it; None if it breaks none."""
+    found = (
+        parameter.breakage(setting.value)
+        for stack in every_stack()
+        for parameter in stack.parameters
+        if (parameter.carrier, parameter.setting) == (setting.carrier, setting.key)
+    )
+    return next((one for one in found if one is not None), None)
 
 
 def own_stack(name: str) -> StackFile | None:

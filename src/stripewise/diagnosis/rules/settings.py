@@ -10,6 +10,7 @@ from stripewise.filesystems import USUAL
 from stripewise.measure.activity import Activity, FileActivity
 from stripewise.measure.observed import of_activity
 from stripewise.prescribe.expectation import Expected, Proposal, propose
+from stripewise.spec.stack import breakage
 from stripewise.spec.workload import Workload
 
 NOTHING: Mapping[str, str] = {}
@@ -55,8 +56,15 @@ def proposed(
         else {"stripe_count": file.layout.stripe_count, "stripe_size": file.layout.stripe_size}
     )
     current = {**file.info, **{key: str(value) for key, value in layout.items()}, **now}
+    candidates = [settings for settings in candidates if not _breaks(settings, activity.files)]
     io = "ompio" if ompio(files) else activity.job.mpi_io
     return propose(candidates, _workload(activity, file, direction), current, activity.job.ranks, io)
+
+
+def _breaks(settings: Sequence[Setting], files: Sequence[FileActivity]) -> bool:
+    """Whether settings break calls of the program, on whichever file: what is proposed may be set for all of them."""
+    broken = {call for one in map(breakage, settings) if one is not None for call in one.calls}
+    return any(not broken.isdisjoint(file.calls) for file in files)
 
 
 def _workload(activity: Activity, file: FileActivity, direction: str | None) -> Workload:

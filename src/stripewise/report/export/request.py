@@ -9,7 +9,7 @@ from stripewise.carriers import HINT, PNETCDF, Carrier, Expressed, Form, Setting
 from stripewise.shell import assign, quote
 from stripewise.spec.configuration import Value
 from stripewise.spec.plan import Plan
-from stripewise.spec.stack import every_stack
+from stripewise.spec.stack import breakage
 
 
 @dataclass(frozen=True)
@@ -128,13 +128,8 @@ class Request:
     @property
     def cautions(self) -> dict[str, str]:
         """Which programs must not get a setting, by its key, as its stack says."""
-        known = {(p.carrier, p.setting): p for stack in every_stack() for p in stack.parameters if p.breaks}
-        said = {
-            setting.key: known[setting.carrier, setting.key].caution(setting.value)
-            for setting in self.plan.settings
-            if (setting.carrier, setting.key) in known
-        }
-        return {key: caution for key, caution in said.items() if caution}
+        broken = {setting.key: breakage(setting) for setting in self.plan.settings}
+        return {key: one.caution(key) for key, one in broken.items() if one is not None}
 
     @property
     def scope(self) -> list[str]:
