@@ -4,8 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "world.h"
-
 #define FEW 512 /* ranks whose nodes are gathered without asking for memory */
 
 static MPI_Group world;
@@ -127,13 +125,13 @@ void sw_comm_disown(MPI_Comm *own) {
     *own = MPI_COMM_NULL;
 }
 
-MPI_Comm sw_comm_of_file(MPI_File file, int number) {
+MPI_Comm sw_comm_of_file(MPI_File file, int number, bool in_world) {
     MPI_Comm comm = MPI_COMM_NULL;
     MPI_Group group;
     int code = MPI_ERR_INTERN;
     if (sw_pmpi.File_get_group(file, &group) != MPI_SUCCESS)
         return MPI_COMM_NULL;
-    if (sw_world_is_up()) {
+    if (in_world) {
         code = sw_pmpi.Comm_create_group(MPI_COMM_WORLD, group, number, &comm);
     } else { /* by a function of MPI 4, as sessions are */
         int (*create)(MPI_Group, const char *, MPI_Info, MPI_Errhandler, MPI_Comm *) = NULL;

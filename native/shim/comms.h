@@ -28,8 +28,8 @@ void sw_comm_disown(MPI_Comm *own);
 
 /* A communicator of the ranks of an open file for what the runtime itself sends. Collective over the file,
  * all of whose ranks run this library; number is the same on all of them and of this file alone, below 32768.
- * MPI_COMM_NULL where MPI cannot make one. */
-MPI_Comm sw_comm_of_file(MPI_File file, int number);
+ * In a session (not in_world) it is made by a function of MPI 4. MPI_COMM_NULL where MPI cannot make one. */
+MPI_Comm sw_comm_of_file(MPI_File file, int number, bool in_world);
 
 /* From begin to end this thread's MPI_Comm_dup lends the communicator itself and MPI_Comm_free forgets it:
  * for property lists of HDF5 that are read and closed, each copy of which would be agreed on by all ranks.

@@ -235,7 +235,7 @@ static int open_recorded(const struct request *request, struct sw_file *record) 
         }
         handle = sw_handle_add(*request->file, record, start, request->rank == 0);
         if (handle)
-            handle->order.number = request->number;
+            handle->order = (struct sw_rank_order){.number = request->number, .in_world = sw_world_is_up()};
     } else if (record) {
         sw_files_put(record);
     }

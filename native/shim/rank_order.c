@@ -68,7 +68,7 @@ static void find_out(struct sw_handle *handle) {
     order->known = true;
     order->waits = 0;
     if (order->number && !order->joined) {
-        order->comm = sw_comm_of_file(handle->file, order->number);
+        order->comm = sw_comm_of_file(handle->file, order->number, order->in_world);
         order->joined = true;
     }
     if (!order->number || order->comm == MPI_COMM_NULL)

@@ -11,6 +11,7 @@
 /* How the ordered calls on an open file are kept in order. */
 struct sw_rank_order {
     int number;    /* of the file, on all its ranks; 0: it has one rank, or ranks without this library */
+    bool in_world; /* opened between MPI_Init and MPI_Finalize, not in a session */
     bool joined;   /* comm is set */
     MPI_Comm comm; /* of the file's ranks; MPI_COMM_NULL: MPI could not make it */
     bool known;    /* waits is set */
