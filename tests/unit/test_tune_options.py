@@ -177,7 +177,6 @@ def example(name: str, base: str) -> tuple[list[str], Callable[[Observed], bool]
         "sampler_option": (["initial=5"], lambda o: str(o.asked.sampler_options.get("initial")) == "5"),
         "model": (["m.model"], lambda o: o.asked.model == str(Path("m.model").absolute())),
         "warm_start": (["abc"], lambda o: o.asked.warm_start == ["abc"]),
-        "no_general_knowledge": ([], lambda o: not o.asked.general_knowledge),
         "diagnosis": (["d.json"], lambda o: o.asked.try_first == ["hint romio_cb_write disable"]),
         "seed": (["5"], lambda o: o.asked.seed == 5),
         "pairs": (["7"], lambda o: o.asked.confirmation.pairs == 7),

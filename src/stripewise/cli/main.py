@@ -59,7 +59,7 @@ class LazyGroup(TyperGroup):
         "profile": ("cli.profile", "Measure a site: run a campaign of benchmarks and write its table."),
         "prescribe": (
             "cli.prescribe",
-            "Choose settings for a program that was never tuned, from a model, general knowledge or a rule of thumb.",
+            "Choose settings without a run, from a model, from other systems or by a rule of thumb.",
         ),
         "filters": (
             "cli.filters",

@@ -126,14 +126,6 @@ def tune(
             metavar="ID|auto",
         ),
     ] = None,
-    no_general_knowledge: Annotated[
-        bool,
-        typer.Option(
-            "--no-general-knowledge",
-            help="Do not try first what helped on other systems, as is done on several nodes without a model or an "
-            "earlier experiment.",
-        ),
-    ] = False,
     diagnosis: Annotated[
         Path | None,
         typer.Option("--from", help="Try first what a diagnosis proposes (diagnose --json).", metavar="DIAGNOSIS.json"),
@@ -261,7 +253,6 @@ def tune(
         runner=runner,
         model=model,
         warm_start=warm_start,
-        general_knowledge=False if no_general_knowledge else None,
         try_first=None if diagnosis is None else proposals(diagnosis),
         seed=seed,
         name=name,

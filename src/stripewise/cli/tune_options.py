@@ -73,7 +73,6 @@ TABLE: Mapping[str | None, Mapping[str, Mode]] = {
         "sampler_option": _SEARCH,
         "model": _SEARCH,
         "warm_start": _SEARCH,
-        "no_general_knowledge": _SEARCH,
         "diagnosis": _SEARCH,
         "seed": _ALL,
     },

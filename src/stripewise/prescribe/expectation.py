@@ -39,11 +39,14 @@ class Expected:
         anything.
     reasons : tuple of str
         Where that is known from.
+    doubt : float
+        Standard deviation of the natural logarithm of the speed-up, as far as it was measured.
     """
 
     low: float = 1.0
     high: float = 1.0
     reasons: tuple[str, ...] = ()
+    doubt: float = 0.0
 
     @property
     def gains(self) -> bool:
@@ -100,6 +103,8 @@ def expect(
     now: Mapping[str, str],
     processes: int | None = None,
     io: str | None = None,
+    *,
+    measured: bool = False,
 ) -> Expected:
     """Say what settings are expected to bring.
 
@@ -113,13 +118,19 @@ def expect(
         Ranks, where they are known and the nodes are not.
     io : str or None
         The MPI-IO implementation, ``romio`` or ``ompio``.
+    measured : bool
+        Whether only knowledge counts that was measured on other systems.
     """
     changed: dict[str, Value] = {}
     for setting in settings:
         parameter = _by_setting().get((setting.carrier, setting.key, setting.layer))
         if parameter is not None and _reaches(parameter, workload, io):
             changed[parameter.name] = value_of(parameter, setting.value)
-    pieces = [piece for piece in _knowledge() if piece.condition.names & changed.keys()]
+    pieces = [
+        piece
+        for piece in _knowledge()
+        if piece.condition.names & changed.keys() and not (measured and piece.doubt is None)
+    ]
     if not pieces:
         return Expected()
     current = {
@@ -130,18 +141,21 @@ def expect(
     names = {name for piece in pieces for name in piece.condition.names}
     names |= {name for own in changed for name in _rule_names(_parameters()[own])}
     logs: list[float] = []
+    doubt = 0.0
     reasons: dict[str, None] = {}
     for words in _worlds(workload, processes, names):
         before = _acting(words, current)
         after = _acting(words, {**current, **changed})
-        total = 0.0
+        total = variance = 0.0
         for piece in pieces:
             held, holds = (_holds(piece.condition, words, values) for values in (before, after))
             if held != holds:
                 total += math.log(piece.gain) * (holds - held)
+                variance += (piece.doubt or 0.0) ** 2
                 reasons[piece.source] = None
         logs.append(total)
-    return Expected(math.exp(min(logs)), math.exp(max(logs)), tuple(reasons))
+        doubt = max(doubt, math.sqrt(variance))
+    return Expected(math.exp(min(logs)), math.exp(max(logs)), tuple(reasons), doubt)
 
 
 @cache

@@ -1,6 +1,6 @@
 """Policies for use without a model, named as such: nobody measured them on this machine.
 
-``general`` sets what helped in every measured workload of its kind elsewhere (:mod:`stripewise.prescribe.general`), and
+``knowledge`` sets as many stripes as the stack files know to help such programs, by measurements on other systems, and
 nothing otherwise. The others are rules of thumb. ``mpi-io-study`` is what the study of MPI-IO with neural networks (16
 nodes, 16 OSTs of Lustre, files of some 10 GiB) found good in most of its test cases. ``t3pio-like`` follows the
 formulas of TACC's T3PIO library.
@@ -8,16 +8,17 @@ formulas of TACC's T3PIO library.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from stripewise.carriers import HINT, LAYOUT, Setting
 from stripewise.errors import UserError, choose
 from stripewise.filesystems import USUAL, of_file
-from stripewise.prescribe import general
 from stripewise.prescribe.expectation import expect
 from stripewise.prescribe.prescription import Advice, Prescription, SettingChange, plan_of
 from stripewise.spec.configuration import Value
+from stripewise.spec.stack import load_stack
 from stripewise.spec.workload import Workload
 
 _MIB, _GIB = 1 << 20, 1 << 30
@@ -25,6 +26,11 @@ _STUDY_OSTS = 16
 _T3PIO_FACTOR = 2
 _T3PIO_LARGEST = 256 * _MIB
 _SMALL = 64 * _MIB
+_STRIPES = "stripe_count"
+_ALL = -1
+_LEAST_GAIN = 0.01
+"""A measured gain less its doubt, as a logarithm, must reach this."""
+_NO_GAIN = "no workload of this kind was measured elsewhere to gain for sure"
 _GAMBLE = 0.5
 """A setting that may slow a program down to this, as far as is known, is left out of a rule of thumb."""
 
@@ -64,7 +70,7 @@ class _Made:
 
 def policy_names() -> tuple[str, ...]:
     """Names that :func:`by_policy` knows; the first is taken where none is named."""
-    return (_GENERAL, *_POLICIES)
+    return (_KNOWLEDGE, *_POLICIES)
 
 
 def by_policy(
@@ -85,9 +91,9 @@ def by_policy(
     osts : int, optional
         OSTs of the file system.
     current : mapping, optional
-        Settings the program runs with today; ``general`` asks for ``stripe_count``.
+        Settings the program runs with today; ``knowledge`` asks for ``stripe_count``.
     existing : bool
-        The files exist: ``general`` leaves their layout.
+        The files exist: ``knowledge`` leaves their layout.
 
     Raises
     ------
@@ -96,15 +102,14 @@ def by_policy(
     """
     if name not in policy_names():
         raise UserError(f"no policy is called '{name}'", choose(name, policy_names()))
-    if name == _GENERAL:
-        made = _general(workload, osts, current or {}, existing=existing)
-        origin = f"general knowledge, version {general.VERSION}"
+    if name == _KNOWLEDGE:
+        made = _knowledge(workload, osts, current or {}, existing=existing)
     else:
-        made, origin = _Made(notes=[_RULE_OF_THUMB]), f"policy {name}"
+        made = _Made(notes=[_RULE_OF_THUMB])
         _POLICIES[name](workload, osts, made)
         made.leave_out_losses(workload)
     return Prescription(
-        origin=origin,
+        origin=f"policy {name}",
         policy=True,
         workload=workload,
         changes=tuple(made.changes),
@@ -119,7 +124,7 @@ def by_policy(
 
 
 def _stripes_now(current: Mapping[str, Value]) -> int | None:
-    stripes = current.get("stripe_count")
+    stripes = current.get(_STRIPES)
     if stripes is None:
         return None
     text = str(stripes)
@@ -128,28 +133,52 @@ def _stripes_now(current: Mapping[str, Value]) -> int | None:
     return int(text)
 
 
-def _general(workload: Workload, osts: int | None, current: Mapping[str, Value], *, existing: bool) -> _Made:
-    """A few stripes for collective writes of shared files from several nodes, and nothing else."""
-    made, known = _Made(), general.EVIDENCE
-    made.notes.append("this is general knowledge: nothing was measured on this system; tune or train would know more")
-    reason = general.why_not(workload, osts, _stripes_now(current))
-    if existing:
-        reason = "the files exist and keep their layout"
-    if reason:
-        made.kept = f"{reason}, so general knowledge keeps the default"
+def _knowledge(workload: Workload, osts: int | None, current: Mapping[str, Value], *, existing: bool) -> _Made:
+    """Set as many stripes as the stack files know to help such programs elsewhere, by measurements."""
+    made = _Made()
+    made.notes.append("nothing was measured on this system: tune or train would know more")
+    stripes = _stripes_now(current)
+    reason = _why_not(workload, stripes, existing=existing)
+    if not reason:
+        now = {} if stripes is None else {_STRIPES: str(stripes)}
+        for count in _stripe_counts(osts):
+            found = expect([Setting(LAYOUT, _STRIPES, str(count), USUAL.name)], workload, now, measured=True)
+            gain = math.log(found.low)
+            if gain - found.doubt >= _LEAST_GAIN and gain > (made.gain or 0.0):
+                made.settings, made.changes = [], []
+                made.stripe(_STRIPES, count)
+                made.gain, made.deviation, made.reasons = gain, found.doubt, list(found.reasons)
+    if not made.changes:
+        made.kept = f"{reason or _NO_GAIN}, so the default is kept"
         return made
-    made.stripe("stripe_count", min(general.STRIPES, osts or general.STRIPES))
-    made.gain, made.deviation = known.gain, known.deviation
-    made.reasons.append(
-        f"elsewhere, 4 to 16 stripes were {known.least:.2f} to {known.most:.1f} times as fast as the default in all "
-        f"{known.workloads} measured workloads of this kind, on {known.systems} systems with Lustre (4 to 16 nodes, "
-        "collective writes of shared files of 122 MiB to 15 GiB)"
-    )
     if workload.file_system is None:
         made.notes.append("the file system is unknown: the layout is that of Lustre")
     if workload.file_per_process is None:
         made.notes.append("file_per_process is unknown: a shared file counts")
     return made
+
+
+def _why_not(workload: Workload, stripes: int | None, *, existing: bool) -> str:
+    """Say what of the workload rules stripes out, or must be known before any are set; empty where nothing does."""
+    if existing:
+        return "the files exist and keep their layout"
+    if workload.operation == "read":
+        return "the program reads, and the layout of an existing file stays as it is"
+    if workload.operation == "both":
+        return "the program also reads, and only writes gain for sure"
+    if workload.file_system is not None and of_file(workload.file_system) is not USUAL:
+        return f"nothing was measured on {workload.file_system}"
+    if stripes == _ALL:
+        return "the file has all OSTs already"
+    unknown = [name for name in ("operation", "collective", "nodes", "file_size") if getattr(workload, name) is None]
+    return f"the workload does not say {' and '.join(unknown)}" if unknown else ""
+
+
+def _stripe_counts(osts: int | None) -> list[int]:
+    """Stripe counts that the stack offers, ascending, up to all OSTs."""
+    parameter = next(p for p in load_stack("lustre").parameters if p.name == _STRIPES)
+    counts = [int(value) for value in parameter.values if int(value) > 0]
+    return counts if osts is None else [count for count in counts if count <= osts]
 
 
 def _creates(workload: Workload, made: _Made) -> bool:
@@ -221,6 +250,6 @@ def _t3pio(workload: Workload, osts: int | None, made: _Made) -> None:
         made.reasons.append(f"T3PIO: one writer for {_T3PIO_FACTOR} stripes: cb_nodes = {writers}")
 
 
-_GENERAL = "general"
+_KNOWLEDGE = "knowledge"
 _RULE_OF_THUMB = "this is a rule of thumb: nothing was measured here, and no gain is predicted"
 _POLICIES: dict[str, Callable[[Workload, int | None, _Made], None]] = {"mpi-io-study": _study, "t3pio-like": _t3pio}

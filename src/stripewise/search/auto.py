@@ -15,8 +15,6 @@ from stripewise.search.costs import Floats
 from stripewise.search.gp_fit import optimizer
 from stripewise.search.initial import complete, next_switch
 from stripewise.search.plain import plainest
-from stripewise.search.portfolio.choice import Advice
-from stripewise.search.portfolio.proposal import TAG, propose
 from stripewise.search.posterior import expected_improvement, rank
 from stripewise.search.priors import knowledge_prior
 from stripewise.search.unseen import Seen
@@ -59,9 +57,7 @@ class AutoSampler(Sampler):
     Each suggestion is made in these steps:
 
     1. The first configuration is the default, and the second the one that the prior (a model, or else the knowledge of
-       the stack files) expects most of; of several, the one nearest to the default. Where there is general knowledge
-       and no model, up to two that helped most on other systems come before it
-       (:func:`stripewise.search.portfolio.choice.choose`).
+       the stack files) expects most of; of several, the one nearest to the default.
     2. While the plan of :attr:`AutoOptions.initial` points is not complete, the next point that covers strong switches
        (:func:`stripewise.search.initial.next_switch`), then that of a Latin hypercube
        (:func:`stripewise.search.initial.latin_hypercube`). The plan is skipped while the measurements agree with the
@@ -84,8 +80,6 @@ class AutoSampler(Sampler):
     uses_prior: ClassVar[bool] = True
     Options: ClassVar[type[SamplerOptions]] = AutoOptions
     options: AutoOptions
-    advice: Advice | None = None
-    """General knowledge of the workload, once that is known; a prior replaces it."""
     # Results of pure functions, kept because the loop asks several questions after one history and of one space.
     _pool: Pool | None = None
     _believed: tuple[Space, History, Belief | None] | None = None
@@ -104,8 +98,7 @@ class AutoSampler(Sampler):
         belief = self._believe(space, history)
         suggestions: list[Suggestion] = []
         while len(suggestions) < n:
-            tags = [*(trial.tag for trial in history.trials), *(one.tag for one in suggestions)]
-            point, tag = self._next(space, history, seen, belief, rng, tags.count(TAG))
+            point, tag = self._next(space, seen, belief, rng)
             if len(point) == 0:
                 break
             seen.add(point)
@@ -113,25 +106,13 @@ class AutoSampler(Sampler):
             suggestions += suggest(space, point, tag)
         return suggestions
 
-    def _next(
-        self,
-        space: Space,
-        history: History,
-        seen: Seen,
-        belief: Belief | None,
-        rng: np.random.Generator,
-        general: int,
-    ) -> tuple[Levels, str]:
-        """Choose the next point, and its tag; ``general`` points came from general knowledge so far."""
+    def _next(self, space: Space, seen: Seen, belief: Belief | None, rng: np.random.Generator) -> tuple[Levels, str]:
+        """Choose the next point, and its tag."""
         if len(seen) == 0 and len(default := seen.new(space.levels([space.default]))):
             return default, "default"
-        if self.advice is not None and self.prior is None:
-            point = propose(self.advice, self._listed(space), history, seen, rng)
-            if len(point):
-                return point, TAG
         prior = self.expectation(space)
         # Knowledge concerns few parameters: its favourite is worth a run, but does not replace exploring the others.
-        if prior is not None and (len(seen) <= 1 + general or (belief is None and self.prior is not None)):
+        if prior is not None and (len(seen) <= 1 or (belief is None and self.prior is not None)):
             return self._favourite(space, seen, prior, rng), "prior"
         agrees = belief is not None and belief.log_bayes_factor > _CONVINCING
         if len(seen) < self.options.initial and len(point := next_switch(space, seen, prior, trusted=agrees)):

@@ -165,6 +165,9 @@ class ParameterOverride(BaseModel):
     _carried = model_validator(mode="before")(staticmethod(carried))
 
 
+_RETIRED = {"general_knowledge"}
+
+
 class Experiment(BaseModel):
     """Everything that fixes an experiment; with the same seed and a deterministic program its history is the same."""
 
@@ -193,11 +196,6 @@ class Experiment(BaseModel):
         max_length=100,
         description="identifiers of finished experiments in the store to start from, or `auto` for the most similar",
     )
-    general_knowledge: bool = Field(
-        default=True,
-        description="the first runs of `auto` after the default try what helped on other systems, where the program "
-        "runs on several nodes and the search starts from no model and no earlier experiment",
-    )
     try_first: list[str] = Field(
         default_factory=list,
         max_length=1000,
@@ -221,6 +219,12 @@ class Experiment(BaseModel):
     scratch: VariableValue | None = Field(default=None, description="folder for the runs' own folders")
     override: bool = Field(default=False, description="the plan wins over the application's own hints")
     files: str = Field(default="*", description="glob of the files that the plan governs")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_retired_keys(cls, given: Any) -> Any:
+        """Leave out keys of versions before 0.2, so that experiments which they stored are still read."""
+        return {key: given[key] for key in given if key not in _RETIRED} if isinstance(given, dict) else given
 
     @model_validator(mode="after")
     def _files_named(self) -> Experiment:

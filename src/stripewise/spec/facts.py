@@ -88,7 +88,6 @@ class ExperimentKeys(TypedDict, total=False):
     space: Mapping[str, Any]
     warm_start: list[dict[str, Any]]
     model: Mapping[str, Any] | None
-    general_knowledge: Mapping[str, Any]
     agreed: Mapping[str, Any]
     campaign: Mapping[str, Any]
     replay: Mapping[str, Any]
@@ -165,9 +164,6 @@ class Facts(_Observed):
 
     model = _Maybe[dict[str, Any]](dict)
     """The performance model that the search started from."""
-
-    general_knowledge = _Maybe[dict[str, Any]](dict)
-    """The general knowledge that the search started from: its ``digest``, and the groups of systems behind it."""
 
     families = _Fact[list[dict[str, Any]]](list)
     """Of an experiment within one launch: other file families that it tunes, each with its own experiment."""

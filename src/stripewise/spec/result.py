@@ -407,7 +407,6 @@ class Result(_ResultPart):
     left_out: dict[str, str] = {}
     warm_start: tuple[dict[str, Any], ...] = ()
     model: dict[str, Any] | None = None
-    general_knowledge: dict[str, Any] | None = None
     confirmation: Proof = Proof()
     candidate: Candidate | None = None
     replays: Replays | None = None

@@ -61,11 +61,15 @@ class Knowledge:
         Expected ratio of performance to that without the condition; above 1 is faster.
     source : str
         Where it is known from.
+    doubt : float or None
+        Standard deviation of the natural logarithm of the gain between other workloads and systems, where it was
+        measured on some; None for an expectation.
     """
 
     condition: Expression
     gain: float
     source: str
+    doubt: float | None = None
 
 
 __all__ = ["Derived", "Knowledge", "Levels", "Space"]

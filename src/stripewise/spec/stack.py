@@ -197,6 +197,7 @@ class KnowledgeEntry(BaseModel):
     condition: str
     gain: float = Field(gt=0)
     source: str
+    doubt: float | None = Field(default=None, gt=0)
 
 
 class OffEntry(BaseModel):
@@ -357,7 +358,9 @@ def build_stack(entry: StackFile, origin: str) -> Stack:
                 Derived(d.name, d.carrier, layer, d.template, Expression.parse(d.value), _expression(d.active_if))
                 for d in entry.derived
             ),
-            knowledge=tuple(Knowledge(Expression.parse(k.condition), k.gain, k.source) for k in entry.knowledge),
+            knowledge=tuple(
+                Knowledge(Expression.parse(k.condition), k.gain, k.source, k.doubt) for k in entry.knowledge
+            ),
             env=entry.env,
             off=entry.off,
         )

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 from typing import Any
 
-from stripewise.errors import UserError
 from stripewise.objectives import objective_of
 from stripewise.runner.base import Runner
 from stripewise.search.registry import make_sampler, sampler_rng
@@ -15,7 +13,6 @@ from stripewise.spec.objective import Objective
 from stripewise.spec.trial import History, Role, Trial
 from stripewise.spec.workload import Workload
 from stripewise.tuning.budget import most_pairs, shortfall, worst_case
-from stripewise.tuning.general import take_part
 from stripewise.tuning.launching import run_timeout
 from stripewise.tuning.space import BoundSpace, bind_space, check_space, describe_space
 from stripewise.tuning.try_first import configurations
@@ -78,9 +75,6 @@ def dry_run(experiment: Experiment, runner: Runner) -> dict[str, Any]:
 
 def _first(experiment: Experiment, bound: BoundSpace, workload: Workload, objective: Objective) -> list[Configuration]:
     sampler = make_sampler(experiment.sampler, experiment.sampler_options)
-    if experiment.model is None and not experiment.warm_start:
-        with contextlib.suppress(UserError):  # the search says that it goes without
-            take_part(experiment, sampler, bound.space, workload, objective)
     trials = [Trial(0, bound.space.default, Role.DEFAULT)]
     for number, wanted in enumerate(configurations(bound.space, experiment.try_first)[0][:_FIRST], 1):
         trials.append(Trial(number, wanted))

@@ -46,7 +46,6 @@ from stripewise.tuning.conclusion import (
     verdict,
 )
 from stripewise.tuning.confirm import against, pairs_of
-from stripewise.tuning.general import knowledge_of
 from stripewise.tuning.launching import of_replays, plan_of, switched_off
 from stripewise.tuning.space import BoundSpace, describe_space
 
@@ -126,7 +125,6 @@ def conclude(
         left_out=dict(bound.left_out),
         warm_start=tuple(facts.warm_start or ()),
         model=facts.model,
-        general_knowledge=knowledge_of(facts.general_knowledge, trials),
         confirmation=proof_of(conclusion, pairs, chosen, len(tested), experiment, workload, simulated, more),
         candidate=None if shown is None or proven else _candidate(shown, bound, conclusion, shown_runs),
         replays=_replays(experiment, trials, default, shown, facts),

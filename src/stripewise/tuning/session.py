@@ -34,7 +34,6 @@ from stripewise.tuning.conclusion import so_far
 from stripewise.tuning.consent import Consent, check_cost, check_run, granted
 from stripewise.tuning.events import Event, Listener, silent
 from stripewise.tuning.first_checks import check_program, check_replay
-from stripewise.tuning.general import knowledge_before_runs
 from stripewise.tuning.launching import make_launch, run_of
 from stripewise.tuning.ledger import Ledger
 from stripewise.tuning.loss import loss_told
@@ -414,9 +413,6 @@ class Session:
                 simulated=self._runner.simulated,
                 note=self._note,
                 read_model=self._read_model,
-            )
-            knowledge_before_runs(
-                self._ledger, planner.sampler, self._bound.space, self._seen.workload, self._objective, self._note
             )
             folder = next((run.facts.folder for _, run in self._ledger.runs() if run.state is State.FINISHED), None)
             if told := beside_own_figure(self._objective.name, folder):

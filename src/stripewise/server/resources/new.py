@@ -43,7 +43,6 @@ _PLAIN = {
     ("runner", "local"),
     ("sampler_name", "auto"),
     ("override", "no"),
-    ("general_knowledge", "yes"),
     ("agreed", "yes"),
 }
 
@@ -162,7 +161,6 @@ def definition_of(given: Mapping[str, str]) -> tuple[Experiment, str | None]:
     fields["env"] = dict(_pair(text) for text in _split(given.get("env", "")))
     fields["parameters"] = _toml(given.get("parameters", ""))
     fields["override"] = given.get("override") == "yes"
-    fields["general_knowledge"] = given.get("general_knowledge", "yes") == "yes"
     try:
         return Experiment.model_validate(fields), given.get("folder", "").strip() or None
     except ValidationError as error:
@@ -260,7 +258,6 @@ def values_of(experiment: Experiment, folder: str) -> dict[str, str]:
         if getattr(experiment, name) != getattr(plain, name):
             own[name] = str(getattr(experiment, name))
     own["override"] = "yes" if experiment.override else "no"
-    own["general_knowledge"] = "yes" if experiment.general_knowledge else "no"
     return own
 
 

@@ -25,7 +25,7 @@ class SettingsRequest(RequestDocument):
 
     model: str | None = Field(default=None, max_length=64, description="a model of the service")
     policy: str | None = Field(
-        default=None, max_length=64, description="without a model: general knowledge or a rule of thumb"
+        default=None, max_length=64, description="without a model: measurements elsewhere or a rule of thumb"
     )
     osts: int | None = Field(default=None, ge=1, le=1_000_000, description="OSTs of the file system, for policies")
     workload: Workload | None = None
