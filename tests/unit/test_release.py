@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import json
 import re
 import runpy
 import sys
@@ -12,15 +11,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import typer
 import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 import stripewise
-from stripewise.cli.main import app
 from stripewise.runner.native.build import KERNEL, KERNEL_HDF5, OBSERVER, RUNTIME
-from tests.unit.service import running
 
 ROOT = Path(__file__).resolve().parents[2]
 SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
@@ -45,7 +41,6 @@ def test_the_version_is_the_same_everywhere() -> None:
         "CITATION.cff": yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))["version"],
         "docs/conf.py": runpy.run_path(str(ROOT / "docs" / "conf.py"))["release"],
         "conda": CONDA["context"]["version"],
-        "Jupyter": found(r'^version = "([^"]+)"', "packaging/jupyter/pyproject.toml"),
         "Spack": found(r"stripewise-([\d.]+)\.tar\.gz", "packaging/spack/package.py"),
         "CHANGELOG.md": found(r"^## (\d[^ ]*)", "CHANGELOG.md"),
     }
@@ -132,26 +127,6 @@ def test_recipes_need_the_python_and_the_cmake_of_the_project() -> None:
     assert f"cmake >={cmake}" in CONDA["tests"][-1]["requirements"]["run"]
 
 
-def test_the_easyconfig_has_every_dependency_in_a_version_that_will_do() -> None:
-    (path,) = (ROOT / "packaging" / "easybuild").glob("*.eb")
-    told = runpy.run_path(str(path), init_globals={"PYPI_SOURCE": ""})
-    assert (
-        path.name
-        == f"Stripewise-{stripewise.__version__}-{told['toolchain']['name']}-{told['toolchain']['version']}.eb"
-    )
-    assert told["exts_list"][-1] == ("stripewise", stripewise.__version__)
-    given = {canonicalize_name(name.removesuffix(".py")): version for name, version, *_ in told["dependencies"]}
-    given |= {canonicalize_name(name): version for name, version, *_ in told["exts_list"]}
-    # What is in a module of several packages stands in a comment, and was compared by hand.
-    bundled = set(re.findall(r"\w+", " ".join(re.findall(r"-bundle[^#]*# (.*)", path.read_text("utf-8")))))
-    for line in PROJECT["dependencies"]:
-        wanted = Requirement(line)
-        if wanted.name not in bundled:
-            assert wanted.specifier.contains(given[canonicalize_name(wanted.name)]), line
-    assert Requirement(f"python{PROJECT['requires-python']}").specifier.contains(given["python"])
-    assert all(entry[2]["checksums"] for entry in told["exts_list"][:-1])
-
-
 def test_images_install_extras_that_there_are_from_files_that_there_are() -> None:
     folder = ROOT / "packaging" / "containers"
     (extras,) = re.findall(r'"/src\[([\w,]+)\]"', (folder / "install.sh").read_text("utf-8"))
@@ -216,33 +191,6 @@ def test_an_audit_that_nobody_answered_is_not_called_one() -> None:
         "c 2: CVE-1, fixed in 3",
         "audit: not looked up: a",
     ]
-
-
-@pytest.mark.parametrize("path", sorted((ROOT / "packaging").rglob("*.yml")), ids=lambda path: path.name)
-def test_packaging_is_yaml(path: Path) -> None:
-    assert isinstance(yaml.safe_load(path.read_text("utf-8")), dict)
-
-
-def test_the_dashboard_asks_for_metrics_that_the_service_reports(tmp_path: Path) -> None:
-    board = json.loads((ROOT / "packaging" / "grafana" / "stripewise.json").read_text("utf-8"))
-    asked = {
-        name
-        for panel in board["panels"]
-        for target in panel["targets"]
-        for name in re.findall(r"stripewise_\w+", target["expr"])
-    }
-    with running(tmp_path) as served:
-        told = served.viewer.get("/api/metrics").text
-    assert asked
-    assert all(re.search(rf"^(# TYPE )?{name}\b", told, re.MULTILINE) for name in asked), told
-
-
-def test_the_entry_of_jupyter_names_options_that_the_service_has() -> None:
-    described = runpy.run_path(str(ROOT / "packaging" / "jupyter" / "stripewise_jupyter.py"))["setup"]()
-    program, command, *words = described["command"]
-    assert (program, command) == ("stripewise", "serve")
-    options = {option for parameter in typer.main.get_command(app).load("serve").params for option in parameter.opts}
-    assert {word for word in words if word.startswith("--")} <= options
 
 
 def test_the_package_holds_the_sources_of_everything_that_it_builds() -> None:
