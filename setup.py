@@ -10,7 +10,7 @@ from setuptools import setup
 from setuptools.command.build_py import build_py
 
 ROOT = Path(__file__).resolve().parent
-PARTS = ("include", "core", "shim", "vol", "kernel", "observer")
+PARTS = ("include", "core", "shim", "vol", "kernel", "observer", "accelerator")
 
 
 class BuildWithSources(build_py):

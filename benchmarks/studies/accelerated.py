@@ -110,12 +110,12 @@ def _tuned(work: Path, built: Path, disk: SlowDisk, program: programs.Program, b
 
 def _run(work: Path, command: list[str], disk: SlowDisk, settings: Mapping[str, int] | None) -> tuple[float, str]:
     """Seconds and digest of a run."""
-    from stripewise.runner.native.build import observer_for  # noqa: PLC0415  loads the engine
+    from stripewise.runner.native.build import accelerator_for  # noqa: PLC0415  loads the engine
 
     more = {}
     if settings:
         words = ",".join(f"{name}={value}" for name, value in settings.items())
-        more = {"LD_PRELOAD": str(observer_for(os.environ)), "STRIPEWISE_POSIX": words}
+        more = {"LD_PRELOAD": str(accelerator_for(os.environ)), "STRIPEWISE_POSIX": words}
     parts = work / "slow-parts"
     shutil.rmtree(parts, ignore_errors=True)
     parts.mkdir()

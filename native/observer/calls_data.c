@@ -1,27 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Calls that move data through a descriptor, and others on one. */
 #define _GNU_SOURCE
-#include "accelerator.h"
+#include "acts.h"
 #include "calls.h"
-#include "direct.h"
-#include "settings.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/sendfile.h>
 #include <sys/uio.h>
 #include <unistd.h>
-
-/* Another way to read or write one piece. The bytes that it moved, or -1: the call itself is made. */
-static ssize_t read_otherwise(int fd, void *b, size_t n, int64_t place) {
-    ssize_t bytes =
-        atomic_load_explicit(&accelerates, memory_order_relaxed) ? answer_read(fd, b, n, place) : -1;
-    return bytes < 0 && asked[SET_DIRECT] ? go_direct(fd, false, b, n, place) : bytes;
-}
-
-static ssize_t write_otherwise(int fd, const void *b, size_t n, int64_t place) {
-    return asked[SET_DIRECT] ? go_direct(fd, true, (void *)b, n, place) : -1;
-}
 
 /* A call that moves data through a descriptor. ANSWER: the bytes that were moved in another way, or -1; DATA:
  * what is written, NULL if it is not one piece. */
@@ -31,14 +18,15 @@ static ssize_t write_otherwise(int fd, const void *b, size_t n, int64_t place) {
         IF_THERE                                                                                             \
         struct own_write own;                                                                                \
         uint64_t began = *prefix ? now() : 0;                                                                \
-        bool follows = (WRITES) && atomic_load_explicit(&accelerates, memory_order_relaxed);                 \
+        const struct acts *by = acting();                                                                    \
+        bool follows = (WRITES) && by && by->after_write;                                                    \
         if (follows)                                                                                         \
-            before_write(&own, fd, PLACE);                                                                   \
+            by->before_write(&own, fd, PLACE);                                                               \
         ssize_t bytes = ANSWER;                                                                              \
         if (bytes < 0)                                                                                       \
             bytes = next(__VA_ARGS__);                                                                       \
         if (follows)                                                                                         \
-            after_write(&own, fd, DATA, bytes, PLACE);                                                       \
+            by->after_write(&own, fd, DATA, bytes, PLACE);                                                   \
         if (*prefix)                                                                                         \
             moved(fd, OP, WRITES, bytes, PLACE, began);                                                      \
         return bytes;                                                                                        \
@@ -47,17 +35,16 @@ static ssize_t write_otherwise(int fd, const void *b, size_t n, int64_t place) {
 #define TRANSFER(NAME, OP, WRITES, PLACE, PARAMETERS, TYPED, ...)                                            \
     MOVES(NAME, OP, WRITES, PLACE, NULL, -1, PARAMETERS, TYPES(TYPED), __VA_ARGS__)
 #define READS(NAME, OP, PLACE, PARAMETERS, TYPED, ...)                                                       \
-    MOVES(NAME, OP, false, PLACE, NULL, read_otherwise(fd, b, n, PLACE), PARAMETERS, TYPES(TYPED),           \
-          __VA_ARGS__)
+    MOVES(NAME, OP, false, PLACE, NULL, by && by->read ? by->read(fd, b, n, PLACE) : -1, PARAMETERS,         \
+          TYPES(TYPED), __VA_ARGS__)
 #define READS_PIECES(NAME, OP, PLACE, FLAGS, PARAMETERS, TYPED, ...)                                         \
     MOVES(NAME, OP, false, PLACE, NULL,                                                                      \
-          !(FLAGS) && atomic_load_explicit(&accelerates, memory_order_relaxed)                               \
-              ? answer_pieces(fd, v, n, PLACE)                                                               \
-              : -1,                                                                                          \
-          PARAMETERS, TYPES(TYPED), __VA_ARGS__)
+          !(FLAGS) && by && by->read_pieces ? by->read_pieces(fd, v, n, PLACE) : -1, PARAMETERS,             \
+          TYPES(TYPED), __VA_ARGS__)
 /* AT: as PLACE, but HERE for the file's own position. */
 #define WRITES(NAME, OP, PLACE, AT, PARAMETERS, TYPED, ...)                                                  \
-    MOVES(NAME, OP, true, PLACE, b, write_otherwise(fd, b, n, AT), PARAMETERS, TYPES(TYPED), __VA_ARGS__)
+    MOVES(NAME, OP, true, PLACE, b, by && by->write ? by->write(fd, b, n, AT) : -1, PARAMETERS,              \
+          TYPES(TYPED), __VA_ARGS__)
 
 READS(read, READ, HERE, (int fd, void *b, size_t n), TYPES(int, void *, size_t), fd, b, n)
 WRITES(write, WRITE, -1, HERE, (int fd, const void *b, size_t n), TYPES(int, const void *, size_t), fd, b, n)
@@ -91,8 +78,8 @@ READS_FLAGS(preadv64v2, off64_t)
 WRITES_FLAGS(pwritev2, off_t)
 WRITES_FLAGS(pwritev64v2, off64_t)
 #define CHECKED(NAME, OP, PLACE, PARAMETERS, TYPED, ...)                                                     \
-    MOVES(NAME, OP, false, PLACE, NULL, n <= s ? read_otherwise(fd, b, n, PLACE) : -1, PARAMETERS,           \
-          TYPES(TYPED), __VA_ARGS__)
+    MOVES(NAME, OP, false, PLACE, NULL, n <= s && by && by->read ? by->read(fd, b, n, PLACE) : -1,           \
+          PARAMETERS, TYPES(TYPED), __VA_ARGS__)
 /* Checked forms, which programs compiled with _FORTIFY_SOURCE call. */
 CHECKED(__read_chk, READ, HERE, (int fd, void *b, size_t n, size_t s), TYPES(int, void *, size_t, size_t), fd,
         b, n, s)
@@ -108,12 +95,13 @@ CHECKED(__pread64_chk, PREAD, o, (int fd, void *b, size_t n, off64_t o, size_t s
         IF_THERE                                                                                             \
         struct own_write own;                                                                                \
         uint64_t began = *prefix ? now() : 0;                                                                \
-        bool follows = atomic_load_explicit(&accelerates, memory_order_relaxed);                             \
+        const struct acts *by = acting();                                                                    \
+        bool follows = by && by->after_write;                                                                \
         if (follows)                                                                                         \
-            before_write(&own, OUT, -1);                                                                     \
+            by->before_write(&own, OUT, -1);                                                                 \
         ssize_t bytes = next(__VA_ARGS__);                                                                   \
         if (follows)                                                                                         \
-            after_write(&own, OUT, NULL, bytes, -1);                                                         \
+            by->after_write(&own, OUT, NULL, bytes, -1);                                                     \
         if (*prefix && bytes > 0) {                                                                          \
             moved(IN, COPY_IN, false, bytes, -1, began);                                                     \
             moved(OUT, COPY_OUT, true, bytes, -1, now()); /* its time is in the other */                     \
@@ -134,12 +122,13 @@ COPY(sendfile64, in, out, (int out, int in, off64_t *o, size_t n), TYPES(int, in
         NEXT(#NAME, RESULT, TYPED)                                                                           \
         struct own_write own;                                                                                \
         uint64_t began = *prefix ? now() : 0;                                                                \
-        bool follows = (OP) == TRUNCATE && atomic_load_explicit(&accelerates, memory_order_relaxed);         \
+        const struct acts *by = acting();                                                                    \
+        bool follows = (OP) == TRUNCATE && by && by->after_write;                                            \
         if (follows)                                                                                         \
-            before_write(&own, fd, -1);                                                                      \
+            by->before_write(&own, fd, -1);                                                                  \
         RESULT result = next(__VA_ARGS__);                                                                   \
         if (follows)                                                                                         \
-            after_write(&own, fd, NULL, 0, -1);                                                              \
+            by->after_write(&own, fd, NULL, 0, -1);                                                          \
         if (*prefix)                                                                                         \
             did(fd, OP, BYTES, began);                                                                       \
         return result;                                                                                       \
@@ -181,10 +170,9 @@ SEEKS(lseek64, off64_t)
         NEXT(#NAME, void *, void *, size_t, int, int, int, OFFSET)                                           \
         uint64_t began = now();                                                                              \
         void *memory = next(at, size, protection, flags, fd, offset);                                        \
-        if (atomic_load_explicit(&accelerates, memory_order_relaxed))                                        \
-            mapped(fd, flags);                                                                               \
-        if (asked[SET_DIRECT])                                                                               \
-            mapped_beside_direct(fd, flags);                                                                 \
+        const struct acts *by = acting();                                                                    \
+        if (by && by->mapped)                                                                                \
+            by->mapped(fd, flags);                                                                           \
         did(fd, MMAP, memory == MAP_FAILED ? 0 : size, began);                                               \
         return memory;                                                                                       \
     }

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Calls that open and close descriptors. */
 #define _GNU_SOURCE
-#include "allocating.h"
 #include "calls.h"
-#include "laying.h"
-#include "settings.h"
+#include "creating.h"
 
 #include <fcntl.h>
 #include <stdarg.h>
@@ -106,20 +104,23 @@ EXPORT int shm_open(const char *name, int flags, mode_t mode) {
 
 EXPORT int close(int fd) {
     NEXT("close", int, int)
-    int own = before_giving_back(fd);
+    const struct acts *by = acting();
+    int own = by && by->before_close ? by->before_close(fd) : -1;
     struct file_record *record = closing(fd);
     uint64_t began = record ? now() : 0;
     int code = next(fd);
     int kept = errno;
     closed(record, began);
     errno = kept;
-    give_back(own);
+    if (own >= 0)
+        by->after_close(own);
     return code;
 }
 
 /* What room is taken for has to be seen while it is empty. Shells and dd write to copies. */
 static int copied(int fd) {
-    if (asked[SET_PREALLOCATE] && *prefix && !inside && getpid() == self && descriptor_of(fd))
+    const struct acts *by = acting();
+    if (by && by->before_close && *prefix && !inside && getpid() == self && descriptor_of(fd))
         look(fd);
     return fd;
 }

@@ -1,12 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Record locks, which a process loses with any descriptor of the file that it closes (reopened.h). */
+ * Record locks, which a process loses with any descriptor of the file that it closes. */
 #define _GNU_SOURCE
+#include "acts.h"
 #include "calls.h"
-#include "reopened.h"
 
 #include <fcntl.h>
 #include <stdarg.h>
 #include <unistd.h>
+
+static void about_to_lock(void) {
+    const struct acts *by = acting();
+    if (by)
+        by->before_lock();
+}
 
 #define COMMANDS(NAME)                                                                                       \
     EXPORT int NAME(int fd, int command, ...) {                                                              \
@@ -17,7 +23,7 @@
         void *argument = va_arg(rest, void *);                                                               \
         va_end(rest);                                                                                        \
         if (command == F_SETLK || command == F_SETLKW)                                                       \
-            before_lock();                                                                                   \
+            about_to_lock();                                                                                 \
         return next(fd, command, argument);                                                                  \
     }
 
@@ -28,7 +34,7 @@ COMMANDS(fcntl64)
 #define LOCKS(NAME, OFFSET)                                                                                  \
     EXPORT int NAME(int fd, int command, OFFSET size) {                                                      \
         NEXT(#NAME, int, int, int, OFFSET)                                                                   \
-        before_lock();                                                                                       \
+        about_to_lock();                                                                                     \
         return next(fd, command, size);                                                                      \
     }
 

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Calls on streams. */
 #define _GNU_SOURCE
-#include "allocating.h"
 #include "calls.h"
-#include "laying.h"
-#include "settings.h"
-#include "streams.h"
+#include "creating.h"
 
 #include <fcntl.h>
 #include <stdarg.h>
@@ -15,6 +12,27 @@
 /* Macros of the C library where it optimises. */
 #undef fread_unlocked
 #undef fwrite_unlocked
+
+/* The flags of open that a mode of fopen stands for, and the mode that also asks for O_EXCL; exclusive is ""
+ * if there is no room for that. */
+static int flags_of(const char *mode, char exclusive[16]) {
+    size_t letters = strcspn(mode, ","), length = strlen(mode);
+    *exclusive = '\0';
+    if (*mode != 'w' && *mode != 'a')
+        return 0;
+    if (letters < 6 && length + 2 <= 16) { /* the C library reads seven letters */
+        exclusive[0] = *mode;
+        exclusive[1] = 'x';
+        memcpy(exclusive + 2, mode + 1, length);
+    }
+    return O_CREAT | (memchr(mode, 'x', letters) ? O_EXCL : 0);
+}
+
+static void opened_stream(FILE *stream, const char *mode) {
+    const struct acts *by = acting();
+    if (by && by->opened_stream && stream)
+        by->opened_stream(stream, mode);
+}
 
 #define STREAMS(NAME)                                                                                        \
     EXPORT FILE *NAME(const char *path, const char *mode) {                                                  \
@@ -29,8 +47,7 @@
             stream = next(path, mode);                                                                       \
         opened(stream ? fileno(stream) : -1, began, __builtin_return_address(0));                            \
         after_create(&one, stream ? fileno(stream) : -1);                                                    \
-        if (any_asked && stream)                                                                             \
-            buffer_stream(stream, mode);                                                                     \
+        opened_stream(stream, mode);                                                                         \
         return stream;                                                                                       \
     }
 
@@ -56,16 +73,19 @@ REOPENS(freopen64)
 
 EXPORT int fclose(FILE *stream) {
     NEXT("fclose", int, FILE *)
-    int own = any_asked && stream ? before_giving_back(fileno(stream)) : -1;
+    const struct acts *by = stream ? acting() : NULL;
+    int own = by && by->before_close ? by->before_close(fileno(stream)) : -1;
     struct file_record *record = *prefix && stream ? closing(fileno(stream)) : NULL;
-    int buffer = any_asked ? take_buffer(stream) : -1;
+    int buffer = by && by->before_stream_close ? by->before_stream_close(stream) : -1;
     uint64_t began = record ? now() : 0;
     int code = next(stream);
     int kept = errno;
-    free_buffer(buffer);
+    if (buffer >= 0)
+        by->after_stream_close(buffer);
     closed(record, began);
     errno = kept;
-    give_back(own);
+    if (own >= 0)
+        by->after_close(own);
     return code;
 }
 

@@ -4,9 +4,8 @@
 #include <errno.h>
 #include <unistd.h>
 
-#include "acting.h"
+#include "acts.h"
 #include "counting.h"
-#include "settings.h"
 #include "within.h"
 
 static void count(struct file_record *record, enum operation op, uint64_t bytes, uint64_t began,
@@ -81,9 +80,9 @@ void moved(int fd, enum operation op, bool writes, ssize_t bytes, int64_t place,
     }
     count_sizes(&record->way[writes], (uint64_t)bytes, began, ended);
     /* What a stream reads and writes is elsewhere in its file than its descriptor is. */
-    if (one->chosen && op != FREAD && op != FWRITE &&
-        (asked[SET_READAHEAD] || asked[SET_WRITE_BEHIND] || asked[SET_PREALLOCATE]))
-        act_after(fd, record, writes, place == one->last[writes].end, place, (int64_t)bytes);
+    const struct acts *by = one->chosen && op != FREAD && op != FWRITE ? acting() : NULL;
+    if (by && by->moved)
+        by->moved(fd, record, writes, place == one->last[writes].end, place, (int64_t)bytes);
     count_order(&record->way[writes], one, writes, place, (uint64_t)bytes);
 }
 
@@ -117,8 +116,9 @@ void opened(int fd, uint64_t began, const void *caller) {
     struct file_record *record = look(fd);
     if (record != &nobody && record != &none)
         count(record, OPEN, 0, began, ended);
-    if (record != &nobody && record != &none && one->chosen)
-        act_at_open(fd, record);
+    const struct acts *by = acting();
+    if (by && record != &nobody && record != &none && one->chosen)
+        by->opened(fd, record);
     errno = kept;
 }
 

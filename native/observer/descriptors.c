@@ -7,8 +7,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "acts.h"
 #include "descriptors.h"
-#include "settings.h"
 #include "stack.h"
 
 struct descriptor descriptors[DESCRIPTORS];
@@ -42,7 +42,8 @@ __attribute__((noinline)) static struct file_record *regular_file(int fd, bool e
     if (size <= 0 || (is_made_up(path) && strncmp(path, "/dev/shm/", 9) != 0))
         return &nobody;
     struct descriptor *one = &descriptors[fd];
-    one->chosen = any_asked && is_chosen(path);
+    const struct acts *by = acting();
+    one->chosen = by && by->is_chosen(path);
     /* It may be a copy of another, or was there before. */
     off_t place = (off_t)syscall(SYS_lseek, fd, (off_t)0, SEEK_CUR);
     one->position = one->ahead = one->written = place < 0 ? 0 : place;

@@ -6,20 +6,17 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "accelerator.h"
+#include "acts.h"
 #include "counting.h"
-#include "direct.h"
-#include "laying.h"
+#include "creating.h"
 #include "process.h"
-#include "reopened.h"
-#include "settings.h"
 #include "within.h"
 
 /* A child has descriptors of its own, and a part of its own as soon as it does something. */
 static void in_child(void) {
-    leave_windows();
-    leave_reopened();
-    leave_direct();
+    const struct acts *by = acting();
+    if (by)
+        by->in_child();
     leave_part();
     self = getpid();
     forget_all(0, DESCRIPTORS);
@@ -48,9 +45,8 @@ __attribute__((constructor)) static void begin(void) {
                                     "SLURM_NTASKS", "WORLD_SIZE", NULL});
     start_clock();
     find_runtime();
-    read_settings();
-    read_layouts();
-    begin_accelerator();
+    read_layouts_told();
+    atomic_store(&acts, read_acts());
     pthread_atfork(NULL, NULL, in_child);
     /* Threads of other libraries may be there: they begin to count when all else is ready. */
     for (size_t at = 1; at <= length; at++)
@@ -67,6 +63,6 @@ __attribute__((destructor)) void finish(void) {
 
 void stop(void) {
     finish();
-    accelerates = false;
+    atomic_store(&acts, NULL);
     *prefix = '\0';
 }

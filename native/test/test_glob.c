@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../observer/glob.h"
+#include "../accelerator/glob.h"
 #include "check.h"
 
 int main(void) {

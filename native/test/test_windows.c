@@ -3,7 +3,7 @@
  * fetched, written and forgotten before, and the pool never grows. */
 #include <stdlib.h>
 
-#include "../observer/windows.h"
+#include "../accelerator/windows.h"
 #include "check.h"
 
 #define FILES 3

@@ -76,6 +76,7 @@ def native_parts(factory: pytest.TempPathFactory, mpicc: Path, *options: str) ->
         configure = ["cmake", "-S", ROOT, "-B", folder, f"-DCMAKE_C_COMPILER={mpicc}", "-DSTRIPEWISE_WERROR=ON"]
         # The observer is the same for every MPI: see observer_library.
         configure += [f"-DCMAKE_C_FLAGS_RELWITHDEBINFO={'-O2' if usual else '-O1'}", "-DSTRIPEWISE_OBSERVER=OFF"]
+        configure.append("-DSTRIPEWISE_ACCELERATOR=OFF")
         if not usual:
             objects = shared(factory) / "objects"
             objects.mkdir(exist_ok=True)
@@ -104,8 +105,17 @@ def _keep(cache: Path, mpicc: Path, tree: Path, targets: Sequence[own.BuildTarge
 
 def observer_library(factory: pytest.TempPathFactory) -> Path:
     """Give the observer as users have it, warnings being errors; homes of this run have it too."""
+    return _preloaded(factory, own.OBSERVER)
+
+
+def accelerator_library(factory: pytest.TempPathFactory) -> Path:
+    """Give the accelerator as users have it."""
+    return _preloaded(factory, own.ACCELERATOR)
+
+
+def _preloaded(factory: pytest.TempPathFactory, target: own.BuildTarget) -> Path:
     require(shutil.which("cmake"), "no cmake: apt install cmake")
-    target = dataclasses.replace(own.OBSERVER, options=(*own.OBSERVER.options, "-DSTRIPEWISE_WERROR=ON"))
+    target = dataclasses.replace(target, options=(*target.options, "-DSTRIPEWISE_WERROR=ON"))
     return own.build(target, find_plain_compiler(os.environ), os.environ, _builds(factory), ROOT).path
 
 

@@ -38,7 +38,7 @@ from stripewise.spec.stack import load_stack
 from stripewise.spec.trial import State
 from tests.conftest import require
 from tests.formats import faults
-from tests.integration.building import checked, observer_library
+from tests.integration.building import accelerator_library, checked, observer_library
 
 Observe = Callable[..., Report]
 NOBODY = 65534
@@ -150,13 +150,20 @@ def observer(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return observer_library(tmp_path_factory)
 
 
+@pytest.fixture(scope="session")
+def accelerator(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The library that acts as settings ask."""
+    return accelerator_library(tmp_path_factory)
+
+
 @pytest.fixture
-def observe(observer: Path, tmp_path: Path) -> Observe:
-    """Run a command, or a text of Python, and read its report."""
+def observe(observer: Path, accelerator: Path, tmp_path: Path) -> Observe:
+    """Run a command, or a text of Python, and read its report; with the library that its settings need."""
 
     def run(*command: str, code: int = 0, **environment: str) -> Report:
         words = command if len(command) > 1 else (sys.executable, "-S", "-E", "-c", *command)
-        given = {**os.environ, "LD_PRELOAD": str(observer), "STRIPEWISE_PROCESSES": f"{tmp_path}/{PREFIX}"}
+        library = accelerator if environment.keys() & {"STRIPEWISE_POSIX", "STRIPEWISE_LAYOUT"} else observer
+        given = {**os.environ, "LD_PRELOAD": str(library), "STRIPEWISE_PROCESSES": f"{tmp_path}/{PREFIX}"}
         done = subprocess.run(words, cwd=tmp_path, env={**given, **environment}, check=False, timeout=60)
         assert done.returncode == code
         assert merge_parts(tmp_path, tmp_path / "report.json") and not parts_in(tmp_path)
@@ -354,14 +361,14 @@ def test_settings_act_on_chosen_files_and_are_counted(observe: Observe, tmp_path
     ],
 )
 def test_whatever_is_set_the_program_reads_and_writes_the_same(
-    observer: Path, tmp_path: Path, asked: str, acts: set[str]
+    accelerator: Path, tmp_path: Path, asked: str, acts: set[str]
 ) -> None:
     (tmp_path / "random.c").write_text(RANDOM_CALLS)
     checked(["cc", "-O1", "-o", tmp_path / "random", tmp_path / "random.c", "-pthread"])
     done: Counter[str] = Counter()
     for seed in range(3):
         seen = []
-        for name, variables in (("without", {}), ("with", {"LD_PRELOAD": str(observer), "STRIPEWISE_POSIX": asked})):
+        for name, variables in (("without", {}), ("with", {"LD_PRELOAD": str(accelerator), "STRIPEWISE_POSIX": asked})):
             folder, parts = tmp_path / f"{name}{seed}", tmp_path / f"parts-{name}{seed}"
             folder.mkdir()
             parts.mkdir()
@@ -514,6 +521,21 @@ def test_modules_of_python_leave_room_for_data(observe: Observe, tmp_path: Path)
     assert shared.file_system == data[0].file_system
 
 
+def test_the_observer_alone_changes_nothing(observer: Path, accelerator: Path, tmp_path: Path) -> None:
+    asked = {"STRIPEWISE_POSIX": "advice=random,direct=4096,cluster_threshold=1"}
+    (tmp_path / "data").write_bytes(bytes(100_000))
+    acted = {}
+    for library in (observer, accelerator):
+        parts = tmp_path / library.stem
+        parts.mkdir()
+        given = {**os.environ, "LD_PRELOAD": str(library), "STRIPEWISE_PROCESSES": f"{parts}/{PREFIX}"}
+        subprocess.run(["cat", tmp_path / "data"], env={**given, **asked}, check=True, stdout=subprocess.DEVNULL)
+        assert merge_parts(parts, parts / "report.json")
+        (file,) = [f for f in read_report_file(parts / "report.json").files if f.path == str(tmp_path / "data")]
+        acted[library] = {setting.key for setting in file.settings}
+    assert acted == {observer: set(), accelerator: {"advice", "direct", "cluster_threshold"}}
+
+
 def test_nothing_is_left_by_what_opens_no_file_or_cannot_write_its_part(observer: Path, tmp_path: Path) -> None:
     given = {**os.environ, "LD_PRELOAD": str(observer), "STRIPEWISE_PROCESSES": f"{tmp_path}/none/{PREFIX}"}
     (tmp_path / "in").write_text("text")
@@ -555,10 +577,12 @@ def test_a_full_disk_does_not_end_the_program(observer: Path, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("asked", [{}, {"STRIPEWISE_LAYOUT": "cephfs stripe_count=4"}])
-def test_handlers_of_signals_have_room_on_small_stacks(observer: Path, tmp_path: Path, asked: dict[str, str]) -> None:
+def test_handlers_of_signals_have_room_on_small_stacks(
+    accelerator: Path, tmp_path: Path, asked: dict[str, str]
+) -> None:
     (tmp_path / "handler.c").write_text(HANDLER)
     checked(["cc", "-o", tmp_path / "handler", tmp_path / "handler.c"])
-    given = {**os.environ, "LD_PRELOAD": str(observer), "STRIPEWISE_PROCESSES": f"{tmp_path}/{PREFIX}"}
+    given = {**os.environ, "LD_PRELOAD": str(accelerator), "STRIPEWISE_PROCESSES": f"{tmp_path}/{PREFIX}"}
     assert subprocess.run([tmp_path / "handler"], env={**given, **asked}, cwd=tmp_path, check=False).returncode == 0
     assert (tmp_path / "dump").read_text() == "caught"
 
@@ -642,9 +666,9 @@ def test_a_setuid_program_makes_no_file_where_its_user_says(observer: Path) -> N
 
 
 def test_one_script_of_a_command_is_measured_alone(
-    observer: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    accelerator: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("stripewise.runner.local.preflight.observer_for", lambda _: observer)
+    monkeypatch.setattr("stripewise.runner.local.preflight.accelerator_for", lambda _: accelerator)
     for name in ("XDG_DATA_HOME", "XDG_STATE_HOME"):
         monkeypatch.setenv(name, str(tmp_path / name))
     monkeypatch.chdir(tmp_path)

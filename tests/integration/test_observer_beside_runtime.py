@@ -23,7 +23,7 @@ from stripewise.spec.space import Space
 from stripewise.spec.stack import load_stack
 from stripewise.spec.trial import State
 from tests.formats import faults
-from tests.integration.building import observer_library
+from tests.integration.building import accelerator_library
 from tests.integration.conftest import Mpi
 from tests.integration.runtime_support import HEADER, Bench
 
@@ -37,11 +37,11 @@ def bench(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 @pytest.fixture(scope="module")
-def observer(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return observer_library(tmp_path_factory)
+def accelerator(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return accelerator_library(tmp_path_factory)
 
 
-def test_own_calls_are_told_apart_from_those_of_mpi_io(bench: Bench, observer: Path, tmp_path: Path) -> None:
+def test_own_calls_are_told_apart_from_those_of_mpi_io(bench: Bench, accelerator: Path, tmp_path: Path) -> None:
     folder, report = tmp_path / "data", tmp_path / "report.json"
     folder.mkdir()
     outcome = bench.run(
@@ -50,7 +50,7 @@ def test_own_calls_are_told_apart_from_those_of_mpi_io(bench: Bench, observer: P
         ranks=RANKS,
         plan=HEADER + "posix advice random\n",
         report=report,
-        behind=(observer,),
+        behind=(accelerator,),
         STRIPEWISE_PROCESSES=f"{tmp_path}/{PREFIX}",
         STRIPEWISE_POSIX="advice=random,stream_buffer=65536",
         STRIPEWISE_POSIX_FILES=f"{folder}/*",
@@ -80,20 +80,21 @@ def test_own_calls_are_told_apart_from_those_of_mpi_io(bench: Bench, observer: P
 
 
 def test_a_plan_that_acts_on_calls_preloads_both(
-    bench: Bench, observer: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, accelerator: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stripewise.runner.inject.foreground.observer_for", lambda _environment: observer)
+    for name in ("accelerator_for", "observer_for"):
+        monkeypatch.setattr(f"stripewise.runner.inject.foreground.{name}", lambda _environment: accelerator)
     command = [*bench.mpi.mpiexec(RANKS), str(bench.program("own_calls.c")), str(tmp_path)]
     plan = Plan((Setting(POSIX, "advice", "random"),))
     ready = prepare(plan, command, tmp_path / "run", library=bench.library)
     environment = ready.injection.environment
-    assert environment["LD_PRELOAD"].split(":")[:2] == [str(bench.library), str(observer)]
+    assert environment["LD_PRELOAD"].split(":")[:2] == [str(bench.library), str(accelerator)]
     assert environment["STRIPEWISE_POSIX"] == "advice=random" and ready.observed and not ready.injection.lost
     laid = prepare(
         Plan((Setting(LAYOUT, "stripe_count", "4", "cephfs"),)), command, tmp_path / "run", library=bench.library
     )
     environment_of_layouts = laid.injection.environment
-    assert environment_of_layouts["LD_PRELOAD"].split(":")[:2] == [str(bench.library), str(observer)]
+    assert environment_of_layouts["LD_PRELOAD"].split(":")[:2] == [str(bench.library), str(accelerator)]
     assert environment_of_layouts["STRIPEWISE_LAYOUT"] == "cephfs stripe_count=4" and not laid.injection.lost
     plain = prepare(Plan(()), command, tmp_path / "run", library=bench.library)
     assert environment["STRIPEWISE_REPORT"] and "STRIPEWISE_PROCESSES" not in plain.injection.environment
@@ -109,7 +110,7 @@ def test_a_plan_that_acts_on_calls_preloads_both(
 
 
 def test_a_program_with_a_file_for_each_rank_and_no_mpi_io_is_judged_as_a_serial_one(
-    bench: Bench, observer: Path, tmp_path: Path
+    bench: Bench, accelerator: Path, tmp_path: Path
 ) -> None:
     report = tmp_path / "report.json"
     outcome = bench.run(
@@ -117,7 +118,7 @@ def test_a_program_with_a_file_for_each_rank_and_no_mpi_io_is_judged_as_a_serial
         tmp_path,
         ranks=RANKS,
         report=report,
-        behind=(observer,),
+        behind=(accelerator,),
         STRIPEWISE_PROCESSES=f"{tmp_path}/{PREFIX}",
         STRIPEWISE_MODE="observe",
     )

@@ -21,7 +21,7 @@ from stripewise.spec.report import Report, read_report_file
 from stripewise.spec.space import Space
 from stripewise.spec.stack import load_stack
 from tests.integration.building import ROOT, checked, once
-from tests.integration.test_observer import observer  # noqa: F401  a fixture
+from tests.integration.test_observer import accelerator  # noqa: F401  a fixture
 
 Create = Callable[..., Report]
 FIXTURES = ROOT / "tests" / "fixtures"
@@ -64,7 +64,7 @@ UNUSUAL = {"read-only": 0o400}
 
 
 @pytest.fixture
-def create(observer: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Create:  # noqa: F811
+def create(accelerator: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Create:  # noqa: F811
     """Create files on a pretended file system, and read the report."""
 
     def build(folder: Path) -> None:
@@ -74,7 +74,7 @@ def create(observer: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFact
 
     def run(layout: str, magic: str, files: str = "*", program: str = CREATES, **more: str) -> Report:
         given = {
-            "LD_PRELOAD": f"{observer}:{pretended}",
+            "LD_PRELOAD": f"{accelerator}:{pretended}",
             "PRETEND_MAGIC": magic,
             "STRIPEWISE_PROCESSES": f"{tmp_path}/{PREFIX}",
             "STRIPEWISE_LAYOUT": layout,
@@ -244,8 +244,8 @@ def test_beegfs_is_left_to_its_own_command(create: Create, tmp_path: Path) -> No
     )
 
 
-def test_a_plan_reaches_the_observer(observer: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
-    monkeypatch.setattr("stripewise.runner.inject.foreground.observer_for", lambda _environment: observer)
+def test_a_plan_reaches_the_observer(accelerator: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+    monkeypatch.setattr("stripewise.runner.inject.foreground.accelerator_for", lambda _environment: accelerator)
     settings = (Setting(LAYOUT, "stripe_count", "4", "lustre"), Setting(LAYOUT, "stripe_count", "4", "beegfs"))
     ready = prepare(Plan(settings, files="*.h5"), ["true"], tmp_path / "run", guidance=Guidance(allow=("pool",)))
     environment = ready.injection.environment

@@ -17,7 +17,7 @@ from stripewise.measure.processes import PREFIX, merge_parts, parts_in
 from stripewise.spec.report import Report, read_report_file
 from tests.conftest import require
 from tests.integration.building import checked
-from tests.integration.test_observer import Observe, counts, observe, observer  # noqa: F401  fixtures
+from tests.integration.test_observer import Observe, accelerator, counts, observe, observer  # noqa: F401  fixtures
 
 NOBODY = 65534
 ALL = (
@@ -49,14 +49,14 @@ int main(void) {
 
 
 @pytest.mark.parametrize("asked", ["", ALL])
-def test_static_and_setuid_programs_work_and_leave_no_part(observer: Path, asked: str) -> None:  # noqa: F811
+def test_static_and_setuid_programs_work_and_leave_no_part(accelerator: Path, asked: str) -> None:  # noqa: F811
     require(os.geteuid() == 0, "running a program of another user's needs root")
     data = os.urandom(300_000)
     with tempfile.TemporaryDirectory() as place:  # which others may enter
         folder = Path(place)
         folder.chmod(0o777)
         (folder / "in").write_bytes(data)
-        library = shutil.copy(observer, folder / "lib.so")
+        library = shutil.copy(accelerator, folder / "lib.so")
         static, setuid = compiled(folder, "static", COPIES, "-static"), compiled(folder, "setuid", COPIES)
         setuid.chmod(0o4755)
         for program, user in ((static, 0), (setuid, NOBODY)):
@@ -196,7 +196,7 @@ def allocators() -> list[str]:
 @pytest.mark.parametrize("other", ["ALLOCATOR", "TRACER", "WATCHER", *allocators()])
 def test_programs_that_preload_others(
     observe: Observe,  # noqa: F811
-    observer: Path,  # noqa: F811
+    accelerator: Path,  # noqa: F811
     tmp_path: Path,
     other: str,
     first: bool,
@@ -208,7 +208,7 @@ def test_programs_that_preload_others(
     program = compiled(tmp_path, "copies", COPIES)
     data = os.urandom(300_000)
     (tmp_path / "in").write_bytes(data)
-    order = [str(observer), str(library)] if first else [str(library), str(observer)]
+    order = [str(accelerator), str(library)] if first else [str(library), str(accelerator)]
     report = observe(str(program), "", LD_PRELOAD=":".join(order), STRIPEWISE_POSIX=ALL)
     assert (tmp_path / "out").read_bytes() == data
     assert counts(report, "out")["write"] == (5, 300_000) and counts(report, "in")["read"][1] == 300_000
@@ -260,7 +260,7 @@ def test_programs_that_close_all_descriptors(observe: Observe, tmp_path: Path, h
     assert counts(report, "first")["write"] == counts(report, "second")["write"] == (1, 65536)
 
 
-def test_daemons_go_on_when_the_command_has_ended(observer: Path, tmp_path: Path) -> None:  # noqa: F811
+def test_daemons_go_on_when_the_command_has_ended(accelerator: Path, tmp_path: Path) -> None:  # noqa: F811
     """It leaves its session and its folder, closes what is open, and writes later."""
     text = f"""
 import os, time
@@ -278,7 +278,7 @@ os.write(f, b"daemon")
 os.close(f)
 os.rename("{tmp_path}/log", "{tmp_path}/done")
 """
-    given = {**os.environ, "LD_PRELOAD": str(observer), "STRIPEWISE_PROCESSES": f"{tmp_path}/{PREFIX}"}
+    given = {**os.environ, "LD_PRELOAD": str(accelerator), "STRIPEWISE_PROCESSES": f"{tmp_path}/{PREFIX}"}
     given["STRIPEWISE_POSIX"] = ALL
     subprocess.run([sys.executable, "-S", "-E", "-c", text], cwd=tmp_path, env=given, check=True)
     for _ in range(600):
@@ -356,12 +356,12 @@ def contained(folder: Path, binds: list[Path]) -> Callable[..., subprocess.Compl
     return run
 
 
-def test_programs_in_containers(observer: Path, tmp_path: Path) -> None:  # noqa: F811
+def test_programs_in_containers(accelerator: Path, tmp_path: Path) -> None:  # noqa: F811
     """A user, mount and process namespace with a root of its own: the library and the run's folder in it, or not."""
     system = [Path(name) for name in ("/usr", "/bin", "/lib", "/lib64", "/etc") if Path(name).is_dir()]
     shared = tmp_path / "shared"
     shared.mkdir()
-    shutil.copy(observer, shared / "lib.so")
+    shutil.copy(accelerator, shared / "lib.so")
     run = contained(tmp_path, [*system, shared])
     require(run("true").returncode == 0, "no namespaces can be made here")
     program = compiled(shared, "copies", COPIES)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.building import checked
-from tests.integration.test_observer import Observe, counts, observe, observer  # noqa: F401  fixtures
+from tests.integration.test_observer import Observe, accelerator, counts, observe, observer  # noqa: F401  fixtures
 
 # What libaio does, as its header says it: errors are negative, and errno stays. Another library may have the name.
 LIBRARY = r"""

@@ -12,7 +12,7 @@ from stripewise.filesystems.mounts import mount_type
 from stripewise.measure.processes import PREFIX, merge_parts
 from stripewise.spec.report import Report, read_report_file
 from tests.integration.building import ROOT, checked
-from tests.integration.test_observer import RANDOM_CALLS, Observe, observe, observer  # noqa: F401  fixtures
+from tests.integration.test_observer import RANDOM_CALLS, Observe, accelerator, observe, observer  # noqa: F401  fixtures
 
 MIB = 1 << 20
 DIRECT, ROOM = "direct=65536", "preallocate=1048576"
@@ -270,7 +270,8 @@ def test_sanitizers_find_nothing(tmp_path: Path, kind: str) -> None:
     """Library and program are built with the sanitizer, and linked: it has to be the first library of a process."""
     flags = ["-O1", "-g", "-pthread", f"-fsanitize={kind}", "-fno-sanitize-recover=all"]
     native = ROOT / "native"
-    sources = [*sorted((native / "observer").glob("*.c")), *sorted((native / "core").glob("layout*.c"))]
+    observing = [path for path in sorted((native / "observer").glob("*.c")) if path.stem != "alone"]
+    sources = [*observing, *sorted((native / "accelerator").glob("*.c")), *sorted((native / "core").glob("layout*.c"))]
     library = tmp_path / "libobserver.so"
     made = [
         "-std=c11",

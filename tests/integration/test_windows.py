@@ -16,24 +16,28 @@ from stripewise.measure.processes import PREFIX, merge_parts
 from stripewise.spec.report import Report, read_report_file
 from tests.integration.building import ROOT, checked
 from tests.integration.test_accelerator import PROGRAM
-from tests.integration.test_observer import observer  # noqa: F401  a fixture
+from tests.integration.test_observer import accelerator  # noqa: F401  a fixture
 
 Run = Callable[..., Report]
 
-# File systems of machines that tests run on, of those in native/observer/accelerator.c.
+# File systems of machines that tests run on, of those in native/accelerator/small_reads.c.
 COHERENT = {"ext2", "ext3", "ext4", "xfs", "btrfs", "tmpfs", "ceph"}
 REST = 4.2
 QUICK = {"cluster_threshold": 1, "binsize": 65536, "prefetch_size": 200_000}
 
 
 @pytest.fixture
-def run(observer: Path, tmp_path: Path) -> Run:  # noqa: F811
+def run(accelerator: Path, tmp_path: Path) -> Run:  # noqa: F811
     if mount_type(tmp_path) not in COHERENT:
         pytest.skip(f"files on {mount_type(tmp_path)} are left alone")
 
     def start(words: list[str], settings: dict[str, int], **more: str) -> Report:
         asked = ",".join(f"{name}={value}" for name, value in settings.items())
-        given = {"LD_PRELOAD": str(observer), "STRIPEWISE_PROCESSES": f"{tmp_path}/{PREFIX}", "STRIPEWISE_POSIX": asked}
+        given = {
+            "LD_PRELOAD": str(accelerator),
+            "STRIPEWISE_PROCESSES": f"{tmp_path}/{PREFIX}",
+            "STRIPEWISE_POSIX": asked,
+        }
         done = subprocess.run(
             words, env={**os.environ, **given, **more}, cwd=tmp_path, capture_output=True, text=True, check=False,
             timeout=120,

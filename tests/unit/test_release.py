@@ -16,7 +16,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 import stripewise
-from stripewise.runner.native.build import KERNEL, KERNEL_HDF5, OBSERVER, RUNTIME
+from stripewise.runner.native.build import ACCELERATOR, KERNEL, KERNEL_HDF5, OBSERVER, RUNTIME
 
 ROOT = Path(__file__).resolve().parents[2]
 SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
@@ -196,5 +196,5 @@ def test_an_audit_that_nobody_answered_is_not_called_one() -> None:
 def test_the_package_holds_the_sources_of_everything_that_it_builds() -> None:
     copied = re.search(r"^PARTS = \((.*)\)$", (ROOT / "setup.py").read_text("utf-8"), re.MULTILINE)
     assert copied is not None
-    for target in (RUNTIME, OBSERVER, KERNEL, KERNEL_HDF5):
+    for target in (RUNTIME, OBSERVER, ACCELERATOR, KERNEL, KERNEL_HDF5):
         assert {f'"{part.removeprefix("native/")}"' for part in target.parts} <= set(copied[1].split(", ")), target.name

@@ -12,7 +12,7 @@ from stripewise.interpreter import inherited
 from stripewise.ownership import make_folder, written_whole
 from stripewise.runner.inject.injection import Guidance, Injection, inject
 from stripewise.runner.inject.own_calls import TOO_MANY, few_enough
-from stripewise.runner.native.build import observer_for, runtime_for
+from stripewise.runner.native.build import accelerator_for, observer_for, runtime_for
 from stripewise.runner.program.command import placeholders, substitute
 from stripewise.runner.program.preflight import look
 from stripewise.spec.plan import Plan
@@ -92,13 +92,13 @@ def prepare(
     asked = own_calls and few_enough(target.line.ranks)
     if library is not None and (needed or asked):
         try:
-            observer = observer_for(environment)
+            observer = accelerator_for(environment) if needed else observer_for(environment)
         except StripewiseError as error:  # the runtime does what it can
             warnings.append(f"the program's own calls cannot be seen: {error.what}")
     elif library is not None and own_calls:
         warnings.append(TOO_MANY)
     elif reachable and (own_calls or (needed and not guidance.mode)):
-        observer = observer_for(environment)
+        observer = accelerator_for(environment) if needed else observer_for(environment)
     elif library is None and guidance.mode:
         why = target.why_not_preloaded or "it is not an MPI program"
         what = "a record" if guidance.record is not None else f"mode {guidance.mode}"

@@ -17,7 +17,7 @@ from stripewise.runner.base import Preflight
 from stripewise.runner.inject.assemble import arguments_of, defaults_of, values_of, words_of
 from stripewise.runner.inject.injection import inject
 from stripewise.runner.inject.own_calls import TOO_MANY, few_enough
-from stripewise.runner.native.build import file_digest, observer_for, runtime_for
+from stripewise.runner.native.build import accelerator_for, file_digest, observer_for, runtime_for
 from stripewise.runner.native.replaying import check_replayable, make_replayer
 from stripewise.runner.program import environment as surroundings
 from stripewise.runner.program.command import split
@@ -156,10 +156,10 @@ def find(
     hooks.check_caches(limits.drop_caches)
     found = Found(after, target, runtime, probing=probing)
     library = found.library_for(target)
-    searched = (parameter.carrier for parameter in parameters_of(experiment).values())
+    acts = need_observer(parameter.carrier for parameter in parameters_of(experiment).values())
     reported, countable = kind_of(experiment.objective.name).reported, few_enough(target.line.ranks)
-    if (reported and (library is None or countable)) or need_observer(searched):
-        found.observer = _observer(found, library, warnings)
+    if (reported and (library is None or countable)) or acts:
+        found.observer = _observer(found, library, warnings, acts=acts)
     elif reported and library is not None:
         warnings.append(TOO_MANY)
     seen = library is not None or found.observer is not None
@@ -177,13 +177,13 @@ def find(
     return found
 
 
-def _observer(found: Found, library: Path | None, warnings: list[str]) -> Path | None:
-    """Give what observes a program without MPI, or beside the runtime, if it can be preloaded."""
+def _observer(found: Found, library: Path | None, warnings: list[str], *, acts: bool) -> Path | None:
+    """Give what observes a program without MPI, or beside the runtime, and may act on files, if it can be preloaded."""
     alone = found.runtime == "auto" and found.target.mpi is None
     if (library is None and not alone) or found.target.program.obstacle:
         return None
     try:
-        return observer_for(found.environment, found.probing)
+        return (accelerator_for if acts else observer_for)(found.environment, found.probing)
     except StripewiseError as error:
         warnings.append(f"the calls of the program cannot be observed: {error.what}")
         return None

@@ -60,33 +60,41 @@ class BuildTarget:
     variables: tuple[str, ...] = ()
 
 
-_NO_RUNTIME, _NO_OBSERVER = "-DSTRIPEWISE_RUNTIME=OFF", "-DSTRIPEWISE_OBSERVER=OFF"
+_NO_RUNTIME, _NO_KERNEL = "-DSTRIPEWISE_RUNTIME=OFF", "-DSTRIPEWISE_KERNEL=OFF"
+_NO_OBSERVER, _NO_ACCELERATOR = "-DSTRIPEWISE_OBSERVER=OFF", "-DSTRIPEWISE_ACCELERATOR=OFF"
+_NO_LIBRARY = (_NO_RUNTIME, _NO_OBSERVER, _NO_ACCELERATOR)
 RUNTIME_PARTS = ("native/include", "native/core", "native/shim", "native/vol")
 KERNEL_PARTS = ("native/include", "native/kernel")
 RUNTIME = BuildTarget(
     "runtime",
     RUNTIME_PARTS,
     "lib/libstripewise.so",
-    ("-DSTRIPEWISE_KERNEL=OFF", "-DSTRIPEWISE_OBSERVER=OFF"),
+    (_NO_KERNEL, _NO_OBSERVER, _NO_ACCELERATOR),
     shared=True,
 )
 OBSERVER = BuildTarget(
     "observer",
     ("native/include", "native/core", "native/observer"),
     "lib/libstripewise-observer.so",
-    ("-DSTRIPEWISE_KERNEL=OFF", "-DSTRIPEWISE_RUNTIME=OFF"),
+    (_NO_KERNEL, _NO_RUNTIME, _NO_ACCELERATOR),
     shared=True,
 )
-"""What is preloaded into programs without MPI."""
-_PROGRAM = "bin/stripewise-kernel"
-KERNEL = BuildTarget(
-    "kernel", KERNEL_PARTS, _PROGRAM, (_NO_RUNTIME, _NO_OBSERVER, "-DSTRIPEWISE_HDF5=OFF"), shared=False
+"""What is preloaded into programs without MPI. It changes nothing."""
+ACCELERATOR = BuildTarget(
+    "accelerator",
+    (*OBSERVER.parts, "native/accelerator"),
+    "lib/libstripewise-accelerator.so",
+    (_NO_KERNEL, _NO_RUNTIME, _NO_OBSERVER),
+    shared=True,
 )
+"""What is preloaded in the observer's place where settings ask for acts on files."""
+_PROGRAM = "bin/stripewise-kernel"
+KERNEL = BuildTarget("kernel", KERNEL_PARTS, _PROGRAM, (*_NO_LIBRARY, "-DSTRIPEWISE_HDF5=OFF"), shared=False)
 KERNEL_HDF5 = BuildTarget(
     "kernel-hdf5",
     KERNEL_PARTS,
     _PROGRAM,
-    (_NO_RUNTIME, _NO_OBSERVER, "-DSTRIPEWISE_HDF5=ON"),
+    (*_NO_LIBRARY, "-DSTRIPEWISE_HDF5=ON"),
     shared=False,
     variables=("HDF5_ROOT", "HDF5_DIR", "HDF5_HOME", "CPATH", "LIBRARY_PATH"),
 )
@@ -397,10 +405,19 @@ def observer_for(environment: Mapping[str, str], probing: Probing = PROBING) -> 
     StripewiseError
         If the build fails.
     """
-    found = find_built(OBSERVER, PLAIN)
+    return _plain(OBSERVER, environment, probing)
+
+
+def accelerator_for(environment: Mapping[str, str], probing: Probing = PROBING) -> Path:
+    """Give the observer that also acts on files as settings ask; see :func:`observer_for`."""
+    return _plain(ACCELERATOR, environment, probing)
+
+
+def _plain(target: BuildTarget, environment: Mapping[str, str], probing: Probing) -> Path:
+    found = find_built(target, PLAIN)
     if found is None and not probing.allowed:
-        return _unbuilt(OBSERVER, probing)
-    return found or build(OBSERVER, find_plain_compiler(environment), environment).path
+        return _unbuilt(target, probing)
+    return found or build(target, find_plain_compiler(environment), environment).path
 
 
 def runtime_for(mpi: Mpi, launcher: Path | None, environment: Mapping[str, str], probing: Probing = PROBING) -> Path:

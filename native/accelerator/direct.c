@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Large reads and writes past the page cache: see direct.h. */
+ * Large reads and writes past the page cache. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -12,11 +12,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "../observer/descriptors.h"
 #include "accelerator.h"
-#include "descriptors.h"
-#include "direct.h"
-#include "reopened.h"
-#include "settings.h"
+#include "small_reads.h"
 
 #define LARGEST 0x7ffff000 /* what a call moves at most */
 

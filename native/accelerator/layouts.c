@@ -11,19 +11,15 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "descriptors.h"
-#include "laying.h"
-#include "settings.h"
-#include "stack.h"
-#include "within.h"
-
 #include "../core/layout.h"
 #include "../core/plan.h"
+#include "../observer/creating.h"
+#include "../observer/descriptors.h"
+#include "accelerator.h"
 
 #define MOST_LAYOUTS (MOST_SETTINGS - SETTINGS)
 #define CLOCKS_APART 2 /* seconds: of the nodes, and of the file system */
 
-static bool follows; /* layouts of new files are told */
 static unsigned allowed;
 static int count; /* of the settings below */
 static struct {
@@ -54,9 +50,8 @@ static void read_layout(const char *entry, size_t length) {
     count++;
 }
 
-void read_layouts(void) {
+bool read_layouts(void) {
     const char *given = getenv("STRIPEWISE_LAYOUT"), *allow = getenv("STRIPEWISE_LAYOUT_ALLOW");
-    follows = given != NULL;
     for (const char *end; given && *given; given = *end ? end + 1 : end) {
         end = strchrnul(given, ',');
         read_layout(given, (size_t)(end - given));
@@ -65,6 +60,7 @@ void read_layouts(void) {
               (allow && strstr(allow, "pool") ? SW_ALLOW_POOL : 0u);
     any_asked |= count > 0;
     sw_layout_by_commands = true;
+    return count > 0;
 }
 
 static size_t settings_of(const struct sw_file_system *system, struct sw_layout_setting *found) {
@@ -77,11 +73,6 @@ static size_t settings_of(const struct sw_file_system *system, struct sw_layout_
 }
 
 /* ---- a file ---- */
-
-static void link_of(int fd, char link[40]) {
-    memcpy(link, "/proc/self/fd/", 14);
-    link[14 + decimal(link + 14, (uint64_t)fd)] = '\0';
-}
 
 /* Whether the program's pointer leads to a path. Only the kernel may find out: its answer is what the call
  * gives. */
@@ -110,16 +101,6 @@ static bool whole_path(int folder, const char *path, char whole[PATH_MAX]) {
     *end = '/';
     memcpy(end + 1, base, rest + 1);
     return true;
-}
-
-/* Whether a file can still be laid out when it has just been created. */
-static bool takes_empty(const struct sw_file_system *system) {
-    return system->fixed && !system->fixed(&(struct stat){.st_mode = S_IFREG});
-}
-
-static void say(struct creation *one, const char *why) {
-    size_t length = strlen(why), most = sizeof one->why - 1;
-    memcpy(one->why, why, length < most ? length : most);
 }
 
 static bool lay_out(struct creation *one, const char *path, mode_t mode) {
@@ -199,9 +180,7 @@ static void create(struct creation *one, const char *path, mode_t mode) {
         make(one, path, (mode_t)permitted);
 }
 
-/* Not within before_create, which also runs where the stack has no room for this. */
-__attribute__((noinline)) static void prepare(struct creation *one, int folder, const char *path,
-                                              mode_t mode) {
+void lay_before(struct creation *one, int folder, const char *path, mode_t mode) {
     char whole[PATH_MAX];
     struct sw_layout_setting settings[MOST_LAYOUTS];
     one->chosen = is_path(folder, path) && whole_path(folder, path, whole) && is_chosen(whole);
@@ -218,36 +197,6 @@ __attribute__((noinline)) static void prepare(struct creation *one, int folder, 
     }
 }
 
-void before_create(struct creation *one, const void *caller, int folder, const char *path, int flags,
-                   mode_t mode) {
-    one->error = errno;
-    one->flags = flags;
-    /* With O_PATH, nothing is created. */
-    one->creates = follows && (flags & (O_CREAT | O_PATH)) == O_CREAT && *prefix && !inside &&
-                   getpid() == self && has_stack() && !within(caller);
-    one->chosen = one->laid = one->failed = one->added = false;
-    one->system = NULL;
-    memset(one->why, 0, sizeof one->why);
-    if (!one->creates || !count)
-        return;
-    inside = true;
-    prepare(one, folder, path, mode);
-    inside = false;
-    errno = one->error;
-}
-
-bool again(struct creation *one, int fd, int flags) {
-    if (fd >= 0 || !one->added || errno != EEXIST)
-        return false;
-    one->flags = flags;
-    one->system = NULL;
-    say(one, "the file exists");
-    errno = one->error;
-    return true;
-}
-
-/* ---- what is told ---- */
-
 static void count_layouts(struct creation *one, struct file_record *record, bool acted) {
     if (!*one->why)
         say(one, "the file is on another file system");
@@ -261,42 +210,15 @@ static void count_layouts(struct creation *one, struct file_record *record, bool
     }
 }
 
-/* What the file has in the end, once for each file. Commands are only run where layouts are asked for. */
-static void tell(int fd, struct file_record *record) {
-    char link[40], path[PATH_MAX];
-    struct sw_layout layout;
-    uint32_t nothing = 0;
-    if (!atomic_compare_exchange_strong(&record->told, &nothing, 1))
-        return;
-    link_of(fd, link);
-    ssize_t size = readlink(link, path, sizeof path - 1);
-    path[size > 0 ? size : 0] = '\0';
-    const struct sw_file_system *system = sw_layout_place(path);
-    if (!system || (!takes_empty(system) && !count) || !sw_layout_read(path, &layout))
-        return;
-    for (int i = 0; i < SW_LAYOUT_NUMBERS; i++)
-        record->layout[i] = layout.numbers[i];
-    record->place = layout.place;
-}
-
-void after_new(int fd) {
-    struct creation one = {.creates = follows && *prefix && !inside && getpid() == self && has_stack()};
-    struct file_record *record = one.creates && fd >= 0 ? record_of(fd) : NULL;
+void lay_made_up(struct creation *one, int fd) {
     char link[40];
-    if (!record)
-        return;
-    int kept = errno;
-    one.chosen = count && descriptors[fd].chosen;
+    one->chosen = descriptors[fd].chosen;
     link_of(fd, link);
-    inside = true;
-    one.system = one.chosen ? sw_layout_place(link) : NULL;
-    inside = false;
-    if (one.system && !takes_empty(one.system)) {
-        say(&one, one.system->apply ? "the application creates the file exclusively" : one.system->instead);
-        one.system = NULL;
+    one->system = one->chosen ? sw_layout_place(link) : NULL;
+    if (one->system && !takes_empty(one->system)) {
+        say(one, one->system->apply ? "the application creates the file exclusively" : one->system->instead);
+        one->system = NULL;
     }
-    errno = kept;
-    after_create(&one, fd);
 }
 
 /* To lay out an open file, CephFS takes the rights to write it from this client, and gives them back when
@@ -308,25 +230,15 @@ static void ask_for_rights(const char *link) {
         syscall(SYS_close, fd);
 }
 
-void after_create(struct creation *one, int fd) {
+void lay_after(struct creation *one, int fd, struct file_record *record) {
     char link[40];
-    if (!one->creates || fd < 0)
-        return;
-    int kept = errno;
-    struct file_record *record = record_of(fd);
-    if (record) {
-        bool laid = one->laid;
-        inside = true;
-        if (one->chosen && one->system && takes_empty(one->system)) {
-            link_of(fd, link);
-            laid = lay_out(one, link, 0600);
-        }
-        if (one->chosen)
-            count_layouts(one, record, laid);
-        tell(fd, record);
-        if (laid && takes_empty(one->system))
-            ask_for_rights(link);
-        inside = false;
-    }
-    errno = kept;
+    bool laid = one->laid, by_link = one->chosen && one->system && takes_empty(one->system);
+    link_of(fd, link);
+    if (by_link)
+        laid = lay_out(one, link, 0600);
+    if (one->chosen)
+        count_layouts(one, record, laid);
+    tell_layout(fd, record, true);
+    if (laid && by_link)
+        ask_for_rights(link);
 }

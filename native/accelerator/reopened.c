@@ -5,36 +5,24 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <stdatomic.h>
-#include <string.h>
 #include <sys/syscall.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
-#include "part.h"
-#include "reopened.h"
+#include "../observer/creating.h"
+#include "accelerator.h"
 
 #define TRIES 1000 /* a handler of signals may have interrupted the one that is waited for */
 
 static atomic_bool locks;
 static atomic_int closing_now;
 
-bool lies_on(int fd, const uint32_t *magic, size_t count) {
-    struct statfs about;
-    if (fstatfs(fd, &about) != 0)
-        return false;
-    for (size_t i = 0; i < count; i++)
-        if ((uint32_t)about.f_type == magic[i])
-            return true;
-    return false;
-}
-
 bool may_reopen(void) {
     return !atomic_load(&locks);
 }
 
 int reopen(int fd, int flags) {
-    char link[40] = "/proc/self/fd/";
-    link[14 + decimal(link + 14, (uint64_t)fd)] = '\0';
+    char link[40];
+    link_of(fd, link);
     return (int)syscall(SYS_openat, AT_FDCWD, link, flags | O_CLOEXEC);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The accelerator of small reads: see accelerator.h. */
+ * Small reads: see small_reads.h. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -12,13 +12,10 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
-#include "accelerator.h"
-#include "descriptors.h"
-#include "reopened.h"
-#include "settings.h"
-#include "windows.h"
+#include "small_reads.h"
 
 #ifndef MADV_POPULATE_WRITE /* headers of Linux before 5.14 */
 #define MADV_POPULATE_READ 22
@@ -47,7 +44,9 @@ static const uint32_t coherent[] = {
 enum { UNKNOWN, COHERENT, OWN_WRITES };
 
 _Atomic(bool) accelerates;
-bool sole_writer;
+struct small_reads small_reads;
+static pid_t self; /* differs in a child of vfork, which shares this memory */
+static bool alone; /* no other process writes what this one writes */
 static struct windows all;
 static size_t page; /* of memory; 0: the kernel cannot tell what can be written */
 static atomic_bool held;
@@ -84,6 +83,16 @@ static bool is_at_rest(const struct stat *now) {
     struct timespec time;
     clock_gettime(CLOCK_REALTIME, &time);
     return time.tv_sec - now->st_ctim.tv_sec > REST;
+}
+
+bool lies_on(int fd, const uint32_t *magic, size_t count) {
+    struct statfs about;
+    if (fstatfs(fd, &about) != 0)
+        return false;
+    for (size_t i = 0; i < count; i++)
+        if ((uint32_t)about.f_type == magic[i])
+            return true;
+    return false;
 }
 
 /* The windows of a file, empty if it has changed; NULL where it is left alone. */
@@ -132,8 +141,8 @@ __attribute__((noinline)) static int64_t fetch_now(int fd, const struct window_f
 
 static bool has_pool(void) {
     if (!all.pool) {
-        void *memory = map(NULL, WINDOW_BLOCKS * WINDOW_BLOCK, PROT_READ | PROT_WRITE,
-                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        void *memory = mmap(NULL, WINDOW_BLOCKS * WINDOW_BLOCK, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (memory == MAP_FAILED) {
             accelerates = false;
             return false;
@@ -143,15 +152,16 @@ static bool has_pool(void) {
     return true;
 }
 
+static void store(_Atomic(uint64_t) *to, uint64_t amount) {
+    atomic_store_explicit(to, amount, memory_order_relaxed);
+}
+
 /* With the windows held. */
 static void tell(void) {
-    struct part *in = atomic_load_explicit(&part, memory_order_acquire);
-    if (in) {
-        put(&in->windows.fetches, all.fetches);
-        put(&in->windows.fetched, all.fetched);
-        put(&in->windows.used, all.used);
-        put(&in->windows.memory, (uint64_t)(all.most * WINDOW_BLOCK));
-    }
+    store(&small_reads.fetches, all.fetches);
+    store(&small_reads.fetched, all.fetched);
+    store(&small_reads.used, all.used);
+    store(&small_reads.memory, (uint64_t)(all.most * WINDOW_BLOCK));
 }
 
 static bool answer_at(int fd, const struct stat *now, void *data, int64_t size, int64_t offset) {
@@ -195,12 +205,6 @@ static bool answer_at(int fd, const struct stat *now, void *data, int64_t size, 
     return answered;
 }
 
-static void count_answer(struct file_record *record, bool answered) {
-    for (int i = SET_CLUSTER_THRESHOLD; i <= SET_PREFETCH_SIZE; i++)
-        if (asked[i])
-            count_setting(record, (enum setting)i, answered);
-}
-
 /* The read that moves the file's position, which other threads and processes may share: what is answered is
  * what the move itself claimed, in one step. */
 static ssize_t answer_here(int fd, const struct stat *now, void *data, int64_t size) {
@@ -218,14 +222,9 @@ static ssize_t answer_here(int fd, const struct stat *now, void *data, int64_t s
     return bytes;
 }
 
-/* The record of a file whose reads of this size may be answered; else NULL. */
-static struct file_record *concerned(int fd, size_t size) {
-    struct file_record *record = record_of(fd);
-    bool small = size && size <= (size_t)all.settings.binsize && size <= (size_t)all.settings.prefetch_size;
-    return record && small && atomic_load_explicit(&descriptors[fd].chosen, memory_order_relaxed) &&
-                   getpid() == self
-               ? record
-               : NULL;
+bool is_small_read(size_t size) {
+    return size && size <= (size_t)all.settings.binsize && size <= (size_t)all.settings.prefetch_size &&
+           getpid() == self;
 }
 
 static bool can_answer(int fd, struct stat *now) {
@@ -243,25 +242,24 @@ static bool is_memory(const void *data, size_t size, int use) {
     return madvise((char *)data - before, before + size, use) == 0;
 }
 
-ssize_t answer_pieces(int fd, const struct iovec *pieces, int count, int64_t place) {
+size_t size_of_pieces(const struct iovec *pieces, int count) {
     int kept = errno;
-    if (count < 1 || count > PIECES ||
-        !is_memory(pieces, (size_t)count * sizeof *pieces, MADV_POPULATE_READ)) {
-        errno = kept;
-        return -1;
-    }
+    size_t size = 0;
+    bool sound =
+        count > 0 && count <= PIECES && is_memory(pieces, (size_t)count * sizeof *pieces, MADV_POPULATE_READ);
+    for (int i = 0; sound && i < count; i++)
+        sound = !__builtin_add_overflow(size, pieces[i].iov_len, &size); /* else the call itself refuses it */
+    errno = kept;
+    return sound ? size : 0;
+}
+
+ssize_t answer_pieces(int fd, const struct iovec *pieces, int count, size_t size, int64_t place) {
+    int kept = errno;
+    struct stat now;
     if (count == 1)
         return answer_read(fd, pieces->iov_base, pieces->iov_len, place);
     if (place == HERE)
         return -1; /* its position would have to be claimed for all at once */
-    struct stat now;
-    size_t size = 0;
-    for (int i = 0; i < count; i++)
-        if (__builtin_add_overflow(size, pieces[i].iov_len, &size))
-            return -1; /* the call itself refuses it */
-    struct file_record *record = concerned(fd, size);
-    if (!record)
-        return -1;
     pthread_testcancel();
     /* All are answered from the same state of the file, as the call reads them. */
     bool answered = can_answer(fd, &now) && place >= 0 && place <= now.st_size - (int64_t)size;
@@ -271,7 +269,6 @@ ssize_t answer_pieces(int fd, const struct iovec *pieces, int count, int64_t pla
                        answer_at(fd, &now, pieces[i].iov_base, (int64_t)pieces[i].iov_len, place);
         place += (int64_t)pieces[i].iov_len;
     }
-    count_answer(record, answered);
     errno = kept;
     return answered ? (ssize_t)size : -1;
 }
@@ -279,9 +276,6 @@ ssize_t answer_pieces(int fd, const struct iovec *pieces, int count, int64_t pla
 ssize_t answer_read(int fd, void *data, size_t size, int64_t place) {
     int kept = errno;
     struct stat now;
-    struct file_record *record = concerned(fd, size);
-    if (!record)
-        return -1;
     pthread_testcancel(); /* as the call itself does */
     ssize_t bytes = -1;
     if (can_answer(fd, &now) && is_memory(data, size, MADV_POPULATE_WRITE)) {
@@ -291,7 +285,6 @@ ssize_t answer_read(int fd, void *data, size_t size, int64_t place) {
                  answer_at(fd, &now, data, (int64_t)size, place))
             bytes = (ssize_t)size;
     }
-    count_answer(record, bytes >= 0);
     errno = kept;
     return bytes;
 }
@@ -304,15 +297,12 @@ static int64_t position(int fd) {
 
 /* Only a write that no other of this process overlaps is followed: what two did to the times cannot be told
  * apart. */
-void before_write(struct own_write *own, int fd, int64_t place) {
+void begin_write(struct own_write *own, int fd, int64_t place) {
     struct stat now;
     int kept = errno;
-    own->number = 0;
-    if (fd < 0 || (descriptor_of(fd) && !record_of(fd)))
-        return; /* a pipe or a terminal: such a write may last */
     own->number = atomic_fetch_add(&started, 1) + 1;
     own->file = NULL;
-    if (!sole_writer)
+    if (!alone)
         return;
     own->sound = atomic_load(&ended) == own->number - 1;
     int flags = fcntl(fd, F_GETFL);
@@ -341,12 +331,10 @@ static void forget_windows(int fd) {
     give();
 }
 
-void after_write(struct own_write *own, int fd, const void *data, ssize_t bytes, int64_t place) {
+void end_write(struct own_write *own, int fd, const void *data, ssize_t bytes, int64_t place) {
     struct stat now;
     int kept = errno;
     bool told = false;
-    if (own->number == 0)
-        return;
     struct window_file *file = own->file;
     bool sound = file && data && bytes > 0 && own->sound && fstat(fd, &now) == 0;
     if (sound && own->appends)
@@ -392,23 +380,17 @@ void mapped(int fd, int flags) {
     errno = kept;
 }
 
-void begin_accelerator(void) {
-    static const int64_t usual[] = {2, 1 << 20, 100, 20 << 20};
-    int64_t of[4];
-    if (!asked[SET_CLUSTER_THRESHOLD])
-        return;
-    for (int i = 0; i < 4; i++)
-        of[i] = asked[SET_CLUSTER_THRESHOLD + i] ? asked[SET_CLUSTER_THRESHOLD + i] : usual[i];
-    const char *sole = getenv("STRIPEWISE_SOLE_WRITER");
-    windows_begin(&all, &(struct window_settings){of[0], of[1], of[2], of[3]}, NULL);
-    sole_writer = sole && strcmp(sole, "1") == 0;
+void begin_small_reads(const struct window_settings *settings, bool sole_writer) {
+    windows_begin(&all, settings, NULL);
+    self = getpid();
+    alone = sole_writer;
     size_t size = (size_t)sysconf(_SC_PAGESIZE);
-    char *here = (char *)of - (uintptr_t)of % size;
+    char *here = (char *)&size - (uintptr_t)&size % size;
     page = madvise(here, size, MADV_POPULATE_WRITE) == 0 ? size : 0;
     accelerates = true;
 }
 
-void leave_windows(void) {
+void leave_small_reads(void) {
     /* Another thread was changing them when this process came to be, and is not here to finish. */
     if (!accelerates || atomic_load(&held)) {
         accelerates = false;
@@ -417,6 +399,7 @@ void leave_windows(void) {
     windows_abandon(&all);
     all.fetches = all.fetched = all.used = 0; /* its parent's */
     all.most = 0;
+    self = getpid();
     atomic_store(&started, 0);
     atomic_store(&ended, 0);
 }

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "accelerator.h"
 #include "glob.h"
-#include "settings.h"
 
 static const struct {
     const char *name;

@@ -2,13 +2,11 @@
  * Larger buffers for streams. */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
 
-#include "descriptors.h"
-#include "settings.h"
-#include "streams.h"
+#include "../observer/descriptors.h"
+#include "accelerator.h"
 
 #define STREAMS 64
 #define MOST_MEMORY (32u << 20) /* of all buffers of a process */
@@ -25,19 +23,6 @@ static FILE closing_one; /* in place of a stream whose address may soon be anoth
  * and write may share their file with others, who would see the difference. */
 static bool may_be_buffered(const char *mode) {
     return *mode == 'w' && !strchr(mode, '+');
-}
-
-int flags_of(const char *mode, char exclusive[16]) {
-    size_t letters = strcspn(mode, ","), length = strlen(mode);
-    *exclusive = '\0';
-    if (*mode != 'w' && *mode != 'a')
-        return 0;
-    if (letters < 6 && length + 2 <= 16) { /* the C library reads seven letters */
-        exclusive[0] = *mode;
-        exclusive[1] = 'x';
-        memcpy(exclusive + 2, mode + 1, length);
-    }
-    return O_CREAT | (memchr(mode, 'x', letters) ? O_EXCL : 0);
 }
 
 static bool give_buffer(FILE *stream, size_t size) {
@@ -64,7 +49,7 @@ static bool give_buffer(FILE *stream, size_t size) {
 
 void buffer_stream(FILE *stream, const char *mode) {
     int fd = fileno(stream), kept = errno;
-    struct file_record *record = asked[SET_STREAM_BUFFER] ? record_of(fd) : NULL;
+    struct file_record *record = record_of(fd);
     if (record && descriptors[fd].chosen)
         count_setting(record, SET_STREAM_BUFFER,
                       may_be_buffered(mode) && give_buffer(stream, (size_t)asked[SET_STREAM_BUFFER]));
@@ -72,7 +57,7 @@ void buffer_stream(FILE *stream, const char *mode) {
 }
 
 int take_buffer(FILE *stream) {
-    for (int i = 0; asked[SET_STREAM_BUFFER] && i < STREAMS; i++) {
+    for (int i = 0; i < STREAMS; i++) {
         FILE *wanted = stream;
         if (atomic_compare_exchange_strong(&buffered[i].stream, &wanted, &closing_one))
             return i;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Room on storage for what a program goes on writing: see allocating.h. */
+ * Room on storage for what a program goes on writing. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -12,10 +12,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "allocating.h"
-#include "descriptors.h"
-#include "reopened.h"
-#include "settings.h"
+#include "../observer/descriptors.h"
+#include "accelerator.h"
+#include "small_reads.h"
 
 #define SMALL 16 /* no room is taken for less than this part of it */
 #define SPARE 16 /* nor if the file system has not so many times as much left */
@@ -59,7 +58,7 @@ void allocate_ahead(int fd, struct file_record *record, int64_t end) {
 }
 
 int before_giving_back(int fd) {
-    struct descriptor *one = asked[SET_PREALLOCATE] ? descriptor_of(fd) : NULL;
+    struct descriptor *one = descriptor_of(fd);
     struct file_record *owner = one ? atomic_load_explicit(&one->owner, memory_order_acquire) : NULL;
     /* A child has not looked at what it inherits. */
     if (!owner || !atomic_exchange(&one->extended, false) || getpid() != self)

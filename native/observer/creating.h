@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Layouts of the files that the program creates, by the rules of native/core/layout.h: a file that exists is
- * never changed, and who creates a file exclusively learns the truth.
- *
- * Where a file that is still empty can be laid out (CephFS), the program's own call creates it: exclusively
- * at first, so that it is known to be new, and as it asked if that finds the file there. Elsewhere (Lustre) a
- * command of the file system creates it before, with the permissions that the program asks for; where these
- * cannot be known, the file is left alone. */
-#ifndef STRIPEWISE_LAYING_H
-#define STRIPEWISE_LAYING_H
+ * Files that the program creates: their layout is told once they are there. */
+#ifndef STRIPEWISE_CREATING_H
+#define STRIPEWISE_CREATING_H
 
+#include "acts.h"
 #include "part.h"
 
 #pragma GCC visibility push(hidden)
@@ -24,8 +19,8 @@ struct creation {
     char why[MOST_NOTE];                 /* it is not laid out; "": no reason is known yet */
 };
 
-/* Reads STRIPEWISE_LAYOUT and STRIPEWISE_LAYOUT_ALLOW. */
-void read_layouts(void);
+/* Whether layouts of new files are told, as STRIPEWISE_LAYOUT asks by being there. */
+void read_layouts_told(void);
 
 /* Around a call that opens a path: caller as of opened, folder as of openat. Both leave errno alone. */
 void before_create(struct creation *one, const void *caller, int folder, const char *path, int flags,
@@ -37,6 +32,18 @@ void after_new(int fd);
 
 /* The program's call found the file there: it is made once more, as the program asked, and with its errno. */
 bool again(struct creation *one, int fd, int flags);
+
+/* Notes why a file is not laid out. */
+void say(struct creation *one, const char *why);
+
+/* Whether a file can still be laid out when it has just been created. */
+bool takes_empty(const struct sw_file_system *system);
+
+/* The link of a descriptor in /proc. */
+void link_of(int fd, char link[40]);
+
+/* Writes down what the file has in the end, once for each file; by_commands: of its file system, too. */
+void tell_layout(int fd, struct file_record *record, bool by_commands);
 
 #pragma GCC visibility pop
 
