@@ -20,10 +20,10 @@ bool sw_fold_digits(const char *name, char *folded, size_t size) {
 }
 
 static struct sw_past *find(struct sw_history *history, const char *name, bool write) {
-    for (size_t i = 0; i < SW_HISTORY_SITES; i++)
-        if (history->sites[i].name && history->sites[i].write == write &&
-            strcmp(history->sites[i].name, name) == 0)
-            return &history->sites[i];
+    for (size_t i = 0; i < SW_HISTORY_FAMILIES; i++)
+        if (history->families[i].name && history->families[i].write == write &&
+            strcmp(history->families[i].name, name) == 0)
+            return &history->families[i];
     return NULL;
 }
 
@@ -33,18 +33,18 @@ void sw_history_learn(struct sw_history *history, struct sw_arena *arena, const 
     if (!sw_fold_digits(path, folded, sizeof folded))
         return;
     sw_lock_take(&history->lock);
-    struct sw_past *site = find(history, folded, past.write);
-    if (!site) {
-        site = &history->sites[0];
-        for (size_t i = 1; i < SW_HISTORY_SITES; i++)
-            if (history->sites[i].used < site->used)
-                site = &history->sites[i];
-        *site = (struct sw_past){.name = sw_arena_intern(arena, folded), .write = past.write};
+    struct sw_past *family = find(history, folded, past.write);
+    if (!family) {
+        family = &history->families[0];
+        for (size_t i = 1; i < SW_HISTORY_FAMILIES; i++)
+            if (history->families[i].used < family->used)
+                family = &history->families[i];
+        *family = (struct sw_past){.name = sw_arena_intern(arena, folded), .write = past.write};
     }
-    past.name = site->name;
-    past.opens = site->opens + 1;
+    past.name = family->name;
+    past.opens = family->opens + 1;
     past.used = ++history->clock;
-    *site = past;
+    *family = past;
     sw_lock_release(&history->lock);
 }
 
@@ -55,19 +55,19 @@ void sw_history_recall(struct sw_history *history, const char *path, bool write,
     if (!sw_fold_digits(path, folded, sizeof folded))
         return;
     sw_lock_take(&history->lock);
-    struct sw_past *site = find(history, folded, write);
-    if (site) {
-        site->used = ++history->clock;
-        if (site->file_size > 0)
+    struct sw_past *family = find(history, folded, write);
+    if (family) {
+        family->used = ++history->clock;
+        if (family->file_size > 0)
             sw_workload_number(&seen, SW_WORD_FILE_SIZE,
-                               stored > 0 && site->stored > 0 ? stored * site->file_size / site->stored
-                                                              : site->file_size);
-        if (site->transfer_size > 0)
-            sw_workload_number(&seen, SW_WORD_TRANSFER_SIZE, site->transfer_size);
-        if (site->collective >= 0)
-            sw_workload_number(&seen, SW_WORD_COLLECTIVE, site->collective);
-        if (site->strided >= 0)
-            sw_workload_text(&seen, SW_WORD_LAYOUT, site->strided ? "strided" : "segmented");
+                               stored > 0 && family->stored > 0 ? stored * family->file_size / family->stored
+                                                                : family->file_size);
+        if (family->transfer_size > 0)
+            sw_workload_number(&seen, SW_WORD_TRANSFER_SIZE, family->transfer_size);
+        if (family->collective >= 0)
+            sw_workload_number(&seen, SW_WORD_COLLECTIVE, family->collective);
+        if (family->strided >= 0)
+            sw_workload_text(&seen, SW_WORD_LAYOUT, family->strided ? "strided" : "segmented");
     }
     sw_lock_release(&history->lock);
     sw_workload_fill(workload, &seen);

@@ -10,7 +10,7 @@
 /* Writes the name with every run of digits as one "#". False if it does not fit. */
 bool sw_fold_digits(const char *name, char *folded, size_t size);
 
-#define SW_HISTORY_SITES 128
+#define SW_HISTORY_FAMILIES 128
 
 struct sw_past {
     const char *name; /* folded, interned; NULL: free */
@@ -25,10 +25,10 @@ struct sw_past {
 struct sw_history {
     sw_lock lock;
     uint64_t clock;
-    struct sw_past sites[SW_HISTORY_SITES];
+    struct sw_past families[SW_HISTORY_FAMILIES];
 };
 
-/* Remembers one open of a file. past: what it was, its name the file's own. The least recently used site
+/* Remembers one open of a file. past: what it was, its name the file's own. The least recently used family
  * makes room. */
 void sw_history_learn(struct sw_history *history, struct sw_arena *arena, const char *path,
                       struct sw_past past);

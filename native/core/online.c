@@ -10,138 +10,138 @@
 #define SEED 2         /* phases that earlier jobs count for at most */
 #define IN_A_ROW 3
 
-int sw_site_add(struct sw_site *site, const char *settings, double gain) {
-    for (uint32_t i = 0; i < site->count; i++)
-        if (strcmp(site->candidates[i].settings, settings) == 0)
+int sw_family_add(struct sw_family *family, const char *settings, double gain) {
+    for (uint32_t i = 0; i < family->count; i++)
+        if (strcmp(family->candidates[i].settings, settings) == 0)
             return (int)i;
-    if (site->count == SW_CANDIDATES || (site->count && gain < -log(SW_ONLINE_EXCESS)))
+    if (family->count == SW_CANDIDATES || (family->count && gain < -log(SW_ONLINE_EXCESS)))
         return -1;
-    site->candidates[site->count] = (struct sw_candidate){.settings = settings, .gain = gain};
-    return (int)site->count++;
+    family->candidates[family->count] = (struct sw_candidate){.settings = settings, .gain = gain};
+    return (int)family->count++;
 }
 
 /* What one phase deviates from its candidate's mean, of all candidates together: a handful of phases says too
  * little of each alone. */
-static double noise(const struct sw_site *site) {
+static double noise(const struct sw_family *family) {
     double squares = NOISE * NOISE, freedom = 1;
-    for (uint32_t i = 0; i < site->count; i++)
-        if (site->candidates[i].count > 1) {
-            squares += site->candidates[i].squares;
-            freedom += site->candidates[i].count - 1;
+    for (uint32_t i = 0; i < family->count; i++)
+        if (family->candidates[i].count > 1) {
+            squares += family->candidates[i].squares;
+            freedom += family->candidates[i].count - 1;
         }
     return sqrt(squares / freedom);
 }
 
-double sw_site_bound(const struct sw_site *site, uint32_t candidate) {
-    const struct sw_candidate *own = &site->candidates[candidate];
-    return own->count ? own->mean + CONFIDENCE * noise(site) / sqrt(own->count) : INFINITY;
+double sw_family_bound(const struct sw_family *family, uint32_t candidate) {
+    const struct sw_candidate *own = &family->candidates[candidate];
+    return own->count ? own->mean + CONFIDENCE * noise(family) / sqrt(own->count) : INFINITY;
 }
 
-static uint32_t best_bound(const struct sw_site *site) {
+static uint32_t best_bound(const struct sw_family *family) {
     uint32_t best = 0;
-    for (uint32_t i = 1; i < site->count; i++)
-        if (!site->candidates[i].dropped && sw_site_bound(site, i) < sw_site_bound(site, best))
+    for (uint32_t i = 1; i < family->count; i++)
+        if (!family->candidates[i].dropped && sw_family_bound(family, i) < sw_family_bound(family, best))
             best = i;
     return best;
 }
 
 /* The first candidate that has been measured least, if it is not through its rounds. */
-static bool next_to_try(const struct sw_site *site, uint32_t *next) {
+static bool next_to_try(const struct sw_family *family, uint32_t *next) {
     uint32_t fewest = ROUNDS;
-    for (uint32_t i = 0; i < site->count; i++)
-        if (!site->candidates[i].dropped && site->candidates[i].count < fewest) {
-            fewest = site->candidates[i].count;
+    for (uint32_t i = 0; i < family->count; i++)
+        if (!family->candidates[i].dropped && family->candidates[i].count < fewest) {
+            fewest = family->candidates[i].count;
             *next = i;
         }
     return fewest < ROUNDS;
 }
 
-uint32_t sw_site_pick(struct sw_site *site) {
+uint32_t sw_family_pick(struct sw_family *family) {
     uint32_t next = 0;
-    if (!site->settled && !next_to_try(site, &next))
-        site->settled = site->asked;
-    if (site->settled)
-        next = best_bound(site);
-    return site->choice = next;
+    if (!family->settled && !next_to_try(family, &next))
+        family->settled = family->asked;
+    if (family->settled)
+        next = best_bound(family);
+    return family->choice = next;
 }
 
-static double cheapest(const struct sw_site *site) {
+static double cheapest(const struct sw_family *family) {
     double least = INFINITY;
-    for (uint32_t i = 0; i < site->count; i++)
-        if (site->candidates[i].count && site->candidates[i].mean < least)
-            least = site->candidates[i].mean;
+    for (uint32_t i = 0; i < family->count; i++)
+        if (family->candidates[i].count && family->candidates[i].mean < least)
+            least = family->candidates[i].mean;
     return least;
 }
 
 /* Begins anew, without the candidates that cost more than hopeless: what made the others slower or faster
  * made these so too. */
-static void reopen(struct sw_site *site, double hopeless) {
-    for (uint32_t i = 0; i < site->count; i++) {
-        struct sw_candidate *own = &site->candidates[i];
+static void reopen(struct sw_family *family, double hopeless) {
+    for (uint32_t i = 0; i < family->count; i++) {
+        struct sw_candidate *own = &family->candidates[i];
         if (own->count && own->mean > hopeless)
             own->dropped = true;
         else
             *own = (struct sw_candidate){.settings = own->settings, .gain = own->gain};
     }
-    site->settled = false;
-    site->phases = 0;
-    site->off = 0;
-    site->reopened++;
+    family->settled = false;
+    family->phases = 0;
+    family->off = 0;
+    family->reopened++;
 }
 
 /* Is the phase of the usual size? One that changes for good begins anew. */
-static bool is_usual(struct sw_site *site, double bytes) {
-    if (site->bytes > 0 && (bytes > 2 * site->bytes || 2 * bytes < site->bytes)) {
-        if (++site->strange < IN_A_ROW)
+static bool is_usual(struct sw_family *family, double bytes) {
+    if (family->bytes > 0 && (bytes > 2 * family->bytes || 2 * bytes < family->bytes)) {
+        if (++family->strange < IN_A_ROW)
             return false;
-        reopen(site, INFINITY);
+        reopen(family, INFINITY);
     }
-    site->strange = 0;
-    site->bytes = bytes;
+    family->strange = 0;
+    family->bytes = bytes;
     return true;
 }
 
-static bool has_drifted(struct sw_site *site, const struct sw_candidate *own, double cost) {
+static bool has_drifted(struct sw_family *family, const struct sw_candidate *own, double cost) {
     double off = own->count ? cost - own->mean : 0;
     int32_t side = off > SW_ONLINE_DRIFT ? 1 : off < -SW_ONLINE_DRIFT ? -1 : 0;
-    site->off = side == 0 ? 0 : (site->off > 0) == (side > 0) ? site->off + side : side;
-    uint32_t steady = SW_ONLINE_STEADY << (site->reopened < 16 ? site->reopened : 16);
-    return (site->off >= IN_A_ROW || site->off <= -IN_A_ROW) && site->phases >= steady;
+    family->off = side == 0 ? 0 : (family->off > 0) == (side > 0) ? family->off + side : side;
+    uint32_t steady = SW_ONLINE_STEADY << (family->reopened < 16 ? family->reopened : 16);
+    return (family->off >= IN_A_ROW || family->off <= -IN_A_ROW) && family->phases >= steady;
 }
 
-void sw_site_learn(struct sw_site *site, uint32_t candidate, double bytes, double seconds) {
-    if (candidate >= site->count || !(bytes > 0) || !(seconds > 0) || !isfinite(bytes) ||
-        !isfinite(seconds) || !is_usual(site, bytes))
+void sw_family_learn(struct sw_family *family, uint32_t candidate, double bytes, double seconds) {
+    if (candidate >= family->count || !(bytes > 0) || !(seconds > 0) || !isfinite(bytes) ||
+        !isfinite(seconds) || !is_usual(family, bytes))
         return;
-    struct sw_candidate *own = &site->candidates[candidate];
+    struct sw_candidate *own = &family->candidates[candidate];
     double cost = log(seconds) - log(bytes);
-    site->phases++;
-    if (site->settled && has_drifted(site, own, cost)) {
-        reopen(site, fmax(cheapest(site) + log(SW_ONLINE_FAR), cost + log(SW_ONLINE_EXCESS)));
-        site->phases = 1;
+    family->phases++;
+    if (family->settled && has_drifted(family, own, cost)) {
+        reopen(family, fmax(cheapest(family) + log(SW_ONLINE_FAR), cost + log(SW_ONLINE_EXCESS)));
+        family->phases = 1;
     }
-    double least = cheapest(site), step = cost - own->mean;
+    double least = cheapest(family), step = cost - own->mean;
     own->count++;
     own->mean += step / own->count;
     own->squares += step * (cost - own->mean);
-    if (candidate && !site->settled && cost > least + log(SW_ONLINE_EXCESS))
+    if (candidate && !family->settled && cost > least + log(SW_ONLINE_EXCESS))
         own->dropped = true;
     /* The default, which is known to work, is dropped for much more: the first phase may have warmed up. */
-    struct sw_candidate *plain = &site->candidates[0];
-    if (!site->settled && plain->count && plain->mean > cheapest(site) + log(SW_ONLINE_FAR))
+    struct sw_candidate *plain = &family->candidates[0];
+    if (!family->settled && plain->count && plain->mean > cheapest(family) + log(SW_ONLINE_FAR))
         plain->dropped = true;
 }
 
-void sw_site_seed(struct sw_site *site, uint32_t candidate, uint32_t count, double mean) {
-    if (candidate >= site->count || !count || !isfinite(mean))
+void sw_family_seed(struct sw_family *family, uint32_t candidate, uint32_t count, double mean) {
+    if (candidate >= family->count || !count || !isfinite(mean))
         return;
-    struct sw_candidate *own = &site->candidates[candidate];
+    struct sw_candidate *own = &family->candidates[candidate];
     own->count = count < SEED ? count : SEED;
     own->mean = mean;
     own->squares = 0;
     own->dropped = false;
-    double least = cheapest(site);
-    for (uint32_t i = 1; i < site->count; i++)
-        site->candidates[i].dropped =
-            site->candidates[i].count && site->candidates[i].mean > least + log(SW_ONLINE_EXCESS);
+    double least = cheapest(family);
+    for (uint32_t i = 1; i < family->count; i++)
+        family->candidates[i].dropped =
+            family->candidates[i].count && family->candidates[i].mean > least + log(SW_ONLINE_EXCESS);
 }

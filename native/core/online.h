@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * Learning over a program's own I/O phases. A site (a file name with its digits folded, an operation, a
- * pattern) tries a few candidate settings, phase by phase, and settles on one. No clock and no MPI here: the
- * caller measures.
+ * Learning over a program's own I/O phases. A file family (a file name with its digits folded, an operation,
+ * a pattern) tries a few candidate settings, phase by phase, and settles on one. No clock and no MPI here:
+ * the caller measures.
  *
- * A site explores in two rounds over its candidates, the default first. One that costs more than
+ * A family explores in two rounds over its candidates, the default first. One that costs more than
  * SW_ONLINE_EXCESS times the cheapest so far is dropped at once; the default is, if it costs SW_ONLINE_FAR
- * times as much. So after at most two phases a candidate the site is settled. From then on each phase takes
+ * times as much. So after at most two phases a candidate the family is settled. From then on each phase takes
  * the candidate whose performance is best by its lower bound, and updates it: a lucky winner gives way when
- * its luck ends. Three phases in a row that are all SW_ONLINE_DRIFT off on one side reopen the site, except
+ * its luck ends. Three phases in a row that are all SW_ONLINE_DRIFT off on one side reopen the family, except
  * for what was far behind and still would be. */
 #ifndef STRIPEWISE_ONLINE_H
 #define STRIPEWISE_ONLINE_H
@@ -32,13 +32,13 @@ struct sw_candidate {
     bool dropped;         /* tried no more; the default still comes back if all others become worse */
 };
 
-struct sw_site {
+struct sw_family {
     const char *name; /* folded; owned by the caller. NULL: free */
     uint64_t used;    /* order of use, of the caller */
     double bytes;     /* of a phase */
     struct sw_candidate candidates[SW_CANDIDATES];
     uint32_t count;    /* candidates */
-    uint32_t phases;   /* measured since the site began or was reopened */
+    uint32_t phases;   /* measured since the family began or was reopened */
     uint32_t reopened; /* times */
     uint32_t choice;   /* of the last pick */
     uint32_t strange;  /* phases in a row of another size */
@@ -51,20 +51,20 @@ struct sw_site {
 
 /* Adds a candidate unless it is there or full, or is predicted to cost more than SW_ONLINE_EXCESS times the
  * default's. The first one added must be the default. Returns its place, or -1. */
-int sw_site_add(struct sw_site *site, const char *settings, double gain);
+int sw_family_add(struct sw_family *family, const char *settings, double gain);
 
 /* The candidate of the next phase. */
-uint32_t sw_site_pick(struct sw_site *site);
+uint32_t sw_family_pick(struct sw_family *family);
 
 /* Takes the measurement of a phase: seconds of I/O for so many bytes. Phases of nothing, and of another size,
  * do not count. */
-void sw_site_learn(struct sw_site *site, uint32_t candidate, double bytes, double seconds);
+void sw_family_learn(struct sw_family *family, uint32_t candidate, double bytes, double seconds);
 
-/* Seeds a candidate with what an earlier job measured, as if it had been now; a site in which the default and
- * another candidate are known begins settled. */
-void sw_site_seed(struct sw_site *site, uint32_t candidate, uint32_t count, double mean);
+/* Seeds a candidate with what an earlier job measured, as if it had been now; a family in which the default
+ * and another candidate are known begins settled. */
+void sw_family_seed(struct sw_family *family, uint32_t candidate, uint32_t count, double mean);
 
 /* The bound by which candidates are compared: ln(cost) at worst. */
-double sw_site_bound(const struct sw_site *site, uint32_t candidate);
+double sw_family_bound(const struct sw_family *family, uint32_t candidate);
 
 #endif

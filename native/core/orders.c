@@ -32,10 +32,10 @@ static bool take_line(struct sw_order_file *orders, const char *line, size_t len
     struct sw_order *order = &orders->waiting[orders->count];
     *order = (struct sw_order){.number = phase.order,
                                .write = phase.write,
-                               .site = strdup(phase.site),
+                               .family = strdup(phase.site),
                                .settings = strdup(phase.settings)};
-    if (!order->site || !order->settings) {
-        free(order->site);
+    if (!order->family || !order->settings) {
+        free(order->family);
         free(order->settings);
         return true; /* as if it had not come */
     }
@@ -109,10 +109,10 @@ bool sw_orders_look(struct sw_order_file *orders, const char *path, char *error,
     return !orders->alien;
 }
 
-struct sw_order *sw_orders_next(struct sw_order_file *orders, const char *site, bool reads, bool writes) {
+struct sw_order *sw_orders_next(struct sw_order_file *orders, const char *family, bool reads, bool writes) {
     for (size_t i = 0; i < orders->count; i++) {
         struct sw_order *order = &orders->waiting[i];
-        if (!order->taken && (order->write ? writes : reads) && strcmp(order->site, site) == 0)
+        if (!order->taken && (order->write ? writes : reads) && strcmp(order->family, family) == 0)
             return order;
     }
     return NULL;
@@ -127,7 +127,7 @@ struct sw_order *sw_orders_find(struct sw_order_file *orders, uint32_t number) {
 
 void sw_orders_remove(struct sw_order_file *orders, struct sw_order *order) {
     size_t at = (size_t)(order - orders->waiting);
-    free(order->site);
+    free(order->family);
     free(order->settings);
     orders->count--;
     memmove(order, order + 1, (orders->count - at) * sizeof *order);

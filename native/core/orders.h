@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The file of orders of stripewise_format.h: which settings the next phases of a site are to try. Somebody
+ * The file of orders of stripewise_format.h: which settings the next phases of a family are to try. Somebody
  * else appends to it while the program runs, perhaps on another host, so the reader takes whole lines only,
  * and waits for nothing. An order is carried out once. */
 #ifndef STRIPEWISE_ORDERS_H
@@ -16,7 +16,7 @@
 struct sw_order {
     uint32_t number; /* 0: none */
     bool write, taken;
-    char *site;     /* file name, digits folded; freed with the order */
+    char *family;   /* file name, digits folded; freed with the order */
     char *settings; /* as sw_settings_print writes them; "" for the default */
 };
 
@@ -41,8 +41,8 @@ size_t sw_orders_take(struct sw_order_file *orders, const char *text, size_t siz
  * one that is not there yet is empty. */
 bool sw_orders_look(struct sw_order_file *orders, const char *path, char *error, size_t error_size);
 
-/* The first waiting order of a site for an operation that the open allows, or NULL. */
-struct sw_order *sw_orders_next(struct sw_order_file *orders, const char *site, bool reads, bool writes);
+/* The first waiting order of a family for an operation that the open allows, or NULL. */
+struct sw_order *sw_orders_next(struct sw_order_file *orders, const char *family, bool reads, bool writes);
 
 /* The waiting order of this number, or NULL. */
 struct sw_order *sw_orders_find(struct sw_order_file *orders, uint32_t number);

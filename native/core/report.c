@@ -115,20 +115,20 @@ static void print_millionths(struct sw_json *json, const char *key, double value
         sw_json_null(json, key);
 }
 
-static void print_site(struct sw_json *json, const struct sw_site *site) {
+static void print_family(struct sw_json *json, const struct sw_family *family) {
     sw_json_open(json, NULL, '{');
-    sw_json_text(json, sw_key.site, site->name);
-    sw_json_text(json, sw_key.operation, site->write ? "write" : "read");
-    sw_json_bool(json, sw_key.collective, site->pattern == 'c' || site->pattern == 'C');
-    sw_json_bool(json, sw_key.strided, site->pattern == 'C' || site->pattern == 'I');
-    sw_json_unsigned(json, sw_key.phases, site->phases);
-    sw_json_unsigned(json, sw_key.reopened, site->reopened);
-    sw_json_bool(json, sw_key.settled, site->settled);
-    sw_json_unsigned(json, sw_key.choice, site->choice);
-    sw_json_text(json, sw_key.why, site->count == 1 && site->why && *site->why ? site->why : NULL);
+    sw_json_text(json, sw_key.site, family->name);
+    sw_json_text(json, sw_key.operation, family->write ? "write" : "read");
+    sw_json_bool(json, sw_key.collective, family->pattern == 'c' || family->pattern == 'C');
+    sw_json_bool(json, sw_key.strided, family->pattern == 'C' || family->pattern == 'I');
+    sw_json_unsigned(json, sw_key.phases, family->phases);
+    sw_json_unsigned(json, sw_key.reopened, family->reopened);
+    sw_json_bool(json, sw_key.settled, family->settled);
+    sw_json_unsigned(json, sw_key.choice, family->choice);
+    sw_json_text(json, sw_key.why, family->count == 1 && family->why && *family->why ? family->why : NULL);
     sw_json_open(json, sw_key.candidates, '[');
-    for (uint32_t i = 0; i < site->count; i++) {
-        const struct sw_candidate *candidate = &site->candidates[i];
+    for (uint32_t i = 0; i < family->count; i++) {
+        const struct sw_candidate *candidate = &family->candidates[i];
         sw_json_open(json, NULL, '{');
         sw_json_text(json, sw_key.settings, candidate->settings);
         sw_json_unsigned(json, sw_key.phases, candidate->count);
@@ -156,11 +156,11 @@ void sw_report_print(const struct sw_report *report, FILE *stream) {
     if (other && sw_file_is_used(other))
         sw_report_file(&json, other);
     sw_json_close(&json, ']');
-    if (report->sites) {
+    if (report->families) {
         sw_json_open(&json, sw_key.online, '[');
-        for (size_t i = 0; i < report->site_count; i++)
-            if (report->sites[i].phases)
-                print_site(&json, &report->sites[i]);
+        for (size_t i = 0; i < report->family_count; i++)
+            if (report->families[i].phases)
+                print_family(&json, &report->families[i]);
         sw_json_close(&json, ']');
     }
     sw_json_close(&json, '}');

@@ -17,8 +17,8 @@ struct sw_report {
     int64_t start; /* nanoseconds since 1970 */
     struct sw_job job;
     struct sw_files *files;
-    const struct sw_site *sites; /* of the mode online; NULL in all others */
-    size_t site_count;
+    const struct sw_family *families; /* of the mode online; NULL in all others */
+    size_t family_count;
     bool each;    /* a report that exists stays, and the path is extended by a number */
     bool hurried; /* the process may be killed at any moment: the disk is not waited for */
 };

@@ -20,7 +20,7 @@ static void check(struct sw_order_file *orders) {
     for (size_t i = 0; i < orders->count; i++) {
         struct sw_order *order = &orders->waiting[i];
         struct sw_decided_set set;
-        demand(order->number > 0 && order->number < SW_MAX_ORDERS && *order->site);
+        demand(order->number > 0 && order->number < SW_MAX_ORDERS && *order->family);
         demand(sw_settings_parse(order->settings, &set));
         demand(sw_orders_find(orders, order->number) == order); /* each once */
     }

@@ -28,7 +28,7 @@ struct sw_orders {
     int nodes;                   /* of the communicator */
     struct sw_decision decision; /* chosen: without layouts, which are done, when other ranks are told */
     int64_t seconds, broadcast;  /* nanoseconds that rank 0 took to decide, and each rank to hear of it */
-    uint32_t site, candidate;    /* of the learner, for rank 0 */
+    uint32_t family, candidate;  /* of the learner, for rank 0 */
     uint32_t order;              /* number of the order that the phase is to carry out, for rank 0; 0: none */
     bool settle;                 /* the file is synchronised before it is closed */
 };

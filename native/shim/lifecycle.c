@@ -11,7 +11,7 @@
 #include "recording.h"
 #include "report.h"
 #include "setup.h"
-#include "sites.h"
+#include "families.h"
 
 struct sw_runtime sw_runtime;
 
@@ -64,7 +64,7 @@ static void write_report(uint64_t ranks, const struct sw_job *job, struct sw_fil
         .hurried = sw_lock_is_impatient(),
     };
     if (sw_runtime.mode == SW_RUN_ONLINE)
-        report.sites = sw_sites_learned(&report.site_count);
+        report.families = sw_families_learned(&report.family_count);
     if (!sw_report_write(&report, sw_setup.report, error, sizeof error))
         sw_complain("report %.300s cannot be written: %s", sw_setup.report, error);
 }

@@ -59,7 +59,7 @@ void sw_order_choose(const struct sw_opening *opening, struct sw_orders *orders)
         return;
     }
     if (!sw_fold_digits(opening->path, site, sizeof site)) {
-        snprintf(why, SW_WHY, "the path is too long to be a site");
+        snprintf(why, SW_WHY, "the path is too long to be a file family");
         return;
     }
     bool writes = !(opening->amode & MPI_MODE_RDONLY), reads = !(opening->amode & MPI_MODE_WRONLY);

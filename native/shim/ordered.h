@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The mode orders: a phase (from open to close) carries out the next order of its site, if one has come, and
- * its answer is a record of the journal. Rank 0 of the job alone reads orders and answers them. */
+ * The mode orders: a phase (from open to close) carries out the next order of its family, if one has come,
+ * and its answer is a record of the journal. Rank 0 of the job alone reads orders and answers them. */
 #ifndef STRIPEWISE_ORDERED_H
 #define STRIPEWISE_ORDERED_H
 
@@ -20,8 +20,9 @@ uint32_t sw_order_missed_hdf5(uint32_t number, struct sw_file *record);
 /* The open has succeeded, and a phase that carries out an order begins. False if another one does so. */
 bool sw_order_begin(uint32_t number);
 
-/* The phase has ended. phase says all but its site, settings and launch, which are filled in; NULL: it cannot
- * be measured, and a later one is to carry out the order. Returns whether it is worth a line in the journal.
+/* The phase has ended. phase says all but its family, settings and launch, which are filled in; NULL: it
+ * cannot be measured, and a later one is to carry out the order. Returns whether it is worth a line in the
+ * journal.
  */
 bool sw_order_end(uint32_t number, const char *path, struct sw_phase *phase);
 

@@ -13,10 +13,10 @@
 
 #include "comms.h"
 #include "evidence.h"
+#include "families.h"
 #include "journal.h"
 #include "ordered.h"
 #include "setup.h"
-#include "sites.h"
 
 #define MOST_OPEN 64 /* phases measured at a time: each holds a communicator, of which MPI has few */
 
@@ -28,7 +28,7 @@ struct sw_tracking {
     struct sw_evidence evidence; /* in the mode orders: what was there before it */
     bool tracked, created, ordered, settle;
     bool doubled; /* it has the settings of an order that another thread's phase carries out */
-    uint32_t site, candidate, missed, ranks, nodes;
+    uint32_t family, candidate, missed, ranks, nodes;
     uint32_t wanted, order; /* of an order: to be carried out from when all ranks follow, and carried out */
     MPI_Comm comm;          /* MPI_COMM_NULL where a rank is alone */
     int root;               /* the rank in it of the file's rank 0 */
@@ -72,7 +72,7 @@ static void describe_costs(void) {
 void sw_phase_choose(const struct sw_opening *opening, struct sw_matches *matches, struct sw_orders *orders) {
     bool room = atomic_load(&open_phases) < MOST_OPEN;
     if (opening->mode == SW_RUN_ONLINE)
-        sw_site_choose(opening, matches, orders);
+        sw_family_choose(opening, matches, orders);
     else if (room)
         sw_order_choose(opening, orders);
     orders->tracked &= room;
@@ -140,7 +140,7 @@ struct sw_tracking *sw_phase_begin(const struct sw_opening *opening, const struc
         *tracking = (struct sw_tracking){.record = record,
                                          .before = before,
                                          .created = opening->amode & MPI_MODE_CREATE,
-                                         .site = orders->site,
+                                         .family = orders->family,
                                          .candidate = orders->candidate,
                                          .wanted = orders->order,
                                          .missed = missed,
@@ -227,7 +227,7 @@ static void learn(const struct sw_tracking *tracking, const struct sw_seen *now,
     sw_workload_print(&workload, phase->workload, sizeof phase->workload);
     bool worth = tracking->ordered
                      ? sw_order_end(tracking->order, again->path, phase)
-                     : sw_site_measured(tracking->site, tracking->candidate, again->path, phase);
+                     : sw_family_measured(tracking->family, tracking->candidate, again->path, phase);
     if (worth)
         note(phase);
     free(phase);

@@ -96,20 +96,20 @@ static void bandwidth(void) {
     CHECK(!strstr(printed, "\"online\""));
 }
 
-/* What was learned of a site stands in the report; a place that no site has does not. */
+/* What was learned of a family stands in the report; a place that no family has does not. */
 static void learned(void) {
-    struct sw_site sites[2] = {{.name = "/c.#", .write = true, .pattern = 'C', .asked = true}};
-    sw_site_add(&sites[0], "", 0);
-    sw_site_add(&sites[0], "hint cb_nodes 2", log(1.5));
+    struct sw_family families[2] = {{.name = "/c.#", .write = true, .pattern = 'C', .asked = true}};
+    sw_family_add(&families[0], "", 0);
+    sw_family_add(&families[0], "hint cb_nodes 2", log(1.5));
     for (int phase = 0; phase < 4; phase++) {
-        uint32_t choice = sw_site_pick(&sites[0]);
-        sw_site_learn(&sites[0], choice, 1048576, choice ? 0.25 : 0.5);
+        uint32_t choice = sw_family_pick(&families[0]);
+        sw_family_learn(&families[0], choice, 1048576, choice ? 0.25 : 0.5);
     }
-    sw_site_pick(&sites[0]);
+    sw_family_pick(&families[0]);
     struct sw_json json = start();
     struct sw_report it = report();
-    it.sites = sites;
-    it.site_count = 2;
+    it.families = families;
+    it.family_count = 2;
     sw_report_print(&it, json.file);
     fclose(json.file);
     const char *online = strstr(printed, "\"online\":");

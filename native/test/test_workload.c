@@ -76,7 +76,7 @@ static void test_history(void) {
     sw_history_learn(&history, &arena, "/table1", (struct sw_past){.file_size = 96, .stored = 8});
     sw_history_recall(&history, "/table2", false, 4, &packed);
     CHECK(packed.number[SW_WORD_FILE_SIZE] == 48);
-    for (int i = 0; i < 3 * SW_HISTORY_SITES; i++) {
+    for (int i = 0; i < 3 * SW_HISTORY_FAMILIES; i++) {
         char name[32];
         snprintf(name, sizeof name, "/x%c%c", 'a' + i % 26, 'a' + i / 26);
         sw_history_learn(&history, &arena, name, (struct sw_past){.write = true, .file_size = i});

@@ -110,7 +110,7 @@ class ReportedProcess(ReportPart):
 
 
 class Candidate(ReportPart):
-    """Settings that the mode ``online`` considered for a site; empty for the default."""
+    """Settings that the mode ``online`` considered for a file family; empty for the default."""
 
     settings: str = ""
     phases: int = 0
@@ -118,7 +118,7 @@ class Candidate(ReportPart):
 
 
 class Learned(ReportPart):
-    """What the mode ``online`` learned of a site."""
+    """What the mode ``online`` learned of a file family."""
 
     site: str
     operation: str = "write"
