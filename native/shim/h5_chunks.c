@@ -3,19 +3,15 @@
  * written to the accuracy that the user states: HDF5's own filter for it (scaleoffset) loses NaN, infinities
  * and numbers near the fill value. Filters are used on a file of several ranks only where the user states
  * that all writes are collective: HDF5 refuses others. */
-#include <fnmatch.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "h5_settings.h"
 #include "hints.h"
 #include "numeric.h"
 
-#define MOST_CHUNK 0xffffffffull /* bytes; HDF5's own limit */
-#define KEEPS_MASKS 0x010e00     /* HDF5 before 1.14 forgets which chunks a filter could not shrink */
-#define MOST_VALUES 20           /* of a plugin */
-enum { INTEGER_SCALE = 2 };      /* H5Z_SO_scale_type_t */
+#define KEEPS_MASKS 0x010e00 /* HDF5 before 1.14 forgets which chunks a filter could not shrink */
+enum { INTEGER_SCALE = 2 };  /* H5Z_SO_scale_type_t */
 enum { NEAREST_NEIGHBOUR = 32, ENCODES = 1 }; /* H5_SZIP_NN_OPTION_MASK, H5Z_FILTER_CONFIG_ENCODE_ENABLED */
 enum { OPTIONAL = 1 }; /* H5Z_FLAG_OPTIONAL: chunks it cannot shrink stay as they are */
 
@@ -83,24 +79,11 @@ static bool shape_of(struct shape *shape, sw_hid type, sw_hid space) {
     return shape->rank > 0 && shape->bytes > 0;
 }
 
-/* The largest block of about so many bytes that keeps the fastest dimensions whole: what a rank's rows are.
- */
-static void divide(const struct shape *shape, uint64_t bytes, sw_hsize chunk[SW_H5_RANK]) {
-    uint64_t left = bytes / shape->element_size;
-    if (!left)
-        left = 1;
-    for (int i = shape->rank - 1; i >= 0; i--) {
-        chunk[i] = shape->size[i] < left ? shape->size[i] : left;
-        left = left / chunk[i] ? left / chunk[i] : 1;
-    }
-}
-
 static void chunk(struct sw_h5_tuning *tuning, const struct shape *shape, bool chunked) {
     struct sw_h5_request *request = &tuning->request;
     sw_hsize dimensions[SW_H5_RANK];
     uint64_t wanted;
-    if (!sw_h5_parse(SW_H5_CHUNK_SIZE, request->results[SW_H5_CHUNK_SIZE].requested, &wanted) || !wanted ||
-        wanted > MOST_CHUNK) {
+    if (!sw_h5_parse(SW_H5_CHUNK_SIZE, request->results[SW_H5_CHUNK_SIZE].requested, &wanted)) {
         sw_h5_outcome(request, SW_H5_CHUNK_SIZE, SW_REFUSED, "no value of this setting");
         return;
     }
@@ -110,7 +93,7 @@ static void chunk(struct sw_h5_tuning *tuning, const struct shape *shape, bool c
                       "the application chunks the dataset itself, and the plan does not override");
         return;
     }
-    divide(shape, wanted, dimensions);
+    sw_h5_divide(wanted, shape->element_size, shape->rank, shape->size, dimensions);
     bool done = sw_h5.H5Pset_chunk(tuning->creation, shape->rank, dimensions) >= 0;
     sw_h5_outcome(request, SW_H5_CHUNK_SIZE, done ? SW_APPLIED : SW_REFUSED,
                   done ? NULL : "HDF5 refused the chunk");
@@ -153,7 +136,7 @@ static const char *scale(sw_hid list, const char *asked, const struct shape *sha
     if (shape->type_class != SW_H5_INTEGER)
         return "the elements are not whole numbers";
     *refused = true;
-    if (!sw_h5_parse(SW_H5_SCALEOFFSET, asked, &digits) || digits > 15)
+    if (!sw_h5_parse(SW_H5_SCALEOFFSET, asked, &digits))
         return UNKNOWN;
     return sw_h5.H5Zfilter_avail(SW_H5_FILTER_SCALEOFFSET) > 0 &&
                    sw_h5.H5Pset_scaleoffset(list, INTEGER_SCALE, 0) >= 0
@@ -167,7 +150,7 @@ static const char *szip(sw_hid list, const char *asked, const struct shape *shap
     if ((shape->type_class != SW_H5_FLOAT && shape->type_class != SW_H5_INTEGER) || shape->element_size > 8)
         return "the elements are not numbers of at most 8 bytes";
     *refused = true;
-    if (!sw_h5_parse(SW_H5_SZIP, asked, &pixels) || pixels < 2 || pixels > 32 || pixels % 2)
+    if (!sw_h5_parse(SW_H5_SZIP, asked, &pixels))
         return UNKNOWN;
     return sw_h5.H5Zfilter_avail(SW_H5_FILTER_SZIP) > 0 &&
                    sw_h5.H5Zget_filter_info(SW_H5_FILTER_SZIP, &can) >= 0 && can & ENCODES &&
@@ -176,33 +159,21 @@ static const char *szip(sw_hid list, const char *asked, const struct shape *shap
                : UNABLE;
 }
 
-/* A number of the filter, and values for it behind commas. */
 static const char *plugin(sw_hid list, const char *asked, bool *refused) {
-    unsigned long numbers[1 + MOST_VALUES];
-    unsigned values[MOST_VALUES];
-    size_t count = 0;
-    const char *at = asked;
+    unsigned filter = 0, values[SW_H5_PLUGIN_VALUES];
+    int count = sw_h5_parse_plugin(asked, &filter, values);
     *refused = true;
-    do {
-        char *end;
-        numbers[count] = *at >= '0' && *at <= '9' ? strtoul(at, &end, 10) : 0x100000000ul;
-        if (numbers[count] > 0xffffffff || (*end && *end != ','))
-            return UNKNOWN;
-        if (count)
-            values[count - 1] = (unsigned)numbers[count];
-        at = *end ? end + 1 : NULL;
-    } while (at && ++count <= MOST_VALUES);
-    if (at || numbers[0] < 256 || numbers[0] > 65535)
+    if (count < 0)
         return UNKNOWN;
-    if (sw_h5.H5Zfilter_avail((int)numbers[0]) <= 0)
+    if (sw_h5.H5Zfilter_avail((int)filter) <= 0)
         return "HDF5 finds no such plugin: does HDF5_PLUGIN_PATH name its folder?";
-    return sw_h5.H5Pset_filter(list, (int)numbers[0], OPTIONAL, count, values) >= 0 ? NULL : UNABLE;
+    return sw_h5.H5Pset_filter(list, (int)filter, OPTIONAL, (size_t)count, values) >= 0 ? NULL : UNABLE;
 }
 
 static const char *lossless(sw_hid list, enum sw_h5_key key, const char *asked, bool *refused) {
     uint64_t value;
     *refused = true;
-    if (!sw_h5_parse(key, asked, &value) || (key == SW_H5_DEFLATE && value > 9))
+    if (!sw_h5_parse(key, asked, &value))
         return UNKNOWN;
     bool done = !value || (key == SW_H5_SHUFFLE   ? sw_h5.H5Pset_shuffle(list) >= 0
                            : key == SW_H5_DEFLATE ? sw_h5.H5Zfilter_avail(SW_H5_FILTER_DEFLATE) > 0 &&
@@ -277,21 +248,6 @@ bool sw_h5_dataset_settings(void) {
     return files_asked && sw_runtime.apply;
 }
 
-/* Does one of the patterns, between commas, match the dataset's path or the last part of it? */
-static bool named(const char *patterns, const char *name) {
-    char pattern[1024];
-    const char *slash = strrchr(name, '/'), *last = slash ? slash + 1 : name;
-    while (*name == '/')
-        name++;
-    for (const char *at = patterns; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
-        at += *at == '/';
-        snprintf(pattern, sizeof pattern, "%.*s", (int)strcspn(at, ","), at);
-        if (fnmatch(pattern, name, 0) == 0 || fnmatch(pattern, last, 0) == 0)
-            return true;
-    }
-    return false;
-}
-
 bool sw_h5_dataset_tuned(struct sw_h5_tuning *tuning, struct sw_file *record, const char *name,
                          sw_hid creation, sw_hid type, sw_hid space) {
     struct shape shape;
@@ -310,7 +266,8 @@ bool sw_h5_dataset_tuned(struct sw_h5_tuning *tuning, struct sw_file *record, co
     sw_lock_release(&asked_lock);
     sw_h5_silence_begin(&tuning->silence);
     const char *wanted = asked.values[SW_H5_DATASETS];
-    bool known = asked.path && (!wanted || (name && named(wanted, name))) && shape_of(&shape, type, space);
+    bool known =
+        asked.path && (!wanted || (name && sw_h5_names(wanted, name))) && shape_of(&shape, type, space);
     if (known)
         tuning->creation =
             creation == SW_H5_DEFAULT ? sw_h5.H5Pcreate(*sw_h5.dataset_create) : sw_h5.H5Pcopy(creation);

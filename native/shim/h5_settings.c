@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "h5_settings.h"
 
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,6 +20,97 @@ void sw_h5_outcome(struct sw_h5_request *request, enum sw_h5_key key, enum sw_ou
     result->given = outcome == SW_APPLIED            ? result->requested
                     : outcome == SW_APPLICATION_WINS ? result->application
                                                      : NULL;
+}
+
+/* ---- property lists ---- */
+
+const char *sw_h5_keep(const char *format, ...) {
+    char text[300];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    return sw_arena_intern(&sw_runtime.files.arena, text);
+}
+
+static const char *spelling(enum sw_h5_key key, uint64_t value) {
+    char text[SW_H5_SPELLED];
+    sw_h5_spell(key, value, text);
+    return sw_arena_intern(&sw_runtime.files.arena, text);
+}
+
+/* What a property list of a file says, and is to say; false where this HDF5 cannot. */
+static bool get(sw_hid list, enum sw_h5_key key, uint64_t *value) {
+    sw_hsize first = 0, second = 0;
+    size_t slots = 0, bytes = 0;
+    double weight = 0;
+    int number = 0;
+    uint64_t flag = 0; /* of which HDF5 fills one byte or four */
+    switch (key) {
+    case SW_H5_ALIGNMENT:
+    case SW_H5_ALIGNMENT_THRESHOLD:
+        if (sw_h5.H5Pget_alignment(list, &first, &second) < 0)
+            return false;
+        *value = key == SW_H5_ALIGNMENT ? second : first;
+        return true;
+    case SW_H5_META_BLOCK_SIZE:
+        return sw_h5.H5Pget_meta_block_size(list, &first) >= 0 && (*value = first, true);
+    case SW_H5_COLL_METADATA_WRITE:
+        return sw_h5.H5Pget_coll_metadata_write && sw_h5.H5Pget_coll_metadata_write(list, &flag) >= 0 &&
+               (*value = flag & 1, true);
+    case SW_H5_ALL_COLL_METADATA_OPS:
+        return sw_h5.H5Pget_all_coll_metadata_ops && sw_h5.H5Pget_all_coll_metadata_ops(list, &flag) >= 0 &&
+               (*value = flag & 1, true);
+    case SW_H5_SIEVE_BUF_SIZE:
+        return sw_h5.H5Pget_sieve_buf_size(list, &bytes) >= 0 && (*value = bytes, true);
+    case SW_H5_CHUNK_CACHE:
+        return sw_h5.H5Pget_cache(list, &number, &slots, &bytes, &weight) >= 0 && (*value = bytes, true);
+    case SW_H5_FILE_SPACE_STRATEGY:
+        return sw_h5.H5Pget_file_space_strategy &&
+               sw_h5.H5Pget_file_space_strategy(list, &number, &flag, &first) >= 0 &&
+               (*value = (uint64_t)number, true);
+    case SW_H5_FILE_SPACE_PAGE_SIZE:
+        return sw_h5.H5Pget_file_space_page_size && sw_h5.H5Pget_file_space_page_size(list, &first) >= 0 &&
+               (*value = first, true);
+    default:
+        return false;
+    }
+}
+
+static bool set(sw_hid list, enum sw_h5_key key, uint64_t value) {
+    sw_hsize first = 0, second = 0;
+    size_t slots = 0, bytes = 0;
+    double weight = 0;
+    int number = 0;
+    uint64_t flag = 0;
+    switch (key) {
+    case SW_H5_ALIGNMENT:
+    case SW_H5_ALIGNMENT_THRESHOLD:
+        return sw_h5.H5Pget_alignment(list, &first, &second) >= 0 &&
+               sw_h5.H5Pset_alignment(list, key == SW_H5_ALIGNMENT ? first : value,
+                                      key == SW_H5_ALIGNMENT ? value : second) >= 0;
+    case SW_H5_META_BLOCK_SIZE:
+        return sw_h5.H5Pset_meta_block_size(list, value) >= 0;
+    case SW_H5_COLL_METADATA_WRITE:
+        return sw_h5.H5Pset_coll_metadata_write && sw_h5.H5Pset_coll_metadata_write(list, value != 0) >= 0;
+    case SW_H5_ALL_COLL_METADATA_OPS:
+        return sw_h5.H5Pset_all_coll_metadata_ops &&
+               sw_h5.H5Pset_all_coll_metadata_ops(list, value != 0) >= 0;
+    case SW_H5_SIEVE_BUF_SIZE:
+        return sw_h5.H5Pset_sieve_buf_size(list, (size_t)value) >= 0;
+    case SW_H5_CHUNK_CACHE:
+        return sw_h5.H5Pget_cache(list, &number, &slots, &bytes, &weight) >= 0 &&
+               sw_h5.H5Pset_cache(list, number, sw_h5_slots(value), (size_t)value, weight) >= 0;
+    case SW_H5_FILE_SPACE_STRATEGY:
+        if (!sw_h5.H5Pget_file_space_strategy || !sw_h5.H5Pset_file_space_strategy ||
+            sw_h5.H5Pget_file_space_strategy(list, &number, &flag, &first) < 0)
+            return false;
+        return sw_h5.H5Pset_file_space_strategy(list, (int)value, flag & 1, first ? first : 1) >= 0;
+    case SW_H5_FILE_SPACE_PAGE_SIZE:
+        return sw_h5.H5Pset_file_space_page_size && sw_h5.H5Pset_file_space_page_size(list, value) >= 0;
+    default:
+        return false;
+    }
 }
 
 /* ---- what is asked ---- */
@@ -69,9 +161,9 @@ static const char *fixed(const void *lists, const char *name) {
     sw_hid list = creation ? opening->creation : opening->access;
     if (key >= SW_H5_FILE_KEYS || list == SW_H5_DEFAULT)
         return NULL;
-    if (!sw_h5_get(list, key, &now))
+    if (!get(list, key, &now))
         return "";
-    return now == sw_h5_usual[key] || sw_runtime.plan.override ? NULL : sw_h5_spell(key, now);
+    return now == sw_h5_usual[key] || sw_runtime.plan.override ? NULL : spelling(key, now);
 }
 
 /* What rank 0 tells the others. */
@@ -204,14 +296,14 @@ static void tune(struct sw_h5_request *request, enum sw_h5_key key, sw_hid list)
     uint64_t wanted, now;
     if (!sw_h5_parse(key, result->requested, &wanted)) {
         sw_h5_outcome(request, key, SW_REFUSED, "no value of this setting");
-    } else if (!sw_h5_get(list, key, &now)) {
+    } else if (!get(list, key, &now)) {
         sw_h5_outcome(request, key, SW_NOT_APPLICABLE, "this HDF5 library does not know it");
     } else if (now != sw_h5_usual[key] && now != wanted && !sw_runtime.plan.override) {
-        result->application = sw_h5_spell(key, now);
+        result->application = spelling(key, now);
         sw_h5_outcome(request, key, SW_APPLICATION_WINS,
                       "the application sets it, and the plan does not override");
     } else {
-        bool done = sw_h5_set(list, key, wanted);
+        bool done = set(list, key, wanted);
         sw_h5_outcome(request, key, done ? SW_APPLIED : SW_REFUSED, done ? NULL : "HDF5 refused the value");
     }
 }
@@ -264,9 +356,9 @@ void sw_h5_echo(struct sw_h5_request *request, sw_hid access, sw_hid creation, s
     for (int key = 0; key < SW_H5_FILE_KEYS; key++) {
         sw_hid list = key < SW_H5_FILE_SPACE_STRATEGY ? access : creation;
         uint64_t value = sw_h5_usual[key];
-        if (list < 0 || (list != SW_H5_DEFAULT && !sw_h5_get(list, (enum sw_h5_key)key, &value)))
+        if (list < 0 || (list != SW_H5_DEFAULT && !get(list, (enum sw_h5_key)key, &value)))
             continue;
-        const char *spelled = sw_h5_spell((enum sw_h5_key)key, value);
+        const char *spelled = spelling((enum sw_h5_key)key, value);
         if (request->results[key].requested)
             request->results[key].echoed = spelled;
         if (spelled && used < sizeof text)

@@ -6,7 +6,7 @@
 
 #include "choose.h"
 #include "h5.h"
-#include "h5_properties.h"
+#include "hdf5_settings.h"
 
 /* One creation or open. A file is whatever the caller has for one: an identifier, or an address; at least 0.
  */
@@ -96,7 +96,8 @@ bool sw_h5_dataset_tuned(struct sw_h5_tuning *tuning, struct sw_file *record, co
                          sw_hid creation, sw_hid type, sw_hid space);
 void sw_h5_dataset_tried(struct sw_h5_tuning *tuning, bool made, sw_hid creation);
 
-/* Also for h5_chunks.c. */
+/* Also for h5_chunks.c. sw_h5_keep: a text that is kept until the end. */
+const char *sw_h5_keep(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void sw_h5_outcome(struct sw_h5_request *request, enum sw_h5_key key, enum sw_outcome outcome,
                    const char *note);
 

@@ -2,9 +2,11 @@
 #include "hdf5.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "check.h"
 #include "files.h"
+#include "hdf5_settings.h"
 #include "wire.h"
 
 static void patterns(void) {
@@ -130,7 +132,51 @@ static void thousand(void) {
     sw_files_close(&files);
 }
 
+/* Texts of settings: only those that HDF5 can be given. */
+static void settings(void) {
+    static const struct {
+        const char *key, *good, *bad;
+    } texts[] = {{"alignment", "1048576", "1m"},
+                 {"coll_metadata_write", "true", "1"},
+                 {"chunk_size", "1", "0"},
+                 {"chunk_size", "4294967295", "4294967296"},
+                 {"deflate", "9", "10"},
+                 {"scaleoffset", "0", "16"},
+                 {"szip", "32", "31"},
+                 {"szip", "2", "34"},
+                 {"file_space_strategy", "page", "paged"},
+                 {"sieve_buf_size", "0", "-1"}};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        uint64_t value;
+        char text[SW_H5_SPELLED];
+        enum sw_h5_key key = sw_h5_key_of(texts[i].key);
+        CHECK(sw_h5_parse(key, texts[i].good, &value));
+        sw_h5_spell(key, value, text);
+        CHECK_TEXT(text, texts[i].good);
+        CHECK(!sw_h5_parse(key, texts[i].bad, &value));
+    }
+    CHECK(sw_h5_key_of("none") == SW_H5_KEYS);
+    unsigned filter, values[SW_H5_PLUGIN_VALUES];
+    CHECK(sw_h5_parse_plugin("32013,1,2", &filter, values) == 2 && filter == 32013 && values[1] == 2);
+    CHECK(sw_h5_parse_plugin("255", &filter, values) == -1 && sw_h5_parse_plugin("", &filter, values) == -1);
+    CHECK(sw_h5_parse_plugin("256", &filter, values) == 0 &&
+          sw_h5_parse_plugin("256,", &filter, values) == -1);
+    CHECK(sw_h5_parse_plugin("300,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20", &filter, values) ==
+          20);
+    CHECK(sw_h5_parse_plugin("300,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21", &filter, values) ==
+          -1);
+    CHECK(sw_h5_names("/a/b,p*", "/x/pressure") && sw_h5_names("/a/b", "/a/b") && !sw_h5_names("a", "/a/b"));
+    const unsigned long long size[] = {10, 100, 8};
+    unsigned long long chunk[3];
+    sw_h5_divide(4096, 8, 3, size, chunk);
+    CHECK(chunk[0] == 1 && chunk[1] == 64 && chunk[2] == 8);
+    sw_h5_divide(1, 8, 3, size, chunk);
+    CHECK(chunk[0] == 1 && chunk[1] == 1 && chunk[2] == 1);
+    CHECK(sw_h5_slots(0) == 521 && sw_h5_slots(1 << 20) == 521 && sw_h5_slots(8 << 20) == 4177);
+}
+
 int main(void) {
+    settings();
     thousand();
     patterns();
     limit();

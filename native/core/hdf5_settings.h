@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The properties of HDF5 that settings are for: how they are spelled, and as numbers in property lists. */
-#ifndef STRIPEWISE_H5_PROPERTIES_H
-#define STRIPEWISE_H5_PROPERTIES_H
+ * The settings of HDF5: their names, what their texts stand for, and what follows from them. The shim and the
+ * connector, which carry them out, ask here. */
+#ifndef STRIPEWISE_HDF5_SETTINGS_H
+#define STRIPEWISE_HDF5_SETTINGS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
-#include "h5.h"
+#define SW_H5_SPELLED 24       /* bytes of a value's text */
+#define SW_H5_PLUGIN_VALUES 20 /* at most */
 
 /* Keys of the plan, in the order of sw_h5_key_names. */
 enum sw_h5_key {
@@ -45,13 +48,20 @@ enum sw_h5_key sw_h5_key_of(const char *name);
 
 /* The number that a value of a plan stands for; false if it cannot be. And the other way round. */
 bool sw_h5_parse(enum sw_h5_key key, const char *text, uint64_t *value);
-const char *sw_h5_spell(enum sw_h5_key key, uint64_t value);
+void sw_h5_spell(enum sw_h5_key key, uint64_t value, char text[SW_H5_SPELLED]);
 
-/* What a property list of a file says, and is to say; false where this HDF5 cannot. */
-bool sw_h5_get(sw_hid list, enum sw_h5_key key, uint64_t *value);
-bool sw_h5_set(sw_hid list, enum sw_h5_key key, uint64_t value);
+/* The numbers of SW_H5_PLUGIN: a filter's own, and behind commas values for it. How many values, or -1. */
+int sw_h5_parse_plugin(const char *text, unsigned *filter, unsigned values[SW_H5_PLUGIN_VALUES]);
 
-/* A text that is kept until the end. */
-const char *sw_h5_keep(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Does one of the patterns of SW_H5_DATASETS, between commas, match the dataset's path or its last part? */
+bool sw_h5_names(const char *patterns, const char *name);
+
+/* The largest block of about so many bytes that keeps the fastest dimensions whole: what a rank's rows are.
+ */
+void sw_h5_divide(uint64_t bytes, uint64_t element_size, int rank, const unsigned long long size[],
+                  unsigned long long chunk[]);
+
+/* How many slots a chunk cache of so many bytes wants. */
+size_t sw_h5_slots(uint64_t bytes);
 
 #endif
