@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "counters.h"
+#include "stripewise_format.h"
 
 static uint64_t min_of(uint64_t a, uint64_t b) {
     return a < b ? a : b;
@@ -88,4 +89,111 @@ void sw_posix_merge_same_rank(struct sw_posix *into, const struct sw_posix *from
     into->ranks = into->count > 0;
     for (int i = 0; i < SW_DURINGS; i++)
         into->during[i].ranks = into->during[i].count > 0;
+}
+
+/* ---- the operations of MPI-IO ---- */
+
+const struct sw_operation sw_operations[SW_OPERATIONS] = {
+#define OPERATION(name, kind, mode, place) {#name, SW_##kind, SW_##mode, SW_##place},
+#include "operations.def"
+#undef OPERATION
+};
+
+/* ---- patterns ---- */
+
+static const uint64_t limits[SW_BINS - 1] = {SW_BIN_LIMITS};
+
+void sw_top_add(struct sw_size_count *top, int room, uint64_t size, uint64_t count) {
+    int i = 0;
+    while (i < room - 1 && top[i].count && top[i].size != size)
+        i++;
+    top[i].size = size;
+    top[i].count += count;
+    /* Moved up as it grows, so that the common size is found first. */
+    for (; i > 0 && top[i].count > top[i - 1].count; i--) {
+        struct sw_size_count other = top[i - 1];
+        top[i - 1] = top[i];
+        top[i] = other;
+    }
+}
+
+static int bin_of(uint64_t size) {
+    int bin = 0;
+    while (bin < SW_BINS - 1 && size > limits[bin])
+        bin++;
+    return bin;
+}
+
+static void add_order(struct sw_pattern *pattern, uint64_t size, enum sw_shape shape, int64_t place,
+                      bool first) {
+    if (shape == SW_SCATTERED || place == SW_UNKNOWN_PLACE) {
+        pattern->random++;
+        return;
+    }
+    int64_t distance = place - pattern->start;
+    bool follows = first || place == pattern->end;
+    /* The first jump has none to compare with. */
+    bool regular = !pattern->distance || distance == pattern->distance;
+    if (shape != SW_PIECES && follows)
+        pattern->contiguous++;
+    else if (shape == SW_PIECES || regular)
+        pattern->strided++;
+    else
+        pattern->random++;
+    pattern->distance = first ? 0 : distance;
+    pattern->start = place;
+    pattern->end = place + (int64_t)size;
+}
+
+void sw_pattern_add(struct sw_pattern *pattern, uint64_t size, enum sw_shape shape, int64_t place) {
+    bool first = !pattern->top[0].count;
+    pattern->bins[bin_of(size)]++;
+    sw_top_add(pattern->top, SW_TOP, size, 1);
+    add_order(pattern, size, shape, place, first);
+}
+
+void sw_pattern_merge(struct sw_pattern *into, const struct sw_pattern *from) {
+    for (int i = 0; i < SW_TOP && from->top[i].count; i++)
+        sw_top_add(into->top, SW_TOP, from->top[i].size, from->top[i].count);
+    for (int i = 0; i < SW_BINS; i++)
+        into->bins[i] += from->bins[i];
+    into->contiguous += from->contiguous;
+    into->strided += from->strided;
+    into->random += from->random;
+}
+
+static void add_use(struct sw_view *view, int64_t filetype_size, int64_t piece, uint64_t bytes) {
+    int i = 0;
+    while (i < SW_VIEW_USES - 1 && view->uses[i].bytes &&
+           (view->uses[i].filetype_size != filetype_size || view->uses[i].piece != piece))
+        i++;
+    view->uses[i].filetype_size = filetype_size;
+    view->uses[i].piece = piece;
+    view->uses[i].bytes += bytes;
+    for (; i > 0 && view->uses[i].bytes > view->uses[i - 1].bytes; i--) {
+        struct sw_view_use other = view->uses[i - 1];
+        view->uses[i - 1] = view->uses[i];
+        view->uses[i] = other;
+    }
+}
+
+void sw_view_count(struct sw_view *view, int64_t filetype_size, int64_t piece, uint64_t bytes) {
+    *(piece ? &view->in_pieces : &view->in_one) += bytes;
+    add_use(view, filetype_size, piece, bytes);
+}
+
+void sw_view_merge(struct sw_view *into, const struct sw_view *from) {
+    into->set |= from->set;
+    into->in_one += from->in_one;
+    into->in_pieces += from->in_pieces;
+    for (int i = 0; i < SW_VIEW_USES && from->uses[i].bytes; i++)
+        add_use(into, from->uses[i].filetype_size, from->uses[i].piece, from->uses[i].bytes);
+}
+
+struct sw_view_use sw_view_main(const struct sw_view *view) {
+    bool pieces = view->in_pieces > view->in_one;
+    for (int i = 0; i < SW_VIEW_USES; i++)
+        if (view->uses[i].bytes && (view->uses[i].piece != 0) == pieces)
+            return view->uses[i];
+    return (struct sw_view_use){0, 0, 0};
 }

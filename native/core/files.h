@@ -5,12 +5,23 @@
 #ifndef STRIPEWISE_FILES_H
 #define STRIPEWISE_FILES_H
 
+#include <stdbool.h>
+#include <stddef.h>
+
 #include "arena.h"
 #include "counters.h"
 #include "hdf5.h"
 #include "layout.h"
-#include "operations.h"
 #include "plan.h"
+
+/* The names MPI_File_open is given. */
+
+/* The name without a driver's prefix ("ufs:", "lustre:"): two or more letters or digits and a colon. Points
+ * into name. */
+const char *sw_path_without_prefix(const char *name);
+
+/* The absolute path of name (without its prefix), links unresolved. False if it does not fit. */
+bool sw_path_absolute(const char *name, char *path, size_t size);
 
 /* What became of one setting at one file. All strings are interned or NULL. */
 struct sw_result {

@@ -5,7 +5,6 @@
 
 #include "arena.h"
 #include "counters.h"
-#include "pattern.h"
 
 enum sw_h5_op {
 #define OPERATION(name) SW_H5_##name,

@@ -5,6 +5,8 @@
 
 #include <stdio.h>
 
+#include "files.h"
+#include "json.h"
 #include "online.h"
 #include "wire.h"
 

@@ -68,7 +68,6 @@ static void end_job(int code) {
 #include "../kernel/number.c"
 #include "../kernel/replay_base.c"
 #include "../kernel/replay_comms.c"
-#include "../kernel/replay_lines.c"
 #include "../kernel/replay_paths.c"
 #include "../kernel/replay_read.c"
 #include "../kernel/replay_read_hdf5.c"

@@ -1,5 +1,5 @@
 /* The result as one JSON object; see --help and the format's name and version in it. */
-#include "option_table.h"
+#include "options.h"
 
 #include <errno.h>
 #include <inttypes.h>

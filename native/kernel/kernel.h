@@ -165,7 +165,6 @@ const char *backend_names(void);
 bool backend_left_out(const char *name); /* known, but this program was built without its library */
 const char *layout_name(enum layout layout);
 
-/* mpi_file.c */
 int mpi_fault(struct fault *fault, const char *call, const char *path, int code);
 MPI_Info mpi_info(const struct hints *hints); /* to be freed unless it is MPI_INFO_NULL */
 int mpi_remove(const char *path, struct fault *fault);
@@ -178,11 +177,10 @@ const char *parse_size(const char *text, int64_t *bytes);
 const char *parse_seed(const char *text, uint64_t *seed);
 const char *parse_real(const char *text, double *value);
 
-/* options.c, resolve.c, resolve_tile.c, hints.c, dummy_settings.c: on rank 0 only. 0, or -1 with `reason`
+/* options.c, resolve.c, hints.c, dummy_settings.c: on rank 0 only. 0, or -1 with `reason`
  * set. */
 int options_parse(int argc, char **argv, struct options *options, char *reason);
 int options_resolve(const struct job *job, struct options *options, char *reason);
-int resolve_tile(const struct job *job, struct options *options, char *reason);
 int hints_read(const char *path, struct hints *hints, char *reason);
 int dummy_resolve(struct options *options, char *reason);
 int refuse(char *reason, const char *format, ...)
@@ -194,7 +192,6 @@ int file_check_before(const struct job *job, const struct options *options,
                       char *reason); /* on rank 0 only */
 int file_check_after(const struct session *session, struct fault *fault);
 
-/* help.c */
 void help_print(void);
 
 /* job.c */
@@ -211,7 +208,6 @@ double job_max(double value);
 void pattern_init(struct pattern *pattern, const struct options *options, int64_t rank);
 int64_t pattern_run(const struct pattern *pattern, int64_t position, int64_t *offset);
 
-/* content.c */
 uint64_t content_key(uint64_t seed, int64_t file_index);
 void content_fill(const struct pattern *pattern, uint64_t key, int64_t position, unsigned char *buffer,
                   int64_t length);

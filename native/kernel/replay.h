@@ -110,7 +110,7 @@ MPI_Datatype replay_type_end(struct replay_type *type);
 MPI_Datatype replay_bytes(int64_t bytes, int *count);
 void replay_bytes_free(MPI_Datatype *type);
 
-/* replay_memory.c: what calls take their data from, and put them into. */
+/* What calls take their data from, and put them into. */
 #define REPLAY_ONE_PIECE (-1)
 struct replay_memory {
     char *bytes;
@@ -150,8 +150,6 @@ struct replay_done replay_calls(struct replay *replay);
 void replay_watch(const struct replay *replay);
 void replay_progress(void);
 void replay_watch_end(void);
-
-/* replay_steps.c */
 
 /* Waits for the ranks that open a file together. Where ranks pause less than in the program, some would come
  * early and wait in the open for what others still do to other files. Programs wait for that before the call,

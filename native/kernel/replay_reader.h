@@ -31,7 +31,7 @@ struct replay_reader {
     bool any_file;
 };
 
-/* ---- replay_lines.c: numbers and texts ---- */
+/* ---- numbers and texts ---- */
 
 /* Ends the job with what is wrong with the line. */
 void replay_damaged(const struct replay_reader *reader, const char *why) __attribute__((noreturn));

@@ -1,10 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * The real calls are found when the library is loaded: dlsym clears what dlerror would tell the program of a
- * call that failed, and may not be called within handlers of signals. */
+ * Calls that move no data, and how all find the real ones: these are found when the library is loaded: dlsym
+ * clears what dlerror would tell the program of a call that failed, and may not be called within handlers of
+ * signals. */
 #define _GNU_SOURCE
 #include "calls.h"
 
+#include <dirent.h>
 #include <dlfcn.h>
+#include <fcntl.h>
+#include <linux/seccomp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "acts.h"
+#include "process.h"
+#include "within.h"
 
 _Static_assert(sizeof(struct call) == 2 * sizeof(void *), "they would not lie one behind the other");
 
@@ -22,4 +36,118 @@ __attribute__((constructor)) static void find_all(void) {
     for (struct call *call = __start_stripewise_calls; call < __stop_stripewise_calls; call++)
         find_next(call);
     dlerror(); /* of those that this C library does not have */
+}
+
+/* ---- record locks ----
+ * Record locks, which a process loses with any descriptor of the file that it closes. */
+
+static void about_to_lock(void) {
+    const struct acts *by = acting();
+    if (by)
+        by->before_lock();
+}
+
+#define COMMANDS(NAME)                                                                                       \
+    EXPORT int NAME(int fd, int command, ...) {                                                              \
+        NEXT(#NAME, int, int, int, ...)                                                                      \
+        IF_THERE                                                                                             \
+        va_list rest;                                                                                        \
+        va_start(rest, command);                                                                             \
+        void *argument = va_arg(rest, void *);                                                               \
+        va_end(rest);                                                                                        \
+        if (command == F_SETLK || command == F_SETLKW)                                                       \
+            about_to_lock();                                                                                 \
+        return next(fd, command, argument);                                                                  \
+    }
+
+#undef fcntl
+COMMANDS(fcntl)
+COMMANDS(fcntl64)
+
+#define LOCKS(NAME, OFFSET)                                                                                  \
+    EXPORT int NAME(int fd, int command, OFFSET size) {                                                      \
+        NEXT(#NAME, int, int, int, OFFSET)                                                                   \
+        about_to_lock();                                                                                     \
+        return next(fd, command, size);                                                                      \
+    }
+
+LOCKS(lockf, off_t)
+LOCKS(lockf64, off64_t)
+
+/* ---- ends of a process ----
+ * Ends of a process that run no destructors, and what forbids it to ask for the time. */
+
+#define EXITS(NAME)                                                                                          \
+    EXPORT void NAME(int code) {                                                                             \
+        finish();                                                                                            \
+        for (;;)                                                                                             \
+            syscall(SYS_exit_group, code);                                                                   \
+    }
+
+EXITS(_exit)
+EXITS(_Exit)
+
+/* In strict mode any call but four ends the process, and so does reading the processor's counter. */
+EXPORT int prctl(int option, ...) {
+    NEXT("prctl", int, int, ...)
+    unsigned long given[4];
+    va_list rest;
+    va_start(rest, option);
+    for (int i = 0; i < 4; i++)
+        given[i] = va_arg(rest, unsigned long);
+    va_end(rest);
+    if ((option == PR_SET_SECCOMP && given[0] == SECCOMP_MODE_STRICT) ||
+        (option == PR_SET_TSC && given[0] == PR_TSC_SIGSEGV))
+        stop();
+    return next(option, given[0], given[1], given[2], given[3]);
+}
+
+/* ---- calls on paths ---- */
+
+#define ASKS(NAME, KIND, PARAMETERS, TYPED, ...)                                                             \
+    EXPORT int NAME PARAMETERS {                                                                             \
+        NEXT(#NAME, int, TYPED)                                                                              \
+        IF_THERE                                                                                             \
+        uint64_t began = *prefix ? now() : 0;                                                                \
+        int result = next(__VA_ARGS__);                                                                      \
+        if (!within(__builtin_return_address(0)))                                                            \
+            met(KIND, began);                                                                                \
+        return result;                                                                                       \
+    }
+
+ASKS(stat, STAT, (const char *p, struct stat *s), TYPES(const char *, struct stat *), p, s)
+ASKS(stat64, STAT, (const char *p, struct stat64 *s), TYPES(const char *, struct stat64 *), p, s)
+ASKS(lstat, STAT, (const char *p, struct stat *s), TYPES(const char *, struct stat *), p, s)
+ASKS(lstat64, STAT, (const char *p, struct stat64 *s), TYPES(const char *, struct stat64 *), p, s)
+/* What programs call that were built with glibc 2.32 or older, as those of conda are. */
+#define ASKS_BEFORE(NAME, TYPE)                                                                              \
+    ASKS(NAME, STAT, (int v, const char *p, struct TYPE *s), TYPES(int, const char *, struct TYPE *), v, p, s)
+ASKS_BEFORE(__xstat, stat)
+ASKS_BEFORE(__xstat64, stat64)
+ASKS_BEFORE(__lxstat, stat)
+ASKS_BEFORE(__lxstat64, stat64)
+ASKS(__fxstatat, STAT, (int v, int d, const char *p, struct stat *s, int f),
+     TYPES(int, int, const char *, struct stat *, int), v, d, p, s, f)
+ASKS(__fxstatat64, STAT, (int v, int d, const char *p, struct stat64 *s, int f),
+     TYPES(int, int, const char *, struct stat64 *, int), v, d, p, s, f)
+ASKS(fstatat, STAT, (int d, const char *p, struct stat *s, int f),
+     TYPES(int, const char *, struct stat *, int), d, p, s, f)
+ASKS(fstatat64, STAT, (int d, const char *p, struct stat64 *s, int f),
+     TYPES(int, const char *, struct stat64 *, int), d, p, s, f)
+ASKS(statx, STAT, (int d, const char *p, int f, unsigned m, struct statx *s),
+     TYPES(int, const char *, int, unsigned, struct statx *), d, p, f, m, s)
+ASKS(access, STAT, (const char *p, int m), TYPES(const char *, int), p, m)
+ASKS(unlink, CHANGE, (const char *p), TYPES(const char *), p)
+ASKS(unlinkat, CHANGE, (int d, const char *p, int f), TYPES(int, const char *, int), d, p, f)
+ASKS(rename, CHANGE, (const char *a, const char *b), TYPES(const char *, const char *), a, b)
+ASKS(mkdir, CHANGE, (const char *p, mode_t m), TYPES(const char *, mode_t), p, m)
+ASKS(rmdir, CHANGE, (const char *p), TYPES(const char *), p)
+
+EXPORT DIR *opendir(const char *path) {
+    NEXT("opendir", DIR *, const char *)
+    uint64_t began = *prefix ? now() : 0;
+    DIR *list = next(path);
+    if (!within(__builtin_return_address(0)))
+        met(LIST, began);
+    return list;
 }

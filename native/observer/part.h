@@ -13,7 +13,7 @@
 #include <sys/types.h>
 
 #include "../core/file_system.h"
-#include "counter.h"
+#include "clock.h"
 
 #define PART_MAGIC "SWPROC7" /* changes with anything below */
 #define PART_FILES 512       /* the first one holds what has no room elsewhere */

@@ -10,7 +10,7 @@
 
 #include "choose.h"
 #include "comms.h"
-#include "paths.h"
+#include "files.h"
 #include "stripewise_format.h"
 
 /* RTLD_DEFAULT and a pointer to a function: what the header offers to programs must be what is here. */

@@ -3,7 +3,6 @@
 
 #include "rank_order.h"
 #include "recording.h"
-#include "recording_types.h"
 
 __thread struct sw_thread sw_thread __attribute__((tls_model("initial-exec")));
 

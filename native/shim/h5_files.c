@@ -6,11 +6,10 @@
 
 #include <string.h>
 
+#include "files.h"
 #include "h5_datasets.h"
-#include "paths.h"
 #include "phases.h"
 #include "recording.h"
-#include "recording_beneath.h"
 #include "recording_h5.h"
 
 /* The record of the file that was opened. */

@@ -7,11 +7,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "families.h"
 #include "posix.h"
 #include "recording.h"
 #include "report.h"
 #include "setup.h"
-#include "families.h"
 
 struct sw_runtime sw_runtime;
 

@@ -3,7 +3,6 @@
 #include "call.h"
 #include "hints.h"
 #include "recording.h"
-#include "recording_types.h"
 #include "types.h"
 #include "view.h"
 

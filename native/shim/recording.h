@@ -3,9 +3,100 @@
 #ifndef STRIPEWISE_RECORDING_H
 #define STRIPEWISE_RECORDING_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 #include "gather.h"
+#include "mpi_symbols.h"
 #include "record.h"
 #include "runtime.h"
+
+/* The way of the records of all ranks into one file. */
+
+/* Why a record does not hold everything. */
+enum sw_gap {
+    SW_GAP_MEMORY,
+    SW_GAP_TYPE,
+    SW_GAP_COMM,
+    SW_GAP_FAILED,
+    SW_GAP_INTERRUPTED,
+    SW_GAP_SENT,
+    SW_GAP_H5_TYPE,
+    SW_GAP_H5_SELECTION,
+    SW_GAP_H5_STORAGE,
+    SW_GAP_H5_NAME,
+    SW_GAP_H5_OPEN,
+    SW_GAPS
+};
+
+/* What one process recorded. */
+struct sw_record {
+    struct sw_items calls;
+    const struct sw_item *named;
+    uint32_t named_count;
+    const char *texts, *inputs; /* inputs: each its size (int64_t) and its path with the NUL */
+    size_t text_size, input_size;
+    unsigned gaps; /* bits 1 << enum sw_gap */
+};
+
+/* Bits of an amode as the record numbers them. */
+int64_t sw_record_amode(int amode);
+
+/* Writes the record of all ranks on rank 0. Collective over the route; NULL: this process alone. */
+void sw_record_gather(const struct sw_route *route, uint64_t ranks, const struct sw_job *job,
+                      const struct sw_record *own);
+
+/* Datatypes of a record: of views, and of data in memory. */
+
+/* A file was given a view. */
+void sw_record_viewed(const struct sw_handle *handle, MPI_Datatype filetype, int64_t began);
+
+/* The number of the type of data in memory, or SW_RECORD_ONE_PIECE. */
+int64_t sw_record_memory(const struct sw_handle *handle, MPI_Datatype datatype);
+
+/* What the levels of a record share: recording.c keeps it, for MPI-IO there and for HDF5 in recording_h5.c.
+ */
+
+/* In place of a file handle's slot: HDF5 opened it, whose calls are recorded in place of what it does. */
+#define SW_BENEATH_HDF5 (-2)
+
+/* The record does not hold everything. */
+void sw_record_gap(enum sw_gap gap);
+
+/* Around all that follows. */
+void sw_record_take(void);
+void sw_record_release(void);
+
+/* Adds a line that calls refer to; NULL where there is no room. */
+struct sw_item *sw_record_name(enum sw_line line, int64_t a, int64_t b);
+
+/* How many there are: the place of the next one. */
+uint32_t sw_record_named(void);
+
+/* The number, among those that begin alike, of the lines from this place on, which are taken away where they
+ * are there already. */
+int64_t sw_record_number_of(uint32_t first);
+
+/* A number for what is opened, or -1 where there is none left. */
+int sw_record_slot(void);
+void sw_record_give_slot(int slot);
+
+/* Adds a call that began and ended at these sw_ticks. */
+void sw_record_add(enum sw_line line, const int64_t numbers[SW_RECORD_NUMBERS], int64_t began, int64_t ended);
+
+/* Opens of MPI-IO beneath those of HDF5, on the thread that makes them. */
+
+/* Around HDF5's own open of a file, while calls of HDF5 are recorded. */
+void sw_record_beneath_begin(void);
+void sw_record_beneath_end(void);
+
+bool sw_record_within_hdf5(void);
+
+/* MPI-IO opens a file with these numbers of the record. False: not beneath HDF5. */
+bool sw_record_beneath(int64_t file, int64_t comm);
+
+/* The numbers of the file that MPI-IO opened last between the two; false: none. */
+bool sw_record_beneath_was(int64_t *file, int64_t *comm);
 
 extern bool sw_recording; /* set once, before calls are counted */
 

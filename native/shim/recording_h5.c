@@ -6,11 +6,9 @@
 
 #include <string.h>
 
+#include "files.h"
 #include "journal.h"
-#include "paths.h"
 #include "recording.h"
-#include "recording_beneath.h"
-#include "recording_own.h"
 
 #define SLOTS 1024
 #define KEYS (1u << 16)

@@ -2,7 +2,6 @@
 #include "counters.h"
 
 #include "check.h"
-#include "operations.h"
 
 static void calls(void) {
     struct sw_calls a = {0}, b = {0}, none = {0};

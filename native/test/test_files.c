@@ -4,7 +4,6 @@
 
 #include "check.h"
 #include "file_system.h"
-#include "paths.h"
 #include "settings.h"
 #include "wire.h"
 

@@ -1,6 +1,6 @@
 /* The one table that drives the command line, --help and the JSON's "options". */
-#ifndef STRIPEWISE_OPTION_TABLE_H
-#define STRIPEWISE_OPTION_TABLE_H
+#ifndef STRIPEWISE_OPTIONS_H
+#define STRIPEWISE_OPTIONS_H
 
 #include "kernel.h"
 
