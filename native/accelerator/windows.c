@@ -106,12 +106,6 @@ void windows_drop(struct windows *all, struct window_file *file) {
             release(all, &all->blocks[i]);
 }
 
-void windows_drop_all(struct windows *all) {
-    for (int i = 0; i < WINDOW_FILES; i++)
-        if (all->files[i].blocks || all->files[i].filling)
-            windows_drop(all, &all->files[i]);
-}
-
 void windows_abandon(struct windows *all) {
     for (int i = 0; i < WINDOW_BLOCKS; i++)
         all->blocks[i].filling = false;

@@ -82,9 +82,8 @@ struct window_file *windows_known(struct windows *all, uint64_t device, uint64_t
  * being fetched or left alone. */
 struct window_file *windows_file(struct windows *all, uint64_t device, uint64_t inode);
 
-/* Forgets what was fetched of a file, or of all; the reads remembered stay. */
+/* Forgets what was fetched of a file; the reads remembered stay. */
 void windows_drop(struct windows *all, struct window_file *file);
-void windows_drop_all(struct windows *all);
 
 /* Forgets fetches that were begun, too: those who began them are not there any more. */
 void windows_abandon(struct windows *all);

@@ -2,97 +2,85 @@
 #include "options.h"
 
 #include <errno.h>
-#include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "../core/json.h"
 
-static void put_text(FILE *out, const char *text) {
-    fputc('"', out);
-    sw_json_characters(out, text);
-    fputc('"', out);
+static void put_real(struct sw_json *json, const char *key, double value, int digits) {
+    char text[40];
+    snprintf(text, sizeof text, "%.*g", digits, value);
+    sw_json_raw(json, key, text);
 }
 
-static void put_text_or_null(FILE *out, const char *text) {
-    if (text[0] == '\0')
-        fputs("null", out);
-    else
-        put_text(out, text);
+static void put_text_or_null(struct sw_json *json, const char *key, const char *text) {
+    sw_json_text(json, key, text[0] == '\0' ? NULL : text);
 }
 
 /* The command as a shell would take it. */
-static void put_command(FILE *out, char **argv) {
-    fputc('"', out);
-    for (char **argument = argv; *argument != NULL; argument++) {
-        if (argument != argv)
-            fputc(' ', out);
+static void put_command(struct sw_json *json, char **argv) {
+    char *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+    for (char **argument = argv; out != NULL && *argument != NULL; argument++) {
         const bool plain = **argument != '\0' && strpbrk(*argument, " \t\n'\"\\$&|;<>()*?[]{}~`!#") == NULL;
-        if (plain) {
-            sw_json_characters(out, *argument);
-            continue;
-        }
-        fputc('\'', out);
-        for (const char *c = *argument; *c != '\0';) {
-            const size_t length = strcspn(c, "'");
-            char part[TEXT_MAX];
-            snprintf(part, sizeof part, "%.*s", (int)length, c);
-            sw_json_characters(out, part);
-            c += length;
-            if (*c == '\'') {
-                fputs("'\\\\''", out);
-                c++;
-            }
-        }
-        fputc('\'', out);
+        fprintf(out, "%s%s", argument != argv ? " " : "", plain ? *argument : "'");
+        for (const char *c = plain ? "" : *argument; *c != '\0'; c++)
+            fprintf(out, *c == '\'' ? "'\\''" : "%c", *c);
+        if (!plain)
+            fputc('\'', out);
     }
-    fputc('"', out);
+    if (out != NULL)
+        fclose(out);
+    sw_json_text(json, "command", text);
+    free(text);
 }
 
-static void put_effects(FILE *out, const struct effects *effects, bool factors) {
-    fputc('[', out);
+static void put_effects(struct sw_json *json, const char *key, const struct effects *effects, bool factors) {
+    sw_json_open(json, key, '[');
     for (int i = 0; i < effects->count; i++) {
-        fputs(i > 0 ? ", {\"key\": " : "{\"key\": ", out);
-        put_text(out, effects->list[i].key);
-        fputs(", \"value\": ", out);
-        put_text(out, effects->list[i].value);
+        sw_json_open(json, NULL, '{');
+        sw_json_text(json, "key", effects->list[i].key);
+        sw_json_text(json, "value", effects->list[i].value);
         if (factors)
-            fprintf(out, ", \"factor\": %.17g", effects->list[i].factor);
-        fputc('}', out);
+            put_real(json, "factor", effects->list[i].factor, 17);
+        sw_json_close(json, '}');
     }
-    fputc(']', out);
+    sw_json_close(json, ']');
 }
 
-static void put_option(FILE *out, const struct option_row *row, const struct options *options) {
+static void put_option(struct sw_json *json, const struct option_row *row, const struct options *options) {
     const void *field = (const char *)options + row->offset;
-    for (const char *c = row->name; *c != '\0'; c++)
-        fputc(*c == '-' ? '_' : *c, out);
-    fputs("\": ", out);
+    char key[64];
+    snprintf(key, sizeof key, "%s", row->name);
+    for (char *c = key; *c != '\0'; c++)
+        *c = *c == '-' ? '_' : *c;
     switch (row->kind) {
     case KIND_FLAG:
-        fputs(*(const bool *)field ? "true" : "false", out);
+        sw_json_bool(json, key, *(const bool *)field);
         break;
     case KIND_SIZE:
     case KIND_COUNT:
     case KIND_NUMBER:
-        fprintf(out, "%" PRId64, *(const int64_t *)field);
+        sw_json_integer(json, key, *(const int64_t *)field);
         break;
     case KIND_SEED:
-        fprintf(out, "%" PRIu64, *(const uint64_t *)field);
+        sw_json_unsigned(json, key, *(const uint64_t *)field);
         break;
     case KIND_REAL:
-        fprintf(out, "%.17g", *(const double *)field);
+        put_real(json, key, *(const double *)field, 17);
         break;
     case KIND_LAYOUT:
-        put_text(out, layout_name(*(const enum layout *)field));
+        sw_json_text(json, key, layout_name(*(const enum layout *)field));
         break;
     case KIND_EFFECT:
     case KIND_SETTING:
-        put_effects(out, field, row->kind == KIND_EFFECT);
+        put_effects(json, key, field, row->kind == KIND_EFFECT);
         break;
     default:
-        put_text_or_null(out, field);
+        put_text_or_null(json, key, field);
         break;
     }
 }
@@ -110,63 +98,63 @@ static bool concerns(const struct option_row *row, const struct options *options
            strcmp(row->name, "size") != 0;
 }
 
-static void put_options(FILE *out, const struct job *job, const struct options *options) {
+static void put_options(struct sw_json *json, const struct job *job, const struct options *options) {
     const struct geometry *geometry = &options->geometry;
-    fputs("  \"options\": {", out);
+    sw_json_open(json, "options", '{');
     for (int i = 0; i < option_rows; i++)
-        if (concerns(&option_table[i], options)) {
-            fputs("\n    \"", out);
-            put_option(out, &option_table[i], options);
-            fputc(',', out);
-        }
-    fprintf(out, "\n    \"size\": %" PRId64 ",\n    \"size_requested\": ", geometry->rank_bytes * job->ranks);
-    if (options->size > 0)
-        fprintf(out, "%" PRId64, options->size);
-    else
-        fputs("null", out);
-    fputs(",\n    \"size_resolution\": ", out);
-    put_text_or_null(out, options->resolution);
-    fprintf(out,
-            ",\n    \"file_size\": %" PRId64 ",\n    \"calls\": %" PRId64
-            ",\n    \"view\": %s,\n    \"hints\": {",
-            geometry->file_bytes, geometry->calls, geometry->view ? "true" : "false");
-    for (int i = 0; i < options->hints.count; i++) {
-        fputs(i > 0 ? ", " : "", out);
-        put_text(out, options->hints.list[i].key);
-        fputs(": ", out);
-        put_text(out, options->hints.list[i].value);
-    }
-    fputs("}\n  }", out);
+        if (concerns(&option_table[i], options))
+            put_option(json, &option_table[i], options);
+    sw_json_integer(json, "size", geometry->rank_bytes * job->ranks);
+    sw_json_known(json, "size_requested", options->size > 0 ? options->size : -1);
+    put_text_or_null(json, "size_resolution", options->resolution);
+    sw_json_integer(json, "file_size", geometry->file_bytes);
+    sw_json_integer(json, "calls", geometry->calls);
+    sw_json_bool(json, "view", geometry->view);
+    sw_json_open(json, "hints", '{');
+    for (int i = 0; i < options->hints.count; i++)
+        sw_json_text(json, options->hints.list[i].key, options->hints.list[i].value);
+    sw_json_close(json, '}');
+    sw_json_close(json, '}');
 }
 
-static void put_measurements(FILE *out, const struct measurement *list, int64_t count) {
-    fputs("  \"repetitions\": [", out);
-    for (int64_t i = 0; i < count; i++) {
-        const struct measurement *m = &list[i];
-        fprintf(out,
-                "%s\n    {\"repetition\": %" PRId64 ", \"operation\": \"%s\", \"bytes\": %" PRId64
-                ", \"open\": %.9g, \"access\": %.9g, \"sync\": %.9g, \"close\": %.9g, \"total\": %.9g, "
-                "\"bandwidth\": %.9g, \"verified\": %s, \"errors\": %" PRId64 "}",
-                i > 0 ? "," : "", m->repetition, m->operation == OPERATION_WRITE ? "write" : "read", m->bytes,
-                m->open, m->access, m->sync, m->close, m->total, m->bandwidth,
-                m->verified < 0 ? "null" : (m->verified == 1 ? "true" : "false"), m->errors);
+static void put_measurements(struct sw_json *json, const struct measurement *list, int64_t count) {
+    sw_json_open(json, "repetitions", '[');
+    for (const struct measurement *m = list; m < list + count; m++) {
+        sw_json_open(json, NULL, '{');
+        sw_json_integer(json, "repetition", m->repetition);
+        sw_json_text(json, "operation", m->operation == OPERATION_WRITE ? "write" : "read");
+        sw_json_integer(json, "bytes", m->bytes);
+        put_real(json, "open", m->open, 9);
+        put_real(json, "access", m->access, 9);
+        put_real(json, "sync", m->sync, 9);
+        put_real(json, "close", m->close, 9);
+        put_real(json, "total", m->total, 9);
+        put_real(json, "bandwidth", m->bandwidth, 9);
+        if (m->verified < 0)
+            sw_json_null(json, "verified");
+        else
+            sw_json_bool(json, "verified", m->verified == 1);
+        sw_json_integer(json, "errors", m->errors);
+        sw_json_close(json, '}');
     }
-    fputs("\n  ]", out);
+    sw_json_close(json, ']');
 }
 
-static void put_summary(FILE *out, const struct measurement *list, int64_t count) {
+static void put_summary(struct sw_json *json, const struct measurement *list, int64_t count) {
     static const char *const names[] = {"write", "read"};
-    const char *separator = "";
-    fputs("  \"summary\": {", out);
+    sw_json_open(json, "summary", '{');
     for (int operation = OPERATION_WRITE; operation <= OPERATION_READ; operation++) {
         struct statistics s;
         if (statistics_of(list, count, operation, &s) <= 0)
             continue;
-        fprintf(out, "%s\"%s\": {\"max\": %.9g, \"min\": %.9g, \"mean\": %.9g, \"median\": %.9g}", separator,
-                names[operation], s.max, s.min, s.mean, s.median);
-        separator = ", ";
+        sw_json_open(json, names[operation], '{');
+        put_real(json, "max", s.max, 9);
+        put_real(json, "min", s.min, 9);
+        put_real(json, "mean", s.mean, 9);
+        put_real(json, "median", s.median, 9);
+        sw_json_close(json, '}');
     }
-    fputs("}\n", out);
+    sw_json_close(json, '}');
 }
 
 /* Opened before the run, so that a result is not lost to a misspelt folder at its end. */
@@ -194,17 +182,19 @@ int json_finish(struct json_file *json, const struct job *job, const struct opti
     FILE *out = json->stream;
     if (out == NULL)
         return 0;
-    fputs("{\n  \"format\": \"stripewise-kernel\",\n  \"version\": 1,\n  \"api\": ", out);
-    put_text(out, options->api);
-    fputs(",\n  \"command\": ", out);
-    put_command(out, argv);
-    fprintf(out, ",\n  \"ranks\": %d,\n  \"nodes\": %d,\n", job->ranks, job->nodes);
-    put_options(out, job, options);
-    fputs(",\n", out);
-    put_measurements(out, list, count);
-    fputs(",\n", out);
-    put_summary(out, list, count);
-    fputs("}\n", out);
+    struct sw_json writer = {.file = out};
+    sw_json_open(&writer, NULL, '{');
+    sw_json_text(&writer, "format", "stripewise-kernel");
+    sw_json_integer(&writer, "version", 1);
+    sw_json_text(&writer, "api", options->api);
+    put_command(&writer, argv);
+    sw_json_integer(&writer, "ranks", job->ranks);
+    sw_json_integer(&writer, "nodes", job->nodes);
+    put_options(&writer, job, options);
+    put_measurements(&writer, list, count);
+    put_summary(&writer, list, count);
+    sw_json_close(&writer, '}');
+    fputc('\n', out);
     bool failed = ferror(out) != 0;
     failed = (out == stdout ? fflush(out) : fclose(out)) != 0 || failed;
     json->stream = NULL;

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#define CHUNK (1 << 30)           /* bytes a message: counts are ints */
+#define MESSAGE (1u << 20)        /* bytes at a time: there is always room to receive so many */
 #define MERGE_MEMORY (256u << 20) /* address space, of which only what is used becomes memory */
 
 bool sw_route_open(struct sw_route *route, MPI_Comm comm) {
@@ -32,40 +32,44 @@ void sw_route_close(struct sw_route *route) {
     route->ready = false;
 }
 
-static bool send(MPI_Comm comm, int to, const struct sw_bytes *bytes) {
-    uint64_t size = bytes->failed ? 0 : bytes->size;
-    if (sw_pmpi.Send(&size, (int)sizeof size, MPI_BYTE, to, 0, comm) != MPI_SUCCESS)
-        return false;
-    for (uint64_t done = 0; done < size; done += CHUNK) {
+bool sw_send(MPI_Comm comm, int to, const void *data, uint64_t size) {
+    bool good = true;
+    for (uint64_t done = 0; good && done < size; done += MESSAGE) {
         uint64_t left = size - done;
-        if (sw_pmpi.Send(bytes->data + done, left < CHUNK ? (int)left : CHUNK, MPI_BYTE, to, 0, comm) !=
-            MPI_SUCCESS)
-            return false;
+        good = sw_pmpi.Send((const char *)data + done, (int)(left < MESSAGE ? left : MESSAGE), MPI_BYTE, to,
+                            0, comm) == MPI_SUCCESS;
     }
-    return true;
+    return good;
 }
 
-/* Receives from a child and merges; what cannot be kept for want of memory is still received, so that nobody
- * waits. */
-static bool receive(MPI_Comm comm, int from, struct sw_job *job, struct sw_files *merged,
+bool sw_receive(MPI_Comm comm, int from, void *data, uint64_t size) {
+    static char spare[MESSAGE];
+    bool good = true;
+    for (uint64_t done = 0; done < size; done += MESSAGE) {
+        uint64_t left = size - done;
+        good &= sw_pmpi.Recv(data ? (char *)data + done : spare, (int)(left < MESSAGE ? left : MESSAGE),
+                             MPI_BYTE, from, 0, comm, MPI_STATUS_IGNORE) == MPI_SUCCESS;
+    }
+    return good;
+}
+
+static void send(MPI_Comm comm, int to, const struct sw_bytes *bytes) {
+    uint64_t size = bytes->failed ? 0 : bytes->size;
+    if (sw_send(comm, to, &size, sizeof size))
+        sw_send(comm, to, bytes->data, size);
+}
+
+/* Receives from a child and merges. */
+static void receive(MPI_Comm comm, int from, struct sw_job *job, struct sw_files *merged,
                     enum sw_distance distance) {
     uint64_t size = 0;
-    if (sw_pmpi.Recv(&size, (int)sizeof size, MPI_BYTE, from, 0, comm, MPI_STATUS_IGNORE) != MPI_SUCCESS)
-        return false;
-    char *data = size ? malloc(size) : NULL, *spare = !data && size ? malloc(CHUNK) : NULL;
-    if (size && !data && !spare)
-        return false;
-    bool good = size > 0;
-    for (uint64_t done = 0; done < size; done += CHUNK) {
-        uint64_t left = size - done;
-        good &= sw_pmpi.Recv(data ? data + done : spare, left < CHUNK ? (int)left : CHUNK, MPI_BYTE, from, 0,
-                             comm, MPI_STATUS_IGNORE) == MPI_SUCCESS;
-    }
+    if (!sw_receive(comm, from, &size, sizeof size) || !size)
+        return;
+    char *data = malloc(size);
+    bool good = sw_receive(comm, from, data, size);
     if (data && good && merged->arena.base)
         sw_wire_merge(data, size, job, merged, distance);
     free(data);
-    free(spare);
-    return true;
 }
 
 /* Returns true on the root of comm, where job and merged then hold all. */

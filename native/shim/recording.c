@@ -487,9 +487,6 @@ int64_t sw_record_memory(const struct sw_handle *handle, MPI_Datatype datatype) 
 
 /* ---- the file of a record ---- */
 
-#define TAG 1
-#define MESSAGE (1u << 20) /* bytes at a time: there is always room to receive so many */
-
 /* What helps against gaps of HDF5. */
 #define SW_INSTEAD ": record the program with --level mpi-io"
 
@@ -526,35 +523,23 @@ struct head {
     uint32_t gaps, zero;
 };
 
-static void send(const struct sw_route *route, const void *data, size_t size) {
-    for (size_t done = 0; done < size; done += MESSAGE) {
-        size_t left = size - done;
-        sw_pmpi.Send((const char *)data + done, (int)(left < MESSAGE ? left : MESSAGE), MPI_BYTE, 0, TAG,
-                     route->all);
-    }
-}
-
 static void send_all(const struct sw_route *route, const struct sw_record *own) {
     struct head head = {.named = own->named_count,
                         .calls = own->calls.count,
                         .texts = own->text_size,
                         .inputs = own->input_size,
                         .gaps = own->gaps};
-    send(route, &head, sizeof head);
-    send(route, own->named, own->named_count * sizeof *own->named);
-    send(route, own->calls.items, own->calls.count * sizeof *own->calls.items);
-    send(route, own->texts, own->text_size);
-    send(route, own->inputs, own->input_size);
+    sw_send(route->all, 0, &head, sizeof head);
+    sw_send(route->all, 0, own->named, own->named_count * sizeof *own->named);
+    sw_send(route->all, 0, own->calls.items, own->calls.count * sizeof *own->calls.items);
+    sw_send(route->all, 0, own->texts, own->text_size);
+    sw_send(route->all, 0, own->inputs, own->input_size);
 }
 
-/* to: NULL where memory is out; what was sent is then still received. */
-static void *receive(const struct sw_route *route, int from, size_t size, char *spare) {
+/* NULL where memory is out. */
+static void *receive(const struct sw_route *route, int from, size_t size) {
     char *to = malloc(size + 1);
-    for (size_t done = 0; done < size; done += MESSAGE) {
-        size_t left = size - done;
-        sw_pmpi.Recv(to ? to + done : spare, (int)(left < MESSAGE ? left : MESSAGE), MPI_BYTE, from, TAG,
-                     route->all, MPI_STATUS_IGNORE);
-    }
+    sw_receive(route->all, from, to, size);
     return to;
 }
 
@@ -589,13 +574,13 @@ static void take_part(struct output *output, int64_t rank, const struct sw_part 
     }
 }
 
-static void take_rank(struct output *output, const struct sw_route *route, int rank, char *spare) {
+static void take_rank(struct output *output, const struct sw_route *route, int rank) {
     struct head head = {.gaps = 0};
-    sw_pmpi.Recv(&head, (int)sizeof head, MPI_BYTE, rank, TAG, route->all, MPI_STATUS_IGNORE);
+    sw_receive(route->all, rank, &head, sizeof head);
     output->gaps |= head.gaps;
-    struct sw_item *named = receive(route, rank, head.named * sizeof *named, spare),
-                   *calls = receive(route, rank, head.calls * sizeof *calls, spare);
-    char *texts = receive(route, rank, head.texts, spare), *inputs = receive(route, rank, head.inputs, spare);
+    struct sw_item *named = receive(route, rank, head.named * sizeof *named),
+                   *calls = receive(route, rank, head.calls * sizeof *calls);
+    char *texts = receive(route, rank, head.texts), *inputs = receive(route, rank, head.inputs);
     struct sw_part part = {named, calls, head.named, head.calls, texts, head.texts};
     if (named && calls && texts && inputs)
         take_part(output, rank, &part, inputs, head.inputs);
@@ -638,7 +623,6 @@ static void write_file(const struct output *output, uint64_t ranks, const struct
 
 void sw_record_gather(const struct sw_route *route, uint64_t ranks, const struct sw_job *job,
                       const struct sw_record *own) {
-    static char spare[MESSAGE];
     if (route && route->rank != 0) {
         send_all(route, own);
         return;
@@ -651,7 +635,7 @@ void sw_record_gather(const struct sw_route *route, uint64_t ranks, const struct
                            own->calls.count, own->texts,       own->text_size};
     take_part(&output, 0, &part, own->inputs, own->input_size);
     for (int rank = 1; route && rank < route->size; rank++)
-        take_rank(&output, route, rank, spare);
+        take_rank(&output, route, rank);
     sw_group_end(&output.group, output.groups, &output.unused);
     if (room) {
         fclose(output.groups);
