@@ -28,7 +28,7 @@ def tool(tmp_path_factory: pytest.TempPathFactory) -> Path:
     def build(folder: Path) -> None:
         cc = shutil.which("cc") or "gcc"
         core = ROOT / "native" / "core"
-        lustre = [core / "layout_components.c", *core.glob("layout_lustre*.c"), core / "input.c"]
+        lustre = [core / "layout_lustre.c", core / "input.c"]
         sources = [FIXTURES / "programs" / "lustre_layout.c", *lustre]
         paths = ["-I", core, "-I", core.parent / "include"]
         checked([cc, "-std=c11", *paths, *sources, "-o", folder / "tool", "-ldl", "-pthread"])

@@ -67,7 +67,7 @@ __all__ = [
 
 
 def need_observer(carriers: Iterable[Carrier]) -> bool:
-    """Whether the observer is preloaded for settings of these carriers, beside the runtime where that is there.
+    """Whether the accelerator is preloaded for settings of these carriers, beside the runtime where that is there.
 
     A search and a run of what it found ask the same, so that both act on the same files.
     """

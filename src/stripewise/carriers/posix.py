@@ -1,4 +1,4 @@
-"""What the observer does beside the program's own calls of the C library."""
+"""What the accelerator does beside the program's own calls of the C library."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _VARIABLE = "STRIPEWISE_POSIX"
 
 
 class Posix(Carrier):
-    """Two variables hold the settings and the files that they are for; the preloaded observer reads them."""
+    """Two variables hold the settings and the files that they are for; the preloaded accelerator reads them."""
 
     name = verb = "posix"
     acts = ("open",)
