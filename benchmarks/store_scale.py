@@ -21,14 +21,14 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from stripewise.spec.configuration import Configuration
-from stripewise.spec.experiment import Experiment
-from stripewise.spec.trial import Phase, Role, Run, State, Trial
+from stripewise.catalogue.configuration import Configuration
+from stripewise.requests.experiment import Experiment
 from stripewise.store import codec, rows
 from stripewise.store.base import Claim, Store
 from stripewise.store.opening import open_store
 from stripewise.store.schema import experiments, runs, trials
 from stripewise.store.sql import SqlStore
+from stripewise.trial import Phase, Role, Run, State, Trial
 
 STATES = ("finished", "finished", "finished", "stopped", "failed", "created")
 FACTS = {"folder": "/scratch/user/experiment/1", "exit_code": 0, "metrics": {}, "report": {"files": ["x" * 60] * 20}}

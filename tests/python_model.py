@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stripewise.model.artifact.arithmetic import log2
-from stripewise.model.artifact.content import Artifact
-from stripewise.model.artifact.members import Layer, Member, TreeBlock
-from stripewise.model.artifact.program import Program
-from stripewise.spec.formats import ARTIFACT_NONE, Op
+from stripewise.formats import ARTIFACT_NONE, Op
+from stripewise.models.artifact.arithmetic import log2
+from stripewise.models.artifact.content import Artifact
+from stripewise.models.artifact.members import Layer, Member, TreeBlock
+from stripewise.models.artifact.program import Program
 
 Numbers = NDArray[np.float64]
 

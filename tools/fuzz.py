@@ -33,43 +33,43 @@ from typing import Any
 
 import numpy as np
 
-from stripewise.carriers import FILE
-from stripewise.carriers.adios2 import changed as changed_file
-from stripewise.diagnosis.causes.models import FORMAT as CALIBRATION
-from stripewise.diagnosis.causes.models import VERSION as CALIBRATION_VERSION
-from stripewise.diagnosis.causes.models import load as load_calibration
-from stripewise.diagnosis.causes.timings import read_timings
-from stripewise.diagnosis.hints_file import named_hints
-from stripewise.diagnosis.script import parse_script
+from stripewise.catalogue.carriers import FILE
+from stripewise.catalogue.carriers.adios2 import changed as changed_file
+from stripewise.catalogue.filesystems import named, type_names
+from stripewise.catalogue.plan import Plan
+from stripewise.catalogue.stack import parse_stack
+from stripewise.diagnose import filter_sample
+from stripewise.diagnose.causes.models import FORMAT as CALIBRATION
+from stripewise.diagnose.causes.models import VERSION as CALIBRATION_VERSION
+from stripewise.diagnose.causes.models import load as load_calibration
+from stripewise.diagnose.causes.timings import read_timings
+from stripewise.diagnose.hints_file import named_hints
+from stripewise.diagnose.script import parse_script
 from stripewise.errors import StripewiseError
-from stripewise.evaluation import filter_sample
-from stripewise.filesystems import named, type_names
-from stripewise.measure._darshan_fold import LogError
-from stripewise.measure.darshan_logs import _Reader
-from stripewise.measure.ior import parse_ior
-from stripewise.measure.process_part import _FILE as PART_FILE
-from stripewise.measure.process_part import _FILES as PART_FILES
-from stripewise.measure.process_part import _HEAD as PART_HEAD
-from stripewise.measure.process_part import _MAGIC as PART_MAGIC
-from stripewise.measure.processes import PREFIX, merge_parts
-from stripewise.measure.traces import dftracer, recorder
-from stripewise.model.artifact import format as form
-from stripewise.model.artifact.reader import parse_artifact
-from stripewise.model.registry import load_model, make_model
-from stripewise.model.table import read_table
-from stripewise.prescribe.request import parse_request
-from stripewise.runner.allow_list import AllowList
-from stripewise.runner.program.command import split
-from stripewise.runner.program.elf import NotElf, read_elf
-from stripewise.schedulers.registry import all_schedulers
-from stripewise.spec.campaign import parse_campaign
-from stripewise.spec.experiment import parse_experiment
-from stripewise.spec.journal import parse_journal
-from stripewise.spec.plan import Plan
-from stripewise.spec.record_reading import parse_record
-from stripewise.spec.report import read_report, read_report_file
-from stripewise.spec.site import parse_site
-from stripewise.spec.stack import parse_stack
+from stripewise.lab.site import parse_site
+from stripewise.models.artifact import format as form
+from stripewise.models.artifact.reader import parse_artifact
+from stripewise.models.prescribe.request import parse_request
+from stripewise.models.registry import load_model, make_model
+from stripewise.models.table import read_table
+from stripewise.observe._darshan_fold import LogError
+from stripewise.observe.darshan_logs import _Reader
+from stripewise.observe.ior import parse_ior
+from stripewise.observe.journal import parse_journal
+from stripewise.observe.process_part import _FILE as PART_FILE
+from stripewise.observe.process_part import _FILES as PART_FILES
+from stripewise.observe.process_part import _HEAD as PART_HEAD
+from stripewise.observe.process_part import _MAGIC as PART_MAGIC
+from stripewise.observe.processes import PREFIX, merge_parts
+from stripewise.observe.record_reading import parse_record
+from stripewise.observe.report import read_report, read_report_file
+from stripewise.observe.traces import dftracer, recorder
+from stripewise.requests.campaign import parse_campaign
+from stripewise.requests.experiment import parse_experiment
+from stripewise.runners.allow_list import AllowList
+from stripewise.runners.program.command import split
+from stripewise.runners.program.elf import NotElf, read_elf
+from stripewise.runners.schedulers.registry import all_schedulers
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = str(ROOT / "src" / "stripewise")
@@ -365,9 +365,9 @@ TARGETS = {
     "record": Target(record, files("tests/fixtures/records/*.record")),
     "report": Target(text(read_report), files("tests/fixtures/reports/*.json")),
     "experiment": Target(text(parse_experiment), files("examples/*.toml")),
-    "site": Target(text(parse_site), files("src/stripewise/simulate/sites/*.toml")),
-    "stack": Target(text(parse_stack), files("src/stripewise/spec/stacks/*.toml", "examples/*stack.toml")),
-    "campaign": Target(text(parse_campaign), files("src/stripewise/spec/campaigns/*.toml")),
+    "site": Target(text(parse_site), files("src/stripewise/lab/sites/*.toml")),
+    "stack": Target(text(parse_stack), files("src/stripewise/catalogue/stacks/*.toml", "examples/*stack.toml")),
+    "campaign": Target(text(parse_campaign), files("src/stripewise/requests/campaigns/*.toml")),
     "request": Target(text(parse_request), lambda: [b'processes = 4\nfile_size = "1GiB"\n[known]\na = 1\n']),
     "schedulers": Target(schedulers, lambda: SAID),
     "layouts": Target(layouts, lambda: LAYOUTS),

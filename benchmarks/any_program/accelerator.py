@@ -77,8 +77,8 @@ class Machine:
 
 
 def _memory(parts: Path) -> int:
-    from stripewise.measure.processes import merge_parts  # noqa: PLC0415  loads the engine
-    from stripewise.spec.report import read_report_file  # noqa: PLC0415
+    from stripewise.observe.processes import merge_parts  # noqa: PLC0415  loads the engine
+    from stripewise.observe.report import read_report_file  # noqa: PLC0415
 
     report = parts / "report.json"
     if not merge_parts(parts, report):

@@ -35,14 +35,14 @@ import numpy as np
 from benchmarks.real_programs.launching import carry_out, interleaved
 from benchmarks.slow_disk import slow_disk
 
-from stripewise.objectives import objective_of
-from stripewise.spec.configuration import Configuration
-from stripewise.spec.experiment import Experiment
-from stripewise.spec.launch import Outcome
-from stripewise.spec.overrides import OWN_LAYER
-from stripewise.spec.parameter import Parameter
-from stripewise.spec.space import Space
-from stripewise.tuning.space import bind_space
+from stripewise.catalogue.configuration import Configuration
+from stripewise.catalogue.parameter import Parameter
+from stripewise.catalogue.space import Space
+from stripewise.engine.space import bind_space
+from stripewise.launch import Outcome
+from stripewise.observe.objectives import objective_of
+from stripewise.requests.experiment import Experiment
+from stripewise.requests.overrides import OWN_LAYER
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]

@@ -26,13 +26,13 @@ sys.path.insert(0, str(Path(__file__).parent))
 from cases import Case, cases
 from generate import native
 
-from stripewise.diagnosis.diagnose import diagnose
-from stripewise.diagnosis.from_report import activity_of
-from stripewise.measure.observed import observe
-from stripewise.measure.statistics import paired_speedup
-from stripewise.prescribe.policies import by_policy
-from stripewise.spec.plan import Plan
-from stripewise.spec.report import Report, read_report
+from stripewise.catalogue.plan import Plan
+from stripewise.diagnose.diagnose import diagnose
+from stripewise.models.prescribe.policies import by_policy
+from stripewise.observe.from_report import activity_of
+from stripewise.observe.report import Report, read_report
+from stripewise.observe.workload import observe
+from stripewise.search.statistics import paired_speedup
 
 HARM = 0.95
 SECONDS = 300

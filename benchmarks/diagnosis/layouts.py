@@ -15,8 +15,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from stripewise.diagnosis.diagnose import diagnose
-from stripewise.measure.activity import Activity, ActivityJob, Calls, FileActivity, FileLayout, Level, OstLoad
+from stripewise.diagnose.diagnose import diagnose
+from stripewise.observe.activity import Activity, ActivityJob, Calls, FileActivity, FileLayout, Level, OstLoad
 
 sys.path.insert(0, str(Path(__file__).parent))
 from score import score, show

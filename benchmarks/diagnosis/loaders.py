@@ -21,10 +21,10 @@ from pathlib import Path
 
 from score import score, show
 
-from stripewise.diagnosis.diagnose import diagnose
-from stripewise.diagnosis.from_report import activity_of
-from stripewise.measure.processes import PREFIX, merge_parts
-from stripewise.spec.report import read_report_file
+from stripewise.diagnose.diagnose import diagnose
+from stripewise.observe.from_report import activity_of
+from stripewise.observe.processes import PREFIX, merge_parts
+from stripewise.observe.report import read_report_file
 
 EACH = 24
 MIB = 1 << 20

@@ -16,9 +16,9 @@ import random
 from collections import Counter
 from pathlib import Path
 
-from stripewise.diagnosis.causes import calibrate as calibration_module
-from stripewise.diagnosis.causes.calibrate import calibrate
-from stripewise.diagnosis.causes.probe import Prober
+from stripewise.diagnose.causes import calibrate as calibration_module
+from stripewise.diagnose.causes.calibrate import calibrate
+from stripewise.diagnose.causes.probe import Prober
 
 SEEN_PATTERNS = ("sequential", "random")
 SIZES = (2 << 10, 12 << 10, 24 << 10, 48 << 10, 96 << 10, 160 << 10, 384 << 10, 768 << 10, 3 << 20)

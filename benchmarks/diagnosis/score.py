@@ -17,9 +17,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from stripewise.diagnosis.diagnose import diagnose
-from stripewise.diagnosis.finding import RULES
-from stripewise.diagnosis.opening import open_all
+from stripewise.diagnose.diagnose import diagnose
+from stripewise.diagnose.finding import RULES
+from stripewise.observe.opening import open_all
 
 # Codes that a report cannot decide: it has no offsets, no single ranks, nothing outside of MPI-IO.
 NOT_IN_REPORTS = {

@@ -29,20 +29,20 @@ from typing import Any
 import numpy as np
 
 import stripewise as sw
-from stripewise.evaluation.race import DRIFTS, planted_drift
-from stripewise.measure.confirmation import Decision, assess
-from stripewise.measure.sequential import looks
-from stripewise.model.landscape import Landscape, landscapes
-from stripewise.model.table import Column, ObjectiveColumn, Schema, make_table, read_table
-from stripewise.runner.registry import make_runner
-from stripewise.runner.replay import ReplayRunner
+from stripewise.engine.confirmation import Decision, assess
+from stripewise.engine.race import DRIFTS, planted_drift
+from stripewise.engine.sequential import looks
+from stripewise.engine.session import Session
+from stripewise.launch import Launch, Outcome
+from stripewise.models.landscape import Landscape, landscapes
+from stripewise.models.table import Column, ObjectiveColumn, Schema, make_table, read_table
+from stripewise.requests.experiment import Experiment
+from stripewise.result import Result
+from stripewise.runners.registry import make_runner
+from stripewise.runners.replay import ReplayRunner
 from stripewise.search.registry import sampler_rng
-from stripewise.spec.experiment import Experiment
-from stripewise.spec.launch import Launch, Outcome
-from stripewise.spec.result import Result
-from stripewise.spec.trial import State
 from stripewise.store.opening import open_store
-from stripewise.tuning.session import Session
+from stripewise.trial import State
 
 TABLE = Path(__file__).parents[1] / "data" / "tables" / "ior_vast_scaling.csv"
 VALUES = {"buffer": [1, 2, 4, 8], "mode": ["plain", "merged", "split"], "depth": [1, 2]}

@@ -18,12 +18,12 @@ from benchmarks.kills.storages import Storage
 from tests.integration.forked import started
 
 from stripewise.errors import StripewiseError
-from stripewise.spec.experiment import Experiment
-from stripewise.spec.trial import Run, State
+from stripewise.requests.experiment import Experiment
 from stripewise.store.base import Store
 from stripewise.store.opening import open_store
 from stripewise.store.service import database_of
 from stripewise.store.service.jobs import Jobs
+from stripewise.trial import Run, State
 
 RUNS = 10
 WORKERS = 2

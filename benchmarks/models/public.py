@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from stripewise.model.table import Column, ObjectiveColumn, Schema, Table, make_table
+from stripewise.models.table import Column, ObjectiveColumn, Schema, Table, make_table
 
 MOST = 600
 """Rows that are drawn of a larger table: what is asked is what models make of few."""

@@ -19,11 +19,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from public import TABLES
 from run import GROUPS, held_out
 
-from stripewise.evaluation.prescribing import Quality, prescribing
-from stripewise.evaluation.reachable import logarithms, reachable
-from stripewise.model.landscape import landscapes
-from stripewise.model.registry import make_model
-from stripewise.model.table import Table
+from stripewise.models.landscape import landscapes
+from stripewise.models.prescribing import Quality, prescribing
+from stripewise.models.reachable import logarithms, reachable
+from stripewise.models.registry import make_model
+from stripewise.models.table import Table
 
 CAUTION = (0.25, 0.5, 1.0)
 SHARES = (0.05, 0.1, 0.2)

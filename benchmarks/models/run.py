@@ -27,12 +27,12 @@ from typing import Any
 
 import numpy as np
 
-from stripewise.evaluation.prescribing import prescribing
-from stripewise.model.data import Data
-from stripewise.model.domain import Domain
-from stripewise.model.metrics import oracle_scores, scores
-from stripewise.model.registry import make_model
-from stripewise.model.table import Table, read_table
+from stripewise.models.data import Data
+from stripewise.models.domain import Domain
+from stripewise.models.metrics import oracle_scores, scores
+from stripewise.models.prescribing import prescribing
+from stripewise.models.registry import make_model
+from stripewise.models.table import Table, read_table
 
 HERE = Path(__file__).resolve().parent
 TABLES = HERE.parent / "data" / "tables"

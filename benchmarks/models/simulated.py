@@ -9,14 +9,14 @@ import itertools
 
 import numpy as np
 
-from stripewise.model.table import Column, ObjectiveColumn, Schema, Table
-from stripewise.runner.simulated.settings import open_site
-from stripewise.simulate.access import LAYOUTS
-from stripewise.simulate.batch import RunBatch
-from stripewise.simulate.engine import noisy, simulate
-from stripewise.spec.campaign import load_campaign
-from stripewise.spec.sizes import parse_size
-from stripewise.spec.workload import Workload
+from stripewise.catalogue.workload import Workload
+from stripewise.lab.access import LAYOUTS
+from stripewise.lab.batch import RunBatch
+from stripewise.lab.engine import noisy, simulate
+from stripewise.models.table import Column, ObjectiveColumn, Schema, Table
+from stripewise.requests.campaign import load_campaign
+from stripewise.runners.simulated.settings import open_site
+from stripewise.sizes import parse_size
 
 OPERATIONS = ("read", "write")
 CAMPAIGN = "mpi-io-ann"

@@ -11,19 +11,19 @@ from typing import Any
 import numpy as np
 from benchmarks.one_job.stream import Law, StreamRunner
 
-from stripewise.carriers import HINT, Setting
-from stripewise.cli.tune import PHASES
+from stripewise.catalogue.carriers import HINT, Setting
+from stripewise.catalogue.configuration import Configuration
+from stripewise.catalogue.plan import Plan
+from stripewise.desk.cli.tune import PHASES
+from stripewise.engine.budget import LONGEST_BLOCK, cost_of_pair
+from stripewise.engine.confirmation import Decision, assess
+from stripewise.engine.sequential import looks
+from stripewise.engine.session import Session
 from stripewise.errors import Stopped
-from stripewise.measure.confirmation import Decision, assess
-from stripewise.measure.sequential import looks
-from stripewise.spec.configuration import Configuration
-from stripewise.spec.experiment import Budget, Experiment, ObjectiveEntry
-from stripewise.spec.launch import Launch
-from stripewise.spec.plan import Plan
-from stripewise.spec.trial import Phase
+from stripewise.launch import Launch
+from stripewise.requests.experiment import Budget, Experiment, ObjectiveEntry
 from stripewise.store.opening import open_store
-from stripewise.tuning.budget import LONGEST_BLOCK, cost_of_pair
-from stripewise.tuning.session import Session
+from stripewise.trial import Phase
 
 GAIN, CARRIED = 1.1, 0.2
 MOST_FALSE, FEWEST_TRUE = 0.05, 0.8

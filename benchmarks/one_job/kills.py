@@ -18,11 +18,11 @@ from typing import Any
 
 from benchmarks.one_job.programs import PROGRAMS, Bench
 
-from stripewise.runner.local.processes import Identity
-from stripewise.spec.experiment import Budget, Experiment, ObjectiveEntry, ParameterOverride, Within
-from stripewise.spec.facts import Facts
-from stripewise.spec.journal import parse_journal
-from stripewise.spec.orders import read_orders
+from stripewise.facts import Facts
+from stripewise.observe.journal import parse_journal
+from stripewise.observe.orders import read_orders
+from stripewise.requests.experiment import Budget, Experiment, ObjectiveEntry, ParameterOverride, Within
+from stripewise.runners.local.processes import Identity
 from stripewise.store.base import Store
 from stripewise.store.opening import open_store
 

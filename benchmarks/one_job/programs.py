@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stripewise.spec.plan import Plan
+from stripewise.catalogue.plan import Plan
 
 HERE = Path(__file__).resolve().parent
 MEMORY = Path("/dev/shm")

@@ -21,9 +21,9 @@ from typing import Any
 from benchmarks.one_job.programs import SLEEPY, bound
 from scipy.stats import spearmanr
 
-from stripewise.runner.native.build import REPLAYER_HDF5, RUNTIME, build
-from stripewise.runner.native.compiler import ask_compiler
-from stripewise.spec.formats import PLAN_HEADER
+from stripewise.formats import PLAN_HEADER
+from stripewise.runners.native.build import REPLAYER_HDF5, RUNTIME, build
+from stripewise.runners.native.compiler import ask_compiler
 
 HERE = Path(__file__).resolve().parent
 WANTED_RANK, WANTED_TIME, WANTED_SIZE = 0.9, 0.1, 1 << 20

@@ -23,13 +23,13 @@ from typing import Any
 import numpy as np
 from benchmarks.one_job.programs import BIN, HERE, SLEEPY
 
-from stripewise.runner.local.preflight import find
-from stripewise.simulate.batch import RunBatch
-from stripewise.simulate.engine import simulate
-from stripewise.spec.experiment import Experiment
-from stripewise.spec.formats import ORDERS_HEADER
-from stripewise.spec.site import load_site, site_names
-from stripewise.spec.workload import Workload
+from stripewise.catalogue.workload import Workload
+from stripewise.formats import ORDERS_HEADER
+from stripewise.lab.batch import RunBatch
+from stripewise.lab.engine import simulate
+from stripewise.lab.site import load_site, site_names
+from stripewise.requests.experiment import Experiment
+from stripewise.runners.local.preflight import find
 
 CLIENTS = 10_000
 MOST_ADDED, MOST_GROWTH = 0.001, 1.1

@@ -17,9 +17,9 @@ from typing import Any
 from benchmarks.one_job.programs import PROGRAMS, SLEEPY, Bench, Program
 from benchmarks.real_programs.launching import carry_out
 
-from stripewise.spec.experiment import Budget, Experiment, Hooks, ObjectiveEntry, Replay
-from stripewise.spec.plan import Plan
-from stripewise.spec.trial import Phase, Trial
+from stripewise.catalogue.plan import Plan
+from stripewise.requests.experiment import Budget, Experiment, Hooks, ObjectiveEntry, Replay
+from stripewise.trial import Phase, Trial
 
 COMPUTED = 9
 """How many times as long as its I/O the program computes."""

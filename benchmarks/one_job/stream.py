@@ -9,16 +9,16 @@ from pathlib import Path
 
 import numpy as np
 
-from stripewise.carriers import HINT
-from stripewise.runner.base import Preflight
-from stripewise.runner.within.launched import Launched
-from stripewise.runner.within.runner import WithinRunner
-from stripewise.spec.experiment import Experiment
-from stripewise.spec.journal import JournalPhase
-from stripewise.spec.orders import Given, Order
-from stripewise.spec.parameter import Kind, Parameter, Scale
-from stripewise.spec.plan import Plan
-from stripewise.spec.space import Space
+from stripewise.catalogue.carriers import HINT
+from stripewise.catalogue.parameter import Kind, Parameter, Scale
+from stripewise.catalogue.plan import Plan
+from stripewise.catalogue.space import Space
+from stripewise.observe.journal import JournalPhase
+from stripewise.observe.orders import Given, Order
+from stripewise.requests.experiment import Experiment
+from stripewise.runners.base import Preflight
+from stripewise.runners.within.launched import Launched
+from stripewise.runners.within.runner import WithinRunner
 
 SPACE = Space(
     (
@@ -124,7 +124,7 @@ class StreamRunner(WithinRunner):
     Parameters
     ----------
     experiment, folder
-        See :class:`~stripewise.runner.within.runner.WithinRunner`.
+        See :class:`~stripewise.runners.within.runner.WithinRunner`.
     *laws : Law
         Of each file family that the program writes.
     length : int

@@ -153,10 +153,10 @@ def measure_rows(machine: Machine, names: Sequence[str], each: int, workers: int
 
 def trained(rows: Sequence[Mapping[str, Any]], logs: Path, kind: str) -> Any:
     """The model of a campaign, its programs described by their profiles."""
-    from stripewise.model.carriers import described  # noqa: PLC0415  loads the engine
-    from stripewise.model.registry import make_model  # noqa: PLC0415
-    from stripewise.model.table import Schema, make_table  # noqa: PLC0415
-    from stripewise.profiling.observing import with_profiles  # noqa: PLC0415
+    from stripewise.engine.campaign.observing import with_profiles  # noqa: PLC0415
+    from stripewise.models.carriers import described  # noqa: PLC0415  loads the engine
+    from stripewise.models.registry import make_model  # noqa: PLC0415
+    from stripewise.models.table import Schema, make_table  # noqa: PLC0415
 
     columns: list[dict[str, Any]] = [{"name": "smallread", "kind": "categorical", "values": [True, False]}]
     columns += [
@@ -186,8 +186,8 @@ def trained(rows: Sequence[Mapping[str, Any]], logs: Path, kind: str) -> Any:
 
 def prescribed(model: Any, seen: Any) -> Configuration:
     """The configuration that a model gives a program by its profile."""
-    from stripewise.prescribe.prescriber import Prescriber  # noqa: PLC0415  loads the engine
-    from stripewise.prescribe.request import PrescriptionRequest  # noqa: PLC0415
+    from stripewise.models.prescribe.prescriber import Prescriber  # noqa: PLC0415  loads the engine
+    from stripewise.models.prescribe.request import PrescriptionRequest  # noqa: PLC0415
 
     request = PrescriptionRequest(seen.workload).with_observed(
         seen.workload, model.domain, seen.processes, seen.layout, seen.in_force, seen.traits
@@ -203,9 +203,9 @@ def genetic(replay: simulation.Replay, program: programs.Program) -> dict[str, i
     """The end of the study's search: 100 runs over all 707,265 configurations."""
     from benchmarks.studies.searches import play  # noqa: PLC0415  loads the engine
 
-    from stripewise.spec.objective import Objective  # noqa: PLC0415
-    from stripewise.spec.space import Space  # noqa: PLC0415
-    from stripewise.spec.stack import load_stack  # noqa: PLC0415
+    from stripewise.catalogue.space import Space  # noqa: PLC0415
+    from stripewise.catalogue.stack import load_stack  # noqa: PLC0415
+    from stripewise.requests.objective import Objective  # noqa: PLC0415
 
     stack = load_stack(str(ROOT / "examples" / "accelerator" / "smallread.toml"))
     space = Space.bind(stack.parameters, stack.constraints, stack.derived, {}, stack.knowledge)
@@ -220,8 +220,8 @@ def run_simulated(
     logs: Path, each: int, kind: str, search: bool, measured: list[dict[str, Any]] | None
 ) -> dict[str, Any]:
     """The campaign, unless it was measured, and what is prescribed for the programs left out."""
-    from stripewise.measure.darshan_logs import read_logs  # noqa: PLC0415  loads the engine
-    from stripewise.measure.observed import of_activity  # noqa: PLC0415
+    from stripewise.observe.darshan_logs import read_logs  # noqa: PLC0415  loads the engine
+    from stripewise.observe.workload import of_activity  # noqa: PLC0415
 
     known = every_program()
     others = left_out([*known])

@@ -18,12 +18,12 @@ from pathlib import Path
 
 from simulated_site import Site, trained
 
-from stripewise.measure.observed import observe
-from stripewise.prescribe.prescriber import Prescriber
-from stripewise.prescribe.request import PrescriptionRequest
-from stripewise.spec.experiment import Experiment
-from stripewise.spec.plan import Plan
-from stripewise.spec.workload import Workload
+from stripewise.catalogue.plan import Plan
+from stripewise.catalogue.workload import Workload
+from stripewise.models.prescribe.prescriber import Prescriber
+from stripewise.models.prescribe.request import PrescriptionRequest
+from stripewise.observe.workload import observe
+from stripewise.requests.experiment import Experiment
 
 CAMPAIGN = """
 name = "site"

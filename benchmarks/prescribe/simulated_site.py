@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from stripewise.cli.main import main as command
-from stripewise.model.base import PerformanceModel
-from stripewise.model.registry import make_model
-from stripewise.model.table import read_table
-from stripewise.runner.base import Runner
-from stripewise.runner.registry import make_runner
-from stripewise.spec.configuration import Configuration
-from stripewise.spec.experiment import Experiment
-from stripewise.spec.launch import Launch, Outcome
-from stripewise.spec.plan import Plan
-from stripewise.spec.trial import Phase
+from stripewise.catalogue.configuration import Configuration
+from stripewise.catalogue.plan import Plan
+from stripewise.desk.cli.main import main as command
+from stripewise.launch import Launch, Outcome
+from stripewise.models.base import PerformanceModel
+from stripewise.models.registry import make_model
+from stripewise.models.table import read_table
+from stripewise.requests.experiment import Experiment
+from stripewise.runners.base import Runner
+from stripewise.runners.registry import make_runner
+from stripewise.trial import Phase
 
 
 def trained(campaign: str, model: str, folder: Path, seed: int = 0) -> PerformanceModel:

@@ -23,15 +23,15 @@ from typing import Any
 
 import numpy as np
 
-from stripewise.model.artifact.content import Artifact
-from stripewise.model.artifact.export import to_artifact
-from stripewise.model.artifact.writer import save_artifact
-from stripewise.model.registry import make_model
-from stripewise.model.table import Column, ObjectiveColumn, Schema, Table, make_table
-from stripewise.prescribe.prescriber import Prescriber
-from stripewise.prescribe.request import PrescriptionRequest
-from stripewise.spec.formats import TUNABLE
-from stripewise.spec.workload import Workload
+from stripewise.catalogue.workload import Workload
+from stripewise.formats import TUNABLE
+from stripewise.models.artifact.content import Artifact
+from stripewise.models.artifact.export import to_artifact
+from stripewise.models.artifact.writer import save_artifact
+from stripewise.models.prescribe.prescriber import Prescriber
+from stripewise.models.prescribe.request import PrescriptionRequest
+from stripewise.models.registry import make_model
+from stripewise.models.table import Column, ObjectiveColumn, Schema, Table, make_table
 
 ROOT = Path(__file__).resolve().parents[2]
 MIB, GIB = 1 << 20, 1 << 30

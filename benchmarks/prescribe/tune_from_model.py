@@ -18,17 +18,17 @@ from typing import Any
 
 from simulated_site import Site, trained
 
-from stripewise.runner.registry import make_runner
-from stripewise.spec.configuration import Configuration
-from stripewise.spec.experiment import Experiment
-from stripewise.spec.plan import Plan, settings_of
-from stripewise.spec.space import Space
-from stripewise.spec.trial import Role
-from stripewise.spec.workload import Workload
+from stripewise.catalogue.configuration import Configuration
+from stripewise.catalogue.plan import Plan, settings_of
+from stripewise.catalogue.space import Space
+from stripewise.catalogue.workload import Workload
+from stripewise.engine.session import Session
+from stripewise.engine.space import bind_space
+from stripewise.requests.experiment import Experiment
+from stripewise.runners.registry import make_runner
 from stripewise.store.base import MEMORY
 from stripewise.store.opening import open_store
-from stripewise.tuning.session import Session
-from stripewise.tuning.space import bind_space
+from stripewise.trial import Role
 
 MIB, GIB = 1 << 20, 1 << 30
 CAMPAIGN = """

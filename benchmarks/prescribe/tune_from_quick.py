@@ -17,12 +17,12 @@ import statistics
 from pathlib import Path
 from typing import Any
 
-from stripewise.evaluation.race import contestant, play
-from stripewise.model.landscape import Landscape, landscapes, workload
-from stripewise.model.registry import make_model
-from stripewise.model.table import read_table
-from stripewise.prescribe.prior import ModelPrior
-from stripewise.spec.workload import Workload
+from stripewise.catalogue.workload import Workload
+from stripewise.engine.model_prior import ModelPrior
+from stripewise.engine.race import contestant, play
+from stripewise.models.landscape import Landscape, landscapes, workload
+from stripewise.models.registry import make_model
+from stripewise.models.table import read_table
 
 _LEAST = 200
 """Points that a landscape must have to be searched at all."""

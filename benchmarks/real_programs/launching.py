@@ -7,20 +7,20 @@ from pathlib import Path
 
 import numpy as np
 
+from stripewise.catalogue.configuration import Configuration
+from stripewise.catalogue.plan import Plan, settings_of
+from stripewise.catalogue.space import Space
+from stripewise.engine.session import Session
 from stripewise.errors import RunFailed
-from stripewise.objectives import measure, objective_of
-from stripewise.runner.base import Runner
-from stripewise.runner.registry import make_runner
-from stripewise.spec.configuration import Configuration
-from stripewise.spec.experiment import Experiment
-from stripewise.spec.launch import Launch, Outcome
-from stripewise.spec.objective import Objective
-from stripewise.spec.plan import Plan, settings_of
-from stripewise.spec.result import Result
-from stripewise.spec.space import Space
-from stripewise.spec.trial import Phase, State, Trial
+from stripewise.launch import Launch, Outcome
+from stripewise.observe.objectives import measure, objective_of
+from stripewise.requests.experiment import Experiment
+from stripewise.requests.objective import Objective
+from stripewise.result import Result
+from stripewise.runners.base import Runner
+from stripewise.runners.registry import make_runner
 from stripewise.store.opening import open_store
-from stripewise.tuning.session import Session
+from stripewise.trial import Phase, State, Trial
 
 TIMEOUT = 120.0
 """Seconds after which a run counts as hung."""

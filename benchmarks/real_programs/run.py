@@ -20,18 +20,18 @@ from pathlib import Path
 
 import numpy as np
 
-from stripewise.measure.confirmation import Decision, assess
-from stripewise.measure.observed import observed_workload
-from stripewise.objectives import objective_of
-from stripewise.runner.registry import make_runner
+from stripewise.catalogue.configuration import Configuration
+from stripewise.catalogue.space import Space
+from stripewise.catalogue.workload import Workload
+from stripewise.engine.confirmation import Decision, assess
+from stripewise.engine.space import bind_space
+from stripewise.observe.objectives import objective_of
+from stripewise.observe.workload import observed_workload
+from stripewise.requests.experiment import Experiment
+from stripewise.result import Result
+from stripewise.runners.registry import make_runner
 from stripewise.search.registry import make_sampler
-from stripewise.spec.configuration import Configuration
-from stripewise.spec.experiment import Experiment
-from stripewise.spec.result import Result
-from stripewise.spec.space import Space
-from stripewise.spec.trial import State
-from stripewise.spec.workload import Workload
-from stripewise.tuning.space import bind_space
+from stripewise.trial import State
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from sweep import Record
 
-from stripewise.evaluation.race import SamplerPlayer
+from stripewise.engine.race import SamplerPlayer
 from stripewise.search.base import Sampler
-from stripewise.search.resampling import make_resampler
+from stripewise.search.policy.resampling import make_resampler
 
 
 def runs_to_within(record: Record, sampler: Sampler, seed: int, budget: int, share: float = 0.95) -> int | None:

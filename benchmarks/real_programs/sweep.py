@@ -15,18 +15,18 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from stripewise.model.landscape import TableSpace
-from stripewise.runner.base import AnsweringRunner, Preflight
-from stripewise.spec.configuration import Configuration
-from stripewise.spec.experiment import Experiment
-from stripewise.spec.launch import Launch, Outcome
-from stripewise.spec.objective import Objective
-from stripewise.spec.sizes import parse_size
-from stripewise.spec.space import Space
-from stripewise.spec.stack import load_stack
-from stripewise.spec.trial import State
-from stripewise.spec.workload import Workload
-from stripewise.tuning.space import bind_space
+from stripewise.catalogue.configuration import Configuration
+from stripewise.catalogue.space import Space
+from stripewise.catalogue.stack import load_stack
+from stripewise.catalogue.workload import Workload
+from stripewise.engine.space import bind_space
+from stripewise.launch import Launch, Outcome
+from stripewise.models.landscape import TableSpace
+from stripewise.requests.experiment import Experiment
+from stripewise.requests.objective import Objective
+from stripewise.runners.base import AnsweringRunner, Preflight
+from stripewise.sizes import parse_size
+from stripewise.trial import State
 
 STEADY = 2.5
 """The level of the machine changes where more than twice as many runs in a row speak for it."""

@@ -23,10 +23,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from stripewise.spec.configuration import Configuration
-from stripewise.spec.experiment import Experiment
-from stripewise.spec.trial import Role
-from stripewise.tuning.space import bind_space
+from stripewise.catalogue.configuration import Configuration
+from stripewise.engine.space import bind_space
+from stripewise.requests.experiment import Experiment
+from stripewise.trial import Role
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "real_programs"))

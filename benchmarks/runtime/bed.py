@@ -30,24 +30,24 @@ import numpy as np
 from tests.system.testbed.bed import Bed
 from tests.system.testbed.placement import OBJECT_SIZE, settled
 
-from stripewise.carriers import ENVIRONMENT, Setting
-from stripewise.model.artifact.export import to_artifact
-from stripewise.model.artifact.writer import save_artifact
-from stripewise.model.registry import make_model
-from stripewise.model.table import Schema, make_table, read_table, write_table
-from stripewise.objectives import measure, parse_objective
-from stripewise.runner.registry import make_runner
-from stripewise.spec.configuration import Configuration
-from stripewise.spec.experiment import Experiment
-from stripewise.spec.launch import Launch, Outcome
-from stripewise.spec.plan import Plan, settings_of, spell
-from stripewise.spec.space import Space
-from stripewise.spec.stack import load_stack
-from stripewise.spec.trial import Phase, Role, State, Trial
-from stripewise.spec.workload import Workload
+from stripewise.catalogue.carriers import ENVIRONMENT, Setting
+from stripewise.catalogue.configuration import Configuration
+from stripewise.catalogue.plan import Plan, settings_of, spell
+from stripewise.catalogue.space import Space
+from stripewise.catalogue.stack import load_stack
+from stripewise.catalogue.workload import Workload
+from stripewise.engine.session import Session
+from stripewise.engine.space import bind_space
+from stripewise.launch import Launch, Outcome
+from stripewise.models.artifact.export import to_artifact
+from stripewise.models.artifact.writer import save_artifact
+from stripewise.models.registry import make_model
+from stripewise.models.table import Schema, make_table, read_table, write_table
+from stripewise.observe.objectives import measure, parse_objective
+from stripewise.requests.experiment import Experiment
+from stripewise.runners.registry import make_runner
 from stripewise.store.opening import open_store
-from stripewise.tuning.session import Session
-from stripewise.tuning.space import bind_space
+from stripewise.trial import Phase, Role, State, Trial
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]

@@ -24,9 +24,9 @@ from typing import Any
 
 from benchmarks.prescribe.speed import every_setting, table
 
-from stripewise.model.artifact.export import to_artifact
-from stripewise.model.artifact.writer import save_artifact
-from stripewise.model.registry import make_model
+from stripewise.models.artifact.export import to_artifact
+from stripewise.models.artifact.writer import save_artifact
+from stripewise.models.registry import make_model
 
 
 def job(options: argparse.Namespace, folder: Path, model: Path | None) -> dict[str, Any]:

@@ -38,17 +38,17 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from stripewise.carriers import Setting
-from stripewise.model.artifact.export import to_artifact
-from stripewise.model.artifact.writer import save_artifact
-from stripewise.model.carriers import described
-from stripewise.model.registry import make_model
-from stripewise.model.table import Column, ObjectiveColumn, Schema, make_table
-from stripewise.prescribe.prescriber import Prescriber
-from stripewise.prescribe.request import PrescriptionRequest
-from stripewise.spec.plan import spell
-from stripewise.spec.stack import load_stack
-from stripewise.spec.workload import Workload
+from stripewise.catalogue.carriers import Setting
+from stripewise.catalogue.plan import spell
+from stripewise.catalogue.stack import load_stack
+from stripewise.catalogue.workload import Workload
+from stripewise.models.artifact.export import to_artifact
+from stripewise.models.artifact.writer import save_artifact
+from stripewise.models.carriers import described
+from stripewise.models.prescribe.prescriber import Prescriber
+from stripewise.models.prescribe.request import PrescriptionRequest
+from stripewise.models.registry import make_model
+from stripewise.models.table import Column, ObjectiveColumn, Schema, make_table
 
 HERE = Path(__file__).resolve().parent
 SOURCE = HERE.parents[1] / "tests" / "fixtures" / "programs" / "hdf5_phases.c"

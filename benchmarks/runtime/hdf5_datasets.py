@@ -24,11 +24,11 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from overhead import median_interval
 
-from stripewise.measure.effects import verdicts
-from stripewise.spec.plan import Plan
-from stripewise.spec.report import parse_report
-from stripewise.spec.space import Space
-from stripewise.spec.stack import load_stack
+from stripewise.catalogue.plan import Plan
+from stripewise.catalogue.space import Space
+from stripewise.catalogue.stack import load_stack
+from stripewise.engine.effects import verdicts
+from stripewise.observe.report import parse_report
 
 HERE = Path(__file__).resolve().parent
 PROGRAMS = {

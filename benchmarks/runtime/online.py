@@ -31,11 +31,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from stripewise.model.artifact.export import to_artifact
-from stripewise.model.artifact.writer import save_artifact
-from stripewise.model.registry import make_model
-from stripewise.model.table import Column, ObjectiveColumn, Schema, make_table
-from stripewise.spec.stack import load_stack
+from stripewise.catalogue.stack import load_stack
+from stripewise.models.artifact.export import to_artifact
+from stripewise.models.artifact.writer import save_artifact
+from stripewise.models.registry import make_model
+from stripewise.models.table import Column, ObjectiveColumn, Schema, make_table
 
 HERE = Path(__file__).resolve().parent
 PROGRAM = HERE.parents[1] / "tests" / "fixtures" / "programs" / "phases.c"

@@ -24,7 +24,7 @@ from pathlib import Path
 
 import numpy as np
 
-from stripewise.model.table import Column, ObjectiveColumn, Schema, make_table, write_table
+from stripewise.models.table import Column, ObjectiveColumn, Schema, make_table, write_table
 
 HERE = Path(__file__).resolve().parent
 KIB, MIB = 1 << 10, 1 << 20

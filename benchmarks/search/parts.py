@@ -27,16 +27,16 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "real_programs")
 from launching import carry_out  # noqa: E402
 from scipy.stats import spearmanr  # noqa: E402
 
-from stripewise.model.landscape import Landscape  # noqa: E402
-from stripewise.model.table import Column, ObjectiveColumn, Schema, Table  # noqa: E402
-from stripewise.search.belief import believe  # noqa: E402
-from stripewise.spec.configuration import Value  # noqa: E402
-from stripewise.spec.experiment import Experiment  # noqa: E402
-from stripewise.spec.objective import Objective  # noqa: E402
-from stripewise.spec.report import Report  # noqa: E402
-from stripewise.spec.space import Levels, Space  # noqa: E402
-from stripewise.spec.trial import History, Phase, Role, Run, State, Trial  # noqa: E402
+from stripewise.catalogue.configuration import Value  # noqa: E402
+from stripewise.catalogue.space import Levels, Space  # noqa: E402
+from stripewise.models.landscape import Landscape  # noqa: E402
+from stripewise.models.table import Column, ObjectiveColumn, Schema, Table  # noqa: E402
+from stripewise.observe.report import Report  # noqa: E402
+from stripewise.requests.experiment import Experiment  # noqa: E402
+from stripewise.requests.objective import Objective  # noqa: E402
+from stripewise.search.belief.belief import believe  # noqa: E402
 from stripewise.store.opening import open_store  # noqa: E402
+from stripewise.trial import History, Phase, Role, Run, State, Trial  # noqa: E402
 
 NAME = "parts"
 PARTS = ("open, close, set view", "exchange and waiting", "writing", "reading in order to write")

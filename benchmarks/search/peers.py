@@ -23,9 +23,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from stripewise.evaluation.race import Contestant, Player
-from stripewise.model.landscape import Landscape
-from stripewise.spec.configuration import Configuration
+from stripewise.catalogue.configuration import Configuration
+from stripewise.engine.race import Contestant, Player
+from stripewise.models.landscape import Landscape
 
 
 class Peer:

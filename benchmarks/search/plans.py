@@ -21,13 +21,13 @@ import numpy as np  # noqa: E402
 from run import LEAST_POINTS, TABLES  # noqa: E402
 from synthetic import landscape  # noqa: E402
 
-from stripewise.evaluation.race import contestant, play  # noqa: E402
-from stripewise.model.landscape import Landscape, landscapes  # noqa: E402
-from stripewise.model.table import read_table  # noqa: E402
+from stripewise.catalogue.space import Levels, Space  # noqa: E402
+from stripewise.engine.race import contestant, play  # noqa: E402
+from stripewise.models.landscape import Landscape, landscapes  # noqa: E402
+from stripewise.models.table import read_table  # noqa: E402
 from stripewise.search.base import PriorMean  # noqa: E402
-from stripewise.search.initial import complete, next_switch  # noqa: E402
-from stripewise.search.unseen import Seen  # noqa: E402
-from stripewise.spec.space import Levels, Space  # noqa: E402
+from stripewise.search.samplers.initial import complete, next_switch  # noqa: E402
+from stripewise.search.samplers.unseen import Seen  # noqa: E402
 
 BUDGET = 25
 AFTER = (5, 10, 20, 25)
@@ -53,7 +53,7 @@ def main_effects(space: Space, rows: Levels) -> np.ndarray:
 def screening(
     plan: str, space: Space, seen: Seen, rng: np.random.Generator, *, size: int, n: int, prior: PriorMean | None = None
 ) -> Levels:
-    """The next point of a screening design, in place of :func:`stripewise.search.initial.complete`."""
+    """The next point of a screening design, in place of :func:`stripewise.search.samplers.initial.complete`."""
     switch = next_switch(space, seen, prior)
     rows = seen.draw(rng, _CANDIDATES)
     if len(switch) or len(rows) == 0:
@@ -87,7 +87,7 @@ def main() -> None:
         for seed in range(options.seeds):
             scores = []
             for plan, points in ((complete, 8), (screening, options.points)):
-                with mock.patch("stripewise.search.auto.complete", plan):
+                with mock.patch("stripewise.search.samplers.auto.complete", plan):
                     player = contestant("auto", {"initial": points})
                     episode = play(place, plan.__name__, player, budget=BUDGET, seed=seed)
                 runs = episode.runs_to_within_5_percent or 2 * BUDGET

@@ -25,9 +25,9 @@ warnings.filterwarnings("ignore")
 
 from transfer import prior_of_others  # noqa: E402
 
-from stripewise.evaluation.race import DRIFTS, Drift, contestant, play  # noqa: E402
-from stripewise.model.landscape import Landscape, landscapes  # noqa: E402
-from stripewise.model.table import read_table  # noqa: E402
+from stripewise.engine.race import DRIFTS, Drift, contestant, play  # noqa: E402
+from stripewise.models.landscape import Landscape, landscapes  # noqa: E402
+from stripewise.models.table import read_table  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
 TABLES = HERE.parent / "data" / "tables"

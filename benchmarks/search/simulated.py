@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from stripewise.model.table import Column, ObjectiveColumn, Schema, Table, write_table
-from stripewise.simulate.access import Access
-from stripewise.simulate.batch import RunBatch
-from stripewise.simulate.engine import noisy, simulate
-from stripewise.spec.site import load_site
-from stripewise.spec.workload import Workload
+from stripewise.catalogue.workload import Workload
+from stripewise.lab.access import Access
+from stripewise.lab.batch import RunBatch
+from stripewise.lab.engine import noisy, simulate
+from stripewise.lab.site import load_site
+from stripewise.models.table import Column, ObjectiveColumn, Schema, Table, write_table
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 SITES = ("kay", "edison")

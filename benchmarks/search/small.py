@@ -22,15 +22,15 @@ import numpy as np  # noqa: E402
 from scipy.stats import spearmanr  # noqa: E402
 from simulated import SITES, table  # noqa: E402
 
-from stripewise.evaluation.race import Recorded, SamplerPlayer, contestant, play  # noqa: E402
-from stripewise.model.landscape import Landscape, landscapes  # noqa: E402
-from stripewise.model.table import read_table  # noqa: E402
+from stripewise.catalogue.workload import Workload  # noqa: E402
+from stripewise.engine.race import Recorded, SamplerPlayer, contestant, play  # noqa: E402
+from stripewise.models.landscape import Landscape, landscapes  # noqa: E402
+from stripewise.models.table import read_table  # noqa: E402
 from stripewise.search.base import PriorMean  # noqa: E402
-from stripewise.search.priors import Earlier, EarlierPrior  # noqa: E402
+from stripewise.search.belief.priors import Earlier, EarlierPrior  # noqa: E402
+from stripewise.search.policy.resampling import make_resampler  # noqa: E402
 from stripewise.search.registry import make_sampler  # noqa: E402
-from stripewise.search.resampling import make_resampler  # noqa: E402
-from stripewise.spec.trial import History, Trial  # noqa: E402
-from stripewise.spec.workload import Workload  # noqa: E402
+from stripewise.trial import History, Trial  # noqa: E402
 
 
 def searched(landscape: Landscape, runs: int, seed: int) -> History:

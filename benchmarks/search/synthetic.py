@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from stripewise.model.landscape import Landscape
-from stripewise.model.table import Column, ObjectiveColumn, Schema, Table
+from stripewise.models.landscape import Landscape
+from stripewise.models.table import Column, ObjectiveColumn, Schema, Table
 
 _MOST_POINTS = 6000
 _REPEATS = 6

@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.ensemble import ExtraTreesRegressor
 
+from stripewise.catalogue.configuration import Value
+from stripewise.catalogue.space import Levels, Space
 from stripewise.errors import UserError
-from stripewise.model.landscape import Landscape, landscapes
-from stripewise.model.table import Table
-from stripewise.search.axes import features
+from stripewise.models.landscape import Landscape, landscapes
+from stripewise.models.table import Table
 from stripewise.search.base import PriorMean
-from stripewise.spec.configuration import Value
-from stripewise.spec.space import Levels, Space
+from stripewise.search.belief.axes import features
 
 _TREES = 64
 

@@ -27,16 +27,16 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from stripewise.client.transport import Address, Transport
-from stripewise.spec.configuration import Configuration
-from stripewise.spec.experiment import Experiment
-from stripewise.spec.trial import Phase, Role, Run, State, Trial
+from stripewise.catalogue.configuration import Configuration
+from stripewise.desk.client.transport import Address, Transport
+from stripewise.requests.experiment import Experiment
 from stripewise.store import codec, rows
 from stripewise.store.base import Claim, Store
 from stripewise.store.opening import open_store
 from stripewise.store.schema import experiments, runs, trials
 from stripewise.store.service import database_of
 from stripewise.store.service.tokens import Tokens
+from stripewise.trial import Phase, Role, Run, State, Trial
 
 FIXTURE = Path(__file__).parents[2] / "tests" / "fixtures" / "result.json"
 RESULT = json.loads(FIXTURE.read_text("utf-8"))["record"]["result"]

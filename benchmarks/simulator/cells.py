@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from stripewise.simulate.access import Access
-from stripewise.simulate.batch import RunBatch
-from stripewise.simulate.engine import simulate
-from stripewise.spec.site import Site, load_site
-from stripewise.spec.workload import Workload
+from stripewise.catalogue.workload import Workload
+from stripewise.lab.access import Access
+from stripewise.lab.batch import RunBatch
+from stripewise.lab.engine import simulate
+from stripewise.lab.site import Site, load_site
 
 MIB, GIB = 1 << 20, 1 << 30
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from stripewise.simulate.batch import RunBatch
-from stripewise.simulate.engine import simulate
-from stripewise.spec.site import load_site
-from stripewise.spec.workload import Workload
+from stripewise.catalogue.workload import Workload
+from stripewise.lab.batch import RunBatch
+from stripewise.lab.engine import simulate
+from stripewise.lab.site import load_site
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 NODES = (64, 128, 256)

@@ -19,7 +19,7 @@ import numpy as np
 from cells import CELLS, GIB, SYSTEMS, Cell, base_site, predict, system_of
 from scipy.optimize import least_squares
 
-from stripewise.spec.site import Site
+from stripewise.lab.site import Site
 
 GUESSES = {
     "ost.request_seconds": 0.2e-3,  # 0.1 to 0.4 ms guessed in the notes

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from maxmin import Flows, makespan
 
-from stripewise.simulate.batch import RunBatch
-from stripewise.simulate.engine import simulate
-from stripewise.spec.site import Site, load_site, site_names
-from stripewise.spec.workload import Workload
+from stripewise.catalogue.workload import Workload
+from stripewise.lab.batch import RunBatch
+from stripewise.lab.engine import simulate
+from stripewise.lab.site import Site, load_site, site_names
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 

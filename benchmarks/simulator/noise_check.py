@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 from mechanisms import Check
 
-from stripewise.simulate import noise
-from stripewise.spec.site import Drift, Noise
+from stripewise.lab import noise
+from stripewise.lab.site import Drift, Noise
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 

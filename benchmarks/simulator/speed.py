@@ -14,10 +14,10 @@ from pathlib import Path
 import numpy as np
 from maxmin import Flows, rates
 
-from stripewise.simulate.batch import RunBatch
-from stripewise.simulate.engine import noisy, simulate
-from stripewise.spec.site import Site, load_site
-from stripewise.spec.workload import Workload
+from stripewise.catalogue.workload import Workload
+from stripewise.lab.batch import RunBatch
+from stripewise.lab.engine import noisy, simulate
+from stripewise.lab.site import Site, load_site
 
 MIB, GIB = 1 << 20, 1 << 30
 

@@ -110,7 +110,7 @@ def _tuned(work: Path, built: Path, disk: SlowDisk, program: programs.Program, b
 
 def _run(work: Path, command: list[str], disk: SlowDisk, settings: Mapping[str, int] | None) -> tuple[float, str]:
     """Seconds and digest of a run."""
-    from stripewise.runner.native.build import accelerator_for  # noqa: PLC0415  loads the engine
+    from stripewise.runners.native.build import accelerator_for  # noqa: PLC0415  loads the engine
 
     more = {}
     if settings:

@@ -135,7 +135,7 @@ def _on_site(study: Study, site: str, models: Sequence[str]) -> None:
 
 def device() -> str:
     """Where networks are trained here."""
-    from stripewise.model.network import import_torch, training_device  # noqa: PLC0415  loads PyTorch
+    from stripewise.models.network import import_torch, training_device  # noqa: PLC0415  loads PyTorch
 
     return str(training_device(import_torch()))
 
@@ -146,7 +146,7 @@ def _profiled(study: Study, site: str, table: Path) -> dict[str, Any]:
         plan = write_toml(study.work / "training.toml", training_campaign())
         found = stripewise("profile", plan, "--out", table)
         return {"configurations": found["configurations"], "runs": found["runs"]["finished"]}
-    from stripewise.profiling.outcome import save  # noqa: PLC0415  loads the engine
+    from stripewise.engine.campaign.outcome import save  # noqa: PLC0415  loads the engine
 
     measured, _ = _tables(site, repeats=1, seed=0)
     save(measured, table)
@@ -155,8 +155,8 @@ def _profiled(study: Study, site: str, table: Path) -> dict[str, Any]:
 
 def sampled(path: Path, operation: str, size: int) -> dict[str, Any]:
     """Some runs of an operation of the campaign, as a picture with parallel coordinates shows them."""
-    from stripewise.model.table import read_table  # noqa: PLC0415  loads the engine
-    from stripewise.spec.sizes import format_size  # noqa: PLC0415
+    from stripewise.models.table import read_table  # noqa: PLC0415  loads the engine
+    from stripewise.sizes import format_size  # noqa: PLC0415
 
     table = read_table(path)
     columns = [*table.schema.context, *table.schema.parameter]
@@ -182,7 +182,7 @@ def sampled(path: Path, operation: str, size: int) -> dict[str, Any]:
 
 
 def _accuracy(study: Study, site: str, table: Path, name: str) -> dict[str, Any]:
-    from stripewise.model.table import read_table  # noqa: PLC0415  loads the engine
+    from stripewise.models.table import read_table  # noqa: PLC0415  loads the engine
 
     return accuracy(read_table(table), name, None if study.quick else medians_of_runs(site, REPEATS))
 
@@ -205,8 +205,8 @@ def accuracy(table: Any, name: str, medians: np.ndarray | None) -> dict[str, Any
         For each operation: scores by ``runs`` and ``medians``, those of an ``oracle`` and of a ``random`` run of the
         training for single runs, and some runs with their predictions.
     """
-    from stripewise.model.metrics import scores  # noqa: PLC0415  loads the engine
-    from stripewise.model.registry import make_model  # noqa: PLC0415
+    from stripewise.models.metrics import scores  # noqa: PLC0415  loads the engine
+    from stripewise.models.registry import make_model  # noqa: PLC0415
 
     rng = np.random.default_rng(0)
     order = rng.permutation(len(table))

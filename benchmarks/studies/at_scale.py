@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 from benchmarks.studies.steps import Study
 
-from stripewise.simulate.access import APIS, Access
-from stripewise.simulate.batch import RunBatch
-from stripewise.simulate.engine import noisy, simulate
-from stripewise.spec.site import load_site
-from stripewise.spec.workload import Workload
+from stripewise.catalogue.workload import Workload
+from stripewise.lab.access import APIS, Access
+from stripewise.lab.batch import RunBatch
+from stripewise.lab.engine import noisy, simulate
+from stripewise.lab.site import load_site
 
 SITE = "cori-haswell"
 KIB, MIB = 1 << 10, 1 << 20
@@ -93,7 +93,7 @@ def _batch(operation: str, api: str, columns: dict[str, np.ndarray]) -> RunBatch
 
 def campaign(axes: dict[str, list[Any]], repeats: int) -> dict[str, Any]:
     """Five-number summaries of every configuration, their clusters, and the settings that stay good."""
-    from stripewise.summaries.clusters import cluster  # noqa: PLC0415  slow to load
+    from stripewise.output.summaries.clusters import cluster  # noqa: PLC0415  slow to load
 
     site = load_site(SITE)
     grid = list(itertools.product(*axes.values()))

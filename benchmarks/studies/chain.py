@@ -92,7 +92,7 @@ def experiment(program: Path, site: Site, runs: int, model: Path | None) -> dict
 
 
 def _others() -> list[str]:
-    from stripewise.spec.stack import load_stack  # noqa: PLC0415  loads the engine
+    from stripewise.catalogue.stack import load_stack  # noqa: PLC0415  loads the engine
 
     return [p.name for stack in STACKS for p in load_stack(stack).parameters if p.name not in TUNABLES]
 
@@ -168,9 +168,9 @@ def _settings(study: Study, site: Site, program: Path, model: Path, runs: int) -
 
 def plan_of(configuration: Mapping[str, Any]) -> str:
     """A plan with settings by name."""
-    from stripewise.carriers import Setting  # noqa: PLC0415  loads the engine
-    from stripewise.spec.plan import Plan, spell  # noqa: PLC0415
-    from stripewise.spec.stack import load_stack  # noqa: PLC0415
+    from stripewise.catalogue.carriers import Setting  # noqa: PLC0415  loads the engine
+    from stripewise.catalogue.plan import Plan, spell  # noqa: PLC0415
+    from stripewise.catalogue.stack import load_stack  # noqa: PLC0415
 
     known = {p.name: p for stack in STACKS for p in load_stack(stack).parameters}
     lines = tuple(

@@ -12,7 +12,7 @@ import numpy as np
 from benchmarks.studies import ai_for_io
 from benchmarks.studies.steps import Study
 
-from stripewise.model.table import Table, read_table
+from stripewise.models.table import Table, read_table
 
 UNFITTED = "dkrz-porting-hardware"
 BLOCKS = [64 << i for i in range(17)]
@@ -111,7 +111,7 @@ def tree(table: Table, depth: int) -> list[dict[str, Any]]:
 
 def components(fast: float, slow: float) -> dict[str, Any]:
     """Times of operations of which some need a slow component as well, and what the clusters of their times tell."""
-    from stripewise.diagnosis.causes.density import clusters  # noqa: PLC0415  loads the engine
+    from stripewise.diagnose.causes.density import clusters  # noqa: PLC0415  loads the engine
 
     rng = np.random.default_rng(0)
     missed = rng.random(POINTS) < MISSES

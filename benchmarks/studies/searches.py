@@ -1,6 +1,6 @@
 """Searches as the tuning loop runs them, and what each of their configurations is truly worth.
 
-Who plays is :class:`stripewise.evaluation.race.SamplerPlayer`: one of the samplers with its resampling rule. What the
+Who plays is :class:`stripewise.engine.race.SamplerPlayer`: one of the samplers with its resampling rule. What the
 loop adds to that (a store, warm-up, a confirmation, an analysis of what mattered) takes longer than a simulated run and
 changes no choice, so it is left out here.
 """
@@ -14,22 +14,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from stripewise.evaluation.race import SamplerPlayer
-from stripewise.model.registry import load_model
-from stripewise.objectives import objective_of
-from stripewise.prescribe.prior import ModelPrior
-from stripewise.runner.registry import make_runner
+from stripewise.catalogue.configuration import Configuration
+from stripewise.catalogue.plan import Plan, settings_of
+from stripewise.catalogue.space import Space
+from stripewise.catalogue.workload import Workload
+from stripewise.engine.model_prior import ModelPrior
+from stripewise.engine.race import SamplerPlayer
+from stripewise.engine.space import bind_space
+from stripewise.launch import Launch, Outcome
+from stripewise.models.registry import load_model
+from stripewise.observe.objectives import objective_of
+from stripewise.requests.experiment import Experiment
+from stripewise.requests.objective import Objective
+from stripewise.runners.registry import make_runner
+from stripewise.search.policy.resampling import make_resampler
 from stripewise.search.registry import make_sampler
-from stripewise.search.resampling import make_resampler
-from stripewise.spec.configuration import Configuration
-from stripewise.spec.experiment import Experiment
-from stripewise.spec.launch import Launch, Outcome
-from stripewise.spec.objective import Objective
-from stripewise.spec.plan import Plan, settings_of
-from stripewise.spec.space import Space
-from stripewise.spec.trial import Phase
-from stripewise.spec.workload import Workload
-from stripewise.tuning.space import bind_space
+from stripewise.trial import Phase
 
 
 def space_of(asked: Mapping[str, Any]) -> tuple[Space, Workload]:

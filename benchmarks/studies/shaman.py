@@ -90,8 +90,8 @@ def simulated(study: Study) -> None:
 
 
 def _space() -> Any:
-    from stripewise.spec.space import Space  # noqa: PLC0415  loads the engine
-    from stripewise.spec.stack import load_stack  # noqa: PLC0415
+    from stripewise.catalogue.space import Space  # noqa: PLC0415  loads the engine
+    from stripewise.catalogue.stack import load_stack  # noqa: PLC0415
 
     stack = load_stack(str(STACK))
     return Space.bind(stack.parameters, stack.constraints, stack.derived, {}, stack.knowledge)
@@ -102,7 +102,7 @@ def _tuned(
 ) -> dict[str, Any]:
     from benchmarks.studies.searches import play  # noqa: PLC0415  loads the engine
 
-    from stripewise.spec.objective import Objective  # noqa: PLC0415
+    from stripewise.requests.objective import Objective  # noqa: PLC0415
 
     space = _space()
     quiet = simulation.Replay(library, program, storage)
@@ -129,7 +129,7 @@ def _random(library: Path, program: programs.Program, storage: simulation.Storag
     """What random choices find, for comparison."""
     from benchmarks.studies.searches import play  # noqa: PLC0415  loads the engine
 
-    from stripewise.spec.objective import Objective  # noqa: PLC0415
+    from stripewise.requests.objective import Objective  # noqa: PLC0415
 
     quiet = simulation.Replay(library, program, storage)
     trace = play(

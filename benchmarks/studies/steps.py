@@ -139,7 +139,7 @@ def stripewise(*words: str | Path, folder: Path | None = None) -> Any:
     StudyError
         With the command, where it does not end with 0.
     """
-    from stripewise.cli.main import main  # noqa: PLC0415  loads the engine
+    from stripewise.desk.cli.main import main  # noqa: PLC0415  loads the engine
 
     arguments = [str(word) for word in words]
     place = arguments.index("--") if "--" in arguments else len(arguments)

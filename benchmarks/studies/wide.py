@@ -129,9 +129,9 @@ def _raced(table: Path, budgets: Mapping[str, Sequence[int]], seeds: int) -> dic
     """Search with one half of the rounds, and judge what a search chose by the other half, which it has not seen."""
     from benchmarks.studies.searches import play  # noqa: PLC0415  loads the engine
 
-    from stripewise.evaluation.race import Recorded  # noqa: PLC0415
-    from stripewise.model.landscape import Landscape  # noqa: PLC0415
-    from stripewise.model.table import read_table  # noqa: PLC0415
+    from stripewise.engine.race import Recorded  # noqa: PLC0415
+    from stripewise.models.landscape import Landscape  # noqa: PLC0415
+    from stripewise.models.table import read_table  # noqa: PLC0415
 
     whole = read_table(table.with_suffix(".csv"))
     found: dict[str, list[dict[str, float]]] = defaultdict(list)

@@ -137,7 +137,7 @@ void sw_workload_print(const struct sw_workload *workload, char *text, size_t si
     }
 }
 
-/* ---- as words of rules: what is unknown rules nothing out (stripewise/spec/workload.py) ---- */
+/* ---- as words of rules: what is unknown rules nothing out (stripewise/catalogue/workload.py) ---- */
 
 static const char *text_of(const struct sw_workload *workload, enum sw_word word, const char *unknown) {
     return workload->known[word] ? workload->text[word] : unknown;
@@ -238,7 +238,7 @@ static bool spelled(const struct sw_workload *workload, const struct sw_model *m
 }
 
 /* Can a category of the workload that was never measured be predicted from those that were, as in
- * stripewise/model/domain.py? Reads say nothing of writes, and there is no third truth value. */
+ * stripewise/models/domain.py? Reads say nothing of writes, and there is no third truth value. */
 static bool admits_new(const struct sw_model *model, const struct sw_model_input *input) {
     const char *first = input->values ? sw_model_text(model, model->values[input->first_value].spelling) : "";
     return input->kind == SW_INPUT_CONTEXT && input->categorical && input->values > 1 &&

@@ -4,7 +4,7 @@ import { readFile, readdir, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { brotliCompressSync } from "node:zlib";
 
-const target = new URL("../../src/stripewise/report/assets/", import.meta.url);
+const target = new URL("../../src/stripewise/output/assets/", import.meta.url);
 const own = new URL("./", import.meta.url);
 
 // The end of the string literal that begins at `at`.

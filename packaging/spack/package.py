@@ -72,7 +72,7 @@ class Stripewise(PythonPackage):
 
     depends_on("py-torch@2.6:", type=("build", "run"), when="+ann")
 
-    import_modules = ["stripewise", "stripewise.cli", "stripewise.tuning"]
+    import_modules = ["stripewise", "stripewise.desk.cli", "stripewise.engine"]
 
     def test_version(self):
         """the command starts and names its version"""

@@ -9,13 +9,13 @@ __all__ = ["Client", "Search", "Tuned", "__version__", "floats", "integers", "tu
 
 if TYPE_CHECKING:
     from stripewise.api import Search, Tuned, tune
-    from stripewise.client import Client
-    from stripewise.spec.from_python import floats, integers
+    from stripewise.desk.client import Client
+    from stripewise.requests.from_python import floats, integers
 
 _HOMES = {
     **dict.fromkeys(("Search", "Tuned", "tune"), "api"),
-    **dict.fromkeys(("floats", "integers"), "spec.from_python"),
-    "Client": "client",
+    **dict.fromkeys(("floats", "integers"), "requests.from_python"),
+    "Client": "desk.client",
 }
 
 

@@ -1,5 +1,5 @@
 """``python -m stripewise``."""
 
-from stripewise.cli import main
+from stripewise.desk.cli import main
 
 main()

@@ -15,27 +15,27 @@ from pydantic import ValidationError
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from stripewise.catalogue.configuration import Configuration, Value, changed
+from stripewise.catalogue.space import Space
+from stripewise.documents import explain_validation
+from stripewise.engine.events import Event, Listener, silent
+from stripewise.engine.session import Session
 from stripewise.errors import UserError
-from stripewise.runner.function import FunctionRunner
+from stripewise.requests.experiment import Experiment
+from stripewise.requests.from_python import space_of
+from stripewise.requests.objective import Objective
+from stripewise.runners.function import FunctionRunner
 from stripewise.search.base import Sampler
 from stripewise.search.registry import make_sampler, sampler_rng
-from stripewise.spec.configuration import Configuration, Value, changed
-from stripewise.spec.documents import explain_validation
-from stripewise.spec.experiment import Experiment
-from stripewise.spec.from_python import space_of
-from stripewise.spec.objective import Objective
-from stripewise.spec.space import Space
-from stripewise.spec.trial import History, Phase, Role, Run, State, Trial
 from stripewise.store.base import Record
 from stripewise.store.opening import open_store
-from stripewise.tuning.events import Event, Listener, silent
-from stripewise.tuning.session import Session
+from stripewise.trial import History, Phase, Role, Run, State, Trial
 
 if TYPE_CHECKING:
     import pandas
     from plotly.graph_objects import Figure
 
-    from stripewise.report.reading import Reading
+    from stripewise.output.reading import Reading
 
 
 @runtime_checkable
@@ -137,12 +137,12 @@ class Tuned:
 
     @property
     def _reading(self) -> Reading:
-        from stripewise.report.reading import Reading  # noqa: PLC0415  brings plotly, for looking at results alone
+        from stripewise.output.reading import Reading  # noqa: PLC0415  brings plotly, for looking at results alone
 
         return Reading(self.record, self.trials)
 
     def _plot(self, name: str) -> Figure:
-        from stripewise.report.figures import FIGURES  # noqa: PLC0415  as above
+        from stripewise.output.figures import FIGURES  # noqa: PLC0415  as above
 
         there, draw = FIGURES[name]
         if not there(self._reading):

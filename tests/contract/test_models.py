@@ -13,12 +13,12 @@ from typing import IO
 import numpy as np
 import pytest
 
+from stripewise import plugins
 from stripewise.errors import UserError
-from stripewise.model import registry
-from stripewise.model.base import PerformanceModel
-from stripewise.model.files import Stored
-from stripewise.model.registry import load_model, make_model, model_names
-from stripewise.spec import plugins
+from stripewise.models import registry
+from stripewise.models.base import PerformanceModel
+from stripewise.models.files import Stored
+from stripewise.models.registry import load_model, make_model, model_names
 from stripewise.testing.models import ModelContract, sample_table
 
 # Small enough to keep the suite quick, large enough to learn the sample.
@@ -85,9 +85,9 @@ def test_every_model_has_a_contract() -> None:
 
 
 def test_models_of_other_packages_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    entry = EntryPoint("mine", "stripewise.model.trees.tree:TreeModel", registry.ENTRY_POINTS)
+    entry = EntryPoint("mine", "stripewise.models.trees.tree:TreeModel", registry.ENTRY_POINTS)
     broken = EntryPoint("broken", "no.such.module:Model", registry.ENTRY_POINTS)
-    other = EntryPoint("other", "stripewise.model.table:Table", registry.ENTRY_POINTS)
+    other = EntryPoint("other", "stripewise.models.table:Table", registry.ENTRY_POINTS)
     monkeypatch.setattr(plugins, "entry_points", lambda group: [entry, broken, other])
     assert model_names()[-1:] == ["other"]
     assert make_model("mine").name == "tree"
@@ -146,7 +146,7 @@ def test_a_pytorch_that_may_run_code_of_a_file_reads_none(
     """CVE-2025-32434: before 2.6, weights_only does not keep a file from running code."""
     opened: list[object] = []
     old = SimpleNamespace(__version__=version, load=lambda *_, **__: opened.append(1))
-    monkeypatch.setattr("stripewise.model.ann.import_torch", lambda: old)
+    monkeypatch.setattr("stripewise.models.ann.import_torch", lambda: old)
     with zipfile.ZipFile(tmp_path / "a.pt", "w") as archive:
         archive.writestr("archive/data.pkl", b"")
     with pytest.raises(UserError, match="may run code"):
@@ -163,7 +163,7 @@ def test_networks_are_written_to_a_stream(tmp_path: Path, monkeypatch: pytest.Mo
         to.write(b"tensors")
 
     torch = SimpleNamespace(save=save, tensor=lambda array: array)
-    monkeypatch.setattr("stripewise.model.ann.import_torch", lambda: torch)
+    monkeypatch.setattr("stripewise.models.ann.import_torch", lambda: torch)
     model = make_model("ann")
     monkeypatch.setattr(model, "_stored", lambda: Stored({"model": "ann"}, {}))
     model.save(tmp_path / "a.pt")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from stripewise.objectives import ObjectiveKind, kind_of, kinds
-from stripewise.spec.launch import Outcome
-from stripewise.spec.report import parse_report
-from stripewise.spec.trial import State
+from stripewise.launch import Outcome
+from stripewise.observe.objectives import ObjectiveKind, kind_of, kinds
+from stripewise.observe.report import parse_report
 from stripewise.testing.objectives import ObjectiveContract
+from stripewise.trial import State
 from tests.unit.reports import example_log, recorded
 
 BOTH = recorded("romio_strided_both")["default"]

@@ -9,19 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from stripewise.model.landscape import Landscape
-from stripewise.model.table import Schema, make_table
-from stripewise.runner.base import Preflight, Runner
-from stripewise.runner.batch.runner import BatchRunner
-from stripewise.runner.function import FunctionRunner
-from stripewise.runner.local.runner import LocalRunner
-from stripewise.runner.registry import make_runner
-from stripewise.runner.replay import ReplayRunner
-from stripewise.spec.configuration import Configuration
-from stripewise.spec.experiment import Experiment
-from stripewise.spec.objective import Objective
-from stripewise.spec.parameter import Kind, Parameter
-from stripewise.spec.space import Space
+from stripewise.catalogue.configuration import Configuration
+from stripewise.catalogue.parameter import Kind, Parameter
+from stripewise.catalogue.space import Space
+from stripewise.models.landscape import Landscape
+from stripewise.models.table import Schema, make_table
+from stripewise.requests.experiment import Experiment
+from stripewise.requests.objective import Objective
+from stripewise.runners.base import Preflight, Runner
+from stripewise.runners.batch.runner import BatchRunner
+from stripewise.runners.function import FunctionRunner
+from stripewise.runners.local.runner import LocalRunner
+from stripewise.runners.registry import make_runner
+from stripewise.runners.replay import ReplayRunner
 from stripewise.testing.runners import RunnerContract
 from tests.fixtures import fake_slurm
 

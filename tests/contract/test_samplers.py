@@ -9,11 +9,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from stripewise.catalogue.expression import Expression
+from stripewise.catalogue.parameter import Kind, Parameter, Scale
+from stripewise.catalogue.space import Space
 from stripewise.search.base import Sampler
 from stripewise.search.registry import make_sampler, sampler_names
-from stripewise.spec.expression import Expression
-from stripewise.spec.parameter import Kind, Parameter, Scale
-from stripewise.spec.space import Space
 from stripewise.testing.samplers import SamplerContract
 from tests.conftest import require
 

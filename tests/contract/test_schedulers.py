@@ -11,15 +11,15 @@ from typing import Any, ClassVar
 import pytest
 
 from stripewise.errors import TransientError, UserError
-from stripewise.schedulers.base import Scheduler
-from stripewise.schedulers.flux import Flux
-from stripewise.schedulers.job import UNKNOWN, JobPhase, JobRequest, Standing
-from stripewise.schedulers.lsf import Lsf
-from stripewise.schedulers.pbs import ClassicPbs, Pbs
-from stripewise.schedulers.queue import JobQueue
-from stripewise.schedulers.registry import all_schedulers, arrays_of, scheduler_names, steps_of
-from stripewise.schedulers.slurm import Slurm
-from stripewise.spec.batch import Batch
+from stripewise.requests.batch import Batch
+from stripewise.runners.schedulers.base import Scheduler
+from stripewise.runners.schedulers.flux import Flux
+from stripewise.runners.schedulers.job import UNKNOWN, JobPhase, JobRequest, Standing
+from stripewise.runners.schedulers.lsf import Lsf
+from stripewise.runners.schedulers.pbs import ClassicPbs, Pbs
+from stripewise.runners.schedulers.queue import JobQueue
+from stripewise.runners.schedulers.registry import all_schedulers, arrays_of, scheduler_names, steps_of
+from stripewise.runners.schedulers.slurm import Slurm
 from stripewise.testing.schedulers import SchedulerContract
 
 QUEUED, ACTIVE, DONE = Standing(JobPhase.QUEUED), Standing(JobPhase.ACTIVE), Standing(JobPhase.OVER)

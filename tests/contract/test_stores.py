@@ -13,13 +13,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from stripewise.spec.configuration import Configuration
-from stripewise.spec.experiment import Experiment
-from stripewise.spec.trial import Trial
+from stripewise.catalogue.configuration import Configuration
+from stripewise.requests.experiment import Experiment
 from stripewise.store.base import MEMORY
 from stripewise.store.opening import open_store
 from stripewise.testing import writer
 from stripewise.testing.stores import DurableStoreContract, StoreContract, run_of, same
+from stripewise.trial import Trial
 from tests.integration.forked import CONTEXT
 
 scalars = st.one_of(

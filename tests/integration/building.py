@@ -13,8 +13,8 @@ from unittest import mock
 
 import pytest
 
-from stripewise.runner.native import build as own
-from stripewise.runner.native.compiler import ask_compiler, find_plain_compiler
+from stripewise.runners.native import build as own
+from stripewise.runners.native.compiler import ask_compiler, find_plain_compiler
 from tests.conftest import require
 
 ROOT = Path(__file__).resolve().parents[2]

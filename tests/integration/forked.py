@@ -10,7 +10,12 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 CONTEXT = multiprocessing.get_context("forkserver")
-_LOADED = ["stripewise.cli.tune", "stripewise.cli.manage", "stripewise.tuning.session", "stripewise.testing.writer"]
+_LOADED = [
+    "stripewise.desk.cli.tune",
+    "stripewise.desk.cli.manage",
+    "stripewise.engine.session",
+    "stripewise.testing.writer",
+]
 CONTEXT.set_forkserver_preload([__name__, *_LOADED])
 
 
@@ -60,6 +65,6 @@ def _run(
         os.close(file)
     os.environ.clear()
     os.environ.update(environment)
-    from stripewise.cli.main import main
+    from stripewise.desk.cli.main import main
 
     sys.exit(main(words))

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
-from stripewise.model.artifact.content import Artifact, ArtifactInput, InputValue, Texts
-from stripewise.model.artifact.members import Member, TreeBlock
-from stripewise.model.artifact.program import OUTPUT, apply, constant, read
-from stripewise.model.artifact.writer import save_artifact
-from stripewise.spec.formats import ARTIFACT_NONE, CONTEXT, TUNABLE, WORD, Op
+from stripewise.formats import ARTIFACT_NONE, CONTEXT, TUNABLE, WORD, Op
+from stripewise.models.artifact.content import Artifact, ArtifactInput, InputValue, Texts
+from stripewise.models.artifact.members import Member, TreeBlock
+from stripewise.models.artifact.program import OUTPUT, apply, constant, read
+from stripewise.models.artifact.writer import save_artifact
 
 MIB = 1 << 20
 

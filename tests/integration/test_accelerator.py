@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from stripewise.spec.space import Space
-from stripewise.spec.stack import load_stack
+from stripewise.catalogue.space import Space
+from stripewise.catalogue.stack import load_stack
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples" / "accelerator"

@@ -13,14 +13,14 @@ import pytest
 
 pytest.importorskip("fastapi")
 
+from stripewise.desk.server.policy import check_campaign, check_experiment
+from stripewise.desk.server.problems import Refused
+from stripewise.desk.server.service import Settings
 from stripewise.errors import StripewiseError, UserError
-from stripewise.runner.allow_list import AllowList
-from stripewise.runner.inject.assemble import words_of
-from stripewise.server.policy import check_campaign, check_experiment
-from stripewise.server.problems import Refused
-from stripewise.server.service import Settings
-from stripewise.spec.campaign import parse_campaign
-from stripewise.spec.experiment import Experiment
+from stripewise.requests.campaign import parse_campaign
+from stripewise.requests.experiment import Experiment
+from stripewise.runners.allow_list import AllowList
+from stripewise.runners.inject.assemble import words_of
 
 DOCS = Path(__file__).parents[2] / "docs"
 SHELL = "/bin/sh"

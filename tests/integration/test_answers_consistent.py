@@ -14,42 +14,42 @@ from typing import NamedTuple
 import darshan
 import pytest
 
-from stripewise.cli.diagnose import _print_one as print_diagnosis
-from stripewise.cli.output import console, number
-from stripewise.cli.result import print_result
-from stripewise.diagnosis.diagnose import RULES, diagnose
-from stripewise.diagnosis.from_report import activity_of
-from stripewise.diagnosis.opening import open_all
-from stripewise.measure.confirmation import Decision
-from stripewise.measure.statistics import Speedup
-from stripewise.model import importance
-from stripewise.report import figures
-from stripewise.report.html import render_report
-from stripewise.runner.base import Preflight, Runner
-from stripewise.search.pruning import make_pruner
+from stripewise.catalogue.configuration import Configuration
+from stripewise.catalogue.plan import Plan, settings_of
+from stripewise.catalogue.space import Space
+from stripewise.catalogue.stack import load_stack
+from stripewise.catalogue.workload import Workload
+from stripewise.desk.cli.diagnose import _print_one as print_diagnosis
+from stripewise.desk.cli.output import console, number
+from stripewise.desk.cli.result import print_result
+from stripewise.diagnose.diagnose import RULES, diagnose
+from stripewise.engine.budget import Spent, spent, worst_case
+from stripewise.engine.conclusion import Conclusion, more_budget
+from stripewise.engine.confirmation import Decision
+from stripewise.engine.planner import Planner
+from stripewise.engine.result import conclude
+from stripewise.engine.session import Session
+from stripewise.engine.space import BoundSpace
+from stripewise.facts import Facts, RunFacts
+from stripewise.launch import Outcome
+from stripewise.models import importance
+from stripewise.observe.from_report import activity_of
+from stripewise.observe.opening import open_all
+from stripewise.observe.report import parse_report
+from stripewise.output import figures
+from stripewise.output.html import render_report
+from stripewise.requests.experiment import Budget, Confirmation, Experiment
+from stripewise.requests.objective import Objective
+from stripewise.result import Interval
+from stripewise.runners.base import Preflight, Runner
+from stripewise.search.policy.pruning import make_pruner
+from stripewise.search.policy.resampling import make_resampler
+from stripewise.search.policy.stopping import make_stopping
 from stripewise.search.registry import make_sampler, sampler_rng
-from stripewise.search.resampling import make_resampler
-from stripewise.search.stopping import make_stopping
-from stripewise.spec.configuration import Configuration
-from stripewise.spec.experiment import Budget, Confirmation, Experiment
-from stripewise.spec.facts import Facts, RunFacts
-from stripewise.spec.launch import Outcome
-from stripewise.spec.objective import Objective
-from stripewise.spec.plan import Plan, settings_of
-from stripewise.spec.report import parse_report
-from stripewise.spec.result import Interval
-from stripewise.spec.space import Space
-from stripewise.spec.stack import load_stack
-from stripewise.spec.trial import History, Phase, Role, Run, State, Trial
-from stripewise.spec.workload import Workload
+from stripewise.search.statistics import Speedup
 from stripewise.store.base import MEMORY, Record
 from stripewise.store.opening import open_store
-from stripewise.tuning.budget import Spent, spent, worst_case
-from stripewise.tuning.conclusion import Conclusion, more_budget
-from stripewise.tuning.planner import Planner
-from stripewise.tuning.result import conclude
-from stripewise.tuning.session import Session
-from stripewise.tuning.space import BoundSpace
+from stripewise.trial import History, Phase, Role, Run, State, Trial
 from tests.unit.finished_experiment import finished
 from tests.unit.reports import recorded
 

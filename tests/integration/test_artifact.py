@@ -12,12 +12,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from stripewise.errors import UserError
-from stripewise.model.artifact.content import Artifact, ArtifactInput, InputValue
-from stripewise.model.artifact.members import Layer, Member, TreeBlock
-from stripewise.model.artifact.program import OUTPUT, Program, apply, constant, read
-from stripewise.model.artifact.reader import parse_artifact
-from stripewise.model.artifact.writer import artifact_bytes, save_artifact
-from stripewise.spec.formats import ARTIFACT_NONE, CONTEXT, TUNABLE, Op
+from stripewise.formats import ARTIFACT_NONE, CONTEXT, TUNABLE, Op
+from stripewise.models.artifact.content import Artifact, ArtifactInput, InputValue
+from stripewise.models.artifact.members import Layer, Member, TreeBlock
+from stripewise.models.artifact.program import OUTPUT, Program, apply, constant, read
+from stripewise.models.artifact.reader import parse_artifact
+from stripewise.models.artifact.writer import artifact_bytes, save_artifact
 from tests.fixtures.make_artifacts import ARTIFACTS, FOLDER
 from tests.integration.building import core_library
 from tests.integration.native_model import NativeModel, open_library

@@ -10,9 +10,9 @@ from typing import Any
 import mcp_types
 from mcp import Client as Assistant
 
-from stripewise.client.client import Client
-from stripewise.client.transport import _refused
-from stripewise.server.assistant import assistant
+from stripewise.desk.client.client import Client
+from stripewise.desk.client.transport import _refused
+from stripewise.desk.server.assistant import assistant
 from tests.unit.service import SIMULATED, Running, running
 
 PROGRAM: dict[str, Any] = {

@@ -5,7 +5,7 @@ import stat
 
 import pytest
 
-from stripewise.cli import main
+from stripewise.desk.cli import main
 
 GOOD = """
 command = ["sh", "-c", "true"]

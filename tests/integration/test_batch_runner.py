@@ -13,15 +13,15 @@ from typing import Any
 
 import pytest
 
+from stripewise.catalogue.configuration import Configuration
+from stripewise.catalogue.plan import Plan
 from stripewise.errors import StripewiseError, TransientError, UserError
-from stripewise.runner.batch import record as job_record
-from stripewise.runner.batch.runner import BatchRunner
-from stripewise.runner.registry import make_runner
-from stripewise.spec.configuration import Configuration
-from stripewise.spec.experiment import Experiment
-from stripewise.spec.launch import Launch, Outcome
-from stripewise.spec.plan import Plan
-from stripewise.spec.trial import Phase, State
+from stripewise.launch import Launch, Outcome
+from stripewise.requests.experiment import Experiment
+from stripewise.runners.batch import record as job_record
+from stripewise.runners.batch.runner import BatchRunner
+from stripewise.runners.registry import make_runner
+from stripewise.trial import Phase, State
 from tests.fixtures import fake_slurm
 
 
@@ -482,7 +482,7 @@ def test_reaping_waits_for_nothing_it_cannot_know(slurm: Slurm, tmp_path: Path) 
 
 
 def test_long_output_is_kept_at_both_ends(slurm: Slurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stripewise.runner.batch.runner.DEFAULT_LIMIT", 100)
+    monkeypatch.setattr("stripewise.runners.batch.runner.DEFAULT_LIMIT", 100)
     with runner_of(slurm, tmp_path, ["sh", "-c", "seq 1000; echo the end"]) as runner:
         runner.start(launch())
         outcome = wait(runner)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from stripewise.errors import StripewiseError, UserError
-from stripewise.runner.native.build import (
+from stripewise.runners.native.build import (
     KERNEL_PARTS,
     RUNTIME_PARTS,
     BuildFailed,
@@ -25,8 +25,8 @@ from stripewise.runner.native.build import (
     source_folder,
     source_hash,
 )
-from stripewise.runner.native.compiler import ask_compiler, find_compiler
-from stripewise.runner.program.mpi import describe, library_of_launcher
+from stripewise.runners.native.compiler import ask_compiler, find_compiler
+from stripewise.runners.program.mpi import describe, library_of_launcher
 from tests.conftest import require
 from tests.integration.building import ROOT
 from tests.integration.conftest import Mpi
@@ -227,8 +227,8 @@ def test_a_package_holds_the_same_sources_and_builds_them(mpich: Mpi, tmp_path: 
     assert made.returncode == 0, made.stderr
     code = (
         "import os, json\nfrom pathlib import Path\n"
-        "from stripewise.runner.native.build import *\nfrom stripewise.runner.native.build import *\n"
-        "from stripewise.runner.native.compiler import ask_compiler\n"
+        "from stripewise.runners.native.build import *\nfrom stripewise.runners.native.build import *\n"
+        "from stripewise.runners.native.compiler import ask_compiler\n"
         f"compiler = ask_compiler(Path({str(mpich.mpicc)!r}), os.environ)\n"
         f"built = build(KERNEL, compiler, os.environ, cache=Path({str(tmp_path / 'cache')!r}))\n"
         "folder = source_folder()\n"

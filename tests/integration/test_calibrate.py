@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from stripewise.cli.main import main
-from stripewise.diagnosis.causes.models import load
-from stripewise.diagnosis.causes.probe import Prober, offsets
+from stripewise.desk.cli.main import main
+from stripewise.diagnose.causes.models import load
+from stripewise.diagnose.causes.probe import Prober, offsets
 from stripewise.errors import StripewiseError
 
 MIB = 1 << 20

@@ -11,18 +11,18 @@ import pytest
 import typer
 
 import stripewise
-from stripewise.cli import hints, main
-from stripewise.cli.main import app
-from stripewise.cli.manage import print_runs
-from stripewise.cli.output import number
-from stripewise.cli.result import interval
-from stripewise.spec.configuration import Configuration
-from stripewise.spec.experiment import Experiment
-from stripewise.spec.result import Interval
-from stripewise.spec.trial import Phase, Run, State, Trial
+from stripewise.catalogue.configuration import Configuration
+from stripewise.desk.cli import hints, main
+from stripewise.desk.cli.main import app
+from stripewise.desk.cli.manage import print_runs
+from stripewise.desk.cli.output import number
+from stripewise.desk.cli.result import interval
+from stripewise.requests.experiment import Experiment
+from stripewise.result import Interval
 from stripewise.store.opening import open_store
+from stripewise.trial import Phase, Run, State, Trial
 
-SLOW = ("scipy", "sklearn", "lightgbm", "plotly", "sqlalchemy", "pandas", "stripewise.tuning", "stripewise.spec")
+SLOW = ("scipy", "sklearn", "lightgbm", "plotly", "sqlalchemy", "pandas", "stripewise.engine", "stripewise.spec")
 
 
 @pytest.fixture(autouse=True)
@@ -32,7 +32,7 @@ def own_home(tmp_path, monkeypatch):
     monkeypatch.delenv("STRIPEWISE_STORE", raising=False)
 
 
-@pytest.mark.parametrize("statement", ["import stripewise", "from stripewise.cli import main; main(['--help'])"])
+@pytest.mark.parametrize("statement", ["import stripewise", "from stripewise.desk.cli import main; main(['--help'])"])
 def test_nothing_slow_is_loaded_before_it_is_needed(statement):
     code = f"import sys; {statement}; print(*[name for name in {SLOW} if name in sys.modules], file=sys.stderr)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

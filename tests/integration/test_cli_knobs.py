@@ -5,8 +5,8 @@ import zipfile
 
 import pytest
 
-from stripewise.cli.main import main
-from stripewise.spec.experiment import Experiment
+from stripewise.desk.cli.main import main
+from stripewise.requests.experiment import Experiment
 from stripewise.store.opening import open_store
 
 SCRIPT = 'export MPICH_MPIIO_HINTS="*:cb_nodes=8"\nexport OMPI_MCA_fcoll=vulcan\nmpirun ./a\n'

@@ -9,14 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stripewise.cli.main import main
-from stripewise.diagnosis.causes.analysis import analyse, classify
-from stripewise.diagnosis.causes.anomalies import anomalies
-from stripewise.diagnosis.causes.density import clusters
-from stripewise.diagnosis.causes.models import Calibration, TimeModel, fit, load, overlap
-from stripewise.diagnosis.causes.probe import offsets
-from stripewise.diagnosis.causes.rules import speed_rules
-from stripewise.diagnosis.causes.timings import Timing, patterns, read_timings
+from stripewise.desk.cli.main import main
+from stripewise.diagnose.causes.analysis import analyse, classify
+from stripewise.diagnose.causes.anomalies import anomalies
+from stripewise.diagnose.causes.density import clusters
+from stripewise.diagnose.causes.models import Calibration, TimeModel, fit, load, overlap
+from stripewise.diagnose.causes.probe import offsets
+from stripewise.diagnose.causes.rules import speed_rules
+from stripewise.diagnose.causes.timings import Timing, patterns, read_timings
 from stripewise.errors import UserError
 
 CACHED = TimeModel(2e-6, 1e-10, 0.2, 1024, 1 << 22, 100)

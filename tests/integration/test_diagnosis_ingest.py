@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from stripewise.cli.main import main
-from stripewise.diagnosis.diagnose import diagnose
-from stripewise.diagnosis.opening import open_all, open_one
+from stripewise.desk.cli.main import main
+from stripewise.diagnose.diagnose import diagnose
 from stripewise.errors import UserError
-from stripewise.measure.activity import FileActivity
-from stripewise.measure.darshan_logs import UnreadableLogError, read_log, read_logs
+from stripewise.observe.activity import FileActivity
+from stripewise.observe.darshan_logs import UnreadableLogError, read_log, read_logs
+from stripewise.observe.opening import open_all, open_one
 
 EXAMPLES = sorted(Path(str(entry)) for entry in Path(str(resources.files("darshan"))).rglob("*.darshan"))
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "reports"

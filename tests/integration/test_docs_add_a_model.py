@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from stripewise.model import registry
-from stripewise.model.registry import load_model, make_model, model_class, model_names
-from stripewise.spec import plugins
+from stripewise import plugins
+from stripewise.models import registry
+from stripewise.models.registry import load_model, make_model, model_class, model_names
 from stripewise.testing.models import ModelContract, sample_table
 
 GUIDE = Path(__file__).parents[2] / "docs" / "how-to" / "add-a-model.md"

@@ -13,8 +13,8 @@ import pytest
 
 pytest.importorskip("fastapi")
 
-from stripewise.server.guard import ADMINS_ONLY, OPERATORS_ONLY, PUBLIC, SAFE, VIEWERS_MAY_POST
-from stripewise.server.problems import CODES
+from stripewise.desk.server.guard import ADMINS_ONLY, OPERATORS_ONLY, PUBLIC, SAFE, VIEWERS_MAY_POST
+from stripewise.desk.server.problems import CODES
 from tests.unit.service import running
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "rest.md"

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from stripewise.cli.main import main
-from stripewise.runner.program.elf import read_loader_cache
+from stripewise.desk.cli.main import main
+from stripewise.runners.program.elf import read_loader_cache
 from stripewise.testing.runners import refused_starts
 from tests.conftest import require
 from tests.integration.test_assistant import Person, call, tools

@@ -9,17 +9,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stripewise.cli.evaluate import _print
-from stripewise.cli.main import main
+from stripewise.desk.cli.evaluate import _print
+from stripewise.desk.cli.main import main
+from stripewise.documents import finite
+from stripewise.engine.campaign.measured import evaluation, judge, pairs
 from stripewise.errors import UserError
-from stripewise.evaluation.cases import CasePoints, EvaluationCase, cases_campaign, make_cases
-from stripewise.evaluation.measured import evaluation, judge, pairs
-from stripewise.model.registry import make_model
-from stripewise.report.evaluated import evaluation_page
-from stripewise.spec.campaign import Campaign
-from stripewise.spec.campaign_points import Points
-from stripewise.spec.documents import finite
-from stripewise.spec.objective import Objective
+from stripewise.models.cases import CasePoints, EvaluationCase, cases_campaign, make_cases
+from stripewise.models.registry import make_model
+from stripewise.output.evaluated import evaluation_page
+from stripewise.requests.campaign import Campaign
+from stripewise.requests.campaign_points import Points
+from stripewise.requests.objective import Objective
 from tests.fixtures.campaigns import MIB, campaign
 
 BANDWIDTH = Objective("bandwidth", "maximize", "MiB/s")

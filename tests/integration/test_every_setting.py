@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from stripewise.carriers import HINT
-from stripewise.spec.parameter import Parameter
-from stripewise.spec.plan import spell
-from stripewise.spec.stack import load_stack
+from stripewise.catalogue.carriers import HINT
+from stripewise.catalogue.parameter import Parameter
+from stripewise.catalogue.plan import spell
+from stripewise.catalogue.stack import load_stack
 from tests.conftest import THOROUGH, require
 from tests.integration.conftest import Mpi
 from tests.integration.runtime_support import HEADER, Bench, Outcome

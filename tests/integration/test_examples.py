@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from stripewise.cli import main
+from stripewise.desk.cli import main
 from tests.integration.building import fresh_home
 from tests.integration.conftest import Mpi
 

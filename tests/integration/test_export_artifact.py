@@ -10,21 +10,21 @@ from typing import Any
 import numpy as np
 import pytest
 
+from stripewise.catalogue.workload import Workload
 from stripewise.errors import UserError
-from stripewise.model.ann import AnnModel
-from stripewise.model.artifact.content import Artifact
-from stripewise.model.artifact.export import to_artifact
-from stripewise.model.artifact.reader import parse_artifact
-from stripewise.model.artifact.writer import artifact_bytes
-from stripewise.model.carriers import SetBy, tunable_columns
-from stripewise.model.domain import table_frame
-from stripewise.model.network import NeuralNetwork
-from stripewise.model.registry import make_model
-from stripewise.prescribe.grid import CandidateGrid
-from stripewise.prescribe.prescriber import Prescriber
-from stripewise.prescribe.request import PrescriptionRequest
-from stripewise.spec.formats import TUNABLE, WORD
-from stripewise.spec.workload import Workload
+from stripewise.formats import TUNABLE, WORD
+from stripewise.models.ann import AnnModel
+from stripewise.models.artifact.content import Artifact
+from stripewise.models.artifact.export import to_artifact
+from stripewise.models.artifact.reader import parse_artifact
+from stripewise.models.artifact.writer import artifact_bytes
+from stripewise.models.carriers import SetBy, tunable_columns
+from stripewise.models.domain import table_frame
+from stripewise.models.network import NeuralNetwork
+from stripewise.models.prescribe.grid import CandidateGrid
+from stripewise.models.prescribe.prescriber import Prescriber
+from stripewise.models.prescribe.request import PrescriptionRequest
+from stripewise.models.registry import make_model
 from tests.fixtures.campaigns import GIB, MIB, campaign
 from tests.integration.building import core_library
 from tests.integration.native_model import NativeModel, open_library

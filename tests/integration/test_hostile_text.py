@@ -19,23 +19,23 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from stripewise.carriers import ENVIRONMENT, HINT, LAYOUT, Carrier, Setting
+from stripewise.catalogue.carriers import ENVIRONMENT, HINT, LAYOUT, Carrier, Setting
+from stripewise.catalogue.plan import Plan
+from stripewise.catalogue.stack import StackFile
+from stripewise.engine.campaign.array import Array
 from stripewise.errors import UserError
-from stripewise.profiling.array import Array
-from stripewise.report.export import TARGETS, export
-from stripewise.runner.batch.script import Work, job_script
-from stripewise.runner.inject.injection import Program, inject
-from stripewise.runner.program.command import shell_line
-from stripewise.runner.setup import environment_after
-from stripewise.schedulers.job import JobRequest
-from stripewise.schedulers.queue import JobQueue
-from stripewise.schedulers.registry import all_schedulers, make_scheduler, scheduler_names
-from stripewise.schedulers.slurm import Slurm
-from stripewise.spec.batch import Batch
-from stripewise.spec.campaign import Campaign
-from stripewise.spec.experiment import Experiment
-from stripewise.spec.plan import Plan
-from stripewise.spec.stack import StackFile
+from stripewise.output.export import TARGETS, export
+from stripewise.requests.batch import Batch
+from stripewise.requests.campaign import Campaign
+from stripewise.requests.experiment import Experiment
+from stripewise.runners.batch.script import Work, job_script
+from stripewise.runners.inject.injection import Program, inject
+from stripewise.runners.program.command import shell_line
+from stripewise.runners.schedulers.job import JobRequest
+from stripewise.runners.schedulers.queue import JobQueue
+from stripewise.runners.schedulers.registry import all_schedulers, make_scheduler, scheduler_names
+from stripewise.runners.schedulers.slurm import Slurm
+from stripewise.runners.setup import environment_after
 
 SCHEDULERS = scheduler_names()
 REFUSED = (UserError, ValidationError)

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from stripewise.model.importance import importance
-from stripewise.spec.expression import Expression
-from stripewise.spec.objective import Objective
-from stripewise.spec.parameter import Kind, Parameter
-from stripewise.spec.space import Space
-from stripewise.spec.trial import History, Phase, Run, State, Trial
+from stripewise.catalogue.expression import Expression
+from stripewise.catalogue.parameter import Kind, Parameter
+from stripewise.catalogue.space import Space
+from stripewise.models.importance import importance
+from stripewise.requests.objective import Objective
+from stripewise.trial import History, Phase, Run, State, Trial
 
 SPACE = Space.bind(
     [

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from stripewise.cli.main import main
-from stripewise.model.table import read_table
-from stripewise.spec.formats import JOURNAL_HEADER as HEADER
-from stripewise.spec.journal import parse_journal
+from stripewise.desk.cli.main import main
+from stripewise.formats import JOURNAL_HEADER as HEADER
+from stripewise.models.table import read_table
+from stripewise.observe.journal import parse_journal
 
 CORPUS = Path(__file__).resolve().parents[2] / "native" / "fuzz" / "corpus_journal"
 

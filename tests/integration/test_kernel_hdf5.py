@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
+from stripewise.engine.campaign.book import Book
+from stripewise.engine.campaign.plan import CampaignPlan
+from stripewise.engine.campaign.session import CampaignSession
 from stripewise.errors import StripewiseError
-from stripewise.profiling.book import Book
-from stripewise.profiling.plan import CampaignPlan
-from stripewise.profiling.session import CampaignSession
-from stripewise.runner.native import benchmark_lines
-from stripewise.runner.native.benchmark import Bench
-from stripewise.runner.native.build import KERNEL_HDF5, BuildTarget, Built, build
-from stripewise.runner.native.compiler import Compiler, ask_compiler
-from stripewise.spec.campaign import Campaign, load_campaign
-from stripewise.spec.campaign_points import Points
+from stripewise.requests.campaign import Campaign, load_campaign
+from stripewise.requests.campaign_points import Points
+from stripewise.runners.native import benchmark_lines
+from stripewise.runners.native.benchmark import Bench
+from stripewise.runners.native.build import KERNEL_HDF5, BuildTarget, Built, build
+from stripewise.runners.native.compiler import Compiler, ask_compiler
 from tests.conftest import require
 from tests.integration.building import cache_home, native_parts
 from tests.integration.conftest import Mpi

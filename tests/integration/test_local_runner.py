@@ -16,18 +16,18 @@ from typing import Any
 
 import pytest
 
-from stripewise.carriers import ARGUMENT, ENVIRONMENT, HINT, MCA, Setting
+from stripewise.catalogue.carriers import ARGUMENT, ENVIRONMENT, HINT, MCA, Setting
+from stripewise.catalogue.configuration import Configuration
+from stripewise.catalogue.filesystems.mounts import mount_type
+from stripewise.catalogue.plan import Plan
 from stripewise.errors import StripewiseError, UserError
-from stripewise.filesystems.mounts import mount_type
-from stripewise.runner.base import Preflight
-from stripewise.runner.local import processes, scratch
-from stripewise.runner.local.runner import LocalRunner
-from stripewise.runner.program.mpi import SESSIONS
-from stripewise.spec.configuration import Configuration
-from stripewise.spec.experiment import Experiment
-from stripewise.spec.launch import Launch, Outcome
-from stripewise.spec.plan import Plan
-from stripewise.spec.trial import Phase, State
+from stripewise.launch import Launch, Outcome
+from stripewise.requests.experiment import Experiment
+from stripewise.runners.base import Preflight
+from stripewise.runners.local import processes, scratch
+from stripewise.runners.local.runner import LocalRunner
+from stripewise.runners.program.mpi import SESSIONS
+from stripewise.trial import Phase, State
 from tests.conftest import require
 from tests.integration.building import ROOT, fresh_home, native_parts
 from tests.integration.conftest import Mpi

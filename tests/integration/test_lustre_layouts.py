@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from stripewise.filesystems import named
-from stripewise.spec.stack import load_stack
+from stripewise.catalogue.filesystems import named
+from stripewise.catalogue.stack import load_stack
 from tests.integration.building import ROOT, checked, once
 
 FIXTURES = ROOT / "tests" / "fixtures"

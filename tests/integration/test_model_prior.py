@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from stripewise.catalogue.parameter import Kind, Parameter
+from stripewise.catalogue.space import Space
+from stripewise.catalogue.stack import load_stack
+from stripewise.catalogue.workload import Workload
+from stripewise.engine.model_prior import ModelPrior
 from stripewise.errors import UserError
-from stripewise.model.registry import make_model
-from stripewise.prescribe.prior import ModelPrior
+from stripewise.models.registry import make_model
 from stripewise.search.registry import make_sampler
-from stripewise.spec.parameter import Kind, Parameter
-from stripewise.spec.space import Space
-from stripewise.spec.stack import load_stack
-from stripewise.spec.workload import Workload
 from tests.fixtures.campaigns import GIB, MIB, campaign, law
 
 WORKLOAD = Workload(operation="write", nodes=4, processes_per_node=4, file_size=8 * GIB, collective=True)
@@ -75,8 +75,8 @@ def test_a_space_of_which_the_model_knows_nothing_is_refused() -> None:
 
 
 def test_a_sampler_starts_from_the_prior() -> None:
-    from stripewise.spec.objective import Objective
-    from stripewise.spec.trial import History
+    from stripewise.requests.objective import Objective
+    from stripewise.trial import History
 
     made = space()
     sampler = make_sampler("auto", {}, prior=ModelPrior(model(), WORKLOAD))

@@ -9,18 +9,18 @@ import pytest
 from darshan import DarshanReport
 from darshan.backend.cffi_backend import accumulate_records
 
-from stripewise.diagnosis.diagnose import Diagnosis, diagnose
-from stripewise.diagnosis.site import row_of
+from stripewise.diagnose.diagnose import Diagnosis, diagnose
+from stripewise.diagnose.site import row_of
 from stripewise.errors import RunFailed
-from stripewise.measure import _darshan_fold
-from stripewise.measure._darshan_log import summarise
-from stripewise.measure.activity import Activity
-from stripewise.measure.darshan_logs import read_log, read_logs
-from stripewise.objectives import measure, parse_objective
-from stripewise.objectives.darshan import find_log, log_bandwidth
-from stripewise.report.diagnosis import request_sizes
-from stripewise.spec.launch import Outcome
-from stripewise.spec.trial import State
+from stripewise.launch import Outcome
+from stripewise.observe import _darshan_fold
+from stripewise.observe._darshan_log import summarise
+from stripewise.observe.activity import Activity
+from stripewise.observe.darshan_logs import read_log, read_logs
+from stripewise.observe.objectives import measure, parse_objective
+from stripewise.observe.objectives.darshan import find_log, log_bandwidth
+from stripewise.output.diagnosis import request_sizes
+from stripewise.trial import State
 from tests.unit.reports import example_log
 
 EXAMPLES = sorted(Path(str(entry)) for entry in Path(str(resources.files("darshan"))).rglob("*.darshan"))

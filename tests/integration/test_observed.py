@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from stripewise.errors import UserError
-from stripewise.measure.activity import Activity, ActivityJob, Calls, FileActivity, FileLayout, Level, Modes
-from stripewise.measure.observed import observe, of_activity
+from stripewise.observe.activity import Activity, ActivityJob, Calls, FileActivity, FileLayout, Level, Modes
+from stripewise.observe.workload import observe, of_activity
 from tests.unit.reports import recorded
 
 MIB = 1 << 20

@@ -17,25 +17,25 @@ from typing import Any
 
 import pytest
 
-from stripewise.carriers import POSIX, Setting
-from stripewise.cli.main import main
-from stripewise.diagnosis.diagnose import diagnose
-from stripewise.diagnosis.from_report import activity_of
+from stripewise.catalogue.carriers import POSIX, Setting
+from stripewise.catalogue.filesystems.mounts import mount_type
+from stripewise.catalogue.plan import Plan
+from stripewise.catalogue.space import Space
+from stripewise.catalogue.stack import load_stack
+from stripewise.desk.cli.main import main
+from stripewise.diagnose.diagnose import diagnose
+from stripewise.engine.effects import verdicts
 from stripewise.errors import RunFailed
-from stripewise.filesystems.mounts import mount_type
-from stripewise.measure.effects import verdicts
-from stripewise.measure.observed import observed_workload
-from stripewise.measure.processes import PREFIX, merge_parts, parts_in
-from stripewise.objectives import kind_of
-from stripewise.runner.inject.foreground import prepare
-from stripewise.runner.inject.injection import Guidance
-from stripewise.runner.local.scratch import Scratch
-from stripewise.spec.launch import Outcome
-from stripewise.spec.plan import Plan
-from stripewise.spec.report import Report, read_report_file
-from stripewise.spec.space import Space
-from stripewise.spec.stack import load_stack
-from stripewise.spec.trial import State
+from stripewise.launch import Outcome
+from stripewise.observe.from_report import activity_of
+from stripewise.observe.objectives import kind_of
+from stripewise.observe.processes import PREFIX, merge_parts, parts_in
+from stripewise.observe.report import Report, read_report_file
+from stripewise.observe.workload import observed_workload
+from stripewise.runners.inject.foreground import prepare
+from stripewise.runners.inject.injection import Guidance
+from stripewise.runners.local.scratch import Scratch
+from stripewise.trial import State
 from tests.conftest import require
 from tests.formats import faults
 from tests.integration.building import accelerator_library, checked, observer_library
@@ -621,7 +621,7 @@ def test_a_run_of_an_experiment_finds_the_report_and_forgets_an_earlier_one(obse
 
 
 def test_a_program_of_ones_own_is_observed(observer: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stripewise.runner.inject.foreground.observer_for", lambda _: observer)
+    monkeypatch.setattr("stripewise.runners.inject.foreground.observer_for", lambda _: observer)
     folder = tmp_path / "applied"
     looked = Guidance(mode="observe")
     ready = prepare(Plan(), ["cp", "in", "out"], folder, cwd=tmp_path, guidance=looked, own_calls=True)
@@ -634,7 +634,7 @@ def test_a_program_of_ones_own_is_observed(observer: Path, tmp_path: Path, monke
 def test_run_keeps_the_exit_code_and_takes_no_parts_of_an_earlier_run(
     observer: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("stripewise.runner.inject.foreground.observer_for", lambda _: observer)
+    monkeypatch.setattr("stripewise.runners.inject.foreground.observer_for", lambda _: observer)
     monkeypatch.setenv("STRIPEWISE_HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a.plan").write_text(Plan().text())
@@ -668,7 +668,7 @@ def test_a_setuid_program_makes_no_file_where_its_user_says(observer: Path) -> N
 def test_one_script_of_a_command_is_measured_alone(
     accelerator: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("stripewise.runner.local.preflight.accelerator_for", lambda _: accelerator)
+    monkeypatch.setattr("stripewise.runners.local.preflight.accelerator_for", lambda _: accelerator)
     for name in ("XDG_DATA_HOME", "XDG_STATE_HOME"):
         monkeypatch.setenv(name, str(tmp_path / name))
     monkeypatch.chdir(tmp_path)

@@ -7,21 +7,21 @@ from pathlib import Path
 
 import pytest
 
-from stripewise.carriers import LAYOUT, POSIX, Setting
-from stripewise.diagnosis.diagnose import diagnose
-from stripewise.diagnosis.from_report import activity_of
-from stripewise.measure.effects import verdicts
-from stripewise.measure.observed import of_report
-from stripewise.measure.processes import PREFIX, merge_parts
-from stripewise.objectives.reported import IoTime, MetadataRate, WriteBandwidth
-from stripewise.runner.inject.foreground import prepare
-from stripewise.runner.inject.injection import Guidance
-from stripewise.spec.launch import Outcome
-from stripewise.spec.plan import Plan
-from stripewise.spec.report import read_report_file, summed
-from stripewise.spec.space import Space
-from stripewise.spec.stack import load_stack
-from stripewise.spec.trial import State
+from stripewise.catalogue.carriers import LAYOUT, POSIX, Setting
+from stripewise.catalogue.plan import Plan
+from stripewise.catalogue.space import Space
+from stripewise.catalogue.stack import load_stack
+from stripewise.diagnose.diagnose import diagnose
+from stripewise.engine.effects import verdicts
+from stripewise.launch import Outcome
+from stripewise.observe.from_report import activity_of
+from stripewise.observe.objectives.reported import IoTime, MetadataRate, WriteBandwidth
+from stripewise.observe.processes import PREFIX, merge_parts
+from stripewise.observe.report import read_report_file, summed
+from stripewise.observe.workload import of_report
+from stripewise.runners.inject.foreground import prepare
+from stripewise.runners.inject.injection import Guidance
+from stripewise.trial import State
 from tests.formats import faults
 from tests.integration.building import accelerator_library
 from tests.integration.conftest import Mpi
@@ -83,7 +83,7 @@ def test_a_plan_that_acts_on_calls_preloads_both(
     bench: Bench, accelerator: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("accelerator_for", "observer_for"):
-        monkeypatch.setattr(f"stripewise.runner.inject.foreground.{name}", lambda _environment: accelerator)
+        monkeypatch.setattr(f"stripewise.runners.inject.foreground.{name}", lambda _environment: accelerator)
     command = [*bench.mpi.mpiexec(RANKS), str(bench.program("own_calls.c")), str(tmp_path)]
     plan = Plan((Setting(POSIX, "advice", "random"),))
     ready = prepare(plan, command, tmp_path / "run", library=bench.library)

@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from stripewise.carriers import LAYOUT, Setting
-from stripewise.measure.effects import verdicts
-from stripewise.measure.processes import PREFIX, merge_parts
-from stripewise.runner.inject.foreground import prepare
-from stripewise.runner.inject.injection import Guidance
-from stripewise.spec.plan import Plan
-from stripewise.spec.report import Report, read_report_file
-from stripewise.spec.space import Space
-from stripewise.spec.stack import load_stack
+from stripewise.catalogue.carriers import LAYOUT, Setting
+from stripewise.catalogue.plan import Plan
+from stripewise.catalogue.space import Space
+from stripewise.catalogue.stack import load_stack
+from stripewise.engine.effects import verdicts
+from stripewise.observe.processes import PREFIX, merge_parts
+from stripewise.observe.report import Report, read_report_file
+from stripewise.runners.inject.foreground import prepare
+from stripewise.runners.inject.injection import Guidance
 from tests.integration.building import ROOT, checked, once
 from tests.integration.test_observer import accelerator  # noqa: F401  a fixture
 
@@ -245,7 +245,7 @@ def test_beegfs_is_left_to_its_own_command(create: Create, tmp_path: Path) -> No
 
 
 def test_a_plan_reaches_the_observer(accelerator: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
-    monkeypatch.setattr("stripewise.runner.inject.foreground.accelerator_for", lambda _environment: accelerator)
+    monkeypatch.setattr("stripewise.runners.inject.foreground.accelerator_for", lambda _environment: accelerator)
     settings = (Setting(LAYOUT, "stripe_count", "4", "lustre"), Setting(LAYOUT, "stripe_count", "4", "beegfs"))
     ready = prepare(Plan(settings, files="*.h5"), ["true"], tmp_path / "run", guidance=Guidance(allow=("pool",)))
     environment = ready.injection.environment

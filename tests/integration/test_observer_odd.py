@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from stripewise.measure.processes import PREFIX, merge_parts, parts_in
-from stripewise.spec.report import Report, read_report_file
+from stripewise.observe.processes import PREFIX, merge_parts, parts_in
+from stripewise.observe.report import Report, read_report_file
 from tests.conftest import require
 from tests.integration.building import checked
 from tests.integration.test_observer import Observe, accelerator, counts, observe, observer  # noqa: F401  fixtures

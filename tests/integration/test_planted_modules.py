@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 
 import stripewise
+from stripewise.desk.server.app import Workers
 from stripewise.interpreter import python
-from stripewise.measure.darshan_logs import read_log
-from stripewise.objectives.darshan import log_bandwidth
-from stripewise.runner.local.supervise import OrphanGuard
-from stripewise.runner.program import mpi
-from stripewise.server.app import Workers
+from stripewise.observe.darshan_logs import read_log
+from stripewise.observe.objectives.darshan import log_bandwidth
+from stripewise.runners.local.supervise import OrphanGuard
+from stripewise.runners.program import mpi
 from tests.unit.reports import example_log
 
 SOURCE = Path(stripewise.__file__).parent

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from stripewise.cli.main import main
-from stripewise.model.artifact.reader import read_artifact
-from stripewise.model.registry import make_model
-from stripewise.model.table import write_table
-from stripewise.spec.plan import Plan
+from stripewise.catalogue.plan import Plan
+from stripewise.desk.cli.main import main
+from stripewise.models.artifact.reader import read_artifact
+from stripewise.models.registry import make_model
+from stripewise.models.table import write_table
 from tests.fixtures.campaigns import campaign
 from tests.unit.reports import recorded
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from stripewise.runner.local import processes
+from stripewise.runners.local import processes
 from tests.conftest import require
 
 RANK = """

@@ -10,20 +10,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stripewise.cli.main import main
+from stripewise.desk.cli.main import main
+from stripewise.engine.campaign.book import Book, collect
+from stripewise.engine.campaign.checks import check_limits, check_room, cost_of
+from stripewise.engine.campaign.estimate import Clock
+from stripewise.engine.campaign.outcome import table_of
+from stripewise.engine.campaign.plan import AGAIN, CampaignPlan, value_of
+from stripewise.engine.campaign.session import CampaignSession
 from stripewise.errors import NothingWorks, UserError
-from stripewise.model.table import ObjectiveColumn, Schema, make_table, read_table, write_table
-from stripewise.profiling.book import Book, collect
-from stripewise.profiling.checks import check_limits, check_room, cost_of
-from stripewise.profiling.estimate import Clock
-from stripewise.profiling.outcome import table_of
-from stripewise.profiling.plan import AGAIN, CampaignPlan, value_of
-from stripewise.profiling.session import CampaignSession
-from stripewise.runner.native.benchmark import Bench
-from stripewise.spec.campaign import Campaign, parse_campaign
-from stripewise.spec.campaign_points import Points
-from stripewise.spec.objective import Objective
-from stripewise.spec.trial import Phase, Run, State
+from stripewise.models.table import ObjectiveColumn, Schema, make_table, read_table, write_table
+from stripewise.requests.campaign import Campaign, parse_campaign
+from stripewise.requests.campaign_points import Points
+from stripewise.requests.objective import Objective
+from stripewise.runners.native.benchmark import Bench
+from stripewise.trial import Phase, Run, State
 from tests.fixtures.shell_campaign import arguments
 
 OBJECTIVE = Objective("bandwidth", "maximize", "MiB/s")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from stripewise.model.table import read_table
+from stripewise.models.table import read_table
 from tests.integration.building import cache_home
 from tests.integration.conftest import Mpi
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from stripewise.model.table import read_table
-from stripewise.profiling.book import collect
+from stripewise.engine.campaign.book import collect
+from stripewise.models.table import read_table
 from tests.fixtures.shell_campaign import arguments
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from stripewise.cli.main import main
+from stripewise.desk.cli.main import main
 from stripewise.errors import UserError
-from stripewise.model.table import read_table
-from stripewise.spec.campaign import parse_campaign
+from stripewise.models.table import read_table
+from stripewise.requests.campaign import parse_campaign
 from tests.fixtures import fake_slurm
 
 pytestmark = pytest.mark.slow

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from benchmarks.search.transfer import prior_of_others
 
+from stripewise.engine.race import DRIFTS, Recorded, contestant, planted_drift, play, race
 from stripewise.errors import UserError
-from stripewise.evaluation.race import DRIFTS, Recorded, contestant, planted_drift, play, race
-from stripewise.model.landscape import Landscape
-from stripewise.model.table import Column, ObjectiveColumn, Schema, Table, make_table
+from stripewise.models.landscape import Landscape
+from stripewise.models.table import Column, ObjectiveColumn, Schema, Table, make_table
 from stripewise.search.registry import sampler_rng
 
 

@@ -7,8 +7,8 @@ import statistics
 import pytest
 from benchmarks.search.transfer import prior_of_others
 
-from stripewise.evaluation.race import contestant, play, race
-from stripewise.model.landscape import Landscape
+from stripewise.engine.race import contestant, play, race
+from stripewise.models.landscape import Landscape
 from tests.integration.test_race import table, workloads
 
 

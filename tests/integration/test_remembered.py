@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("fastapi")
 
-from stripewise.server.service import Remembered, version
+from stripewise.desk.server.service import Remembered, version
 from tests.unit.service import running
 
 

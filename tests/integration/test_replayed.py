@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from stripewise.cli.main import main
+from stripewise.desk.cli.main import main
 
 TABLE = """name = "small"
 description = "{description}"

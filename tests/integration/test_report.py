@@ -11,13 +11,13 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
+from stripewise.catalogue.configuration import Configuration
 from stripewise.errors import StripewiseError, UserError
-from stripewise.report.html import render_report, write_report, write_whole
-from stripewise.report.machine import control, sentence
-from stripewise.report.reading import Reading
-from stripewise.report.sections import sections
-from stripewise.spec.configuration import Configuration
-from stripewise.spec.trial import Phase, Role, Run, State, Trial
+from stripewise.output.html import render_report, write_report, write_whole
+from stripewise.output.machine import control, sentence
+from stripewise.output.reading import Reading
+from stripewise.output.sections import sections
+from stripewise.trial import Phase, Role, Run, State, Trial
 from tests.unit.finished_experiment import changed, finished
 
 VOID = {"meta", "link", "br", "img", "input", "hr"}

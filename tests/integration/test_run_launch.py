@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from stripewise.carriers import HINT, Setting
-from stripewise.cli.main import main
+from stripewise.catalogue.carriers import HINT, Setting
+from stripewise.catalogue.plan import Plan
+from stripewise.desk.cli.main import main
 from stripewise.errors import UserError
-from stripewise.model.artifact.reader import read_artifact
-from stripewise.model.registry import make_model
-from stripewise.model.table import Schema, make_table
-from stripewise.runner.inject.foreground import Foreground
-from stripewise.runner.inject.injection import Injection
-from stripewise.spec.plan import Plan
+from stripewise.models.artifact.reader import read_artifact
+from stripewise.models.registry import make_model
+from stripewise.models.table import Schema, make_table
+from stripewise.runners.inject.foreground import Foreground
+from stripewise.runners.inject.injection import Injection
 from tests.unit.reports import recorded
 
 GRAIN = {
@@ -77,8 +77,8 @@ def launched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.Cap
         raise UserError("enough", "for a test")
 
     monkeypatch.setenv("STRIPEWISE_HOME", str(tmp_path))
-    monkeypatch.setattr("stripewise.cli.apply.prepare", prepared)
-    monkeypatch.setattr("stripewise.cli.apply.take_place", started)
+    monkeypatch.setattr("stripewise.desk.cli.apply.prepare", prepared)
+    monkeypatch.setattr("stripewise.desk.cli.apply.take_place", started)
 
     def launch(model: str, *command: str, words: tuple[str, ...] = (), report: str = "") -> dict[str, Any]:
         assert main(["run", "--model", model, *words, "--", *command]) == 2

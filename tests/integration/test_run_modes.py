@@ -13,19 +13,19 @@ from typing import Any
 
 import pytest
 
-from stripewise.carriers import LAYOUT, Program, Setting
-from stripewise.cli.main import main
+from stripewise.catalogue.carriers import LAYOUT, Program, Setting
+from stripewise.catalogue.plan import Plan
+from stripewise.desk.cli.main import main
 from stripewise.errors import UserError
-from stripewise.model.artifact.content import Artifact, ArtifactInput, Texts
-from stripewise.model.artifact.content import InputValue as Choice
-from stripewise.model.artifact.members import Member
-from stripewise.model.artifact.reader import read_artifact, within
-from stripewise.model.artifact.writer import save_artifact
-from stripewise.runner.inject.foreground import Foreground
-from stripewise.runner.inject.injection import Guidance, Injection, inject
-from stripewise.spec.formats import TUNABLE
-from stripewise.spec.plan import Plan
-from stripewise.spec.policy import Policy, PolicyStriping
+from stripewise.formats import TUNABLE
+from stripewise.models.artifact.content import Artifact, ArtifactInput, Texts
+from stripewise.models.artifact.content import InputValue as Choice
+from stripewise.models.artifact.members import Member
+from stripewise.models.artifact.reader import read_artifact, within
+from stripewise.models.artifact.writer import save_artifact
+from stripewise.requests.policy import Policy, PolicyStriping
+from stripewise.runners.inject.foreground import Foreground
+from stripewise.runners.inject.injection import Guidance, Injection, inject
 from tests.unit.reports import recorded
 
 LIBRARY, FOLDER = Path("/cache/libstripewise.so"), Path("/runs/3")
@@ -132,8 +132,8 @@ def test_run_gives_the_runtime_a_model_within_the_sites_limits(
 
     save_artifact(layouts(), tmp_path / "site.swm")
     monkeypatch.setenv("STRIPEWISE_HOME", str(tmp_path))
-    monkeypatch.setattr("stripewise.cli.apply.load_policy", lambda: stripes(most))
-    monkeypatch.setattr("stripewise.cli.apply.prepare", prepared)
+    monkeypatch.setattr("stripewise.desk.cli.apply.load_policy", lambda: stripes(most))
+    monkeypatch.setattr("stripewise.desk.cli.apply.prepare", prepared)
     assert main(["run", "--model", str(tmp_path / "site.swm"), "--", "true"]) == 2
     model = given[0].model
     assert model is not None and len(read_artifact(model).inputs[0].values) == kept
@@ -178,8 +178,8 @@ def test_mode_online_says_at_the_end_what_it_did(
         return Foreground(("sh", "-c", script), Injection({}, {}, ()), (), observed)
 
     monkeypatch.setenv("STRIPEWISE_HOME", str(tmp_path))
-    monkeypatch.setattr("stripewise.cli.apply.prepare", prepared)
-    monkeypatch.setattr("stripewise.runner.local.attend.subprocess.Popen", slowly)
+    monkeypatch.setattr("stripewise.desk.cli.apply.prepare", prepared)
+    monkeypatch.setattr("stripewise.runners.local.attend.subprocess.Popen", slowly)
     (tmp_path / "my.plan").write_text("stripewise-plan 1\nhint cb_nodes 1\n")
     assert main(["run", str(tmp_path / "my.plan"), "--mode", "online", "--", "true"]) == code
     said = capsys.readouterr().err
@@ -195,7 +195,7 @@ def test_run_shows_the_settings_of_each_group_of_files_and_leaves_no_older_repor
         return Foreground(("true",), Injection({}, {}, ()), (), True)
 
     monkeypatch.setenv("STRIPEWISE_HOME", str(tmp_path))
-    monkeypatch.setattr("stripewise.cli.apply.prepare", prepared)
+    monkeypatch.setattr("stripewise.desk.cli.apply.prepare", prepared)
     lines = ("file a.*", "hint cb_nodes 1", "file b.*", "hint cb_nodes 2", "hint romio_ds_read disable")
     (tmp_path / "my.plan").write_text("\n".join(("stripewise-plan 1", *lines, "")))
     assert main(["run", str(tmp_path / "my.plan"), "--", "true"]) == 0
@@ -220,9 +220,9 @@ def test_a_run_beside_another_of_the_same_plan_has_files_of_its_own(
     Path("my.plan").write_text("stripewise-plan 1\nposix advice random\n")
     words = ("sh", "-c", "echo up; exec sleep 60")
     script = (
-        "from stripewise.cli import apply, main\n"
-        "from stripewise.runner.inject.foreground import Foreground\n"
-        "from stripewise.runner.inject.injection import Injection\n"
+        "from stripewise.desk.cli import apply, main\n"
+        "from stripewise.runners.inject.foreground import Foreground\n"
+        "from stripewise.runners.inject.injection import Injection\n"
         f"apply.prepare = lambda *_, **__: Foreground({words}, Injection({{}}, {{}}, ()), (), {observed})\n"
         "main(['run', 'my.plan', '--', 'true'])\n"
     )
@@ -231,7 +231,7 @@ def test_a_run_beside_another_of_the_same_plan_has_files_of_its_own(
     )
     try:
         assert other.stdout is not None and other.stdout.readline() == b"up\n"
-        monkeypatch.setattr("stripewise.cli.apply.prepare", prepared)
+        monkeypatch.setattr("stripewise.desk.cli.apply.prepare", prepared)
         assert main(["run", "my.plan", "--", "true"]) == 0
         said = capsys.readouterr().err.replace("\n", " ")
         assert "another run has these settings now" in said and "my.plan-2" in said

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from stripewise.runner.local.processes import status
+from stripewise.runners.local.processes import status
 from tests.conftest import require
 
 STRIPEWISE = [str(Path(sys.executable).with_name("stripewise"))]

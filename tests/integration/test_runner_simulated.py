@@ -9,21 +9,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stripewise.carriers import HINT, LAYOUT, Setting
+from stripewise.catalogue.carriers import HINT, LAYOUT, Setting
+from stripewise.catalogue.configuration import Configuration
+from stripewise.catalogue.plan import Plan
+from stripewise.catalogue.workload import Workload
+from stripewise.engine.dryrun import dry_run
+from stripewise.engine.effects import verdicts
+from stripewise.engine.space import bind_space
 from stripewise.errors import UserError
-from stripewise.measure.effects import verdicts
-from stripewise.measure.observed import observed_workload
-from stripewise.runner.registry import make_runner
-from stripewise.runner.simulated.runner import SimulatedRunner
-from stripewise.runner.simulated.settings import open_site
-from stripewise.spec.configuration import Configuration
-from stripewise.spec.experiment import Experiment
-from stripewise.spec.launch import Launch, Outcome
-from stripewise.spec.plan import Plan
-from stripewise.spec.trial import Phase, State
-from stripewise.spec.workload import Workload
-from stripewise.tuning.dryrun import dry_run
-from stripewise.tuning.space import bind_space
+from stripewise.launch import Launch, Outcome
+from stripewise.observe.workload import observed_workload
+from stripewise.requests.experiment import Experiment
+from stripewise.runners.registry import make_runner
+from stripewise.runners.simulated.runner import SimulatedRunner
+from stripewise.runners.simulated.settings import open_site
+from stripewise.trial import Phase, State
 from tests.unit.test_simulate_noise import percentiles
 
 SITE = """

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from stripewise.measure.observed import observed_workload
-from stripewise.spec.experiment import Experiment
-from stripewise.spec.report import parse_report
-from stripewise.tuning.space import bind_space
+from stripewise.engine.space import bind_space
+from stripewise.observe.report import parse_report
+from stripewise.observe.workload import observed_workload
+from stripewise.requests.experiment import Experiment
 from tests.conftest import require
 from tests.integration.hdf5_support import Hdf5Bench, debian_mpi, differences
 from tests.integration.runtime_support import HEADER, PROGRAMS, Outcome

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from stripewise.carriers import HINT, Setting
-from stripewise.spec.journal import JournalPhase, parse_journal
-from stripewise.spec.orders import Order, append_orders, site_of
+from stripewise.catalogue.carriers import HINT, Setting
+from stripewise.observe.journal import JournalPhase, parse_journal
+from stripewise.observe.orders import Order, append_orders, site_of
 from tests.integration.conftest import Mpi
 from tests.integration.runtime_support import HEADER, Bench, Outcome
 from tests.integration.test_runtime_modes import BYTES, PIECES, RANKS, expected

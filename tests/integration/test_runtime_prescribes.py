@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stripewise.carriers import HINT, LAYOUT
-from stripewise.model.artifact.export import to_artifact
-from stripewise.model.artifact.reader import read_artifact
-from stripewise.model.artifact.writer import save_artifact
-from stripewise.model.registry import make_model
-from stripewise.model.table import Column, ObjectiveColumn, Schema, make_table
-from stripewise.prescribe.prescriber import Prescriber
-from stripewise.prescribe.request import PrescriptionRequest
-from stripewise.spec.workload import Workload
+from stripewise.catalogue.carriers import HINT, LAYOUT
+from stripewise.catalogue.workload import Workload
+from stripewise.models.artifact.export import to_artifact
+from stripewise.models.artifact.reader import read_artifact
+from stripewise.models.artifact.writer import save_artifact
+from stripewise.models.prescribe.prescriber import Prescriber
+from stripewise.models.prescribe.request import PrescriptionRequest
+from stripewise.models.registry import make_model
+from stripewise.models.table import Column, ObjectiveColumn, Schema, make_table
 from tests.conftest import require
 from tests.fixtures.campaigns import GIB, MIB, campaign
 from tests.fixtures.decisions import CASES, by_c, by_python, model_of

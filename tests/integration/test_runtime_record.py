@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from stripewise.measure.faithful import Done, Faithfulness
-from stripewise.measure.observed import observed_workload
-from stripewise.measure.recorded import report_of
-from stripewise.spec.formats import RECORD_IRREGULAR, REPLAY_MARK
-from stripewise.spec.record import Record
-from stripewise.spec.record_reading import read_record
-from stripewise.spec.report import parse_report
+from stripewise.engine.fidelity import Done, Faithfulness
+from stripewise.formats import RECORD_IRREGULAR, REPLAY_MARK
+from stripewise.observe.record import Record
+from stripewise.observe.record_reading import read_record
+from stripewise.observe.recorded import report_of
+from stripewise.observe.report import parse_report
+from stripewise.observe.workload import observed_workload
 from tests.integration.conftest import Mpi
 from tests.integration.runtime_support import Bench, Outcome
 

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from stripewise.engine.fidelity import Done, Faithfulness
 from stripewise.errors import UserError
-from stripewise.measure.faithful import Done, Faithfulness
-from stripewise.spec.record import Record
-from stripewise.spec.record_reading import read_record
-from stripewise.spec.report import parse_report
+from stripewise.observe.record import Record
+from stripewise.observe.record_reading import read_record
+from stripewise.observe.report import parse_report
 from tests.integration.hdf5_support import Hdf5Bench, debian_mpi
 from tests.integration.runtime_support import Outcome
 

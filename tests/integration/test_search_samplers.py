@@ -10,17 +10,17 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 
+from stripewise import plugins
+from stripewise.catalogue.parameter import Kind, Parameter, Scale
+from stripewise.catalogue.space import Space
 from stripewise.errors import UserError
-from stripewise.objectives import parse_objective
-from stripewise.search.annealing import AnnealingOptions
+from stripewise.observe.objectives import parse_objective
 from stripewise.search.registry import PRESETS, make_sampler, sampler_class, sampler_names, sampler_rng
-from stripewise.search.regressors import ENTRY_POINTS as REGRESSORS
-from stripewise.search.regressors import regressor_names
-from stripewise.spec import plugins
-from stripewise.spec.parameter import Kind, Parameter, Scale
-from stripewise.spec.space import Space
-from stripewise.spec.trial import History, State
+from stripewise.search.samplers.annealing import AnnealingOptions
+from stripewise.search.samplers.regressors import ENTRY_POINTS as REGRESSORS
+from stripewise.search.samplers.regressors import regressor_names
 from stripewise.testing.rehearsal import MAXIMIZE, all_finish, ask, mixed, play, sample_spaces, smooth_value
+from stripewise.trial import History, State
 from tests.conftest import require
 from tests.unit.search_histories import BANDWIDTH, trial
 
@@ -423,7 +423,7 @@ def test_optuna_is_told_every_state_and_leaves_its_verbosity_alone():
     require(find_spec("optuna"), "the package optuna")
     import optuna
 
-    from stripewise.search.optuna_adapter import _replay
+    from stripewise.search.samplers.optuna_adapter import _replay
 
     before = optuna.logging.get_verbosity()
     space = sample_spaces()["conditional"]

@@ -18,21 +18,21 @@ import pytest
 
 pytest.importorskip("fastapi")
 
-from stripewise.cli.main import main
-from stripewise.runner.allow_list import AllowList
-from stripewise.server.connections import Proxies
-from stripewise.server.guard import PUBLIC, VIEWERS_MAY_POST
-from stripewise.server.policy import check_experiment
-from stripewise.server.problems import Refused
-from stripewise.server.resources.events import experiment_events
-from stripewise.server.service import Settings
-from stripewise.spec.configuration import Configuration
-from stripewise.spec.experiment import Experiment
-from stripewise.spec.facts import Facts, RunFacts
-from stripewise.spec.trial import Phase, Role, Run, State, Trial
+from stripewise.catalogue.configuration import Configuration
+from stripewise.desk.cli.main import main
+from stripewise.desk.server.connections import Proxies
+from stripewise.desk.server.guard import PUBLIC, VIEWERS_MAY_POST
+from stripewise.desk.server.policy import check_experiment
+from stripewise.desk.server.problems import Refused
+from stripewise.desk.server.resources.events import experiment_events
+from stripewise.desk.server.service import Settings
+from stripewise.facts import Facts, RunFacts
+from stripewise.requests.experiment import Experiment
+from stripewise.runners.allow_list import AllowList
 from stripewise.store.schema import experiments
 from stripewise.store.service import database_of
 from stripewise.testing.runners import refused_starts
+from stripewise.trial import Phase, Role, Run, State, Trial
 from tests.unit.service import SIMULATED, Running, running
 
 
@@ -525,7 +525,7 @@ def test_a_link_does_not_lead_out(served: Running) -> None:
 
 
 def test_a_runs_output_is_read_from_its_own_folder_only(served: Running, monkeypatch: pytest.MonkeyPatch) -> None:
-    from stripewise.server.resources.runs import output_folder, read_log
+    from stripewise.desk.server.resources.runs import output_folder, read_log
 
     monkeypatch.setenv("STRIPEWISE_HOME", str(served.folder / "home"))
     record = served.service.store.record(served.create())
@@ -665,7 +665,7 @@ def test_deep_and_broken_bodies_are_told_so(served: Running) -> None:
 def test_no_line_of_the_log_is_forged(served: Running, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     served.nobody.get("/%0d%0aDELETE%20/api/experiments/x%20200%1b%5d0;x%07%c2%85")
-    said = [record.getMessage() for record in caplog.records if record.name == "stripewise.server"]
+    said = [record.getMessage() for record in caplog.records if record.name == "stripewise.desk.server"]
     assert any("DELETE" in line for line in said) and all(line.isprintable() for line in said)
 
 

@@ -16,14 +16,14 @@ import pytest
 
 pytest.importorskip("fastapi")
 
+from stripewise.desk.server import child as bounded
+from stripewise.desk.server.child import Child
+from stripewise.desk.server.job_worker import Worker
+from stripewise.desk.server.resources import campaigns
 from stripewise.errors import NothingWorks, UserError
-from stripewise.model.features import Encoder, Feature
-from stripewise.model.registry import make_model
-from stripewise.model.table import write_table
-from stripewise.server import bounded
-from stripewise.server.bounded import Child
-from stripewise.server.resources import campaigns
-from stripewise.server.worker import Worker
+from stripewise.models.features import Encoder, Feature
+from stripewise.models.registry import make_model
+from stripewise.models.table import write_table
 from stripewise.testing.models import sample_table
 from tests.unit.service import SIMULATED, Running, running
 
@@ -168,7 +168,7 @@ def test_the_service_survives_what_is_uploaded(tmp_path: Path, monkeypatch: pyte
 
 
 def test_a_worker_survives_what_a_model_takes_when_it_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stripewise.server.work._MEMORY", 8 << 20)
+    monkeypatch.setattr("stripewise.desk.server.model_jobs._MEMORY", 8 << 20)
     with running(tmp_path) as found:
         thirsty = thirsty_model(tmp_path / "data" / "thirsty", 40_000)
         kind = {"Content-Type": "application/octet-stream"}

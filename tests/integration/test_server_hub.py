@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from stripewise.server.hub import Change, Hub
-from stripewise.spec.experiment import Experiment
+from stripewise.desk.server.hub import Change, Hub
+from stripewise.requests.experiment import Experiment
 from stripewise.store.base import Store
 from stripewise.store.opening import open_store
 from stripewise.store.service import database_of

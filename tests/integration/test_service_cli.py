@@ -23,11 +23,11 @@ import pytest
 
 pytest.importorskip("fastapi")
 
-from stripewise.cli.main import main
-from stripewise.client import Client, ServiceError
-from stripewise.client.transport import Address
+from stripewise.desk.cli.main import main
+from stripewise.desk.client import Client, ServiceError
+from stripewise.desk.client.transport import Address
+from stripewise.desk.server.app import tcp_socket, unix_socket
 from stripewise.errors import TransientError, UserError
-from stripewise.server.app import tcp_socket, unix_socket
 from stripewise.testing.stores import refused
 from tests.unit.reports import example_log, recorded
 

@@ -15,10 +15,10 @@ import pytest
 
 pytest.importorskip("fastapi")
 
+from stripewise.desk.server.app import Workers
+from stripewise.desk.server.job_worker import STUCK_CODE, Worker, _Heartbeat
+from stripewise.desk.server.model_jobs import WORK
 from stripewise.errors import StoreError, UserError
-from stripewise.server.app import Workers
-from stripewise.server.work import WORK
-from stripewise.server.worker import STUCK_CODE, Worker, _Heartbeat
 from stripewise.store.base import Store
 from stripewise.store.holder import Holder
 from stripewise.store.opening import open_store
@@ -184,7 +184,7 @@ def test_a_journal_is_no_place_for_the_service(tmp_path: Path) -> None:
 
 
 def test_items_messages_and_answers(store: Store) -> None:
-    from stripewise.spec.experiment import Experiment
+    from stripewise.requests.experiment import Experiment
 
     items, messages, answers = (kind(database_of(store)) for kind in (Items, Messages, Answers))
     items.put("model", "m", "m", "ada", {"x": 1})

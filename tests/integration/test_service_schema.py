@@ -16,7 +16,7 @@ schemathesis = pytest.importorskip("schemathesis")
 
 from hypothesis import HealthCheck, Phase, given, settings  # noqa: E402
 
-from stripewise.server.worker import Worker  # noqa: E402
+from stripewise.desk.server.job_worker import Worker  # noqa: E402
 from tests.unit.service import SIMULATED, Running, running  # noqa: E402
 
 CASES = int(os.environ.get("STRIPEWISE_SERVICE_CASES", "500"))

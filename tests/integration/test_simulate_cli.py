@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from stripewise.cli.main import main
-from stripewise.simulate.engine import BOUNDS
-from stripewise.simulate.request import load_request
+from stripewise.desk.cli.main import main
+from stripewise.lab.engine import BOUNDS
+from stripewise.lab.request import load_request
 
 ROOT = Path(__file__).resolve().parents[2]
 WORKLOAD = """

@@ -11,16 +11,16 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from stripewise.cli.simulate import register
+from stripewise.catalogue.workload import Workload
+from stripewise.desk.cli.simulate import register
 from stripewise.errors import UserError
-from stripewise.evaluation.calibration import measured
-from stripewise.model.table import Schema, Table, make_table, write_table
-from stripewise.simulate.batch import RunBatch
-from stripewise.simulate.engine import simulate
-from stripewise.simulate.fit import BANDWIDTHS, Fit, fit, site_toml
-from stripewise.simulate.noise import WRITE, slowdowns
-from stripewise.spec.site import Site, load_site, parse_site
-from stripewise.spec.workload import Workload
+from stripewise.lab.batch import RunBatch
+from stripewise.lab.calibration import measured
+from stripewise.lab.engine import simulate
+from stripewise.lab.fit import BANDWIDTHS, Fit, fit, site_toml
+from stripewise.lab.noise import WRITE, slowdowns
+from stripewise.lab.site import Site, load_site, parse_site
+from stripewise.models.table import Schema, Table, make_table, write_table
 
 MIB = float(1 << 20)
 TRUTH = """

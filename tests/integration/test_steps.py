@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
+from stripewise.catalogue.configuration import Configuration
+from stripewise.catalogue.plan import Plan
 from stripewise.errors import StripewiseError, UserError
-from stripewise.runner.batch.steps import StepsRunner
-from stripewise.schedulers.queue import JobQueue
-from stripewise.spec.batch import Batch
-from stripewise.spec.configuration import Configuration
-from stripewise.spec.experiment import Experiment
-from stripewise.spec.launch import Launch, Outcome
-from stripewise.spec.plan import Plan
-from stripewise.spec.trial import Phase, State
+from stripewise.launch import Launch, Outcome
+from stripewise.requests.batch import Batch
+from stripewise.requests.experiment import Experiment
+from stripewise.runners.batch.steps import StepsRunner
+from stripewise.runners.schedulers.queue import JobQueue
+from stripewise.trial import Phase, State
 
 
 class Slurm(JobQueue):
@@ -198,6 +198,6 @@ def test_what_cannot_run_in_the_allocation_is_refused(
 
 
 def _marker(runner: StepsRunner, planned: Launch) -> str:
-    from stripewise.runner.local.scratch import run_id
+    from stripewise.runners.local.scratch import run_id
 
     return run_id(runner._folder, planned)

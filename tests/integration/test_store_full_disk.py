@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from stripewise.errors import StoreError
-from stripewise.spec.experiment import Experiment
+from stripewise.requests.experiment import Experiment
 from stripewise.store.base import Claim, Store
 from stripewise.store.opening import open_store
 from stripewise.testing.stores import refused, result_of, run_of, trial_of

@@ -17,11 +17,10 @@ from pathlib import Path
 
 import pytest
 
-from stripewise.cli.main import main
+from stripewise.catalogue.filesystems.mounts import mount_type
+from stripewise.desk.cli.main import main
 from stripewise.errors import StoreError, StripewiseError, UserError
-from stripewise.filesystems.mounts import mount_type
-from stripewise.spec.experiment import Experiment
-from stripewise.spec.trial import Run, State
+from stripewise.requests.experiment import Experiment
 from stripewise.store.base import MEMORY
 from stripewise.store.journal_files import MARKER
 from stripewise.store.locality import network_name, statfs_type
@@ -29,6 +28,7 @@ from stripewise.store.opening import default_path, open_store
 from stripewise.store.service import database_of
 from stripewise.store.service.tokens import Tokens
 from stripewise.testing.stores import refused, result_of, run_of, trial_of
+from stripewise.trial import Run, State
 
 FILES = ("sqlite:///{}/s.db", "journal:{}/s.db")
 EXT4, TMPFS, FUSE = 0xEF53, 0x01021994, 0x65735546

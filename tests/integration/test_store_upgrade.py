@@ -14,12 +14,12 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
 from stripewise.errors import StoreError
-from stripewise.spec.result import Result
-from stripewise.spec.trial import Role, State
+from stripewise.result import Result
 from stripewise.store import opening
 from stripewise.store.opening import create_file, open_store, sqlite_engine
 from stripewise.store.schema import HEAD, VERSION_TABLE, metadata
 from stripewise.testing.stores import refused
+from stripewise.trial import Role, State
 from tests.integration.forked import CONTEXT
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "stores"

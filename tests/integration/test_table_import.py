@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from stripewise.cli.main import main
-from stripewise.model.table import read_table
+from stripewise.desk.cli.main import main
+from stripewise.models.table import read_table
 
 IOR = Path(__file__).resolve().parents[1] / "fixtures" / "ior"
 REPORTS = Path(__file__).resolve().parents[1] / "fixtures" / "reports"

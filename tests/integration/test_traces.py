@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from stripewise.cli.main import app
-from stripewise.diagnosis.diagnose import diagnose
-from stripewise.diagnosis.opening import find, open_all
-from stripewise.measure.activity import Activity
-from stripewise.measure.darshan_logs import UnreadableLogError, read_log
-from stripewise.measure.observed import observe
-from stripewise.profiling.importing import read_sources
+from stripewise.desk.cli.main import app
+from stripewise.diagnose.diagnose import diagnose
+from stripewise.engine.campaign.importing import read_sources
+from stripewise.observe.activity import Activity
+from stripewise.observe.darshan_logs import UnreadableLogError, read_log
+from stripewise.observe.opening import find, open_all
+from stripewise.observe.workload import observe
 
 TRACES = Path(__file__).parents[1] / "fixtures" / "traces"
 SAMPLE, SAMPLES, READ = 4096, 256, 64  # of workers.py

@@ -15,7 +15,7 @@ from unittest import mock
 
 import pytest
 
-from stripewise.cli.main import main
+from stripewise.desk.cli.main import main
 from stripewise.store.opening import open_store
 from tests.integration.building import cache_home
 from tests.integration.forked import finished, started

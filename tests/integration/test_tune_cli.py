@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from stripewise.cli import carrying, main
+from stripewise.desk.cli import experiment_loop as carrying
+from stripewise.desk.cli import main
 
 STACK = """
 name = "own"
@@ -158,9 +159,9 @@ def test_settings_that_another_user_found_are_used_only_with_consent(capfd, monk
     assert tune("--budget", "2", command=program()) == 0
     identifier = experiments(capfd)[0]["id"]
     started = []
-    monkeypatch.setattr("stripewise.cli.apply.take_place", lambda words: started.append(words[-1]))
+    monkeypatch.setattr("stripewise.desk.cli.apply.take_place", lambda words: started.append(words[-1]))
     assert main(["run", identifier, "--", "true"]) == 0
-    monkeypatch.setattr("stripewise.cli.apply.user_name", lambda: "ada")
+    monkeypatch.setattr("stripewise.desk.cli.apply.user_name", lambda: "ada")
     assert main(["run", identifier, "--", "false"]) == 2
     refused = " ".join(capfd.readouterr().err.split())
     assert "its settings, variables and arguments would act on a program of ada" in refused and "--yes" in refused
@@ -213,7 +214,7 @@ def test_stop_and_delete_speak_json(capfd):
 
 
 def test_a_fault_of_ours_is_one_line_too(monkeypatch, capfd):
-    monkeypatch.setattr("stripewise.cli.manage.open_experiments", lambda *where: {}["no such key"])
+    monkeypatch.setattr("stripewise.desk.cli.manage.open_experiments", lambda *where: {}["no such key"])
     monkeypatch.delenv("STRIPEWISE_DEBUG", raising=False)
     assert main(["list"]) == 1
     errors = capfd.readouterr().err
@@ -245,7 +246,7 @@ def test_a_smaller_case_that_was_interrupted_is_followed_by_the_whole_when_it_is
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("stripewise.cli.carrying.Session.run", interrupted)
+        patched.setattr("stripewise.desk.cli.experiment_loop.Session.run", interrupted)
         assert main(["tune", *options, "--", whole]) == 130
     (begun,) = experiments(capfd)
     assert main(["resume", begun["id"], "--json"]) == 0
@@ -292,7 +293,7 @@ def test_the_full_size_after_another_user_s_smaller_case_needs_consent(capfd, mo
 
     monkeypatch.setenv("LOGNAME", "ada")
     with monkeypatch.context() as patched:
-        patched.setattr("stripewise.cli.carrying.after_small", interrupted)
+        patched.setattr("stripewise.desk.cli.experiment_loop.after_small", interrupted)
         main(["tune", *options, "--", whole])
     (searched,) = experiments(capfd)
     assert searched["state"] == "finished"

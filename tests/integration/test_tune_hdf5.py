@@ -16,8 +16,8 @@ from unittest import mock
 
 import pytest
 
-from stripewise.cli.main import main
-from stripewise.spec.report import parse_report
+from stripewise.desk.cli.main import main
+from stripewise.observe.report import parse_report
 from tests.integration.building import cache_home, checked, native_parts
 from tests.integration.conftest import Mpi
 from tests.integration.forked import finished

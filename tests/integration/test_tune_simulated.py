@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from stripewise.cli.main import main
+from stripewise.desk.cli.main import main
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "simulated-kay.toml"
 

@@ -9,18 +9,18 @@ from typing import Any
 
 import pytest
 
-from stripewise.carriers import ENVIRONMENT, HINT
-from stripewise.cli.main import main
+from stripewise.catalogue.carriers import ENVIRONMENT, HINT
+from stripewise.catalogue.parameter import Kind, Parameter
+from stripewise.desk.cli.main import main
+from stripewise.engine.definition import with_options
+from stripewise.engine.session import Session
 from stripewise.errors import Stopped, UserError
-from stripewise.runner.within.runner import WithinRunner
-from stripewise.spec.experiment import Experiment
-from stripewise.spec.facts import Facts
-from stripewise.spec.journal import JournalPhase, parse_journal
-from stripewise.spec.parameter import Kind, Parameter
-from stripewise.spec.result import Result
+from stripewise.facts import Facts
+from stripewise.observe.journal import JournalPhase, parse_journal
+from stripewise.requests.experiment import Experiment
+from stripewise.result import Result
+from stripewise.runners.within.runner import WithinRunner
 from stripewise.store.opening import open_store
-from stripewise.tuning.definition import with_options
-from stripewise.tuning.session import Session
 from tests.integration.conftest import Mpi
 from tests.integration.runtime_support import Bench
 

@@ -9,9 +9,9 @@ import pytest
 import stripewise as sw
 from stripewise import api
 from stripewise.errors import NothingWorks, UserError
+from stripewise.requests import from_python
 from stripewise.search.base import Sampler, suggest
 from stripewise.search.registry import make_sampler
-from stripewise.spec import from_python
 from stripewise.store.opening import open_store
 
 
@@ -191,7 +191,7 @@ def test_the_package_shows_what_there_is():
     assert {"tune", "Tuned", "Search", "integers", "floats", "Client"} <= set(dir(sw))
     for name in dir(sw):
         assert getattr(sw, name) is not None
-    assert importlib.import_module("stripewise.client").Client is sw.Client
+    assert importlib.import_module("stripewise.desk.client").Client is sw.Client
 
 
 def test_examples_of_the_docstrings_run():

@@ -7,18 +7,18 @@ from typing import Any
 
 import pytest
 
+from stripewise.catalogue.parameter import Kind, Parameter, Scale
+from stripewise.catalogue.space import Space
+from stripewise.engine.definition import check
+from stripewise.engine.session import Session
 from stripewise.errors import UserError
-from stripewise.model.registry import make_model
-from stripewise.runner.function import FunctionRunner
-from stripewise.spec.experiment import Experiment
-from stripewise.spec.objective import Objective
-from stripewise.spec.parameter import Kind, Parameter, Scale
-from stripewise.spec.space import Space
-from stripewise.spec.trial import Role
+from stripewise.models.registry import make_model
+from stripewise.requests.experiment import Experiment
+from stripewise.requests.objective import Objective
+from stripewise.runners.function import FunctionRunner
 from stripewise.store.base import MEMORY
 from stripewise.store.opening import open_store
-from stripewise.tuning.definition import check
-from stripewise.tuning.session import Session
+from stripewise.trial import Role
 from tests.fixtures.campaigns import GIB, MIB, campaign, law
 
 WORKLOAD = {
@@ -89,7 +89,7 @@ def test_without_a_model_the_result_names_none() -> None:
 
 
 def test_a_model_that_changed_since_is_refused(model: Path, tmp_path: Path) -> None:
-    from stripewise.tuning.priors import start_from_model
+    from stripewise.engine.priors import start_from_model
 
     started = start_from_model(str(model), SPACE, Experiment(workload=WORKLOAD).workload, None)
     again = start_from_model(str(model), SPACE, Experiment(workload=WORKLOAD).workload, started.facts)
@@ -101,7 +101,7 @@ def test_a_model_that_changed_since_is_refused(model: Path, tmp_path: Path) -> N
 
 
 def test_a_model_of_other_parameters_is_refused(model: Path) -> None:
-    from stripewise.tuning.priors import start_from_model
+    from stripewise.engine.priors import start_from_model
 
     other = Space.bind([Parameter("unheard_of", Kind.ORDINAL, (1, 2), 1)])
     with pytest.raises(UserError, match="knows none of the parameters that are tuned"):

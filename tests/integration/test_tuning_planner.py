@@ -6,22 +6,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from stripewise.engine.budget import most_pairs, provable_pairs
+from stripewise.engine.events import silent
+from stripewise.engine.launching import run_timeout
+from stripewise.engine.session import Session
 from stripewise.errors import NothingWorks
-from stripewise.model.importance import Importance
-from stripewise.runner.base import Preflight, Runner
+from stripewise.launch import Outcome
+from stripewise.models.importance import Importance
+from stripewise.requests.experiment import Budget, Confirmation, Experiment
+from stripewise.requests.from_python import space_of
+from stripewise.requests.objective import Objective
+from stripewise.result import Effect
+from stripewise.runners.base import Preflight, Runner
 from stripewise.search.registry import sampler_rng
-from stripewise.spec.experiment import Budget, Confirmation, Experiment
-from stripewise.spec.from_python import space_of
-from stripewise.spec.launch import Outcome
-from stripewise.spec.objective import Objective
-from stripewise.spec.result import Effect
-from stripewise.spec.trial import Phase, Role, Run, State, Trial
 from stripewise.store.base import MEMORY
 from stripewise.store.opening import open_store
-from stripewise.tuning.budget import most_pairs, provable_pairs
-from stripewise.tuning.events import silent
-from stripewise.tuning.launching import run_timeout
-from stripewise.tuning.session import Session
+from stripewise.trial import Phase, Role, Run, State, Trial
 from tests.conftest import examples
 
 SPACE = space_of({"x": [1, 2, 4, 8], "mode": ["a", "b", "c"]}, {}, ())
@@ -50,7 +50,7 @@ env = { COMPONENT = "off" }
 def without_forests():
     """Importance takes most of a session's time, and is tested by itself."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("stripewise.tuning.result.importance", lambda space, history, **_: Importance())
+        patch.setattr("stripewise.engine.result.importance", lambda space, history, **_: Importance())
         yield
 
 
@@ -212,7 +212,7 @@ def test_settings_without_effect_leave_the_answer_before_it_is_confirmed(monkeyp
         changed = [name for name in space.names if trial.configuration[name] != space.default[name]]
         return [Effect(name, status=statuses[name]) for name in changed if trial.role is Role.CANDIDATE]
 
-    monkeypatch.setattr("stripewise.tuning.planner.effects_of", effects)
+    monkeypatch.setattr("stripewise.engine.planner.effects_of", effects)
     begun = set()
     for seed in (0, 8):
         machine = Machine(seed=seed, value=lambda c: 100 / c["x"] ** 4 * (1 if c["mode"] == "a" else 0.7))
@@ -237,8 +237,8 @@ def test_what_did_nothing_is_not_varied_any_more(monkeypatch, sampler):
         changed = [name for name in space.names if trial.configuration[name] != space.default[name]]
         return {name: Effect(name, status="no_effect" if name == "mode" else "effective") for name in changed}
 
-    monkeypatch.setattr("stripewise.tuning.idle.Narrowing._effects", effects)
-    monkeypatch.setattr("stripewise.tuning.idle.reports_of", lambda trial: [None])
+    monkeypatch.setattr("stripewise.engine.ineffective.Narrowing._effects", effects)
+    monkeypatch.setattr("stripewise.engine.ineffective.reports_of", lambda trial: [None])
     machine, told = Machine(), []
     experiment = Experiment(
         runner="function",
@@ -263,8 +263,8 @@ def test_configurations_of_which_no_setting_is_seen_to_act_are_not_confirmed(mon
         status = "effective" if tuple(trial.configuration.values()) in acting else "no_effect"
         return [Effect(name, status=status) for name in space.names] if trial.role is Role.CANDIDATE else []
 
-    monkeypatch.setattr("stripewise.tuning.planner.effects_of", effects)
-    monkeypatch.setattr("stripewise.tuning.result.effects_of", effects)
+    monkeypatch.setattr("stripewise.engine.planner.effects_of", effects)
+    monkeypatch.setattr("stripewise.engine.result.effects_of", effects)
     machine = Machine(value=lambda c: 100 / c["x"] * (1 if c["mode"] == "a" else 0.7))
     machine.carry_out(Experiment(runner="function", sampler="exhaustive", budget=Budget(runs=40)))
     confirmed = {run.facts.against for run in machine.runs if run.phase is Phase.CONFIRMATION}

@@ -6,15 +6,15 @@ import math
 import pytest
 
 import stripewise as sw
-from stripewise.runner.base import Preflight
-from stripewise.runner.function import FunctionRunner
-from stripewise.spec.experiment import Experiment
-from stripewise.spec.from_python import space_of
-from stripewise.spec.objective import Objective
-from stripewise.spec.plan import Plan
+from stripewise.catalogue.plan import Plan
+from stripewise.engine.result import _speedup
+from stripewise.engine.session import Session
+from stripewise.requests.experiment import Experiment
+from stripewise.requests.from_python import space_of
+from stripewise.requests.objective import Objective
+from stripewise.runners.base import Preflight
+from stripewise.runners.function import FunctionRunner
 from stripewise.store.opening import open_store
-from stripewise.tuning.result import _speedup
-from stripewise.tuning.session import Session
 from tests.unit.search_histories import BANDWIDTH, trial
 
 OF_THE_DESIGN = {

@@ -7,19 +7,19 @@ import random
 import pytest
 
 import stripewise as sw
+from stripewise.engine.ledger import Ledger
+from stripewise.engine.session import Session
 from stripewise.errors import NothingWorks, StoreError, UserError
-from stripewise.runner.base import AnsweringRunner, Preflight
-from stripewise.runner.function import FunctionRunner
-from stripewise.spec.experiment import Budget, Confirmation, Experiment, ObjectiveEntry
-from stripewise.spec.facts import RunFacts
-from stripewise.spec.from_python import space_of
-from stripewise.spec.launch import Outcome
-from stripewise.spec.objective import Objective
-from stripewise.spec.trial import Phase, Role, State
+from stripewise.facts import RunFacts
+from stripewise.launch import Outcome
+from stripewise.requests.experiment import Budget, Confirmation, Experiment, ObjectiveEntry
+from stripewise.requests.from_python import space_of
+from stripewise.requests.objective import Objective
+from stripewise.runners.base import AnsweringRunner, Preflight
+from stripewise.runners.function import FunctionRunner
 from stripewise.store.faults import explain_system
 from stripewise.store.opening import open_store
-from stripewise.tuning.ledger import Ledger
-from stripewise.tuning.session import Session
+from stripewise.trial import Phase, Role, State
 
 SPACE = {"x": [1, 2, 4, 8], "mode": ["a", "b"]}
 

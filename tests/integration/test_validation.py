@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stripewise.cli import remote
-from stripewise.cli.main import main
+from stripewise.desk.cli import remote
+from stripewise.desk.cli.main import main
 from stripewise.errors import UserError
-from stripewise.evaluation.prescribing import prescribing
-from stripewise.evaluation.validation import validate
-from stripewise.model import registry
-from stripewise.model.table import Column, ObjectiveColumn, Schema, Table, make_table, write_table
-from stripewise.model.trees.tree import TreeModel
+from stripewise.models import registry
+from stripewise.models.prescribing import prescribing
+from stripewise.models.table import Column, ObjectiveColumn, Schema, Table, make_table, write_table
+from stripewise.models.trees.tree import TreeModel
+from stripewise.models.validation import validate
 from stripewise.testing.models import sample_table
 
 

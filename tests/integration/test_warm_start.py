@@ -7,20 +7,20 @@ import math
 import numpy as np
 import pytest
 
+from stripewise.catalogue.configuration import Configuration
+from stripewise.catalogue.parameter import Kind, Parameter, Scale
+from stripewise.catalogue.space import Space
+from stripewise.catalogue.workload import Workload
+from stripewise.engine.session import Session
 from stripewise.errors import UserError
-from stripewise.runner.function import FunctionRunner
-from stripewise.search.auto import AutoSampler
-from stripewise.search.priors import Earlier, EarlierPrior, similarity, translate
+from stripewise.requests.experiment import Budget, Confirmation, Experiment
+from stripewise.runners.function import FunctionRunner
+from stripewise.search.belief.priors import Earlier, EarlierPrior, similarity, translate
 from stripewise.search.registry import sampler_rng
-from stripewise.spec.configuration import Configuration
-from stripewise.spec.experiment import Budget, Confirmation, Experiment
-from stripewise.spec.parameter import Kind, Parameter, Scale
-from stripewise.spec.space import Space
-from stripewise.spec.trial import History, Phase, Role, Run, State, Trial
-from stripewise.spec.workload import Workload
+from stripewise.search.samplers.auto import AutoSampler
 from stripewise.store.base import MEMORY
 from stripewise.store.opening import open_store
-from stripewise.tuning.session import Session
+from stripewise.trial import History, Phase, Role, Run, State, Trial
 from tests.unit.search_histories import ELAPSED
 
 NODES = Parameter("aggregators", Kind.ORDINAL, (1, 2, 4, 8, 16, 32, 64), 1, scale=Scale.LOG2)

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from stripewise.filesystems.mounts import mount_type
-from stripewise.measure.processes import PREFIX, merge_parts
-from stripewise.spec.report import Report, read_report_file
+from stripewise.catalogue.filesystems.mounts import mount_type
+from stripewise.observe.processes import PREFIX, merge_parts
+from stripewise.observe.report import Report, read_report_file
 from tests.integration.building import ROOT, checked
 from tests.integration.test_accelerator import PROGRAM
 from tests.integration.test_observer import accelerator  # noqa: F401  a fixture

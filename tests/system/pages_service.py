@@ -11,16 +11,16 @@ from dataclasses import replace
 
 import uvicorn
 
-from stripewise.model.table import Schema, make_table, write_table
-from stripewise.server.app import create_app
-from stripewise.server.resources import campaigns, diagnoses, tables
-from stripewise.server.resources.campaigns import preset
-from stripewise.server.service import Settings
-from stripewise.server.work import WORK, folder_of
-from stripewise.spec.configuration import Configuration
-from stripewise.spec.experiment import Experiment
-from stripewise.spec.trial import Phase, Role, Run, State, Trial
+from stripewise.catalogue.configuration import Configuration
+from stripewise.desk.server.app import create_app
+from stripewise.desk.server.model_jobs import WORK, folder_of
+from stripewise.desk.server.resources import campaigns, diagnoses, tables
+from stripewise.desk.server.resources.campaigns import preset
+from stripewise.desk.server.service import Settings
+from stripewise.models.table import Schema, make_table, write_table
+from stripewise.requests.experiment import Experiment
 from stripewise.store.service.tokens import Token
+from stripewise.trial import Phase, Role, Run, State, Trial
 from tests.unit.finished_experiment import finished
 from tests.unit.reports import recorded
 

@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from stripewise.spec.trial import Run, State
 from stripewise.store.opening import open_store
+from stripewise.trial import Run, State
 from tests.conftest import require
 from tests.system.testbed.bed import Bed
 from tests.system.testbed.processes import end, of_bed, wait_until

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from stripewise.spec.trial import State
 from stripewise.store.opening import open_store
 from stripewise.store.service import database_of
 from stripewise.store.service.tokens import Tokens
+from stripewise.trial import State
 from tests.system.pages_browser import Watched, log_in, opened
 from tests.system.slurm_support import Case, accounted, node_down, program
 

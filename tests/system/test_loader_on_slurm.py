@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from stripewise.spec.trial import State
+from stripewise.trial import State
 from tests.system.slurm_support import Case
 
 pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.testbed, pytest.mark.timeout(600)]

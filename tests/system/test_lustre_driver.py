@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 from numpy import array
 
-from stripewise.carriers import LAYOUT, Setting
-from stripewise.measure.effects import verdicts
-from stripewise.report.export import export
-from stripewise.simulate import romio as rules
-from stripewise.spec.plan import Plan
-from stripewise.spec.report import parse_report
-from stripewise.spec.space import Space
-from stripewise.spec.stack import load_stack
+from stripewise.catalogue.carriers import LAYOUT, Setting
+from stripewise.catalogue.plan import Plan
+from stripewise.catalogue.space import Space
+from stripewise.catalogue.stack import load_stack
+from stripewise.engine.effects import verdicts
+from stripewise.lab import romio as rules
+from stripewise.observe.report import parse_report
+from stripewise.output.export import export
 from tests.conftest import require
 from tests.integration.building import native_parts
 from tests.system.lustre import romio, sweep

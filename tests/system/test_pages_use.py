@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from stripewise.profiling.book import Book
-from stripewise.profiling.plan import CampaignPlan
-from stripewise.server.files import campaign_in, folder_of
-from stripewise.server.work import WORK
-from stripewise.spec.campaign_points import Points
-from stripewise.spec.configuration import Configuration
-from stripewise.spec.experiment import Experiment
-from stripewise.spec.trial import Phase, Role, Run, State, Trial
+from stripewise.catalogue.configuration import Configuration
+from stripewise.desk.server.files import campaign_in, folder_of
+from stripewise.desk.server.model_jobs import WORK
+from stripewise.engine.campaign.book import Book
+from stripewise.engine.campaign.plan import CampaignPlan
+from stripewise.requests.campaign_points import Points
+from stripewise.requests.experiment import Experiment
+from stripewise.trial import Phase, Role, Run, State, Trial
 from tests.system.pages_browser import Watched, log_in, opened
 from tests.system.pages_service import HOSTILE, put, serving
 from tests.unit.reports import recorded

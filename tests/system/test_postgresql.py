@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 from stripewise.errors import StoreError, StripewiseError, TransientError
-from stripewise.spec.experiment import Experiment
-from stripewise.spec.result import Result
+from stripewise.requests.experiment import Experiment
+from stripewise.result import Result
 from stripewise.store.opening import open_store, postgresql_engine
 from stripewise.store.schema import HEAD, VERSION_TABLE
 from stripewise.store.sql import SqlStore

@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from stripewise.spec.experiment import Experiment
-from stripewise.spec.trial import State
+from stripewise.requests.experiment import Experiment
 from stripewise.store.base import Store
 from stripewise.store.opening import open_store
 from stripewise.store.service import database_of
 from stripewise.store.service.jobs import Jobs
+from stripewise.trial import State
 from tests.integration.conftest import Mpi, kernel, mpich  # noqa: F401  fixtures
 from tests.system.postgresql import Server
 from tests.system.test_postgresql import database, server  # noqa: F401  fixtures

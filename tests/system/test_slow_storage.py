@@ -11,7 +11,7 @@ import pytest
 from benchmarks.kills.soak import Soak
 from benchmarks.kills.storages import mounted, nfs
 
-from stripewise.spec.experiment import Experiment
+from stripewise.requests.experiment import Experiment
 from stripewise.store.opening import open_store
 from stripewise.testing.stores import result_of, run_of, trial_of
 from tests.conftest import require

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from stripewise.spec.trial import Phase, State
+from stripewise.trial import Phase, State
 from tests.system.slurm_support import Case, accounted, node_down, program
 from tests.system.testbed.slurm import Job
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from stripewise.measure.processes import PREFIX, merge_parts
-from stripewise.spec.report import read_report_file
+from stripewise.observe.processes import PREFIX, merge_parts
+from stripewise.observe.report import read_report_file
 from tests.conftest import require
 from tests.integration.test_observer import observer  # noqa: F401  a fixture
 from tests.system.testbed.bed import Bed

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from stripewise.spec.facts import Facts
-from stripewise.spec.journal import parse_journal
+from stripewise.facts import Facts
+from stripewise.observe.journal import parse_journal
 from stripewise.store.opening import open_store
 from tests.conftest import require
 from tests.integration.building import ROOT

@@ -4,12 +4,12 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from stripewise.spec.configuration import Configuration
-from stripewise.spec.experiment import Experiment
-from stripewise.spec.facts import Facts
-from stripewise.spec.result import Result
-from stripewise.spec.trial import Phase, Role, Run, State, Trial
+from stripewise.catalogue.configuration import Configuration
+from stripewise.facts import Facts
+from stripewise.requests.experiment import Experiment
+from stripewise.result import Result
 from stripewise.store.base import Record
+from stripewise.trial import Phase, Role, Run, State, Trial
 
 _FILE = Path(__file__).parent.parent / "fixtures" / "result.json"
 

@@ -10,7 +10,7 @@ from typing import Any
 import darshan
 import pytest
 
-from stripewise.spec.report import Report, parse_report
+from stripewise.observe.report import Report, parse_report
 
 FOLDER = Path(__file__).parent.parent / "fixtures" / "reports"
 

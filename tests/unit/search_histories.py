@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from stripewise.objectives import parse_objective
-from stripewise.spec.configuration import Configuration
-from stripewise.spec.parameter import Kind, Parameter
-from stripewise.spec.space import Space
-from stripewise.spec.trial import History, Phase, Run, State, Trial
+from stripewise.catalogue.configuration import Configuration
+from stripewise.catalogue.parameter import Kind, Parameter
+from stripewise.catalogue.space import Space
+from stripewise.observe.objectives import parse_objective
+from stripewise.trial import History, Phase, Run, State, Trial
 
 ELAPSED = parse_objective("elapsed")
 BANDWIDTH = parse_objective("bandwidth")

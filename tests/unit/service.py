@@ -13,8 +13,8 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     from fastapi.testclient import TestClient
 
-from stripewise.server.app import create_app
-from stripewise.server.service import Service, Settings
+from stripewise.desk.server.app import create_app
+from stripewise.desk.server.service import Service, Settings
 
 SIMULATED: dict[str, Any] = {
     "name": "simulated",

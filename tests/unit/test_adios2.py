@@ -7,11 +7,11 @@ from xml.etree import ElementTree
 
 import pytest
 
-from stripewise.carriers import ADIOS2, LOST, Program, Setting, own_files, with_files
-from stripewise.carriers.adios2 import changed
-from stripewise.runner.inject.foreground import prepare
-from stripewise.runner.inject.injection import inject
-from stripewise.spec.plan import Plan
+from stripewise.catalogue.carriers import ADIOS2, LOST, Program, Setting, own_files, with_files
+from stripewise.catalogue.carriers.adios2 import changed
+from stripewise.catalogue.plan import Plan
+from stripewise.runners.inject.foreground import prepare
+from stripewise.runners.inject.injection import inject
 
 XML = """<?xml version="1.0"?>
 <adios-config>

@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from stripewise.catalogue.expression import Expression
+from stripewise.catalogue.parameter import Kind, Parameter
+from stripewise.catalogue.space import Knowledge, Space
 from stripewise.errors import UserError
-from stripewise.search.acquisition import Pool, score, screen
-from stripewise.search.auto import AutoSampler
-from stripewise.search.belief import believe, subsample
+from stripewise.search.belief.belief import believe, subsample
 from stripewise.search.registry import make_sampler, sampler_rng
-from stripewise.search.unseen import Seen
-from stripewise.spec.expression import Expression
-from stripewise.spec.parameter import Kind, Parameter
-from stripewise.spec.space import Knowledge, Space
-from stripewise.spec.trial import History, Phase, Run, State, Trial
+from stripewise.search.samplers.acquisition import Pool, score, screen
+from stripewise.search.samplers.auto import AutoSampler
+from stripewise.search.samplers.unseen import Seen
+from stripewise.trial import History, Phase, Run, State, Trial
 from tests.unit.search_histories import ELAPSED
 
 GRID = Space.bind([Parameter(name, Kind.INTEGER, range(10), 0) for name in ("a", "b", "c")])

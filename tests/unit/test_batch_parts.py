@@ -10,24 +10,24 @@ from typing import Any
 
 import pytest
 
+from stripewise.catalogue.workload import Workload
+from stripewise.engine.budget import worst_case
+from stripewise.engine.campaign.array import Array
+from stripewise.engine.consent import check_author, check_cost, granted, refused
+from stripewise.engine.space import bind_space
 from stripewise.errors import UserError
-from stripewise.profiling.array import Array
-from stripewise.runner.allow_list import check_application
-from stripewise.runner.batch import record as job_record
-from stripewise.runner.batch.script import Work, job_script
-from stripewise.runner.program.mpi import SESSIONS
-from stripewise.schedulers.job import JobPhase, Standing
-from stripewise.schedulers.registry import make_scheduler
-from stripewise.schedulers.slurm import Slurm, SlurmArrays, parse_queue, standing_of
-from stripewise.spec import policy as policies
-from stripewise.spec.experiment import Experiment
-from stripewise.spec.facts import Facts
-from stripewise.spec.policy import Policy, load_policy
-from stripewise.spec.workload import Workload
+from stripewise.facts import Facts
+from stripewise.requests import policy as policies
+from stripewise.requests.experiment import Experiment
+from stripewise.requests.policy import Policy, load_policy
+from stripewise.runners.allow_list import check_application
+from stripewise.runners.batch import record as job_record
+from stripewise.runners.batch.script import Work, job_script
+from stripewise.runners.program.mpi import SESSIONS
+from stripewise.runners.schedulers.job import JobPhase, Standing
+from stripewise.runners.schedulers.registry import make_scheduler
+from stripewise.runners.schedulers.slurm import Slurm, SlurmArrays, parse_queue, standing_of
 from stripewise.store.base import Record
-from stripewise.tuning.budget import worst_case
-from stripewise.tuning.consent import check_author, check_cost, granted, refused
-from stripewise.tuning.space import bind_space
 
 ROOT = Path(__file__).resolve().parents[2]
 

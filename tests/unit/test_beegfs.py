@@ -7,22 +7,22 @@ from pathlib import Path
 
 import pytest
 
-from stripewise.carriers import LAYOUT, LOST, Program, Setting
-from stripewise.diagnosis.knobs import judge_script
-from stripewise.diagnosis.script import parse_script
-from stripewise.diagnosis.surroundings import Surroundings
+from stripewise.catalogue.carriers import LAYOUT, LOST, Program, Setting
+from stripewise.catalogue.filesystems import named, of_file, of_role, type_names
+from stripewise.catalogue.plan import Plan
+from stripewise.catalogue.workload import Workload
+from stripewise.diagnose.knobs import judge_script
+from stripewise.diagnose.script import parse_script
+from stripewise.diagnose.surroundings import Surroundings
+from stripewise.engine.space import bind_space, default_stacks
 from stripewise.errors import UserError
-from stripewise.filesystems import named, of_file, of_role, type_names
-from stripewise.report.export import export
-from stripewise.runner.inject.injection import inject
-from stripewise.runner.native import benchmark_lines
-from stripewise.runner.program import checkup
-from stripewise.spec.campaign import parse_campaign
-from stripewise.spec.campaign_points import Points
-from stripewise.spec.experiment import Experiment
-from stripewise.spec.plan import Plan
-from stripewise.spec.workload import Workload
-from stripewise.tuning.space import bind_space, default_stacks
+from stripewise.output.export import export
+from stripewise.requests.campaign import parse_campaign
+from stripewise.requests.campaign_points import Points
+from stripewise.requests.experiment import Experiment
+from stripewise.runners.inject.injection import inject
+from stripewise.runners.native import benchmark_lines
+from stripewise.runners.program import checkup
 
 FAKE = """#!/bin/sh
 echo "$@" >> "$(dirname "$0")/asked"

@@ -14,16 +14,16 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from stripewise.carriers import Setting
-from stripewise.carriers.hdf5 import HDF5
+from stripewise.catalogue.carriers import Setting
+from stripewise.catalogue.carriers.hdf5 import HDF5
+from stripewise.catalogue.plan import Plan
 from stripewise.errors import UserError
-from stripewise.runner.inject.injection import inject
-from stripewise.runner.program.binary import FileKind, find_program, inspect
-from stripewise.runner.program.elf import Elf, NotElf, find_library, read_elf
-from stripewise.runner.program.mpi import is_mpi_library, library_of_launcher, script_of
-from stripewise.runner.program.preflight import look
-from stripewise.runner.program.python import names_module
-from stripewise.spec.plan import Plan
+from stripewise.runners.inject.injection import inject
+from stripewise.runners.program.binary import FileKind, find_program, inspect
+from stripewise.runners.program.elf import Elf, NotElf, find_library, read_elf
+from stripewise.runners.program.mpi import is_mpi_library, library_of_launcher, script_of
+from stripewise.runners.program.preflight import look
+from stripewise.runners.program.python import names_module
 from tests.conftest import require
 
 PATH = {"PATH": os.environ["PATH"]}

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from stripewise.carriers.adios2 import changed
+from stripewise.catalogue.carriers.adios2 import changed
 from stripewise.errors import UserError
-from stripewise.measure.ior import is_ior, parse_ior
-from stripewise.objectives.plain import own_figure
-from stripewise.runner.program.launchers import family
+from stripewise.observe.ior import is_ior, parse_ior
+from stripewise.observe.objectives.plain import own_figure
+from stripewise.runners.program.launchers import family
 
 _MANY = 20_000
 

@@ -12,18 +12,18 @@ import numpy as np
 import pytest
 from pydantic import BaseModel
 
-from stripewise.carriers import LAYOUT
+from stripewise.catalogue.carriers import LAYOUT
+from stripewise.catalogue.factor import Tunable
+from stripewise.catalogue.workload import Workload
+from stripewise.engine.campaign.designs import first_batch
+from stripewise.engine.campaign.outcome import table_of
+from stripewise.engine.campaign.plan import of_shard, parse_shard, schedule
 from stripewise.errors import UserError
-from stripewise.model.registry import make_model
-from stripewise.prescribe.launching import choose_for_launch
-from stripewise.prescribe.prescriber import Prescriber
-from stripewise.prescribe.request import PrescriptionRequest
-from stripewise.profiling.designs import first_batch
-from stripewise.profiling.outcome import table_of
-from stripewise.profiling.plan import of_shard, parse_shard, schedule
-from stripewise.runner.native import benchmark_lines
-from stripewise.runner.native.benchmark import Bench
-from stripewise.spec.campaign import (
+from stripewise.models.prescribe.prescriber import Prescriber
+from stripewise.models.prescribe.request import PrescriptionRequest
+from stripewise.models.registry import make_model
+from stripewise.output.summaries import summarise
+from stripewise.requests.campaign import (
     Campaign,
     DesignEntry,
     FilesEntry,
@@ -32,12 +32,12 @@ from stripewise.spec.campaign import (
     parse_campaign,
     preset_names,
 )
-from stripewise.spec.campaign_points import Points
-from stripewise.spec.factor import Tunable
-from stripewise.spec.objective import Objective
-from stripewise.spec.trial import Phase, Run, State
-from stripewise.spec.workload import Workload
-from stripewise.summaries import summarise
+from stripewise.requests.campaign_points import Points
+from stripewise.requests.objective import Objective
+from stripewise.runners.choosing import choose_for_launch
+from stripewise.runners.native import benchmark_lines
+from stripewise.runners.native.benchmark import Bench
+from stripewise.trial import Phase, Run, State
 from tests.unit.reports import recorded
 
 REFERENCE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "campaigns.md"

@@ -9,18 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from stripewise.carriers import FILE, Program, Setting, own_files
+from stripewise.catalogue.carriers import FILE, Program, Setting, own_files
+from stripewise.catalogue.parameter import Parameter
+from stripewise.catalogue.plan import Plan
+from stripewise.catalogue.workload import Workload
+from stripewise.engine.definition import parameter_entry, with_options
+from stripewise.engine.space import check_space
 from stripewise.errors import UserError
-from stripewise.runner.inject.assemble import arguments_of, defaults_of
-from stripewise.runner.inject.foreground import prepare
-from stripewise.runner.inject.injection import inject
-from stripewise.spec.experiment import Experiment, parse_experiment
-from stripewise.spec.overrides import parameters_of
-from stripewise.spec.parameter import Parameter
-from stripewise.spec.plan import Plan
-from stripewise.spec.workload import Workload
-from stripewise.tuning.definition import parameter_entry, with_options
-from stripewise.tuning.space import check_space
+from stripewise.requests.experiment import Experiment, parse_experiment
+from stripewise.requests.overrides import parameters_of
+from stripewise.runners.inject.assemble import arguments_of, defaults_of
+from stripewise.runners.inject.foreground import prepare
+from stripewise.runners.inject.injection import inject
 
 TOML = '# kept\n[io]\nbuffer = 4096 # bytes\nasync = false\nmode = "safe"\nratio = 0.5\nlist = [{size = 1}]\n'
 YAML = "# kept\nio:\n  buffer: 4096 # bytes\n  async: false\n  mode: 'safe'\n  ratio: 0.5\n  list:\n  - size: 1\n"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from stripewise.carriers import (
+from stripewise.catalogue.carriers import (
     ARGUMENT,
     ENVIRONMENT,
     HDF5,
@@ -24,17 +24,17 @@ from stripewise.carriers import (
     Setting,
     carrier_named,
 )
+from stripewise.catalogue.plan import Plan
+from stripewise.catalogue.stack import parse_stack
 from stripewise.errors import UserError
-from stripewise.measure.evidence import RULES, check_evidence
-from stripewise.model.carriers import SetBy, tunable_columns
-from stripewise.model.table import Column, ObjectiveColumn, Schema
-from stripewise.prescribe.carrying import lines
-from stripewise.report.export import TARGETS, export
-from stripewise.runner.inject.foreground import prepare
-from stripewise.spec.campaign import parse_campaign
-from stripewise.spec.formats import CARRIERS as CARRIER_WORDS
-from stripewise.spec.plan import Plan
-from stripewise.spec.stack import parse_stack
+from stripewise.formats import CARRIERS as CARRIER_WORDS
+from stripewise.models.carriers import SetBy, tunable_columns
+from stripewise.models.prescribe.plan_lines import lines
+from stripewise.models.table import Column, ObjectiveColumn, Schema
+from stripewise.observe.evidence import RULES, check_evidence
+from stripewise.output.export import TARGETS, export
+from stripewise.requests.campaign import parse_campaign
+from stripewise.runners.inject.foreground import prepare
 
 STACK = """
 name = "own"

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from stripewise.cli.diagnose import _There
-from stripewise.cli.remote import model_there
-from stripewise.client.client import Client
-from stripewise.client.follow import Follower
+from stripewise.catalogue.configuration import Configuration
+from stripewise.desk.cli.diagnose import _There
+from stripewise.desk.cli.remote import model_there
+from stripewise.desk.client.client import Client
+from stripewise.desk.client.follow import Follower
 from stripewise.errors import StripewiseError, UserError
-from stripewise.spec.configuration import Configuration
-from stripewise.spec.trial import Phase, Role, Run, State, Trial
+from stripewise.trial import Phase, Role, Run, State, Trial
 
 ANSWERS: dict[str, Any] = {
     "/api/v1/models/large/file": "x" * 3000,
@@ -53,7 +53,7 @@ def client() -> Iterator[Client]:
 
 
 def test_a_file_that_is_too_large_is_not_cut(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stripewise.client.transport._MOST_BYTES", 2 << 10)
+    monkeypatch.setattr("stripewise.desk.client.transport._MOST_BYTES", 2 << 10)
     with pytest.raises(UserError, match="answer to /api/v1/models/large/file is larger than"):
         client.download("/models/large/file")
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stripewise.runner.program.command import CommandLine, placeholders, split, substitute
+from stripewise.runners.program.command import CommandLine, placeholders, split, substitute
 
 
 def line(text: str, executables: Sequence[str] = ()) -> CommandLine:

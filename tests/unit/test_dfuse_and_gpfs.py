@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from stripewise.carriers import LAYOUT, LOST, Program, Setting
-from stripewise.filesystems import gpfs, named, network_label, of_file, type_names
-from stripewise.filesystems.mounts import mount_source, mount_type
-from stripewise.report.export import export
-from stripewise.runner.inject.injection import inject
-from stripewise.spec.plan import Plan
-from stripewise.spec.workload import Workload
-from stripewise.tuning.space import default_stacks
+from stripewise.catalogue.carriers import LAYOUT, LOST, Program, Setting
+from stripewise.catalogue.filesystems import gpfs, named, network_label, of_file, type_names
+from stripewise.catalogue.filesystems.mounts import mount_source, mount_type
+from stripewise.catalogue.plan import Plan
+from stripewise.catalogue.workload import Workload
+from stripewise.engine.space import default_stacks
+from stripewise.output.export import export
+from stripewise.runners.inject.injection import inject
 
 DAOS = """#!/bin/sh
 echo "$@" >> "$(dirname "$0")/asked"

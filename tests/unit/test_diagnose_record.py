@@ -6,13 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from stripewise.cli.main import main
-from stripewise.diagnosis import from_record
-from stripewise.diagnosis.diagnose import Diagnosis, diagnose
-from stripewise.diagnosis.from_record import activity_of
+from stripewise.desk.cli.main import main
+from stripewise.diagnose.diagnose import Diagnosis, diagnose
 from stripewise.errors import UserError
-from stripewise.measure import recorded
-from stripewise.spec.record_reading import parse_record
+from stripewise.observe import from_record, recorded
+from stripewise.observe.from_record import activity_of
+from stripewise.observe.record_reading import parse_record
 
 STEPS = Path(__file__).resolve().parents[1] / "fixtures" / "records" / "steps.record"
 HEAD = "stripewise-record 1\njob 4 1 10000000000 5000000000\n"

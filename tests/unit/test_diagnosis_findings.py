@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from stripewise.carriers import HINT, Setting
-from stripewise.diagnosis.diagnose import diagnose
-from stripewise.diagnosis.finding import RULES, Severity
-from stripewise.diagnosis.from_report import activity_of
-from stripewise.diagnosis.limits import LIMITS
-from stripewise.diagnosis.rules.settings import aggregation
+from stripewise.catalogue.carriers import HINT, Setting
+from stripewise.diagnose.diagnose import diagnose
+from stripewise.diagnose.finding import RULES, Severity
+from stripewise.diagnose.limits import LIMITS
+from stripewise.diagnose.rules.settings import aggregation
 from stripewise.errors import UserError
-from stripewise.measure.activity import Activity
-from stripewise.spec.formats import REPORT_FORMAT, REPORT_VERSION
-from stripewise.spec.report import Report
+from stripewise.formats import REPORT_FORMAT, REPORT_VERSION
+from stripewise.observe.activity import Activity
+from stripewise.observe.from_report import activity_of
+from stripewise.observe.report import Report
 
 KIB, MIB = 1024, 1 << 20
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "reference" / "findings.md"

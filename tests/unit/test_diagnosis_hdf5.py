@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from stripewise.diagnosis.diagnose import diagnose
-from stripewise.diagnosis.from_report import activity_of
-from stripewise.spec.report import read_report
+from stripewise.diagnose.diagnose import diagnose
+from stripewise.observe.from_report import activity_of
+from stripewise.observe.report import read_report
 
 REPORT = Path(__file__).parents[1] / "fixtures" / "reports" / "hdf5_members.json"
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from stripewise.diagnosis.knobs import dead, judge_script, library
-from stripewise.diagnosis.script import parse_script
-from stripewise.diagnosis.surroundings import Surroundings
+from stripewise.catalogue.workload import Workload
+from stripewise.diagnose.knobs import dead, judge_script, library
+from stripewise.diagnose.script import parse_script
+from stripewise.diagnose.surroundings import Surroundings
 from stripewise.errors import UserError
-from stripewise.spec.workload import Workload
 
 SCRIPTS = Path(__file__).parents[1] / "fixtures" / "scripts"
 SCRIPT = """#!/bin/bash

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from stripewise.diagnosis import diagnose as diagnosing
-from stripewise.diagnosis.finding import RULES
-from stripewise.diagnosis.limits import LIMITS
+from stripewise import plugins
+from stripewise.diagnose import diagnose as diagnosing
+from stripewise.diagnose.finding import RULES
+from stripewise.diagnose.limits import LIMITS
 from stripewise.errors import UserError
-from stripewise.spec import plugins
 
 GUIDE = Path(__file__).parents[2] / "docs" / "how-to" / "add-a-finding.md"
 

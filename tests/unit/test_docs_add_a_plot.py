@@ -11,17 +11,17 @@ from pathlib import Path
 import pytest
 from jinja2 import ChoiceLoader, DictLoader
 
-from stripewise.report import figures as of_experiments
-from stripewise.report.figures import figure_names
-from stripewise.report.html import render_report
-from stripewise.report.page import environment
-from stripewise.report.reading import Reading
+from stripewise.output import figures as of_experiments
+from stripewise.output.figures import figure_names
+from stripewise.output.html import render_report
+from stripewise.output.page import environment
+from stripewise.output.reading import Reading
 from tests.unit.finished_experiment import finished
 
 pytestmark = pytest.mark.slow
 GUIDE = Path(__file__).parents[2] / "docs" / "how-to" / "add-a-plot.md"
 ROOT = GUIDE.parents[2]
-TEMPLATE = "src/stripewise/report/templates/sections.html"
+TEMPLATE = "src/stripewise/output/templates/sections.html"
 
 
 def blocks(language):

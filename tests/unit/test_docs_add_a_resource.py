@@ -13,9 +13,9 @@ pytest.importorskip("fastapi")
 
 from jinja2 import ChoiceLoader, DictLoader
 
-from stripewise.server import app, html
-from stripewise.server.resource import Resource
-from stripewise.server.resources import RESOURCES
+from stripewise.desk.server import app, html
+from stripewise.desk.server.resource import Resource
+from stripewise.desk.server.resources import RESOURCES
 from tests.unit.service import running
 
 pytestmark = pytest.mark.slow

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from stripewise import plugins
 from stripewise.errors import UserError
 from stripewise.search import registry
 from stripewise.search.registry import make_sampler, sampler_names
-from stripewise.spec import plugins
 from stripewise.testing.rehearsal import play, sample_spaces
 from stripewise.testing.samplers import SamplerContract
 

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from stripewise.schedulers import registry
-from stripewise.schedulers.job import JobPhase, JobRequest
-from stripewise.schedulers.queue import JobQueue
-from stripewise.schedulers.registry import make_scheduler, scheduler_names
-from stripewise.server.resources.new import form
-from stripewise.spec import plugins
-from stripewise.spec.experiment import parse_experiment
+from stripewise import plugins
+from stripewise.desk.server.resources.new_experiment import form
+from stripewise.requests.experiment import parse_experiment
+from stripewise.runners.schedulers import registry
+from stripewise.runners.schedulers.job import JobPhase, JobRequest
+from stripewise.runners.schedulers.queue import JobQueue
+from stripewise.runners.schedulers.registry import make_scheduler, scheduler_names
 from stripewise.testing.schedulers import SchedulerContract
 
 GUIDE = Path(__file__).parents[2] / "docs" / "how-to" / "add-a-scheduler.md"

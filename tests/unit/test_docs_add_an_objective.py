@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from stripewise import plugins
 from stripewise.errors import RunFailed, UserError
-from stripewise.objectives import Conditions, kind_of, measure, parse_objective, registry, usages
-from stripewise.spec import plugins
-from stripewise.spec.launch import Outcome
-from stripewise.spec.trial import State
+from stripewise.launch import Outcome
+from stripewise.observe.objectives import Conditions, kind_of, measure, parse_objective, registry, usages
 from stripewise.testing.objectives import ObjectiveContract
+from stripewise.trial import State
 
 GUIDE = Path(__file__).parents[2] / "docs" / "how-to" / "add-an-objective.md"
 

@@ -8,21 +8,21 @@ from pathlib import Path
 
 import pytest
 
-from stripewise import carriers, filesystems
-from stripewise.carriers import LAYOUT, Carrier, Program, Setting
-from stripewise.diagnosis.script import parse_script
-from stripewise.measure.evidence import check_evidence
-from stripewise.model.carriers import SetBy, tunable_columns
-from stripewise.model.table import Column, ObjectiveColumn, Schema
-from stripewise.report.export import export
-from stripewise.runner.inject.injection import inject
-from stripewise.spec.configuration import Configuration
-from stripewise.spec.documents import Bundled
-from stripewise.spec.experiment import Experiment
-from stripewise.spec.plan import Plan, settings_of
-from stripewise.spec.stack import load_stack, parse_stack
-from stripewise.spec.workload import Workload
-from stripewise.tuning.space import bind_space, default_stacks
+from stripewise.catalogue import carriers, filesystems
+from stripewise.catalogue.carriers import LAYOUT, Carrier, Program, Setting
+from stripewise.catalogue.configuration import Configuration
+from stripewise.catalogue.plan import Plan, settings_of
+from stripewise.catalogue.stack import load_stack, parse_stack
+from stripewise.catalogue.workload import Workload
+from stripewise.diagnose.script import parse_script
+from stripewise.documents import Bundled
+from stripewise.engine.space import bind_space, default_stacks
+from stripewise.models.carriers import SetBy, tunable_columns
+from stripewise.models.table import Column, ObjectiveColumn, Schema
+from stripewise.observe.evidence import check_evidence
+from stripewise.output.export import export
+from stripewise.requests.experiment import Experiment
+from stripewise.runners.inject.injection import inject
 from tests.unit import test_stacks
 
 GUIDES = Path(__file__).parents[2] / "docs" / "how-to"
@@ -36,7 +36,7 @@ def block(guide: str, language: str) -> str:
 
 @pytest.mark.slow
 def test_a_hint_is_one_table(tmp_path: Path) -> None:
-    text, _ = Bundled("stack", "spec/stacks").find("romio")
+    text, _ = Bundled("stack", "catalogue/stacks").find("romio")
     path = tmp_path / "romio.toml"
     path.write_text(text + "\n" + block("add-a-hint.md", "ini"))
     hint = load_stack(str(path)).parameters[-1]
@@ -99,9 +99,9 @@ def stonefs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(filesystems, "__path__", [*filesystems.__path__, str(tmp_path)])
     found = filesystems._all()
     monkeypatch.setattr(filesystems, "FILE_SYSTEMS", found)
-    monkeypatch.setattr("stripewise.diagnosis.script.FILE_SYSTEMS", found)
+    monkeypatch.setattr("stripewise.diagnose.script.FILE_SYSTEMS", found)
     yield filesystems.named("stonefs")
-    sys.modules.pop("stripewise.filesystems.stonefs", None)
+    sys.modules.pop("stripewise.catalogue.filesystems.stonefs", None)
 
 
 def test_a_file_system_is_one_module_and_one_stack(
@@ -126,7 +126,7 @@ def test_a_file_system_is_one_module_and_one_stack(
     found = stonefs.look(Path("/data"), "stonectl", lambda words: f"{' '.join(words)}\n")
     assert found is not None and found.text == "stonectl show /data"
     monkeypatch.setattr(
-        "stripewise.model.carriers.load_stack", lambda name: stack if name == "stonefs" else load_stack(name)
+        "stripewise.models.carriers.load_stack", lambda name: stack if name == "stonefs" else load_stack(name)
     )
     columns = [Column(name="stripes", kind="ordinal", role="stripe_count", values=[1, 2], default=1)]
     schema = Schema(name="t", objective=ObjectiveColumn(column="b", direction="maximize"), parameter=columns)

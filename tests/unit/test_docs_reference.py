@@ -21,27 +21,27 @@ import typer
 from pydantic import BaseModel
 
 from stripewise.api import Tuned, tune
-from stripewise.cli.main import app
-from stripewise.cli.output import UsageProblem
+from stripewise.catalogue.plan import Plan, spell
+from stripewise.catalogue.stack import StackFile, load_stack, parse_stack, stack_names
+from stripewise.catalogue.workload import Workload
+from stripewise.desk.cli.main import app
+from stripewise.desk.cli.output import UsageProblem
+from stripewise.engine.definition import check
+from stripewise.engine.space import bind_space
 from stripewise.errors import UserError
-from stripewise.measure.evidence import RULES
-from stripewise.model.table import Column, ObjectiveColumn, Schema
-from stripewise.report.export import TARGETS
-from stripewise.search.pruning import PruningOptions
+from stripewise.formats import CARRIERS, FILE_SYSTEMS, PLAN_HEADER
+from stripewise.lab.site import parse_site
+from stripewise.models.table import Column, ObjectiveColumn, Schema
+from stripewise.observe.evidence import RULES
+from stripewise.output.export import TARGETS
+from stripewise.requests.campaign import parse_campaign
+from stripewise.requests.experiment import Experiment, ParameterOverride, parse_experiment
+from stripewise.requests.policy import Policy
+from stripewise.search.policy.pruning import PruningOptions
+from stripewise.search.policy.resampling import ResamplingOptions
+from stripewise.search.policy.stopping import StoppingOptions
 from stripewise.search.registry import PRESETS, sampler_class, sampler_names
-from stripewise.search.resampling import ResamplingOptions
-from stripewise.search.stopping import StoppingOptions
-from stripewise.spec.campaign import parse_campaign
-from stripewise.spec.experiment import Experiment, ParameterOverride, parse_experiment
-from stripewise.spec.formats import CARRIERS, FILE_SYSTEMS, PLAN_HEADER
-from stripewise.spec.plan import Plan, spell
-from stripewise.spec.policy import Policy
-from stripewise.spec.site import parse_site
-from stripewise.spec.sizes import format_size
-from stripewise.spec.stack import StackFile, load_stack, parse_stack, stack_names
-from stripewise.spec.workload import Workload
-from stripewise.tuning.definition import check
-from stripewise.tuning.space import bind_space
+from stripewise.sizes import format_size
 from tests.formats import generator
 
 ROOT = Path(__file__).resolve().parents[2]

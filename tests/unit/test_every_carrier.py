@@ -8,31 +8,31 @@ from typing import Any
 
 import pytest
 
-from stripewise.carriers import Carrier
-from stripewise.cli.main import main
+from stripewise.catalogue.carriers import Carrier
+from stripewise.catalogue.configuration import Configuration
+from stripewise.catalogue.plan import settings_of
+from stripewise.catalogue.space import Space
+from stripewise.catalogue.stack import load_stack, stack_names
+from stripewise.catalogue.workload import Workload
+from stripewise.desk.cli.main import main
+from stripewise.engine.model_prior import ModelPrior
+from stripewise.engine.priors import choose, prior_of, start_from_model
+from stripewise.engine.session import Session
+from stripewise.engine.space import bind_space
+from stripewise.engine.try_first import configurations
 from stripewise.errors import UserError
-from stripewise.measure.observed import observe
-from stripewise.model.artifact.export import to_artifact
-from stripewise.model.carriers import described
-from stripewise.model.registry import load_model, make_model
-from stripewise.model.table import Schema, Table, make_table, read_table, write_table
-from stripewise.prescribe.prescriber import Prescriber
-from stripewise.prescribe.prior import ModelPrior
-from stripewise.prescribe.request import PrescriptionRequest
-from stripewise.runner.function import FunctionRunner
+from stripewise.models.artifact.export import to_artifact
+from stripewise.models.carriers import described
+from stripewise.models.prescribe.prescriber import Prescriber
+from stripewise.models.prescribe.request import PrescriptionRequest
+from stripewise.models.registry import load_model, make_model
+from stripewise.models.table import Schema, Table, make_table, read_table, write_table
+from stripewise.observe.workload import observe
+from stripewise.requests.experiment import Experiment
+from stripewise.runners.function import FunctionRunner
 from stripewise.search.registry import make_sampler
-from stripewise.spec.configuration import Configuration
-from stripewise.spec.experiment import Experiment
-from stripewise.spec.plan import settings_of
-from stripewise.spec.space import Space
-from stripewise.spec.stack import load_stack, stack_names
-from stripewise.spec.workload import Workload
 from stripewise.store.base import MEMORY
 from stripewise.store.opening import open_store
-from stripewise.tuning.priors import choose, prior_of, start_from_model
-from stripewise.tuning.session import Session
-from stripewise.tuning.space import bind_space
-from stripewise.tuning.try_first import configurations
 from tests.unit.search_histories import ELAPSED
 
 MIB = 1 << 20

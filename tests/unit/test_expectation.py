@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from stripewise.carriers import HINT, LAYOUT, Setting
-from stripewise.diagnosis.diagnose import diagnose
+from stripewise.catalogue.carriers import HINT, LAYOUT, Setting
+from stripewise.catalogue.expectation import Expected, expect, propose
+from stripewise.catalogue.workload import Workload
+from stripewise.diagnose.diagnose import diagnose
 from stripewise.errors import UserError
-from stripewise.measure.activity import Activity
-from stripewise.measure.observed import of_activity
-from stripewise.prescribe.expectation import Expected, expect, propose
-from stripewise.prescribe.policies import by_policy, policy_names
-from stripewise.spec.workload import Workload
+from stripewise.models.prescribe.policies import by_policy, policy_names
+from stripewise.observe.activity import Activity
+from stripewise.observe.workload import of_activity
 from tests.unit.test_diagnosis_findings import CASES, activity, calls
 
 KIB, MIB = 1024, 1 << 20

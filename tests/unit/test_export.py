@@ -7,10 +7,10 @@ import tomllib
 
 import pytest
 
-from stripewise.carriers import ARGUMENT, ENVIRONMENT, HDF5, HINT, HINTS_LIMIT, LAYOUT, MCA, Setting
+from stripewise.catalogue.carriers import ARGUMENT, ENVIRONMENT, HDF5, HINT, HINTS_LIMIT, LAYOUT, MCA, Setting
+from stripewise.catalogue.plan import Plan
 from stripewise.errors import UserError
-from stripewise.report.export import TARGETS, export
-from stripewise.spec.plan import Plan
+from stripewise.output.export import TARGETS, export
 
 HINTS = Plan(
     (

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from stripewise.spec.file_glob import names_file
+from stripewise.file_glob import names_file
 
 PATTERNS = [
     "*", "", "a", "?", "*.h5", "/a/*", "a*b*c", "[abc]*", "[!a]b", "[a-c]?", "\\*", "a\\b", "[", "[]a]b", "*[0-9]",

@@ -14,12 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from stripewise.cli.main import main
-from stripewise.evaluation import filter_sample as evaluated
-from stripewise.evaluation.filter_sample import chunk_shape, read_sample
-from stripewise.evaluation.filter_trials import Filter, Measured, rounded
-from stripewise.evaluation.filters import best, expect
-from stripewise.spec.plan import Plan
+from stripewise.catalogue.plan import Plan
+from stripewise.desk.cli.main import main
+from stripewise.diagnose import filter_sample as evaluated
+from stripewise.diagnose.filter_sample import chunk_shape, read_sample
+from stripewise.diagnose.filter_trials import Filter, Measured, rounded
+from stripewise.diagnose.filters import best, expect
 from tests.conftest import require
 
 

@@ -6,17 +6,17 @@ from types import SimpleNamespace
 
 import pytest
 
-from stripewise.cli import apply
-from stripewise.cli.main import main
+from stripewise.catalogue.workload import Workload
+from stripewise.desk.cli import apply
+from stripewise.desk.cli.main import main
+from stripewise.engine import process
+from stripewise.engine.definition import with_options
+from stripewise.engine.protocol import protocol_points
 from stripewise.errors import UserError
-from stripewise.runner.native.compiler import Compiler
-from stripewise.runner.program import checkup
-from stripewise.runner.program.mpi import Mpi
-from stripewise.spec.experiment import Experiment
-from stripewise.spec.workload import Workload
-from stripewise.tuning import process
-from stripewise.tuning.definition import with_options
-from stripewise.tuning.protocol import protocol_points
+from stripewise.requests.experiment import Experiment
+from stripewise.runners.native.compiler import Compiler
+from stripewise.runners.program import checkup
+from stripewise.runners.program.mpi import Mpi
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from stripewise import carriers
-from stripewise.spec import report, report_file
-from stripewise.spec.formats import CARRIERS, FILE_SYSTEMS
+from stripewise.catalogue import carriers
+from stripewise.formats import CARRIERS, FILE_SYSTEMS
+from stripewise.observe import report, report_file
 from tests.formats import ROOT, faults, generator, objects
 
 MODELS: dict[str, type[BaseModel]] = {
@@ -99,7 +99,7 @@ def test_the_runtime_writes_each_key_and_no_other() -> None:
 
 
 def test_journals_have_the_keys_of_the_schema() -> None:
-    source = (ROOT / "src" / "stripewise" / "spec" / "journal.py").read_text()
+    source = (ROOT / "src" / "stripewise" / "observe" / "journal.py").read_text()
     assert set(re.findall(r'fields(?:\[|\.get\()"(\w+)"', source)) == set(generator().read_schema()["journal"])
 
 

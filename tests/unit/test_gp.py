@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from scipy.optimize import approx_fprime
 
-from stripewise.search.gp import GaussianProcess, ModelAverage, Observations
-from stripewise.search.gp_fit import Hyperprior, NegativeLogPosterior, fit, most_probable
-from stripewise.search.kernel import DECAYS, Decay, Geometry, with_inactive
-from stripewise.spec.expression import Expression
-from stripewise.spec.parameter import Kind, Parameter, Scale
-from stripewise.spec.space import Space
+from stripewise.catalogue.expression import Expression
+from stripewise.catalogue.parameter import Kind, Parameter, Scale
+from stripewise.catalogue.space import Space
+from stripewise.search.belief.gp import GaussianProcess, ModelAverage, Observations
+from stripewise.search.belief.gp_fit import Hyperprior, NegativeLogPosterior, fit, most_probable
+from stripewise.search.belief.kernel import DECAYS, Decay, Geometry, with_inactive
 
 SPACE = Space.bind(
     [

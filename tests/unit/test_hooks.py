@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from stripewise.catalogue.filesystems.mounts import mount_type
 from stripewise.errors import RunFailed, UserError
-from stripewise.filesystems.mounts import mount_type
-from stripewise.runner import hooks
-from stripewise.runner.batch.script import Work, job_script
+from stripewise.runners import hooks
+from stripewise.runners.batch.script import Work, job_script
 from tests.conftest import require
 
 MEMORY = ("tmpfs", "ramfs")

@@ -2,8 +2,8 @@
 
 import pytest
 
-from stripewise.profiling.importing import journal_rows
-from stripewise.spec.journal import JournalPhase
+from stripewise.engine.campaign.importing import journal_rows
+from stripewise.observe.journal import JournalPhase
 
 
 @pytest.mark.parametrize(

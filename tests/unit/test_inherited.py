@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 import stripewise
+from stripewise.catalogue.configuration import Configuration
+from stripewise.catalogue.plan import Plan
 from stripewise.interpreter import ask, for_others, inherited
-from stripewise.runner.local.runner import LocalRunner
-from stripewise.schedulers.queue import JobQueue
-from stripewise.spec.configuration import Configuration
-from stripewise.spec.experiment import Batch, Experiment
-from stripewise.spec.launch import Launch
-from stripewise.spec.plan import Plan
-from stripewise.spec.trial import Phase
+from stripewise.launch import Launch
+from stripewise.requests.experiment import Batch, Experiment
+from stripewise.runners.local.runner import LocalRunner
+from stripewise.runners.schedulers.queue import JobQueue
+from stripewise.trial import Phase
 
 SECRETS = {
     "STRIPEWISE_TOKEN": "hush-hush",

@@ -7,9 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from stripewise.carriers import ARGUMENT, ENVIRONMENT, HINT, HINTS_FILE, HINTS_LIMIT, LAYOUT, MCA, Program, Setting
-from stripewise.runner.inject.injection import Injection, inject, prepend
-from stripewise.spec.plan import Plan
+from stripewise.catalogue.carriers import (
+    ARGUMENT,
+    ENVIRONMENT,
+    HINT,
+    HINTS_FILE,
+    HINTS_LIMIT,
+    LAYOUT,
+    MCA,
+    Program,
+    Setting,
+)
+from stripewise.catalogue.plan import Plan
+from stripewise.runners.inject.injection import Injection, inject, prepend
 
 FOLDER = Path("/runs/3")
 LIBRARY = Path("/cache/libstripewise.so")

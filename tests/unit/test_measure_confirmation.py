@@ -6,15 +6,9 @@ from functools import cache
 import numpy as np
 import pytest
 
-from stripewise.measure import sequential
-from stripewise.measure.confirmation import (
-    Assessment,
-    Decision,
-    assess,
-    pairs_needed,
-    same_against_same,
-)
-from stripewise.spec.result import Interval, Same
+from stripewise.engine import sequential
+from stripewise.engine.confirmation import Assessment, Decision, assess, pairs_needed, same_against_same
+from stripewise.result import Interval, Same
 
 RULE = {"maximize": False, "most_pairs": 24}
 

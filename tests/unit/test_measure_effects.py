@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from stripewise.measure.effects import Effect, verdicts
-from stripewise.measure.evidence import RULES
-from stripewise.spec.plan import Plan
-from stripewise.spec.report import parse_report
-from stripewise.spec.space import Space
-from stripewise.spec.stack import load_stack
+from stripewise.catalogue.plan import Plan
+from stripewise.catalogue.space import Space
+from stripewise.catalogue.stack import load_stack
+from stripewise.engine.effects import Effect, verdicts
+from stripewise.observe.evidence import RULES
+from stripewise.observe.report import parse_report
 from tests.unit.reports import changed, recorded, report
 
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from stripewise.diagnosis.from_ior import activities_of
+from stripewise.engine.campaign.importing import ior_row
 from stripewise.errors import UserError
-from stripewise.measure.ior import IorRow, is_ior, parse_ior
-from stripewise.profiling.importing import ior_row
+from stripewise.observe.from_ior import activities_of
+from stripewise.observe.ior import IorRow, is_ior, parse_ior
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "ior"
 

@@ -5,10 +5,10 @@ import json
 import pytest
 
 from stripewise.errors import StripewiseError, UserError
-from stripewise.measure.observed import observed_workload
-from stripewise.runner.local.scratch import Scratch
-from stripewise.spec.journal import learned_lines
-from stripewise.spec.report import parse_report, summed
+from stripewise.observe.journal import learned_lines
+from stripewise.observe.report import parse_report, summed
+from stripewise.observe.workload import observed_workload
+from stripewise.runners.local.scratch import Scratch
 from tests.unit.reports import changed, recorded, report
 
 

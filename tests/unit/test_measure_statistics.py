@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from stripewise.measure.statistics import (
+from stripewise.result import Summary
+from stripewise.search.statistics import (
     log_speedups,
     paired_speedup,
     signed_rank_p,
@@ -17,7 +18,6 @@ from stripewise.measure.statistics import (
     summary_of,
     walsh_averages,
 )
-from stripewise.spec.result import Summary
 
 POSITIVE = st.floats(min_value=0.01, max_value=1e6)
 

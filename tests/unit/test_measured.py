@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from stripewise.cli.main import main
+from stripewise.catalogue.workload import Workload
+from stripewise.desk.cli.main import main
 from stripewise.errors import UserError
-from stripewise.model.registry import load_model, make_model
-from stripewise.model.table import Column, ObjectiveColumn, Schema, Table, make_table, read_table, write_table
-from stripewise.prescribe.prescriber import Prescriber
-from stripewise.prescribe.request import PrescriptionRequest
-from stripewise.spec.workload import Workload
+from stripewise.models.prescribe.prescriber import Prescriber
+from stripewise.models.prescribe.request import PrescriptionRequest
+from stripewise.models.registry import load_model, make_model
+from stripewise.models.table import Column, ObjectiveColumn, Schema, Table, make_table, read_table, write_table
 from tests.fixtures.campaigns import GIB, KIB, MIB
 from tests.fixtures.sparse import CONSTRAINT, buffered, patterns
 

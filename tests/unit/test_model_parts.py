@@ -14,25 +14,25 @@ import pytest
 from sklearn.ensemble import ExtraTreesRegressor, RandomForestRegressor
 
 from stripewise.errors import UserError
-from stripewise.model import ann
-from stripewise.model.auto import AutoModel
-from stripewise.model.cells import Cells, Memory
-from stripewise.model.data import Data, error_correlation, gain_errors
-from stripewise.model.domain import Domain
-from stripewise.model.features import Encoder, Feature, make_encoder
-from stripewise.model.files import FORMAT, VERSION, read_model_file
-from stripewise.model.linear import Equation
-from stripewise.model.metrics import class_bounds, class_error, classes, oracle_scores, scores, true_values
-from stripewise.model.network import NeuralNetwork
-from stripewise.model.registry import load_model, make_model
-from stripewise.model.smooth import Smooth
-from stripewise.model.table import Column, ObjectiveColumn, Schema, Table, make_table
-from stripewise.model.training import speed_rules
-from stripewise.model.trees.boosting import boost, calibrate
-from stripewise.model.trees.ensemble import Trees
-from stripewise.model.trees.rules import conditions
-from stripewise.model.weights import blend_weights, helps
-from stripewise.prescribe.grid import LogPrediction
+from stripewise.models import ann
+from stripewise.models.auto import AutoModel
+from stripewise.models.cells import Cells, Memory
+from stripewise.models.data import Data, error_correlation, gain_errors
+from stripewise.models.domain import Domain
+from stripewise.models.features import Encoder, Feature, make_encoder
+from stripewise.models.files import FORMAT, VERSION, read_model_file
+from stripewise.models.linear import Equation
+from stripewise.models.metrics import class_bounds, class_error, classes, oracle_scores, scores, true_values
+from stripewise.models.network import NeuralNetwork
+from stripewise.models.prescribe.grid import LogPrediction
+from stripewise.models.registry import load_model, make_model
+from stripewise.models.smooth import Smooth
+from stripewise.models.table import Column, ObjectiveColumn, Schema, Table, make_table
+from stripewise.models.training import speed_rules
+from stripewise.models.trees.boosting import boost, calibrate
+from stripewise.models.trees.ensemble import Trees
+from stripewise.models.trees.rules import conditions
+from stripewise.models.weights import blend_weights, helps
 from stripewise.testing.models import sample_table
 
 

@@ -6,14 +6,14 @@ import dataclasses
 
 import pytest
 
+from stripewise.catalogue.configuration import Configuration
+from stripewise.catalogue.plan import Plan
 from stripewise.errors import RunFailed, UserError
-from stripewise.objectives import Conditions, energy, kind_of, measure, parse_objective
-from stripewise.runner.registry import make_runner
-from stripewise.spec.configuration import Configuration
-from stripewise.spec.experiment import Experiment
-from stripewise.spec.launch import Launch, Outcome
-from stripewise.spec.plan import Plan
-from stripewise.spec.trial import Phase, State
+from stripewise.launch import Launch, Outcome
+from stripewise.observe.objectives import Conditions, energy, kind_of, measure, parse_objective
+from stripewise.requests.experiment import Experiment
+from stripewise.runners.registry import make_runner
+from stripewise.trial import Phase, State
 
 LOCAL = Conditions("local", nodes=1)
 RANGE = 262_143_328_850
@@ -158,9 +158,9 @@ WORKLOAD = {"operation": "write", "nodes": 2, "processes_per_node": 4, "file_siz
 
 
 def test_a_service_with_an_allow_list_starts_no_users_command(tmp_path):
-    policy = pytest.importorskip("stripewise.server.policy")
-    from stripewise.server.problems import Refused
-    from stripewise.server.service import Settings
+    policy = pytest.importorskip("stripewise.desk.server.policy")
+    from stripewise.desk.server.problems import Refused
+    from stripewise.desk.server.service import Settings
 
     settings = Settings(store=None, data=tmp_path, roots=(tmp_path,), allow=("/bin/true",))
     asked = Experiment(command=["/bin/true"], objective="energy:touch /tmp/pwned")

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from stripewise.errors import RunFailed, UserError
-from stripewise.objectives import measure, objective_of, parse_objective, plain, timing
-from stripewise.spec.experiment import ObjectiveEntry
-from stripewise.spec.launch import Outcome
-from stripewise.spec.report import parse_report
-from stripewise.spec.trial import State
+from stripewise.launch import Outcome
+from stripewise.observe.objectives import measure, objective_of, parse_objective, plain, timing
+from stripewise.observe.report import parse_report
+from stripewise.requests.experiment import ObjectiveEntry
+from stripewise.trial import State
 from tests.unit.reports import changed, recorded
 
 BOTH = recorded("romio_strided_both")["default"]

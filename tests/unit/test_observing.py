@@ -9,19 +9,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stripewise.cli.main import main
+from stripewise.catalogue.workload import Workload
+from stripewise.desk.cli.main import main
+from stripewise.engine.campaign.observing import with_profiles
 from stripewise.errors import UserError
-from stripewise.measure._darshan_sums import blocks_touched
-from stripewise.measure.darshan_logs import read_log
-from stripewise.measure.observed import of_report
-from stripewise.measure.traits import BLOCKS, TRAITS, traits_of
-from stripewise.model.registry import make_model
-from stripewise.model.table import Schema, Table, make_table, read_table, write_table
-from stripewise.prescribe.prescriber import Prescriber
-from stripewise.prescribe.request import PrescriptionRequest
-from stripewise.profiling.observing import with_profiles
-from stripewise.spec.report import parse_report
-from stripewise.spec.workload import Workload
+from stripewise.models.prescribe.prescriber import Prescriber
+from stripewise.models.prescribe.request import PrescriptionRequest
+from stripewise.models.registry import make_model
+from stripewise.models.table import Schema, Table, make_table, read_table, write_table
+from stripewise.observe._darshan_sums import blocks_touched
+from stripewise.observe.darshan_logs import read_log
+from stripewise.observe.profile_features import BLOCKS, TRAITS, traits_of
+from stripewise.observe.report import parse_report
+from stripewise.observe.workload import of_report
 from tests.unit.reports import changed, example_log, recorded
 
 

@@ -10,19 +10,19 @@ from types import SimpleNamespace
 
 import pytest
 
-from stripewise.cli.main import main
-from stripewise.client.transport import _OverSocket, default_socket
-from stripewise.diagnosis.causes.models import load
+from stripewise.catalogue.stack import load_stack
+from stripewise.desk.cli.main import main
+from stripewise.desk.client.transport import _OverSocket, default_socket
+from stripewise.diagnose.causes.models import load
+from stripewise.engine.folders import make_runs_folder
 from stripewise.errors import UserError
-from stripewise.model.artifact.reader import read_artifact
-from stripewise.model.files import Stored, write_model_file
-from stripewise.model.registry import load_model
+from stripewise.models.artifact.reader import read_artifact
+from stripewise.models.files import Stored, write_model_file
+from stripewise.models.registry import load_model
 from stripewise.ownership import check_above, check_model, check_own, make_folder
-from stripewise.runner.local.scratch import Scratch
-from stripewise.spec.experiment import Experiment
-from stripewise.spec.stack import load_stack
+from stripewise.requests.experiment import Experiment
+from stripewise.runners.local.scratch import Scratch
 from stripewise.store.opening import default_path, open_store
-from stripewise.tuning.folders import make_runs_folder
 from tests.conftest import require
 
 
@@ -149,7 +149,7 @@ def test_no_token_goes_to_a_socket_of_another_user(tmp_path: Path, monkeypatch: 
         listener.bind(str(path))
         listener.listen()
         # Whoever listens is seen as the user that asked for it; here another one asks.
-        monkeypatch.setattr("stripewise.client.transport.struct.unpack", lambda *_: (1, 65534, 65534))
+        monkeypatch.setattr("stripewise.desk.client.transport.struct.unpack", lambda *_: (1, 65534, 65534))
         with pytest.raises(UserError, match=r"another user \(65534\) listens on"):
             _OverSocket(str(path), 5.0).connect()
 

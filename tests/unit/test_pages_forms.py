@@ -2,17 +2,17 @@
 
 import pytest
 
+from stripewise.catalogue.workload import Workload
+from stripewise.desk.server.child_tasks import fields
+from stripewise.desk.server.forms import flat, inputs, nested
+from stripewise.desk.server.html import _indented
+from stripewise.desk.server.resources import new_experiment as new
+from stripewise.desk.server.resources.new_experiment import definition_of, samplers, values_of
 from stripewise.errors import UserError
-from stripewise.report.markup import measured_text
+from stripewise.output.markup import measured_text
+from stripewise.requests.experiment import Experiment
+from stripewise.search.policy.resampling import ResamplingOptions
 from stripewise.search.registry import sampler_class, sampler_names
-from stripewise.search.resampling import ResamplingOptions
-from stripewise.server.bounded_work import fields
-from stripewise.server.forms import flat, inputs, nested
-from stripewise.server.html import _indented
-from stripewise.server.resources import new
-from stripewise.server.resources.new import definition_of, samplers, values_of
-from stripewise.spec.experiment import Experiment
-from stripewise.spec.workload import Workload
 from tests.unit.test_prescribe import trained
 
 

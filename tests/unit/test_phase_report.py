@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from stripewise.carriers import HDF5, Setting
-from stripewise.measure.effects import verdicts
-from stripewise.spec.journal import JournalPhase
-from stripewise.spec.phase_report import report_of
-from stripewise.spec.space import Space
-from stripewise.spec.stack import load_stack
-from stripewise.spec.workload import Workload
+from stripewise.catalogue.carriers import HDF5, Setting
+from stripewise.catalogue.space import Space
+from stripewise.catalogue.stack import load_stack
+from stripewise.catalogue.workload import Workload
+from stripewise.engine.effects import verdicts
+from stripewise.observe.journal import JournalPhase
+from stripewise.observe.phase_report import report_of
 
 CALLS = (
     "write.collective=8,524288,2,65536,16,0.5 write.independent=13,5376,2,1016,0,0.01 "

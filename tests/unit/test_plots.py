@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from stripewise import plots
-from stripewise.plots import job_io, places
-from stripewise.plots.parameters import WORST_TO_BEST
-from stripewise.plots.style import number
-from stripewise.plots.trajectory import confirmation_start
-from stripewise.report.markup import capitalised
-from stripewise.spec.result import Interval
+from stripewise.output import plots
+from stripewise.output.markup import capitalised
+from stripewise.output.plots import job_io, places
+from stripewise.output.plots.parameters import WORST_TO_BEST
+from stripewise.output.plots.style import number
+from stripewise.output.plots.trajectory import confirmation_start
+from stripewise.result import Interval
 
 ROOT = Path(plots.__file__).parents[1]
 SCALE = {"quantity": "write_bandwidth", "unit": "MiB/s", "maximize": True}
@@ -219,7 +219,7 @@ def test_numbers(value, text):
 
 
 def test_every_trace_that_figures_use_is_in_the_bundle_of_the_pages():
-    sources = [file.read_text() for part in ("plots", "report") for file in (ROOT / part).rglob("*.py")]
+    sources = [file.read_text() for file in ROOT.rglob("*.py")]
     annotations = {"annotation", "shape", "hline", "vline", "vrect", "hrect"}
     used = {name for text in sources for name in re.findall(r"\.add_([a-z]+)\(", text)} - annotations
     assert used == {"scatter", "bar", "heatmap"}, "add the trace to packaging/plotly/entry.cjs and build it again"

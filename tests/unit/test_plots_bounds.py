@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from stripewise import plots
-from stripewise.plots.bounds import layers
-from stripewise.report.figures import figures
-from stripewise.report.html import render_report
-from stripewise.report.reading import Reading
+from stripewise.output import plots
+from stripewise.output.figures import figures
+from stripewise.output.html import render_report
+from stripewise.output.plots.bounds import layers
+from stripewise.output.reading import Reading
 from tests.unit.finished_experiment import finished
 
 RUN = plots.BoundedRun("3", {"client": 2.0, "ost": 5.0, "locks": 4.0, "cache": 0.0}, 5.0, 0.5, "cb_nodes=2 <b>")

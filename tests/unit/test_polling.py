@@ -6,21 +6,21 @@ from typing import Any
 
 import pytest
 
+from stripewise.catalogue.configuration import Configuration
+from stripewise.catalogue.plan import Plan
 from stripewise.errors import StripewiseError
-from stripewise.runner.base import Preflight
-from stripewise.runner.batch.runner import BatchRunner
-from stripewise.runner.batch.steps import StepsRunner
-from stripewise.runner.local.runner import LocalRunner
-from stripewise.runner.native.benchmark import Bench, _Lane
-from stripewise.schedulers.base import Allocation
-from stripewise.spec.campaign import parse_campaign
-from stripewise.spec.campaign_points import Points
-from stripewise.spec.configuration import Configuration
-from stripewise.spec.experiment import Experiment
-from stripewise.spec.launch import Launch, Outcome
-from stripewise.spec.objective import Objective
-from stripewise.spec.plan import Plan
-from stripewise.spec.trial import Phase, State
+from stripewise.launch import Launch, Outcome
+from stripewise.requests.campaign import parse_campaign
+from stripewise.requests.campaign_points import Points
+from stripewise.requests.experiment import Experiment
+from stripewise.requests.objective import Objective
+from stripewise.runners.base import Preflight
+from stripewise.runners.batch.runner import BatchRunner
+from stripewise.runners.batch.steps import StepsRunner
+from stripewise.runners.local.runner import LocalRunner
+from stripewise.runners.native.benchmark import Bench, _Lane
+from stripewise.runners.schedulers.base import Allocation
+from stripewise.trial import Phase, State
 
 DONE = Outcome(1, State.FINISHED, 1.0, 0.0)
 

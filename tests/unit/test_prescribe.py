@@ -13,23 +13,23 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stripewise.carriers import ENVIRONMENT, HINT, LAYOUT, Setting
-from stripewise.cli.main import main
+from stripewise.catalogue.carriers import ENVIRONMENT, HINT, LAYOUT, Setting
+from stripewise.catalogue.stack import load_stack
+from stripewise.catalogue.workload import Workload
+from stripewise.desk.cli.main import main
 from stripewise.errors import UserError
-from stripewise.model.carriers import SetBy, tunable_columns
-from stripewise.model.data import Data
-from stripewise.model.landscape import landscapes
-from stripewise.model.registry import make_model, model_class
-from stripewise.model.table import Column, Schema, read_table
-from stripewise.prescribe.placement import carried_by, choose_place
-from stripewise.prescribe.policies import by_policy, policy_names
-from stripewise.prescribe.prescriber import Prescriber
-from stripewise.prescribe.prescription import Prescription, plan_of, prescription_of
-from stripewise.prescribe.request import PrescriptionRequest, parse_request
-from stripewise.report.export import export
-from stripewise.spec.objective import Objective
-from stripewise.spec.stack import load_stack
-from stripewise.spec.workload import Workload
+from stripewise.models.carriers import SetBy, tunable_columns
+from stripewise.models.data import Data
+from stripewise.models.landscape import landscapes
+from stripewise.models.prescribe.placement import carried_by, choose_place
+from stripewise.models.prescribe.policies import by_policy, policy_names
+from stripewise.models.prescribe.prescriber import Prescriber
+from stripewise.models.prescribe.prescription import Prescription, plan_of, prescription_of
+from stripewise.models.prescribe.request import PrescriptionRequest, parse_request
+from stripewise.models.registry import make_model, model_class
+from stripewise.models.table import Column, Schema, read_table
+from stripewise.output.export import export
+from stripewise.requests.objective import Objective
 from tests.fixtures.campaigns import GIB, MIB, campaign, law, schema
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -259,7 +259,7 @@ def test_a_pool_and_a_directory_can_be_chosen() -> None:
         Column(name="directory", kind="categorical", role="directory", values=["/slow", "/fast"], default="/slow"),
     ]
     both = Schema.model_validate({**made.model_dump(), "parameter": [*made.parameter, *columns]})
-    from stripewise.model.table import make_table
+    from stripewise.models.table import make_table
 
     rows = []
     for values in itertools.product(*(column.values for column in both.columns)):
@@ -283,7 +283,7 @@ def test_stripes_of_a_ceph_file_system_are_its_own() -> None:
 def test_stripes_of_a_file_system_without_them_are_nobody_s_setting(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = load_stack("beegfs")
     pools = tuple(p for p in whole.parameters if p.role == "other")
-    monkeypatch.setattr("stripewise.model.carriers.load_stack", lambda name: replace(whole, parameters=pools))
+    monkeypatch.setattr("stripewise.models.carriers.load_stack", lambda name: replace(whole, parameters=pools))
     table = schema(tunables=("stripe_count", "stripe_size", "cb_nodes"))
     by_name = {tunable.name: tunable.set_by for tunable in tunable_columns(table, "beegfs")}
     assert by_name["stripe_count"] is SetBy.OTHER

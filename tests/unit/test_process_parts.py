@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from stripewise.errors import UserError
-from stripewise.measure.beside import reports_of
-from stripewise.measure.process_part import _FILE, _FILES, _HEAD, _MAGIC, OPERATIONS
-from stripewise.measure.processes import PREFIX, merge_parts
-from stripewise.spec.formats import REPORT_VERSION
-from stripewise.spec.report import Report, read_report_file, summed
+from stripewise.formats import REPORT_VERSION
+from stripewise.observe.own_calls import reports_of
+from stripewise.observe.process_part import _FILE, _FILES, _HEAD, _MAGIC, OPERATIONS
+from stripewise.observe.processes import PREFIX, merge_parts
+from stripewise.observe.report import Report, read_report_file, summed
 
 
 def part(path: bytes, least: int) -> bytes:

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stripewise.catalogue.expression import Expression
+from stripewise.catalogue.stack import load_stack, stack_names
+from stripewise.catalogue.workload import Workload
 from stripewise.errors import UserError
-from stripewise.model.artifact.arithmetic import log2
-from stripewise.model.artifact.program import apply, compile_expression, constant, depth, read
-from stripewise.spec.expression import Expression
-from stripewise.spec.formats import Op
-from stripewise.spec.stack import load_stack, stack_names
-from stripewise.spec.workload import Workload
+from stripewise.formats import Op
+from stripewise.models.artifact.arithmetic import log2
+from stripewise.models.artifact.program import apply, compile_expression, constant, depth, read
 from tests.python_model import run
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stripewise.evaluation.reachable import _judged, logarithms, reachable
-from stripewise.model.landscape import Landscape
-from stripewise.model.table import Column, ObjectiveColumn, Schema, make_table
+from stripewise.models.landscape import Landscape
+from stripewise.models.reachable import _judged, logarithms, reachable
+from stripewise.models.table import Column, ObjectiveColumn, Schema, make_table
 
 
 def made(truth: np.ndarray, noise: float, repeats: int, seed: int) -> np.ndarray:

@@ -12,12 +12,12 @@ sys.path.insert(0, str(FOLDER))
 from searching import runs_to_within  # noqa: E402
 from sweep import Case, Record, SweepReplay  # noqa: E402
 
+from stripewise.catalogue.plan import Plan  # noqa: E402
+from stripewise.catalogue.stack import load_stack  # noqa: E402
+from stripewise.launch import Launch  # noqa: E402
 from stripewise.search.registry import make_sampler  # noqa: E402
-from stripewise.spec.launch import Launch  # noqa: E402
-from stripewise.spec.plan import Plan  # noqa: E402
-from stripewise.spec.sizes import parse_size  # noqa: E402
-from stripewise.spec.stack import load_stack  # noqa: E402
-from stripewise.spec.trial import Phase, State  # noqa: E402
+from stripewise.sizes import parse_size  # noqa: E402
+from stripewise.trial import Phase, State  # noqa: E402
 
 VALUES = (100.0, 300.0, 200.0)
 """Of the default, of collective buffering disabled, and of it enabled, before the machine slows down by half."""

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from stripewise.engine.fidelity import Done, Faithfulness
 from stripewise.errors import UserError
-from stripewise.measure.faithful import Done, Faithfulness
-from stripewise.runner.native.replaying import make_replayer
-from stripewise.spec.experiment import Replay
-from stripewise.spec.formats import RECORD_LINES
-from stripewise.spec.record import Number, with_hashed_paths
-from stripewise.spec.record_reading import parse_record, read_record
+from stripewise.formats import RECORD_LINES
+from stripewise.observe.record import Number, with_hashed_paths
+from stripewise.observe.record_reading import parse_record, read_record
+from stripewise.requests.experiment import Replay
+from stripewise.runners.native.replaying import make_replayer
 
 STEPS = Path(__file__).resolve().parents[1] / "fixtures" / "records" / "steps.record"
 HEAD = "stripewise-record 1\njob 4 1 10 5\n"

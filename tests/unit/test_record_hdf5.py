@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from stripewise.diagnosis.from_record import activity_of
+from stripewise.engine.fidelity import Done, Faithfulness
 from stripewise.errors import UserError
-from stripewise.measure.faithful import Done, Faithfulness
-from stripewise.measure.observed import observed_workload
-from stripewise.measure.recorded import report_of
-from stripewise.simulate.access import Access
-from stripewise.simulate.recorded import parts_of
-from stripewise.spec.record_hdf5 import Pieces, Shape, pieces_of
-from stripewise.spec.record_reading import parse_record, read_record
+from stripewise.lab.access import Access
+from stripewise.lab.recorded import parts_of
+from stripewise.observe.from_record import activity_of
+from stripewise.observe.record_hdf5 import Pieces, Shape, pieces_of
+from stripewise.observe.record_reading import parse_record, read_record
+from stripewise.observe.recorded import report_of
+from stripewise.observe.workload import observed_workload
 
 PHASES = Path(__file__).resolve().parents[1] / "fixtures" / "records" / "hdf5.record"
 """Two ranks write 4096 bytes each to three datasets in each of five files, collectively."""

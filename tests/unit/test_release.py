@@ -16,7 +16,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 import stripewise
-from stripewise.runner.native.build import ACCELERATOR, KERNEL, KERNEL_HDF5, OBSERVER, RUNTIME
+from stripewise.runners.native.build import ACCELERATOR, KERNEL, KERNEL_HDF5, OBSERVER, RUNTIME
 
 ROOT = Path(__file__).resolve().parents[2]
 SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))

@@ -8,23 +8,23 @@ from dataclasses import replace
 
 import pytest
 
-from stripewise.carriers import ARGUMENT
+from stripewise.catalogue.carriers import ARGUMENT
+from stripewise.catalogue.configuration import Configuration
+from stripewise.catalogue.workload import Workload
+from stripewise.engine.definition import parameter_entry
+from stripewise.engine.reconfirmation import confirm_again
+from stripewise.engine.space import bind_space, describe_space
 from stripewise.errors import UserError
-from stripewise.plots.accuracy import predicted_measured
-from stripewise.plots.parameters import Axis
-from stripewise.plots.tried import LevelPoint, TrialPoint, by_level, trials
-from stripewise.report import compare
-from stripewise.report.bundle import Redactor, helpdesk_bundle, log_tail
-from stripewise.report.placement import node_names, placement, sentence
-from stripewise.report.unfinished import reading_of
-from stripewise.spec.configuration import Configuration
-from stripewise.spec.experiment import Experiment
-from stripewise.spec.facts import Facts, RunFacts
-from stripewise.spec.trial import Phase, Role, Run, State, Trial
-from stripewise.spec.workload import Workload
-from stripewise.tuning.again import confirm_again
-from stripewise.tuning.definition import parameter_entry
-from stripewise.tuning.space import bind_space, describe_space
+from stripewise.facts import Facts, RunFacts
+from stripewise.output import compare
+from stripewise.output.bundle import Redactor, helpdesk_bundle, log_tail
+from stripewise.output.placement import node_names, placement, sentence
+from stripewise.output.plots.accuracy import predicted_measured
+from stripewise.output.plots.parameters import Axis
+from stripewise.output.plots.tried import LevelPoint, TrialPoint, by_level, trials
+from stripewise.output.unfinished import reading_of
+from stripewise.requests.experiment import Experiment
+from stripewise.trial import Phase, Role, Run, State, Trial
 from tests.unit.finished_experiment import changed, finished
 
 

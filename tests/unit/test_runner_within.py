@@ -13,24 +13,24 @@ from types import SimpleNamespace
 
 import pytest
 
-from stripewise.carriers import ENVIRONMENT, HINT, Setting
-from stripewise.measure.carryover import carry_over
-from stripewise.objectives import objective_of
-from stripewise.runner.base import Preflight
-from stripewise.runner.within.families import apart, choose_kinds, family_of, pattern_of, rounds_of
-from stripewise.runner.within.launched import Launched
-from stripewise.runner.within.loss import Loss
-from stripewise.runner.within.runner import WithinRunner
-from stripewise.spec.configuration import Configuration
-from stripewise.spec.experiment import Budget, Experiment, ObjectiveEntry
-from stripewise.spec.facts import RunFacts
-from stripewise.spec.file_glob import names_file
-from stripewise.spec.journal import JournalPhase, fields_of, parse_journal
-from stripewise.spec.launch import Launch, Outcome
-from stripewise.spec.orders import Given, Order, append_orders, read_orders, site_of
-from stripewise.spec.plan import Plan
-from stripewise.spec.trial import Phase, Role, Run, State, Trial
-from stripewise.tuning.conclusion import so_far
+from stripewise.catalogue.carriers import ENVIRONMENT, HINT, Setting
+from stripewise.catalogue.configuration import Configuration
+from stripewise.catalogue.plan import Plan
+from stripewise.engine.carryover import carry_over
+from stripewise.engine.conclusion import so_far
+from stripewise.facts import RunFacts
+from stripewise.file_glob import names_file
+from stripewise.launch import Launch, Outcome
+from stripewise.observe.journal import JournalPhase, fields_of, parse_journal
+from stripewise.observe.objectives import objective_of
+from stripewise.observe.orders import Given, Order, append_orders, read_orders, site_of
+from stripewise.requests.experiment import Budget, Experiment, ObjectiveEntry
+from stripewise.runners.base import Preflight
+from stripewise.runners.within.families import apart, choose_kinds, family_of, pattern_of, rounds_of
+from stripewise.runners.within.launched import Launched
+from stripewise.runners.within.loss_limit import Loss
+from stripewise.runners.within.runner import WithinRunner
+from stripewise.trial import Phase, Role, Run, State, Trial
 
 FEW = (Setting(HINT, "cb_nodes", "2"),)
 
@@ -241,7 +241,7 @@ def test_lines_that_nobody_wrote_so_are_passed_over(tmp_path: Path, fields: str)
 
 def test_folders_of_launches_that_nobody_made_so_are_passed_over(tmp_path: Path, monkeypatch) -> None:
     found = SimpleNamespace(library_for=bool, target=1, preflight=Preflight(), io="")
-    monkeypatch.setattr("stripewise.runner.within.runner.find", lambda *_: found)
+    monkeypatch.setattr("stripewise.runners.within.runner.find", lambda *_: found)
     for name in ("launch-x", "launch-7", "launch-0", "launch-1"):
         (tmp_path / name).mkdir()
     (tmp_path / "launch-0" / "job.json").write_text("[" * 100_000)

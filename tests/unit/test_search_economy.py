@@ -7,21 +7,21 @@ from dataclasses import replace
 import pytest
 
 import stripewise as sw
-from stripewise.search.costs import Costs
-from stripewise.search.economy import departures, economical, passed_over, price
-from stripewise.search.posterior import rank
-from stripewise.search.pruning import make_pruner
+from stripewise.catalogue.configuration import Configuration
+from stripewise.catalogue.parameter import Kind, Parameter
+from stripewise.catalogue.space import Space
+from stripewise.engine.planner import Planner
+from stripewise.engine.result import cheapest
+from stripewise.engine.space import BoundSpace
+from stripewise.requests.experiment import Experiment
+from stripewise.search.belief.costs import Costs
+from stripewise.search.belief.posterior import rank
+from stripewise.search.policy.economy import departures, economical, passed_over, price
+from stripewise.search.policy.pruning import make_pruner
+from stripewise.search.policy.resampling import make_resampler
+from stripewise.search.policy.stopping import make_stopping
 from stripewise.search.registry import make_sampler
-from stripewise.search.resampling import make_resampler
-from stripewise.search.stopping import make_stopping
-from stripewise.spec.configuration import Configuration
-from stripewise.spec.experiment import Experiment
-from stripewise.spec.parameter import Kind, Parameter
-from stripewise.spec.space import Space
-from stripewise.spec.trial import History, Phase, Role, Run, State, Trial
-from stripewise.tuning.planner import Planner
-from stripewise.tuning.result import cheapest
-from stripewise.tuning.space import BoundSpace
+from stripewise.trial import History, Phase, Role, Run, State, Trial
 from tests.unit.search_histories import ELAPSED
 
 SPACE = Space.bind(

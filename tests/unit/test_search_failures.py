@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from stripewise.search.auto import AutoSampler
-from stripewise.search.belief import believe
-from stripewise.search.failures import Failures, failed_once, retry
-from stripewise.search.nonadaptive import RandomSampler
-from stripewise.spec.trial import History, State
+from stripewise.search.belief.belief import believe
+from stripewise.search.policy.failures import Failures, failed_once, retry
+from stripewise.search.samplers.auto import AutoSampler
+from stripewise.search.samplers.nonadaptive import RandomSampler
+from stripewise.trial import History, State
 from tests.unit.search_histories import ELAPSED, LINE, history
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stripewise.search.axes import embed, squared_distances
-from stripewise.search.initial import complete, next_switch
-from stripewise.search.unseen import Seen
-from stripewise.spec.expression import Expression
-from stripewise.spec.parameter import Kind, Parameter, Scale
-from stripewise.spec.space import Space
-from stripewise.spec.stack import parse_stack
+from stripewise.catalogue.expression import Expression
+from stripewise.catalogue.parameter import Kind, Parameter, Scale
+from stripewise.catalogue.space import Space
+from stripewise.catalogue.stack import parse_stack
+from stripewise.search.belief.axes import embed, squared_distances
+from stripewise.search.samplers.initial import complete, next_switch
+from stripewise.search.samplers.unseen import Seen
 from stripewise.testing.rehearsal import sample_spaces
 
 GRID = Space.bind([Parameter(f"axis{k}", Kind.INTEGER, range(size), 0) for k, size in enumerate((8, 4, 2, 40))])

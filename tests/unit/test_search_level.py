@@ -8,9 +8,15 @@ from functools import partial
 import numpy as np
 import pytest
 
-from stripewise.plots.trajectory import RunPoint, trajectory
-from stripewise.search.costs import Costs, RunCosts
-from stripewise.search.level import (
+from stripewise.catalogue.configuration import Configuration
+from stripewise.engine.budget import Spent
+from stripewise.engine.planner import Planned, Planner
+from stripewise.engine.result import machine_level
+from stripewise.output.plots.trajectory import RunPoint, trajectory
+from stripewise.requests.experiment import Experiment
+from stripewise.result import LevelChange
+from stripewise.search.belief.costs import Costs, RunCosts
+from stripewise.search.belief.level import (
     _NOISES,
     Level,
     _Dense,
@@ -22,18 +28,12 @@ from stripewise.search.level import (
     _visit,
     _visit_factor,
 )
-from stripewise.search.posterior import Posterior, RepeatNoise, rank
-from stripewise.search.pruning import make_pruner
+from stripewise.search.belief.posterior import Posterior, RepeatNoise, rank
+from stripewise.search.policy.pruning import make_pruner
+from stripewise.search.policy.resampling import make_resampler
+from stripewise.search.policy.stopping import make_stopping
 from stripewise.search.registry import make_sampler
-from stripewise.search.resampling import make_resampler
-from stripewise.search.stopping import make_stopping
-from stripewise.spec.configuration import Configuration
-from stripewise.spec.experiment import Experiment
-from stripewise.spec.result import LevelChange
-from stripewise.spec.trial import History, Phase, Role, Run, State, Trial
-from stripewise.tuning.budget import Spent
-from stripewise.tuning.planner import Planned, Planner
-from stripewise.tuning.result import machine_level
+from stripewise.trial import History, Phase, Role, Run, State, Trial
 from tests.unit.search_histories import BANDWIDTH, ELAPSED, LINE, run
 from tests.unit.search_histories import trial as tried
 

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from stripewise.errors import UserError
-from stripewise.search.posterior import Posterior
-from stripewise.search.pruning import censored_value, make_pruner
+from stripewise.search.belief.posterior import Posterior
+from stripewise.search.policy.pruning import censored_value, make_pruner
+from stripewise.search.policy.resampling import interval_width, knowledge_gradient, make_resampler
+from stripewise.search.policy.stopping import make_stopping
 from stripewise.search.registry import make_sampler
-from stripewise.search.resampling import interval_width, knowledge_gradient, make_resampler
-from stripewise.search.stopping import make_stopping
-from stripewise.spec.trial import History, Phase, Role, Run, State
+from stripewise.trial import History, Phase, Role, Run, State
 from tests.unit.search_histories import BANDWIDTH, ELAPSED, LINE, history, run, trial
 
 RNG = np.random.default_rng(0)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stripewise.search.costs import Costs, CostScale
-from stripewise.search.posterior import TYPICAL_NOISE, Posterior, learned_noise, rank
-from stripewise.search.priors import knowledge_prior
-from stripewise.spec.expression import Expression
-from stripewise.spec.space import Knowledge, Space
-from stripewise.spec.trial import History, Phase
+from stripewise.catalogue.expression import Expression
+from stripewise.catalogue.space import Knowledge, Space
+from stripewise.search.belief.costs import Costs, CostScale
+from stripewise.search.belief.posterior import TYPICAL_NOISE, Posterior, learned_noise, rank
+from stripewise.search.belief.priors import knowledge_prior
+from stripewise.trial import History, Phase
 from tests.unit.search_histories import BANDWIDTH, LINE, history, run, trial
 
 

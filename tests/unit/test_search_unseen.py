@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from stripewise.catalogue.expression import Expression
+from stripewise.catalogue.parameter import Kind, Parameter
+from stripewise.catalogue.space import Space
 from stripewise.errors import UserError
-from stripewise.search.axes import neighbours
-from stripewise.search.nonadaptive import shuffled
-from stripewise.search.unseen import Seen
-from stripewise.spec.expression import Expression
-from stripewise.spec.parameter import Kind, Parameter
-from stripewise.spec.space import Space
+from stripewise.search.belief.axes import neighbours
+from stripewise.search.samplers.nonadaptive import shuffled
+from stripewise.search.samplers.unseen import Seen
 from stripewise.testing.rehearsal import sample_spaces
 
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from stripewise.catalogue.configuration import Configuration
+from stripewise.desk.server import commands
+from stripewise.desk.server.resources.prescriptions import asked_of
 from stripewise.errors import UserError
-from stripewise.server import commands
-from stripewise.server.resources.prescriptions import asked_of
-from stripewise.spec.configuration import Configuration
-from stripewise.spec.experiment import Experiment
-from stripewise.spec.trial import Phase, Role, Run, Trial
+from stripewise.requests.experiment import Experiment
+from stripewise.trial import Phase, Role, Run, Trial
 from tests.system.pages_service import put
 from tests.unit.finished_experiment import finished
 from tests.unit.service import SIMULATED, running
@@ -21,7 +21,7 @@ from tests.unit.service import SIMULATED, running
 
 def test_serving_without_the_extra_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "fastapi", None)
-    monkeypatch.delitem(sys.modules, "stripewise.server.app", raising=False)
+    monkeypatch.delitem(sys.modules, "stripewise.desk.server.app", raising=False)
     with pytest.raises(UserError, match=r"the package fastapi is not installed.*stripewise\[server\]"):
         commands.serve()
 

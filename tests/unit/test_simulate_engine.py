@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stripewise.simulate.access import APIS, LAYOUTS, Access, directions
-from stripewise.simulate.batch import RunBatch
-from stripewise.simulate.engine import BOUNDS, simulate
-from stripewise.spec.configuration import Configuration
-from stripewise.spec.site import Site, load_site, site_names
-from stripewise.spec.space import Space
-from stripewise.spec.stack import load_stack
-from stripewise.spec.workload import Workload
+from stripewise.catalogue.configuration import Configuration
+from stripewise.catalogue.space import Space
+from stripewise.catalogue.stack import load_stack
+from stripewise.catalogue.workload import Workload
+from stripewise.lab.access import APIS, LAYOUTS, Access, directions
+from stripewise.lab.batch import RunBatch
+from stripewise.lab.engine import BOUNDS, simulate
+from stripewise.lab.site import Site, load_site, site_names
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 LUSTRE = [name for name in site_names() if load_site(name).mpi.driver == "romio_lustre"]

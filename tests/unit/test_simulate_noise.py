@@ -9,8 +9,8 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import norm
 
-from stripewise.simulate import noise
-from stripewise.spec.site import Background, Drift, Noise, Slowdown
+from stripewise.lab import noise
+from stripewise.lab.site import Background, Drift, Noise, Slowdown
 
 PERCENTS = (1, 5, 10, 25, 75, 95, 99)
 # Bandwidth over its 30-day median: 12,701 production runs on Cori and Edison (NERSC/tokio-abcutils, BSD).

@@ -7,20 +7,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stripewise.cli.main import main
+from stripewise.catalogue.workload import Workload
+from stripewise.desk.cli.main import main
+from stripewise.engine.fidelity import Done
 from stripewise.errors import UserError
-from stripewise.measure.faithful import Done
-from stripewise.measure.recorded import report_of
-from stripewise.simulate import recorded
-from stripewise.simulate.access import Access
-from stripewise.simulate.part import SimulatedPart
-from stripewise.simulate.recorded import parts_of
-from stripewise.simulate.request import load_request
-from stripewise.spec import record as spec_record
-from stripewise.spec.record import Record
-from stripewise.spec.record_reading import parse_record, read_record
-from stripewise.spec.site import load_site
-from stripewise.spec.workload import Workload
+from stripewise.lab import recorded
+from stripewise.lab.access import Access
+from stripewise.lab.part import SimulatedPart
+from stripewise.lab.recorded import parts_of
+from stripewise.lab.request import load_request
+from stripewise.lab.site import load_site
+from stripewise.observe import record as spec_record
+from stripewise.observe.record import Record
+from stripewise.observe.record_reading import parse_record, read_record
+from stripewise.observe.recorded import report_of
 
 STEPS = Path(__file__).resolve().parents[1] / "fixtures" / "records" / "steps.record"
 MIB = 1 << 20

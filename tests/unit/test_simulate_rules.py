@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from stripewise.catalogue.workload import Workload
 from stripewise.errors import UserError
-from stripewise.simulate import layout, romio
-from stripewise.simulate.access import Access
-from stripewise.simulate.batch import RunBatch
-from stripewise.simulate.engine import SimulatedOutcome, simulate
-from stripewise.spec.site import Site, load_site
-from stripewise.spec.workload import Workload
+from stripewise.lab import layout, romio
+from stripewise.lab.access import Access
+from stripewise.lab.batch import RunBatch
+from stripewise.lab.engine import SimulatedOutcome, simulate
+from stripewise.lab.site import Site, load_site
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 STRIDED = Workload(

@@ -10,8 +10,8 @@ import pytest
 from pydantic import BaseModel
 
 from stripewise.errors import UserError
-from stripewise.simulate.access import Access
-from stripewise.spec.site import Site, Slowdown, load_site, parse_rate, parse_seconds, parse_site, site_names
+from stripewise.lab.access import Access
+from stripewise.lab.site import Site, Slowdown, load_site, parse_rate, parse_seconds, parse_site, site_names
 
 ROOT = Path(__file__).resolve().parents[2]
 MINIMAL = """

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stripewise.catalogue.expression import Expression
 from stripewise.errors import UserError
-from stripewise.spec.expression import Expression
 
 NAMES = ("a", "b", "c")
 VALUES = st.integers(min_value=-50, max_value=50)

@@ -4,14 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stripewise.catalogue.configuration import Configuration
+from stripewise.catalogue.stack import load_stack, parse_stack
+from stripewise.catalogue.workload import Workload
 from stripewise.errors import UserError
-from stripewise.objectives import objective_of, parse_objective
-from stripewise.spec.configuration import Configuration
-from stripewise.spec.experiment import parse_experiment
-from stripewise.spec.objective import Objective
-from stripewise.spec.sizes import format_size, parse_size
-from stripewise.spec.stack import load_stack, parse_stack
-from stripewise.spec.workload import Workload
+from stripewise.observe.objectives import objective_of, parse_objective
+from stripewise.requests.experiment import parse_experiment
+from stripewise.requests.objective import Objective
+from stripewise.sizes import format_size, parse_size
 
 STACK = """
 name = "mine"

@@ -4,14 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stripewise.carriers import ENVIRONMENT, HINT, LAYOUT, MCA, PNETCDF, Carrier, Setting
+from stripewise.catalogue.carriers import ENVIRONMENT, HINT, LAYOUT, MCA, PNETCDF, Carrier, Setting
+from stripewise.catalogue.expression import Expression
+from stripewise.catalogue.parameter import Kind, Parameter
+from stripewise.catalogue.plan import Plan, settings_of
+from stripewise.catalogue.space import Derived, Space
+from stripewise.catalogue.vocabulary import check_plan
 from stripewise.errors import UserError
-from stripewise.spec.expression import Expression
-from stripewise.spec.formats import MAX_SETTINGS
-from stripewise.spec.parameter import Kind, Parameter
-from stripewise.spec.plan import Plan, settings_of
-from stripewise.spec.space import Derived, Space
-from stripewise.spec.vocabulary import check_plan
+from stripewise.formats import MAX_SETTINGS
 
 WORD = st.text(st.characters(codec="utf-8", categories=("L", "N", "P", "S")), min_size=1, max_size=40)
 TEXT = st.lists(WORD, min_size=1, max_size=3).map(" ".join)

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from stripewise.catalogue.configuration import Configuration
+from stripewise.catalogue.expression import Expression
+from stripewise.catalogue.parameter import Kind, Parameter, Safety, Scale
+from stripewise.catalogue.space import Space
 from stripewise.errors import UserError
+from stripewise.requests.objective import Objective
 from stripewise.search.registry import make_sampler
-from stripewise.spec.configuration import Configuration
-from stripewise.spec.expression import Expression
-from stripewise.spec.objective import Objective
-from stripewise.spec.parameter import Kind, Parameter, Safety, Scale
-from stripewise.spec.space import Space
-from stripewise.spec.trial import History
+from stripewise.trial import History
 from tests.conftest import examples
 
 VALUES = [0, 1, 2, 3]
@@ -143,7 +143,7 @@ def test_points_of_more_than_64_parameters_have_numbers() -> None:
 
 
 def test_an_exhaustive_search_of_too_much_is_refused(monkeypatch) -> None:
-    monkeypatch.setattr("stripewise.search.nonadaptive._MOST_WALKED", 2000)
+    monkeypatch.setattr("stripewise.search.samplers.nonadaptive._MOST_WALKED", 2000)
     for count, constraints, says in ((98, "", "cannot be walked"), (6, "p0 + p1 + p2 + p3 + p4 + p5 == 0", "in turn")):
         kinds = [Parameter(f"p{i}", Kind.ORDINAL, tuple(range(100)), 0) for i in range(count)]
         space = Space(kinds, [Expression.parse(constraints)] if constraints else [])

@@ -8,18 +8,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stripewise.carriers import ENVIRONMENT, LAYOUT, MCA
+from stripewise.catalogue.carriers import ENVIRONMENT, LAYOUT, MCA
+from stripewise.catalogue.parameter import Parameter, Safety, Scope, When
+from stripewise.catalogue.plan import settings_of
+from stripewise.catalogue.stack import every_stack, load_stack, parse_stack, stack_names
+from stripewise.catalogue.workload import Workload
+from stripewise.engine.space import BoundSpace, bind_space
 from stripewise.errors import UserError
-from stripewise.measure.evidence import check_evidence
-from stripewise.objectives import parse_objective
+from stripewise.observe.evidence import check_evidence
+from stripewise.observe.objectives import parse_objective
+from stripewise.requests.experiment import Experiment
 from stripewise.search.registry import make_sampler
-from stripewise.spec.experiment import Experiment
-from stripewise.spec.parameter import Parameter, Safety, Scope, When
-from stripewise.spec.plan import settings_of
-from stripewise.spec.stack import every_stack, load_stack, parse_stack, stack_names
-from stripewise.spec.trial import History, Trial
-from stripewise.spec.workload import Workload
-from stripewise.tuning.space import BoundSpace, bind_space
+from stripewise.trial import History, Trial
 
 ROOT = Path(__file__).resolve().parents[2]
 STACKS = stack_names()
@@ -87,7 +87,7 @@ def test_every_tunable_of_the_layers_is_there():
 @pytest.mark.parametrize("stack", STACKS)
 def test_every_stack_names_its_source_and_stands_in_a_guide(stack: str):
     root = Path(__file__).resolve().parents[2]
-    source = tomllib.loads((root / "src/stripewise/spec/stacks" / f"{stack}.toml").read_text("utf-8"))["source"]
+    source = tomllib.loads((root / "src/stripewise/catalogue/stacks" / f"{stack}.toml").read_text("utf-8"))["source"]
     # The vendor's sources cannot be had, and the stack says so.
     assert re.search(r"\d\.\d|\b[0-9a-f]{12}\b", source) or "partly from memory" in source
     guides = "".join(path.read_text("utf-8") for path in (root / "docs" / "how-to").glob("*.md"))

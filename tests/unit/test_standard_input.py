@@ -12,16 +12,16 @@ from types import SimpleNamespace
 
 import pytest
 
-from stripewise.cli import main, standard_input
-from stripewise.cli.standard_input import piped, refuse_input, with_input
+from stripewise.desk.cli import main, standard_input
+from stripewise.desk.cli.standard_input import piped, refuse_input, with_input
+from stripewise.engine.definition import check
 from stripewise.errors import UserError
-from stripewise.runner.allow_list import check_application
-from stripewise.runner.batch.script import Work, job_script
-from stripewise.runner.local.scratch import kept_input
-from stripewise.runner.setup import script
-from stripewise.runner.within import launched
-from stripewise.spec.experiment import LARGEST_INPUT, Experiment
-from stripewise.tuning.definition import check
+from stripewise.requests.experiment import LARGEST_INPUT, Experiment
+from stripewise.runners.allow_list import check_application
+from stripewise.runners.batch.script import Work, job_script
+from stripewise.runners.local.scratch import kept_input
+from stripewise.runners.setup import script
+from stripewise.runners.within import launched
 from tests.fixtures.shell_campaign import arguments
 
 DECK = "units metal\nrun 10\n"

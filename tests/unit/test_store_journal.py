@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 
 from stripewise.errors import StoreError
-from stripewise.spec.experiment import Experiment
-from stripewise.spec.trial import State
+from stripewise.requests.experiment import Experiment
 from stripewise.store import holder, journal_files
 from stripewise.store.base import Claim
 from stripewise.store.holder import Holder
 from stripewise.store.journal import JournalStore
 from stripewise.store.journal_files import Writer, create_file, prepare_folder, read_lines, write_line
 from stripewise.testing.stores import refused, result_of, run_of, trial_of
+from stripewise.trial import State
 
 
 class Clock:

@@ -41,12 +41,12 @@ from benchmarks.studies.sections import audit, online  # noqa: E402
 from benchmarks.studies.sections.writing import Aim, Section, middle  # noqa: E402
 from benchmarks.studies.steps import OutOfTime, Study, StudyError, stripewise, write_toml  # noqa: E402
 
-from stripewise.evaluation.cases import _allowed  # noqa: E402
-from stripewise.model.table import Schema, Table  # noqa: E402
-from stripewise.spec.campaign import load_campaign  # noqa: E402
-from stripewise.spec.campaign_points import Points  # noqa: E402
-from stripewise.spec.experiment import Experiment  # noqa: E402
-from stripewise.tuning.space import bind_space  # noqa: E402
+from stripewise.engine.space import bind_space  # noqa: E402
+from stripewise.models.cases import _allowed  # noqa: E402
+from stripewise.models.table import Schema, Table  # noqa: E402
+from stripewise.requests.campaign import load_campaign  # noqa: E402
+from stripewise.requests.campaign_points import Points  # noqa: E402
+from stripewise.requests.experiment import Experiment  # noqa: E402
 
 
 def test_the_page_is_that_of_the_results() -> None:

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stripewise.cli.main import main
+from stripewise.desk.cli.main import main
 from stripewise.errors import UserError
-from stripewise.model.table import Schema, Table, make_table, write_table
-from stripewise.plots.summary import cluster_tree, five_number_bands, silhouettes
-from stripewise.summaries import FiveNumbers, cluster, consistent, five_numbers, summarise
+from stripewise.models.table import Schema, Table, make_table, write_table
+from stripewise.output.plots.summary import cluster_tree, five_number_bands, silhouettes
+from stripewise.output.summaries import FiveNumbers, cluster, consistent, five_numbers, summarise
 
 VALUES = {"operation": ["write", "read"], "nodes": [1, 2, 4], "cb_nodes": [1, 2, 4], "mode": ["a", "b"]}
 

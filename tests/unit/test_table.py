@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from stripewise.errors import UserError
-from stripewise.model.landscape import Landscape, landscapes, workload
-from stripewise.model.metrics import oracle_scores
-from stripewise.model.table import Column, ObjectiveColumn, Schema, make_table, read_table, write_table
+from stripewise.models.landscape import Landscape, landscapes, workload
+from stripewise.models.metrics import oracle_scores
+from stripewise.models.table import Column, ObjectiveColumn, Schema, make_table, read_table, write_table
 
 
 def schema(**changes):

@@ -8,17 +8,17 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
-from stripewise.cli import output, progress
-from stripewise.cli.main import main
-from stripewise.cli.progress import Progress
-from stripewise.runner.base import Preflight
-from stripewise.spec.configuration import Configuration
-from stripewise.spec.experiment import Experiment
-from stripewise.spec.objective import Objective
-from stripewise.spec.trial import Phase, Role, Run, State, Trial
+from stripewise.catalogue.configuration import Configuration
+from stripewise.desk.cli import output, progress
+from stripewise.desk.cli.main import main
+from stripewise.desk.cli.progress import Progress
+from stripewise.engine.budget import Spent
+from stripewise.engine.events import Event
+from stripewise.requests.experiment import Experiment
+from stripewise.requests.objective import Objective
+from stripewise.runners.base import Preflight
 from stripewise.store.opening import open_store
-from stripewise.tuning.budget import Spent
-from stripewise.tuning.events import Event
+from stripewise.trial import Phase, Role, Run, State, Trial
 
 FOUND = Configuration({"romio_cb_write": "enable", "cb_nodes": 4, "cb_buffer_size": 16777216})
 SHOWN = {

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from stripewise.cli.main import main
+from stripewise.catalogue.workload import Workload
+from stripewise.desk.cli.main import main
+from stripewise.engine.definition import check
+from stripewise.engine.space import bind_space
+from stripewise.engine.try_first import configurations, proposals
 from stripewise.errors import UserError
-from stripewise.spec.experiment import Experiment
-from stripewise.spec.trial import Role
-from stripewise.spec.workload import Workload
+from stripewise.requests.experiment import Experiment
 from stripewise.store.opening import open_store
-from stripewise.tuning.definition import check
-from stripewise.tuning.space import bind_space
-from stripewise.tuning.try_first import configurations, proposals
+from stripewise.trial import Role
 
 WORKLOAD = Workload(
     operation="write", nodes=2, processes_per_node=2, layout="strided", piece_size=1024, transfer_size=65536,

@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 import typer
 
-from stripewise.cli import tune as command
-from stripewise.cli.main import app, main
-from stripewise.cli.tune_options import MODES, TITLES, Mode, options_of, word_for
+from stripewise.desk.cli import tune as command
+from stripewise.desk.cli.main import app, main
+from stripewise.desk.cli.tune_options import MODES, TITLES, Mode, options_of, word_for
+from stripewise.engine.definition import with_options
+from stripewise.engine.reconfirmation import USUAL_PAIRS, confirm_again
 from stripewise.errors import UserError
-from stripewise.spec.experiment import Experiment
-from stripewise.tuning.again import USUAL_PAIRS, confirm_again
-from stripewise.tuning.definition import with_options
+from stripewise.requests.experiment import Experiment
 from tests.unit.finished_experiment import finished
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -4,28 +4,28 @@ from pathlib import Path
 
 import pytest
 
-from stripewise.carriers import Program
+from stripewise.catalogue.carriers import Program
+from stripewise.catalogue.configuration import Configuration
+from stripewise.catalogue.plan import Plan
+from stripewise.engine.definition import with_options
+from stripewise.engine.fidelity import Done
+from stripewise.engine.launching import run_timeout
+from stripewise.engine.session import Session
 from stripewise.errors import UserError
-from stripewise.measure.faithful import Done
-from stripewise.runner.base import AnsweringRunner, Preflight
-from stripewise.runner.inject.assemble import assemble
-from stripewise.runner.local.scratch import Scratch
-from stripewise.runner.program.command import split
-from stripewise.runner.replayer import Replayer
-from stripewise.spec.configuration import Configuration
-from stripewise.spec.experiment import Budget, Experiment, Replay
-from stripewise.spec.formats import REPLAY_MARK
-from stripewise.spec.from_python import space_of
-from stripewise.spec.launch import Launch, Outcome
-from stripewise.spec.objective import Objective
-from stripewise.spec.plan import Plan
-from stripewise.spec.record_reading import read_record
-from stripewise.spec.report import Report, parse_report
-from stripewise.spec.trial import Phase, Role, Run, State, Trial
+from stripewise.formats import REPLAY_MARK
+from stripewise.launch import Launch, Outcome
+from stripewise.observe.record_reading import read_record
+from stripewise.observe.report import Report, parse_report
+from stripewise.requests.experiment import Budget, Experiment, Replay
+from stripewise.requests.from_python import space_of
+from stripewise.requests.objective import Objective
+from stripewise.runners.base import AnsweringRunner, Preflight
+from stripewise.runners.inject.assemble import assemble
+from stripewise.runners.local.scratch import Scratch
+from stripewise.runners.program.command import split
+from stripewise.runners.replayer import Replayer
 from stripewise.store.opening import open_store
-from stripewise.tuning.definition import with_options
-from stripewise.tuning.launching import run_timeout
-from stripewise.tuning.session import Session
+from stripewise.trial import Phase, Role, Run, State, Trial
 
 STEPS = Path(__file__).resolve().parents[1] / "fixtures" / "records" / "steps.record"
 RECORD = read_record(STEPS)

@@ -9,17 +9,17 @@ from pathlib import Path
 import pytest
 from benchmarks.one_job.stream import Law, StreamRunner
 
-from stripewise.carriers import HINT, Setting
+from stripewise.catalogue.carriers import HINT, Setting
+from stripewise.catalogue.plan import Plan
+from stripewise.engine.companions import joined
+from stripewise.engine.events import Event, silent
+from stripewise.engine.reconfirmation import confirm_again
+from stripewise.engine.session import Session
 from stripewise.errors import Stopped
-from stripewise.spec.experiment import Budget, Experiment, ObjectiveEntry, Within
-from stripewise.spec.plan import Plan
-from stripewise.spec.result import FamilyResult, Result
+from stripewise.requests.experiment import Budget, Experiment, ObjectiveEntry, Within
+from stripewise.result import FamilyResult, Result
 from stripewise.store.base import Store
 from stripewise.store.opening import open_store
-from stripewise.tuning.again import confirm_again
-from stripewise.tuning.companions import joined
-from stripewise.tuning.events import Event, silent
-from stripewise.tuning.session import Session
 
 FAST, SAME = Law(gain=2.0, noise=0.05, weight=2.0), Law(noise=0.05)
 

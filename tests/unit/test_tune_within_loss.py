@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from benchmarks.one_job.stream import Law, StreamRunner
 
-from stripewise.spec.experiment import Budget, Experiment, ObjectiveEntry
-from stripewise.spec.trial import Phase
+from stripewise.engine import planner
+from stripewise.engine.events import Event
+from stripewise.engine.session import Session
+from stripewise.requests.experiment import Budget, Experiment, ObjectiveEntry
 from stripewise.store.opening import open_store
-from stripewise.tuning import planner
-from stripewise.tuning.events import Event
-from stripewise.tuning.session import Session
+from stripewise.trial import Phase
 
 
 def test_after_one_large_loss_the_best_so_far_is_proven() -> None:

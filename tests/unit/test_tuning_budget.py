@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from stripewise.spec.experiment import Experiment
-from stripewise.spec.facts import RunFacts
-from stripewise.spec.trial import Phase, Role, Run, State
-from stripewise.tuning.budget import block_for, cost_of_pair, most_pairs, pairs_left, pairs_to_prove, spent
+from stripewise.engine.budget import block_for, cost_of_pair, most_pairs, pairs_left, pairs_to_prove, spent
+from stripewise.facts import RunFacts
+from stripewise.requests.experiment import Experiment
+from stripewise.trial import Phase, Role, Run, State
 from tests.unit.search_histories import BANDWIDTH, history, trial
 
 

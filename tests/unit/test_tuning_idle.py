@@ -2,17 +2,17 @@
 
 import pytest
 
+from stripewise.catalogue.configuration import Configuration
+from stripewise.catalogue.expression import Expression
+from stripewise.catalogue.parameter import Kind, Parameter
+from stripewise.catalogue.space import Space
+from stripewise.catalogue.stack import load_stack
+from stripewise.catalogue.workload import Workload
+from stripewise.engine.ineffective import Narrowing
+from stripewise.requests.objective import Objective
+from stripewise.result import Effect
 from stripewise.search.registry import make_sampler, sampler_rng
-from stripewise.spec.configuration import Configuration
-from stripewise.spec.expression import Expression
-from stripewise.spec.objective import Objective
-from stripewise.spec.parameter import Kind, Parameter
-from stripewise.spec.result import Effect
-from stripewise.spec.space import Space
-from stripewise.spec.stack import load_stack
-from stripewise.spec.trial import History, Phase, Role, Run, State, Trial
-from stripewise.spec.workload import Workload
-from stripewise.tuning.idle import Narrowing
+from stripewise.trial import History, Phase, Role, Run, State, Trial
 from tests.unit.reports import recorded
 
 REPORT = recorded("romio_strided_write")["default"]
@@ -46,7 +46,7 @@ def evidence(monkeypatch):
             for name in changed
         ]
 
-    monkeypatch.setattr("stripewise.tuning.idle.effects_of", effects_of)
+    monkeypatch.setattr("stripewise.engine.ineffective.effects_of", effects_of)
     return statuses
 
 

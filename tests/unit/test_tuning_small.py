@@ -5,14 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from stripewise.catalogue.workload import Workload
+from stripewise.engine.priors import agreement
+from stripewise.engine.smaller_case import after_small, small_case
 from stripewise.errors import UserError
-from stripewise.spec.experiment import Budget, Confirmation, Experiment
-from stripewise.spec.from_python import space_of
-from stripewise.spec.objective import Objective
-from stripewise.spec.trial import History, Phase, Run, State, Trial
-from stripewise.spec.workload import Workload
-from stripewise.tuning.priors import agreement
-from stripewise.tuning.small import after_small, small_case
+from stripewise.requests.experiment import Budget, Confirmation, Experiment
+from stripewise.requests.from_python import space_of
+from stripewise.requests.objective import Objective
+from stripewise.trial import History, Phase, Run, State, Trial
 
 WHOLE = Experiment(
     name="app",

@@ -2,19 +2,19 @@
 
 import pytest
 
-from stripewise.carriers import ARGUMENT, ENVIRONMENT, HINT
+from stripewise.catalogue.carriers import ARGUMENT, ENVIRONMENT, HINT
+from stripewise.catalogue.configuration import Configuration, changed
+from stripewise.catalogue.plan import settings_of
+from stripewise.catalogue.stack import load_stack
+from stripewise.catalogue.workload import Workload
+from stripewise.engine.definition import parameter_entry
+from stripewise.engine.first_run import FirstRun
+from stripewise.engine.space import bind_space, check_space, default_stacks
 from stripewise.errors import UserError
-from stripewise.report.markup import changes
-from stripewise.spec.configuration import Configuration, changed
-from stripewise.spec.experiment import Experiment
-from stripewise.spec.objective import Objective
-from stripewise.spec.plan import settings_of
-from stripewise.spec.stack import load_stack
-from stripewise.spec.trial import History, Phase, Run, State, Trial
-from stripewise.spec.workload import Workload
-from stripewise.tuning.definition import parameter_entry
-from stripewise.tuning.first_run import FirstRun
-from stripewise.tuning.space import bind_space, check_space, default_stacks
+from stripewise.output.markup import changes
+from stripewise.requests.experiment import Experiment
+from stripewise.requests.objective import Objective
+from stripewise.trial import History, Phase, Run, State, Trial
 from tests.unit.reports import recorded
 
 WRITER = Workload(

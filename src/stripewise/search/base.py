@@ -9,11 +9,11 @@ from typing import ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from stripewise.search.posterior import Posterior, expected_improvement, rank
-from stripewise.spec.configuration import Configuration
-from stripewise.spec.options import Options
-from stripewise.spec.space import Levels, Space
-from stripewise.spec.trial import History, Trial
+from stripewise.catalogue.configuration import Configuration
+from stripewise.catalogue.space import Levels, Space
+from stripewise.options import Options
+from stripewise.search.belief.posterior import Posterior, expected_improvement, rank
+from stripewise.trial import History, Trial
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Suggestion:
     configuration : Configuration
         Canonical, feasible, and not in the history.
     tag : str
-        The sampler's note to itself; it comes back as :attr:`stripewise.spec.trial.Trial.tag`.
+        The sampler's note to itself; it comes back as :attr:`stripewise.trial.Trial.tag`.
     """
 
     configuration: Configuration
@@ -38,7 +38,7 @@ def suggest(space: Space, levels: Levels, tag: str = "") -> list[Suggestion]:
 
 
 class SamplerOptions(Options):
-    """Options of a sampler; see :class:`stripewise.spec.options.Options`."""
+    """Options of a sampler; see :class:`stripewise.options.Options`."""
 
 
 class PriorMean(Protocol):
@@ -104,7 +104,7 @@ class Sampler(ABC):
     def expectation(self, space: Space) -> PriorMean | None:
         """Give the prior, or what the method expects in its place (expert knowledge, say); None for neither.
 
-        Called before the search, by what is put on top of it (:class:`stripewise.search.priors.EarlierPrior`).
+        Called before the search, by what is put on top of it (:class:`stripewise.search.belief.priors.EarlierPrior`).
         """
         return self.prior
 
@@ -124,7 +124,7 @@ class Sampler(ABC):
         """Order the finished trials by how good they are believed to be, best first.
 
         Called at the end of the search, to choose what is confirmed. The default discounts single lucky runs by
-        shrinkage (:func:`stripewise.search.posterior.rank`) and ignores the space.
+        shrinkage (:func:`stripewise.search.belief.posterior.rank`) and ignores the space.
         """
         return rank(history)
 
@@ -143,6 +143,6 @@ class Sampler(ABC):
     def expected_improvement(self, space: Space, history: History) -> float | None:
         """Expected gain of the next run, as a fraction of the best cost; None if the method cannot tell.
 
-        Called before each question if the user stops the search on it (:mod:`stripewise.search.stopping`).
+        Called before each question if the user stops the search on it (:mod:`stripewise.search.policy.stopping`).
         """
         return None

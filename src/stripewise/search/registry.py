@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from stripewise.options import parse_options
+from stripewise.plugins import Plugins, imported
 from stripewise.search.base import PriorMean, Sampler
-from stripewise.spec.options import parse_options
-from stripewise.spec.plugins import Plugins, imported
 
 ENTRY_POINTS = "stripewise.samplers"
 
@@ -18,16 +18,16 @@ _SAMPLERS = Plugins(
     ENTRY_POINTS,
     Sampler,
     {
-        "auto": "stripewise.search.auto:AutoSampler",
-        "random": "stripewise.search.nonadaptive:RandomSampler",
-        "latin_hypercube": "stripewise.search.nonadaptive:LatinHypercubeSampler",
-        "exhaustive": "stripewise.search.nonadaptive:ExhaustiveSampler",
-        "genetic": "stripewise.search.genetic:GeneticSampler",
-        "annealing": "stripewise.search.annealing:AnnealingSampler",
-        "surrogate": "stripewise.search.surrogate:SurrogateSampler",
+        "auto": "stripewise.search.samplers.auto:AutoSampler",
+        "random": "stripewise.search.samplers.nonadaptive:RandomSampler",
+        "latin_hypercube": "stripewise.search.samplers.nonadaptive:LatinHypercubeSampler",
+        "exhaustive": "stripewise.search.samplers.nonadaptive:ExhaustiveSampler",
+        "genetic": "stripewise.search.samplers.genetic:GeneticSampler",
+        "annealing": "stripewise.search.samplers.annealing:AnnealingSampler",
+        "surrogate": "stripewise.search.samplers.surrogate:SurrogateSampler",
     },
 )
-_OPTUNA = "stripewise.search.optuna_adapter:OptunaSampler"
+_OPTUNA = "stripewise.search.samplers.optuna_adapter:OptunaSampler"
 
 PRESETS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     # Bagbaba and Wang, iWAPT 2021: bandwidth is the fitness, in proportion to which parents are chosen.

@@ -13,10 +13,10 @@ from enum import StrEnum
 from typing import Any, Self
 
 from stripewise.errors import StoreError
-from stripewise.spec.experiment import Experiment
-from stripewise.spec.facts import Facts
-from stripewise.spec.result import Result
-from stripewise.spec.trial import Run, Trial
+from stripewise.facts import Facts
+from stripewise.requests.experiment import Experiment
+from stripewise.result import Result
+from stripewise.trial import Run, Trial
 
 STATES = ("created", "running", "finished", "stopped", "failed")
 """Where an experiment can stand."""

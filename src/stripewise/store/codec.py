@@ -9,12 +9,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from stripewise.catalogue.configuration import Configuration
 from stripewise.errors import StoreError
-from stripewise.spec.configuration import Configuration
-from stripewise.spec.experiment import Experiment
-from stripewise.spec.facts import RunFacts
-from stripewise.spec.result import Result
-from stripewise.spec.trial import Phase, Role, Run, State, Trial
+from stripewise.facts import RunFacts
+from stripewise.requests.experiment import Experiment
+from stripewise.result import Result
+from stripewise.trial import Phase, Role, Run, State, Trial
 
 _UNKEEPABLE = re.compile("[\\\\\0\ud800-\udfff]")
 _ESCAPED = re.compile(r"\\(?:\\|u([0-9a-f]{4}))")

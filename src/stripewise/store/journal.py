@@ -27,9 +27,8 @@ from typing import Any
 
 from stripewise.errors import StoreError
 from stripewise.ownership import part_of
-from stripewise.spec.experiment import Experiment
-from stripewise.spec.result import Result
-from stripewise.spec.trial import Run, Trial
+from stripewise.requests.experiment import Experiment
+from stripewise.result import Result
 from stripewise.store import codec, rules
 from stripewise.store import journal_claims as claims
 from stripewise.store import journal_files as files
@@ -38,6 +37,7 @@ from stripewise.store.folders import make_folder, sync_folder
 from stripewise.store.holder import Holder
 from stripewise.store.journal_fold import Fold, fold
 from stripewise.store.journal_reading import LABELS, JournalReader, labels_of, merged_events
+from stripewise.trial import Run, Trial
 
 _FOLDERS = ("claims", "leases", "events", "stops")
 _TRIES = 100

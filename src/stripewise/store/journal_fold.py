@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from stripewise.errors import StoreError
-from stripewise.spec.trial import Run, Trial
 from stripewise.store import codec, rules
 from stripewise.store.journal_files import Lines
+from stripewise.trial import Run, Trial
 
 
 @dataclass

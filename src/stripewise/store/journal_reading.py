@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from stripewise.errors import StoreError
-from stripewise.spec.facts import Facts, RunFacts
-from stripewise.spec.trial import Trial
+from stripewise.facts import Facts, RunFacts
 from stripewise.store import codec, rules
 from stripewise.store import journal_claims as claims
 from stripewise.store import journal_files as files
 from stripewise.store.base import OnUnreadable, Record, Sort, Store, readable
 from stripewise.store.faults import explained
 from stripewise.store.journal_fold import Merged, fold, merge
+from stripewise.trial import Trial
 
 LABELS = "labels.json"
 

@@ -7,9 +7,9 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+from stripewise.catalogue.filesystems import network_label
+from stripewise.catalogue.filesystems.mounts import mount_type
 from stripewise.errors import StoreError
-from stripewise.filesystems import network_label
-from stripewise.filesystems.mounts import mount_type
 
 Statfs = Callable[[Path], int]
 """Gives the type of the file system that a folder lies on, as statfs(2) says it."""

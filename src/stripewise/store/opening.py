@@ -15,7 +15,6 @@ import sqlalchemy as sa
 
 from stripewise.errors import StoreError, UserError, optional
 from stripewise.ownership import check_own
-from stripewise.store import service_schema as service_schema  # noqa: PLC0414  adds its tables to the metadata
 from stripewise.store.base import MEMORY, Store
 from stripewise.store.faults import explained
 from stripewise.store.folders import make_folder, sync_folder

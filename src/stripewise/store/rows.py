@@ -7,12 +7,12 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from stripewise.spec.facts import Facts
-from stripewise.spec.trial import Run, Trial
+from stripewise.facts import Facts
 from stripewise.store import codec
 from stripewise.store.base import Claim, Record
 from stripewise.store.holder import Holder
 from stripewise.store.schema import experiments
+from stripewise.trial import Run, Trial
 
 
 def seen_state(live: sa.ColumnElement[bool]) -> sa.ColumnElement[str]:

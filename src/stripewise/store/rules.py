@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 
 from stripewise.errors import NotFound, StoreError, UserError, choose
-from stripewise.spec.trial import Run, Trial
 from stripewise.store.base import STATES, Claim, Sort
+from stripewise.trial import Run, Trial
 
 MOST_TAGS = 20
 LONGEST_TAG = 40

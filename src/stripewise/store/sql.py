@@ -8,14 +8,14 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from stripewise.spec.experiment import Experiment
-from stripewise.spec.result import Result
-from stripewise.spec.trial import Run, State, Trial
+from stripewise.requests.experiment import Experiment
+from stripewise.result import Result
 from stripewise.store import codec, rows, rules
 from stripewise.store.base import Claim
 from stripewise.store.holder import Holder
 from stripewise.store.schema import experiments, runs, trials
 from stripewise.store.sql_reading import SqlReader
+from stripewise.trial import Run, State, Trial
 
 
 def _of_run(identifier: str, number: int) -> tuple[sa.ColumnElement[bool], ...]:

@@ -7,11 +7,11 @@ from functools import partial
 
 import sqlalchemy as sa
 
-from stripewise.spec.trial import Run, Trial
 from stripewise.store import rows, rules
 from stripewise.store.base import OnUnreadable, Record, Sort, Store, readable
 from stripewise.store.schema import experiments, runs, trials
 from stripewise.store.transactions import Transactions
+from stripewise.trial import Run, Trial
 
 _RUN_COLUMNS = [column for column in runs.c if column.name not in ("experiment", "token", "facts")]
 

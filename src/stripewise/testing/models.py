@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
+from stripewise.catalogue.configuration import Value
 from stripewise.errors import UserError
-from stripewise.model.base import PerformanceModel, Prediction
-from stripewise.model.domain import table_frame
-from stripewise.model.registry import load_model
-from stripewise.model.table import Column, ObjectiveColumn, Schema, Table, make_table
-from stripewise.spec.configuration import Value
+from stripewise.models.base import PerformanceModel, Prediction
+from stripewise.models.domain import table_frame
+from stripewise.models.registry import load_model
+from stripewise.models.table import Column, ObjectiveColumn, Schema, Table, make_table
 
 _NOISE = 0.05
 _TRUNCATED = 100

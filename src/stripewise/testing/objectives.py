@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from stripewise.errors import RunFailed, UserError
-from stripewise.objectives import ObjectiveKind, measure
-from stripewise.spec.launch import Outcome
-from stripewise.spec.objective import Objective
-from stripewise.spec.trial import State
+from stripewise.launch import Outcome
+from stripewise.observe.objectives import ObjectiveKind, measure
+from stripewise.requests.objective import Objective
+from stripewise.trial import State
 
 
 class ObjectiveContract(ABC):

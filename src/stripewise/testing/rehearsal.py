@@ -8,15 +8,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from stripewise.objectives import parse_objective
+from stripewise.catalogue.configuration import Configuration
+from stripewise.catalogue.expression import Expression
+from stripewise.catalogue.parameter import Kind, Parameter, Scale
+from stripewise.catalogue.space import Space
+from stripewise.observe.objectives import parse_objective
+from stripewise.requests.objective import Objective
 from stripewise.search.base import Sampler, Suggestion
 from stripewise.search.registry import sampler_rng
-from stripewise.spec.configuration import Configuration
-from stripewise.spec.expression import Expression
-from stripewise.spec.objective import Objective
-from stripewise.spec.parameter import Kind, Parameter, Scale
-from stripewise.spec.space import Space
-from stripewise.spec.trial import History, Phase, Role, Run, State, Trial
+from stripewise.trial import History, Phase, Role, Run, State, Trial
 
 MAXIMIZE = parse_objective("bandwidth")
 MINIMIZE = parse_objective("elapsed")

@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from stripewise.runner.base import Preflight, Runner
-from stripewise.spec.configuration import Configuration
-from stripewise.spec.launch import Launch, Outcome
-from stripewise.spec.plan import Plan
-from stripewise.spec.trial import Phase, State
+from stripewise.catalogue.configuration import Configuration
+from stripewise.catalogue.plan import Plan
+from stripewise.launch import Launch, Outcome
+from stripewise.runners.base import Preflight, Runner
+from stripewise.trial import Phase, State
 
 _PATIENCE = 120.0
 

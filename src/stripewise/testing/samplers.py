@@ -10,9 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
+from stripewise.catalogue.space import Space
 from stripewise.search.base import Sampler
-from stripewise.spec.space import Space
-from stripewise.spec.trial import History, State
 from stripewise.testing.rehearsal import (
     MAXIMIZE,
     MINIMIZE,
@@ -26,6 +25,7 @@ from stripewise.testing.rehearsal import (
     smooth_value,
     stored,
 )
+from stripewise.trial import History, State
 
 
 class SamplerContract:

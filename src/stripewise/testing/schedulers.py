@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from stripewise.errors import UserError
-from stripewise.schedulers.base import Scheduler
-from stripewise.schedulers.job import Answer, JobPhase, JobRequest, Standing
-from stripewise.schedulers.registry import make_scheduler
-from stripewise.spec.batch import Batch
+from stripewise.requests.batch import Batch
+from stripewise.runners.schedulers.base import Scheduler
+from stripewise.runners.schedulers.job import Answer, JobPhase, JobRequest, Standing
+from stripewise.runners.schedulers.registry import make_scheduler
 
 _LINE = "\n"
 

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
+from stripewise.catalogue.configuration import Configuration
 from stripewise.errors import StoreError, StripewiseError
-from stripewise.spec.configuration import Configuration
-from stripewise.spec.experiment import Experiment
-from stripewise.spec.trial import Phase, Run, State, Trial
+from stripewise.requests.experiment import Experiment
 from stripewise.store.base import Claim, Store
 from stripewise.store.opening import open_store
+from stripewise.trial import Phase, Run, State, Trial
 
 VALUES: tuple[Any, ...] = (
     *(0, 1, -1, 2**53 + 1, 2**63 - 1, 2**80, -(2**63), True, False),

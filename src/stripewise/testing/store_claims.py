@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from stripewise.errors import StoreError
-from stripewise.spec.experiment import Experiment
+from stripewise.requests.experiment import Experiment
 from stripewise.store.base import Claim
 from stripewise.testing.store_cases import LONG, StoreCase, at_once, refused, result_of, run_of, trial_of
 

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 from stripewise.errors import NotFound, StoreError, UserError
-from stripewise.spec.experiment import Experiment, ParameterOverride
-from stripewise.spec.result import Result
+from stripewise.requests.experiment import Experiment, ParameterOverride
+from stripewise.result import Result
 from stripewise.store.base import Claim
 from stripewise.testing.store_cases import LONG, VALUES, StoreCase, refused, result_of, run_of, same, trial_of
 

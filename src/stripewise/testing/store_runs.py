@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from stripewise.catalogue.configuration import Configuration
 from stripewise.errors import StoreError
-from stripewise.spec.configuration import Configuration
-from stripewise.spec.facts import RunFacts
-from stripewise.spec.trial import Phase, Role, State, Trial
+from stripewise.facts import RunFacts
 from stripewise.store.base import Claim
 from stripewise.testing.store_cases import VALUES, StoreCase, refused, result_of, run_of, same, trial_of
+from stripewise.trial import Phase, Role, State, Trial
 
 
 class RunsContract(StoreCase):

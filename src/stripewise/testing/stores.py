@@ -15,7 +15,7 @@ from collections.abc import Iterator
 
 from stripewise.errors import StoreError
 from stripewise.interpreter import python
-from stripewise.spec.experiment import Experiment
+from stripewise.requests.experiment import Experiment
 from stripewise.store.base import Store
 from stripewise.testing.store_cases import LONG, refused, result_of, run_of, same, trial_of
 from stripewise.testing.store_claims import ClaimsContract

@@ -11,12 +11,12 @@ import os
 import random
 import sys
 
-from stripewise.spec.configuration import Configuration
-from stripewise.spec.facts import RunFacts
-from stripewise.spec.result import Result
-from stripewise.spec.trial import Phase, Role, Run, State, Trial
+from stripewise.catalogue.configuration import Configuration
+from stripewise.facts import RunFacts
+from stripewise.result import Result
 from stripewise.store.base import Claim, Store
 from stripewise.store.opening import open_store
+from stripewise.trial import Phase, Role, Run, State, Trial
 
 RUNS_A_TRIAL = 3
 LEASE_SECONDS = 3600.0

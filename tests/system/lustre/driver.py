@@ -9,13 +9,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from stripewise.simulate.access import Access
-from stripewise.simulate.batch import RunBatch
-from stripewise.simulate.layout import pieces, striping
-from stripewise.simulate.romio import way
-from stripewise.simulate.traffic import Row, traffic
-from stripewise.spec.site import Site, load_site
-from stripewise.spec.workload import Workload
+from stripewise.catalogue.workload import Workload
+from stripewise.lab.access import Access
+from stripewise.lab.batch import RunBatch
+from stripewise.lab.layout import pieces, striping
+from stripewise.lab.romio import way
+from stripewise.lab.site import Site, load_site
+from stripewise.lab.traffic import Row, traffic
 from tests.system.lustre import romio
 
 HERE = Path(__file__).parent

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from stripewise.spec.configuration import Configuration
-from stripewise.spec.plan import spell
-from stripewise.spec.space import Space
-from stripewise.spec.stack import load_stack
-from stripewise.spec.workload import Workload
+from stripewise.catalogue.configuration import Configuration
+from stripewise.catalogue.plan import spell
+from stripewise.catalogue.space import Space
+from stripewise.catalogue.stack import load_stack
+from stripewise.catalogue.workload import Workload
 from tests.system.lustre.driver import KIB, MIB, Case, Driver, Seen
 
 RANKS, NODES, STRIPES = 4, 2, 2

@@ -1,0 +1,97 @@
+"""Carriers: the ways in which a setting reaches a program, one module each. Everything else asks the carrier."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from stripewise.catalogue.carriers.adios2 import ADIOS2
+from stripewise.catalogue.carriers.argument import ARGUMENT
+from stripewise.catalogue.carriers.base import (
+    LOST,
+    OBSERVER,
+    OVER_MPI_IO,
+    RUNTIME,
+    Carried,
+    Carrier,
+    Expressed,
+    Form,
+    LaunchSettings,
+    Program,
+    Setting,
+    carrier_named,
+    own_files,
+    with_files,
+)
+from stripewise.catalogue.carriers.environment import ENVIRONMENT
+from stripewise.catalogue.carriers.file import FILE, named_in
+from stripewise.catalogue.carriers.hdf5 import HDF5
+from stripewise.catalogue.carriers.hint import HINT, HINTS_FILE, HINTS_LIMIT, hint_lines
+from stripewise.catalogue.carriers.layout import LAYOUT
+from stripewise.catalogue.carriers.mca import MCA
+from stripewise.catalogue.carriers.pnetcdf import PNETCDF
+from stripewise.catalogue.carriers.posix import POSIX
+
+__all__ = [
+    "ADIOS2",
+    "ARGUMENT",
+    "ENVIRONMENT",
+    "FILE",
+    "HDF5",
+    "HINT",
+    "HINTS_FILE",
+    "HINTS_LIMIT",
+    "LAYOUT",
+    "LOST",
+    "MCA",
+    "OBSERVER",
+    "OVER_MPI_IO",
+    "PNETCDF",
+    "POSIX",
+    "RUNTIME",
+    "Carried",
+    "Carrier",
+    "Expressed",
+    "Form",
+    "LaunchSettings",
+    "Program",
+    "Setting",
+    "carrier_named",
+    "hint_lines",
+    "named_in",
+    "need_observer",
+    "own_files",
+    "read_setting",
+    "verbs",
+    "with_files",
+]
+
+
+def need_observer(carriers: Iterable[Carrier]) -> bool:
+    """Whether the accelerator is preloaded for settings of these carriers, beside the runtime where that is there.
+
+    A search and a run of what it found ask the same, so that both act on the same files.
+    """
+    return any(carrier.on_calls for carrier in carriers)
+
+
+def verbs() -> dict[str, int]:
+    """Give the first words of a plan's settings, each with how many words follow.
+
+    They are ``[carriers]`` of ``native/include/formats.toml``.
+    """
+    return {carrier.verb: 3 if carrier.of_file_system else 2 for carrier in Carrier.known.values()}
+
+
+def read_setting(verb: str, words: list[str]) -> Setting:
+    """Make a setting of a plan's line.
+
+    Parameters
+    ----------
+    verb : str
+        One of :func:`verbs`.
+    words : list of str
+        As many as the verb wants.
+    """
+    *layer, key, value = words
+    carrier = next(c for c in Carrier.known.values() if c.verb == verb)
+    return Setting(carrier, key, value, *layer)

@@ -1,0 +1,142 @@
+"""MPI-IO hints: keys of ``MPI_Info`` at ``MPI_File_open``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from stripewise.catalogue.carriers.base import (
+    LOST,
+    OVER_MPI_IO,
+    RUNTIME,
+    RUNTIME_OVERRIDES,
+    RUNTIME_WINS,
+    Carried,
+    Carrier,
+    Expressed,
+    Form,
+    LaunchSettings,
+    Setting,
+)
+
+HINTS_FILE = "romio-hints"
+HINTS_LIMIT = 4096
+"""ROMIO reads hints files shorter than this many bytes, and ignores larger ones silently."""
+
+_ROMIO, _CRAY = "ROMIO_HINTS", "MPICH_MPIIO_HINTS"
+_COMPONENTS = {3: "romio314", 4: "romio321", 5: "romio341"}
+"""Open MPI's io component that is ROMIO, by the library's major version."""
+
+
+class Hint(Carrier):
+    """The runtime passes a hint to the open; without it, each MPI library's own file or variable does."""
+
+    name = verb = "hint"
+    acts = ("open",)
+    reported = True
+    undecided = ""
+    apis = OVER_MPI_IO
+    proofs = frozenset({"calls", "layout"})
+
+    def bring(self, setting: Setting, launch: LaunchSettings) -> Carried:
+        """Bring the hint by the runtime, or else by the file or variable that the MPI library reads."""
+        if launch.preloaded:
+            return Carried(setting, RUNTIME, RUNTIME_OVERRIDES if launch.override else RUNTIME_WINS)
+        wins = f"{RUNTIME_WINS}, although the plan asks to override them" if launch.override else RUNTIME_WINS
+        return bring_as_hints(setting, (setting.key,), launch, wins)
+
+    def finish(self, launch: LaunchSettings, carried: Sequence[Carried]) -> Sequence[Carried]:
+        """Write Cray's variable and ROMIO's hints file, with what the user's own hold for other keys."""
+        if cray := launch.pending.get(_CRAY):
+            ours = ":".join([launch.pattern, *(f"{k}={v}" for k, v in cray.items())])
+            users = [part for part in launch.users(_CRAY).split(",") if part]
+            launch.environment[_CRAY] = ",".join([*users, ours])
+        if romio := launch.pending.get(_ROMIO):
+            text = "".join(f"{k} {v}\n" for k, v in {**_hints_in(launch.users(_ROMIO)), **romio}.items())
+            if len(text.encode()) >= HINTS_LIMIT:
+                why = f"ROMIO ignores a hints file of {HINTS_LIMIT} bytes or more"
+                return [Carried(c.setting, LOST, why) if c.by == _ROMIO else c for c in carried]
+            launch.files[HINTS_FILE] = text
+            launch.environment[_ROMIO] = str(launch.folder / HINTS_FILE)
+        return carried
+
+    def express(self, form: Form, settings: Sequence[Setting], *, mpi: str = "", place: str = "") -> Expressed | None:
+        """Write them as hints; OMPIO has none."""
+        if form is Form.HINTS:
+            return Expressed([(s.key, s.value) for s in settings])
+        if form is Form.MCA:
+            why = (
+                f"is a hint for ROMIO, which OMPIO does not read; run with --mca io COMPONENT ({romio_component()}) "
+                "and use the hints export"
+            )
+            return Expressed(cannot=[s.but(why) for s in settings])
+        return None
+
+    def needs_runtime(self, settings: Sequence[Setting], *, override: bool, pattern: str) -> list[str]:
+        """Say that only the runtime overrides hints, chooses files, or brings what a hints file cannot hold."""
+        reasons = ["wins over the program's own hints"] if override else []
+        reasons += [f"acts on {pattern} only"] if pattern != "*" else []
+        if hint_lines([(s.key, s.value) for s in settings])[1]:
+            reasons.append("carries hints that a hints file cannot")
+        return reasons
+
+
+def romio_component(version: str = "") -> str:
+    """Name Open MPI's io component that is ROMIO, by the version of the library.
+
+    Parameters
+    ----------
+    version : str
+        As the library names itself; where it says nothing, the answer names the component of each version.
+    """
+    if found := re.match(r"Open MPI v?(\d+)\.", version):
+        return _COMPONENTS.get(int(found[1]), _COMPONENTS[max(_COMPONENTS)])
+    return " or ".join(f"{name} in Open MPI {major}" for major, name in sorted(_COMPONENTS.items(), reverse=True))
+
+
+def bring_as_hints(setting: Setting, keys: Sequence[str], launch: LaunchSettings, wins: str) -> Carried:
+    """Bring a setting as hints of some names to a program without the runtime."""
+    if launch.program.cray and any(c in launch.pattern for c in ":,"):
+        return Carried(setting, LOST, f"{_CRAY} cannot express the file pattern {launch.pattern}")
+    if launch.program.cray:
+        return launch.put(setting, _CRAY, keys[0], ":,")
+    if launch.program.io == "ompio":
+        component = romio_component(launch.program.version)
+        return Carried(setting, LOST, f"Open MPI's OMPIO reads no hints file: for ROMIO hints add --mca io {component}")
+    if any(c.isspace() for c in setting.value):
+        return Carried(setting, LOST, "ROMIO ignores a line of its hints file whose value has white space")
+    launch.pending.setdefault(_ROMIO, {}).update(dict.fromkeys(keys, setting.value))
+    return Carried(setting, _ROMIO, wins)
+
+
+def hint_lines(pairs: Iterable[tuple[str, str]]) -> tuple[list[str], list[str]]:
+    """Lines of a hints file, and what does not fit there."""
+    lines: list[str] = []
+    cannot: list[str] = []
+    size = 0
+    for key, value in pairs:
+        line = f"{key} {value}\n"
+        if len(value.split()) != 1:
+            cannot.append(f"{key}={value}: ROMIO ignores a line of its hints file whose value has white space")
+        elif size + len(line.encode()) >= HINTS_LIMIT:
+            cannot.append(f"{key}={value}: ROMIO reads less than {HINTS_LIMIT} bytes of a hints file")
+        else:
+            size += len(line.encode())
+            lines.append(line)
+    return lines, cannot
+
+
+def _hints_in(path: str) -> dict[str, str]:
+    """Read the hints file that the user's environment names; ROMIO takes only one."""
+    if not path:
+        return {}
+    try:
+        text = Path(path).read_text("utf-8", "replace")
+    except OSError:
+        return {}
+    pairs = [line.split() for line in text.splitlines() if not line.startswith("#")]
+    return {pair[0]: pair[1] for pair in pairs if len(pair) == 2}
+
+
+HINT = Hint()

@@ -1,0 +1,145 @@
+"""Lustre: stripes over OSTs, chosen when a file is created."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+
+from stripewise.catalogue.filesystems.base import Ask, FileSystem, Key, LayoutFound
+from stripewise.shell import quote
+
+_STEP = 65536
+HEAD_STRIPES = 4
+"""Stripes of a head's last component."""
+_HEAD_SHARE = 16
+_SIZES = {
+    "stripe_size": (_STEP, "64 KiB, as Lustre's stripes are"),
+    "mdt_size": (_STEP, "64 KiB, as Lustre's components are"),
+    "extension_size": (_STEP, "64 KiB, as Lustre's components are"),
+    "head_size": (_STEP * _HEAD_SHARE, "1 MiB: a sixteenth of it is a component of its own"),
+}
+
+
+class Lustre(FileSystem):
+    """Layouts by ``lfs setstripe``, by the runtime, or by the hints of ROMIO's Lustre driver.
+
+    A composite file begins with a head of one form: ``mdt_size`` bytes on the metadata server, then one stripe up to a
+    sixteenth of ``head_size``, then four up to ``head_size``. All other keys are of the component behind it.
+    ``native/core/layout_lustre.c`` builds the same.
+    """
+
+    name = "lustre"
+    label = "Lustre"
+    types = ("lustre",)
+    magic = 0x0BD00BD0
+    drivers = ("LUSTRE",)
+    keys = (
+        Key(
+            "stripe_count",
+            "stripe_count",
+            ("-c", "--stripe-count"),
+            ("striping_factor",),
+            "fs_lustre_stripe_width",
+        ),
+        Key("overstripe_count", "other", ("-C", "--overstripe-count")),
+        Key("stripe_size", "stripe_size", ("-S", "--stripe-size"), ("striping_unit",), "fs_lustre_stripe_size"),
+        Key("mdt_size"),
+        Key("head_size"),
+        Key("extension_size", "other", ("-z", "--extension-size", "--ext-size")),
+        Key("pool", "pool", ("-p", "--pool")),
+        # The second name is the one before MPICH 4.2.
+        Key("start_ost", "other", ("-i", "--stripe-index"), ("start_iodevice", "romio_lustre_start_iodevice")),
+        Key("template", "other", ("--yaml",)),
+    )
+    in_program = True
+    tool = "lfs"
+    command = ("lfs", "setstripe")
+    unread_hints = MappingProxyType({"cb_buffer_size": "on Lustre, collective writes use the stripe size instead"})
+    darshan_module = "LUSTRE"
+    client_settings = MappingProxyType(
+        {
+            "large": "more and larger RPCs (osc.*.max_rpcs_in_flight, osc.*.max_pages_per_rpc), with "
+            "osc.*.max_dirty_mb above their product; from Lustre 2.17 on llite.*.hybrid_io, which makes large buffered "
+            "calls direct",
+            "small writes": "room to gather them into whole RPCs (osc.*.max_dirty_mb), and more RPCs in flight "
+            "(osc.*.max_rpcs_in_flight) where osc.*.rpc_stats shows that they are all in use",
+            "small reads in sequence": "more read-ahead (llite.*.max_read_ahead_mb, max_read_ahead_per_file_mb)",
+            "reads at random": "less read-ahead (llite.*.max_read_ahead_per_file_mb), if more is read than asked for",
+            "unaligned": "llite.*.unaligned_dio, if the program opens its files with O_DIRECT",
+        }
+    )
+
+    def refused(self, name: str, value: str, others: Mapping[str, str]) -> str:
+        """Refuse what Lustre would misread, and keys that exclude one another."""
+        if self.key(name) is None:
+            return "is not an option of lfs setstripe"
+        if name != "template" and "template" in others:
+            return "excludes template, which was kept"
+        if name == "stripe_count" and "overstripe_count" in others:
+            return "excludes overstripe_count, which was kept"
+        step, words = _SIZES.get(name, (0, ""))
+        if step and (not value.isdigit() or int(value) % step):
+            # lfs reads sizes below 4096 as KiB.
+            return f"is not a multiple of {words}"
+        mdt = others.get("mdt_size", "0")
+        # A bad mdt_size is refused by itself.
+        if name == "head_size" and int(value) and mdt.isdigit() and int(value) // _HEAD_SHARE <= int(mdt):
+            return f"is not more than {_HEAD_SHARE} times mdt_size"
+        if name == "head_size" and int(value) and not {"stripe_count", "overstripe_count"} & others.keys():
+            return "needs stripe_count or overstripe_count, for the rest of the file"
+        return ""
+
+    def options(self, layout: Mapping[str, str], joint: str = " ") -> list[str]:
+        """Write one group of options for each component, from the start of the file on."""
+        mdt, head = (int(layout.get(name, "0")) for name in ("mdt_size", "head_size"))
+        last = super().options({name: value for name, value in layout.items() if name not in ("mdt_size", "head_size")})
+        if not (mdt or head or int(layout.get("extension_size", "0"))):
+            return last
+        shared = super().options({name: layout[name] for name in ("stripe_size", "pool") if name in layout})
+        words = ["-E", str(mdt), "-L", "mdt"] if mdt else []
+        if head:
+            words += ["-E", str(head // _HEAD_SHARE), "-c", "1", *shared]
+            words += ["-E", str(head), "-c", str(HEAD_STRIPES), *shared]
+        return [*words, "-E", "eof", *last]
+
+    def in_script(self, words: Sequence[str]) -> Iterator[tuple[str, str]]:
+        """Give the keys of the last component of a composite layout, which holds most of a large file.
+
+        A component on the metadata server comes before it as ``mdt_size``.
+        """
+        edges = [place for place, word in enumerate(words) if word in ("-E", "--component-end")]
+        if edges and any(tuple(words[i : i + 2]) == self.command for i in range(edges[0])):
+            for edge in edges:
+                if tuple(words[edge + 2 : edge + 4]) in (("-L", "mdt"), ("--layout", "mdt")):
+                    yield "mdt_size", words[edge + 1]
+            words = [*self.command, *words[edges[-1] + 2 :]]
+        yield from super().in_script(words)
+
+    def not_as_hint(self, name: str, value: str, others: Mapping[str, str]) -> str:
+        """Refuse what ROMIO's driver takes for something else."""
+        if name == "stripe_size" and not others.get("stripe_count"):
+            return "alone would make ROMIO ask for all OSTs"
+        if name == "stripe_count" and value == "-1" and "stripe_size" not in others:
+            return "alone is ignored by ROMIO"
+        return ""
+
+    def for_directory(self, layout: Mapping[str, str], place: str) -> tuple[list[str], list[str]]:
+        """``lfs setstripe`` on the directory; ``-d`` takes it back."""
+        return [
+            f"lfs getstripe -d {place}  # keep this: if it shows a composite layout or a pool, leave it alone",
+            " ".join([*self.command, *self.options(layout), place]),
+        ], [f"lfs setstripe -d {place}  # back to the file system's default; if it had its own, set that again"]
+
+    def for_file(self, layout: Mapping[str, str], path: str) -> list[str]:
+        """``lfs setstripe`` creates the file."""
+        return [" ".join([*self.command, *self.options(layout), quote(path)])]
+
+    def look(self, path: Path, tool: str | None, ask: Ask) -> LayoutFound:
+        """Ask ``lfs getstripe``."""
+        if tool is None:
+            return LayoutFound(
+                "missing", "lfs is not in PATH", "load Lustre's client tools: striping cannot be set without"
+            )
+        answer = ask([tool, "getstripe", "-d", str(path)])
+        return LayoutFound("ok", " ".join(answer.split())) if answer else LayoutFound("note", "lfs getstripe failed")

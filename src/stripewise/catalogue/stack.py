@@ -1,0 +1,406 @@
+"""Stack files: named sets of parameters of one layer, read from TOML.
+
+A user's own file has the same form, so any component can be tuned without code; see ``docs/reference/stack-files.md``.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from stripewise.catalogue.carriers import ARGUMENT, Carrier, Setting
+from stripewise.catalogue.configuration import Value
+from stripewise.catalogue.expression import Expression
+from stripewise.catalogue.parameter import OPERATIONS, Breakage, Kind, Parameter, Safety, Scale, Scope, When
+from stripewise.catalogue.space import Derived, Knowledge
+from stripewise.documents import Bundled, parse_document
+from stripewise.errors import UserError
+from stripewise.shell import VariableName, VariableValue
+from stripewise.sizes import parse_size
+
+_STACKS = Bundled("stack", "catalogue/stacks")
+_MAX_VALUES = 1_000_000
+_LONGEST = 4096
+"""Characters of a value: spaces hold all values of a parameter as an array."""
+_LARGEST = 1 << 62
+_ENDS = ("lowest", "highest")
+_SHORT = ("argument", "env", "file")
+_WITH_KEY = ("file",)
+"""Carriers that an entry may name by a key of its own, and those of them whose key stands beside it."""
+_NOT_COPIED = ("low", "high", "step", "scale")
+EXPRESSIONS = ("active_if", "same_as_default", "maximum_from", "default_from")
+"""Keys of a parameter that hold expressions."""
+
+
+def _plain(value: Any) -> Any:
+    if not isinstance(value, bool | int | float | str):
+        raise ValueError("must be a number, a text or true/false")
+    if isinstance(value, str) and len(value) > _LONGEST:
+        raise ValueError(f"must be a text of at most {_LONGEST} characters")
+    if isinstance(value, int) and abs(value) >= _LARGEST:
+        raise ValueError(f"must be a number below {_LARGEST:,}")
+    return value
+
+
+Scalar = Annotated[Any, BeforeValidator(_plain)]
+
+
+def carried(data: Any) -> Any:
+    """Write ``argument``, ``env`` and ``file`` as carrier and key; refuse the key that ``carrier`` had before."""
+    if not isinstance(data, dict):
+        return data
+    if "apply" in data:
+        raise ValueError(f"'apply' is called 'carrier' now, and is one of {', '.join(Carrier.known)}")
+    words = [word for word in _SHORT if word in data]
+    if not words:
+        return data
+    if len(words) > 1 or "carrier" in data:
+        raise ValueError(f"has {' and '.join([*words, *(['carrier'] if 'carrier' in data else [])])}: keep one of them")
+    short, key = data[words[0]], data.get("key")
+    if not isinstance(short, str) or not short:
+        raise ValueError(f"'{words[0]}' must be a text")
+    if words[0] in _WITH_KEY:
+        if not isinstance(key, str) or not key:
+            raise ValueError(f"'{words[0]}' needs 'key', the name of the entry in the file, as in \"io.buffer_size\"")
+        key = f"{short}:{key}"
+    elif key is not None:
+        raise ValueError(f"'{words[0]}' is the key: leave 'key' out")
+    else:
+        key = short
+    return {**{k: v for k, v in data.items() if k != words[0]}, "carrier": words[0], "key": key}
+
+
+class ParameterEntry(BaseModel):
+    """A ``[[parameter]]`` table of a stack file, or a ``[parameters.NAME]`` table of an experiment file."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: str
+    kind: Kind
+    values: list[Scalar] | None = None
+    other_values: bool = False
+    low: Scalar | None = None
+    high: Scalar | None = None
+    step: int | None = Field(default=None, ge=1)
+    default: Scalar | None = None
+    unit: str = ""
+    scale: Scale | None = None
+    role: str = "other"
+    carrier: Carrier = ARGUMENT
+    key: str = ""
+    when: When = When.OPEN
+    scope: Scope = Scope.FILE
+    operations: list[Literal["read", "write"]] = Field(default_factory=lambda: list(OPERATIONS))  # type: ignore[arg-type]
+    driver: list[str] = Field(default_factory=list)
+    since: str = ""
+    until: str = ""
+    active_if: str | None = None
+    same_as_default: str | None = None
+    maximum_from: str | None = None
+    default_from: str | None = None
+    safety: Safety = Safety.PURE
+    evidence: str = "none"
+    switch: list[Scalar] = Field(default_factory=list)
+    cost: float = 0.0
+    breaks: list[Breakage] = Field(default_factory=list)
+    description: str = ""
+    trap: str = ""
+
+    _renamed = model_validator(mode="before")(staticmethod(carried))
+
+    def build(self, layer: str, io_component: Sequence[str] = ()) -> Parameter:
+        """Make the parameter.
+
+        Raises
+        ------
+        UserError
+            If values are missing, contradictory or of the wrong type.
+        """
+        values = self._values()
+        if len(values) == 0:
+            raise UserError(f"parameter {self.name} has no values", "list at least one under 'values'")
+        default = self._number(self.default) if self.kind in (Kind.INTEGER, Kind.ORDINAL) else self.default
+        fields = {name: getattr(self, name) for name in type(self).model_fields if name not in _NOT_COPIED}
+        fields |= {name: _expression(fields[name]) for name in EXPRESSIONS}
+        fields |= {"operations": tuple(self.operations), "driver": tuple(self.driver)}
+        fields["breaks"] = tuple(self.breaks)
+        fields["switch"] = tuple(self._switch_value(value) for value in self.switch)
+        fields |= {"values": values, "default": values[0] if default is None else default}
+        return Parameter(**fields, scale=self.scale or Scale.LINEAR, layer=layer, io_component=tuple(io_component))
+
+    def _switch_value(self, value: Any) -> Any:
+        ordered = self.kind in (Kind.INTEGER, Kind.ORDINAL)
+        return self._number(value) if ordered and value not in _ENDS else value
+
+    def _number(self, value: Any) -> Any:
+        if isinstance(value, str):
+            if self.unit == "B":
+                size = parse_size(value)
+                if size >= _LARGEST:
+                    raise UserError(f"parameter {self.name}: {value!r} is too large", "use a smaller size")
+                return size
+            raise UserError(
+                f"parameter {self.name}: {value!r} is not a number", 'set unit = "B" to write sizes as text'
+            )
+        return value
+
+    def _values(self) -> tuple[Value, ...] | range:
+        if self.kind is Kind.BOOLEAN:
+            if self.values is not None and sorted(map(bool, self.values)) != [False, True]:
+                raise UserError(f"parameter {self.name} is boolean, so its values are false and true")
+            return (False, True)
+        if self.values is not None:
+            if self.low is not None or self.high is not None:
+                raise UserError(f"parameter {self.name} has both values and low/high", "keep one of them")
+            ordered = self.kind in (Kind.INTEGER, Kind.ORDINAL)
+            return tuple(self._number(value) if ordered else value for value in self.values)
+        if self.kind is not Kind.INTEGER or self.low is None or self.high is None:
+            raise UserError(f"parameter {self.name} has no values", "give 'values', or 'low' and 'high' of an integer")
+        low, high = self._number(self.low), self._number(self.high)
+        if not isinstance(low, int) or not isinstance(high, int) or low > high:
+            raise UserError(f"parameter {self.name}: low {low!r} and high {high!r} span no integers")
+        grid = range(low, high + 1, self.step or 1)
+        if len(grid) > _MAX_VALUES:
+            raise UserError(
+                f"parameter {self.name} has {len(grid):,} values",
+                f"raise 'step' to stay under {_MAX_VALUES:,}",
+            )
+        if grid[-1] != high:
+            # The top value is part of the range whatever the step: else the largest setting is never tried.
+            return (*grid, high)
+        return grid
+
+
+class DerivedEntry(BaseModel):
+    """A ``[[derived]]`` table."""
+
+    model_config = ConfigDict(extra="forbid")
+    name: str
+    carrier: Carrier
+    template: str = "{value}"
+    value: str
+    active_if: str | None = None
+
+    _renamed = model_validator(mode="before")(staticmethod(carried))
+
+
+class KnowledgeEntry(BaseModel):
+    """A ``[[knowledge]]`` table."""
+
+    model_config = ConfigDict(extra="forbid")
+    condition: str
+    gain: float = Field(gt=0)
+    source: str
+    doubt: float | None = Field(default=None, gt=0)
+
+
+class OffEntry(BaseModel):
+    """The ``[off]`` table: how to run the program without the component."""
+
+    model_config = ConfigDict(extra="forbid")
+    description: str = ""
+    env: dict[VariableName, VariableValue] = Field(default_factory=dict)
+    unset: list[VariableName] = Field(default_factory=list)
+    command: str | None = None
+
+    @property
+    def how(self) -> str:
+        """How to run without the component, in words that can be copied; empty where nothing is known."""
+        how = [f"{key}={value}" for key, value in self.env.items()]
+        how += [f"without {name} in the environment" for name in self.unset]
+        how += [f"run {_one_line(self.command)}"] if self.command else []
+        return ", ".join(how)
+
+
+def _one_line(command: str) -> str:
+    """A command that stands on several lines of its stack file: pasted so, each would be a command by itself."""
+    joined = " ".join(line.strip() for line in command.splitlines())
+    return joined if shlex.split(joined) == shlex.split(command) else command
+
+
+class StackFile(BaseModel):
+    """A whole stack file."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: str
+    layer: str = ""
+    version: int = 1
+    description: str = ""
+    source: str = ""
+    io_component: list[str] = Field(default_factory=list)
+    env: dict[VariableName, VariableValue] = Field(default_factory=dict)
+    parameter: list[ParameterEntry] = Field(min_length=1)
+    constraint: list[str] = Field(default_factory=list)
+    derived: list[DerivedEntry] = Field(default_factory=list)
+    knowledge: list[KnowledgeEntry] = Field(default_factory=list)
+    off: OffEntry | None = None
+
+
+@dataclass(frozen=True)
+class Stack:
+    """A named set of parameters of one layer.
+
+    Attributes
+    ----------
+    name, layer, description : str
+    parameters, constraints, derived, knowledge
+        See :class:`~stripewise.catalogue.space.Space`.
+    env : mapping
+        Environment that switches the component on, in every run but the reference.
+    off : OffEntry or None
+        How to run without the component; then that run is the *reference*.
+    """
+
+    name: str
+    layer: str
+    description: str
+    parameters: tuple[Parameter, ...]
+    constraints: tuple[Expression, ...] = ()
+    derived: tuple[Derived, ...] = ()
+    knowledge: tuple[Knowledge, ...] = ()
+    env: Mapping[str, str] | None = None
+    off: OffEntry | None = None
+
+    @property
+    def switch(self) -> Parameter | None:
+        """Whether the component is on, for campaigns and models that vary it; None where nothing says how."""
+        if self.off is None:
+            return None
+        return Parameter(
+            name=re.sub(r"\W", "_", self.name),
+            kind=Kind.BOOLEAN,
+            values=(True, False),
+            default=True,
+            layer=self.layer,
+            when=When.START,
+            scope=Scope.PROCESS,
+            description="Whether the component is on.",
+        )
+
+    def with_switch(self, names: Collection[str]) -> Stack:
+        """Add :attr:`switch` as a parameter if its name is among some names: the others act only while it is on."""
+        switch = self.switch
+        if switch is None or switch.name not in names or any(p.name == switch.name for p in self.parameters):
+            return self
+        return replace(self, parameters=(switch, *(_while_on(p, switch.name) for p in self.parameters)))
+
+    def exports(self, on: bool) -> Mapping[str, str]:
+        """Give the variables that switch the component on, or off."""
+        return (self.env or {}) if on or self.off is None else self.off.env
+
+
+def all_off(entries: Sequence[OffEntry]) -> OffEntry:
+    """Give how to run without several components at once."""
+    return OffEntry(
+        description="; ".join(entry.description for entry in entries if entry.description),
+        env={key: value for entry in entries for key, value in entry.env.items()},
+        unset=[name for entry in entries for name in entry.unset],
+        command=next((entry.command for entry in reversed(entries) if entry.command), None),
+    )
+
+
+def _while_on(parameter: Parameter, switch: str) -> Parameter:
+    own = "" if parameter.active_if is None else f" and ({parameter.active_if.text})"
+    return replace(parameter, active_if=Expression.parse(f"{switch} == True{own}"))
+
+
+def _expression(text: str | None) -> Expression | None:
+    return None if text is None else Expression.parse(text)
+
+
+@lru_cache(maxsize=64)
+def parse_stack(text: str, origin: str) -> Stack:
+    """Read a stack from TOML text, once a process for the same text.
+
+    Parameters
+    ----------
+    text : str
+    origin : str
+        Where it came from, for messages.
+
+    Raises
+    ------
+    UserError
+        With the file and the place that is wrong.
+    """
+    return build_stack(parse_document(StackFile, text, origin), origin)
+
+
+def build_stack(entry: StackFile, origin: str) -> Stack:
+    """Make the stack of a file's content.
+
+    Raises
+    ------
+    UserError
+        As :func:`parse_stack`.
+    """
+    layer = entry.layer or entry.name
+    for one in entry.parameter:
+        if unknown := [broken.value for broken in one.breaks if broken.value not in (one.values or [])]:
+            raise UserError(
+                f"{origin}: parameter {one.name}: breaks names {unknown[0]!r}, which is not one of its values"
+            )
+    try:
+        return Stack(
+            name=entry.name,
+            layer=layer,
+            description=entry.description,
+            parameters=tuple(parameter.build(layer, entry.io_component) for parameter in entry.parameter),
+            constraints=tuple(Expression.parse(constraint) for constraint in entry.constraint),
+            derived=tuple(
+                Derived(d.name, d.carrier, layer, d.template, Expression.parse(d.value), _expression(d.active_if))
+                for d in entry.derived
+            ),
+            knowledge=tuple(
+                Knowledge(Expression.parse(k.condition), k.gain, k.source, k.doubt) for k in entry.knowledge
+            ),
+            env=entry.env,
+            off=entry.off,
+        )
+    except UserError as error:
+        raise UserError(f"{origin}: {error.what}", error.fix) from error
+
+
+def stack_names() -> list[str]:
+    """List the stacks that come with Stripewise."""
+    return _STACKS.names()
+
+
+@cache
+def every_stack() -> tuple[Stack, ...]:
+    """Load all stacks that come with Stripewise."""
+    return tuple(load_stack(name) for name in stack_names())
+
+
+def breakage(setting: Setting) -> Breakage | None:
+    """Which calls a setting breaks, as the stacks that come with Stripewise state it; None if it breaks none."""
+    found = (
+        parameter.breakage(setting.value)
+        for stack in every_stack()
+        for parameter in stack.parameters
+        if (parameter.carrier, parameter.setting) == (setting.carrier, setting.key)
+    )
+    return next((one for one in found if one is not None), None)
+
+
+def own_stack(name: str) -> StackFile | None:
+    """Read a user's own stack as it is written; None for one that comes with Stripewise."""
+    return None if name in stack_names() else parse_document(StackFile, *_STACKS.find(name))
+
+
+def load_stack(name: str) -> Stack:
+    """Load a stack by name, or from a file if ``name`` is the path of one.
+
+    Raises
+    ------
+    UserError
+        If there is none, or it cannot be read.
+    """
+    return parse_stack(*_STACKS.find(name))

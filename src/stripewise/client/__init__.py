@@ -1,6 +1,0 @@
-"""Speaks to a service: a thin client over HTTP, and a store of experiments that is far away."""
-
-from stripewise.client.client import Client
-from stripewise.client.transport import ServiceError
-
-__all__ = ["Client", "ServiceError"]

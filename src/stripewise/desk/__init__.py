@@ -1,0 +1,1 @@
+"""The operations that users ask for, and their faces: command line, service, client."""

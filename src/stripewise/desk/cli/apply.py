@@ -1,0 +1,397 @@
+"""``stripewise run`` and ``stripewise export``: what was found, put to use."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import typer
+from rich.markup import escape
+
+from stripewise.catalogue.carriers import Setting
+from stripewise.catalogue.plan import Plan
+from stripewise.catalogue.vocabulary import check_plan
+from stripewise.desk.cli.options import (
+    JsonOption,
+    ProgramCommand,
+    ServerOption,
+    StoreOption,
+    identifiers_and_files,
+    pairs,
+)
+from stripewise.desk.cli.output import ask, notes, print_json, printable, prose, say, write_text
+from stripewise.desk.cli.remote import open_experiments, server_of
+from stripewise.documents import read_document
+from stripewise.engine.consent import Consent, check_author, granted
+from stripewise.engine.folders import folder_alone, state_folder
+from stripewise.engine.process import user_name
+from stripewise.errors import CannotExecute, StripewiseError, UserError, choose
+from stripewise.formats import ARTIFACT_MAGIC, MAX_PLAN_BYTES, MODES
+from stripewise.models.artifact.content import Artifact
+from stripewise.models.artifact.export import to_artifact
+from stripewise.models.artifact.reader import read_artifact, within
+from stripewise.models.artifact.writer import save_artifact
+from stripewise.models.base import PerformanceModel
+from stripewise.models.registry import load_model
+from stripewise.observe.journal import learned_lines
+from stripewise.observe.own_calls import reports_of
+from stripewise.observe.processes import merge_parts, parts_in
+from stripewise.observe.report import read_report_file
+from stripewise.output.export import TARGETS, export
+from stripewise.ownership import check_model, make_folder, names_file
+from stripewise.requests.policy import load_policy
+from stripewise.runners.choosing import (
+    LaunchChoice,
+    choose_for_launch,
+    command_digest,
+    decided_at_open,
+    last_runs,
+    with_launch,
+)
+from stripewise.runners.inject.foreground import Foreground, prepare
+from stripewise.runners.inject.injection import Guidance
+from stripewise.runners.local.attend import attend, end_by_signal, take_place
+
+_SIMULATED = "these settings come from simulated runs, not from measurements: confirm them on the real machine"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command("run", cls=ProgramCommand)(run)
+    app.command("export")(export_plan)
+
+
+def run(
+    context: typer.Context,
+    source: Annotated[
+        str | None,
+        typer.Argument(
+            help="A finished experiment, or a plan file; not needed with --mode.",
+            metavar="ID|PLAN",
+            autocompletion=identifiers_and_files,
+        ),
+    ] = None,
+    store: StoreOption = None,
+    mode: Annotated[
+        str | None,
+        typer.Option(
+            help=f"{', '.join(MODES)}: what the runtime does; predict where there is a model.", metavar="MODE"
+        ),
+    ] = None,
+    model: Annotated[
+        Path | None, typer.Option(help="A model of train, or an artifact; for predict and online.", metavar="FILE")
+    ] = None,
+    journal: Annotated[
+        Path | None,
+        typer.Option(
+            help="Where online keeps what it learned, and orders are answered, from job to job.", metavar="FILE"
+        ),
+    ] = None,
+    orders: Annotated[
+        Path | None,
+        typer.Option(help="A file of orders: each phase (open to close) carries out the next one.", metavar="FILE"),
+    ] = None,
+    settle: Annotated[
+        bool,
+        typer.Option("--settle", help="With --orders: synchronise files before they are closed, at the phase's cost."),
+    ] = False,
+    workload: Annotated[
+        list[str] | None,
+        typer.Option(help="What is known about the files, such as file_size=64GiB; repeatable.", metavar="NAME=VALUE"),
+    ] = None,
+    server: ServerOption = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Agree to settings that another user of the store found.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only the output of the program.")] = False,
+    json_output: Annotated[
+        bool, typer.Option("--json", help="Print one line of JSON on standard error before the program starts.")
+    ] = False,
+) -> None:
+    """Run a program with the settings found, as in: stripewise run ID -- mpiexec -n 4 ./my_app.
+
+    With --mode predict a model chooses settings at each open of a file, with --mode online they are learned while the
+    program runs, and this command says at the end what was learned. What only a launch can carry (variables, arguments)
+    a model chooses before it, from the last run of the same command. Output, signals and exit code are the program's.
+    """
+    command: list[str] = context.obj["command"]
+    if not command:
+        raise UserError(
+            "the command names no program", f"write it after two dashes: run {source or 'ID'} -- mpiexec -n 4 ./my_app"
+        )
+    mode = mode or ("predict" if model is not None else "orders" if orders is not None else "")
+    _check_mode(mode, source, model, journal)
+    _check_orders(mode, orders, settle)
+    plan, simulated, doubts = Plan(), False, list[str]()
+    if source is not None:
+        consent = granted if yes else partial(ask, json_output=json_output)
+        plan, _, simulated = _plan_of(source, store, server, consent)
+        doubts = check_plan(plan, source)
+    words = pairs("--workload", workload, "file_size=64GiB")
+    plan = replace(plan, workload=(*plan.workload, *words.items()))
+    # A run without an experiment has a folder of its own: several may go on at once. A model looks for those of the
+    # command.
+    digest = command_digest(command, Path.cwd())
+    applied, own = state_folder() / "applied", source is None or model is not None
+    name = f"{mode}-{digest}-{time.time_ns():x}" if own else _folder_name(plan, source or "")
+    folder = applied / name if own else context.with_resource(folder_alone(applied / name))
+    choice, artifact = LaunchChoice(), None
+    if model is not None:
+        asked = _Asked(model, folder, digest, command, words)
+        choice, plan, artifact, learned = asked.answer(plan)
+        simulated = simulated or learned
+        mode = mode if artifact is not None else ""
+    guidance = Guidance.under(
+        load_policy(),
+        mode,
+        artifact,
+        None if journal is None else journal.absolute(),
+        None if orders is None else orders.absolute(),
+        settle=settle,
+    )
+    with started_as_by_shell():
+        ready = prepare(plan, command, folder, guidance=guidance, own_calls=mode == "observe")
+    beside = "" if folder.name == name else f"another run has these settings now; this one's files are in {folder}"
+    warnings = (*([_SIMULATED] if simulated else []), *doubts, *choice.remarks, *ready.warnings)
+    if json_output:
+        document: dict[str, Any] = {"mode": mode, "model": None if model is None else str(model), "plan": plan.text()}
+        document |= {"report": str(folder / "report.json"), "launch": choice.as_json(), "warnings": warnings}
+        # On standard error: standard output is the program's.
+        typer.echo(json.dumps(document), err=True)
+    elif not quiet:
+        settings = "; ".join(_shown(plan, choice.settings))
+        if model is not None or (mode and mode != "apply"):
+            about = (f"mode {mode}" if mode else "run") + ("" if model is None else f" with {model}")
+            settings = f"{about}; the report will be {folder / 'report.json'}" + (f"; {settings}" if settings else "")
+        settled = "files are synchronised before they are closed: this changes what the program costs" if settle else ""
+        _tell(settings or "no settings: the default was best", choice.why, settled, beside, *warnings)
+    with started_as_by_shell():
+        _launch(ready, folder / "report.json", learns=mode == "online" and not quiet and not json_output, quiet=quiet)
+
+
+def _launch(ready: Foreground, report: Path, *, learns: bool, quiet: bool) -> NoReturn:
+    """Put a command in the place of this process, or attend it where something is to be done when it has ended.
+
+    The report must be there when this command returns, so nothing that goes on beside the program can write it.
+    """
+    if not learns and not ready.observed:
+        take_place(ready.words)
+    for earlier in (*reports_of(report), *parts_in(report.parent)):
+        earlier.unlink(missing_ok=True)
+    ended = attend(ready.words)
+    said = _merged(report) if ready.observed else ""
+    _tell("" if quiet else said, *(map(printable, _learned(report)) if learns else ()))
+    end_as(ended)
+
+
+def _merged(report: Path) -> str:
+    """Merge what the observer left of a run into its report, and say why there is none."""
+    try:
+        found = merge_parts(report.parent, report) or report.exists()
+    except OSError as error:
+        return f"the report {report} cannot be written: {error.strerror or error}"
+    return "" if found else "the program used no regular file: there is no report"
+
+
+def end_as(ended: int) -> NoReturn:
+    """End this process as the command ended that was attended: by its exit code or its signal."""
+    if ended < 0:
+        end_by_signal(-ended)
+    raise typer.Exit(ended)
+
+
+@contextlib.contextmanager
+def started_as_by_shell() -> Iterator[None]:
+    """Give a program that cannot be executed the exit code that a shell gives it: 127 if there is none, else 126."""
+    try:
+        yield
+    except CannotExecute as error:
+        error.exit_code = error.of_shell
+        raise
+
+
+def _learned(report: Path) -> list[str]:
+    try:
+        return learned_lines(read_report_file(report)) or ["mode online opened no file to learn from"]
+    except StripewiseError as error:
+        return [f"what mode online learned is not known: {error.what}"]
+
+
+def _check_mode(mode: str, source: str | None, model: Path | None, journal: Path | None) -> None:
+    if mode and mode not in MODES:
+        raise UserError(f"mode {mode} does not exist", choose(mode, MODES))
+    if mode == "apply" and source is None:
+        raise UserError("mode apply needs a plan or an experiment", "name one before the options")
+    if not mode and source is None:
+        raise UserError("there is nothing to apply", "name an experiment or a plan, or give --model FILE")
+    if mode == "predict" and model is None:
+        raise UserError("mode predict needs a model", "give --model FILE, as train has written it")
+    if mode == "online" and model is None and source is None:
+        raise UserError("mode online needs candidates", "give --model FILE, or a plan")
+    if model is not None and mode not in ("predict", "online"):
+        raise UserError(f"mode {mode} uses no model", "leave --model out, or choose predict or online")
+    if journal is not None and mode not in ("online", "orders"):
+        raise UserError(
+            "only the modes online and orders keep a journal",
+            "add --mode online or --orders FILE, or leave --journal out",
+        )
+
+
+def _check_orders(mode: str, orders: Path | None, settle: bool) -> None:
+    if mode == "orders" and orders is None:
+        raise UserError("mode orders needs a file of orders", "give --orders FILE")
+    if orders is not None and mode != "orders":
+        raise UserError(f"mode {mode} reads no orders", "leave --orders out, or choose mode orders")
+    if settle and mode != "orders":
+        raise UserError("--settle belongs to orders", "give --orders FILE, or leave --settle out")
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A model that is asked before a launch."""
+
+    model: Path
+    folder: Path
+    digest: str
+    command: Sequence[str]
+    words: Mapping[str, str]
+
+    def answer(self, plan: Plan) -> tuple[LaunchChoice, Plan, Path | None, bool]:
+        """What is chosen for the launch, the plan with it, the model for the runtime, and whether it was simulated.
+
+        The runtime gets no model where nothing is left for it to choose: the program may have no MPI.
+        """
+        loaded = self._read()
+        if isinstance(loaded, Artifact):
+            return LaunchChoice(), plan, self._written(loaded, loaded), loaded.simulated
+        reports = last_runs(self.folder.parent, self.digest)
+        choice = choose_for_launch(loaded, reports, self.words, self.command)
+        taken = {setting.target for setting in plan.settings}
+        chosen = (setting for setting in choice.settings if setting.target not in taken)
+        plan = replace(plan, settings=(*plan.settings, *chosen))
+        if choice.why and not decided_at_open(loaded):
+            return choice, plan, None, choice.simulated
+        made = with_launch(to_artifact(loaded), plan.settings)
+        return choice, plan, self._written(loaded, made), made.simulated
+
+    def _read(self) -> PerformanceModel | Artifact:
+        try:
+            with self.model.open("rb") as stream:
+                ready = stream.read(len(ARTIFACT_MAGIC)) == ARTIFACT_MAGIC
+        except OSError as error:
+            raise UserError(f"cannot read the model {self.model}: {error.strerror}", "check the path") from error
+        return read_artifact(self.model) if ready else load_model(str(self.model))
+
+    def _written(self, loaded: PerformanceModel | Artifact, made: Artifact) -> Path:
+        """The file for the runtime, with what the site allows."""
+        limited = within(load_policy(), made)
+        if limited is loaded:
+            return self.model.absolute()
+        make_folder(self.folder)
+        save_artifact(limited, self.folder / "model.swm")
+        return self.folder / "model.swm"
+
+
+def _shown(plan: Plan, besides: Sequence[Setting]) -> Iterator[str]:
+    """Say a plan's settings without some of them; those of further files stand apart."""
+    if settings := [setting for setting in plan.settings if setting not in besides]:
+        yield " ".join(f"{one.key}={one.value}" for one in settings)
+    for files, own in plan.sections:
+        yield " ".join([f"files {files}:", *(f"{one.key}={one.value}" for one in own)])
+
+
+def _tell(*lines: str) -> None:
+    for line in filter(None, lines):
+        notes.print(f"stripewise: {escape(line)}")
+
+
+def export_plan(
+    source: Annotated[
+        str,
+        typer.Argument(
+            help="A finished experiment, or a plan file.", metavar="ID|PLAN", autocompletion=identifiers_and_files
+        ),
+    ],
+    to: Annotated[str, typer.Option(help=f"One of {', '.join(TARGETS)}.")] = "plan",
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write the text to this file.", metavar="FILE")
+    ] = None,
+    directory: Annotated[str, typer.Option(help="For lfs: the directory whose new files get the layout.")] = "",
+    program: Annotated[str, typer.Option(help="For sbatch: the program with its arguments.")] = "",
+    store: StoreOption = None,
+    server: ServerOption = None,
+    json_output: JsonOption = False,
+) -> None:
+    """Write the settings found for another tool, with their undo and what it cannot express."""
+    if to not in TARGETS:
+        raise UserError(f"no export is called '{to}'", choose(to, TARGETS))
+    plan, changed, simulated = _plan_of(source, store, server, granted)
+    library = os.environ.get("STRIPEWISE_LIBRARY", "")
+    made = export(plan, to, library=library, directory=directory, program=program, changed=changed)
+    if json_output:
+        print_json(
+            {
+                "target": to,
+                "simulated": simulated,
+                **{name: getattr(made, name) for name in ("text", "undo", "cannot", "use", "wins", "filename")},
+            }
+        )
+        return
+    if output is not None:
+        write_text(output, made.text)
+        notes.print(f"written to {escape(str(output))}")
+    else:
+        say(made.text, end="")
+    if simulated:
+        notes.print(f"note: {_SIMULATED}")
+    for heading, text in (("use", made.use), ("undo", made.undo), ("who wins", made.wins)):
+        # Shell lines stay lines, so that an undo can be copied.
+        lines = text.strip().splitlines()
+        if output is not None and output.name == str(output) and made.filename:
+            # It is written: nothing is left to be saved, and the undo is of this file.
+            lines = [line.removeprefix(f"save as {made.filename}, then: ") for line in lines]
+            lines = [line.replace(made.filename, output.name) for line in lines]
+        if len(lines) > 1:
+            notes.print(f"{heading}:\n  " + escape("\n  ".join(lines)))
+        elif lines:
+            prose(f"{heading}: {lines[0]}", on=notes)
+    for missing in made.cannot:
+        prose(f"not expressed: {missing}", on=notes)
+
+
+def _plan_of(source: str, store: str | None, server: str | None, consent: Consent) -> tuple[Plan, dict[str, Any], bool]:
+    """The plan of a file or of an experiment, the parameters that it changes, and whether its runs were simulated."""
+    if names_file(source):
+        return _plan_in(Path(source)), {}, False
+    with open_experiments(store, server) as opened:
+        record = opened.record(source)
+    if record.result is None:
+        raise UserError(
+            f"experiment {record.id} is {record.state} and has no result yet",
+            f"finish it: stripewise resume {record.id}",
+        )
+    if server_of(store, server) is None:
+        check_author(record, user_name(), consent, "its settings, variables and arguments would act on a program of")
+    result = record.result
+    plan = Plan.parse(result.plan, f"the plan of experiment {record.id}")
+    return plan, result.changed(result.best), result.simulated
+
+
+def _plan_in(path: Path) -> Plan:
+    """Read a plan file, unless others could have changed it: it can set variables of the program."""
+    cure = "export one: stripewise export ID --to plan -o FILE"
+    try:
+        check_model(path, "plan")
+    except OSError as error:
+        raise UserError(f"cannot read the plan file {path}: {error.strerror}", cure) from error
+    return Plan.parse(read_document(path, "plan", cure, MAX_PLAN_BYTES), str(path))
+
+
+def _folder_name(plan: Plan, source: str) -> str:
+    name = plan.identifier or Path(source).name
+    return "".join(c if c.isalnum() or c in "._-" else "_" for c in name) or "plan"

@@ -1,0 +1,108 @@
+"""``stripewise diagnose`` of CSV timings: which layer answered."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from stripewise.desk.cli.output import console, number, print_json, say
+from stripewise.diagnose.causes.analysis import Causes, analyse
+from stripewise.diagnose.causes.models import Calibration, load
+from stripewise.diagnose.causes.timings import Timing, is_timings, read_timings
+from stripewise.errors import UserError
+from stripewise.output.html import write_whole
+from stripewise.sizes import format_size
+
+_START = 4096
+
+
+def timings_among(paths: Sequence[Path]) -> bool:
+    """Whether any of the files holds timings."""
+    return any(path.is_file() and _is_timings(path) for path in paths)
+
+
+def _is_timings(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return is_timings(file.read(_START))
+    except OSError:
+        return False
+
+
+def print_causes(paths: Sequence[Path], calibration: Path | None, html: Path | None, json_output: bool) -> None:
+    """Print what one file of timings tells, and write it as a page where that is asked for.
+
+    Raises
+    ------
+    UserError
+        If more than one file is named.
+    """
+    if len(paths) > 1:
+        raise UserError("timings are diagnosed one file at a time", "name one CSV file")
+    timings = read_timings(paths[0])
+    site = load(calibration) if calibration else None
+    found = analyse(timings, site)
+    document = {"source": str(paths[0]), "operations": len(timings), **found.as_json()}
+    if html is not None:
+        write_whole(html, _page(document, timings, found, site))
+    if json_output:
+        print_json(document)
+        return
+    say(f"{paths[0]}: {len(timings):,} operations")
+    _print(found, calibration is not None)
+
+
+def _print(found: Causes, calibrated: bool) -> None:
+    for way, counts in found.counts.items():
+        total = sum(counts.values())
+        spent = sum(found.seconds[way].values())
+        console.print(f"{way}s: {total:,} in {number(spent, 's')}")
+        for name, count in sorted(counts.items(), key=lambda item: -item[1]):
+            console.print(
+                f"  {name}: {count / total:.1%} of the operations, {found.seconds[way][name] / spent:.0%} of the time"
+            )
+        console.print(f"  best case, all from the cache: {number(found.best[way], 's')}")
+    if not calibrated:
+        console.print("not calibrated: classes need --calibration FILE (make one with stripewise calibrate)")
+    for anomaly in found.anomalies:
+        say(
+            f"anomaly ({anomaly.cause}): {anomaly.says}; {anomaly.count:,} operations, "
+            f"{anomaly.ratio:.1f} times as long"
+        )
+    if found.factors:
+        console.print("clusters of repeated operations:")
+    for factor in found.factors:
+        where = f", {factor.condition}" if factor.condition else ""
+        tail = "" if factor.cluster.peak else " (a tail)"
+        console.print(
+            f"  {factor.operation} {format_size(factor.size)}: {number(factor.cluster.seconds * 1e6, 'us')} "
+            f"({factor.cluster.share:.0%}){where}{tail}"
+        )
+    if found.rules is not None:
+        low, high = found.rules.edges
+        console.print(
+            f"rules (slow up to {number(low, 'MiB/s')}, fast above {number(high)}; balanced accuracy "
+            f"{found.rules.accuracy:.0%}):"
+        )
+        for line in found.rules.text.splitlines():
+            say(f"  {line}")
+
+
+def _page(document: dict[str, Any], timings: Sequence[Timing], found: Causes, site: Calibration | None) -> str:
+    from stripewise.output.causes import causes_page  # noqa: PLC0415  figures are slow to load
+
+    classes: dict[str, dict[str, list[tuple[float, float]]]] = defaultdict(lambda: defaultdict(list))
+    for timing, name in zip(timings, found.classes or ["operation"] * len(timings), strict=True):
+        classes[timing.operation][name].append((timing.size, timing.seconds))
+    sizes = sorted({timing.size for timing in timings})
+    models = {
+        way: {name: [(size, float(model.time(size))) for size in sizes] for name, model in of.items()}
+        for way, of in (site.models if site else {}).items()
+    }
+    often = None
+    if found.factors:
+        (way, size), _ = Counter((timing.operation, timing.size) for timing in timings).most_common(1)[0]
+        often = way, size, [timing.seconds for timing in timings if (timing.operation, timing.size) == (way, size)]
+    return causes_page(document, classes, models, often)

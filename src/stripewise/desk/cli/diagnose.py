@@ -1,0 +1,327 @@
+"""``stripewise diagnose``."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path, PurePath
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from stripewise.desk.cli import remote
+from stripewise.desk.cli.causes import print_causes, timings_among
+from stripewise.desk.cli.options import JsonOption, ServerOption, check_place, pairs
+from stripewise.desk.cli.output import console, duration, notes, number, overwritten, print_json, prose, remark, say
+from stripewise.desk.client import Client, ServiceError
+from stripewise.diagnose.diagnose import Diagnosis, diagnose
+from stripewise.diagnose.finding import Finding, Severity
+from stripewise.diagnose.site import JobRow, SiteProfile, TableWriter, row_of, slowness
+from stripewise.errors import StripewiseError, UserError, choose
+from stripewise.observe.activity import Activity
+from stripewise.observe.darshan_logs import LogResult, UnreadableLogError
+from stripewise.observe.opening import find, open_all
+from stripewise.output.html import write_whole
+from stripewise.sizes import format_size
+
+_LEVELS = ("low", "medium", "high")
+_STYLES = {"high": "bold red", "medium": "yellow", "low": "cyan", "info": "dim", "ok": "green"}
+_FINDINGS = 3
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("diagnose")(run_diagnose)
+
+
+def run_diagnose(
+    logs: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Darshan logs, traces, reports, records, IOR output, folders of them, or CSV timings.", metavar="LOG"
+        ),
+    ],
+    html: Annotated[
+        Path | None,
+        typer.Option("--report", help="Write an HTML report of one job, or of timings.", metavar="FILE.html"),
+    ] = None,
+    plan: Annotated[Path | None, typer.Option(help="Write the settings that fix it as a plan.", metavar="FILE")] = None,
+    table: Annotated[
+        Path | None, typer.Option(help="Write a CSV file with one row per job.", metavar="FILE.csv")
+    ] = None,
+    fail_on: Annotated[
+        str | None, typer.Option(help="End with exit code 3 on findings of this severity.", metavar="low|medium|high")
+    ] = None,
+    threshold: Annotated[
+        list[str] | None, typer.Option(help="Another value of a threshold; repeatable.", metavar="NAME=VALUE")
+    ] = None,
+    calibration: Annotated[
+        Path | None, typer.Option(help="The site's calibration, for CSV timings.", metavar="FILE.json")
+    ] = None,
+    model: Annotated[
+        Path | None, typer.Option(help="A performance model that predicts one job.", metavar="FILE")
+    ] = None,
+    nodes: Annotated[
+        int | None,
+        typer.Option(help="Nodes of the job, where the log does not hold them, as Darshan's do not.", min=1),
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="Logs read at the same time; by default one per core.", min=1)
+    ] = None,
+    server: ServerOption = None,
+    json_output: JsonOption = False,
+) -> int:
+    """Say why I/O is slow, and how to fix it, from logs of past runs."""
+    level = _severity(fail_on)
+    limits = _limits(threshold)
+    for option, path in (("--report", html), ("--plan", plan), ("--table", table)):
+        check_place(option, path)
+    if timings_among(logs):
+        given = {"--plan": plan, "--table": table, "--fail-on": fail_on, "--model": model}
+        wrong = [name for name, value in given.items() if value is not None]
+        if wrong:
+            raise UserError(f"{wrong[0]} means nothing for timings", "leave it out, or name logs")
+        print_causes(logs, calibration, html, json_output)
+        return 0
+    if calibration is not None:
+        raise UserError("--calibration is for CSV timings", "name a CSV file with operation, size, seconds")
+    service = remote.server_of(None, server)
+    reader = _Here(workers) if service is None else _There(remote.connect(service))
+    outcome = _Outcome(table)
+    with contextlib.closing(outcome):
+        for result in reader.open_all(logs):
+            if result.activity is None:
+                outcome.unreadable(str(result.error), result.path in logs)
+                continue
+            outcome.add(diagnose(result.activity.on_nodes(nodes), limits))
+    if not outcome.profile.jobs:
+        raise UserError(*outcome.reason)
+    one = outcome.only
+    if (html or plan or model) and one is None:
+        what = f"{outcome.profile.jobs} jobs were read, and --report, --plan and --model are for one"
+        raise UserError(what, "name the log of one job")
+    expected = None
+    if one is not None and model is not None:
+        expected = reader.expected(one.activity, model)
+        one = one.led_by(expected)
+    document = one.as_json() if one is not None else outcome.as_json()
+    if expected is not None:
+        document["prediction"] = expected
+    if one is not None and html is not None:
+        from stripewise.output.diagnosis import render_diagnosis  # noqa: PLC0415  figures are slow to load
+
+        write_whole(html, render_diagnosis(document, one.activity, one.plan(), slowness(one)))
+    if one is not None and plan is not None:
+        if not one.settings():
+            raise StripewiseError(
+                "no finding asks for a setting, so the plan would be empty",
+                "see what it says to change in the program",
+            )
+        write_whole(plan, one.plan())
+    if json_output:
+        print_json(document)
+    elif one is not None:
+        _print_one(one, plan)
+        if expected is not None:
+            _print_expected(expected)
+    else:
+        _print_many(outcome)
+    if outcome.named_unreadable:
+        return 1
+    return 3 if level is not None and outcome.worst >= level else 0
+
+
+def _severity(word: str | None) -> Severity | None:
+    if word is None:
+        return None
+    if word not in _LEVELS:
+        raise UserError(f"--fail-on does not know '{word}'", choose(word, _LEVELS))
+    return Severity[word.upper()]
+
+
+def _limits(given: Sequence[str] | None) -> dict[str, float]:
+    found = {}
+    for name, value in pairs("--threshold", given, "small_share=0.2").items():
+        try:
+            found[name] = float(value)
+        except ValueError:
+            raise UserError(
+                f"--threshold {name}: '{value}' is not a number", "write small_share=0.2 for instance"
+            ) from None
+    return found
+
+
+class _Here:
+    """Logs that are read by this machine."""
+
+    def __init__(self, workers: int | None) -> None:
+        self._workers = workers
+
+    def open_all(self, logs: Sequence[Path]) -> Iterator[LogResult]:
+        """Read all inputs."""
+        return open_all(logs, self._workers)
+
+    def expected(self, activity: Activity, model: Path) -> dict[str, Any]:
+        """Ask a model about a log."""
+        from stripewise.diagnose.prediction import predict  # noqa: PLC0415  models are slow to load
+
+        return predict(activity, Path(activity.source), model).as_json()
+
+
+class _There:
+    """Logs that are sent to a service: read there, and kept as its diagnoses."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._last = ""
+
+    def open_all(self, logs: Sequence[Path]) -> Iterator[LogResult]:
+        """Read all inputs, one after the other."""
+        for path in find(logs):
+            try:
+                self._last, activity = remote.activity(self._client, path)
+            except ServiceError as error:
+                if error.status != 422:
+                    raise
+                yield LogResult(path, None, UnreadableLogError(error.what, error.fix))
+                continue
+            yield LogResult(path, activity)
+
+    def expected(self, activity: Activity, model: Path) -> dict[str, Any]:
+        """Ask a model about the log that was read last."""
+        name = remote.model_there(self._client, str(model))
+        found = self._client.post(f"/diagnoses/{self._last}/prediction", {"model": name})
+        return remote.whole(self._client, found, "origin", "expectations", "settings", "decided", "notes")
+
+
+class _Outcome:
+    """What was read so far: one job whole, of many a row each."""
+
+    def __init__(self, table: Path | None) -> None:
+        self.profile = SiteProfile()
+        self.only: Diagnosis | None = None
+        self.worst = Severity.OK
+        self.reason: tuple[str, str] = ("nothing could be read", "")
+        self.named_unreadable = 0
+        self._untold = ""
+        self.rows: list[JobRow] = []
+        self._writer = TableWriter(table) if table else None
+
+    def add(self, diagnosis: Diagnosis) -> None:
+        self._tell()
+        row = row_of(diagnosis)
+        self.profile.add(diagnosis, row)
+        self.only = diagnosis if self.profile.jobs == 1 else None
+        self.worst = max(self.worst, diagnosis.worst)
+        self.rows.append(row)
+        if self._writer:
+            self._writer.add(row)
+        if notes.is_terminal and self.profile.jobs % 10 == 0:
+            overwritten(f"{self.profile.jobs} jobs")
+
+    def unreadable(self, text: str, named: bool) -> None:
+        self._tell()
+        self.profile.unreadable += 1
+        self.named_unreadable += named
+        what, _, fix = text.partition("; ")
+        self.reason = (what, fix)
+        # Where nothing else could be read, this is what the command ends with, and is not to be said twice.
+        self._untold = text
+
+    def _tell(self) -> None:
+        if self._untold:
+            remark(f"stripewise: {self._untold}")
+        self._untold = ""
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "jobs": [{**vars(row), "codes": row.codes.split()} for row in self.rows],
+            "site": self.profile.as_json(),
+            "worst": self.worst.word,
+        }
+
+    def close(self) -> None:
+        if self.profile.jobs:
+            self._tell()
+        if self._writer:
+            self._writer.close()
+
+
+def _print_one(found: Diagnosis, plan: Path | None) -> None:
+    activity, job = found.activity, found.activity.job
+    name = PurePath(job.executable.split(" ")[0]).name or PurePath(activity.source).name
+    share, seconds = activity.io_share, activity.io_time
+    part = "" if share is None else f" ({share:.0%} of the run)"
+    time = "the time in I/O is not known" if seconds is None else f"I/O took {duration(seconds)}{part}"
+    run = f", {duration(job.elapsed)}" if job.elapsed else ""
+    ranks = f"{job.ranks:,} rank{'' if job.ranks == 1 else 's'}"
+    files = f"{activity.counted.files:,} file{'' if activity.counted.files == 1 else 's'}"
+    prose(f"{name}: {ranks}{run}, {format_size(activity.bytes)} in {files}; {time}")
+    console.print()
+    if not found.problems:
+        console.print("No problem was found.")
+    for place, finding in enumerate(found.first, 1):
+        style = _STYLES[finding.severity.word]
+        title = f"[bold]{escape(finding.kind.title)}[/]"
+        console.print(f"{place}. [{style}]{finding.severity.word}[/]  {title}  ({finding.code})")
+        for line in _lines(finding):
+            prose(f"   {line}")
+        console.print()
+    for title, rest in (
+        ("Also", found.problems[_FINDINGS:]),
+        ("To know", [f for f in found.findings if f.severity is Severity.INFO]),
+        ("Good", [f for f in found.findings if f.severity is Severity.OK]),
+    ):
+        if rest:
+            console.print(f"{title}:")
+            for finding in rest:
+                prose(f"  {finding.code} ({finding.severity.word}): {finding.says}")
+    for sentence in activity.unseen:
+        prose(f"not seen: {sentence}", "dim")
+    for module in activity.partial:
+        prose(f"partly seen: module {module} ran out of memory while recording", "dim")
+    if found.settings():
+        written = f"stripewise run {plan} -- COMMAND" if plan else "--plan FILE, then stripewise run FILE -- COMMAND"
+        say(f"apply the settings: {written}")
+
+
+def _lines(finding: Finding) -> Iterator[str]:
+    yield finding.says
+    bound = finding.bound
+    gain = ""
+    if bound is not None and bound >= 1.02:
+        gain = f" At most {number(bound, digits=2 if bound >= 1.95 else 3)} times faster I/O."
+    yield f"why: {finding.kind.mechanism}{gain}"
+    yield f"fix: {finding.fix or finding.kind.fix}"
+    for setting in finding.settings:
+        yield f"set: {setting.line()}"
+    if finding.settings:
+        yield f"expected: {finding.expected.says}"
+    if finding.files:
+        more = f" and {len(finding.files) - 1} more" if len(finding.files) > 1 else ""
+        yield f"file: {finding.files[0]}{more}"
+
+
+def _print_expected(expected: Mapping[str, Any]) -> None:
+    prose(f"expected by {expected['origin']}:")
+    for case in expected["expectations"]:
+        prose(f"  {case['what']}: {case['says']}")
+    for setting in expected["settings"]:
+        prose(f"  set: {setting}")
+    for note in expected["notes"]:
+        prose(f"  note: {note}", "dim")
+
+
+def _print_many(outcome: _Outcome) -> None:
+    profile = outcome.profile
+    console.print(
+        f"{profile.jobs:,} jobs, {format_size(profile.bytes_read)} read, {format_size(profile.bytes_written)} written, "
+        f"{duration(profile.io_seconds)} of I/O; {profile.unreadable:,} unreadable"
+    )
+    for code, jobs in profile.codes.most_common():
+        console.print(f"  {code}: {jobs:,} jobs ({jobs / profile.jobs:.0%})")
+    worst = sorted(outcome.rows, key=lambda row: -row.io_time)[:_FINDINGS]
+    console.print("most time in I/O:")
+    for row in worst:
+        say(f"  {row.source}: {duration(row.io_time)}, {row.worst}: {row.codes or 'no problem'}")

@@ -1,0 +1,141 @@
+"""``stripewise evaluate``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from stripewise.desk.cli import remote
+from stripewise.desk.cli.campaign_loop import carried, changes, check_agreed, for_service
+from stripewise.desk.cli.options import (
+    DesignSeedOption,
+    JsonOption,
+    KeptOption,
+    RetryOption,
+    RunnerOption,
+    ServerOption,
+    YesOption,
+    check_place,
+)
+from stripewise.desk.cli.output import console, grid, notes, number, print_json, say
+from stripewise.desk.cli.standard_input import refuse_input
+from stripewise.engine.campaign.checks import cost_of
+from stripewise.engine.campaign.designs import first_batch
+from stripewise.engine.campaign.measured import Evaluation
+from stripewise.engine.campaign.plan import CampaignPlan
+from stripewise.engine.campaign.running import values
+from stripewise.engine.folders import state_folder
+from stripewise.errors import UserError
+from stripewise.models.cases import LEAST_REPEATS
+from stripewise.output.evaluated import evaluation_page, shown
+from stripewise.output.html import write_whole
+from stripewise.requests.campaign import campaign_text, load_campaign
+from stripewise.requests.campaign_points import Points
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("evaluate")(evaluate)
+
+
+def evaluate(
+    campaign: Annotated[
+        str, typer.Argument(help="A campaign whose points are the default test cases.", metavar="CAMPAIGN.toml")
+    ],
+    model: Annotated[str, typer.Option(help="A model written by train.", metavar="FILE")],
+    folder: Annotated[str | None, typer.Option(help="Folder for the benchmark's file.", metavar="PATH")] = None,
+    runner: RunnerOption = None,
+    repeats: Annotated[int | None, typer.Option(help=f"Runs of each point, {LEAST_REPEATS} or more.", min=1)] = None,
+    seed: DesignSeedOption = None,
+    journal: KeptOption = None,
+    html: Annotated[Path | None, typer.Option("--report", help="Write a page.", metavar="FILE.html")] = None,
+    eager: Annotated[
+        bool, typer.Option("--eager", help="Take the best prediction even if its gain is within its uncertainty.")
+    ] = False,
+    yes: YesOption = False,
+    retry: RetryOption = False,
+    server: ServerOption = None,
+    json_output: JsonOption = False,
+) -> None:
+    """Compare default test cases with their prescribed settings, measured, beside an oracle.
+
+    After an interruption, the same command continues where it stopped.
+    """
+    check_place("--report", html)
+    changed = changes(folder, runner, repeats, seed)
+    asked = load_campaign(campaign, changed)
+    if asked.program == "command" and asked.launches:
+        refuse_input("a campaign")
+    service = remote.server_of(None, server)
+    if service is not None:
+        document = _evaluated_there(service, campaign, changed, model, journal, eager=eager, retry=retry)
+    else:
+        question = Evaluation.prepare(asked, Path(model), first_batch(Points(asked)), eager=eager)
+        notes.print(question.says)
+        own, points = question.points.campaign, question.points
+        where = journal or state_folder() / "campaigns" / f"{own.name}-{own.digest}"
+        check_agreed(own, cost_of(own, CampaignPlan(points).known({}).runs), yes, json_output)
+        kept = where if own.launches or journal is not None else None
+        done = carried(points, where, kept, retry=retry)
+        document = question.document(*values(points, done.runs), done.bench)
+    if html is not None:
+        write_whole(html, evaluation_page(document))
+    if json_output:
+        print_json(document)
+        return
+    _print(document)
+    if html is not None:
+        say(f"page      {html}")
+
+
+def _evaluated_there(
+    service: str,
+    campaign: str,
+    changed: list[tuple[str, Any]],
+    model: str,
+    journal: Path | None,
+    *,
+    eager: bool,
+    retry: bool,
+) -> dict[str, Any]:
+    if journal is not None:
+        raise UserError("both --journal and --server are given", "leave --journal out: a service keeps its results")
+    client = remote.connect(service)
+    name = remote.model_there(client, model)
+    job = client.evaluate(campaign_text(campaign)[0], name, for_service(changed), eager=eager, retry=retry)
+    document = remote.wait(client, job)
+    notes.print(document.pop("says"))
+    return document
+
+
+def _print(document: Mapping[str, Any]) -> None:
+    unit = document["objective"]["unit"]
+    if document["simulated"]:
+        console.print("simulated: figures are computed, not measured")
+    for operation, found in document["operations"].items():
+        say(
+            f"{operation}: {found['improved']:,} of {found['cases']:,} cases improved "
+            f"({found['improved_percent']:.1f}%), {found['not_improved']:,} not, {found['unchanged']:,} unchanged; "
+            f"overall {shown(found['overall_gain_percent'], '+.1f')}%, "
+            f"an oracle {shown(found['oracle_gain_percent'], '+.1f')}%"
+        )
+        table = grid("", ">default", ">prescribed", ">oracle")
+        for name in found["default"]:
+            row = (
+                number(found[which][name], unit if name != "variance" else "")
+                for which in ("default", "tuned", "oracle")
+            )
+            table.add_row(name.replace("_", " "), *(escape(cell) for cell in row))
+        console.print(table)
+        for entry in found["common"][:5]:
+            settings = " ".join(f"{name}={value}" for name, value in entry["settings"].items())
+            say(
+                f"prescribed {entry['selected']:,} times, improved {entry['improved']:,} "
+                f"({entry['improved_percent']:.1f}%): {settings}"
+            )
+    if document["failed"]:
+        console.print(f"{document['failed']:,} runs failed; {document['left_out']:,} cases have no result")

@@ -1,0 +1,174 @@
+"""Begin an experiment in a store, or go on with it, and show what happens."""
+
+from __future__ import annotations
+
+import shlex
+from contextlib import nullcontext
+from dataclasses import astuple
+from pathlib import Path
+
+import typer
+
+from stripewise.catalogue.configuration import changed
+from stripewise.desk.cli.hints import completed
+from stripewise.desk.cli.output import ask, console, notes, remark
+from stripewise.desk.cli.progress import Progress
+from stripewise.desk.cli.result import deliver
+from stripewise.engine.budget import spent
+from stripewise.engine.consent import Consent, check_author, granted
+from stripewise.engine.folders import make_runs_folder, runs_folder, working_folder
+from stripewise.engine.process import owner_name, terminated_as_interrupted, user_name
+from stripewise.engine.session import Session
+from stripewise.engine.smaller_case import after_small, small_case
+from stripewise.errors import NotFound, NothingWorks, UserError
+from stripewise.facts import Facts
+from stripewise.requests.experiment import Experiment
+from stripewise.requests.policy import load_policy
+from stripewise.result import Result
+from stripewise.runners.registry import make_runner
+from stripewise.store.base import Store
+from stripewise.trial import State
+
+_LOOKED_AT = 1000
+"""Experiments of one name among which one that a kill has left is looked for."""
+
+
+def begin(
+    store: Store, experiment: Experiment, folder: str | None, report: Path | None, json_output: bool, yes: bool
+) -> None:
+    """Create an experiment, carry it out and print its result."""
+    identifier = _created(store, experiment, Facts(folder=folder or str(Path.cwd()), user=user_name()))
+    deliver(store, identifier, _begun(store, identifier, json_output, yes), report, json_output)
+
+
+def begin_small(
+    store: Store, experiment: Experiment, small: str, runs: int, report: Path | None, json_output: bool, yes: bool
+) -> None:
+    """Search the small case of a program, then begin the experiment at full size from what it showed."""
+    case = case_of(experiment, small, runs)
+    remark(f"first the small case, {case.counted(runs)} of: {small}")
+    whole = experiment.model_dump(mode="json")
+    identifier = _created(store, case, Facts(folder=str(Path.cwd()), user=user_name(), whole=whole))
+    _begun(store, identifier, json_output, yes)
+    _follow(store, identifier, report, json_output, yes)
+
+
+def case_of(experiment: Experiment, small: str, runs: int) -> Experiment:
+    """Make the experiment that searches the small case, from its command as one text."""
+    try:
+        words = shlex.split(small)
+    except ValueError as error:
+        raise UserError(f"--small '{small}' is not a command: {error}", "check its quotes") from error
+    return small_case(experiment, words, runs)
+
+
+def carry_on(store: Store, identifier: str, report: Path | None, json_output: bool, yes: bool) -> None:
+    """Go on with an experiment, and with the one at full size after a small case; print the result."""
+    record = store.record(identifier)
+    result = record.result if record.state == "finished" else None
+    if result is None or (record.facts.whole is not None and not _is_there(store, record.facts.followed)):
+        check_author(record, user_name(), granted if yes else asking(None, json_output))
+    if result is None:
+        result = _carried(store, identifier, json_output, yes)
+    if record.facts.whole is None:
+        deliver(store, identifier, result, report, json_output)
+    else:
+        _follow(store, identifier, report, json_output, yes)
+
+
+def _follow(store: Store, identifier: str, report: Path | None, json_output: bool, yes: bool) -> None:
+    """Begin the experiment at full size after its small case, or go on with it."""
+    small = store.record(identifier)
+    result, whole = small.result, small.facts.whole
+    assert result is not None
+    assert whole is not None
+    if _is_there(store, small.facts.followed):
+        remark(f"experiment {identifier} is a small case: its full size is experiment {small.facts.followed}")
+        carry_on(store, small.facts.followed, report, json_output, yes)
+        return
+    found = result.candidate.configuration if result.candidate is not None else result.best.configuration
+    shown = " ".join(f"{name}={value}" for name, value in changed(found, result.default.configuration).items())
+    remark(f"the small case, experiment {identifier}, liked best: {shown or 'the defaults'}; now the full size")
+    experiment = after_small(Experiment.model_validate(whole), small)
+    following = _left(store, experiment) or _created(
+        store, experiment, Facts(folder=small.facts.folder, user=user_name())
+    )
+    claim = store.claim(identifier, owner_name())
+    store.update(identifier, claim=claim, facts=small.facts.with_(followed=following))
+    store.release(claim)
+    deliver(store, following, _begun(store, following, json_output, yes), report, json_output)
+
+
+def _left(store: Store, experiment: Experiment) -> str:
+    """Find an experiment at full size that was made and never begun: a kill came before its small case named it."""
+    made = store.records("created", experiment.name, limit=_LOOKED_AT, on_unreadable=lambda *_: None)
+    # It starts from this small case alone, so no other definition is the same.
+    same = (record.id for record in made if record.experiment == experiment and record.facts.user == user_name())
+    return next(same, "")
+
+
+def _is_there(store: Store, identifier: str) -> bool:
+    if not identifier:
+        return False
+    try:
+        store.record(identifier)
+    except NotFound:
+        return False
+    return True
+
+
+def _created(store: Store, experiment: Experiment, facts: Facts) -> str:
+    make_runs_folder(experiment)
+    return store.create(experiment, facts)
+
+
+def _begun(store: Store, identifier: str, json_output: bool, yes: bool) -> Result:
+    try:
+        return _carried(store, identifier, json_output, yes)
+    except UserError:
+        if not store.trials(identifier):
+            # It never began: what is wrong is said, and there is nothing to resume.
+            store.delete(identifier)
+        raise
+
+
+def _carried(store: Store, identifier: str, json_output: bool, yes: bool) -> Result:
+    record = store.record(identifier)
+    folder = runs_folder(record.experiment) / identifier
+    runner = make_runner(record.experiment, folder, cwd=working_folder(record.facts))
+    with Progress(notes if json_output or not console.is_terminal else console) as progress:
+        consent = granted if yes else asking(progress, json_output)
+        session = Session(store, identifier, runner, owner_name(), progress, consent=consent, policy=load_policy())
+        try:
+            with terminated_as_interrupted():
+                return session.run()
+        except KeyboardInterrupt:
+            progress.__exit__()
+            remark(completed(f"stopped; nothing is lost: stripewise resume {identifier} goes on"))
+            raise typer.Exit(130) from None
+        except NothingWorks as error:
+            raise with_a_way_on(store, identifier, error) from error
+
+
+def with_a_way_on(store: Store, identifier: str, error: NothingWorks) -> NothingWorks:
+    """Say where the failed run's output is, and how to go on once the program works."""
+    record = store.record(identifier)
+    trials, budget = store.trials(identifier), record.experiment.budget
+    used = spent(trials, record.facts.seconds)
+    limits = (budget.runs, budget.seconds, budget.node_hours)
+    fix = error.fix
+    if all(most is None or have < most for have, most in zip(astuple(used), limits, strict=True)):
+        fix += f", then: stripewise resume {identifier} tries it again"
+    runs = [run for trial in trials for run in trial.runs]
+    folders = [run.facts.folder for run in runs if run.state is State.FAILED and run.facts.folder]
+    return NothingWorks(error.what, f"{fix} (its output: {folders[-1]})" if folders else fix)
+
+
+def asking(progress: Progress | None, json_output: bool) -> Consent:
+    """Ask on the terminal, past what is shown there; where nobody is there to answer, nothing is agreed to."""
+
+    def answered(question: str) -> bool:
+        with nullcontext() if progress is None else progress.paused():
+            return ask(question, json_output)
+
+    return answered

@@ -1,0 +1,151 @@
+"""``stripewise knobs`` and ``stripewise bundle``."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from stripewise.catalogue.workload import Workload
+from stripewise.desk.cli.options import IdArgument, JsonOption, StoreOption
+from stripewise.desk.cli.output import console, print_json, prose, remark, say
+from stripewise.diagnose.hints_file import named_hints
+from stripewise.diagnose.knobs import dead, explain, judge_script, library
+from stripewise.diagnose.surroundings import MPI, Surroundings
+from stripewise.documents import read_document
+from stripewise.errors import StripewiseError, UserError
+from stripewise.output.bundle import helpdesk_bundle
+from stripewise.output.markup import value_text
+from stripewise.result import Result
+from stripewise.store.opening import open_store
+
+_MOST_VALUES = 9
+_MARKS = {"dead": "[red]dead[/]", "live": "[green]live[/]", "doubtful": "doubtful", "unknown": "unknown"}
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command("knobs")(knobs)
+    app.command("bundle")(bundle)
+
+
+def knobs(
+    script: Annotated[
+        Path,
+        typer.Argument(
+            help="A job script, hints file or program text; or one setting, as romio_ds_write, to read what it does.",
+            metavar="SCRIPT|NAME",
+        ),
+    ],
+    mpi: Annotated[
+        str,
+        typer.Option(
+            help=f"The program's MPI library: {', '.join(MPI)}. Without it, the one that the script uses, else mpich."
+        ),
+    ] = "",
+    file_system: Annotated[
+        str, typer.Option(help="The file system of its files: lustre, ceph, gpfs, nfs, ext4 ...")
+    ] = "",
+    mpi_version: Annotated[str, typer.Option(help="Version of the MPI library, as in 4.2.")] = "",
+    operation: Annotated[str | None, typer.Option(help="What the program does: read, write or both.")] = None,
+    evidence: Annotated[
+        str | None, typer.Option(help="An experiment with the same program, whose evidence is used.", metavar="ID")
+    ] = None,
+    store: StoreOption = None,
+    json_output: JsonOption = False,
+) -> int:
+    """Find settings in a job script that do nothing, and say why; or say what one setting does."""
+    if not script.exists() and script.name == str(script):
+        _print_settings(script.name, json_output)
+        return 0
+    text = read_document(script, "script")
+    if operation not in (None, "read", "write", "both"):
+        raise UserError(f"--operation '{operation}' is unknown", "use read, write or both")
+    workload, effects = Workload(), {}
+    if evidence is not None:
+        with open_store(store) as opened:
+            result = opened.record(evidence).result or Result()
+        workload = result.workload
+        effects = {effect.name: (effect.status, effect.evidence) for effect in result.effects}
+    if operation is not None:
+        workload = workload.model_copy(update={"operation": operation})
+    where = Surroundings(mpi, file_system or workload.file_system or "", mpi_version, workload, effects)
+    hints = named_hints(text, script.absolute().parent, os.environ)
+    found = judge_script(text, where, hints.knobs if hints is not None else ())
+    used = library(text, mpi)
+    if json_output:
+        named = hints.as_json() if hints is not None else None
+        document = {"settings": [one.as_json() for one in found], "dead": len(dead(found)), "hints_file": named}
+        print_json({**document, "mpi": used})
+        return 0
+    if hints is not None:
+        say(f"line {hints.line}: ROMIO_HINTS names {hints.path}: {hints.said}")
+    if found and not mpi:
+        say(f"judged for {MPI[used]}; --mpi chooses another library")
+    if not found:
+        console.print("no I/O setting was found")
+    for one in found:
+        place = f"line {one.knob.line}" + (f" of {escape(one.knob.file)}" if one.knob.file else "")
+        console.print(f"{place}: {escape(one.knob.name)}={escape(one.knob.value)}  {_MARKS[one.verdict]}")
+        say(f"  {one.reason}" + (f"; {one.fix}" if one.fix else ""))
+    return 0
+
+
+def _print_settings(name: str, json_output: bool) -> None:
+    found = explain(name)
+    if json_output:
+        keys = ("name", "description", "trap", "values", "default", "unit", "evidence", "driver", "operations")
+        print_json(
+            [
+                {"stack": stack.name, "carrier": one.carrier.name, "key": one.setting}
+                | {key: getattr(one, key) for key in keys}
+                | {"breaks": [asdict(breakage) for breakage in one.breaks]}
+                for stack, one in found
+            ]
+        )
+        return
+    for stack, one in found:
+        values = [value_text(value, one.unit) for value in one.values]
+        offered = ", ".join(values) if len(values) <= _MOST_VALUES else f"{values[0]} to {values[-1]}"
+        only = f" under {' or '.join(one.driver)} alone" if one.driver else ""
+        console.print(f"[bold]{escape(one.name)}[/]  ({escape(stack.name)}: {escape(stack.description)})")
+        prose(f"  {one.description}")
+        if one.trap:
+            prose(f"  take care: {one.trap}")
+        for breakage in one.breaks:
+            prose(f"  {breakage.caution(one.setting)}")
+        prose(f"  values: {offered} (default {value_text(one.default, one.unit)})")
+        prose(f"  acts on: {' and '.join(f'{word}s' for word in one.operations)}{only}")
+        prose(
+            f"  set by: {one.carrier.name} {one.setting}; effect proven by: {one.evidence.replace('none', 'nothing')}"
+        )
+
+
+def bundle(
+    identifier: IdArgument,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write the ZIP file to this path.", metavar="FILE.zip")
+    ] = None,
+    store: StoreOption = None,
+    json_output: JsonOption = False,
+) -> None:
+    """Write a ZIP file of an experiment for the helpdesk, with names of people and hosts and secrets removed."""
+    with open_store(store) as opened:
+        record = opened.record(identifier)
+        content = helpdesk_bundle(record, opened.trials(record.id))
+    target = output or Path(f"stripewise-{record.id}.zip")
+    try:
+        # It holds pieces of output that only the user can read where it lies.
+        with open(target, "wb", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
+            file.write(content)
+    except OSError as error:
+        raise StripewiseError(
+            f"cannot write {target}: {error.strerror}", "choose another file with --output"
+        ) from error
+    if json_output:
+        print_json({"id": record.id, "file": str(target), "bytes": len(content)})
+    remark(f"written: {target}; read the files under output/ in it before you send it")

@@ -1,0 +1,221 @@
+"""How the command line speaks: tables on a terminal, plain lines in a pipe, JSON for machines, errors in one line."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import os
+import re
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.markup import escape
+from rich.segment import Segment
+from rich.table import Table
+
+from stripewise.desk.cli.hints import completed
+from stripewise.errors import UserError
+from stripewise.ownership import take_from_others
+
+_PIPE_WIDTH = 200
+
+
+class _Plain(Console):
+    """A console that shows control characters in texts instead of sending them: a log's names must not steer it."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """Give what is printed, with control characters written out."""
+        for segment in super().render(renderable, options):
+            text = segment.text
+            if segment.control is None and not (text.isascii() and text.isprintable()) and text != "\n":
+                text = _CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+                yield Segment(text, segment.style)
+            else:
+                yield segment
+
+
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+"""All but line feeds and tabs; also what turns the direction of a line around."""
+
+
+def _console(*, stderr: bool) -> Console:
+    # In a pipe nothing must be cut off: a program or a pager reads it, not a window of eighty columns.
+    terminal = (sys.stderr if stderr else sys.stdout).isatty()
+    return _Plain(stderr=stderr, highlight=False, soft_wrap=True, emoji=False, width=None if terminal else _PIPE_WIDTH)
+
+
+console = _console(stderr=False)
+"""For results."""
+
+notes = _console(stderr=True)
+"""For progress and errors, so that results can be piped."""
+
+
+# Typer brings a copy of Click under a private name, or uses an installed one: the class is found from a public one.
+UsageProblem: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
+"""What Typer raises for a wrong option or argument."""
+
+
+def print_error(error: object) -> None:
+    """Print an error, or what else ends a command, in one line."""
+    text = escape(folded(f"stripewise: {completed(str(error))}", notes))
+    notes.print(text.replace("stripewise:", "[bold red]stripewise:[/]", 1) if notes.is_terminal else text)
+
+
+def print_usage(error: Exception, fix: str = "") -> None:
+    """Print what Typer says of a wrong option or argument, with what to do where more is known than it knows."""
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context is not None else "stripewise"
+    message = " ".join(getattr(error, "format_message", lambda: str(error))().split()).rstrip(".")
+    if message:
+        # Without one the help itself was printed: a group was called without a command.
+        print_error(f"{message}; {fix or f'see {path} --help'}")
+
+
+class Notes(logging.Handler):
+    """Prints what the package logs, one line each, where progress goes."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print a record."""
+        notes.print(escape(record.getMessage()))
+
+
+def say(text: str, style: str | None = None, end: str = "\n") -> None:
+    """Print a text of a result as it is: nothing in it is markup."""
+    console.print(escape(text), style=style, end=end)
+
+
+def prose(text: str, style: str | None = None, on: Console = console) -> None:
+    """Print sentences as they are: a terminal breaks them between words and indents what follows the first line."""
+    on.print(escape(folded(text, on)), style=style)
+
+
+def folded(text: str, on: Console) -> str:
+    """Break a text between words where it is for a terminal; what is longer than a line, as a path, stays whole."""
+    if not on.is_terminal:
+        return text
+    inner = " " * (len(text) - len(text.lstrip()) + 2)
+    lines = textwrap.wrap(text, on.width, subsequent_indent=inner, break_long_words=False, break_on_hyphens=False)
+    return "\n".join(lines)
+
+
+def remark(text: str, end: str = "\n") -> None:
+    """Print a text to standard error as it is: nothing in it is markup."""
+    notes.print(escape(text), end=end)
+
+
+def grid(*headings: str, padding: tuple[int, int, int, int] = (0, 1, 0, 1)) -> Table:
+    """Make a table without lines; a heading that begins with ">" is of a column aligned to the right."""
+    made = Table(box=None, pad_edge=False, padding=padding, show_header=any(word.strip(">") for word in headings))
+    for heading in headings:
+        right = heading.startswith(">")
+        made.add_column(heading.removeprefix(">"), justify="right" if right else "left", overflow="fold")
+    return made
+
+
+def overwritten(text: str) -> None:
+    """Print a line of progress to a terminal, where the next one replaces it."""
+    remark(text, end="")
+    # Not through the console, which lets no text move the cursor.
+    notes.file.write("\r")
+    notes.file.flush()
+
+
+def write_text(path: Path, text: str, fix: str = "choose another file with --output") -> None:
+    """Write a file that an option names; others cannot write it, since commands refuse a plan that others can write.
+
+    Raises
+    ------
+    UserError
+        If it cannot be written.
+    """
+    try:
+        path.write_text(text, "utf-8")
+        if path.is_file() and path.stat().st_uid == os.geteuid():
+            take_from_others(path)
+    except OSError as error:
+        raise UserError(f"cannot write {path}: {error.strerror}", fix) from error
+
+
+def ask(question: str, json_output: bool) -> bool:
+    """Ask on the terminal; where nobody is there to answer, nothing is agreed to."""
+    return not json_output and sys.stdin.isatty() and typer.confirm(f"{question}: go on?", err=True)
+
+
+def print_json(document: Any) -> None:
+    """Write a document for machines; numbers that JSON has no word for become null."""
+    from stripewise.documents import finite  # noqa: PLC0415  schemas are slow to load
+
+    json.dump(finite(document), sys.stdout, indent=2, allow_nan=False)
+    sys.stdout.write("\n")
+
+
+def printable(text: str) -> str:
+    """Write a text of the user's in one line that does nothing to the terminal."""
+    return "".join(c if c.isprintable() else " " for c in text)
+
+
+def number(value: float | None, unit: str = "", digits: int = 4) -> str:
+    """Write a measured number with a sensible number of digits and its unit."""
+    if value is None:
+        return "-"
+    if 1000 <= abs(value) < 1e7:
+        text = f"{value:,.0f}"
+    else:
+        text = f"{value:.{digits}g}" if 1e-3 <= abs(value) < 1000 or value == 0 else f"{value:.3e}"
+    return f"{text} {unit}".rstrip()
+
+
+def duration(seconds: float | None) -> str:
+    """Write a time as a person would say it."""
+    if seconds is None:
+        return "unknown"
+    if seconds < 120:
+        return f"{seconds:.1f} s"
+    if seconds < 7200:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"
+
+
+SECONDS_BETWEEN_LINES = 10.0
+"""Least time between two lines of progress that are kept, as in a pipe."""
+
+
+class Ticker:
+    """Says on standard error how far long work is: a rewritten line on a terminal, now and then a line elsewhere."""
+
+    def __init__(self) -> None:
+        self._begun = time.monotonic()
+        self._last = -math.inf
+        self._width = 0
+
+    def tell(self, line: Callable[[], str], *, last: bool = False) -> None:
+        """Say a line, unless one was said a moment ago and more is to come."""
+        now = time.monotonic()
+        if not last and now - self._last < (0.2 if notes.is_terminal else SECONDS_BETWEEN_LINES):
+            return
+        self._last = now
+        text = line()
+        if notes.is_terminal:
+            overwritten(f"{text:<{self._width}}")
+        else:
+            remark(text)
+        self._width = len(text)
+
+    def count(self, done: int, of: int, what: str) -> None:
+        """Say how many of all parts are done, and how long the others may take."""
+        left = (time.monotonic() - self._begun) / max(1, done) * (of - done)
+        rest = f", about {duration(left)} left" if 0 < done < of else ""
+        self.tell(lambda: f"{done:,} of {of:,} {what}{rest}", last=done == of)
+
+    def close(self) -> None:
+        """End the line that was being rewritten."""
+        if notes.is_terminal and self._width:
+            notes.print()

@@ -1,0 +1,198 @@
+"""Live progress of a tuning session: one line per run, and on a terminal a bar with the best seen below them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.padding import Padding
+from rich.progress_bar import ProgressBar
+from rich.text import Text
+
+from stripewise.catalogue.configuration import Configuration
+from stripewise.desk.cli.output import duration, number, prose
+from stripewise.engine.events import Event
+from stripewise.observe.objectives import timing
+from stripewise.requests.objective import Objective
+from stripewise.sizes import format_size
+from stripewise.trial import Phase, Role, Run, State, Trial
+
+_MANY_NAMES = 12
+_FIRST_NAMES = 3
+
+
+def left_out_lines(left_out: Mapping[str, str]) -> list[str]:
+    """Say what is not searched and why, one line per reason; of very many names the first few."""
+    lines = []
+    for reason in dict.fromkeys(left_out.values()):
+        names = [name for name, why in left_out.items() if why == reason]
+        more = [f"{len(names) - _FIRST_NAMES} more"] if len(names) > _MANY_NAMES else []
+        lines.append(f"left out: {', '.join([*(names[:_FIRST_NAMES] if more else names), *more])} ({reason})")
+    return lines
+
+
+def worst_case_line(runs: int, seconds: float | None, node_hours: float | None, bytes: int | None) -> str:
+    """Say the most that an experiment can cost, as far as that is known."""
+    cost = [f"{runs} launch{'' if runs == 1 else 'es'}"]
+    if seconds is not None:
+        cost.append(duration(seconds))
+    if node_hours is not None:
+        cost.append(number(node_hours, "node-hours", 3))
+    if bytes:
+        cost.append(f"{format_size(bytes)} of I/O")
+    return f"worst case: {', '.join(cost)}"
+
+
+class Progress:
+    """Listener that shows a session on a console.
+
+    Parameters
+    ----------
+    console : Console
+        Where to; a terminal gets a live display.
+    """
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._objective = Objective("", "maximize", "")
+        self._widths = [0, 8, 11, 5]
+        self._defaults: Configuration | None = None
+        self._announced = ""
+        self._default: float | None = None
+        self._replays = False
+        self._best: float | None = None
+        self._best_text = ""
+        self._phase = "preparing"
+        self._budget = 0
+        self._runs = 0
+        self._begun = time.monotonic()
+        self._live = Live(get_renderable=self._view, console=console, refresh_per_second=4, transient=True)
+
+    def __enter__(self) -> Progress:
+        if self._console.is_terminal:
+            self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._console.is_terminal:
+            self._live.stop()
+
+    def __call__(self, event: Event) -> None:
+        """Show an event."""
+        handler = getattr(self, f"_on_{event.kind}", None)
+        if handler is not None:
+            handler(**event.data)
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Leave the terminal to a question."""
+        self.__exit__()
+        try:
+            yield
+        finally:
+            self.__enter__()
+
+    # -- events --------------------------------------------------------------------------------------------
+
+    def _on_prepared(self, preflight: Any, objective: Objective, trials: Sequence[Trial]) -> None:
+        self._replays = preflight.replayer is not None
+        self._objective = objective
+        self._follow(trials)
+        for line in (
+            *filter(None, [timing(objective)]),
+            *preflight.summary,
+            *(f"note: {warning}" for warning in preflight.warnings),
+        ):
+            self._say(line)
+
+    def _on_space(self, bound: Any, distinct: int, exact: bool, workload: Any) -> None:
+        about = "" if exact else "about "
+        self._defaults = bound.space.default
+        names = ", ".join(bound.space.names)
+        self._say(f"space: {about}{distinct:,} distinct configurations of {names}")
+        for line in left_out_lines(bound.left_out):
+            self._say(line)
+
+    def _on_worst_case(self, runs: int, seconds: float | None, node_hours: float | None, bytes: int | None) -> None:
+        line = worst_case_line(runs, seconds, node_hours, bytes)
+        # Told again after the first run, which shows how long runs take; of a simulated one nothing new.
+        if line != self._announced:
+            self._say(line)
+        self._announced = line
+
+    def _on_started(self, run: Run, trial: Trial, spent: Any, budget: Any) -> None:
+        self._budget, self._runs = budget.runs, spent.runs
+        phases = {Phase.WARMUP: "warm-up", Phase.SEARCH: "searching", Phase.CONFIRMATION: "confirming"}
+        self._phase = phases[run.phase]
+
+    def _on_ended(self, run: Run, trial: Trial, trials: Sequence[Trial], spent: Any) -> None:
+        self._runs = spent.runs
+        self._follow(trials)
+        what = {Role.DEFAULT: "default", Role.REFERENCE: "reference (without the component)"}.get(trial.role, "")
+        what = what or trial.configuration.describe(self._defaults)
+        shown = number(run.value, self._objective.unit) if run.value is not None else run.state.value
+        if run.state is State.FAILED:
+            shown = f"failed: {run.reason}"
+        if run.state is State.PRUNED:
+            shown = run.reason
+        ratio = ""
+        # The default was measured on replays, which the program's own runs cannot be compared with.
+        other = self._replays and run.phase is Phase.CONFIRMATION
+        if run.value and self._default and run.state is State.FINISHED and not other:
+            ratio = f"x{self._objective.speedup(run.value, self._default):.2f}"
+        phase = {Phase.WARMUP: "warm-up", Phase.SEARCH: "search", Phase.CONFIRMATION: "confirm"}[run.phase]
+        row = [f"{spent.runs}/{self._budget}", phase, shown, ratio, what]
+        if not self._console.is_terminal:
+            self._say("  ".join(part for part in row if part))
+            return
+        if run.state is not State.FINISHED:
+            last = f"{run.reason}: {what}" if run.state is State.FAILED else f"{what} ({run.reason})"
+            row[2:] = [run.state.value, "", last]
+        # Columns keep their width from line to line; only the last one is cut off where the terminal is narrow.
+        self._widths = [max(pair) for pair in zip(self._widths, map(len, row), strict=False)]
+        _, phases, values, ratios = self._widths
+        runs = 2 * len(str(self._budget)) + 1
+        line = f"{row[0]:>{runs}}  {phase:<{phases}}  {row[2]:>{values}}  {row[3]:>{ratios}}  {row[4]}"
+        self._console.print(Text(line), soft_wrap=False, no_wrap=True, overflow="ellipsis")
+
+    def _on_note(self, text: str) -> None:
+        self._say(text)
+
+    def _follow(self, trials: Sequence[Trial]) -> None:
+        """Find the default's value and the best seen among all trials, those of earlier sessions included."""
+        self._best = None
+        for trial in trials:
+            if trial.value is None:
+                continue
+            if trial.role is Role.DEFAULT:
+                self._default = trial.value
+            if self._best is None or self._objective.better(trial.value, self._best):
+                self._best = trial.value
+                found = trial.role is Role.CANDIDATE
+                self._best_text = trial.configuration.describe(self._defaults) if found else trial.role.value
+
+    # -- drawing -------------------------------------------------------------------------------------------
+
+    def _say(self, line: str) -> None:
+        prose(line, on=self._console)
+
+    def _view(self) -> RenderableType:
+        unit = self._objective.unit
+        spent = time.monotonic() - self._begun
+        line = f"{self._phase}  {self._runs}/{self._budget} launches  {duration(spent)}"
+        if 0 < self._runs < self._budget:
+            line += f", at most about {duration(spent / self._runs * (self._budget - self._runs))} left"
+        values = [] if self._default is None else [f"default {number(self._default, unit)}"]
+        if self._best is not None and self._default is not None:
+            values.append(f"best seen {number(self._best, unit)}")
+            # A value of zero has no ratio to another.
+            if self._best and self._default:
+                values[-1] += f" (x{self._objective.speedup(self._best, self._default):.2f})"
+        # The padding ends the bar's line.
+        bar = Padding(ProgressBar(total=max(1, self._budget), completed=self._runs, width=40), 0)
+        below = [Text(text, overflow="ellipsis", no_wrap=True) for text in (line, "  ".join(values)) if text]
+        return Group(bar, *below, Text(self._best_text, style="dim", overflow="ellipsis", no_wrap=True))

@@ -1,0 +1,99 @@
+"""``stripewise replay``."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from stripewise.catalogue.plan import Plan
+from stripewise.desk.cli.apply import end_as
+from stripewise.desk.cli.options import JsonOption, ProgramCommand
+from stripewise.desk.cli.output import number, print_json, prose
+from stripewise.engine.fidelity import Done, Faithfulness
+from stripewise.engine.folders import state_folder
+from stripewise.observe.record_reading import read_record
+from stripewise.observe.report import read_report_file
+from stripewise.requests.experiment import Replay
+from stripewise.runners.inject.foreground import prepare
+from stripewise.runners.inject.injection import Guidance
+from stripewise.runners.local.attend import attend
+from stripewise.runners.native.replaying import make_replayer
+from stripewise.runners.program.mpi import mpiexec
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("replay", cls=_ReplayCommand)(replay)
+
+
+class _ReplayCommand(ProgramCommand):
+    """``replay``, which a launcher follows."""
+
+    def collect_usage_pieces(self, ctx: object) -> list[str]:
+        """Give the parts of the usage line."""
+        return [piece.replace("COMMAND", "LAUNCHER") for piece in super().collect_usage_pieces(ctx)]
+
+
+def replay(
+    context: typer.Context,
+    record: Annotated[Path, typer.Argument(help="A record, as the command record writes it.", metavar="RECORD")],
+    directory: Annotated[
+        Path | None,
+        typer.Option(help="Folder for the files of the replay. Default: one beside the program's.", metavar="FOLDER"),
+    ] = None,
+    think: Annotated[bool, typer.Option("--think", help="Pause before each call as long as the program did.")] = False,
+    steps: Annotated[
+        int | None, typer.Option(help="Open at most so many of files whose names differ in numbers only.", min=1)
+    ] = None,
+    repetitions: Annotated[
+        int | None, typer.Option(help="Make each call at most so many times on an open file.", min=1)
+    ] = None,
+    json_output: JsonOption = False,
+) -> None:
+    """Carry out what a program did in MPI-IO, by its record, and say how faithful that is.
+
+    As many ranks as were recorded make the same calls, with data of their own, on files of their own that are deleted
+    in the end. A launcher may follow two dashes: stripewise replay my_app.record -- srun -N 4 -n 64
+    """
+    found = read_record(record)
+    launcher = context.obj["command"] or [mpiexec(os.environ), "-n", str(found.ranks)]
+    options = Replay(
+        record=str(record),
+        folder=str(directory.absolute()) if directory is not None else "",
+        think=think,
+        steps=steps,
+        repetitions=repetitions,
+    )
+    replayer = make_replayer(options, found, [*launcher, "stripewise-replay"], os.environ)
+    files = Path(replayer.replay.folder)
+    made = not files.exists()
+    folder = state_folder() / "applied" / f"replay-{time.time_ns():x}"
+    ended = attend(replayer.words("prepare"))  # apart: HDF5 makes its files with calls that are not the program's
+    ready = prepare(Plan(), replayer.words("calls", "clean"), folder, guidance=Guidance("observe"))
+    ended = ended or attend(ready.words)
+    if made:
+        with contextlib.suppress(OSError):  # after a failure there are files in it
+            files.rmdir()
+    if ended:
+        end_as(ended)
+    seen = read_report_file(folder / "report.json")
+    compared = Faithfulness(Done.by_record(found), Done.by_report(seen, found), options.whole)
+    document = compared.as_json()
+    if json_output:
+        print_json({"record": str(record), "directory": replayer.replay.folder, "ranks": found.ranks, **document})
+        return
+    own, theirs = compared.replay, compared.program
+    prose(
+        f"replayed {sum(own.calls.values()):,} calls of {found.ranks} ranks, {own.written:,} bytes written, "
+        f"{own.read:,} read, in {number(own.io_time, 's')} of I/O; the program: {sum(theirs.calls.values()):,} calls, "
+        f"{theirs.written:,} bytes written, {theirs.read:,} read, {number(theirs.io_time, 's')}"
+    )
+    for difference in compared.differences:
+        prose(f"not faithful: {difference}")
+    if not compared.differences:
+        prose(f"faithful: {number(compared.ratio)} times the program's I/O time" + ("" if options.whole else " a byte"))

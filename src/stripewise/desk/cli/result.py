@@ -1,0 +1,169 @@
+"""What an experiment has found, or would do, as people and machines read it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from rich.markup import escape
+
+from stripewise.catalogue.carriers import HDF5
+from stripewise.catalogue.configuration import Configuration
+from stripewise.catalogue.plan import Plan, spell
+from stripewise.desk.cli.hints import completed
+from stripewise.desk.cli.output import console, number, print_json, prose, say
+from stripewise.desk.cli.progress import left_out_lines, worst_case_line
+from stripewise.observe.objectives import timing
+from stripewise.output.html import write_report
+from stripewise.result import Interval, Result, Summary
+from stripewise.store.base import Store
+
+
+def deliver(store: Store, identifier: str, result: Result, report: Path | None, json_output: bool) -> None:
+    """Print a result, and write its report; a report that cannot be written keeps no result from being seen."""
+    try:
+        if report is not None:
+            write_report(store.record(identifier), store.trials(identifier), report, completed)
+    finally:
+        if json_output:
+            print_json(result.as_json())
+        else:
+            print_result(result, report)
+
+
+def print_dry_run(document: dict[str, Any], json_output: bool) -> None:
+    """Print what an experiment would do."""
+    if json_output:
+        print_json(document)
+        return
+    for line in document["found"]:
+        prose(line)
+    space = document["space"]
+    about = "" if space["exact"] else "about "
+    console.print(f"space: {about}{space['distinct']:,} distinct configurations (grid of {space['grid']:,})")
+    for parameter in space["parameters"]:
+        values = ", ".join(spell(value) for value in parameter["values"])
+        prose(f"  {parameter['name']}: {values} (default {spell(parameter['default'])})")
+    for line in left_out_lines(document["left_out"]):
+        prose(f"  {line}")
+    console.print("first configurations:")
+    defaults = {parameter["name"]: parameter["default"] for parameter in space["parameters"]}
+    for configuration in document["first"]:
+        prose(f"  {Configuration(configuration).describe(defaults)}")
+    worst = document["worst_case"]
+    console.print(worst_case_line(worst["runs"], worst["seconds"], worst["node_hours"], worst["bytes"]))
+    for note in document["notes"]:
+        prose(f"note: {note}")
+    console.print("nothing was started; the same command without --dry-run starts it")
+
+
+def print_result(result: Result, report: Path | None = None) -> None:
+    """Print a result for people."""
+    unit = result.objective.unit
+    # What a table answered says which in its environment.
+    origin = " (simulated)" if result.simulated else " (replayed)" if "table" in result.environment else ""
+    console.print()
+    prose(result.verdict + origin, "bold")
+    for family in result.families:
+        prose(f"  {family.family} (experiment {family.experiment}): {family.verdict}")
+    console.print()
+    if said := timing(result.objective):
+        prose(f"  {said}", "dim")
+    if result.reference is not None:
+        console.print(f"  reference  {_measured(result.reference, unit)}  (without the component)")
+    console.print(f"  default    {_measured(result.default, unit)}")
+    console.print(f"  best       {_measured(result.best, unit)}{'' if result.confirmed else '  (the default)'}")
+    if (replays := result.replays) is not None:
+        values = f"default {number(replays.default, unit)}, best found {number(replays.candidate, unit)}"
+        prose(f"  searched on {replays.runs} replays of {replays.record}: {values} (of replays, not of the program)")
+    if result.candidate is not None:
+        shown = number(result.candidate.value, unit)
+        console.print(f"  candidate  {shown}  (not proven{'; its settings:' if result.effects else ''})")
+    if result.confirmed:
+        console.print(f"  speed-up   {result.speedup:.2f}  ({_ratios(result.speedup_interval)}{_least(result)})")
+    elif result.candidate is not None and result.candidate.speedup_interval is not None:
+        bounds = _ratios(result.candidate.speedup_interval)
+        console.print(f"  speed-up   {result.candidate.speedup or 1.0:.2f}  ({bounds}; not proven)")
+    console.print()
+    for effect in result.effects:
+        seen = " - ".join(filter(None, (effect.status, effect.evidence)))
+        prose(f"  {effect.name}={effect.requested}: {seen}")
+    important = [f"{name} {share:.0%}" for name, share in result.importance.items() if share >= 0.05]
+    for sentence in (
+        f"what mattered: {', '.join(important)}" if important else "",
+        result.importance_note,
+        f"no effect here: {', '.join(result.ineffective)}" if result.ineffective else "",
+        *(change.sentence for change in result.level.changes),
+    ):
+        if sentence:
+            prose(f"  {sentence}")
+    if result.cost is not None and result.cost.repeated:
+        prose(f"  {repeated(result.cost.repeated)}")
+    for failure in result.failures[:3]:
+        prose(f"  {failure.count} failed: {failure.reason}")
+    if result.cheapest is not None:
+        words = " ".join(f"{key}={value}" for key, value in result.cheapest.configuration.items())
+        prose(f"  cheaper and within 5% of the best: {words}")
+    if result.preferred_over is not None:
+        words = " ".join(f"{key}={value}" for key, value in result.preferred_over.configuration.items())
+        prose(f"  preferred, being cheaper and within 5%, to: {words}")
+    if not result.confirmed and result.confirmation.more_budget:
+        prose(f"  {completed(result.confirmation.more_budget)}")
+    for missed in result.confirmation.not_kept:
+        prose(f"  not kept: {missed}", "dim")
+    identifier = result.experiment
+    console.print()
+    if result.confirmed and result.best.role == "reference" and result.reference is not None:
+        console.print("the program is best without the component" + escape(result.reference.how))
+    if result.applicable and _carried_by_plan(result):
+        _say(f"apply it:   stripewise run {identifier} -- COMMAND")
+        _say(f"export it:  stripewise export {identifier} --to {_forms(result)}")
+    _say(f"look again: stripewise show {identifier}" + (f"; report: {report}" if report else ""))
+
+
+def repeated(launches: int) -> str:
+    """Say how many launches were made again, and why."""
+    were = "launch was" if launches == 1 else "launches were"
+    return f"{launches} {were} repeated: the earlier one was interrupted, or ended while nobody was there to store it"
+
+
+def _ratios(bounds: Interval | None) -> str:
+    """Say where a speed-up comes from: it need not be the ratio of the medians above it."""
+    if bounds is None:
+        return "failed runs leave no interval"
+    return f"median of paired ratios, {bounds.percent} interval {bounds.low:.2f} to {bounds.high:.2f}"
+
+
+def _least(result: Result) -> str:
+    """Say where single runs with the best settings are slower than with the default, although most are faster."""
+    least = result.confirmation.p10
+    return f"; one run in ten gains less than {least:.2f}" if least is not None and least < 1 else ""
+
+
+def _say(line: str) -> None:
+    say(completed(line))
+
+
+def _carried_by_plan(result: Result) -> bool:
+    """Whether a plan can say all of the best: it cannot take variables away, nor replace the command."""
+    if result.best.role != "reference" or result.reference is None:
+        return True
+    off = result.reference.off
+    return not off.get("unset") and not off.get("command")
+
+
+def _forms(result: Result) -> str:
+    """Forms to export a result in: HDF5's properties have no other carrier than the runtime."""
+    settings = Plan.parse(result.plan, "result").settings
+    only_runtime = settings and all(setting.carrier is HDF5 for setting in settings)
+    return "plan|shell|sbatch" if only_runtime else "hints|shell|sbatch|openmpi|..."
+
+
+def interval(ends: Interval | None, digits: int = 3) -> str:
+    """Write an interval."""
+    return "" if ends is None else f"{number(ends.low, digits=digits)} to {number(ends.high, digits=digits)}"
+
+
+def _measured(summary: Summary, unit: str) -> str:
+    spread = f"  ({interval(summary.interval, 4)})" if summary.interval else ""
+    return f"{number(summary.value, unit)}{spread}  {summary.runs} run{'' if summary.runs == 1 else 's'}"

@@ -1,0 +1,406 @@
+"""``stripewise tune`` and ``stripewise resume``."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from stripewise.catalogue.stack import stack_names
+from stripewise.desk.cli import remote
+from stripewise.desk.cli.experiment_loop import asking, begin, begin_small, carry_on, case_of, with_a_way_on
+from stripewise.desk.cli.hints import completed
+from stripewise.desk.cli.options import (
+    IdArgument,
+    JsonOption,
+    ReportOption,
+    RunnerOption,
+    ServerOption,
+    StoreOption,
+    YesOption,
+    check_place,
+)
+from stripewise.desk.cli.output import console, notes, remark
+from stripewise.desk.cli.progress import Progress
+from stripewise.desk.cli.result import deliver, print_dry_run
+from stripewise.desk.cli.standard_input import with_input
+from stripewise.desk.cli.tune_options import Mode, TuneCommand, check_options, given_options, mode_of, used_later
+from stripewise.documents import read_document
+from stripewise.engine.consent import check_author, granted
+from stripewise.engine.definition import NO_COMMAND, with_options
+from stripewise.engine.dryrun import dry_run
+from stripewise.engine.folders import runs_folder, working_folder
+from stripewise.engine.process import user_name
+from stripewise.engine.reconfirmation import confirm_again
+from stripewise.engine.smaller_case import SMALL_BUDGET
+from stripewise.engine.try_first import proposals
+from stripewise.errors import NothingWorks, UserError
+from stripewise.observe.objectives import usages
+from stripewise.requests.experiment import Budget, Experiment, parse_experiment
+from stripewise.runners.registry import make_runner
+from stripewise.search.registry import sampler_names
+from stripewise.store.opening import open_store
+
+if TYPE_CHECKING:
+    from stripewise.desk.client.store import RemoteStore
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command("tune", cls=TuneCommand)(tune)
+    app.command("resume")(resume)
+
+
+PHASES = 140
+"""Phases that ``--within`` may use where no budget is given."""
+
+
+def _starting(names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
+    """Complete a value in the shell: the names that begin as it does."""
+
+    def complete(incomplete: str) -> list[str]:
+        return [name for name in names() if name.startswith(incomplete)]
+
+    return complete
+
+
+def tune(
+    context: typer.Context,
+    file: Annotated[str | None, typer.Argument(help="An experiment file (TOML).", metavar="EXPERIMENT.toml")] = None,
+    budget: Annotated[
+        int | None, typer.Option(help="Launches in total: warm-up, failures, confirmation. Default: 40.", min=1)
+    ] = None,
+    time: Annotated[float | None, typer.Option(help="Seconds in total. Default: no limit.", metavar="SECONDS")] = None,
+    node_hours: Annotated[float | None, typer.Option(help="Node-hours in total. Default: no limit.")] = None,
+    sampler: Annotated[
+        str | None,
+        typer.Option(
+            help="The sampler that proposes configurations: auto (default), surrogate, genetic, annealing, random, ...",
+            autocompletion=_starting(sampler_names),
+        ),
+    ] = None,
+    sampler_option: Annotated[
+        list[str] | None, typer.Option(help="An option of the sampler, NAME=VALUE; repeatable.", metavar="NAME=VALUE")
+    ] = None,
+    stack: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Stack by name or .toml file; repeatable. Default: those of the program's MPI library and file "
+            "system.",
+            autocompletion=_starting(stack_names),
+        ),
+    ] = None,
+    parameter: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A parameter of your own and its values, the current one first; repeatable. NAME=VALUE,VALUE,... "
+            "replaces {NAME} in the command; env:NAME=VALUE,... sets a variable, file:FILE:ENTRY=VALUE,... an entry of "
+            "a configuration file. Write a comma within a value as \\,.",
+            metavar="NAME=VALUE,VALUE,...",
+        ),
+    ] = None,
+    objective: Annotated[
+        str | None,
+        typer.Option(
+            help=f"What to measure: {', '.join(usages())}. Default: elapsed.", autocompletion=_starting(usages)
+        ),
+    ] = None,
+    program: Annotated[
+        str | None,
+        typer.Option(help="Of several programs of the command, the one to measure.", metavar="NAME"),
+    ] = None,
+    direction: Annotated[str | None, typer.Option(help="minimize or maximize, for regex:PATTERN.")] = None,
+    runner: RunnerOption = None,
+    model: Annotated[
+        str | None,
+        typer.Option(help="Performance model to start from, written by train.", metavar="FILE"),
+    ] = None,
+    warm_start: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Start from a finished experiment in the store, or auto for the most similar; repeatable.",
+            metavar="ID|auto",
+        ),
+    ] = None,
+    diagnosis: Annotated[
+        Path | None,
+        typer.Option("--from", help="Try first what a diagnosis proposes (diagnose --json).", metavar="DIAGNOSIS.json"),
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Seed of every random choice; the same seed gives the same choices. Default: 0.")
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="A name for the experiment. Default: the program's.")] = None,
+    setup: Annotated[
+        list[str] | None, typer.Option(help="A shell line to run first (module load ...); repeatable.")
+    ] = None,
+    delete: Annotated[list[str] | None, typer.Option(help="A file to delete before each run; repeatable.")] = None,
+    pairs: Annotated[
+        int | None, typer.Option(help="Most pairs of runs in the confirmation. Default: as the budget allows.", min=0)
+    ] = None,
+    minimum_effect: Annotated[float | None, typer.Option(help="Smallest speed-up worth claiming. Default: 1.")] = None,
+    confirm: Annotated[
+        str | None,
+        typer.Option(
+            help="Compare the best of a finished experiment with its default again, and nothing else.", metavar="ID"
+        ),
+    ] = None,
+    timeout: Annotated[
+        float | None, typer.Option(help="Seconds after which a run counts as hung. Default: from the first run.")
+    ] = None,
+    scratch: Annotated[
+        str | None, typer.Option(help="Folder for the runs' output. Default: in the folder of Stripewise's state.")
+    ] = None,
+    override: Annotated[bool | None, typer.Option(help="Win over the program's own hints.")] = None,
+    within: Annotated[
+        bool,
+        typer.Option("--within", help="Try settings inside one launch: each phase (open to close of a file) is a run."),
+    ] = False,
+    max_loss: Annotated[
+        float | None,
+        typer.Option(
+            help="With --within: the most I/O time that trying may lose, in percent. Default: 5.", metavar="PERCENT"
+        ),
+    ] = None,
+    families: Annotated[
+        str | None,
+        typer.Option(
+            help="With --within: tune the costliest file family (the default), the sum of all by one search, or each "
+            "by a search of its own.",
+            metavar="costliest|sum|each",
+        ),
+    ] = None,
+    settle: Annotated[
+        bool | None,
+        typer.Option("--settle", help="With --within: each phase pays for its own write-back (sync before close)."),
+    ] = None,
+    replay: Annotated[
+        Path | None,
+        typer.Option(help="Search on replays of this record, and prove the best on the program.", metavar="RECORD"),
+    ] = None,
+    replay_folder: Annotated[
+        Path | None,
+        typer.Option(help="Folder for the files of replays. Default: one beside the program's.", metavar="FOLDER"),
+    ] = None,
+    small: Annotated[
+        str | None,
+        typer.Option(help="Search this smaller case of the program first, and start from its runs.", metavar="COMMAND"),
+    ] = None,
+    small_budget: Annotated[
+        int | None,
+        typer.Option(help=f"Launches of the smaller case. Default: {SMALL_BUDGET}.", min=4),
+    ] = None,
+    yes: YesOption = False,
+    store: StoreOption = None,
+    server: ServerOption = None,
+    report: ReportOption = None,
+    dry_run_only: Annotated[
+        bool, typer.Option("--dry-run", help="Show the space and the cost; start nothing.")
+    ] = False,
+    json_output: JsonOption = False,
+) -> None:
+    """Find better settings for a program, prove the gain, and say how to apply them.
+
+    The program follows two dashes: stripewise tune -- mpiexec -n 4 ./my_app
+    """
+    given = given_options(context)
+    service = remote.server_of(store, server)
+    modes = (Mode.DRY if dry_run_only else Mode(0)) | (Mode.SERVER if service is not None else Mode(0))
+    manner = _Manner(dry_run_only, yes, report, json_output)
+    check_place("--report", report)
+    if confirm is not None:
+        check_options(given, modes | Mode.CONFIRM)
+        wanted = {
+            "pairs": pairs,
+            "budget": {"runs": budget, "seconds": time, "node_hours": node_hours},
+            "minimum_effect": minimum_effect,
+            "name": name,
+            "seed": seed,
+            "timeout": timeout,
+            "scratch": None if scratch is None else str(Path(scratch).absolute()),
+        }
+        later = used_later(given, modes | Mode.CONFIRM)
+        _confirm(confirm, wanted, store, service, replace(manner, later=later))
+        return
+    experiment = _read(file) if file is not None else Experiment()
+    if within:
+        if runner not in (None, "within"):
+            raise UserError(f"--within and --runner {runner} exclude each other", "leave one of them out")
+        runner = "within"
+    modes |= mode_of(runner or experiment.runner)
+    modes |= Mode.REPLAYS if replay is not None or experiment.replay is not None else Mode(0)
+    modes |= Mode.SMALL if small is not None else Mode(0)
+    check_options(given, modes)
+    if Mode.WITHIN in modes and within:
+        # Phases are many and cheap; what a launch is measured by says nothing of them.
+        fresh = Budget() == experiment.budget
+        budget = budget if budget is not None or not fresh else PHASES
+        objective = objective or ("phase_bandwidth" if experiment.objective.name == "elapsed" else None)
+    if not (runner or experiment.runner).startswith(NO_COMMAND):
+        experiment = with_input(experiment)
+    experiment = with_options(
+        experiment,
+        command=context.obj["command"],
+        budget={"runs": budget, "seconds": time, "node_hours": node_hours},
+        sampler=sampler,
+        sampler_option=sampler_option or [],
+        parameter=parameter or [],
+        stacks=stack,
+        objective={"name": objective, "direction": direction, "program": program},
+        runner=runner,
+        model=model,
+        warm_start=warm_start,
+        try_first=None if diagnosis is None else proposals(diagnosis),
+        seed=seed,
+        name=name,
+        setup=setup,
+        hooks={"delete": delete},
+        within={
+            "max_loss": None if max_loss is None else max_loss / 100,
+            "families": families,
+            "settle": settle,
+        },
+        replay=_replay(replay, replay_folder),
+        confirmation={"pairs": pairs, "minimum_effect": minimum_effect},
+        timeout=timeout,
+        scratch=scratch,
+        override=override,
+    )
+    manner = replace(manner, later=used_later(given, modes))
+    if service is not None:
+        _tune_there(service, experiment, str(Path.cwd()), manner)
+        return
+    if dry_run_only:
+        if small is not None:
+            case = case_of(experiment, small, small_budget or SMALL_BUDGET)
+            remark(f"the small case is searched first, with {case.counted(case.budget.runs)} of: {small}")
+        _tune_dry(experiment, Path.cwd(), manner)
+        return
+    with open_store(store) as opened:
+        if small is not None:
+            begin_small(opened, experiment, small, small_budget or SMALL_BUDGET, report, json_output, yes)
+        else:
+            begin(opened, experiment, str(Path.cwd()), report, json_output, yes)
+
+
+@dataclass(frozen=True)
+class _Manner:
+    """How an experiment is begun and its end shown, whatever it is.
+
+    Attributes
+    ----------
+    dry : bool
+        Show what it would do, and start nothing.
+    yes : bool
+    report : Path or None
+    json_output : bool
+    later : str
+        What a dry run says of options that only the run itself uses.
+    """
+
+    dry: bool
+    yes: bool
+    report: Path | None
+    json_output: bool
+    later: str = ""
+
+
+def _replay(record: Path | None, folder: Path | None) -> dict[str, str] | None:
+    """What the options say of the table of the experiment's file."""
+    return {name: str(path) for name, path in (("record", record), ("folder", folder)) if path is not None} or None
+
+
+def _confirm(finished: str, wanted: Mapping[str, Any], store: str | None, service: str | None, manner: _Manner) -> None:
+    """Make and run the experiment that compares a result's best with its default."""
+    if service is not None:
+        record = remote.experiments_of(service).record(finished)
+        _tune_there(service, confirm_again(record, **wanted), record.facts.folder or None, manner)
+        return
+    with open_store(store) as opened:
+        record = opened.record(finished)
+        experiment = confirm_again(record, **wanted)
+        if manner.dry:
+            _tune_dry(experiment, Path(working_folder(record.facts)), manner)
+            return
+        check_author(record, user_name(), granted if manner.yes else asking(None, manner.json_output))
+        begin(opened, experiment, record.facts.folder, manner.report, manner.json_output, manner.yes)
+
+
+def _tune_dry(experiment: Experiment, folder: Path, manner: _Manner) -> None:
+    with make_runner(experiment, runs_folder(experiment) / "dry-run", cwd=folder) as runner:
+        _print_dry(dry_run(experiment, runner), manner)
+
+
+def _print_dry(document: dict[str, Any], manner: _Manner) -> None:
+    notes = [*document["notes"], *([manner.later] if manner.later else [])]
+    print_dry_run({**document, "notes": notes}, manner.json_output)
+
+
+def resume(
+    identifier: IdArgument,
+    yes: YesOption = False,
+    store: StoreOption = None,
+    server: ServerOption = None,
+    report: ReportOption = None,
+    json_output: JsonOption = False,
+) -> None:
+    """Continue an interrupted experiment, as if it had never stopped."""
+    check_place("--report", report)
+    service = remote.server_of(store, server)
+    if service is not None:
+        _resume_there(service, identifier, report, json_output, agreed=yes)
+        return
+    with open_store(store) as opened:
+        carry_on(opened, opened.record(identifier).id, report, json_output, yes)
+
+
+def _read(file: str) -> Experiment:
+    text = read_document(Path(file), "experiment", "a command to tune follows two dashes: tune -- ...")
+    return parse_experiment(text, file)
+
+
+def _tune_there(service: str, experiment: Experiment, folder: str | None, manner: _Manner) -> None:
+    opened = remote.experiments_of(service)
+    client = opened.client
+    definition = experiment.model_dump(mode="json")
+    if manner.dry:
+        _print_dry(client.dry_run(definition, folder), manner)
+        return
+    # A key makes it harmless to send the request again where the answer was lost.
+    made = client.create(definition, folder, agreed=manner.yes, key=secrets.token_hex(16))
+    identifier = str(made["id"])
+    try:
+        _follow(opened, identifier, manner.report, manner.json_output)
+    except UserError:
+        if not opened.trials(identifier, facts=False):
+            opened.delete(identifier)
+        raise
+
+
+def _resume_there(service: str, identifier: str, report: Path | None, json_output: bool, *, agreed: bool) -> None:
+    opened = remote.experiments_of(service)
+    record = opened.record(identifier)
+    if record.state == "finished" and record.result is not None:
+        deliver(opened, record.id, record.result, report, json_output)
+        return
+    known = opened.client.messages(record.id)
+    opened.client.resume(record.id, agreed=agreed)
+    _follow(opened, record.id, report, json_output, known[-1]["number"] if known else 0)
+
+
+def _follow(opened: RemoteStore, identifier: str, report: Path | None, json_output: bool, after: int = 0) -> None:
+    """Show what a service's worker does, and end as if it had been done here."""
+    with Progress(notes if json_output or not console.is_terminal else console) as progress:
+        try:
+            result = remote.follow(opened.client, identifier, progress, after)
+        except KeyboardInterrupt:
+            progress.__exit__()
+            stops = completed(f"stripewise stop {identifier} ends it")
+            remark(f"no longer watched; the service continues experiment {identifier}; {stops}")
+            raise typer.Exit(130) from None
+        except NothingWorks as error:
+            raise with_a_way_on(opened, identifier, error) from error
+    deliver(opened, identifier, result, report, json_output)

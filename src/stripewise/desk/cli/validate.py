@@ -1,0 +1,163 @@
+"""``stripewise validate``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from stripewise.desk.cli import remote
+from stripewise.desk.cli.options import (
+    BOTH,
+    STACK_THERE,
+    JsonOption,
+    ServerOption,
+    TableArgument,
+    TableStackOption,
+    check_place,
+    pairs,
+    table_with,
+)
+from stripewise.desk.cli.output import Ticker, console, grid, number, print_json, remark
+from stripewise.desk.cli.train import ModelOption, ModelOptionsOption, SeedOption
+from stripewise.errors import UserError
+from stripewise.models.validation import validate as run
+
+_DEEPEST = 30
+_STATICS = 8
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("validate")(validate)
+
+
+def validate(
+    table: TableArgument,
+    model: ModelOption = "auto",
+    model_option: ModelOptionsOption = None,
+    folds: Annotated[
+        int | None,
+        typer.Option(help="Hold out each of K random parts (default 5); with --leave-out: K groups.", metavar="K"),
+    ] = None,
+    inverse: Annotated[int | None, typer.Option(help="Train on one of K random parts only.", metavar="K")] = None,
+    leave: Annotated[
+        str | None,
+        typer.Option(
+            "--leave-out",
+            help="Hold out what shares a value of these columns; 'contexts' leaves one workload out.",
+            metavar="COLUMN,...",
+        ),
+    ] = None,
+    depths: Annotated[
+        str | None, typer.Option(help="Also judge prescribing trees of these depths, as in 1-10.", metavar="A-B")
+    ] = None,
+    seed: SeedOption = 0,
+    stack: TableStackOption = None,
+    html: Annotated[
+        Path | None, typer.Option("--report", help="Write a page with figures.", metavar="FILE.html")
+    ] = None,
+    server: ServerOption = None,
+    json_output: JsonOption = False,
+) -> None:
+    """Say how well a model predicts and prescribes for what it has not seen."""
+    check_place("--report", html)
+    asked: dict[str, Any] = {"folds": folds, "inverse": inverse, "seed": seed}
+    asked |= {"options": pairs("--model-option", model_option, "trees=500"), "depths": _depths(depths)}
+    columns = [name.strip() for name in (leave or "").split(",") if name.strip()]
+    service = remote.server_of(None, server)
+    if service is not None and stack:
+        raise UserError(BOTH, STACK_THERE)
+    if service is not None:
+        client = remote.connect(service)
+        made = client.validate(remote.table_there(client, table), model, leave_out=columns, **asked)
+        found = remote.wait(client, made)
+        name, objective, shown = found.pop("name"), found.pop("objective"), found.pop("pairs")
+        quantity, unit, description = objective["name"], objective["unit"], found.pop("description", "")
+        del found["table"]
+    else:
+        measured = table_with(table, stack)
+        ticker = Ticker()
+        result = run(
+            measured, model, columns=columns, progress=lambda done, of: ticker.count(done, of, "models"), **asked
+        )
+        ticker.close()
+        found, shown = result.as_json(), result.pairs
+        name, description = measured.name, measured.schema.description
+        quantity, unit = measured.objective.name, measured.objective.unit
+    if html is not None:
+        from stripewise.output.html import write_whole  # noqa: PLC0415  pages are slow to load
+        from stripewise.output.validated import validation_page  # noqa: PLC0415
+
+        told = validation_page(found, shown, table=name, description=description, quantity=quantity, unit=unit)
+        write_whole(html, told)
+        remark(f"page: {html}")
+    if json_output:
+        print_json(found)
+        return
+    _print(found, name, unit)
+
+
+def _depths(text: str | None) -> list[int]:
+    if text is None:
+        return []
+    low, dash, high = text.partition("-")
+    try:
+        first, last = int(low), int(high) if dash else int(low)
+    except ValueError as error:
+        raise UserError(f"--depths {text} is not a range", "write one as in 1-10") from error
+    if not 1 <= first <= last <= _DEEPEST:
+        raise UserError(f"--depths {text} is not a range within 1 to {_DEEPEST}", "write one as in 1-10")
+    return list(range(first, last + 1))
+
+
+def _print(found: Mapping[str, Any], table: str, unit: str) -> None:
+    m = found["metrics"]
+    console.print(
+        f"{escape(found['model'])} on {escape(table)}: {found['rows']} rows, {found['folds']} folds, "
+        f"held out: {escape(found['held_out'])}"
+    )
+    rows = grid("", ">")
+    oracle = "" if m["oracle_accuracy"] is None else f"   (noise-free oracle {m['oracle_accuracy']:.2f}%)"
+    rows.add_row("prediction accuracy", f"{m['prediction_accuracy']:.2f}%{oracle}")
+    explained = "" if m["oracle_r2_log"] is None else f"   (noise-free oracle {m['oracle_r2_log']:.4f})"
+    rows.add_row("R2 of the logarithm", f"{'-' if m['r2_log'] is None else format(m['r2_log'], '.4f')}{explained}")
+    rows.add_row("mean absolute error", number(m["mae"], unit))
+    rows.add_row("class error", f"{m['class_error']:.3f}")
+    console.print(rows)
+    for point in found["learning_curve"]:
+        console.print(
+            f"  {point['training_rows']} rows to learn from: accuracy {point['prediction_accuracy']:.2f}%, "
+            f"mean absolute error {number(point['mae'], unit)}, class error {point['class_error']:.3f}"
+        )
+    if found["prescription"] is not None:
+        _print_prescription(found["model"], found["prescription"], unit)
+    for reason in found["skipped"]:
+        console.print(f"not scored: {escape(reason)}")
+
+
+def _print_prescription(model: str, judged: Mapping[str, Any], unit: str) -> None:
+    headings = ("arithmetic", "harmonic", "worst", "best for", "worst for", "loss")
+    table = grid("choice for held-out workloads", *(f">{heading}" for heading in headings))
+    table.add_row(escape(model), *_quality(judged), "", "", "")
+    if judged["oracle"] is not None:
+        table.add_row("an oracle of the true values", *_quality(judged["oracle"]), "", "", "")
+    for depth, quality in judged["by_depth"].items():
+        table.add_row(f"tree of depth {depth}", *_quality(quality), "", "", "")
+    shown = judged["static"][:_STATICS]
+    shown += [static for static in judged["static"][_STATICS:] if static["default"]]
+    for place, static in enumerate(shown):
+        words = " ".join(f"{name}={value}" for name, value in static["configuration"].items())
+        kind = "best static" if place == 0 else "static"
+        label = f"{'default' if static['default'] else kind}: {words}"
+        counts = (str(static["best"]), str(static["worst_of_all"]), number(static["loss"], unit))
+        table.add_row(escape(label), *_quality(static), *counts)
+    console.print(table)
+    console.print(f"achieved over best, {judged['workloads']} workloads, measured configurations only")
+
+
+def _quality(of: Mapping[str, float]) -> Iterator[str]:
+    return (f"{of[name]:.1f}%" for name in ("arithmetic", "harmonic", "worst"))

@@ -1,0 +1,213 @@
+"""What a bounded child does with models, tables, logs and scripts: of paths and JSON values it makes JSON values."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+# Loaded before memory is bounded: reasons and trained models load it when they need it.
+import sklearn.ensemble  # noqa: F401
+
+from stripewise.catalogue.workload import Workload
+from stripewise.desk.server.files import campaign_in
+from stripewise.diagnose.diagnose import diagnose
+from stripewise.diagnose.knobs import dead, judge_script, library
+from stripewise.diagnose.prediction import predict
+from stripewise.diagnose.surroundings import Surroundings
+from stripewise.engine.campaign.designs import first_batch
+from stripewise.engine.campaign.measured import prescribed
+from stripewise.models.base import PerformanceModel
+from stripewise.models.prescribe.policies import by_policy, policy_names
+from stripewise.models.prescribe.prescriber import Prescriber
+from stripewise.models.prescribe.request import PrescriptionRequest
+from stripewise.models.registry import load_model
+from stripewise.models.table import Column, read_table
+from stripewise.models.training import learn
+from stripewise.observe.opening import open_one
+from stripewise.observe.workload import observe
+from stripewise.output.export import export
+from stripewise.output.markup import measured_text
+from stripewise.requests.campaign import changed_campaign, parse_campaign
+from stripewise.requests.campaign_points import Points
+
+Step = Callable[[], None]
+
+
+def describe_model(path: str, step: Step) -> dict[str, Any]:
+    """Say of which kind a model is, what it has learned, and what the form for its prescriptions asks."""
+    loaded = load_model(path)
+    explained = loaded.explain()
+    return {
+        "kind": loaded.name,
+        "rules": explained.rules[:60],
+        "importance": explained.importance,
+        "fields": fields(loaded),
+    }
+
+
+def describe_table(path: str, step: Step) -> dict[str, Any]:
+    """Say what is in a table."""
+    table = read_table(path)
+    return {
+        "rows": len(table),
+        "columns": [column.name for column in table.schema.columns],
+        "objective": table.objective.as_json(),
+    }
+
+
+def prescribe(
+    asked: Mapping[str, Any], model: str | None, table: str | None, log: str | None, step: Step
+) -> dict[str, Any]:
+    """Choose settings for a workload or for what a log shows."""
+    loaded = None if model is None else load_model(model)
+    workload = Workload.model_validate(asked["workload"] or {})
+    request = PrescriptionRequest(workload, asked["current"], asked["context"])
+    if log is not None:
+        seen = observe(Path(log))
+        domain = None if loaded is None else loaded.domain
+        request = request.with_observed(seen.workload, domain, seen.processes, seen.layout, seen.in_force, seen.traits)
+    if loaded is None:
+        policy = asked["policy"] or policy_names()[0]
+        found = by_policy(policy, request.workload, asked["osts"], request.current, existing=request.existing)
+    else:
+        found = Prescriber(loaded, None if table is None else read_table(table)).prescribe(request)
+    document = found.as_json()
+    if asked["to"] is not None:
+        changed = {change.name: change.value for change in found.changes}
+        made = export(found.plan, asked["to"], directory=found.directory, changed=changed)
+        document["export"] = {"target": asked["to"], "text": made.text, "undo": made.undo, "cannot": list(made.cannot)}
+    return document
+
+
+def fields(model: PerformanceModel) -> list[dict[str, Any]]:
+    """Describe the inputs of the form: a workload's words, other contexts, and the current settings."""
+    domain = model.domain
+    found = []
+    for place, column in enumerate(domain.columns):
+        values = [column.values[level] for level in domain.seen[place]]
+        context = place < domain.contexts
+        group = _group(column, context)
+        found.append(
+            {
+                "name": f"{group}.{column.role if group == 'workload' else column.name}",
+                "label": column.name,
+                "context": context,
+                "choices": [str(value).lower() if isinstance(value, bool) else str(value) for value in values]
+                if column.kind != "ordinal" or len(values) <= 1
+                else [],
+                "known": f"{measured_text(values[0], column.unit)} to {measured_text(values[-1], column.unit)}"
+                if column.kind == "ordinal" and len(values) > 1
+                else "",
+                "default": "" if column.default is None else str(column.default),
+            }
+        )
+    return found
+
+
+def _group(column: Column, context: bool) -> str:
+    if not context:
+        return "current"
+    return "workload" if column.role in Workload.model_fields and not column.role.endswith("_size") else "context"
+
+
+def read_log(path: str, step: Step) -> dict[str, Any]:
+    """Read a log, a report, a record or IOR's output, and diagnose it."""
+    activity = open_one(Path(path))
+    found = diagnose(activity)
+    return {**found.as_json(), "plan": found.plan(), "activity": activity.model_dump(mode="json")}
+
+
+def predict_job(log: str, model: str, step: Step) -> dict[str, Any]:
+    """Say what a model expects of the job that a log shows."""
+    return predict(open_one(Path(log)), Path(log), Path(model)).as_json()
+
+
+def train(table: str, request: Mapping[str, Any], out: str, step: Step) -> dict[str, Any]:
+    """Learn a model from a table, and write it."""
+    measured = read_table(table)
+    explain = bool(request.get("explain"))
+    made = learn(measured, request["model"], request["options"], request["seed"], Path(out), explain=explain)
+    return {"rows": made.rows, "seconds": made.seconds, "name": measured.name, "speed_rules": made.speed_rules}
+
+
+def validate(table: str, request: Mapping[str, Any], step: Step) -> dict[str, Any]:
+    """Say how well a kind of model does on a table."""
+    # Slow to load, and large: only a worker that validates has need of it.
+    from stripewise.models import validation  # noqa: PLC0415
+
+    measured = read_table(table)
+    found = validation.validate(
+        measured,
+        request["model"],
+        request["options"],
+        folds=request["folds"],
+        inverse=request["inverse"],
+        columns=request["leave_out"],
+        depths=request.get("depths", ()),
+        seed=request["seed"],
+        progress=lambda done, of: step(),
+    )
+    return {
+        **found.as_json(),
+        "name": measured.name,
+        "description": measured.schema.description,
+        "objective": {"name": measured.objective.name, "unit": measured.objective.unit},
+        "pairs": _some(found.pairs),
+    }
+
+
+def count_points(toml: str, changes: Mapping[str, Any], step: Step) -> int:
+    """Count the combinations of a campaign, which takes time and memory for each."""
+    return len(Points(changed_campaign(parse_campaign(toml, "campaign"), changes.items(), "campaign")).all)
+
+
+def prescribe_cases(campaign: str, model: str, eager: bool, step: Step) -> dict[str, Any]:
+    """Prescribe for the test cases of the campaign in a folder."""
+    asked = campaign_in(Path(campaign))
+    return prescribed(asked, Path(model), first_batch(Points(asked)), eager=eager)
+
+
+def judge_settings(
+    script: str, mpi: str, file_system: str, workload: Mapping[str, Any], effects: Mapping[str, Any], step: Step
+) -> dict[str, Any]:
+    """Judge the settings in the text of a job script."""
+    shown = {name: (status, evidence) for name, (status, evidence) in effects.items()}
+    where = Surroundings(mpi, file_system, "", Workload.model_validate(workload), shown)
+    found = judge_script(script, where)
+    return {"settings": [one.as_json() for one in found], "dead": len(dead(found)), "mpi": library(script, mpi)}
+
+
+@functools.lru_cache(maxsize=1)
+def _opened(path: str) -> PerformanceModel:
+    return load_model(path)
+
+
+def open_model(path: str, step: Step) -> dict[str, Any]:
+    """Read a model to use it, and say what it is."""
+    _opened.cache_clear()
+    return {"name": _opened(path).name, "domain": _opened(path).domain.as_json()}
+
+
+def expect(path: str, points: Sequence[Sequence[float]], step: Step) -> list[float]:
+    """Say what a model that was opened expects of points."""
+    expected: list[float] = _opened(path).expected(np.asarray(points, dtype=np.float64)).tolist()
+    return expected
+
+
+def _some(pairs: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    """At most 2,000 of the pairs, evenly taken."""
+    step = -(-len(pairs) // 2000) or 1
+    return pairs[::step]
+
+
+WORK: dict[str, Callable[..., Any]] = {
+    work.__name__: work
+    for work in (
+        *(describe_model, describe_table, prescribe, read_log, predict_job, train, validate),
+        *(count_points, prescribe_cases, open_model, expect, judge_settings),
+    )
+}

@@ -1,0 +1,169 @@
+"""The jobs of workers besides experiments: training, validating and evaluating models, and campaigns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from stripewise.desk.server.child import Child
+from stripewise.desk.server.files import campaign_in, folder_of, table_path
+from stripewise.errors import Stopped, UserError
+from stripewise.models.domain import Domain, Floats
+from stripewise.requests.campaign_points import Points
+from stripewise.store.service.jobs import ServiceJob
+from stripewise.store.service.keeping import Items
+
+if TYPE_CHECKING:
+    from stripewise.engine.campaign.running import CampaignEnd
+
+Stopping = Callable[[], bool]
+_MEMORY = 8 << 30
+_STEP_SECONDS = 3600.0
+"""How long a training may take, and a fold of a validation."""
+
+
+def train(job: ServiceJob, data: Path, items: Items, stopping: Stopping) -> dict[str, Any]:
+    """Learn a model from a table that was uploaded, or that a campaign has made."""
+    request = job.request
+    place = folder_of(data, "model", job.subject)
+    place.mkdir(parents=True, exist_ok=True)
+    table, out = str(table_path(data, request["table"])), str(place / "model")
+    made = _in_child("train", stopping, table=table, request=request, out=out)
+    document = {"kind": request["model"], "table": request["table"], "rows": made["rows"], "seconds": made["seconds"]}
+    items.put("model", job.subject, request["name"], job.submitter, document)
+    return {"model": job.subject, **document, "name": made["name"], "speed_rules": made["speed_rules"]}
+
+
+def validate(job: ServiceJob, data: Path, items: Items, stopping: Stopping) -> dict[str, Any]:
+    """Say how well a kind of model does on a table."""
+    request = job.request
+    found = _in_child("validate", stopping, table=str(table_path(data, request["table"])), request=request)
+    document = {**found, "table": request["table"]}
+    # Kept as an item, so that it can be found again without knowing the job.
+    name = f"{request['model']} on {request['table']}"
+    items.put("validation", job.subject, name, job.submitter, document)
+    return document
+
+
+class Helper:
+    """A child that does work of a job in bounded time and memory, and is ended with the context.
+
+    Parameters
+    ----------
+    stopping : callable
+        Says whether the job is to stop; then the child is ended.
+    """
+
+    def __init__(self, stopping: Stopping) -> None:
+        self._child = Child(_MEMORY, {})
+        self._stopping = stopping
+
+    def ask(self, work: str, **given: Any) -> Any:
+        """Do some work; raises as :meth:`Child.ask`, and Stopped."""
+        return self._child.ask(work, _STEP_SECONDS, self._step, **given)
+
+    def _step(self) -> None:
+        if self._stopping():
+            raise Stopped("it was stopped")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._child.end()
+
+
+class HelpedModel:
+    """A performance model that a helper reads and uses; see :class:`stripewise.engine.model_prior.Expecting`."""
+
+    def __init__(self, helper: Helper, path: str) -> None:
+        self._helper, self._path = helper, path
+        found = self._ask("open_model")
+        self.name: str = found["name"]
+        self.domain = Domain.from_json(found["domain"])
+
+    def expected(self, points: Floats) -> Floats:
+        """Natural logarithm of performance, larger is better."""
+        return np.asarray(self._ask("expect", points=points.tolist()), dtype=np.float64)
+
+    def _ask(self, work: str, **given: Any) -> Any:
+        try:
+            return self._helper.ask(work, path=self._path, **given)
+        except UserError as error:
+            raise UserError(f"the model {self._path}: {error.what}", error.fix) from error
+
+
+def _in_child(work: str, stopping: Stopping, **given: Any) -> dict[str, Any]:
+    with Helper(stopping) as helper:
+        made: dict[str, Any] = helper.ask(work, **given)
+        return made
+
+
+def campaign(job: ServiceJob, data: Path, items: Items, stopping: Stopping) -> dict[str, Any]:
+    """Make the runs of a campaign that are left, and write its table."""
+    # As in validate.
+    from stripewise.engine.campaign.outcome import summary  # noqa: PLC0415
+    from stripewise.engine.campaign.plan import CampaignPlan  # noqa: PLC0415
+    from stripewise.engine.campaign.running import WHOLE, write  # noqa: PLC0415
+
+    place = folder_of(data, "campaign", job.subject)
+    asked = campaign_in(place)
+    points = Points(asked)
+    done = _carry_on(points, place, place / "journal", job, stopping)
+    bench, whole = done.bench, CampaignPlan(points).known(done.runs)
+    saved = write(points, whole, done.runs, bench.objective(points.all[0]), bench.kind, place / "table")
+    return summary(
+        asked,
+        done.progress.runs,
+        done.runs,
+        kind=bench.kind,
+        complete=done.progress.complete,
+        table=saved,
+        shard=WHOLE,
+        left_out=points.left_out,
+    )
+
+
+def evaluate(job: ServiceJob, data: Path, items: Items, stopping: Stopping) -> dict[str, Any]:
+    """Measure a campaign's test cases and what a model prescribes for them."""
+    # As in validate.
+    from stripewise.engine.campaign.designs import first_batch  # noqa: PLC0415
+    from stripewise.engine.campaign.measured import Evaluation  # noqa: PLC0415
+    from stripewise.engine.campaign.running import values  # noqa: PLC0415
+
+    place = folder_of(data, "evaluation", job.subject)
+    asked = campaign_in(place)
+    model = folder_of(data, "model", job.request["model"]) / "model"
+    eager = bool(job.request["eager"])
+    found = _in_child("prescribe_cases", stopping, campaign=str(place), model=str(model), eager=eager)
+    question = Evaluation.of(asked, first_batch(Points(asked)), found, eager=eager)
+    # A model that was replaced since asks for other runs.
+    kept = place / f"journal-{question.points.campaign.digest}"
+    done = _carry_on(question.points, place, kept, job, stopping)
+    return {**question.document(*values(question.points, done.runs), done.bench), "says": question.says}
+
+
+def _carry_on(points: Points, place: Path, kept: Path, job: ServiceJob, stopping: Stopping) -> CampaignEnd:
+    from stripewise.engine.campaign.running import carry_on  # noqa: PLC0415
+    from stripewise.engine.campaign.session import Paused  # noqa: PLC0415
+
+    def listen(kind: str, about: Mapping[str, Any]) -> None:
+        if stopping():
+            raise Paused("it was stopped", "start it again to go on")
+
+    try:
+        return carry_on(points, place, kept, job.owner, listen, retry=bool(job.request.get("retry")))
+    except Paused as error:
+        raise Stopped(error.what, error.fix) from error
+
+
+WORK: dict[str, Callable[[ServiceJob, Path, Items, Stopping], dict[str, Any]]] = {
+    "training": train,
+    "validation": validate,
+    "campaign": campaign,
+    "evaluation": evaluate,
+}
+"""What carries each kind of job on."""

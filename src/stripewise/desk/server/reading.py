@@ -1,0 +1,218 @@
+"""Experiments, trials and runs as documents: for the resources of REST and for the pages."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import Any
+
+import sqlalchemy as sa
+
+from stripewise.desk.server.service import Service, tell_unreadable, version
+from stripewise.documents import finite
+from stripewise.errors import NotFound, StripewiseError
+from stripewise.observe.objectives import objective_of
+from stripewise.store import rows
+from stripewise.store.base import Record, readable
+from stripewise.store.schema import experiments, runs, trials
+from stripewise.store.service import database_of
+from stripewise.store.service.jobs import ServiceJob
+from stripewise.trial import Run, Trial
+
+_COLUMNS = [column for column in runs.c if column.name not in ("experiment", "token")]
+
+
+def summaries(service: Service, records: Iterable[Record]) -> list[dict[str, Any]]:
+    """Give a line for each experiment; see :class:`~stripewise.desk.server.documents.ExperimentSummary`."""
+    listed = list(records)
+    waiting = service.jobs.waiting()
+    so_far = _extremes(service, [record for record in listed if record.result is None and record.ended])
+    return [finite(_summary(record, waiting.get(record.id), so_far.get(record.id, {}))) for record in listed]
+
+
+def summary(service: Service, record: Record) -> dict[str, Any]:
+    """Give the line of one experiment, with the error of its last job."""
+    line = summaries(service, [record])[0]
+    job: ServiceJob | None = service.jobs.of(record.id)
+    return {**line, "error": job.error if job is not None and record.state != "finished" else ""}
+
+
+def detail(service: Service, record: Record) -> dict[str, Any]:
+    """Give an experiment whole; see :class:`~stripewise.desk.server.documents.Detail`."""
+    return whole(summary(service, record), record)
+
+
+def whole(line: dict[str, Any], record: Record) -> dict[str, Any]:
+    """Add to an experiment's line all that lists leave out."""
+    return {
+        **line,
+        "definition": record.experiment.model_dump(mode="json"),
+        "facts": finite(dict(record.facts)),
+        "result": finite(record.result.as_json() if record.result else None),
+        "notes": list(record.notes),
+    }
+
+
+def trial_document(trial: Trial, *, facts: bool = False) -> dict[str, Any]:
+    """Give a trial with its runs."""
+    return finite({**trial.as_json(), "runs": [run_document(run, facts=facts) for run in trial.runs]})
+
+
+def run_document(run: Run, *, facts: bool = False) -> dict[str, Any]:
+    """Give a run."""
+    return {
+        **run.as_json(),
+        "folder": run.facts.folder,
+        "facts": finite(dict(run.facts)) if facts else None,
+    }
+
+
+def found(service: Service, text: str, state: str | None, limit: int, offset: int) -> tuple[int, list[Record]]:
+    """Give how many experiments have a text in what is known of them by words, and a page of them, newest first."""
+    # No text in the store holds a null character, and PostgreSQL takes none.
+    text = text.replace("\0", "")
+    like = f"%{text.replace('/', '//').replace('%', '/%').replace('_', '/_')}%"
+    columns = (getattr(experiments.c, name) for name in ("name", "owner", "definition", "tags", "remark"))
+    wanted = sa.or_(
+        experiments.c.id.startswith(text, autoescape=True), *(one.ilike(like, escape="/") for one in columns)
+    )
+    query = sa.select(experiments.c.id).where(wanted).order_by(experiments.c.created.desc(), experiments.c.id)
+    if state:
+        query = query.where(experiments.c.state == state)
+
+    def work(connection: sa.Connection) -> tuple[int, list[str]]:
+        total = connection.execute(sa.select(sa.func.count()).select_from(query.subquery())).scalar_one()
+        return total, list(connection.execute(query.limit(limit).offset(offset)).scalars())
+
+    total, identifiers = database_of(service.store).read(work)
+    records = []
+    for one in identifiers:
+        with contextlib.suppress(NotFound):  # deleted in the meantime
+            records.append(readable(partial(service.store.record, one), tell_unreadable))
+    return total, [record for record in records if record is not None]
+
+
+def trials_page(
+    service: Service, identifier: str, limit: int, offset: int, *, facts: bool = False
+) -> tuple[int, list[dict[str, Any]]]:
+    """Give how many trials an experiment has, and a page of them, without reading the others."""
+
+    def work(connection: sa.Connection) -> tuple[int, list[sa.Row[Any]], list[sa.Row[Any]]]:
+        mine = trials.c.experiment == identifier
+        total = connection.execute(sa.select(sa.func.count()).select_from(trials).where(mine)).scalar_one()
+        columns = [column for column in trials.c if column.name != "experiment"]
+        query = sa.select(*columns).where(mine).order_by(trials.c.number).limit(limit).offset(offset)
+        found = list(connection.execute(query))
+        numbers = [row.number for row in found]
+        query = _runs(identifier, None, *_COLUMNS).where(runs.c.trial.in_(numbers)).order_by(runs.c.number)
+        return total, found, list(connection.execute(query)) if numbers else []
+
+    total, found, made = database_of(service.store).read(work)
+    of: dict[int, list[Run]] = {}
+    for row in made:
+        of.setdefault(row.trial, []).append(rows.run(row, identifier))
+    given = [rows.trial(row, tuple(of.get(row.number, ())), identifier) for row in found]
+    return total, [trial_document(trial, facts=facts) for trial in given]
+
+
+def runs_page(service: Service, identifier: str, limit: int, offset: int, state: str | None) -> list[dict[str, Any]]:
+    """Give a page of an experiment's runs without reading the others."""
+    query = _runs(identifier, state, *_COLUMNS).order_by(runs.c.number).limit(limit).offset(offset)
+    found = database_of(service.store).read(lambda connection: connection.execute(query).all())
+    return [finite(run_document(rows.run(row, identifier))) for row in found]
+
+
+def count_runs(service: Service, identifier: str, state: str | None) -> int:
+    """Count an experiment's runs."""
+    query = _runs(identifier, state, sa.func.count())
+    return int(database_of(service.store).read(lambda connection: connection.execute(query).scalar_one()))
+
+
+def one_run(service: Service, identifier: str, number: int) -> dict[str, Any] | None:
+    """Give one run with its facts, or None."""
+    query = _runs(identifier, None, *_COLUMNS).where(runs.c.number == number)
+    row = database_of(service.store).read(lambda connection: connection.execute(query).first())
+    return None if row is None else finite(run_document(rows.run(row, identifier), facts=True))
+
+
+def _runs(identifier: str, state: str | None, *columns: Any) -> sa.Select[Any]:
+    query = sa.select(*columns).where(runs.c.experiment == identifier)
+    return query.where(runs.c.state == state) if state else query
+
+
+def _summary(record: Record, waiting: str | None, so_far: Mapping[str, Any]) -> dict[str, Any]:
+    result, experiment = record.result, record.experiment
+    objective = result.objective.as_json() if result else _objective(record)
+    minimize = objective["direction"] == "minimize"
+    default = result.default.value if result else so_far.get("default")
+    best = result.best.value if result else so_far.get("low" if minimize else "high")
+    interval = result.speedup_interval if result else None
+    return {
+        "id": record.id,
+        "name": experiment.name,
+        "state": record.state,
+        "queued": waiting is not None and record.state != "running",
+        "command": list(experiment.command),
+        "runner": experiment.runner,
+        "objective": objective,
+        "simulated": result.simulated if result else experiment.runner.startswith("sim:"),
+        "default": default,
+        "best": best,
+        "speedup": result.speedup if result else None,
+        "speedup_ci95": interval.ci95 if interval else None,
+        "confirmed": bool(result and result.confirmed),
+        "trials": record.trials,
+        "runs": record.runs,
+        "ended": record.ended,
+        "budget": experiment.budget.runs,
+        "elapsed": result.seconds if result else record.facts.seconds or None,
+        "created": record.created,
+        "updated": record.updated,
+        "submitter": record.facts.submitter,
+        "owner": record.owner,
+        "error": "",
+        "tags": list(record.tags),
+        "remark": record.remark,
+    }
+
+
+def _objective(record: Record) -> dict[str, str]:
+    try:
+        built = objective_of(record.experiment.objective)
+    except StripewiseError:
+        # A definition of an earlier version, which this one would refuse: it is shown as it is.
+        given = record.experiment.objective
+        return {"name": given.name, "direction": given.direction or "minimize", "unit": given.unit or ""}
+    return built.as_json()
+
+
+def _extremes(service: Service, records: list[Record]) -> dict[str, dict[str, Any]]:
+    """Give what :func:`_so_far` does, from the store only for experiments that have changed since."""
+    known = {record.id: service.extremes.known(version(record)) for record in records}
+    fresh = _so_far(service, [identifier for identifier, seen in known.items() if seen is None])
+    for record in records:
+        if known[record.id] is None:
+            service.extremes.keep(version(record), fresh.get(record.id, {}))
+    return {**{identifier: seen for identifier, seen in known.items() if seen is not None}, **fresh}
+
+
+def _so_far(service: Service, identifiers: list[str]) -> dict[str, dict[str, Any]]:
+    """Values of experiments that have no result yet: extremes of the search, and the default's mean."""
+    if not identifiers:
+        return {}
+    searched = sa.and_(runs.c.phase == "search", runs.c.state == "finished")
+    default = sa.case((sa.and_(searched, trials.c.role == "default"), runs.c.value))
+    query = (
+        sa.select(
+            runs.c.experiment,
+            sa.func.min(sa.case((searched, runs.c.value))).label("low"),
+            sa.func.max(sa.case((searched, runs.c.value))).label("high"),
+            sa.func.avg(default).label("default"),
+        )
+        .join(trials, sa.and_(trials.c.experiment == runs.c.experiment, trials.c.number == runs.c.trial))
+        .where(runs.c.experiment.in_(identifiers))
+        .group_by(runs.c.experiment)
+    )
+    found = database_of(service.store).read(lambda connection: connection.execute(query).all())
+    return {row.experiment: dict(row._mapping) for row in found}

@@ -1,0 +1,29 @@
+"""The resources of the service: each module answers JSON under ``/api`` and pages from the same data."""
+
+from stripewise.desk.server.resource import Resource
+from stripewise.desk.server.resources import (
+    campaigns,
+    compare,
+    diagnoses,
+    events,
+    experiment_page,
+    experiments,
+    knobs,
+    models,
+    prescriptions,
+    runs,
+    static,
+    status,
+    tables,
+    tokens,
+)
+from stripewise.desk.server.resources import (
+    new_experiment as new,
+)
+
+_MODULES = (
+    *(tokens, events, experiments, experiment_page, runs, new, compare, status, tables, models, prescriptions),
+    *(campaigns, diagnoses, knobs, static),
+)
+RESOURCES = [found for module in _MODULES for found in vars(module).values() if isinstance(found, Resource)]
+"""Every resource that the application serves; a new module is added above."""

@@ -1,0 +1,193 @@
+"""Diagnoses of uploaded logs: a log is read once, and kept with what was found."""
+
+from __future__ import annotations
+
+import functools
+import shutil
+from pathlib import Path
+from typing import Annotated, Any
+
+from fastapi import Query, Request
+from fastapi.responses import HTMLResponse, Response
+from pydantic import Field
+
+from stripewise.desk.server import child as bounded
+from stripewise.desk.server.documents import RequestDocument
+from stripewise.desk.server.files import folder_of, new_identifier
+from stripewise.desk.server.html import as_json, attached, render
+from stripewise.desk.server.problems import Refused
+from stripewise.desk.server.resource import (
+    BODY,
+    MOST,
+    ItemPage,
+    Limit,
+    Name,
+    Offset,
+    Resource,
+    Upload,
+    log_path,
+    model_path,
+)
+from stripewise.desk.server.service import Here, Service, User
+from stripewise.diagnose.diagnose import diagnose
+from stripewise.diagnose.site import slowness
+from stripewise.documents import finite
+from stripewise.errors import StripewiseError
+from stripewise.observe import traces
+from stripewise.observe.activity import Activity
+from stripewise.observe.darshan_logs import log_seconds
+from stripewise.output import diagnosis as page
+from stripewise.store.service.keeping import Item
+
+resource = Resource("/diagnoses", "diagnoses")
+
+_SUFFIXES = (".darshan", *traces.SUFFIXES, ".json", ".record", ".txt", ".out", ".log")
+FileName = Annotated[str, Query(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f/\\]+$", examples=["job.darshan"])]
+
+
+class Predicting(RequestDocument):
+    """A model to be asked about a job."""
+
+    model: str = Field(min_length=1, max_length=64)
+
+
+@resource.get("", model=ItemPage)
+def list_diagnoses(service: Here, limit: Limit = 50, offset: Offset = 0) -> dict[str, Any]:
+    """Return a page of diagnoses, without their findings."""
+    found = service.items.page("diagnosis", limit, offset)
+    return {"total": service.items.count("diagnosis"), "items": [_line(item) for item in found]}
+
+
+@resource.post("", 415, status=201, openapi_extra=BODY)
+def upload_log(service: Here, user: User, name: FileName, upload: Upload) -> dict[str, Any]:
+    """Say why I/O was slow, from a Darshan log, a trace of DFTracer, a report, a record, or IOR's output."""
+    identifier = new_identifier()
+    place = folder_of(service.settings.data, "diagnosis", identifier)
+    place.mkdir(mode=0o700, parents=True)
+    suffix = next((one for one in _SUFFIXES if name.lower().endswith(one)), ".darshan")
+    path = place / f"log{suffix}"
+    try:
+        upload.rename(path)
+        try:
+            found = _read(path)
+        except StripewiseError as error:
+            if suffix != name.lower()[-len(suffix) :]:
+                what = f"{name} is no Darshan log, DFTracer trace, report of the runtime, record, or output of IOR"
+                raise Refused(422, what, "upload one of these, or the whole of it if it was cut off") from error
+            raise Refused(422, error.what.replace(str(path), "the upload"), error.fix) from error
+        document = {**found, "source": name, "file": path.name}
+        del document["activity"]
+        service.items.put("diagnosis", identifier, name, user.name, document)
+    except BaseException:
+        shutil.rmtree(place, ignore_errors=True)
+        raise
+    return show_diagnosis(service, identifier)
+
+
+@resource.get("/{id}", 404)
+def show_diagnosis(service: Here, id: Name) -> dict[str, Any]:
+    """Return a diagnosis."""
+    item = service.items.get("diagnosis", id)
+    head = {"id": item.id, "name": item.name, "owner": item.owner, "created": item.created}
+    # Version 0.1.0 stored the fix of a finding as `mend`.
+    findings = [
+        {"fix" if key == "mend" else key: value for key, value in one.items()} for one in item.document["findings"]
+    ]
+    diagnosis = {key: value for key, value in item.document.items() if key != "file"}
+    return {**head, "diagnosis": {**diagnosis, "findings": findings}}
+
+
+@resource.get("/{id}/activity", 404)
+def show_activity(service: Here, id: Name) -> dict[str, Any]:
+    """Return everything that was read from a log, on which its diagnosis is based."""
+    return finite(activity(service, id).model_dump(mode="json"))
+
+
+@resource.post("/{id}/prediction", 404)
+def predict(service: Here, id: Name, asked: Predicting) -> dict[str, Any]:
+    """Predict a job with a model: with its own settings, with prescribed settings, and in the best case."""
+    path = log_path(service, id)
+    model = model_path(service, asked.model)
+    return finite(bounded.ask("predict_job", _seconds(path), log=str(path), model=str(model)))
+
+
+@resource.action("/{id}", 404, back="/diagnoses", method="DELETE", status=204, model=None)
+def delete_diagnosis(service: Here, id: Name) -> None:
+    """Delete a diagnosis with its log."""
+    item = service.items.get("diagnosis", id)
+    service.items.delete("diagnosis", item.id)
+    shutil.rmtree(folder_of(service.settings.data, "diagnosis", item.id), ignore_errors=True)
+
+
+def activity(service: Service, identifier: str) -> Activity:
+    """Give the activity that an uploaded log shows.
+
+    Raises
+    ------
+    Refused
+        If it can no longer be read.
+    """
+    path = log_path(service, identifier)
+    try:
+        return _activity(path)
+    except StripewiseError as error:
+        said = error.what.replace(str(path), "the log")
+        raise Refused(422, said, "delete the diagnosis and upload the log again") from error
+
+
+@functools.lru_cache(maxsize=16)
+def _activity(path: Path) -> Activity:
+    """Read a log; those that were uploaded never change."""
+    return Activity.model_validate(_read(path)["activity"])
+
+
+def _read(path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = bounded.ask("read_log", _seconds(path), path=str(path))
+    return found
+
+
+def _seconds(path: Path) -> float:
+    """How long a log may take: its own reader ends earlier."""
+    return log_seconds(path.stat().st_size) + bounded.SECONDS
+
+
+def _line(item: Item) -> dict[str, Any]:
+    names = ("id", "name", "owner", "created")
+    return {name: getattr(item, name) for name in names} | {"worst": item.document["worst"]}
+
+
+# -- pages ---------------------------------------------------------------------------------------------------------
+
+
+def _drawn(service: Service, identifier: str) -> tuple[dict[str, Any], Activity, dict[str, Any]]:
+    """Return a diagnosis, what was diagnosed, and its figures."""
+    shown = show_diagnosis(service, identifier)
+    found = activity(service, shown["id"])
+    return shown, found, dict(page.figures(found, slowness(diagnose(found))))
+
+
+@resource.page("")
+def diagnoses_page(request: Request, service: Here) -> HTMLResponse:
+    """Show all diagnoses, and the form for another."""
+    found = [{**_line(item), "job": item.document.get("job", {})} for item in service.items.page("diagnosis", MOST)]
+    return render(request, "diagnoses.html", title="Diagnose", found=found, most=service.settings.upload_bytes)
+
+
+@resource.page("/{id}")
+def diagnosis_page(request: Request, service: Here, id: Name) -> HTMLResponse:
+    """Show a diagnosis."""
+    shown, found, figures = _drawn(service, id)
+    context = page.context(shown["diagnosis"], found, figures, str(shown["diagnosis"].get("plan", "")))
+    return render(request, "diagnosis_shown.html", title=shown["name"], shown=shown, **context)
+
+
+@resource.page("/{id}/figures.json")
+def diagnosis_figures(service: Here, id: Name) -> Response:
+    """Give the figures."""
+    return as_json(_drawn(service, id)[2])
+
+
+@resource.page("/{id}/plan")
+def plan(service: Here, id: Name) -> Response:
+    """Give the settings that fix it as a plan."""
+    return attached(str(show_diagnosis(service, id)["diagnosis"].get("plan", "")), "diagnosis.plan")

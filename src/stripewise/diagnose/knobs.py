@@ -1,0 +1,266 @@
+"""Dead knobs: settings in a user's script that do nothing where they are."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any, Literal
+
+from stripewise.catalogue.carriers import HINT, MCA, Setting
+from stripewise.catalogue.filesystems import named
+from stripewise.catalogue.parameter import Parameter
+from stripewise.catalogue.stack import Stack, every_stack
+from stripewise.diagnose.io_names import bare_names, names_of
+from stripewise.diagnose.knob_sense import Values, meaningless, misread, systems_of
+from stripewise.diagnose.script import Script, ScriptSetting, parse_script
+from stripewise.diagnose.surroundings import FORMS, MPI, Surroundings
+from stripewise.errors import UserError, choose
+
+Verdict = Literal["dead", "doubtful", "live", "unknown"]
+_CLOSE = 0.8
+_LONGEST = 100
+"""Characters of a name that are compared with those of the stacks."""
+_MOST_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class JudgedSetting:
+    """What a setting of a script does.
+
+    Attributes
+    ----------
+    knob : ScriptSetting
+    verdict : str
+        ``dead`` (does nothing here), ``doubtful`` (depends on what is not known), ``live``, or ``unknown`` (no stack
+        has it).
+    reason : str
+        In a sentence.
+    fix : str
+        What to do; empty where nothing is to be done.
+    """
+
+    knob: ScriptSetting
+    verdict: Verdict
+    reason: str
+    fix: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        """Give the plain values."""
+        return {
+            "line": self.knob.line,
+            "file": self.knob.file,
+            "name": self.knob.name,
+            "value": self.knob.value,
+            "carrier": FORMS[self.knob.form].carrier.name,
+            "form": self.knob.form,
+            "verdict": self.verdict,
+            "reason": self.reason,
+            "fix": self.fix,
+        }
+
+
+def judge_script(text: str, where: Surroundings, hints: Sequence[ScriptSetting] = ()) -> list[JudgedSetting]:
+    """Judge every I/O setting of a script.
+
+    Parameters
+    ----------
+    text : str
+        A job script, a ROMIO hints file, or program text with ``MPI_Info_set``.
+    where : Surroundings
+    hints : sequence of ScriptSetting
+        Of the hints file that the script names, see :func:`~stripewise.diagnose.hints_file.named_hints`.
+
+    Returns
+    -------
+    list of JudgedSetting
+        In order of the lines, those of the hints file last.
+
+    Raises
+    ------
+    UserError
+        If the text is too long or the library unknown.
+    """
+    if len(text) > _MOST_BYTES:
+        raise UserError(f"the script is larger than {_MOST_BYTES >> 20} MiB", "paste the job script alone")
+    if where.mpi and where.mpi not in MPI:
+        raise UserError(f"MPI library '{where.mpi}' is unknown", choose(where.mpi, MPI))
+    outer = parse_script(text)
+    named = next((one for one in outer.all() if one.hints_path), outer)
+    found: list[JudgedSetting] = []
+    for script in outer.all():
+        of_file = list(hints) if script is named else []
+        found += _judge_all([*script.settings, *of_file], script, _surely(where, script, outer))
+    return sorted(found, key=lambda one: (bool(one.knob.file), one.knob.line))
+
+
+def library(text: str, mpi: str) -> str:
+    """Give the MPI library for which a script is judged: the given one, or the one that the script itself uses."""
+    script = parse_script(text)
+    return _surely(Surroundings(mpi), script, script).mpi
+
+
+def _surely(where: Surroundings, script: Script, outer: Script) -> Surroundings:
+    """Add what the script itself says about where it runs."""
+    mpi = where.mpi or script.mpi or outer.mpi or "mpich"
+    chosen = {knob.value.split("_")[0].rstrip("0123456789") for knob in script.settings if knob.name == "io"}
+    if mpi == "openmpi" and chosen == {"romio"}:
+        mpi = "openmpi-romio"
+    return replace(where, mpi=mpi)
+
+
+def _judge_all(knobs: Sequence[ScriptSetting], script: Script, where: Surroundings) -> list[JudgedSetting]:
+    seen = [knob for knob in knobs if knob.exported and not (knob.unset or knob.again or knob.fault or knob.late)]
+    values = Values(where, [knob for knob in seen if where.mpi in FORMS[knob.form].readers])
+    return [_judge(knob, script, where, values) for knob in knobs]
+
+
+def _judge(knob: ScriptSetting, script: Script, where: Surroundings, values: Values) -> JudgedSetting:
+    for look in (_placed, _carried):
+        found = look(knob, script, where)
+        if found is not None:
+            return found
+    known = _parameters().get(_as_setting(knob))
+    if known is None:
+        return _unknown(knob)
+    stack, parameter = known
+    caution = parameter.caution(knob.value)
+    if parameter.name in where.effects:
+        status, evidence = where.effects[parameter.name]
+        if status in ("no_effect", "refused"):
+            told = f": {evidence}" if evidence else ""
+            return JudgedSetting(
+                knob, "dead", f"measured in an experiment: {status.replace('_', ' ')}{told}", "leave it out"
+            )
+        if status == "effective":
+            return JudgedSetting(knob, "live", f"measured in an experiment: {evidence or 'effective'}", caution)
+    reason = meaningless(knob, stack, parameter, where, values)
+    if reason:
+        return JudgedSetting(knob, "dead", reason, "leave it out")
+    told, fix = misread(knob, parameter)
+    if told:
+        return JudgedSetting(knob, "live", told, fix)
+    if parameter.driver and not where.file_system:
+        return JudgedSetting(
+            knob, "doubtful", f"acts on {systems_of(parameter)} alone, and the file system is not said", "name it above"
+        )
+    return JudgedSetting(knob, "live", _about(parameter), caution)
+
+
+def _placed(knob: ScriptSetting, script: Script, where: Surroundings) -> JudgedSetting | None:
+    """Whether the place in the script alone makes it dead."""
+    if not knob.exported:
+        return JudgedSetting(
+            knob, "dead", "it is a variable of the shell: without export no program sees it", "write export before it"
+        )
+    if knob.unset:
+        told = f"line {knob.unset} unsets {knob.variable} before anything is started"
+        return JudgedSetting(knob, "dead", told, "remove one of the two lines")
+    if knob.fault:
+        fix = (
+            "export ROMIO_HINTS=PATH" if knob.form == "romio_file" else "begin with a file pattern, as in *:NAME=VALUE"
+        )
+        return JudgedSetting(knob, "dead", knob.fault, fix)
+    if knob.file:
+        late = script.launches and script.hints_file is not None and script.hints_file > script.starts[-1]
+        told = "ROMIO_HINTS is set after the last program was started"
+        return JudgedSetting(knob, "dead", told, "set it before the launch") if late else None
+    if knob.late:
+        return JudgedSetting(knob, "dead", "it comes after the last program was started", "move it before the launch")
+    if knob.again:
+        told = f"line {knob.again} sets it again before anything is started"
+        return JudgedSetting(knob, "dead", told, "keep one of them")
+    return None
+
+
+def _carried(knob: ScriptSetting, script: Script, where: Surroundings) -> JudgedSetting | None:
+    """Whether the MPI library reads the carrier at all."""
+    form = FORMS[knob.form]
+    if knob.form == "env" and (carrier := bare_names().get(knob.name)) is not None:
+        return JudgedSetting(
+            knob,
+            "dead",
+            f"no library reads an environment variable {knob.name}",
+            f"export OMPI_MCA_{knob.name}={knob.value}"
+            if carrier == MCA.name
+            else f"write '{knob.name} {knob.value}' into a file and export ROMIO_HINTS=PATH",
+        )
+    if where.mpi not in form.readers:
+        reason = f"{form.why}, and the program uses {MPI[where.mpi]}"
+        return JudgedSetting(knob, "dead", reason, "use that library's own form")
+    system = named(knob.layer)
+    if knob.layer and where.file_system and not system.is_type(where.file_system):
+        return JudgedSetting(
+            knob,
+            "dead",
+            f"{system.tool} lays out files of {system.label} alone, the files lie on {where.file_system}",
+            "leave it out",
+        )
+    return None
+
+
+def _as_setting(knob: ScriptSetting) -> Setting:
+    return Setting(FORMS[knob.form].carrier, knob.name, "", knob.layer)
+
+
+@cache
+def _parameters() -> dict[Setting, tuple[Stack, Parameter]]:
+    """The parameter behind each setting; of several stacks, the first."""
+    known: dict[Setting, tuple[Stack, Parameter]] = {}
+    for stack in every_stack():
+        for parameter in stack.parameters:
+            known.setdefault(Setting(parameter.carrier, parameter.setting, "", parameter.layer), (stack, parameter))
+    return known
+
+
+@cache
+def _derived() -> frozenset[str]:
+    return frozenset(derived.name for stack in every_stack() for derived in stack.derived)
+
+
+def _unknown(knob: ScriptSetting) -> JudgedSetting:
+    if knob.name in _derived():
+        return JudgedSetting(knob, "live", "it goes with another setting of the same stack")
+    carrier = _as_setting(knob).carrier
+    # To compare takes time with the product of the lengths.
+    close = difflib.get_close_matches(knob.name[:_LONGEST], sorted(names_of(carrier)), 1, _CLOSE)
+    if close and carrier is HINT:
+        reason = (
+            f"no hint has this name, and MPI libraries pass over unknown hints without a word; {close[0]} is meant?"
+        )
+        return JudgedSetting(knob, "dead", reason, f"write {close[0]}")
+    told = f"; {close[0]} is meant?" if close else ""
+    return JudgedSetting(knob, "unknown", f"no stack describes it, so nothing can be said{told}")
+
+
+def _about(parameter: Parameter) -> str:
+    text = parameter.description.rstrip(".")
+    about = f"{text[:1].lower()}{text[1:]}" if text else "a setting that the library reads"
+    # What is never searched is described for its trap.
+    return f"{about}. {parameter.trap.rstrip('.')}" if parameter.trap and len(parameter.values) == 1 else about
+
+
+def explain(name: str) -> list[tuple[Stack, Parameter]]:
+    """Find the parameters that have a name, theirs or their carrier's, with the stack of each.
+
+    Raises
+    ------
+    UserError
+        If there is none.
+    """
+    every = [(stack, parameter) for stack in every_stack() for parameter in stack.parameters]
+    found = [(stack, parameter) for stack, parameter in every if name in (parameter.name, parameter.setting)]
+    if not found:
+        names = [word for _, parameter in every for word in (parameter.name, parameter.setting)]
+        close = difflib.get_close_matches(name, dict.fromkeys(names), 3)
+        meant = f"did you mean {' or '.join(close)}? " if close else ""
+        raise UserError(
+            f"there is neither a file nor a setting {name}", f"{meant}name a job script, or a setting of a stack"
+        )
+    return found
+
+
+def dead(found: Sequence[JudgedSetting]) -> list[JudgedSetting]:
+    """Those that do nothing."""
+    return [one for one in found if one.verdict == "dead"]

@@ -1,0 +1,174 @@
+"""Interfaces and settings: streams, settings without effect, figures that the cache made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+
+from stripewise.catalogue.carriers import HINT
+from stripewise.catalogue.filesystems import of_file
+from stripewise.catalogue.parameter import Kind as ParameterKind
+from stripewise.catalogue.plan import spell
+from stripewise.catalogue.stack import every_stack
+from stripewise.diagnose.finding import Finding, FindingKind, Severity, rule, top, weigh
+from stripewise.diagnose.limits import Thresholds
+from stripewise.diagnose.rules.hdf5 import broken
+from stripewise.diagnose.rules.settings import ompio
+from stripewise.observe.activity import Activity, FileActivity
+from stripewise.sizes import format_size
+
+_STREAMS = ("<STDIN>", "<STDOUT>", "<STDERR>")
+
+
+@rule(
+    "stdio",
+    "Data through buffered streams",
+    "fwrite and fread copy through a small buffer and turn into requests of a few KiB; formatted output "
+    "costs even more.",
+    "Write data with write, MPI-IO or a library; keep streams for logs, or give them a large buffer with setvbuf.",
+    ("S01",),
+)
+def stdio(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator[Finding]:
+    """Look for data that goes through streams."""
+    through = {
+        file.path: float(file.stdio.bytes) for file in activity.files if file.stdio and file.path not in _STREAMS
+    }
+    moved = sum(through.values())
+    total = sum(file.bytes for file in activity.files if file.path not in _STREAMS)
+    if not total or moved < limits["stdio_bytes"] or moved / total < limits["stdio_share"]:
+        return
+    seconds = sum(file.stdio.seconds for file in activity.files if file.stdio and file.path not in _STREAMS)
+    share = activity.share(seconds)
+    yield Finding(
+        kind,
+        weigh(activity, limits, share),
+        f"{format_size(moved)} ({moved / total:.0%} of all data) went through buffered streams",
+        {"bytes": int(moved), "share": moved / total, "seconds": seconds},
+        top({path: amount for path, amount in through.items() if amount}),
+        share=share,
+    )
+
+
+@cache
+def _words() -> dict[str, tuple[str, ...]]:
+    """Hints that take words, with the words."""
+    every = (parameter for stack in every_stack() for parameter in stack.parameters)
+    words = (p for p in every if p.carrier is HINT and p.kind is ParameterKind.CATEGORICAL)
+    return {p.setting: tuple(spell(value) for value in p.values) for p in words}
+
+
+@cache
+def _drivers() -> dict[str, tuple[str, ...]]:
+    """Hints that only some of ROMIO's drivers read, with these drivers."""
+    every = (parameter for stack in every_stack() for parameter in stack.parameters)
+    return {p.setting: p.driver for p in every if p.driver and p.carrier is HINT}
+
+
+def dead(file: FileActivity, words: dict[str, tuple[str, ...]]) -> dict[str, str]:
+    """Settings of a file that do nothing, with the reason."""
+    found = {a.key: a.note or "it was refused" for a in file.asked if a.outcome in ("refused", "not_applicable")}
+    found |= {
+        a.key: "the program sets another value, which wins" for a in file.asked if a.outcome == "application_wins"
+    }
+    requested = {a.key: a.requested or "" for a in file.asked}
+    # What was asked for first: a library echoes its default in place of a value that it does not know.
+    values = {**file.info, **requested}
+    for key, value in values.items():
+        if key in words and value and value.lower() not in [word.lower() for word in words[key]]:
+            found[key] = f"'{value}' is not one of its values, and is ignored without a message"
+    system = of_file(file.file_system, file.driver)
+    if ompio([file]):
+        found |= {
+            key: "OMPIO does the I/O, which knows no hints of ROMIO"
+            for key in values
+            if key.startswith(("romio_", "cb_", "ind_"))
+        }
+    elif file.driver is not None:
+        opened = file.driver.upper()
+        found |= {
+            key: f"only the driver {' or '.join(drivers)} reads it, and the file was opened by {file.driver}"
+            for key, drivers in _drivers().items()
+            if key in requested and not opened.startswith(drivers) and not {*system.drivers} & {*drivers}
+        }
+        if file.modes is not None and file.modes.collective_writes:
+            found |= {key: why for key, why in system.unread_hints.items() if key in requested}
+        if "romio_cb_write" in requested or "romio_cb_read" in requested:
+            found |= _no_calls(file, requested)
+    return found
+
+
+def _no_calls(file: FileActivity, requested: dict[str, str]) -> dict[str, str]:
+    found = {}
+    for direction in ("read", "write"):
+        key = f"romio_cb_{direction}"
+        calls = getattr(file.modes, f"collective_{direction}s") if file.modes else 0
+        if key in requested and not calls:
+            found[key] = f"the program makes no collective {direction} call"
+    return found
+
+
+@rule(
+    "dead-settings",
+    "Settings that do nothing here",
+    "A setting that the library does not know, or that does not apply here, is ignored silently: whoever set it "
+    "expects an effect that does not exist.",
+    "Remove them, or set what this stack supports.",
+)
+def dead_settings(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator[Finding]:
+    """Look for settings without effect."""
+    words = _words()
+    found: dict[str, str] = {}
+    paths: dict[str, float] = {}
+    for file in activity.files:
+        own = dead(file, words)
+        if own:
+            found |= own
+            paths[file.path] = len(own)
+    if not found:
+        return
+    reasons = "; ".join(f"{key}: {why}" for key, why in sorted(found.items()))
+    yield Finding(kind, Severity.MEDIUM, reasons, {"settings": sorted(found)}, top(paths))
+
+
+def _reread(file: FileActivity) -> int:
+    """Bytes read that the same job wrote shortly before, so that memory can have answered."""
+    level = file.lower
+    if not level.write.bytes or not level.read.bytes or (broken(file) and "read" not in file.transfers):
+        return 0
+    if file.beneath is not None:
+        return min(max(0, level.read.bytes - file.beneath.read_while_writing), level.write.bytes)
+    if file.mpiio is not None:
+        return min(file.mpiio.read.bytes, file.mpiio.write.bytes)
+    write_end, read_end = level.write.end, level.read.end
+    if write_end is not None and read_end is not None and read_end <= (level.write.start or 0.0):
+        return 0
+    return min(level.read.bytes, level.write.bytes)
+
+
+@rule(
+    "cached-reads",
+    "Reads that memory may have answered",
+    "What the job itself wrote shortly before may still be in the client's memory: then a read measures "
+    "memory, not storage.",
+    "For a measurement read with another node than wrote (the kernel's and IOR's --reorder on several nodes), "
+    "write more than the memory holds, or drop the caches between; treat the read bandwidth as cached until then.",
+)
+def cached_reads(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator[Finding]:
+    """Look for reads of what the job just wrote."""
+    again = {file.path: float(_reread(file)) for file in activity.files}
+    moved = sum(file.lower.read.bytes for file in activity.files)
+    total = sum(again.values())
+    if not moved or total < limits["redundant_bytes"] / 4 or total / moved < limits["reread_share"]:
+        return
+    seconds = sum(file.upper.read.seconds for file in activity.files if again[file.path])
+    evidence = {"bytes": int(total), "read_bytes": moved}
+    if seconds > 0 and activity.timed:
+        evidence["mib_per_s_a_rank"] = round(total / seconds / 2**20)
+    yield Finding(
+        kind,
+        Severity.LOW,
+        f"{format_size(total)} of the {format_size(moved)} read had been written by the same job",
+        evidence,
+        top({path: amount for path, amount in again.items() if amount}),
+        share=activity.share(seconds),
+    )

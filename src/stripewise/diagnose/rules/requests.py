@@ -1,0 +1,306 @@
+"""Requests to the file system: their size, alignment and order, and what is moved twice."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from stripewise.diagnose.finding import Finding, FindingKind, Severity, each_way, rule, top, weigh
+from stripewise.diagnose.limits import Thresholds
+from stripewise.diagnose.rules.settings import aggregation, alignment
+from stripewise.formats import SIZE_LIMITS
+from stripewise.observe.activity import Activity, Calls, FileActivity
+from stripewise.sizes import format_size
+
+_SMALL_BINS = 4
+
+
+def small_bytes(calls: Calls) -> float:
+    """Bytes that requests of at most 100 KiB moved, estimated from the histogram.
+
+    Each bin counts with the geometric mean of its edges, scaled so that all bins together give the bytes moved; sizes
+    that are known exactly come first.
+    """
+    small = calls.below(_SMALL_BINS)
+    if not small or not calls.bytes:
+        return 0.0
+    edges = (50, *SIZE_LIMITS)
+    middle = [math.sqrt(low * high) for low, high in zip(edges, edges[1:], strict=False)] + [float(1 << 30)]
+    weights = [count * size for count, size in zip(calls.sizes, middle, strict=True)]
+    known = sum(size * count for size, count in calls.common if size <= SIZE_LIMITS[_SMALL_BINS - 1])
+    if sum(count for size, count in calls.common if size <= SIZE_LIMITS[_SMALL_BINS - 1]) >= small:
+        return float(min(known, calls.bytes))
+    large = sum(weights[_SMALL_BINS:])
+    if not large:
+        return float(calls.bytes)
+    # What the small ones moved cannot be more than their bins' upper edges allow.
+    most = sum(count * edge for count, edge in zip(calls.sizes[:_SMALL_BINS], SIZE_LIMITS, strict=False))
+    return min(calls.bytes * sum(weights[:_SMALL_BINS]) / sum(weights), float(most))
+
+
+def _gathered_unseen(file: FileActivity, direction: str) -> bool:
+    """Whether most calls are collective, and the source does not say which requests became of them."""
+    if file.posix is not None or file.modes is None:
+        return False
+    together, alone = (getattr(file.modes, f"{how}_{direction}s") for how in ("collective", "independent"))
+    return bool(together > alone)
+
+
+@each_way(
+    read=FindingKind(
+        "small-reads",
+        "Small reads",
+        "Each request pays a fixed price for the system call, the network and the server, whatever its size.",
+        "Read more at a time: larger buffers, collective reads, or data sieving for pieces close to each other.",
+        ("P05", "P15"),
+    ),
+    write=FindingKind(
+        "small-writes",
+        "Small writes",
+        "Each request pays a fixed price for the system call, the network, the server and its lock, whatever its size.",
+        "Write more at a time: larger buffers, or collective writes whose aggregators merge the pieces of all ranks.",
+        ("P06", "P16"),
+    ),
+)
+def small_requests(activity: Activity, limits: Thresholds, kind: FindingKind, direction: str) -> Iterator[Finding]:
+    """Look for small requests of one direction."""
+    moved = few = calls = 0.0
+    paths: dict[str, float] = {}
+    seconds = 0.0
+    concerned: list[FileActivity] = []
+    for file in activity.files:
+        if (file.posix is None and file.mpiio is None) or _gathered_unseen(file, direction):
+            continue
+        own: Calls = getattr(file.lower, direction)
+        small = small_bytes(own)
+        moved += own.bytes
+        few += small
+        calls += own.below(_SMALL_BINS) or 0
+        if own.bytes and small / own.bytes >= limits["small_share"]:
+            paths[file.path] = small
+            concerned.append(file)
+            seconds += getattr(file.upper, direction).seconds * small / own.bytes
+    if not moved or few / moved < limits["small_share"] or calls < limits["small_calls"]:
+        return
+    share = activity.share(seconds)
+    shared = sum(file.ranks > 1 for file in concerned)
+    what = "read" if direction == "read" else "written"
+    typical = few / calls
+    yield Finding(
+        kind,
+        weigh(activity, limits, share),
+        f"{calls:,.0f} requests of at most 100 KiB (about {format_size(round(typical))} each) moved {few / moved:.0%} "
+        f"of the {format_size(moved)} {what}",
+        {"small_requests": int(calls), "small_bytes": round(few), "bytes": int(moved), "shared_files": shared},
+        top(paths),
+        proposal=aggregation(activity, concerned, direction),
+        share=share,
+    )
+
+
+@rule(
+    "unaligned-file",
+    "Requests off the file's alignment",
+    "A request that begins within a block or stripe makes the server read and rewrite that block, and ranks wait for "
+    "each other's lock on it.",
+    "Begin requests at multiples of the block or stripe: pad headers, choose transfer sizes that divide the stripe, "
+    "or set the alignment of the library.",
+    ("P08",),
+)
+def unaligned_file(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator[Finding]:
+    """Look for requests off the alignment."""
+    off = calls = 0
+    seconds = 0.0
+    paths: dict[str, float] = {}
+    concerned: list[FileActivity] = []
+    for file in activity.files:
+        lower = file.lower  # of a record that is MPI-IO
+        if lower.unaligned_file is None or not lower.count:
+            continue
+        calls += lower.count
+        off += lower.unaligned_file
+        if lower.unaligned_file / lower.count >= limits["unaligned_share"]:
+            paths[file.path] = lower.unaligned_file
+            concerned.append(file)
+            part = lower.unaligned_file / lower.count
+            seconds += part * (file.upper.read.seconds + file.upper.write.seconds)
+    if not calls or off / calls < limits["unaligned_share"] or off < limits["unaligned_calls"]:
+        return
+    share = activity.share(seconds)
+    unit = next((f.lower.file_alignment for f in concerned if f.lower.file_alignment), None)
+    multiple = f"a multiple of {format_size(unit)}" if unit else "the alignment"
+    yield Finding(
+        kind,
+        weigh(activity, limits, share, Severity.MEDIUM),
+        f"{off / calls:.0%} of {calls:,} requests do not begin at {multiple}",
+        {"unaligned": off, "requests": calls, "alignment": unit},
+        top(paths),
+        proposal=alignment(activity, concerned, unit),
+        share=share,
+    )
+
+
+@rule(
+    "unaligned-memory",
+    "Buffers off the memory's alignment",
+    "Buffers off the memory's alignment prevent direct and zero-copy transfers.",
+    "Allocate buffers with posix_memalign.",
+    ("P07",),
+)
+def unaligned_memory(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator[Finding]:
+    """Look for buffers off the alignment."""
+    level = activity.totals.posix
+    off = level.unaligned_memory or 0
+    if not level.count or off / level.count < limits["unaligned_share"] or off < limits["unaligned_calls"]:
+        return
+    yield Finding(
+        kind,
+        Severity.INFO,
+        f"{off / level.count:.0%} of {level.count:,} requests have a buffer off the memory's alignment",
+        {"unaligned": off, "requests": level.count},
+    )
+
+
+def _backwards(calls: Calls) -> int:
+    return max(0, calls.count - (calls.sequential or 0))
+
+
+@each_way(
+    read=FindingKind(
+        "random-reads",
+        "Reads in random order",
+        "Jumps defeat read-ahead: each request waits for the disk or server in full.",
+        "Sort the requests, read a larger region at once and pick from memory, or read collectively.",
+        ("P11",),
+    ),
+    write=FindingKind(
+        "random-writes",
+        "Writes in random order",
+        "Jumps prevent write-behind from merging requests, and the lock of each stripe moves back and forth.",
+        "Sort the requests, or write collectively, so that aggregators write in order.",
+        ("P13",),
+    ),
+)
+def random_order(activity: Activity, limits: Thresholds, kind: FindingKind, direction: str) -> Iterator[Finding]:
+    """Look for requests that go backwards."""
+    back = count = 0
+    seconds = 0.0
+    paths: dict[str, float] = {}
+    concerned: list[FileActivity] = []
+    for file in activity.files:
+        if file.posix is None:
+            continue
+        calls: Calls = getattr(file.posix, direction)
+        if calls.sequential is None or not calls.count:
+            continue
+        # The first request after an open goes nowhere: it is not a jump.
+        own = max(0, _backwards(calls) - max(file.ranks, file.posix.opens))
+        count += calls.count
+        back += own
+        if own / calls.count >= limits["random_share"]:
+            paths[file.path] = own
+            concerned.append(file)
+            seconds += getattr(file.upper, direction).seconds * own / calls.count
+    if not count or back / count < limits["random_share"] or back < limits["random_calls"]:
+        return
+    share = activity.share(seconds)
+    yield Finding(
+        kind,
+        weigh(activity, limits, share),
+        f"{back / count:.0%} of {count:,} {direction} requests go backwards in the file",
+        {"backwards": back, "requests": count},
+        top(paths),
+        proposal=aggregation(activity, concerned, direction),
+        share=share,
+    )
+
+
+@each_way(
+    read=FindingKind(
+        "sequential-reads",
+        "Reads in order",
+        "Read-ahead works best with requests in order.",
+        "Nothing to fix.",
+        ("P12",),
+    ),
+    write=FindingKind(
+        "sequential-writes",
+        "Writes in order",
+        "Write-behind works best with requests in order.",
+        "Nothing to fix.",
+        ("P14",),
+    ),
+)
+def in_order(activity: Activity, limits: Thresholds, kind: FindingKind, direction: str) -> Iterator[Finding]:
+    """Say that requests go forwards."""
+    calls: Calls = getattr(activity.totals.posix, direction)
+    if not calls.count or not calls.sequential or calls.count < limits["random_calls"]:
+        return
+    part = calls.sequential / calls.count
+    if part > 1 - limits["random_share"]:
+        together = (calls.consecutive or 0) / calls.count
+        yield Finding(
+            kind,
+            Severity.OK,
+            f"{part:.0%} of {calls.count:,} {direction} requests go forwards, {together:.0%} without a gap",
+            {"sequential": calls.sequential, "consecutive": calls.consecutive, "requests": calls.count},
+        )
+
+
+@each_way(
+    read=FindingKind(
+        "redundant-reads",
+        "The same data read again",
+        "Data that was read once could have been kept or sent to the other ranks over the network, which is faster.",
+        "Keep what was read, or read it on one rank and broadcast it.",
+        ("P09",),
+    ),
+    write=FindingKind(
+        "redundant-writes",
+        "The same place written again",
+        "Time spent on data that is overwritten is lost.",
+        "Write a place once it has its last value, or keep it in memory until then.",
+        ("P10",),
+    ),
+)
+def moved_again(activity: Activity, limits: Thresholds, kind: FindingKind, direction: str) -> Iterator[Finding]:
+    """Look for data that is read, or places that are written, more than once."""
+    again = moved = 0
+    seconds = 0.0
+    paths: dict[str, float] = {}
+    everyone = 0
+    for file in activity.files:
+        level = file.mpiio if file.mpiio is not None and file.mpiio.read.extent else file.lower
+        calls: Calls = getattr(level, direction)
+        moved += calls.bytes
+        if direction == "read" and _reads_of_others(file):
+            continue
+        extra = max(0, calls.bytes - (calls.extent or calls.bytes))
+        if direction == "read":
+            extra = max(extra, file.redundant_read or 0)
+        if extra and calls.bytes / max(1, calls.bytes - extra) >= limits["redundant_ratio"]:
+            again += extra
+            paths[file.path] = extra
+            seconds += getattr(file.upper, direction).seconds * extra / calls.bytes
+            everyone += file.ranks > 1 and calls.bytes >= 0.9 * file.ranks * (calls.extent or calls.bytes)
+    if not moved or again < limits["redundant_bytes"] or moved / max(1, moved - again) < limits["redundant_ratio"]:
+        return
+    share = activity.share(seconds)
+    what = "read" if direction == "read" else "written"
+    fix = ""
+    if direction == "read" and everyone:
+        fix = "Every rank reads all of the file: let one rank read and broadcast it, or read collectively."
+    yield Finding(
+        kind,
+        weigh(activity, limits, share),
+        f"{format_size(again)} of {format_size(moved)} were {what} more than once",
+        {"again_bytes": again, "bytes": moved, "files_read_by_every_rank": everyone},
+        top(paths),
+        share=share,
+        fix=fix,
+    )
+
+
+def _reads_of_others(file: FileActivity) -> bool:
+    """Whether the reads below MPI-IO are of its own making: read-modify-write, which is another finding."""
+    return file.mpiio is not None and not file.mpiio.read.count

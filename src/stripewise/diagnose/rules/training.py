@@ -1,0 +1,238 @@
+"""Programs that read with many processes: training jobs and their loaders, and Python itself."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import PurePath
+
+from stripewise.catalogue.filesystems import GENERIC, of_file
+from stripewise.diagnose.finding import Finding, FindingKind, rule, top, weigh
+from stripewise.diagnose.limits import Limit, Thresholds
+from stripewise.observe.activity import Activity, Calls, FileActivity, ProcessActivity
+from stripewise.sizes import format_size
+
+_SMALL_BINS = 4
+_PYTHON = (".py", ".pyc", ".so", ".pyd", ".pth")
+
+
+@rule(
+    "read-by-every-process",
+    "As many reads of a file as processes",
+    "N processes fetch N times the bytes of the file, and the servers deliver each of them.",
+    "Give each process its part of the samples (a sampler or shards per process), or read the file once per node and "
+    "share it: a copy on local disk, shared memory, or one reader that sends.",
+    limits={"whole_share": Limit(0.25, "share", "of all bytes, read by a process although another one read them")},
+)
+def read_by_every_process(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator[Finding]:
+    """Look for files that several processes read from end to end.
+
+    Epochs over a contiguous part each are not the fault. A sampler that draws each process a new part in each epoch
+    is: in the end each has read the whole file.
+    """
+    whole: dict[str, float] = {}
+    seconds, most, held = 0.0, 0, 0
+    for file in activity.files:
+        read, size, readers = file.lower.read, file.size or 0, file.whole_readers or 0
+        if readers > 1 and size and file.whole_read:
+            whole[file.path] = file.whole_read - size
+            seconds += read.seconds * (file.whole_read - size) / read.bytes
+            most = max(most, readers)
+            held += size
+    again = int(sum(whole.values()))
+    if again < limits["redundant_bytes"] or again < limits["whole_share"] * activity.bytes:
+        return
+    share, times = activity.share(seconds), (held + again) / held
+    yield Finding(
+        kind,
+        weigh(activity, limits, share),
+        f"{len(whole)} file(s) read {times:.1f} times over by up to {most} processes: {format_size(again)} more than "
+        "the files hold",
+        {"files": len(whole), "processes": most, "times": round(times, 2), "again_bytes": again},
+        top(whole),
+        share=share,
+    )
+
+
+def _scattered(calls: Calls) -> int | None:
+    """Calls that neither continue the last one nor repeat its stride; where only a direction is known, the backward."""
+    if calls.random is not None:
+        return calls.random
+    return None if calls.sequential is None else max(0, calls.count - calls.sequential)
+
+
+def _at_random(file: FileActivity, limits: Thresholds) -> bool:
+    calls = file.lower.read
+    scattered = _scattered(calls)
+    return (
+        scattered is not None
+        and calls.count >= limits["sample_reads"]
+        and scattered >= limits["sample_random"] * calls.count
+    )
+
+
+@rule(
+    "small-samples",
+    "One small read per sample",
+    "A loader that fetches each sample by itself in shuffled order waits once per sample, and read-ahead cannot help.",
+    "Read batches: store samples in shards of some 100 MiB, shuffle the shards and a buffer of samples, and read whole "
+    "blocks; or raise the workers that read at the same time.",
+    limits={
+        "sample_reads": Limit(200, "count", "reads of a file, from which their order is judged"),
+        "sample_random": Limit(0.35, "share", "of a file's reads that are in no order"),
+        "sample_share": Limit(0.9, "share", "of a file's reads of at most 100 KiB, which are samples"),
+    },
+)
+def small_samples(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator[Finding]:
+    """Look for files that are read in small pieces at random places."""
+    found: dict[str, FileActivity] = {}
+    for file in activity.files:
+        small = file.lower.read.below(_SMALL_BINS)
+        if small is not None and small >= limits["sample_share"] * file.lower.read.count and _at_random(file, limits):
+            found[file.path] = file
+    if not found or activity.totals.mpiio.count:
+        return
+    reads = [file.lower.read for file in found.values()]
+    count, moved = sum(calls.count for calls in reads), sum(calls.bytes for calls in reads)
+    share = activity.share(sum(calls.seconds for calls in reads))
+    yield Finding(
+        kind,
+        weigh(activity, limits, share),
+        f"{count:,} reads of {format_size(round(moved / count))} on average, at random places of {len(found)} file(s)",
+        {"reads": count, "bytes": moved, "files": len(found)},
+        top({path: file.lower.read.seconds for path, file in found.items()}),
+        share=share,
+    )
+
+
+@rule(
+    "random-striped",
+    "Random reads of a striped file",
+    "Each read of a sample goes to another server, and one that crosses a stripe to two: stripes add requests, not "
+    "speed, while none is large enough to use several servers.",
+    "Put files that are read at random on one stripe each, and spread many such files over the servers; or read whole "
+    "stripes.",
+)
+def random_striped(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator[Finding]:
+    """Look for reads in no order, smaller than a stripe, of files on several stripes."""
+    found: dict[str, FileActivity] = {}
+    for file in activity.files:
+        layout = file.layout
+        striped = layout is not None and layout.stripe_count > 1 and file.lower.read.mean < layout.stripe_size
+        if striped and _at_random(file, limits):
+            found[file.path] = file
+    if not found:
+        return
+    widest = max(file.layout.stripe_count for file in found.values() if file.layout)
+    share = activity.share(sum(file.lower.read.seconds for file in found.values()))
+    yield Finding(
+        kind,
+        weigh(activity, limits, share),
+        f"{len(found)} file(s) on up to {widest} stripes were read at random places in pieces smaller than a stripe",
+        {"files": len(found), "stripes": widest},
+        top({path: file.lower.read.seconds for path, file in found.items()}),
+        share=share,
+    )
+
+
+@rule(
+    "import-storm",
+    "Python searches its packages",
+    "Each import looks for many names in every folder of sys.path, and each process of a job does it again: thousands "
+    "of requests to the metadata servers before the program begins.",
+    "Put the environment on local disk or into a container image (one file), shorten PYTHONPATH, keep .pyc files, and "
+    "import in one process before it forks the others.",
+    limits={
+        "import_files": Limit(40, "count", "modules of Python that were opened"),
+        "import_calls": Limit(250, "count", "stats, failed opens and listings"),
+        "import_ratio": Limit(2.0, "ratio", "calls on paths to opened modules"),
+    },
+)
+def import_storm(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator[Finding]:
+    """Look for many calls on paths beside many modules of Python."""
+    modules = [file for file in activity.files if PurePath(file.path).suffix in _PYTHON]
+    opened = sum(file.lower.opens for file in modules)
+    # A report has failed opens among the calls on paths; a log counts opens that succeeded by file.
+    processes = activity.processes
+    calls = sum(one.path_calls for one in processes) if processes else activity.totals.posix.stats
+    others = sum(file.lower.opens for file in activity.files) - opened
+    if opened < limits["import_files"] or calls < limits["import_calls"] or others > opened:
+        return
+    if calls < limits["import_ratio"] * opened:
+        return
+    spent = activity.totals.posix.meta_seconds
+    shared = sorted({file.file_system or "" for file in modules if of_file(file.file_system) is not GENERIC})
+    share = activity.share(spent)
+    yield Finding(
+        kind,
+        weigh(activity, limits, share),
+        f"{calls:,} stats, failed opens and listings while {opened:,} files of Python packages were opened"
+        + (f" on {', '.join(shared)}" if shared else ""),
+        {"calls": calls, "modules": opened, "processes": len(processes), "seconds": spent},
+        top({file.path: file.lower.meta_seconds for file in modules}),
+        share=share,
+    )
+
+
+@rule(
+    "checkpoint-one-rank",
+    "One rank writes the checkpoint",
+    "One process and its network link carry the state of all, which wait for it.",
+    "Write in parallel: a shard of the state per rank (a sharded or distributed checkpoint), several threads or files, "
+    "and in the background if the framework can.",
+    limits={"checkpoint_bytes": Limit(16 << 20, "B", "written by one rank for all")},
+)
+def checkpoint_one_rank(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator[Finding]:
+    """Look for jobs where many ranks read and one writes."""
+    loads = activity.ranks
+    if loads is None or not loads.written or activity.job.ranks < limits["funnel_ranks"]:
+        return
+    total, most = sum(loads.written), max(loads.written)
+    rank = loads.written.index(most)
+    readers = sum(moved > 0 for moved in loads.read)
+    if total < limits["checkpoint_bytes"] or most < limits["funnel_share"] * total or readers <= 1:
+        return
+    modes = activity.totals.modes
+    if modes.collective_writes:
+        return  # an aggregator writes for the others, as it should
+    share = activity.share(activity.totals.posix.write.seconds + activity.totals.stdio.write.seconds)
+    yield Finding(
+        kind,
+        weigh(activity, limits, share),
+        f"rank {rank} wrote {most / total:.0%} of {format_size(total)}, {readers} of {activity.job.ranks} ranks read",
+        {"rank": rank, "bytes": total, "readers": readers},
+        top({file.path: float(file.lower.write.bytes) for file in activity.files if file.lower.write.bytes}),
+        ranks=(rank,),
+        share=share,
+    )
+
+
+@rule(
+    "starved-workers",
+    "Workers wait for their data",
+    "Loader processes that spend most of their life in reads cannot prepare samples in time, and the trainer waits.",
+    "Start more workers (num_workers) and let each read further ahead (prefetch_factor), read larger pieces, or move "
+    "the data to faster storage.",
+    limits={
+        "starved_share": Limit(0.5, "share", "of the life of worker processes that they spent in I/O"),
+        "worker_reads": Limit(32, "count", "reads of one worker"),
+    },
+)
+def starved_workers(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator[Finding]:
+    """Look for sibling processes that mostly read and do little else."""
+    families: dict[int, list[ProcessActivity]] = defaultdict(list)
+    for one in activity.processes:
+        if one.parent is not None and one.reads >= limits["worker_reads"] and one.read > one.written:
+            families[one.parent].append(one)
+    workers = max(families.values(), key=len, default=[])
+    lived, spent = sum(one.elapsed for one in workers), sum(one.io_seconds for one in workers)
+    if len(workers) < 2 or lived <= 0 or spent < limits["starved_share"] * lived:
+        return
+    share = activity.share(spent)
+    yield Finding(
+        kind,
+        weigh(activity, limits, share),
+        f"{len(workers)} worker processes spent {min(1.0, spent / lived):.0%} of their time in I/O",
+        {"workers": len(workers), "io_seconds": spent, "seconds": lived},
+        share=share,
+    )

@@ -1,0 +1,200 @@
+"""Many jobs: a table of them, and what they say of the site."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path, PurePath
+from statistics import median
+from typing import Any, TextIO
+
+from stripewise.diagnose.diagnose import Diagnosis
+from stripewise.diagnose.finding import Severity
+from stripewise.diagnose.rules.layout import seconds_a_byte
+from stripewise.errors import StripewiseError
+
+_TOP = 10
+_RESERVOIR = 20_000
+
+
+@dataclass(frozen=True)
+class JobRow:
+    """One job in the table; sizes are bytes, times seconds, bandwidth MiB/s.
+
+    Attributes
+    ----------
+    source, executable : str
+    ranks, files : int
+    elapsed, io_time : float
+    bytes_read, bytes_written : int
+    requests : int
+        To the file system.
+    mean_request : float
+    collective_share : float or None
+        Of the MPI-IO data calls.
+    metadata_share : float
+        Of the I/O time.
+    bandwidth : float or None
+        See :attr:`stripewise.observe.activity.Activity.bandwidth`.
+    worst : str
+        The greatest severity.
+    codes : str
+        Problems found, separated by blanks.
+    """
+
+    source: str
+    executable: str
+    ranks: int
+    files: int
+    elapsed: float
+    io_time: float
+    bytes_read: int
+    bytes_written: int
+    requests: int
+    mean_request: float
+    collective_share: float | None
+    metadata_share: float
+    bandwidth: float | None
+    worst: str
+    codes: str
+
+
+def row_of(diagnosis: Diagnosis) -> JobRow:
+    """Give a job's row."""
+    activity = diagnosis.activity
+    totals, modes = activity.totals, activity.totals.modes
+    lower = totals.posix if totals.posix.count else totals.mpiio if totals.mpiio.count else totals.stdio
+    together = modes.collective_reads + modes.collective_writes
+    alone = modes.independent_reads + modes.independent_writes
+    upper = totals.mpiio if totals.mpiio.bytes > totals.posix.bytes else totals.posix
+    read, written = upper.read.bytes + totals.stdio.read.bytes, upper.write.bytes + totals.stdio.write.bytes
+    meta = sum(file.upper.meta_seconds for file in activity.files)
+    return JobRow(
+        source=activity.source,
+        executable=PurePath(activity.job.executable.split(" ")[0]).name,
+        ranks=activity.job.ranks,
+        files=activity.counted.files,
+        elapsed=activity.job.elapsed,
+        io_time=activity.io_seconds,
+        bytes_read=read,
+        bytes_written=written,
+        requests=lower.count,
+        mean_request=lower.bytes / lower.count if lower.count else 0.0,
+        collective_share=together / (together + alone) if together + alone else None,
+        metadata_share=activity.share(meta),
+        bandwidth=activity.bandwidth,
+        worst=diagnosis.worst.word,
+        codes=" ".join(dict.fromkeys(finding.code for finding in diagnosis.problems)),
+    )
+
+
+class TableWriter:
+    """A CSV file with one row per job, written as the jobs come in.
+
+    Raises
+    ------
+    StripewiseError
+        If it cannot be written.
+    """
+
+    def __init__(self, path: Path) -> None:
+        try:
+            self._file: TextIO = path.open("w", encoding="utf-8", newline="", errors="backslashreplace")
+        except OSError as error:
+            raise StripewiseError(f"cannot write {path}: {error.strerror}", "check the folder") from error
+        self._writer = csv.DictWriter(self._file, [entry.name for entry in fields(JobRow)])
+        self._writer.writeheader()
+
+    def add(self, row: JobRow) -> None:
+        """Write a row."""
+        self._writer.writerow({key: "" if value is None else value for key, value in asdict(row).items()})
+
+    def close(self) -> None:
+        """End the file."""
+        self._file.close()
+
+
+@dataclass
+class SiteProfile:
+    """What many jobs say of a site, in bounded memory.
+
+    Quantiles come from the first 20,000 jobs, and medians from the first 20,000 that used a target.
+    """
+
+    jobs: int = 0
+    unreadable: int = 0
+    bytes_read: int = 0
+    bytes_written: int = 0
+    io_seconds: float = 0.0
+    codes: Counter[str] = field(default_factory=Counter)
+    worst: Counter[str] = field(default_factory=Counter)
+    executables: Counter[str] = field(default_factory=Counter)
+    file_systems: Counter[str] = field(default_factory=Counter)
+    ost_bytes: Counter[int] = field(default_factory=Counter)
+    _slowness: dict[int, list[float]] = field(default_factory=dict)
+    _sample: list[tuple[float, float, float]] = field(default_factory=list)
+
+    def add(self, diagnosis: Diagnosis, row: JobRow) -> None:
+        """Add a job."""
+        self.jobs += 1
+        self.bytes_read += row.bytes_read
+        self.bytes_written += row.bytes_written
+        self.io_seconds += row.io_time
+        self.codes.update({f.code for f in diagnosis.findings if f.severity >= Severity.LOW})
+        self.worst[row.worst] += 1
+        self.executables[row.executable or "unknown"] += 1
+        for file in diagnosis.activity.files:
+            if file.file_system:
+                self.file_systems[file.file_system] += file.bytes
+        for target, load in diagnosis.activity.osts.items():
+            self.ost_bytes[target] += load.bytes
+        for target, ratio in slowness(diagnosis).items():
+            own = self._slowness.setdefault(target, [])
+            if len(own) < _RESERVOIR:
+                own.append(ratio)
+        if len(self._sample) < _RESERVOIR:
+            share = diagnosis.activity.io_share
+            self._sample.append((row.mean_request, row.bandwidth or math.nan, math.nan if share is None else share))
+
+    def as_json(self) -> dict[str, Any]:
+        """Give all for machines."""
+        slow = {target: median(costs) for target, costs in self._slowness.items()}
+        return {
+            "jobs": self.jobs,
+            "unreadable": self.unreadable,
+            "bytes_read": self.bytes_read,
+            "bytes_written": self.bytes_written,
+            "io_seconds": self.io_seconds,
+            "findings": dict(self.codes.most_common()),
+            "worst": dict(self.worst),
+            "executables": dict(self.executables.most_common(_TOP)),
+            "file_systems": dict(self.file_systems.most_common()),
+            "mean_request": self._quantiles(0),
+            "bandwidth": self._quantiles(1),
+            "io_time_of_run": self._quantiles(2),
+            "osts": {
+                str(target): {"bytes": amount, "slowness": slow.get(target)}
+                for target, amount in sorted(self.ost_bytes.items())
+            },
+        }
+
+    def _quantiles(self, column: int) -> Mapping[str, float] | None:
+        values = sorted(row[column] for row in self._sample if not math.isnan(row[column]))
+        return _five(values) if values else None
+
+
+def _five(values: Sequence[float]) -> dict[str, float]:
+    def at(part: float) -> float:
+        return values[min(len(values) - 1, int(part * len(values)))]
+
+    return {"minimum": values[0], "lower": at(0.25), "median": at(0.5), "upper": at(0.75), "maximum": values[-1]}
+
+
+def slowness(diagnosis: Diagnosis) -> dict[int, float]:
+    """Each storage target's time per byte, relative to the median."""
+    costs = seconds_a_byte(diagnosis.activity)
+    middle = median(costs.values()) if costs else 0.0
+    return {target: cost / middle for target, cost in costs.items()} if middle > 0 else {}

@@ -1,0 +1,291 @@
+"""One session of a campaign: makes the runs that are left of its shard, one after the other, until none is."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from stripewise.engine.campaign.book import Book
+from stripewise.engine.campaign.checks import bytes_of, check_limits, check_room, cost_of
+from stripewise.engine.campaign.estimate import Clock, Remaining
+from stripewise.engine.campaign.plan import AGAIN, CampaignPlan, PlannedPoint, Progressed, Shard, of_shard, value_of
+from stripewise.errors import NothingWorks, StripewiseError, UserError
+from stripewise.launch import Launch, Outcome
+from stripewise.observe.objectives import ended_run
+from stripewise.requests.campaign_points import Points
+from stripewise.requests.objective import Objective
+from stripewise.runners.native.benchmark import Bench
+from stripewise.trial import Phase, Run, State
+
+Listener = Callable[[str, Mapping[str, Any]], None]
+_POLL_SECONDS = 0.5
+_WARMUP = 2 * AGAIN
+_WARMUP_POINTS = 3
+_FAILURES_IN_A_ROW = 10
+
+
+class Paused(StripewiseError):  # noqa: N818
+    """The session ended before the campaign did, on request or at a limit; the same command goes on."""
+
+
+def silent(kind: str, data: Mapping[str, Any]) -> None:
+    """Listen to nothing."""
+
+
+class CampaignSession:
+    """Carries a shard of a campaign on.
+
+    Parameters
+    ----------
+    points : Points
+    bench : Bench
+    book : Book
+    shard : tuple of int
+    scratch : Path
+        Where the runs' own folders are; a finished run's is deleted as soon as its result is kept.
+    listener : callable
+        Is told ``prepared``, ``cost``, ``warmup``, ``started``, ``waiting``, ``ended`` and ``note`` with their data.
+    retry : bool
+        Make failed runs of earlier sessions once more.
+    """
+
+    def __init__(
+        self,
+        points: Points,
+        bench: Bench,
+        book: Book,
+        shard: Shard,
+        scratch: Path,
+        listener: Listener = silent,
+        *,
+        retry: bool = False,
+    ) -> None:
+        self._points = points
+        self._campaign = points.campaign
+        self._bench = bench
+        self._book = book
+        self._shard = shard
+        self._scratch = scratch
+        self._listener = listener
+        self._retry = retry
+        self._plan = CampaignPlan(points)
+        self._running: dict[int, tuple[PlannedPoint, Launch, float]] = {}
+        self._clock = Clock()
+        self._node_hours = 0.0
+        self._bad = 0
+
+    def run(self) -> Progressed:
+        """Make all runs that are left and give the plan.
+
+        Raises
+        ------
+        UserError
+            If the campaign cannot be carried out as asked, or the room for it is missing.
+        NothingWorks
+            If the program fails in its warm-up, or ten runs fail in a row.
+        Paused
+            At a limit, or on request.
+        """
+        begun = time.monotonic()
+        try:
+            preflight = self._bench.prepare()
+            self._book.check_fingerprint(preflight.fingerprint)
+            self._campaign = self._bench.campaign
+            self._listener("prepared", {"preflight": preflight, "kind": self._bench.kind})
+            if self._campaign.design.kind == "sequential" and self._shard != (1, 1):
+                raise UserError("a sequential design cannot be cut into shards", "each choice needs all results before")
+            queue = self._left(self._progress())
+            cost = cost_of(self._campaign, queue)
+            check_limits(self._campaign, cost)
+            if self._bench.launches:
+                check_room(self._campaign, cost, self._scratch)
+            self._listener("cost", {"cost": cost, "campaign": self._campaign, "left_out": self._points.left_out})
+            self._reap(queue)
+            self._sweep()
+            self._book.set_state("running")
+            if queue and self._bench.launches:
+                self._warm_up(queue)
+            progress = self._loop(queue, begun)
+            self._book.set_state("finished")
+            return progress
+        except BaseException:
+            for number in list(self._running):
+                self._bench.cancel(number)
+            self._put_back()
+            raise
+        finally:
+            self._bench.close()
+
+    # -- the loop ------------------------------------------------------------------------------------------
+
+    def _loop(self, queue: list[PlannedPoint], begun: float) -> Progressed:
+        while True:
+            while queue and self._bench.admits(queue[0].point):
+                self._start(queue.pop(0))
+            if not queue and not self._running:
+                self._retry = False
+                progress = self._progress()
+                queue = self._left(progress)
+                if not queue:
+                    return progress
+                continue
+            self._collect(queue)
+            self._listener("waiting", {})
+            self._book.keep()
+            self._check_limits(begun)
+
+    def _progress(self) -> Progressed:
+        return self._plan.known(self._book.runs)
+
+    def _left(self, progress: Progressed) -> list[PlannedPoint]:
+        own = of_shard(progress.runs, self._shard)
+        left = []
+        for planned in own:
+            result = value_of(self._book.runs, planned.number)
+            if result is None:
+                left.append(planned)
+            elif self._retry and result.state is not State.FINISHED:
+                left.append(replace(planned, number=result.number + AGAIN))
+        return left
+
+    def _start(self, planned: PlannedPoint) -> None:
+        attempt = self._book.begin(planned)
+        launch = self._bench.launch(planned.point, planned.number, attempt=attempt)
+        self._running[planned.number] = (planned, launch, time.monotonic())
+        self._bench.start(planned.point, launch)
+
+    def _collect(self, queue: list[PlannedPoint]) -> None:
+        for outcome in self._bench.poll(_POLL_SECONDS):
+            planned, _, began = self._running.pop(outcome.number)
+            run = _run_of(self._book.runs[planned.number], outcome, self._bench.objective(planned.point), planned)
+            self._book.accept(run)
+            self._clean(outcome, run)
+            spent = outcome.elapsed if self._bench.simulated else time.monotonic() - began
+            self._clock.add(_kind(planned), float(bytes_of(planned.point)), spent)
+            self._node_hours += run.facts.node_hours
+            self._bad = 0 if run.state is State.FINISHED else self._bad + 1
+            self._listener("ended", {"run": run, "planned": planned, "left": len(queue) + len(self._running),
+                                     "remaining": lambda: self._remaining(queue)})  # fmt: skip
+            if self._bad >= _FAILURES_IN_A_ROW:
+                raise NothingWorks(
+                    f"{self._bad} runs in a row have failed, the last: {run.reason}",
+                    "fix it; the same command with --retry makes failed runs again",
+                )
+
+    def _remaining(self, queue: list[PlannedPoint]) -> Remaining:
+        """What the runs that are left take; a sequential design's later batches are not known and not counted."""
+        left = [*queue, *(planned for planned, _, _ in self._running.values())]
+        return self._clock.remaining(
+            ((_kind(planned), float(bytes_of(planned.point))) for planned in left), self._bench.capacity
+        )
+
+    def _check_limits(self, begun: float) -> None:
+        limits = self._campaign.limits
+        if limits.seconds is not None and time.monotonic() - begun > limits.seconds:
+            raise Paused(f"the session's limit of {limits.seconds:g} s is reached", "the same command goes on")
+        if limits.node_hours is not None and self._node_hours > limits.node_hours:
+            raise Paused(
+                f"the session's limit of {limits.node_hours:g} node-hours is reached", "the same command goes on"
+            )
+        if self._book.stop_requested():
+            raise Paused("the campaign was stopped", "the same command goes on")
+
+    # -- before and after ----------------------------------------------------------------------------------
+
+    def _reap(self, queue: list[PlannedPoint]) -> None:
+        """Make sure that what an earlier session left under way is dead."""
+        by_number = {planned.number: planned for planned in queue}
+        for run in self._book.interrupted:
+            planned = by_number.get(run.number)
+            if planned is None:
+                continue
+            attempt = 1 + run.facts.attempt
+            self._bench.reap(planned.point, self._bench.launch(planned.point, run.number, attempt=attempt))
+            self._listener("note", {"text": f"run {run.number} was interrupted and is made again"})
+
+    def _sweep(self) -> None:
+        """Delete folders of runs whose result was kept just before an earlier session was killed."""
+        for folder in self._scratch.glob("[0-9]*") if self._bench.launches else ():
+            number = folder.name.partition(".")[0]
+            if number.isdigit() and _finished(self._book.runs.get(int(number))):
+                shutil.rmtree(folder, ignore_errors=True)
+
+    def _warm_up(self, queue: list[PlannedPoint]) -> None:
+        """Run each operation once and forget it: the first run of a series is several times slower.
+
+        A point that has worked before is taken; else others are tried where one fails: it alone may be at fault.
+        """
+        number = _WARMUP
+        for operation in self._campaign.operations:
+            left = [planned for planned in queue if planned.point.operation == operation]
+            if not left or self._campaign.warmup == 0:
+                continue
+            proven = [
+                planned
+                for planned in self._progress().runs
+                if planned.point.operation == operation and _finished(value_of(self._book.runs, planned.number))
+            ]
+            candidates = list({planned.trial: planned for planned in (*proven, *left)}.values())[:_WARMUP_POINTS]
+            reason = ""
+            for candidate in candidates:
+                for _ in range(self._campaign.warmup):
+                    reason = self._try(replace(candidate, number=number))
+                    number += 1
+                if not reason:
+                    break
+            else:
+                raise NothingWorks(f"the {operation} does not work: {reason}", "nothing was recorded; fix it first")
+
+    def _try(self, planned: PlannedPoint) -> str:
+        """Make a run that is not recorded, and say why it failed, if it did."""
+        launch = self._bench.launch(planned.point, planned.number, phase=Phase.WARMUP)
+        self._listener("warmup", {"operation": planned.point.operation})
+        self._bench.start(planned.point, launch)
+        outcomes: list[Outcome] = []
+        while not outcomes:
+            outcomes = self._bench.poll(_POLL_SECONDS)
+            self._book.keep()
+        blank = Run(planned.number, planned.trial, Phase.WARMUP)
+        run = _run_of(blank, outcomes[0], self._bench.objective(planned.point), planned)
+        if run.state is State.FINISHED:
+            self._clean(outcomes[0], run)
+            return ""
+        return f"{run.reason} (output in {outcomes[0].folder})" if outcomes[0].folder else run.reason
+
+    def _clean(self, outcome: Outcome, run: Run) -> None:
+        """Delete the folder of a run that needs no looking into: thousands of them would use up a user's inodes."""
+        if outcome.folder is not None and run.state is State.FINISHED:
+            # Attempts that were interrupted have left theirs beside it.
+            base = outcome.folder.parent
+            for folder in (outcome.folder, base / str(run.number), *base.glob(f"{run.number}.*")):
+                shutil.rmtree(folder, ignore_errors=True)
+
+    def _put_back(self) -> None:
+        try:
+            self._book.set_state("stopped")
+        except StripewiseError:
+            # The journal may be what failed: the first error is the one to report, and the lease runs out.
+            return
+
+
+def _finished(run: Run | None) -> bool:
+    return run is not None and run.state is State.FINISHED
+
+
+def _kind(planned: PlannedPoint) -> tuple[object, ...]:
+    workload = planned.point.workload
+    return (planned.point.operation, bytes_of(planned.point), planned.point.processes, workload.piece_size)
+
+
+def _run_of(planned: Run, outcome: Outcome, objective: Objective, about: PlannedPoint) -> Run:
+    """Give the run with its value, or with the reason why it has none."""
+    facts = planned.facts.ended(outcome.facts.brief(), outcome.elapsed, about.point.workload.nodes or 1)
+    facts = facts.with_(repeat=about.repeat)
+    run = ended_run(planned, outcome, objective, facts)
+    if outcome.folder is None or run.state is State.FINISHED:
+        return run
+    return replace(run, facts=facts.with_(folder=str(outcome.folder)))

@@ -1,0 +1,246 @@
+"""The outcome of the confirmation, in numbers and in a sentence."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from stripewise.catalogue.workload import Workload
+from stripewise.engine.budget import Spent, confirmation_runs, cost_of_pair, pairs_left, pairs_to_prove
+from stripewise.engine.confirm import HOPELESS_PAIRS, Pair, against, arms, judge, more_pairs, pairs_of
+from stripewise.engine.confirmation import Assessment, Decision, same_against_same
+from stripewise.engine.protocol import phase_points, protocol_points
+from stripewise.requests.experiment import Experiment
+from stripewise.requests.objective import Objective
+from stripewise.result import Interval, PairOfRuns, Proof, Same
+from stripewise.search.statistics import Speedup
+from stripewise.trial import History, State, Trial
+
+
+@dataclass(frozen=True)
+class Conclusion:
+    """The outcome of the confirmation.
+
+    Attributes
+    ----------
+    decision : Decision
+    speedup : Speedup
+    level : float
+        Of its interval, for all looks and candidates together.
+    same : Same or None
+        None where the pairs are too few for it.
+    more : int or None
+        Pairs that a gain of the size seen would need, if it was not proven.
+    default, candidate : tuple of float
+        Values of the two arms, pair by pair; a failed run as the worst value there is.
+    """
+
+    decision: Decision
+    speedup: Speedup
+    level: float
+    same: Same | None
+    more: int | None
+    default: tuple[float, ...]
+    candidate: tuple[float, ...]
+
+    @property
+    def interval(self) -> Interval | None:
+        """The speed-up's interval; None where the pairs cannot bound it."""
+        ends = self.speedup.interval
+        return Interval(ends.low, ends.high, self.level) if ends.bounded else None
+
+
+def conclusion_of(
+    pairs: Sequence[Pair], objective: Objective, experiment: Experiment, trials: Sequence[Trial]
+) -> Conclusion | None:
+    """Judge the pairs once no more will come; None without a complete pair."""
+    rule = experiment.confirmation
+    complete = [pair for pair in pairs if pair.complete]
+    verdict: Assessment = judge(complete, objective, rule, pairs_left(experiment, trials), final=True)
+    if verdict.speedup is None:
+        return None
+    default, candidate = arms(complete, objective)
+    same = same_against_same(default, objective.maximize, rule.confidence)
+    decision = verdict.decision
+    if decision is Decision.PROVEN and same is not None and not same.passed:
+        decision = Decision.INVALID
+    more = None if decision is Decision.PROVEN else more_pairs(verdict.speedup, complete, objective, rule)
+    return Conclusion(decision, verdict.speedup, rule.confidence, same, more, tuple(default), tuple(candidate))
+
+
+def so_far(objective: Objective, experiment: Experiment, trials: Sequence[Trial]) -> str:
+    """Say how far an experiment within one launch has come whose program ended, and what it still needs."""
+    runs = confirmation_runs(trials)
+    if not runs:
+        searched = sum(run.state.ended for trial in trials for run in trial.runs)
+        return f"{experiment.counted(searched)} of the search, and no pair yet"
+    pairs = [pair for pair in pairs_of(runs, against(runs[-1])) if pair.complete]
+    most = pairs_left(experiment, trials)
+    found = judge(pairs, objective, experiment.confirmation, most).speedup
+    if found is None:
+        return "the proof has just begun"
+    needed = more_pairs(found, pairs, objective, experiment.confirmation) if len(pairs) > 1 else most
+    said = f"after {len(pairs)} pairs, the best found looks {found.estimate:.2f} times as fast"
+    if needed is None:
+        return f"{said}, which no number of pairs would prove"
+    left = max(1, min(needed, most) - len(pairs))
+    cost = cost_of_pair(experiment, runs[-1].facts.block)
+    return f"{said}; about {math.ceil(left * cost)} more phases may decide"
+
+
+def verdict(
+    conclusion: Conclusion | None,
+    shown: Trial | None,
+    default: Trial,
+    reason: str,
+    experiment: Experiment,
+    tried: bool,
+) -> str:
+    """Say in a sentence or two what was shown, for people."""
+    least = experiment.confirmation.minimum_effect
+    bar = "1" if least == 1 else f"the required {least:g}"
+    if conclusion is None:
+        if not tried:
+            return f"The default is kept: {reason}, so no other configuration was tried."
+        if shown is None or shown.number == default.number:
+            return f"No configuration was better than the default, which is kept ({reason})."
+        if experiment.confirmation.pairs == 0:
+            return "The default is kept: no confirmation was asked for, so no gain is proven."
+        return f"The default is kept: {reason}, so nothing was confirmed."
+    found = conclusion.speedup.estimate
+    pairs = "1 pair" if conclusion.speedup.pairs == 1 else f"{conclusion.speedup.pairs} pairs"
+    bounds = conclusion.interval
+    span = "" if bounds is None else f"{bounds.percent} interval {bounds.low:.2f} to {bounds.high:.2f}"
+    where = ""
+    if experiment.in_one_launch:
+        where = " within another launch" if experiment.confirmation.again else " within one launch"
+    if experiment.replay is not None:
+        where = " on the program, after a search on replays"
+    match conclusion.decision:
+        case Decision.PROVEN if bounds is None:
+            return f"Proven{where} in {pairs}: {_failures(conclusion)}."
+        case Decision.PROVEN:
+            return f"Proven{where}: {found:.2f} times the default ({span}, {pairs})."
+        case Decision.INVALID:
+            return (
+                "The default is kept: the machine changed so much during the confirmation that the default differs "
+                "from itself. Repeat when it is quieter."
+            )
+        case _ if found <= 1 and math.isfinite(found) and not _failures(conclusion):
+            # The search saw a gain, or there would be no candidate.
+            told = f" ({span}, {pairs})" if span else f" in {pairs}"
+            return (
+                "Not proven, so the default is kept: side by side with it, the best of the search was "
+                f"{found:.2f} times as fast{told}."
+            )
+        case _ if bounds is None:
+            looks = f"the best found looks {found:.2f} times as fast, but {pairs} cannot tell whether that exceeds"
+            return f"Not proven, so the default is kept: {_failures(conclusion) or f'{looks} {bar}'}."
+        case _:
+            return (
+                f"Not proven, so the default is kept: the best found looks {found:.2f} times as fast, but "
+                f"its {span} does not clear {bar}."
+            )
+
+
+def _failures(conclusion: Conclusion) -> str:
+    """Say how many runs of each arm failed; empty if none did."""
+    failed = [sum(not 0 < value < math.inf for value in arm) for arm in (conclusion.default, conclusion.candidate)]
+    if not any(failed):
+        return ""
+    return (
+        f"of {conclusion.speedup.pairs} runs each, {failed[0]} of the default and {failed[1]} of the best found failed"
+    )
+
+
+def proof_of(
+    conclusion: Conclusion | None,
+    pairs: Sequence[Pair],
+    candidate: int | None,
+    tested: int,
+    experiment: Experiment,
+    workload: Workload,
+    simulated: bool,
+    more_budget: str,
+) -> Proof:
+    """The result's section on the confirmation."""
+    kept, not_kept = protocol_points(
+        experiment,
+        len(pairs),
+        conclusion.speedup if conclusion else None,
+        conclusion.same if conclusion else None,
+        _typical_seconds(pairs),
+        workload,
+        simulated,
+    )
+    if experiment.in_one_launch and pairs:
+        held, broken = phase_points([run for p in pairs for run in (p.default, p.candidate) if run], experiment)
+        kept, not_kept = [*kept, *held], [*not_kept, *broken]
+    proof = Proof(
+        pairs=tuple(
+            PairOfRuns(
+                pair=pair.number,
+                order=f"{pair.first}-first",
+                default=None if pair.default is None else pair.default.value,
+                candidate=None if pair.candidate is None else pair.candidate.value,
+            )
+            for pair in pairs
+        ),
+        candidate_trial=candidate,
+        candidates_tested=tested,
+        minimum_effect=experiment.confirmation.minimum_effect,
+        confidence=experiment.confirmation.confidence,
+        kept=tuple(kept),
+        not_kept=tuple(not_kept),
+        more_budget=more_budget,
+    )
+    if conclusion is None:
+        return proof
+    return proof.model_copy(
+        update={
+            "decision": conclusion.decision.value,
+            "estimate": _finite(conclusion.speedup.estimate),
+            "interval": conclusion.interval,
+            "geometric_mean": _finite(conclusion.speedup.geometric_mean),
+            "p10": _finite(conclusion.speedup.p10),
+            "same_against_same": conclusion.same,
+        }
+    )
+
+
+def _typical_seconds(pairs: Sequence[Pair]) -> float | None:
+    runs = [run for pair in pairs for run in (pair.default, pair.candidate) if run is not None]
+    elapsed = [run.elapsed for run in runs if run.state is State.FINISHED and run.elapsed is not None]
+    return statistics.median(elapsed) if elapsed else None
+
+
+def more_budget(
+    identifier: str,
+    conclusion: Conclusion | None,
+    shown: Trial | None,
+    history: History,
+    experiment: Experiment,
+    spent: Spent,
+) -> str:
+    """Say how many pairs would decide, as a command; empty where nothing suggests that any number would."""
+    made = 0 if conclusion is None else conclusion.speedup.pairs
+    if conclusion is not None and made > 1:
+        needed = conclusion.more
+    else:
+        # A single pair says nothing of the noise, the runs of the search do.
+        needed = None if shown is None else pairs_to_prove(experiment, history, shown)
+    if needed is None or needed >= HOPELESS_PAIRS:
+        return ""
+    # Where as many pairs were made in vain, their spread was underestimated: twice as many settle it.
+    needed = needed if needed > made else min(2 * made, HOPELESS_PAIRS)
+    chance = f"If the gain is real, {needed} pairs would prove it in four cases out of five"
+    if experiment.runner == "function":
+        searched = spent.runs - 2 * made
+        return f"{chance}: a budget of {searched + 2 * needed} with a confirmation of {needed} pairs."
+    return f"{chance}: stripewise tune --confirm {identifier} --pairs {needed}"
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

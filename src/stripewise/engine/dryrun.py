@@ -1,0 +1,88 @@
+"""What an experiment would do, without starting anything."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stripewise.catalogue.configuration import Configuration
+from stripewise.catalogue.workload import Workload
+from stripewise.engine.budget import most_pairs, shortfall, worst_case
+from stripewise.engine.launching import run_timeout
+from stripewise.engine.space import BoundSpace, bind_space, check_space, describe_space
+from stripewise.engine.try_first import configurations
+from stripewise.observe.objectives import objective_of
+from stripewise.requests.experiment import Experiment
+from stripewise.requests.objective import Objective
+from stripewise.runners.base import Runner
+from stripewise.search.registry import make_sampler, sampler_rng
+from stripewise.trial import History, Role, Trial
+
+_FIRST = 5
+
+
+def dry_run(experiment: Experiment, runner: Runner) -> dict[str, Any]:
+    """Show the space, the first configurations and the worst-case cost.
+
+    The runner inspects the program and its MPI by reading files; nothing at all is started.
+
+    Returns
+    -------
+    dict
+        ``found`` (program, MPI, how settings travel), ``space``, ``left_out``, ``first`` (configurations),
+        ``worst_case``, ``confirmation_pairs``, ``notes``.
+    """
+    preflight = runner.inspect()
+    workload = experiment.workload.merged(preflight.workload)
+    if preflight.space is not None:
+        bound = BoundSpace(preflight.space, (), {})
+    else:
+        mpi = preflight.environment.get("mpi")
+        check_space(experiment, workload, preflight.io, mpi, preflight.lost, preflight.largest)
+        bound = bind_space(experiment, workload, preflight.io, mpi, preflight.lost, preflight.largest)
+    objective = preflight.objective or objective_of(experiment.objective)
+    longest, nodes = (None, None) if runner.kind != "measured" else runner.charged(run_timeout(experiment, (), None))
+    if not (runner.charges or experiment.timeout):
+        # The first run will show how long runs take; until then the limit says nothing about the cost.
+        longest = None
+    notes = [*preflight.warnings]
+    # Of a program without MPI no run shows more than its time and what it prints.
+    if workload.operation is None and preflight.space is None and preflight.environment.get("mpi_path"):
+        notes.append(
+            "the warm-up run will show what the program does, and parameters that cannot act are left out then"
+        )
+    if experiment.model is not None or experiment.warm_start:
+        notes.append(
+            "the first configurations are those of a search without the model or the earlier experiments, "
+            "which are read when it begins"
+        )
+    if short := shortfall(experiment):
+        notes.append(short)
+    if preflight.unknown:
+        notes.append(f"not looked at, because a dry run starts nothing: {'; '.join(preflight.unknown)}")
+    return {
+        "experiment": experiment.name,
+        "simulated": runner.simulated,
+        "objective": objective.as_json(),
+        "space": describe_space(bound).as_json(),
+        "left_out": dict(bound.left_out),
+        "first": [dict(configuration) for configuration in _first(experiment, bound, workload, objective)],
+        "worst_case": worst_case(experiment, nodes or workload.nodes or 1, longest, None, at_once=runner.capacity),
+        "confirmation_pairs": most_pairs(experiment),
+        "found": list(preflight.summary),
+        "notes": notes,
+    }
+
+
+def _first(experiment: Experiment, bound: BoundSpace, workload: Workload, objective: Objective) -> list[Configuration]:
+    sampler = make_sampler(experiment.sampler, experiment.sampler_options)
+    trials = [Trial(0, bound.space.default, Role.DEFAULT)]
+    for number, wanted in enumerate(configurations(bound.space, experiment.try_first)[0][:_FIRST], 1):
+        trials.append(Trial(number, wanted))
+    while len(trials) <= _FIRST:
+        number = len(trials)
+        history = History(objective, tuple(trials))
+        found = sampler.ask(bound.space, history, sampler_rng(experiment.seed, number), 1)
+        if not found:
+            break
+        trials.append(Trial(number, found[0].configuration, tag=found[0].tag))
+    return [trial.configuration for trial in trials]

@@ -1,0 +1,279 @@
+"""The effect ledger: what became of every setting, with the evidence."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from stripewise.catalogue.carriers import Setting
+from stripewise.catalogue.parameter import Parameter
+from stripewise.catalogue.plan import settings_of
+from stripewise.catalogue.space import Derived, Space
+from stripewise.observe.evidence import RULES, legal
+from stripewise.observe.evidence_case import NO_EFFECT, UNPROVABLE, Case, Verdict
+from stripewise.observe.report import Report
+from stripewise.observe.report_file import FileReport, SettingOutcome
+from stripewise.result import Effect
+from stripewise.trial import Role, State, Trial
+
+
+def verdicts(
+    space: Space,
+    settings: Sequence[Setting],
+    reports: Sequence[Report],
+    baseline: Sequence[Report],
+    others: Sequence[tuple[Sequence[Setting], Sequence[Report]]] = (),
+) -> list[Effect]:
+    """Say of each setting of a plan whether it did anything.
+
+    Parameters
+    ----------
+    space : Space
+        With the parameters that the settings came from.
+    settings : sequence of Setting
+        The plan's.
+    reports, baseline : sequence of Report
+        Of runs with the plan, and of runs of the default. Of these, a setting is compared with the ones that did not
+        have its value.
+    others : sequence of (sequence of Setting, sequence of Report), optional
+        Other plans with their runs. Those that give a setting another value stand in where the default tells nothing.
+
+    Returns
+    -------
+    list of Effect
+        In the order of the settings.
+    """
+    return [_effect(space, setting, settings, reports, baseline, others) for setting in settings]
+
+
+def effects_of(space: Space, trial: Trial, default: Trial, trials: Sequence[Trial] = ()) -> list[Effect]:
+    """Say what became of a trial's settings, by the reports of its runs, of the default's, and of other trials'."""
+    if trial.role is not Role.CANDIDATE:
+        return []
+    others = [
+        (settings_of(space, other.configuration), reports)
+        for other in trials
+        if other.role is Role.CANDIDATE and other.number != trial.number and (reports := reports_of(other))
+    ]
+    settings = settings_of(space, trial.configuration)
+    return verdicts(space, settings, reports_of(trial), reports_of(default), others)
+
+
+def reports_of(trial: Trial) -> list[Report]:
+    """Give the reports of a trial's finished runs: those that were cut or failed did not show all that acts."""
+    return [run.report for run in trial.runs if run.state is State.FINISHED and run.report is not None]
+
+
+def beside_a_proven_gain(effects: Sequence[Effect]) -> list[Effect]:
+    """Doubt that settings did nothing where the gain is proven and no other setting can explain it."""
+    if not all_idle(effects):
+        return list(effects)
+    return [
+        replace(effect, status=UNPROVABLE, evidence=f"{effect.evidence}; but no other setting explains the proven gain")
+        if effect.status == NO_EFFECT
+        else effect
+        for effect in effects
+    ]
+
+
+def all_idle(effects: Sequence[Effect]) -> bool:
+    """Whether there are settings, and none of them did anything."""
+    return bool(effects) and all(effect.status in (NO_EFFECT, "refused") for effect in effects)
+
+
+def idle_settings(effects: Sequence[Effect]) -> set[str]:
+    """Names of settings that did nothing, unless none would be left to explain a gain."""
+    return set() if all_idle(effects) else {effect.name for effect in effects if effect.status == NO_EFFECT}
+
+
+@dataclass(frozen=True)
+class _WithoutIt:
+    """The file in runs without a setting: of the default, of other values, of other values alone; all files."""
+
+    usual: tuple[FileReport, ...]
+    varied: tuple[FileReport, ...]
+    paired: tuple[FileReport, ...]
+    every: tuple[tuple[FileReport, ...], ...]
+
+
+def _effect(
+    space: Space,
+    setting: Setting,
+    settings: Sequence[Setting],
+    reports: Sequence[Report],
+    baseline: Sequence[Report],
+    others: Sequence[tuple[Sequence[Setting], Sequence[Report]]],
+) -> Effect:
+    derived = next((d for d in space.derived if d.name == setting.key and d.carrier is setting.carrier), None)
+    parameter = _parameter(space, setting, derived)
+    name = parameter.name if parameter is not None and derived is None else setting.key
+    layer = parameter.layer if parameter is not None else setting.layer
+    plain = Effect(name, layer, setting.value, "plan", None, "requested", "no report of a run with this setting")
+    alone = _alone(space, setting, settings)
+    # A derived setting acts through its parameter: it is judged by the value that it was computed from.
+    judged = next((s for s in settings if derived and parameter and s.key == parameter.setting), setting)
+    without = [report for report in baseline if not _had(report, setting)]
+    varied = [(given, made) for given, made in others if setting not in given]
+    rest = _others(setting, settings)
+    paired = [report for given, made in varied for report in made if _others(setting, given) == rest]
+    found: list[Effect] = []
+    for report in reports:
+        given = _file_of(report, setting)
+        if given is None and setting.carrier.reported:
+            plain = replace(plain, evidence="no file of the run was given it")
+            continue
+        file, outcome = given or (report.main, None)
+        without_it = _WithoutIt(
+            usual=_usual(file, without),
+            varied=_usual(file, [report for _, made in varied for report in made]),
+            paired=_usual(file, paired),
+            every=tuple((*one.files, *one.posix_files) for one in without),
+        )
+        status, evidence, by = _judge(parameter, setting, judged.value, report, file, outcome, without_it, alone)
+        echoed = outcome.echoed if outcome is not None else None
+        requested = outcome.application if by == "application" and outcome is not None else setting.value
+        found.append(Effect(name, layer, requested or setting.value, by, echoed, status, evidence))
+    return _common(found) or plain
+
+
+def _judge(
+    parameter: Parameter | None,
+    setting: Setting,
+    value: str,
+    report: Report,
+    file: FileReport | None,
+    outcome: SettingOutcome | None,
+    without: _WithoutIt,
+    alone: bool,
+) -> tuple[str, str, str]:
+    """Status, evidence, and who asked for the value that counts."""
+    if outcome is not None and outcome.outcome == "application_wins":
+        own = f"the program sets {setting.key} to {outcome.application} itself, and the plan does not override it"
+        return "refused", own, "application"
+    if outcome is not None and outcome.outcome == "refused":
+        return "refused", outcome.note or "the file system or the library refused it", "plan"
+    if outcome is not None and outcome.outcome == "not_applicable" and setting.carrier.reported:
+        return NO_EFFECT, outcome.note or "it does not apply to this file", "plan"
+    if parameter is None or file is None:
+        return "requested", "no parameter describes how its effect could be seen", "plan"
+    dead = _without_rule(parameter, setting, value, report, file)
+    if dead is not None:
+        return *dead, "plan"
+    case = Case(
+        parameter=parameter,
+        value=value,
+        file=file,
+        before=next(iter(without.usual), None),
+        alone=alone,
+        baseline=without.usual,
+        every=(*report.files, *report.posix_files),
+        others=without.every,
+        varied=without.varied,
+        paired=without.paired,
+    )
+    return *_by_rule(case, outcome), "plan"
+
+
+def _without_rule(
+    parameter: Parameter, setting: Setting, value: str, report: Report, file: FileReport
+) -> Verdict | None:
+    """What makes a setting dead before any rule is asked."""
+    if not legal(parameter, value):
+        return NO_EFFECT, f"'{value}' is not a value of {setting.key}, and such values are ignored silently"
+    readers = parameter.io_component
+    if readers and report.mpi.io in ("romio", "ompio") and report.mpi.io not in readers:
+        opened = report.mpi.io.upper()
+        return NO_EFFECT, f"the file was opened by {opened}, and only {' or '.join(readers).upper()} reads it"
+    if parameter.driver and file.driver and not file.driver.upper().startswith(parameter.driver):
+        return NO_EFFECT, f"acts under {' or '.join(parameter.driver)}, the file was opened by {file.driver}"
+    return None
+
+
+def _by_rule(case: Case, outcome: SettingOutcome | None) -> Verdict:
+    echoed = outcome.echoed if outcome is not None else None
+    given = outcome.given if outcome is not None else None
+    if echoed and given and echoed != given and echoed.isdigit() and given.isdigit():
+        return NO_EFFECT, f"the library changed {given} to {echoed}"
+    status, evidence = RULES[case.parameter.evidence].judge(case)
+    if status == UNPROVABLE and case.parameter.evidence != "none" and echoed is not None and case.before is None:
+        says = case.parameter.carrier.echo
+        return "echoed", f"{says} returns {echoed}; {evidence}"
+    return status, evidence
+
+
+def _parameter(space: Space, setting: Setting, derived: Derived | None) -> Parameter | None:
+    for parameter in space.parameters:
+        if derived is not None:
+            if parameter.name in derived.value.names and parameter.carrier is setting.carrier:
+                return parameter
+        elif parameter.setting == setting.key and parameter.carrier is setting.carrier:
+            return parameter
+    return None
+
+
+def _alone(space: Space, setting: Setting, settings: Iterable[Setting]) -> bool:
+    """Whether nothing else in the plan concerns the same direction; a derived setting belongs to its parameter."""
+    derived = {d.name: d.value.names for d in space.derived}
+
+    def owner(key: str) -> Parameter | None:
+        if key in derived:
+            return next((p for p in space.parameters if p.name in derived[key]), None)
+        return next((p for p in space.parameters if p.setting == key), None)
+
+    own = owner(setting.key)
+    for other in settings:
+        rival = owner(other.key)
+        if other.key == setting.key or (own is not None and rival is own):
+            continue
+        if own is None or rival is None or set(own.operations) & set(rival.operations):
+            return False
+    return True
+
+
+def _file_of(report: Report, setting: Setting) -> tuple[FileReport, SettingOutcome] | None:
+    """The file with most bytes that the setting was meant for; one that met the observer if that alone acts on it."""
+    best: tuple[FileReport, SettingOutcome] | None = None
+    alone = setting.carrier.only_on_calls and bool(report.posix_files)
+    for file in report.posix_files if alone else (*report.files, *report.posix_files):
+        for outcome in file.settings:
+            if outcome.key in (setting.name, setting.key) and outcome.requested is not None:
+                if best is None or file.bytes > best[0].bytes:
+                    best = (file, outcome)
+                break
+    return best
+
+
+def _others(setting: Setting, settings: Sequence[Setting]) -> frozenset[Setting]:
+    return frozenset(other for other in settings if other.target != setting.target)
+
+
+def _had(report: Report, setting: Setting) -> bool:
+    """Whether a run had the setting with this value."""
+    return any(
+        outcome.key in (setting.name, setting.key) and outcome.requested == setting.value
+        for file in (*report.files, *report.posix_files)
+        for outcome in file.settings
+    )
+
+
+def _usual(file: FileReport | None, baseline: Sequence[Report]) -> tuple[FileReport, ...]:
+    """The same file (by path, else the main one) in the runs without the setting."""
+    found = []
+    for report in baseline:
+        same = next((other for other in report.files if file is not None and other.path == file.path), None)
+        if (usual := same or report.main) is not None:
+            found.append(usual)
+    return tuple(found)
+
+
+def _common(found: Sequence[Effect]) -> Effect | None:
+    """The verdict that most runs agree on; runs that split evenly prove nothing."""
+    if not found:
+        return None
+    (status, count), *others = Counter(effect.status for effect in found).most_common()
+    first = next(effect for effect in found if effect.status == status)
+    if others and others[0][1] == count:
+        texts = "; ".join(dict.fromkeys(f"{effect.status}: {effect.evidence}" for effect in found))
+        return replace(first, status=UNPROVABLE, evidence=f"runs differ ({texts})")
+    return first

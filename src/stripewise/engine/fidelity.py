@@ -1,0 +1,162 @@
+"""How faithful a replay is to the program that was recorded: time, bytes and calls of both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
+from typing import Any, Self
+
+from stripewise.formats import RECORD_BEFORE, RECORD_CALLS, RECORD_LINES
+from stripewise.observe.record import Record
+from stripewise.observe.record_hdf5 import OPERATIONS, is_hdf5
+from stripewise.observe.report import Report
+from stripewise.observe.report_file import FileReport
+
+MOST_APART = 1.5
+"""A replay whose I/O takes more than so many times as long as the program's, or less than its part, is not faithful."""
+
+_MPI = frozenset(name for name in RECORD_CALLS if not is_hdf5(name)) - {"seek", *RECORD_BEFORE}
+"""Functions of MPI-IO that both the record and the report count."""
+_MOVING = frozenset(name for name in _MPI if "bytes" in RECORD_LINES[name])
+"""Those that count where HDF5 is used too: what else it does to its files with MPI-IO is not in the record."""
+_ENDS = {"h5fclose": ("h5fcreate", "h5fopen"), "h5dclose": ("h5dcreate", "h5dopen")}
+"""What a program leaves open HDF5 ends at the end of MPI without a call; a replay closes it."""
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a job did in MPI-IO.
+
+    Attributes
+    ----------
+    calls : mapping
+        By function as a record names it, over all ranks.
+    read, written : int
+        Bytes.
+    io_time : float
+        Seconds inside MPI-IO calls, of the rank that spent most.
+    """
+
+    calls: Mapping[str, int]
+    read: int
+    written: int
+    io_time: float
+
+    @classmethod
+    def by_record(cls, record: Record) -> Self:
+        """Give what a record says, with a close for each open of HDF5."""
+        names = _MOVING | OPERATIONS.keys() if record.uses_hdf5 else _MPI
+        counts = {name: record.count(*_ENDS.get(name, (name,))) for name in sorted(names)}
+        moved = record.moved
+        return cls({n: c for n, c in counts.items() if c}, moved["read"], moved["write"], record.io_time)
+
+    @classmethod
+    def by_report(cls, report: Report, like: Record) -> Self:
+        """Give what a report of all files says, at the levels that a record holds."""
+        if like.uses_hdf5:
+            return cls._by_datasets(report)
+        # The report's totals also hold what the job did beside MPI-IO: a replay reads its record.
+        read, written = _moved(report.files)
+        return cls(_sum(report.files, _MPI), read, written, report.job.io_time)
+
+    @classmethod
+    def _by_datasets(cls, report: Report) -> Self:
+        """Count what HDF5 did to its files in place of what MPI-IO did beneath."""
+        ours = [file for file in report.files if file.hdf5 is not None and file.hdf5.driver == "mpio"]
+        others = [file for file in report.files if file.hdf5 is None]
+        calls = _sum(others, _MOVING)
+        for line, name in OPERATIONS.items():
+            made = [file.hdf5.operations[name].count for file in ours if file.hdf5 and name in file.hdf5.operations]
+            if sum(made):
+                calls[line] = sum(made)
+        read, written = _moved(others)
+        for dataset in (dataset for file in ours if file.hdf5 for dataset in file.hdf5.datasets):
+            read += dataset.read.bytes if dataset.read else 0
+            written += dataset.write.bytes if dataset.write else 0
+        return cls(calls, read, written, report.job.io_time)
+
+
+def _moved(files: Sequence[FileReport]) -> tuple[int, int]:
+    """Sum up the bytes that MPI-IO read and wrote."""
+    read, written = (
+        sum(operation.bytes for file in files for name, operation in file.operations.items() if way in name)
+        for way in ("read", "write")
+    )
+    return read, written
+
+
+def _sum(files: Sequence[FileReport], names: Set[str]) -> dict[str, int]:
+    counts = dict.fromkeys(sorted(names), 0)
+    for file in files:
+        for name in names & file.operations.keys():
+            counts[name] += file.operations[name].count
+    return {name: count for name, count in counts.items() if count}
+
+
+def _function(name: str) -> str:
+    """A line's function by its full name."""
+    return f"H5{name[2:3].upper()}{name[3:]}" if name in OPERATIONS else f"MPI_File_{name}"
+
+
+@dataclass(frozen=True)
+class Faithfulness:
+    """A program and its replay side by side.
+
+    Attributes
+    ----------
+    program, replay : Done
+    whole : bool
+        Whether the replay was to make all calls; else only times are compared, by the bytes that were moved.
+    """
+
+    program: Done
+    replay: Done
+    whole: bool
+
+    @property
+    def ratio(self) -> float | None:
+        """The time of the replay's I/O, by that of the program's for as many bytes; None where nothing was timed."""
+        share = 1.0
+        if not self.whole:
+            moved = self.program.read + self.program.written
+            share = (self.replay.read + self.replay.written) / moved if moved else 0.0
+        return self.replay.io_time / (share * self.program.io_time) if share * self.program.io_time > 0 else None
+
+    @property
+    def differences(self) -> list[str]:
+        """Why the replay is not faithful; empty if it is."""
+        found = []
+        if self.whole:
+            for name in sorted({*self.program.calls, *self.replay.calls}):
+                ours, theirs = self.replay.calls.get(name, 0), self.program.calls.get(name, 0)
+                if ours != theirs:
+                    found.append(f"it made {ours:,} calls of {_function(name)}, and the program {theirs:,}")
+            for word, ours, theirs in (
+                ("read", self.replay.read, self.program.read),
+                ("wrote", self.replay.written, self.program.written),
+            ):
+                if ours != theirs:
+                    found.append(f"it {word} {ours:,} bytes, and the program {theirs:,}")
+        if self.ratio is None:
+            found.append("times cannot be compared: it or the program spent none in MPI-IO")
+        elif not 1 / MOST_APART <= self.ratio <= MOST_APART:
+            per = "" if self.whole else " for as many bytes"
+            found.append(f"its I/O took {self.ratio:.2f} times as long as the program's{per}")
+        return found
+
+    def as_json(self) -> dict[str, Any]:
+        """Give it as JSON."""
+
+        def both(name: str) -> dict[str, Any]:
+            return {"program": getattr(self.program, name), "replay": getattr(self.replay, name)}
+
+        counts = {"program": sum(self.program.calls.values()), "replay": sum(self.replay.calls.values())}
+        return {
+            "faithful": not self.differences,
+            "differences": self.differences,
+            "whole": self.whole,
+            "calls": counts,
+            "bytes_read": both("read"),
+            "bytes_written": both("written"),
+            "io_time": {**both("io_time"), "ratio": self.ratio},
+        }

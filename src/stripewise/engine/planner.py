@@ -1,0 +1,476 @@
+"""Which run comes next: a pure function of what has been run.
+
+Nothing is remembered between two calls, so an experiment that was interrupted at any moment goes on exactly as it would
+have gone on undisturbed.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from stripewise.catalogue.configuration import Configuration
+from stripewise.catalogue.space import Space
+from stripewise.engine.budget import (
+    Spent,
+    block_for,
+    confirmation_runs,
+    cost_of_pair,
+    ended,
+    pairs_left,
+    provable_pairs,
+    reserved_runs,
+    shows_at_first_look,
+)
+from stripewise.engine.confirm import Pair, against, judge, pairs_of
+from stripewise.engine.confirmation import Decision
+from stripewise.engine.effects import all_idle, effects_of, idle_settings
+from stripewise.engine.ineffective import Idle, Narrowing
+from stripewise.engine.launching import of_replays
+from stripewise.engine.sequential import FIRST_LOOK
+from stripewise.engine.try_first import configurations
+from stripewise.errors import NothingWorks
+from stripewise.facts import RunFacts
+from stripewise.requests.experiment import Experiment
+from stripewise.requests.objective import Objective
+from stripewise.search.base import Sampler, Suggestion
+from stripewise.search.belief.costs import Costs, at_one_level
+from stripewise.search.policy.economy import economical
+from stripewise.search.policy.failures import failed_once, retry
+from stripewise.search.policy.pruning import Pruner
+from stripewise.search.policy.resampling import Resampler
+from stripewise.search.policy.stopping import Stopping, make_stopping
+from stripewise.search.registry import sampler_rng
+from stripewise.trial import History, Phase, Role, Run, State, Trial
+
+_TRIES_OF_DEFAULT = 2
+_TRIES_ONCE_IT_WORKED = 5
+_RESAMPLING_STREAM = 1 << 40
+_PAIRING_STREAM = 1 << 41
+_SETTLED = make_stopping({"improvement": {"window": 8, "minimum": 0.1}})
+"""Within one launch, when a large gain is no longer searched on."""
+_LIKELY = 0.8
+"""The chance that the smallest proof shows it."""
+_ASKED_WITHIN = (1, 8, 64)
+"""Suggestions that the sampler is asked for, one number after the other while all of them are left out."""
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A run to start now.
+
+    Attributes
+    ----------
+    trial : Trial
+        The trial that the run belongs to, without the run.
+    run : Run
+    new : bool
+        Whether the trial is new as well.
+    """
+
+    trial: Trial
+    run: Run
+    new: bool
+
+
+@dataclass(frozen=True)
+class Wait:
+    """Nothing can be planned before a running one has ended."""
+
+
+@dataclass(frozen=True)
+class Finish:
+    """The experiment is over.
+
+    Attributes
+    ----------
+    reason : str
+        Why, in one sentence.
+    """
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Planner:
+    """Decides what to run next.
+
+    Attributes
+    ----------
+    experiment : Experiment
+    objective : Objective
+    space : Space or None
+        None until the warm-up run has shown the workload.
+    reference : bool
+        Whether the program can also run without the component.
+    sampler, resampler, pruner, stopping
+        The parts of the search.
+    forgiven : int
+        Runs before this number count as no try of the default: an earlier session gave up after them, and was resumed.
+    narrowing : Narrowing
+        Keeps what the evidence calls without effect out of what is tried.
+    """
+
+    experiment: Experiment
+    objective: Objective
+    space: Space | None
+    reference: bool
+    sampler: Sampler
+    resampler: Resampler
+    pruner: Pruner
+    stopping: Stopping
+    forgiven: int = 0
+    narrowing: Narrowing = field(default_factory=Narrowing)
+
+    def next(self, trials: Sequence[Trial], spent: Spent) -> Planned | Wait | Finish:
+        """Choose the next run.
+
+        Raises
+        ------
+        NothingWorks
+            If the program fails with its default settings.
+        """
+        over = self._over_budget(spent)
+        first = self._first_runs(trials)
+        if isinstance(first, Planned) and over:
+            return Finish(over)
+        if first is not None:
+            return first
+        confirmation = confirmation_runs(trials)
+        if not confirmation:
+            step = self._search(trials, spent)
+            if not isinstance(step, Finish):
+                return step
+            if any(run.state in (State.PENDING, State.RUNNING) for trial in trials for run in trial.runs):
+                return Wait()
+        return Finish(over) if over else self._confirm(trials, confirmation, spent)
+
+    def history(self, trials: Sequence[Trial]) -> History:
+        """What the sampler sees: the reference left out, the default as the configuration that it is."""
+        assert self.space is not None
+        default = self.space.default
+        if self.experiment.replay is not None:
+            trials = of_replays(trials)
+        return History(
+            self.objective,
+            tuple(
+                replace(trial, configuration=default) if trial.role is Role.DEFAULT else trial
+                for trial in trials
+                if trial.role is not Role.REFERENCE
+            ),
+        )
+
+    # -- phases --------------------------------------------------------------------------------------------
+
+    def _over_budget(self, spent: Spent) -> str:
+        budget = self.experiment.budget
+        if spent.runs >= budget.runs:
+            return f"the budget of {self.experiment.counted(budget.runs)} is used up"
+        if budget.seconds is not None and spent.seconds >= budget.seconds:
+            return f"the time budget of {budget.seconds:g} s is used up"
+        if budget.node_hours is not None and spent.node_hours >= budget.node_hours:
+            return f"the budget of {budget.node_hours:g} node-hours is used up"
+        return ""
+
+    def _time_for(self, trials: Sequence[Trial], spent: Spent, runs: int) -> bool:
+        """Whether so many more runs of typical length fit into the limits of time and node-hours."""
+        budget = self.experiment.budget
+        ended_runs = [run for trial in trials for run in trial.runs if run.elapsed is not None]
+        if not ended_runs:
+            return True
+        seconds = float(np.median([run.elapsed or 0.0 for run in ended_runs]))
+        node_hours = float(np.median([run.facts.node_hours for run in ended_runs]))
+        return (budget.seconds is None or spent.seconds + runs * seconds <= budget.seconds) and (
+            budget.node_hours is None or spent.node_hours + runs * node_hours <= budget.node_hours
+        )
+
+    def _first_runs(self, trials: Sequence[Trial]) -> Planned | Wait | None:
+        """Warm-up, then the default, then the reference: nothing is worth searching before these have values."""
+        default = next((trial for trial in trials if trial.role is Role.DEFAULT), None)
+        if default is None:
+            return self._plan(trials, Trial(0, Configuration({}), Role.DEFAULT), self._first_phase(), new=True)
+        # Once it has a value, the default is repeated beside other runs.
+        if not default.values and not ended(default.runs):
+            return Wait()
+        tries = [run for run in default.runs if run.number >= self.forgiven or run.state is State.FINISHED]
+        warmups = [run for run in tries if run.phase is Phase.WARMUP]
+        failed = [run for run in tries if run.state is State.FAILED and run.phase is not Phase.CONFIRMATION]
+        works = any(run.state is State.FINISHED for run in default.runs)
+        if len(failed) >= _TRIES_OF_DEFAULT and not works:
+            if self.experiment.runner == "function":
+                raise NothingWorks(
+                    f"the function fails with the default configuration: {failed[-1].reason}",
+                    "correct it, or start from another default; to a value that can reach zero, add a constant",
+                )
+            raise NothingWorks(
+                f"the program fails as it is, before any setting is changed: {failed[-1].reason}",
+                "make the command work by itself first",
+            )
+        warm = sum(run.state is State.FINISHED for run in warmups) >= self.experiment.warmup
+        if not warm and len(warmups) - self.experiment.warmup < _TRIES_OF_DEFAULT - 1 and not default.values:
+            return self._plan(trials, default, Phase.WARMUP)
+        searched = [run for run in tries if run.phase is Phase.SEARCH]
+        if not default.values:
+            if len(searched) >= (_TRIES_ONCE_IT_WORKED if works else _TRIES_OF_DEFAULT):
+                raise NothingWorks(
+                    f"the default settings gave no value in {len(searched)} runs: {searched[-1].reason}",
+                    "check the objective and the program's output",
+                )
+            return self._plan(trials, default, Phase.SEARCH)
+        if self.reference and not any(trial.role is Role.REFERENCE for trial in trials):
+            reference = Trial(len(trials), Configuration({}), Role.REFERENCE)
+            return self._plan(trials, reference, Phase.SEARCH, new=True)
+        return None
+
+    def _first_phase(self) -> Phase:
+        return Phase.WARMUP if self.experiment.warmup else Phase.SEARCH
+
+    def _search(self, trials: Sequence[Trial], spent: Spent) -> Planned | Wait | Finish:
+        assert self.space is not None
+        history = self.history(trials)
+        reserve = reserved_runs(self.experiment, history)
+        budget = self.experiment.budget
+        if spent.runs + 1 + reserve > budget.runs:
+            return Finish("the rest of the budget is kept for the confirmation")
+        # Where the whole limit is too short for a confirmation, nothing is kept for one: as with too few launches.
+        usual = self.experiment.warmup + 2 + reserve
+        kept = reserve if self._time_for(trials, Spent(0, 0.0, 0.0), usual) else 0
+        if not self._time_for(trials, spent, 1 + kept):
+            what = "kept for the confirmation" if kept else "too short for another run"
+            return Finish(f"the rest of the time or node-hours is {what}")
+        space = self.space if self.sampler.whole else self.narrowing.of(self.space, trials)
+        reason = self.stopping.reason(space, history, spent) or self._proves_now(space, history, spent)
+        if reason:
+            return Finish(reason)
+        if self.lost_too_much(trials):
+            # Those that were asked for before may still find something better.
+            under_way = any(not run.state.ended for trial in trials for run in trial.runs)
+            return Wait() if under_way else Finish("trying more would lose more than is allowed")
+        number = len(trials)
+        again = self.resampler.next(self.space, history, self._rng(_RESAMPLING_STREAM + spent.runs))
+        if again is None:
+            again = self._retry(history)
+        if again is not None:
+            return self._plan(trials, trials[again], Phase.SEARCH)
+        untried = self._untried(history)
+        if untried is not None:
+            return self._plan(trials, Trial(number, untried, Role.CANDIDATE), Phase.SEARCH, new=True)
+        suggestions = self._asked(space, history, number)
+        if not suggestions:
+            again = None
+            if not self.experiment.in_one_launch or not reserve:
+                # Within one launch, a phase more of the proof is worth more than a slightly better choice.
+                again = self.resampler.last(self.space, history, self._rng(_RESAMPLING_STREAM + spent.runs))
+            if again is None:
+                again = self._retry(history, at_once=True)
+            if again is None:
+                return Finish(self._why_none())
+            return self._plan(trials, trials[again], Phase.SEARCH)
+        trial = Trial(number, suggestions[0].configuration, Role.CANDIDATE, tag=suggestions[0].tag)
+        return self._plan(trials, trial, Phase.SEARCH, new=True)
+
+    def _proves_now(self, space: Space, history: History, spent: Spent) -> str | None:
+        """Within one launch, say why a large gain is to be proven now instead of searched on.
+
+        Every phase before the proof is one without the gain, and the program may end.
+        """
+        cost = Costs.of(history).cost
+        if not self.experiment.in_one_launch or np.isnan(cost).all():
+            return None
+        best = history.trials[int(np.nanargmin(cost))]
+        if not shows_at_first_look(self.experiment, history, best, chance=_LIKELY):
+            return None
+        return _SETTLED.reason(space, history, spent)
+
+    def idle(self, trials: Sequence[Trial]) -> tuple[Idle, ...]:
+        """Parameters that are no longer varied."""
+        return () if self.space is None or self.sampler.whole else self.narrowing.idle(self.space, trials)
+
+    def lost_too_much(self, trials: Sequence[Trial], waits: int = 0) -> bool:
+        """Whether new settings would wait longer than a proof takes, and there is something to prove.
+
+        What a phase may lose is a share of what the launch has cost, so it grows as the launch goes on. Where nothing
+        better than the default is known, waiting for it costs nothing.
+
+        Parameters
+        ----------
+        trials : sequence of Trial
+        waits : int
+            Phases for which a run waits now.
+        """
+        if not self.experiment.in_one_launch:
+            return False
+        ended_runs = [run for trial in trials for run in trial.runs if run.state.ended]
+        last = max(ended_runs, key=lambda run: run.number, default=None)
+        waits = max(waits, 0 if last is None else last.facts.waits)
+        return waits > FIRST_LOOK * cost_of_pair(self.experiment) and self.candidate(trials) is not None
+
+    def _asked(self, space: Space, history: History, number: int) -> list[Suggestion]:
+        """Ask the sampler; within one launch, what is expected to be far slower than the default is left out."""
+        if not self.experiment.in_one_launch:
+            return self.sampler.ask(space, history, self._rng(number), 1)
+        most = math.log(self.experiment.within.factor)
+        for count in _ASKED_WITHIN:
+            found = self.sampler.ask(space, history, self._rng(number), count)
+            levels = space.levels([one.configuration for one in found])
+            expected = self.sampler.slowdown(space, history, levels)
+            kept = [one for one, slower in zip(found, expected, strict=True) if slower <= most]
+            if kept or len(found) < count:
+                return kept
+        return []
+
+    def _untried(self, history: History) -> Configuration | None:
+        """The next of the configurations that the experiment asks for before those of the sampler."""
+        assert self.space is not None
+        if not self.experiment.try_first:
+            return None
+        wanted, _ = configurations(self.space, self.experiment.try_first)
+        tried = {tuple(row) for row in self.space.fold(self.space.levels([t.configuration for t in history.trials]))}
+        return next((one for one in wanted if tuple(self.space.levels([one])[0]) not in tried), None)
+
+    def _retry(self, history: History, *, at_once: bool = False) -> int | None:
+        """A trial that failed once and may work all the same; see :func:`stripewise.search.policy.failures.retry`."""
+        assert self.space is not None
+        failed = failed_once(history, at_once=at_once)
+        if not failed:
+            return None
+        levels = self.space.levels([trial.configuration for trial in failed])
+        return retry(history, failed, self.sampler.gain_if_it_works(self.space, history, levels))
+
+    def _confirm(self, trials: Sequence[Trial], runs: Sequence[Run], spent: Spent) -> Planned | Wait | Finish:
+        most = pairs_left(self.experiment, trials)
+        if most == 0:
+            return Finish(self._why_no_pairs())
+        if not ended(runs):
+            return Wait()
+        tested = list(dict.fromkeys(against(run) for run in runs))
+        pairs = pairs_of(runs, tested[-1]) if tested else []
+        block = runs[-1].facts.block if pairs else 1
+        if pairs and not pairs[-1].complete:
+            return self._arm(trials, pairs[-1], _tested(trials, runs, tested[-1]), block)
+        if pairs:
+            decision = judge(pairs, self.objective, self.experiment.confirmation, most).decision
+            if decision is not Decision.CONTINUE:
+                if decision is Decision.PROVEN or len(tested) >= self.experiment.confirmation.candidates:
+                    return Finish(f"the confirmation is decided after {len(pairs)} pairs")
+                pairs = []
+        if spent.runs + 2 * block > self.experiment.budget.runs or not self._time_for(trials, spent, 2):
+            return Finish("the budget for the confirmation is used up")
+        candidate = _tested(trials, runs, tested[-1]) if pairs else self._answer(trials, tested)
+        if candidate is None and not tested and self.candidate(trials) is not None:
+            return Finish("by the evidence, no setting of what looked better did anything")
+        if candidate is None:
+            return Finish("no configuration looked better than the default")
+        number = 1 + max((run.pair for run in runs if run.pair is not None), default=-1)
+        first = "default" if self._rng(_PAIRING_STREAM + number).random() < 0.5 else "candidate"
+        block = block if pairs else self._block(trials, candidate, spent)
+        return self._arm(trials, Pair(number, first), candidate, block)
+
+    def _block(self, trials: Sequence[Trial], candidate: Trial, spent: Spent) -> int:
+        left = self.experiment.budget.runs - spent.runs
+        return block_for(self.experiment, self.history(trials), candidate, left)
+
+    def _answer(self, trials: Sequence[Trial], tested: Sequence[int]) -> Trial | None:
+        """Choose what to confirm: the best trial left of which a setting acts, without those that did nothing."""
+        assert self.space is not None
+        default = next(t for t in trials if t.role is Role.DEFAULT)
+        for number in self._better(trials):
+            if number in tested or all_idle(effects_of(self.space, trials[number], default)):
+                continue
+            answer = self._without_idle(trials, trials[number])
+            if answer.number not in tested:
+                return answer
+        return None
+
+    def _without_idle(self, trials: Sequence[Trial], trial: Trial) -> Trial:
+        """Reset the settings that the evidence calls without effect; a trial that is not there yet has no runs."""
+        assert self.space is not None
+        default = next(t for t in trials if t.role is Role.DEFAULT)
+        idle = idle_settings(effects_of(self.space, trial, default)) & set(self.space.names)
+        if not idle:
+            return trial
+        usual = self.space.default
+        levels = self.space.levels([{**trial.configuration, **{name: usual[name] for name in idle}}])
+        configuration = self.space.configuration(levels[0])
+        if configuration == usual or not self.space.feasible(levels)[0]:
+            return trial
+        known = next((t for t in trials if t.role is Role.CANDIDATE and t.configuration == configuration), None)
+        if known is not None:
+            return known if known.state is State.FINISHED else trial
+        return Trial(len(trials), configuration, Role.CANDIDATE)
+
+    def _why_none(self) -> str:
+        if not self.experiment.in_one_launch:
+            return "every configuration has been tried"
+        factor = self.experiment.within.factor
+        return (
+            "all that the sampler suggests has been tried, or is expected to take over "
+            f"{factor:g} times as long as the default"
+        )
+
+    def _why_no_pairs(self) -> str:
+        if self.experiment.confirmation.pairs == 0:
+            return "no confirmation was asked for"
+        fewest = provable_pairs(self.experiment.confirmation)
+        needed = self.experiment.counted(math.ceil(fewest * cost_of_pair(self.experiment)))
+        return f"the budget leaves fewer than the {needed} that a proof takes"
+
+    def candidate(self, trials: Sequence[Trial]) -> int | None:
+        """The trial most likely to be best, if it looks better than the default; the reference competes too.
+
+        Among those within 5% of it the cheapest is taken. Within one launch it is not: a single noisy phase for each
+        does not tell what is that near, and what gains nothing would often be proven in place of what does.
+        """
+        return next(iter(self._better(trials)), None)
+
+    def _better(self, trials: Sequence[Trial]) -> list[int]:
+        """All trials that look better than the default, the most likely to be best first."""
+        history = self.history(trials)
+        assert self.space is not None
+        ranked = self.sampler.recommend(self.space, history)
+        if not self.experiment.in_one_launch:
+            ranked = economical(self.space, history, ranked)
+        found = [trial.number for trial in itertools.takewhile(lambda trial: trial.role is not Role.DEFAULT, ranked)]
+        reference = next((t for t in trials if t.role is Role.REFERENCE and t.values), None)
+        if reference is None:
+            return found
+        # They may have run while the machine was faster or slower.
+        level = at_one_level(History(self.objective, (*history.trials, reference)))
+        values = {trial.number: trial.value for trial in level.trials if trial.value is not None}
+        rival = values.get(ranked[0].number) if ranked else None
+        ahead = rival is None or self.objective.better(values[reference.number], rival)
+        return [reference.number, *found] if ahead else found
+
+    # -- making runs ---------------------------------------------------------------------------------------
+
+    def _rng(self, stream: int) -> np.random.Generator:
+        return sampler_rng(self.experiment.seed, stream)
+
+    def _arm(self, trials: Sequence[Trial], pair: Pair, candidate: Trial, block: int) -> Planned:
+        arm, new = pair.next_arm, candidate.number >= len(trials)
+        facts = RunFacts(against=candidate.number)
+        if self.experiment.in_one_launch:
+            facts = facts.with_(block=block)
+        if arm == "default":
+            trial = next(t for t in trials if t.role is Role.DEFAULT)
+            facts = facts.with_(answer=dict(candidate.configuration)) if new else facts
+        else:
+            trial = candidate
+        planned = self._plan(trials, trial, Phase.CONFIRMATION, new=new and arm == "candidate")
+        return replace(planned, run=replace(planned.run, pair=pair.number, arm=arm, facts=facts))
+
+    def _plan(self, trials: Sequence[Trial], trial: Trial, phase: Phase, *, new: bool = False) -> Planned:
+        number = sum(len(t.runs) for t in trials)
+        return Planned(replace(trial, runs=()), Run(number, trial.number, phase), new)
+
+
+def _tested(trials: Sequence[Trial], runs: Sequence[Run], number: int) -> Trial:
+    """Give the candidate of a confirmation that has begun; before its own first run it is not a trial yet."""
+    if number < len(trials):
+        return trials[number]
+    answer = next(run.facts.answer for run in runs if against(run) == number)
+    return Trial(number, Configuration(answer or {}), Role.CANDIDATE)

@@ -1,0 +1,184 @@
+"""Which points of the measurement protocol a confirmation kept, and which it could not.
+
+The points are those for shared production file systems; see ``docs/explanation/when-a-gain-is-real.md``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from stripewise.catalogue.filesystems import of_file
+from stripewise.catalogue.workload import Workload
+from stripewise.engine.carryover import carry_over
+from stripewise.observe.objectives import kind_of
+from stripewise.requests.experiment import Experiment
+from stripewise.result import Same
+from stripewise.search.statistics import Speedup
+from stripewise.trial import Run, State
+
+_LEAST_SECONDS = 10.0
+_FEW_PAIRS = 12
+_MANY_PAIRS = 24
+_SMALL_GAIN = 1.2
+_LAUNCHING = ("local", "batch", "steps")
+_MEMORY_FILE_SYSTEMS = frozenset({"tmpfs", "ramfs"})
+
+
+def protocol_points(
+    experiment: Experiment,
+    pairs: int,
+    speedup: Speedup | None,
+    same: Same | None,
+    seconds: float | None,
+    workload: Workload,
+    simulated: bool,
+) -> tuple[list[str], list[str]]:
+    """Say what was kept and what was not, each as a sentence.
+
+    Parameters
+    ----------
+    experiment : Experiment
+    pairs : int
+    speedup, same
+        The outcome of the pairs.
+    seconds : float or None
+        Typical wall time of a run of the confirmation.
+    workload : Workload
+    simulated : bool
+
+    Returns
+    -------
+    (list of str, list of str)
+        Kept, not kept.
+    """
+    if not pairs:
+        return [], ["no confirmation was run"]
+    kept = [
+        "objective, budget and minimum effect were fixed before the first run; the search's runs prove nothing",
+        "pairs in random order, default and candidate side by side in time",
+        "the interval is corrected for repeated looks and for the number of candidates",
+        "failed runs count against their side",
+    ]
+    missed: list[str] = []
+
+    def point(holds: bool, text: str, otherwise: str) -> None:
+        (kept if holds else missed).append(text if holds else otherwise)
+
+    if same is not None:
+        point(
+            same.passed,
+            "the default against itself shows no gain",
+            "the default against itself shows a gain: the machine changed during the confirmation",
+        )
+    else:
+        missed.append("too few pairs to test the default against itself")
+    wanted = _MANY_PAIRS if speedup is not None and speedup.estimate < _SMALL_GAIN else _FEW_PAIRS
+    made = "1 pair" if pairs == 1 else f"{pairs} pairs"
+    point(pairs >= wanted, made, f"{made} where {wanted} are advised")
+    point(
+        experiment.warmup > 0,
+        "a warm-up run was discarded, and nothing else",
+        "no warm-up run was discarded: the first pair may be slower than the rest",
+    )
+    if simulated:
+        missed.append("nothing was measured: the runs are simulated, and hold for the model of that site alone")
+    if experiment.runner in _LAUNCHING:
+        _points_of_launches(experiment, seconds, workload, simulated, point)
+        if experiment.runner == "steps":
+            kept.append("both of a pair ran on the same nodes, and pairs took the sets of nodes in turn")
+        if experiment.runner == "batch":
+            missed.append("each run had nodes of the scheduler's choice: the two of a pair may have had others")
+        if experiment.runner != "batch":
+            missed.append("one session on one allocation: no spread over days or other nodes")
+    return kept, missed
+
+
+def phase_points(runs: Sequence[Run], experiment: Experiment) -> tuple[list[str], list[str]]:
+    """The points of a confirmation within one launch; see :func:`protocol_points`.
+
+    Parameters
+    ----------
+    runs : sequence of Run
+        Of the pairs: each is a phase, and its value a bandwidth.
+    experiment : Experiment
+    """
+    block = runs[-1].facts.block
+    each = "each phase" if block == 1 else f"each {block} phases in a row"
+    kept = [
+        f"the phases of a pair were of one file family, {runs[-1].facts.file_family}",
+        f"{each} of a pair followed one with the same settings, so none paid for what the others left behind",
+    ]
+    missed = ["one launch: no spread over launches, days or nodes (tune --confirm measures again, in another launch)"]
+    if again := experiment.confirmation.again:
+        kept.append(f"another launch than that of experiment {again}, from which the candidate comes")
+        missed = ["a second launch: no spread over more launches, days or nodes"]
+    arms: dict[str, list[tuple[float, bool]]] = {"default": [], "candidate": []}
+    for run in runs:
+        if run.value and run.state is State.FINISHED:
+            arms[run.arm].append((-math.log(run.value), run.arm == "candidate"))
+            if run.facts.switched:
+                arms[run.arm].append((-math.log(run.facts.switched), run.arm == "default"))
+    found = carry_over(arms["default"], arms["candidate"])
+    if found is None:
+        missed.append("too few phases to test for carry-over")
+    else:
+        about = (
+            f"phases after one with settings took {found.ratio:.2f} times as long as those after the default "
+            f"(p = {found.p:.2g}, {found.phases} phases)"
+        )
+        if found.seen:
+            more = "" if experiment.within.settle else "; --settle makes each phase pay for its own write-back"
+            missed.append(f"carry-over: {about}{more}")
+        else:
+            kept.append(f"no carry-over was found: {about}")
+    if experiment.within.settle:
+        missed.append("files were synchronised before they were closed, which the program does not do by itself")
+    lost = max(runs, key=lambda run: run.number).facts.lost
+    if lost is not None:
+        most = experiment.within.max_loss
+        said = f"trying cost {lost:.1%} of the default's I/O time"
+        if lost <= 0:
+            said = f"trying saved {-lost:.1%} of the default's I/O time"
+        (kept if lost <= most else missed).append(f"{said} up to the last pair (at most {most:.1%} were allowed)")
+    return kept, missed
+
+
+def _points_of_launches(
+    experiment: Experiment,
+    seconds: float | None,
+    workload: Workload,
+    simulated: bool,
+    point: Callable[[bool, str, str], None],
+) -> None:
+    """The points that mean something where programs write files; a function or a replay has none."""
+    if seconds is not None:
+        point(
+            seconds >= _LEAST_SECONDS,
+            f"runs of {seconds:.3g} s",
+            f"runs of {seconds:.2g} s where {_LEAST_SECONDS:g} s of I/O are advised on a cluster",
+        )
+    timed = kind_of(experiment.objective.name).timed
+    point(
+        bool(timed),
+        f"I/O was timed apart, {timed}",
+        f"the objective {experiment.objective.name} does not time I/O apart from all else",
+    )
+    if of_file(workload.file_system).keys:
+        point(False, "", "the two files of a pair lay on storage targets of the file system's choice: none was pinned")
+    if workload.operation != "read":
+        point(
+            bool(experiment.hooks.delete),
+            "the files were new in each run",
+            "whether the program writes new files in each run is unknown (name them under [hooks] delete)",
+        )
+    if workload.operation in ("read", "both"):
+        point(
+            experiment.hooks.drop_caches != "none",
+            f"caches: {experiment.hooks.drop_caches} before each run",
+            "cache state unknown: read figures may come from memory",
+        )
+    if workload.file_system in _MEMORY_FILE_SYSTEMS:
+        point(False, "", "the files lay in memory: this proves the gain of the settings in the software, not on a disk")
+    elif not simulated and workload.operation in ("write", "both"):
+        point(False, "", "whether the data exceeded the page cache is unknown: figures may be cached")

@@ -1,0 +1,328 @@
+"""What an experiment has shown: default, best, whether the gain is proven, which settings did anything."""
+
+from __future__ import annotations
+
+import datetime
+import math
+import statistics
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from stripewise.catalogue.workload import Workload
+from stripewise.engine.budget import Spent, confirmation_runs
+from stripewise.engine.conclusion import Conclusion, conclusion_of, more_budget, proof_of, verdict
+from stripewise.engine.confirm import against, pairs_of
+from stripewise.engine.confirmation import Decision
+from stripewise.engine.effects import all_idle, beside_a_proven_gain, effects_of
+from stripewise.engine.launching import of_replays, plan_of, switched_off
+from stripewise.engine.space import BoundSpace, describe_space
+from stripewise.facts import Facts
+from stripewise.models.importance import importance
+from stripewise.requests.experiment import Experiment
+from stripewise.requests.objective import Objective
+from stripewise.result import (
+    Alternative,
+    Arm,
+    Best,
+    Candidate,
+    Cost,
+    LevelChange,
+    LevelOfRun,
+    MachineLevel,
+    Reference,
+    Replays,
+    Result,
+    Summary,
+    Validity,
+)
+from stripewise.search.belief.costs import Costs, at_one_level
+from stripewise.search.policy.economy import NEAR, passed_over, price
+from stripewise.search.statistics import summary_of
+from stripewise.trial import History, Phase, Role, Run, State, Trial, failures_of
+
+_MEASURED = "measured for these ranks, nodes, sizes and versions; confirm again after any of them changes"
+_SIMULATED = "simulated, not measured: confirm on the real machine before relying on it"
+
+
+def conclude(
+    *,
+    identifier: str,
+    experiment: Experiment,
+    objective: Objective,
+    bound: BoundSpace,
+    trials: Sequence[Trial],
+    candidate: int | None,
+    history: History,
+    spent: Spent,
+    reason: str,
+    facts: Facts,
+    simulated: bool,
+) -> Result:
+    """Draw the conclusion from all runs."""
+    runs = confirmation_runs(trials)
+    tested = list(dict.fromkeys(against(run) for run in runs))
+    conclusions = {number: conclusion_of(pairs_of(runs, number), objective, experiment, trials) for number in tested}
+    chosen = max(tested, key=lambda number: _standing(conclusions[number])) if tested else None
+    conclusion = None if chosen is None else conclusions[chosen]
+    pairs = [] if chosen is None else pairs_of(runs, chosen)
+    # What stands beside the speed-up comes from the same pairs: other candidates were tested at other times.
+    shown_runs = [run for run in runs if against(run) == chosen]
+    default = next(trial for trial in trials if trial.role is Role.DEFAULT)
+    reference = next((trial for trial in trials if trial.role is Role.REFERENCE), None)
+    found = _trial(trials, chosen)
+    proven = conclusion is not None and conclusion.decision is Decision.PROVEN
+    best = found if proven and found is not None else default
+    workload = facts.workload or Workload()
+    shown = found if found is not None else _trial(trials, candidate)
+    effects = [] if shown is None else effects_of(bound.space, shown, default, trials)
+    if proven:
+        effects = beside_a_proven_gain(effects)
+    tried = any(trial.role is not Role.DEFAULT and trial.runs for trial in trials)
+    found_better = proven and best.role is Role.CANDIDATE
+    shares = importance(
+        bound.space,
+        at_one_level(_with_pairs(history)),
+        answer=best.configuration if found_better else None,
+        proven=[effect.name for effect in effects if effect.status not in ("no_effect", "refused")] if proven else (),
+    )
+    more = "" if all_idle(effects) else more_budget(identifier, conclusion, shown, history, experiment, spent)
+    off = switched_off(bound).model_dump(exclude_defaults=True)
+    return Result(
+        experiment=identifier,
+        name=experiment.name,
+        simulated=simulated,
+        objective=objective,
+        reference=None if reference is None else Reference(**dict(_summary(reference, runs)), off=off),
+        default=Arm(**dict(_summary(default, shown_runs)), configuration=dict(bound.space.default)),
+        best=Best(
+            **dict(_summary(best, shown_runs)),
+            configuration=_configuration(best, bound),
+            trial=best.number,
+            role=best.role.value,
+        ),
+        speedup=_speedup(conclusion, best, default, shown_runs, objective) if proven else 1.0,
+        speedup_interval=conclusion.interval if proven and conclusion is not None else None,
+        confirmed=proven,
+        verdict=verdict(conclusion, shown, default, reason, experiment, tried),
+        reason=reason,
+        runs=spent.runs,
+        seconds=spent.seconds,
+        node_hours=spent.node_hours,
+        settings={effect.name: effect.status for effect in effects},
+        effects=tuple(effects),
+        importance=shares.shares,
+        importance_note=shares.note,
+        ineffective=tuple(sorted(effect.name for effect in effects if effect.status == "no_effect")),
+        left_out=dict(bound.left_out),
+        warm_start=tuple(facts.warm_start or ()),
+        model=facts.model,
+        confirmation=proof_of(conclusion, pairs, chosen, len(tested), experiment, workload, simulated, more),
+        candidate=None if shown is None or proven else _candidate(shown, bound, conclusion, shown_runs),
+        replays=_replays(experiment, trials, default, shown, facts),
+        cheapest=cheapest(bound, history, best, tested),
+        preferred_over=None if experiment.in_one_launch else preferred_over(bound, history, shown),
+        level=machine_level(history),
+        failures=failures_of(run for trial in trials for run in trial.runs),
+        cost=cost(trials, spent, default, best, shown_runs),
+        plan=plan_of(identifier, experiment, bound, best).text(),
+        environment={**facts.environment, "driver": workload.driver, "file_system": workload.file_system},
+        validity=Validity(
+            ranks=workload.processes,
+            nodes=workload.nodes,
+            bytes=facts.run_bytes,
+            mpi=facts.environment.get("mpi"),
+            date=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            warning=_SIMULATED if simulated else _MEASURED,
+        ),
+        space=describe_space(bound),
+        workload=workload,
+    )
+
+
+def _replays(
+    experiment: Experiment, trials: Sequence[Trial], default: Trial, shown: Trial | None, facts: Facts
+) -> Replays | None:
+    if experiment.replay is None:
+        return None
+    runs = [run for trial in of_replays(trials) for run in trial.runs]
+
+    def value(trial: Trial | None) -> float | None:
+        return statistics.median(trial.values) if trial is not None and trial.values else None
+
+    return Replays(
+        record=experiment.replay.record,
+        runs=len(runs),
+        default=value(default),
+        candidate=value(shown),
+        faithful=facts.replay or {},
+    )
+
+
+def _standing(conclusion: Conclusion | None) -> tuple[bool, float]:
+    """Rank candidates that were tested: a proven one first, then by what their pairs show."""
+    if conclusion is None:
+        return False, 0.0
+    return conclusion.decision is Decision.PROVEN, conclusion.speedup.estimate
+
+
+def _trial(trials: Sequence[Trial], number: int | None) -> Trial | None:
+    return next((trial for trial in trials if trial.number == number), None)
+
+
+def _configuration(trial: Trial, bound: BoundSpace) -> dict[str, Any]:
+    return dict(trial.configuration if trial.role is Role.CANDIDATE else bound.space.default)
+
+
+def _values(trial: Trial, confirmation: Sequence[Run]) -> list[float]:
+    """A trial's values: those of the confirmation if it took part, for the search's own runs flatter the best."""
+    confirmed = [
+        run.value
+        for run in confirmation
+        if run.trial == trial.number and run.state is State.FINISHED and run.value is not None
+    ]
+    return confirmed or list(trial.values)
+
+
+def _summary(trial: Trial, confirmation: Sequence[Run]) -> Summary:
+    return summary_of(_values(trial, confirmation))
+
+
+def _speedup(
+    conclusion: Conclusion | None, best: Trial, default: Trial, confirmation: Sequence[Run], objective: Objective
+) -> float:
+    """The pairs' estimate; where failed runs leave none, the ratio of the medians of the runs that worked."""
+    if conclusion is not None and conclusion.interval is not None:
+        return conclusion.speedup.estimate
+    fast, slow = _values(best, confirmation), _values(default, confirmation)
+    ratio = objective.speedup(statistics.median(fast), statistics.median(slow)) if fast and slow else 1.0
+    # A value of 0 has no ratio to another, and JSON has no infinity.
+    return ratio if math.isfinite(ratio) else 1.0
+
+
+def _candidate(trial: Trial, bound: BoundSpace, conclusion: Conclusion | None, pairs: Sequence[Run]) -> Candidate:
+    return Candidate(
+        configuration=_configuration(trial, bound),
+        trial=trial.number,
+        value=_summary(trial, pairs).value,
+        speedup=conclusion.speedup.estimate if conclusion and 0 < conclusion.speedup.estimate < math.inf else None,
+        speedup_interval=conclusion.interval if conclusion else None,
+    )
+
+
+def _with_pairs(history: History) -> History:
+    """The history with the runs of the confirmation among those of the search."""
+    trials = (
+        replace(trial, runs=tuple(replace(run, phase=Phase.SEARCH) if run.arm else run for run in trial.runs))
+        for trial in history.trials
+    )
+    return History(history.objective, tuple(trials))
+
+
+# -- costs -------------------------------------------------------------------------------------------------
+
+
+def cheapest(bound: BoundSpace, history: History, best: Trial, tested: Collection[int]) -> Alternative | None:
+    """The cheapest configuration within 5% of the best in the search, if it is cheaper than the best.
+
+    Neither the default nor another candidate of the confirmation: by its pairs, the best is better than these.
+
+    Parameters
+    ----------
+    bound : BoundSpace
+    history : History
+    best : Trial
+    tested : collection of int
+        Trials of the confirmation.
+    """
+    cost = dict(zip((trial.number for trial in history.trials), Costs.of(history).cost, strict=True))
+    if best.role is not Role.CANDIDATE or np.isnan(cost.get(best.number, np.nan)):
+        return None
+
+    def price_of(trial: Trial) -> float:
+        return price(bound.space, trial.configuration)
+
+    cheaper = [
+        trial
+        for trial in at_one_level(history).finished
+        if trial.role is Role.CANDIDATE
+        and trial.number not in tested
+        and price_of(trial) < price_of(best)
+        and cost[trial.number] - cost[best.number] <= -math.log(1 - NEAR)
+    ]
+    return _alternative(min(cheaper, key=lambda trial: (price_of(trial), trial.number))) if cheaper else None
+
+
+def preferred_over(bound: BoundSpace, history: History, shown: Trial | None) -> Alternative | None:
+    """The configuration that looked best, if the one shown was preferred to it for its price."""
+    best = None if shown is None else passed_over(bound.space, history, shown)
+    return None if best is None else _alternative(best)
+
+
+def _alternative(trial: Trial) -> Alternative:
+    return Alternative(configuration=dict(trial.configuration), value=trial.value, trial=trial.number)
+
+
+def cost(
+    trials: Sequence[Trial],
+    used: Spent,
+    default: Trial,
+    best: Trial,
+    confirmation: Sequence[Run],
+) -> Cost:
+    """What was spent, what a run saves now, and after how many runs the search has paid for itself."""
+    runs = [run for trial in trials for run in trial.runs]
+
+    def elapsed(trial: Trial) -> float | None:
+        own = [run for run in confirmation or trial.runs if run.trial == trial.number]
+        worked = [run.elapsed for run in own if run.state is State.FINISHED and run.elapsed]
+        return statistics.median(worked) if worked else None
+
+    slow, fast = elapsed(default), elapsed(best)
+    saved = slow - fast if slow is not None and fast is not None and best is not default else 0.0
+    return Cost(
+        launches={phase.value: sum(run.phase is phase for run in runs) for phase in Phase},
+        repeated=sum(run.facts.repeats for run in runs),
+        seconds=used.seconds,
+        node_hours=used.node_hours,
+        bytes=sum(_bytes(run) for run in runs),
+        saved_a_run_seconds=saved,
+        break_even_runs=math.ceil(used.seconds / saved) if saved > 0 else None,
+    )
+
+
+def _bytes(run: Run) -> int:
+    return run.report.totals.bytes_read + run.report.totals.bytes_written if run.report is not None else 0
+
+
+def machine_level(history: History) -> MachineLevel:
+    """Give what the search believes about the level of the machine; empty while it did not change.
+
+    Parameters
+    ----------
+    history : History
+        With the default among its trials.
+    """
+    costs = Costs.of(history)
+    each, level = costs.each, costs.each.level
+    if not level.moves:
+        return MachineLevel()
+    sign = -1 if history.objective.maximize else 1
+    # What the default would have shown in each run's place.
+    default = next((cost for trial, cost in zip(history.trials, costs.cost, strict=True) if trial.role is Role.DEFAULT))
+    runs = (
+        LevelOfRun(run=run.number, slower=math.exp(mean), default=math.exp(sign * (default + mean)))
+        for run, mean in zip(each.runs, level.mean, strict=True)
+    )
+    changes = tuple(
+        LevelChange(
+            before=each.runs[change.before].number,
+            after=each.runs[change.after].number,
+            started=each.runs[change.after].started,
+            slower=math.exp(change.rise),
+        )
+        for change in level.changes
+    )
+    return MachineLevel(changes=changes, runs=tuple(sorted(runs, key=lambda one: one.run)))

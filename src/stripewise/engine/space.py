@@ -1,0 +1,421 @@
+"""From an experiment and what is known of the program to the space that is searched."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+from stripewise.catalogue.carriers import HINT
+from stripewise.catalogue.expression import Expression
+from stripewise.catalogue.filesystems import FILE_SYSTEMS, GENERIC, named, of_file
+from stripewise.catalogue.parameter import Kind, Parameter, When
+from stripewise.catalogue.plan import spell
+from stripewise.catalogue.space import Space
+from stripewise.catalogue.stack import Stack, every_stack, load_stack
+from stripewise.catalogue.workload import Workload
+from stripewise.engine.overrides import allowed, as_found, as_set, end, unbroken, why_broken, within
+from stripewise.errors import UserError
+from stripewise.observe.evidence import check_evidence
+from stripewise.requests.experiment import Experiment
+from stripewise.requests.overrides import is_own, overridden, own_parameter
+from stripewise.requests.policy import load_policy
+from stripewise.result import ParameterSummary, SpaceSummary
+
+_COUNTED = 100_000
+_INTERFACES = ("posix", "mpiio", "hdf5", "pnetcdf")
+_OVERRIDE = "; --override lets Stripewise change it"
+_LIBRARIES = {"ompio": "Open MPI", "romio": "MPICH"}
+
+
+@dataclass(frozen=True)
+class BoundSpace:
+    """The space of an experiment, with what was left out of it and why.
+
+    Attributes
+    ----------
+    space : Space
+    stacks : tuple of Stack
+    left_out : mapping
+        Parameter name to the reason why it is not searched here.
+    dropped : tuple of str
+        Which values of searched parameters are not tried, and why.
+    """
+
+    space: Space
+    stacks: tuple[Stack, ...]
+    left_out: Mapping[str, str]
+    dropped: tuple[str, ...] = ()
+
+    @property
+    def reference(self) -> Stack | None:
+        """The stack that can be switched off, if one declares how."""
+        return next((stack for stack in self.stacks if stack.off is not None), None)
+
+
+def default_stacks(io: str | None, workload: Workload, *, in_one_launch: bool = False) -> list[str]:
+    """Choose stacks for a program whose user named none.
+
+    Parameters
+    ----------
+    io : str or None
+        MPI-IO implementation found in the program's MPI library: ``romio``, ``ompio`` or None.
+    workload : Workload
+        With the driver and file system, once observed.
+    in_one_launch : bool
+        Whether phases of one launch are the runs: the settings of HDF5 take part then where the phases use it.
+    """
+    system = of_file(workload.file_system, workload.driver)
+    hdf5 = ["hdf5"] if in_one_launch and workload.api == "hdf5" else []
+    return ["ompio" if io == "ompio" else "romio", *([system.name] if system.keys else []), *hdf5]
+
+
+def _default_stacks(experiment: Experiment, io: str | None, workload: Workload) -> list[str]:
+    return default_stacks(io, workload, in_one_launch=experiment.in_one_launch)
+
+
+def _reaches(parameter: Parameter) -> str:
+    """Say that a parameter reaches the program, where nothing is known to the contrary."""
+    return ""
+
+
+_UNKNOWN: Mapping[str, int] = MappingProxyType({})
+_NONE: Mapping[str, str] = MappingProxyType({})
+
+
+def bind_space(
+    experiment: Experiment,
+    workload: Workload,
+    io: str | None,
+    mpi: str | None = None,
+    lost: Callable[[Parameter], str] = _reaches,
+    largest: Mapping[str, int] = _UNKNOWN,
+    present: Mapping[str, int] = _UNKNOWN,
+    own: Mapping[str, str] = _NONE,
+    calls: Set[str] = frozenset(),
+) -> BoundSpace:
+    """Load the stacks, apply the experiment's overrides, leave out what cannot act here, and bind to the workload.
+
+    Parameters
+    ----------
+    experiment : Experiment
+    workload : Workload
+    io : str or None
+        The program's MPI-IO implementation, ``romio`` or ``ompio``.
+    mpi : str or None
+        The program's MPI library with its version, as it names itself: parameters of other versions are left out.
+    lost : callable
+        Gives the reason why a parameter cannot reach the program, empty if it can: no run is spent on such ones.
+    largest : mapping
+        Role to the largest value that there is, as in :class:`~stripewise.runners.base.Preflight`: larger ones act as
+        it does and are not searched, unless the experiment itself names values.
+    present : mapping
+        Role to the value that a file has for which nothing is set, as its folder and site make it: that is the default
+        of a layout, whatever the stack file takes for one, unless the experiment itself names a default.
+    own : mapping
+        Hints that the program sets itself, with their values: they are not searched unless the plan overrides them,
+        and are then its defaults.
+    calls : set of str
+        MPI-IO calls that the program makes on the files that are tuned, as a report names them: values that break one
+        are not searched.
+
+    Raises
+    ------
+    UserError
+        Unknown stacks or parameters, contradictory settings, or nothing left to tune.
+    """
+    stacks = tuple(load_stack(name) for name in experiment.stacks or _default_stacks(experiment, io, workload))
+    parameters, left_out = _chosen(experiment, stacks, workload, io, mpi, lost, largest, present, own, calls=calls)
+    constraints = [Expression.parse(text) for text in experiment.constraints]
+    space = _bound(parameters, constraints, stacks, left_out, workload, own)
+    bound = _only_live(BoundSpace(space, stacks, left_out, _dropped(parameters, calls)))
+    _check_choice(bound.space)
+    return bound
+
+
+def check_space(
+    experiment: Experiment,
+    workload: Workload,
+    io: str | None,
+    mpi: str | None = None,
+    lost: Callable[[Parameter], str] = _reaches,
+    largest: Mapping[str, int] = _UNKNOWN,
+) -> None:
+    """Refuse, before the first run, an experiment whose space nothing that a run can show would make right.
+
+    What depends on the workload waits for :func:`bind_space`. Parameters are as there.
+
+    Raises
+    ------
+    UserError
+        Unknown stacks, parameters or names in constraints, contradictory settings, or nothing left to tune.
+    """
+    stacks = tuple(load_stack(name) for name in experiment.stacks or _default_stacks(experiment, io, workload))
+    later: set[str] = set()
+    if not experiment.stacks:
+        # The first run shows the file system, and which MPI-IO is at work where that is not known.
+        possible = [*(system.name for system in FILE_SYSTEMS), *(() if io else ("romio", "ompio"))]
+        possible += ["hdf5"] if experiment.in_one_launch else []
+        later = {parameter.name for name in possible for parameter in load_stack(name).parameters}
+    parameters, left_out = _chosen(experiment, stacks, workload, io, mpi, lost, largest, later=later)
+    constraints = [Expression.parse(text) for text in experiment.constraints]
+    fixed = {p.name for p in parameters if workload.processes or not (p.default_from or p.maximum_from)}
+    known = {p.name for p in parameters} | left_out.keys() | later | workload.words().keys()
+    for constraint in constraints:
+        if not constraint.names <= known:
+            constraint(dict.fromkeys(known))
+    _check_stacks(stacks, known)
+    space = _bound(parameters, [c for c in constraints if c.names <= fixed], stacks, left_out, workload)
+    if workload.processes or len(fixed) == len(parameters):
+        if left_out and space.cardinality == 1 and not later:
+            raise _nothing_left(left_out, lost, experiment)
+        _check_choice(space)
+
+
+def _dropped(parameters: Sequence[Parameter], calls: Set[str]) -> tuple[str, ...]:
+    """Say which values were left out because they break calls of the program."""
+    return tuple(
+        f"{parameter.name} is not set to {spell(one.value)}: {why_broken(one, calls)}"
+        for parameter in parameters
+        for one in parameter.breaks
+        if one.value not in parameter.values and not calls.isdisjoint(one.calls)
+    )
+
+
+def _check_choice(space: Space) -> None:
+    """Refuse a space in which there is nothing to choose."""
+    if space.cardinality <= _COUNTED and space.count() == (1, True):
+        rules = " and ".join(repr(c.text) for c in space.constraints)
+        held = f" that satisfies {rules}" if rules and space.cardinality > 1 else ""
+        raise UserError(
+            f"the default is the only configuration of {', '.join(space.names)}{held}",
+            "give a parameter more values, or loosen the constraints",
+        )
+
+
+def _check_stacks(stacks: Sequence[Stack], known: Collection[str]) -> None:
+    """Refuse rules over names that no stack has: they would never act, and nobody would know."""
+    universe = {*known, *(p.name for stack in (*every_stack(), *stacks) for p in stack.parameters)}
+    for stack in stacks:
+        for parameter in stack.parameters:
+            check_evidence(parameter, f"stack {stack.name}")
+        rules = [*stack.constraints, *(d.value for d in stack.derived), *(k.condition for k in stack.knowledge)]
+        rules += [d.active_if for d in stack.derived if d.active_if is not None]
+        for rule in rules:
+            unknown = sorted(rule.names - universe)
+            if unknown:
+                raise UserError(
+                    f"stack {stack.name}: '{rule.text}' names {unknown[0]}, which is neither a parameter nor a "
+                    "word of the workload",
+                    "correct the name",
+                )
+
+
+def _bound(
+    parameters: Sequence[Parameter],
+    constraints: Sequence[Expression],
+    stacks: Sequence[Stack],
+    left_out: Mapping[str, str],
+    workload: Workload,
+    own: Mapping[str, str] = _NONE,
+) -> Space:
+    """Bind parameters with their stacks' constraints, derived settings and knowledge, as far as these apply."""
+    kept = {parameter.name for parameter in parameters}
+    words = workload.words()
+    # A parameter left out acts at its default, or as the program sets it, and conditions on it see just that.
+    absent = [as_set(p, own) for stack in stacks for p in stack.parameters if p.name in left_out]
+    words |= {p.name: p.bind(words).default for p in absent}
+    known = kept | words.keys()
+    today = words | {parameter.name: parameter.bind(words).default for parameter in parameters}
+    # A rule of a stack that the current settings break, as the user describes them, does not hold for this program.
+    rules = [c for stack in stacks for c in stack.constraints if c.names <= known and c(today)]
+    return Space.bind(
+        parameters,
+        [*rules, *constraints],
+        [d for stack in stacks for d in stack.derived if d.value.names <= known and d.value.names & kept],
+        words,
+        [k for stack in stacks for k in stack.knowledge if k.condition.names <= known],
+    )
+
+
+def _chosen(
+    experiment: Experiment,
+    stacks: Sequence[Stack],
+    workload: Workload,
+    io: str | None,
+    mpi: str | None,
+    lost: Callable[[Parameter], str],
+    largest: Mapping[str, int],
+    present: Mapping[str, int] = _UNKNOWN,
+    own: Mapping[str, str] = _NONE,
+    later: Collection[str] = (),
+    calls: Set[str] = frozenset(),
+) -> tuple[list[Parameter], dict[str, str]]:
+    """Choose the parameters to search, and say why others are left out; ``later`` names those that may yet come."""
+    parameters: list[Parameter] = []
+    left_out: dict[str, str] = {}
+    changed = set()
+    policy = load_policy()
+    for stack in stacks:
+        for parameter in stack.parameters:
+            override = experiment.parameters.get(parameter.name)
+            if override is None or "default" not in override.model_fields_set:
+                parameter = as_set(as_found(parameter, present), own)  # noqa: PLW2901
+            if override is not None:
+                changed.add(parameter.name)
+                if override.exclude:
+                    left_out[parameter.name] = "excluded by the experiment"
+                    continue
+                parameter = overridden(parameter, override)  # noqa: PLW2901
+            beyond = ""
+            if override is None or not ({"values", "low", "high"} & override.model_fields_set):
+                parameter, beyond = within(parameter, end(parameter.role, largest, policy))  # noqa: PLW2901
+            parameter, forbidden = allowed(parameter, policy)  # noqa: PLW2901
+            parameter, broken = unbroken(parameter, calls)  # noqa: PLW2901
+            reason = (
+                beyond
+                or forbidden
+                or broken
+                or _why_not(parameter, workload, io)
+                or _other_version(parameter, mpi or "")
+                or lost(parameter)
+                or ("" if experiment.override else _set_by_program(parameter, own))
+            )
+            if reason:
+                left_out[parameter.name] = reason
+            else:
+                parameters.append(parameter)
+    for name, override in experiment.parameters.items():
+        if name not in changed and name not in later:
+            if override.exclude:
+                raise UserError(f"[parameters.{name}] excludes a parameter that no stack has")
+            added, forbidden = allowed(own_parameter(name, override), policy)
+            reason = forbidden or lost(added)
+            if reason:
+                left_out[name] = reason
+            else:
+                parameters.append(added)
+    if not parameters:
+        raise _nothing_left(left_out, lost, experiment)
+    return parameters, left_out
+
+
+def _nothing_left(left_out: Mapping[str, str], lost: Callable[[Parameter], str], experiment: Experiment) -> UserError:
+    unreachable = lost(Parameter("hint", Kind.BOOLEAN, (False, True), False, carrier=HINT))
+    own = [name for name, entry in experiment.parameters.items() if is_own(entry) and name in left_out]
+    if unreachable and not own:
+        unseen = "" if experiment.stacks else "name --stack romio if it starts one unseen, "
+        return UserError(
+            f"nothing is left to tune: {unreachable}",
+            f"launch an MPI program (tune -- mpiexec -n 4 ./my_app), {unseen}or say what may change: --parameter "
+            "block=4096,65536 for {block} in the command, --parameter env:NAME=VALUE,VALUE for a variable",
+        )
+    listed = "; ".join(f"{name}: {left_out[name]}" for name in (own or list(left_out))[:3])
+    set_by_program = any(reason.endswith(_OVERRIDE) for reason in left_out.values())
+    fix = "let the plan win over the program's own hints with --override, or " if set_by_program else ""
+    return UserError(
+        f"nothing is left to tune ({listed})", f"{fix}name another {'parameter' if own else 'stack with --stack'}"
+    )
+
+
+def _only_live(bound: BoundSpace) -> BoundSpace:
+    """Leave out parameters that mean nothing in any configuration for this workload (a read hint of a writer)."""
+    space = bound.space
+    dead = [name for name in space.names if name not in space.live]
+    if not dead:
+        return bound
+    live = [p for p in space.parameters if p.name not in dead]
+    why = _why_dead(space, dead)
+    if not live:
+        if space.cardinality == 1:
+            _check_choice(space)
+        stacks = " and ".join(stack.name for stack in bound.stacks)
+        name = next(name for name in dead if len(space[name].values) > 1)
+        raise UserError(
+            f"no parameter of {stacks} can act on this program: {name} {why[name]}",
+            "check that the program does its I/O as you expect, or name another stack with --stack",
+        )
+    words = {**space.context, **{name: space[name].default for name in dead}}
+    bare = replace(space, parameters=tuple(live), context=words)
+    left_out = {**bound.left_out, **why}
+    return BoundSpace(
+        Space.bind(bare.parameters, bare.constraints, bare.derived, words, bare.knowledge),
+        bound.stacks,
+        left_out,
+        bound.dropped,
+    )
+
+
+def _why_dead(space: Space, dead: Sequence[str]) -> dict[str, str]:
+    """Why parameters mean nothing in any configuration: one value, another interface, or the rest of the workload."""
+    why = dict.fromkeys(dead, "means nothing for this workload")
+    api = space.context.get("api", "unknown")
+    worlds = {other: replace(space, context={**space.context, "api": other}).live for other in _INTERFACES}
+    for name in dead if api != "unknown" else ():
+        others = " or ".join(other for other, live in worlds.items() if name in live)
+        if others:
+            why[name] = f"acts on files used through {others}, the program's are used through {api}"
+    return why | {name: "has only one value" for name in dead if len(space[name].values) == 1}
+
+
+def _why_not(parameter: Parameter, workload: Workload, io: str | None) -> str:
+    if parameter.io_component and io and io not in parameter.io_component:
+        return f"acts under {' or '.join(parameter.io_component)}, the program uses {io}"
+    if parameter.driver and workload.driver and not workload.driver.upper().startswith(parameter.driver):
+        return f"acts under driver {' or '.join(parameter.driver)}, the file is opened by {workload.driver}"
+    if parameter.carrier.of_file_system and workload.file_system:
+        asked = named(parameter.layer)
+        if asked is not GENERIC and asked is not of_file(workload.file_system, workload.driver):
+            return f"lays out files on {asked.label}, the program's lie on {workload.file_system}"
+    if workload.operation == "write" and "write" not in parameter.operations:
+        return "acts on reads only, the program writes"
+    if workload.operation == "read" and "read" not in parameter.operations:
+        return "acts on writes only, the program reads"
+    if workload.operation == "read" and parameter.when is When.CREATE:
+        return "acts when a file is created, the program only reads"
+    return ""
+
+
+def _set_by_program(parameter: Parameter, own: Mapping[str, str]) -> str:
+    if parameter.carrier is not HINT or parameter.setting not in own:
+        return ""
+    return f"the program sets it itself, to {own[parameter.setting]}{_OVERRIDE}"
+
+
+def _other_version(parameter: Parameter, mpi: str) -> str:
+    """Why a parameter is unknown to the version of the MPI library that would have to read it."""
+    library = _LIBRARIES.get(parameter.layer)
+    found = re.match(rf"{library}\D*(\d+(?:\.\d+)*)", mpi) if library else None
+    if found is None:
+        return ""
+    version = _numbers(found[1])
+    if parameter.since and version < _numbers(parameter.since):
+        return f"known since {library} {parameter.since}, the program uses {found[1]}"
+    if parameter.until and version[: len(_numbers(parameter.until))] > _numbers(parameter.until):
+        return f"known until {library} {parameter.until}, the program uses {found[1]}"
+    return ""
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", version))
+
+
+def describe_space(bound: BoundSpace) -> SpaceSummary:
+    """Give the size of the space and its parameters."""
+    distinct, exact = bound.space.count()
+    parameters = tuple(
+        ParameterSummary(
+            name=p.name,
+            layer=p.layer,
+            values=tuple(p.values) if len(p.values) <= 64 else (p.values[0], p.values[-1]),
+            count=len(p.values),
+            kind=p.kind.value,
+            scale=p.scale.value,
+            default=p.default,
+            unit=p.unit,
+            role=p.role,
+        )
+        for p in bound.space.parameters
+    )
+    return SpaceSummary(grid=bound.space.cardinality, distinct=distinct, exact=exact, parameters=parameters)

@@ -1,1 +1,0 @@
-"""Loops that judge methods: samplers raced on measured tables, models validated."""

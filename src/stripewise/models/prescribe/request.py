@@ -1,0 +1,253 @@
+"""What is asked for: a workload, the settings it runs with today, and whatever else the model wants to know."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from stripewise.catalogue.carriers import Setting
+from stripewise.catalogue.configuration import Value, plain_number
+from stripewise.catalogue.plan import spell
+from stripewise.catalogue.stack import Scalar
+from stripewise.catalogue.workload import Workload
+from stripewise.documents import explain_validation, toml_document
+from stripewise.errors import UserError
+from stripewise.models.carriers import TunableColumn, bytes_of, tunable_columns
+from stripewise.models.domain import Domain
+from stripewise.models.table import Column
+from stripewise.sizes import parse_size
+
+_ROLES = (
+    *("operation", "nodes", "processes", "processes_per_node", "file_size", "transfer_size", "layout", "piece_size"),
+    *("collective", "file_per_process", "api", "file_system"),
+)
+
+
+class WorkloadFile(BaseModel):
+    """A workload file.
+
+    An experiment file has a ``[workload]`` table too; what else stands in it is passed over.
+    """
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+    workload: Workload = Workload()
+    current: dict[str, Scalar] = Field(
+        default_factory=dict, description="settings the program runs with today, by the model's parameters"
+    )
+    existing: bool = Field(default=False, description="the files exist: they keep their layout")
+    context: dict[str, Scalar] = Field(
+        default_factory=dict, description="columns of the model's table that no word of the workload names"
+    )
+
+
+@dataclass(frozen=True)
+class PrescriptionRequest:
+    """A question to a prescriber.
+
+    Attributes
+    ----------
+    workload : Workload
+    current : mapping
+        Current settings by the names of the model's parameters; what is missing is at its default.
+    context : mapping
+        Values of columns that no word of the workload names.
+    processes : int or None
+        Ranks, where they are known and the number of nodes is not.
+    existing : bool
+        The files exist: they keep their layout.
+    traits : mapping
+        What a profile showed besides, see :mod:`stripewise.observe.profile_features`.
+    """
+
+    workload: Workload
+    current: Mapping[str, Value] = field(default_factory=dict)
+    context: Mapping[str, Value] = field(default_factory=dict)
+    processes: int | None = None
+    existing: bool = False
+    traits: Mapping[str, float] = field(default_factory=dict)
+
+    def with_observed(
+        self,
+        observed: Workload,
+        domain: Domain | None,
+        processes: int | None,
+        layout: Mapping[str, int],
+        in_force: Sequence[Setting],
+        traits: Mapping[str, float] | None = None,
+    ) -> PrescriptionRequest:
+        """Add what a run showed: what is declared here stays.
+
+        Parameters
+        ----------
+        observed : Workload
+        domain : Domain or None
+            Of the model, whose columns layout and settings are to become.
+        processes : int or None
+            Ranks.
+        layout : mapping
+            ``stripe_count`` and ``stripe_size`` (bytes) of the program's file.
+        in_force : sequence of Setting
+            What else acted.
+        traits : mapping, optional
+        """
+        # Without a model, a policy asks for the layout by these names.
+        current: dict[str, Value] = dict(layout) if domain is None else {}
+        acted = {(setting.carrier, setting.key): setting.value for setting in in_force}
+        system = self.workload.file_system or observed.file_system
+        for tunable in () if domain is None else tunable_columns(domain.schema, system):
+            assert domain is not None
+            column, parameter = tunable.column, tunable.parameter
+            if column.name in self.current:
+                continue
+            if column.role in layout:
+                current[column.name] = layout[column.role] / bytes_of(column)
+            elif parameter is not None and (parameter.carrier, parameter.setting) in acted:
+                value = _told(tunable, acted[parameter.carrier, parameter.setting], domain)
+                current |= {} if value is None else {column.name: value}
+        return PrescriptionRequest(
+            self.workload.merged(observed),
+            {**current, **self.current},
+            self.context,
+            self.processes or processes,
+            self.existing,
+            {**self.traits, **(traits or {})},
+        )
+
+
+def _told(tunable: TunableColumn, text: str, domain: Domain) -> Value | None:
+    """A column's value as its carrier spells it; None for a category that was never measured, or no number."""
+    column = tunable.column
+    if column.kind == "categorical":
+        seen = [column.values[level] for level in domain.seen[tunable.place]]
+        return next((value for value in seen if str(value).lower() == text.lower()), None)
+    try:
+        number = float(text) / bytes_of(column)
+    except ValueError:
+        return None
+    return plain_number(number) if math.isfinite(number) else None
+
+
+def parse_request(text: str, origin: str) -> PrescriptionRequest:
+    """Read a workload file.
+
+    Raises
+    ------
+    UserError
+        If it is not valid TOML, or says nothing of a workload, or something wrong.
+    """
+    document = toml_document(text, origin)
+    if "workload" not in document:
+        raise UserError(f"{origin} has no [workload] table", "write one: operation, nodes, file_size and so on")
+    try:
+        entry = WorkloadFile.model_validate(document)
+    except ValidationError as error:
+        raise explain_validation(error, origin) from error
+    return PrescriptionRequest(entry.workload, entry.current, entry.context, existing=entry.existing)
+
+
+@dataclass(frozen=True)
+class Known:
+    """What a request says of a model's columns.
+
+    Attributes
+    ----------
+    values : dict
+        By column, in the column's unit.
+    unknown : tuple of str
+        Columns of which nothing is said; every value that was measured counts alike.
+    new : tuple of str
+        Columns of ``values`` with a category that was never measured; each measured one stands for it.
+    notes : tuple of str
+        Sentences for the reader.
+    """
+
+    values: dict[str, Value]
+    unknown: tuple[str, ...]
+    new: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def known_values(domain: Domain, request: PrescriptionRequest) -> Known:
+    """Find the value of every column that a request tells.
+
+    Raises
+    ------
+    UserError
+        A name that the model does not know, or a category that was never measured and cannot be predicted
+        (:meth:`Domain.admits_new`).
+    """
+    columns = {column.name: column for column in domain.columns}
+    for given, what in ((request.current, "[current]"), (request.context, "[context]")):
+        for name in given:
+            if name not in columns:
+                raise UserError(f"{what} names {name}, which the model does not know", f"it knows {', '.join(columns)}")
+    values: dict[str, Value] = {}
+    unknown: list[str] = []
+    new: list[str] = []
+    notes: list[str] = []
+    for place, column in enumerate(domain.columns):
+        value = _value(column, request)
+        if value is None and place >= domain.contexts:
+            continue
+        seen = [column.values[level] for level in domain.seen[place]]
+        if value is None and len(seen) == 1:
+            values[column.name] = seen[0]
+            notes.append(f"{column.name} is unknown; all measurements have {spell(seen[0])}")
+        elif value is None:
+            unknown.append(column.name)
+            notes.append(f"{column.name} is unknown: the mean over {', '.join(map(spell, seen))} counts")
+        elif (known := _checked(column, value, seen)) is not None:
+            values[column.name] = known
+        elif domain.admits_new(place):
+            values[column.name] = value
+            new.append(column.name)
+            notes.append(
+                f"{column.name} = {spell(value)} was never measured: the mean over {', '.join(map(spell, seen))} counts"
+            )
+        else:
+            raise UserError(
+                f"{column.name} = {value!r} was never measured: the model cannot guess it",
+                f"it knows {', '.join(map(str, seen))}",
+            )
+    return Known(values, tuple(unknown), tuple(new), tuple(notes))
+
+
+def _value(column: Column, request: PrescriptionRequest) -> Value | None:
+    for given in (request.context, request.current):
+        if column.name in given:
+            value = given[column.name]
+            if isinstance(value, str) and column.role.endswith("_size"):
+                return parse_size(value) / bytes_of(column)
+            return value
+    if column.role not in _ROLES:
+        trait = request.traits.get(column.role)
+        return None if trait is None else trait / bytes_of(column)
+    word: Any = (
+        request.workload.processes or request.processes
+        if column.role == "processes"
+        else getattr(request.workload, column.role)
+    )
+    if column.role == "operation" and word == "both":
+        return None
+    if column.role.endswith("_size") and word is not None:
+        return float(word) / bytes_of(column)
+    found: Value | None = word
+    return found
+
+
+def _checked(column: Column, value: Value, seen: list[Any]) -> Value | None:
+    """A value as the column has it, None for a category that was never measured; texts spell numbers and truths."""
+    if column.kind == "ordinal":
+        if isinstance(value, str | bool) or not math.isfinite(value):
+            raise UserError(f"{column.name} = {value!r} is not a number", "it is an ordered column of the model")
+        return plain_number(value)
+    for known in seen:
+        same_kind = isinstance(known, bool) == isinstance(value, bool)
+        if (known == value and same_kind) or str(known).lower() == str(value).lower():
+            kept: Value = known
+            return kept
+    return None

@@ -1,0 +1,307 @@
+"""How good the settings are that a model picks for workloads it has never seen: performance achieved over the best.
+
+Only measured configurations can be judged, so the model picks among those measured for the workload. The value of a
+configuration is the median over all its runs, once folded. The best is picked on odd repeats and scored on even ones,
+so that luck does not count, and no choice scores more than 100%. Shown beside it: what knowing all true values would
+score under this noise, every static choice (one configuration for all workloads), the best of them in hindsight, the
+declared default, and trees of growing depth that name a configuration by the workload alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stripewise.catalogue.configuration import Value
+from stripewise.errors import UserError
+from stripewise.models.data import Data
+from stripewise.models.domain import Domain
+from stripewise.models.features import at_least_one, make_encoder
+from stripewise.models.landscape import Landscape
+from stripewise.models.reachable import logarithms, reachable
+from stripewise.models.table import Table
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Quality:
+    """Performance achieved over the best, in percent, over workloads.
+
+    Attributes
+    ----------
+    arithmetic, harmonic, worst : float
+        Means and minimum.
+    workloads : int
+    """
+
+    arithmetic: float
+    harmonic: float
+    worst: float
+    workloads: int
+
+    @classmethod
+    def of(cls, ratios: Floats) -> Quality:
+        """Sum up ratios, each above 0 and at most 1."""
+        return cls(
+            100.0 * float(np.mean(ratios)),
+            100.0 * float(1.0 / np.mean(1.0 / ratios)),
+            100.0 * float(np.min(ratios)),
+            len(ratios),
+        )
+
+    def as_json(self) -> dict[str, float]:
+        """The three numbers."""
+        return {"arithmetic": self.arithmetic, "harmonic": self.harmonic, "worst": self.worst}
+
+
+@dataclass(frozen=True)
+class Static:
+    """One configuration for all workloads.
+
+    Attributes
+    ----------
+    configuration : mapping
+    quality : Quality
+    best, last : int
+        Workloads for which no configuration is better, or worse.
+    mean : float
+        Mean value, in the objective's unit.
+    loss : float
+        Mean difference to the best, in the objective's unit.
+    default : bool
+        Whether it is the declared default.
+    """
+
+    configuration: Mapping[str, Value]
+    quality: Quality
+    best: int
+    last: int
+    mean: float
+    loss: float
+    default: bool = False
+
+    def as_json(self) -> dict[str, Any]:
+        """By name."""
+        return {
+            "configuration": dict(self.configuration),
+            **self.quality.as_json(),
+            "best": self.best,
+            "worst_of_all": self.last,
+            "mean": self.mean,
+            "loss": self.loss,
+            "default": self.default,
+        }
+
+
+@dataclass(frozen=True)
+class Prescribing:
+    """Quality of prescriptions for held-out workloads.
+
+    Attributes
+    ----------
+    quality : Quality
+        Of the model's choices.
+    static : list of Static
+        Choices that were measured for every workload, the best arithmetic mean first; empty if there is none.
+    by_depth : dict of int to Quality
+        Of trees by their largest depth.
+    chosen : list of dict
+        Each workload with the choice and its ratio.
+    oracle : Quality or None
+        Of choices that are the best in truth, see :func:`~stripewise.models.reachable.reachable`.
+    """
+
+    quality: Quality
+    static: list[Static] = field(default_factory=list)
+    by_depth: dict[int, Quality] = field(default_factory=dict)
+    chosen: list[dict[str, Any]] = field(default_factory=list)
+    oracle: Quality | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """Give the part ``prescription`` of ``validate --json``."""
+        default = next((s for s in self.static if s.default), None)
+        return {
+            **self.quality.as_json(),
+            "workloads": self.quality.workloads,
+            "oracle": None if self.oracle is None else self.oracle.as_json(),
+            "best_static": self.static[0].as_json() if self.static else None,
+            "default": None if default is None else default.as_json(),
+            "static": [static.as_json() for static in self.static],
+            "by_depth": {str(depth): quality.as_json() for depth, quality in self.by_depth.items()},
+            "chosen": self.chosen,
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class _Workload:
+    context: Mapping[str, Value]
+    rows: NDArray[np.int64]
+    """Of the table."""
+    point: NDArray[np.int64]
+    """Configuration of each of these rows, among all configurations of the table."""
+    ratio: Floats
+    """Achieved over best by configuration of the table; NaN where not measured."""
+    truth: Floats
+    fold: int
+    logs: Floats
+    """See :func:`~stripewise.models.reachable.logarithms`."""
+
+
+def prescribing(
+    table: Table, fold: NDArray[np.int64], predicted: Floats, depths: Sequence[int] = (), seed: int = 0
+) -> Prescribing:
+    """Judge choices for held-out workloads.
+
+    Parameters
+    ----------
+    table : Table
+    fold : ndarray of int, shape (n,)
+        Rows of a workload are in one fold.
+    predicted : ndarray, shape (n,)
+        Value predicted for each row by a model that did not see its fold; NaN where impossible.
+    depths : sequence of int
+        Largest depths of trees to judge.
+    seed : int
+        Of these trees.
+
+    Raises
+    ------
+    UserError
+        If no workload can be judged.
+    """
+    configurations, names = _configurations(table)
+    works = [_workload(table, context, configurations, fold) for context in table.contexts()]
+    maximize = table.objective.maximize
+    ratios, chosen, judged = [], [], []
+    for work in works:
+        values = predicted[work.rows]
+        known = np.isfinite(values)
+        if not known.any():
+            continue
+        best = int(np.argmax(np.where(known, values if maximize else -values, -np.inf)))
+        point = int(work.point[best])
+        ratios.append(work.ratio[point])
+        judged.append(work.logs)
+        chosen.append(
+            {
+                "workload": dict(work.context),
+                "configuration": names[point],
+                "achieved": 100.0 * float(work.ratio[point]),
+            }
+        )
+    if not ratios:
+        raise UserError("no workload could be judged", "leave out fewer columns at once")
+    return Prescribing(
+        Quality.of(np.asarray(ratios)),
+        _static(table, works, names),
+        {depth: Quality.of(_by_depth(table, works, depth, seed)) for depth in depths},
+        chosen,
+        _oracle(judged, seed),
+    )
+
+
+def _oracle(workloads: Sequence[Floats], seed: int) -> Quality | None:
+    draws = reachable(workloads, seed)
+    if draws is None:
+        return None
+    each = [Quality.of(ratios) for ratios in draws]
+    return Quality(
+        float(np.mean([quality.arithmetic for quality in each])),
+        float(np.mean([quality.harmonic for quality in each])),
+        float(np.mean([quality.worst for quality in each])),
+        len(workloads),
+    )
+
+
+def _configurations(table: Table) -> tuple[NDArray[np.int64], list[dict[str, Value]]]:
+    """Number of each row's folded configuration, and all configurations as values."""
+    domain = Domain.of(table)
+    points = domain.folded(domain.table_points(table))[:, domain.contexts :]
+    unique, number = np.unique(points, axis=0, return_inverse=True)
+    names = []
+    for row in unique:
+        entry: dict[str, Value] = {}
+        for index, column in enumerate(table.schema.parameter):
+            entry[column.name] = _value(column.values, column.kind, float(row[index]))
+        names.append(entry)
+    return np.asarray(number, dtype=np.int64).reshape(-1), names
+
+
+def _value(values: Sequence[Value], kind: str, number: float) -> Value:
+    if kind == "categorical":
+        return values[int(number)]
+    return next((v for v in values if float(v) == number), number)
+
+
+def _workload(
+    table: Table, context: Mapping[str, Value], configuration: NDArray[np.int64], fold: NDArray[np.int64]
+) -> _Workload:
+    rows = np.flatnonzero(table.of(context))
+    landscape = Landscape.of(table, context)
+    best = landscape.optimum
+    kinds = int(configuration.max()) + 1
+    truth = np.full(kinds, np.nan)
+    own = configuration[rows]
+    for number in np.unique(own):
+        truth[number] = float(np.median(table.values[rows[own == number]]))
+    ratio = truth / best if table.objective.maximize else best / truth
+    return _Workload(context, rows, own, np.minimum(ratio, 1.0), truth, int(fold[rows[0]]), logarithms(landscape))
+
+
+def _static(table: Table, works: Sequence[_Workload], names: Sequence[Mapping[str, Value]]) -> list[Static]:
+    ratio = np.stack([work.ratio for work in works])
+    truth = np.stack([work.truth for work in works])
+    everywhere = np.flatnonzero(np.all(np.isfinite(ratio), axis=0))
+    declared = {c.name: c.default for c in table.schema.parameter if c.default is not None}
+    sign = 1.0 if table.objective.maximize else -1.0
+    top, bottom = np.nanmax(sign * truth, axis=1), np.nanmin(sign * truth, axis=1)
+    found = []
+    for point in map(int, everywhere):
+        value = sign * truth[:, point]
+        found.append(
+            Static(
+                names[point],
+                Quality.of(ratio[:, point]),
+                int(np.sum(value == top)),
+                int(np.sum(value == bottom)),
+                float(np.mean(truth[:, point])),
+                float(np.mean(top - value)),
+                bool(declared) and all(names[point][name] == value for name, value in declared.items()),
+            )
+        )
+    return sorted(found, key=lambda static: -static.quality.arithmetic)
+
+
+def _by_depth(table: Table, works: Sequence[_Workload], depth: int, seed: int) -> Floats:
+    """Ratios achieved by trees from the workload to a configuration.
+
+    A leaf holds the mean ratio of every configuration over its training workloads, and prescribes the best of them.
+    What was not measured for a workload counts as the mean of the workloads for which it was.
+    """
+    from sklearn.tree import DecisionTreeRegressor  # noqa: PLC0415  slow import
+
+    domain = Domain.of(table)
+    points = Data.of(domain, table).points[[work.rows[0] for work in works]]
+    ratio = np.stack([work.ratio for work in works])
+    fold = np.array([work.fold for work in works])
+    achieved = []
+    for place, work in enumerate(works):
+        train = fold != work.fold
+        held = points.copy()
+        held[:, domain.contexts :] = 0.0
+        encoder = make_encoder(domain, held[train])
+        x = at_least_one(encoder.encode(held))
+        seen = ratio[train]
+        some = np.isfinite(seen)
+        middle = np.where(some.any(axis=0), np.nansum(seen, axis=0) / np.maximum(some.sum(axis=0), 1), 0.0)
+        tree = DecisionTreeRegressor(max_depth=depth, random_state=seed)
+        tree.fit(x[train], np.where(some, seen, middle))
+        value = np.asarray(tree.predict(x[place : place + 1])).reshape(-1)
+        value = np.where(np.isfinite(work.ratio), value, -np.inf)
+        achieved.append(work.ratio[int(np.argmax(value))])
+    return np.asarray(achieved)

@@ -1,0 +1,398 @@
+"""Measured tables: the one exchange format for measurements, ``NAME.csv`` with ``NAME.toml`` beside it."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from stripewise.catalogue.carriers import Carrier
+from stripewise.catalogue.configuration import Value, same
+from stripewise.catalogue.expression import Expression
+from stripewise.catalogue.parameter import Kind, Parameter, Scale
+from stripewise.catalogue.space import Levels
+from stripewise.catalogue.stack import Stack, StackFile, build_stack, every_stack
+from stripewise.catalogue.workload import Workload
+from stripewise.documents import explain_validation, toml_document, toml_value
+from stripewise.errors import UserError
+from stripewise.ownership import written_whole
+from stripewise.requests.objective import Objective
+
+_REPEAT = "repeat"
+_COLLECTIVE_ROLES = ("aggregators", "collective_buffer_size")
+_COLLECTIVE_NAMES = ("romio_cb_alltoall", "romio_cb_pfr", "romio_cb_fr_type", "romio_min_fdomain_size")
+
+
+class ObjectiveColumn(BaseModel):
+    """The ``[objective]`` table."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    column: str = "objective"
+    direction: Literal["minimize", "maximize"]
+    unit: str = ""
+
+
+class Column(BaseModel):
+    """A ``[[parameter]]`` or ``[[context]]`` table.
+
+    ``active_if`` says when a parameter means anything; where it does not, rows fold together. It is optional, and
+    :attr:`Schema.active` knows it for MPI-IO hints. ``operations`` names those for which a parameter can be
+    set at all; for others it belongs to the workload, as the layout of a file that is read. ``carrier`` and ``key`` say
+    how a column is set that no stack of Stripewise has.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    name: str
+    kind: Literal["ordinal", "categorical"]
+    role: str = "other"
+    unit: str = ""
+    scale: Literal["linear", "log2"] = "linear"
+    values: list[bool | int | float | str] = Field(min_length=1)
+    default: bool | int | float | str | None = None
+    active_if: str | None = None
+    carrier: Carrier | None = None
+    key: str | None = None
+    operations: list[Literal["read", "write"]] | None = None
+
+    def parameter(self) -> Parameter:
+        """Make a parameter of a space; its first value is the default where none is declared."""
+        return Parameter(
+            name=self.name,
+            kind=Kind(self.kind),
+            values=tuple(self.values),
+            default=self.values[0] if self.default is None else self.default,
+            unit=self.unit,
+            scale=Scale(self.scale),
+            role=self.role,
+            active_if=None if self.active_if is None else Expression.parse(self.active_if),
+        )
+
+
+class Schema(BaseModel):
+    """The whole ``NAME.toml``."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    name: str
+    description: str = ""
+    source: str = ""
+    license: str = ""
+    complete: bool = False
+    constraints: list[str] = Field(default_factory=list)
+    objective: ObjectiveColumn
+    parameter: list[Column] = Field(min_length=1)
+    context: list[Column] = Field(default_factory=list)
+    stack: list[StackFile] = Field(default_factory=list)
+
+    @property
+    def stacks(self) -> tuple[Stack, ...]:
+        """All stacks that its parameters may be of: the user's own, which the table holds, before the bundled ones."""
+        own = (build_stack(entry, f"table {self.name}: stack {entry.name}") for entry in self.stack)
+        return (*own, *every_stack())
+
+    @property
+    def rules(self) -> tuple[Expression, ...]:
+        """What holds of every row: a combination that breaks one was never measured."""
+        return tuple(Expression.parse(text) for text in self.constraints)
+
+    @property
+    def columns(self) -> list[Column]:
+        """Contexts, then parameters."""
+        return [*self.context, *self.parameter]
+
+    @property
+    def active(self) -> dict[str, Expression]:
+        """When each parameter means anything, by name: as declared, or as it is known of MPI-IO hints."""
+        declared = {c.name: Expression.parse(c.active_if) for c in self.parameter if c.active_if is not None}
+        return {**self.switched, **declared}
+
+    @property
+    def switched(self) -> dict[str, Expression]:
+        """When MPI-IO hints mean anything: without collective buffering its aggregators and buffers do not."""
+        switches = [c.name for c in self.parameter if c.role == "collective_buffering" and "disable" in c.values]
+        if not switches:
+            return {}
+        known = Expression.parse(" or ".join(f"{name} != 'disable'" for name in switches))
+        return {c.name: known for c in self.parameter if c.role in _COLLECTIVE_ROLES or c.name in _COLLECTIVE_NAMES}
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Measurements of configurations, possibly of several workloads (contexts).
+
+    Attributes
+    ----------
+    schema : Schema
+    levels : ndarray of int, shape (n, p)
+        Index of each parameter's value, as measured (nothing is folded).
+    context_levels : ndarray of int, shape (n, c)
+        Index of each context's value.
+    repeats : ndarray of int, shape (n,)
+        Number of the repeat.
+    values : ndarray of float, shape (n,)
+        The objective, in its unit.
+    """
+
+    schema: Schema
+    levels: Levels
+    context_levels: Levels
+    repeats: NDArray[np.int64]
+    values: NDArray[np.float64]
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def name(self) -> str:
+        """The name in the TOML file."""
+        return self.schema.name
+
+    @property
+    def objective(self) -> Objective:
+        """The measured quantity and its direction."""
+        column = self.schema.objective
+        return Objective(column.column, column.direction, column.unit)
+
+    def contexts(self) -> list[dict[str, Value]]:
+        """List the workloads that occur, in order of first appearance; one empty mapping without contexts."""
+        if not self.schema.context:
+            return [{}]
+        rows, first = np.unique(self.context_levels, axis=0, return_index=True)
+        return [self._context(row) for row in rows[np.argsort(first)]]
+
+    def _context(self, row: NDArray[np.int64]) -> dict[str, Value]:
+        return {c.name: c.values[int(level)] for c, level in zip(self.schema.context, row, strict=True)}
+
+    def of(self, context: Mapping[str, Value]) -> NDArray[np.bool_]:
+        """Say which rows belong to a context (or to all contexts with the values given), shape ``(n,)``."""
+        keep = np.ones(len(self), dtype=bool)
+        for index, column in enumerate(self.schema.context):
+            if column.name in context:
+                keep &= self.context_levels[:, index] == _level(column, context[column.name], "the context asked for")
+        return keep
+
+    def check_positive(self) -> None:
+        """Refuse a table of which no model can be made.
+
+        Raises
+        ------
+        UserError
+            If a value is not positive.
+        """
+        if np.any(self.values <= 0):
+            wrong = self.values[self.values <= 0][0]
+            what = f"table {self.name}: value {wrong:g} is not positive"
+            raise UserError(what, "models predict logarithms: leave failed runs out")
+
+    def take(self, keep: NDArray[Any]) -> Table:
+        """Give the table of some rows (a mask, or indices)."""
+        return Table(self.schema, self.levels[keep], self.context_levels[keep], self.repeats[keep], self.values[keep])
+
+
+def _level(column: Column, value: Any, where: str) -> int:
+    for index, known in enumerate(column.values):
+        if isinstance(known, str) or isinstance(value, str):
+            if str(known) == str(value) or (isinstance(known, bool) and str(known).lower() == str(value).lower()):
+                return index
+        elif same(known, value):
+            return index
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = None
+    if number is not None:
+        for index, known in enumerate(column.values):
+            if not isinstance(known, str) and float(known) == number:
+                return index
+    raise UserError(f"{where}: {column.name} = {value!r} is not among the column's values", "list it in the TOML file")
+
+
+def make_table(schema: Schema, rows: Sequence[Mapping[str, Any]], origin: str = "table") -> Table:
+    """Build and check a table from rows by column name.
+
+    Parameters
+    ----------
+    schema : Schema
+    rows : sequence of mapping
+        One measurement each; ``repeat`` may be left out, or be the same for all runs of a configuration: then they
+        count in the order of the rows. Texts are accepted for numbers.
+    origin : str
+        For messages.
+
+    Raises
+    ------
+    UserError
+        Duplicate column names, a missing column, a value that the schema does not list, an objective that is no
+        finite number, or no rows.
+    """
+    columns = schema.columns
+    names = [column.name for column in columns]
+    for name in [*names, schema.objective.column, _REPEAT]:
+        if [*names, schema.objective.column, _REPEAT].count(name) > 1:
+            raise UserError(f"{origin}: two columns are called {name}", "rename one")
+    for column in columns:
+        column.parameter()  # the checks of a parameter: order, scale, duplicates, default
+    _check_rules(schema, origin)
+    if not rows:
+        raise UserError(f"{origin} has no rows", "measure something first")
+    cache: list[dict[Any, int]] = [{} for _ in columns]
+    levels = np.empty((len(rows), len(columns)), dtype=np.int64)
+    repeats = np.empty(len(rows), dtype=np.int64)
+    values = np.empty(len(rows))
+    for number, row in enumerate(rows):
+        where = f"{origin}: row {number + 1}"
+        try:
+            for index, column in enumerate(columns):
+                value = row[column.name]
+                known = cache[index].get(value)
+                if known is None:
+                    known = cache[index][value] = _level(column, value, where)
+                levels[number, index] = known
+            values[number] = _number(row[schema.objective.column], schema.objective.column, where)
+            repeats[number] = int(_number(row.get(_REPEAT, 0), _REPEAT, where))
+        except KeyError as error:
+            raise UserError(f"{where} has no column {error}", "compare the TOML file with the CSV header") from error
+        except TypeError as error:
+            raise UserError(f"{where}: {error}", "give texts, numbers or booleans") from error
+    count = len(schema.context)
+    return Table(schema, levels[:, count:], levels[:, :count], _told_apart(levels, repeats), values)
+
+
+def _check_rules(schema: Schema, origin: str) -> None:
+    """Refuse a constraint that names what nobody knows."""
+    if not schema.constraints:
+        return
+    known = {column.name for column in schema.columns} | Workload().words().keys()
+    known |= {parameter.name for stack in schema.stacks for parameter in stack.parameters}
+    for rule in schema.rules:
+        for name in sorted(rule.names - known):
+            raise UserError(
+                f"{origin}: the constraint '{rule.text}' names {name}, which is neither a column nor a word",
+                "name columns of the table, words of the workload or parameters of a stack",
+            )
+
+
+def _number(given: Any, name: str, where: str) -> float:
+    """Give a finite number."""
+    try:
+        number = float(given)
+    except (TypeError, ValueError) as error:
+        what = "is missing" if given in (None, "") else f"is {given!r}, which is not a number"
+        raise UserError(f"{where}: {name} {what}", "fix the row, or leave it out") from error
+    if not math.isfinite(number):
+        raise UserError(f"{where}: {name} is {number}", "leave failed runs out")
+    return number
+
+
+def _told_apart(levels: NDArray[np.int64], repeats: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Numbers of repeats; where some do not tell the runs of a configuration apart, all count in the rows' order."""
+    cell = np.unique(levels, axis=0, return_inverse=True)[1].reshape(-1)
+    if len(np.unique(np.stack([cell, repeats]), axis=1).T) == len(levels):
+        return repeats
+    order = np.argsort(cell, kind="stable")
+    first = np.searchsorted(cell[order], cell[order])
+    numbered = np.empty_like(repeats)
+    numbered[order] = np.arange(len(cell)) - first
+    return numbered
+
+
+def table_files(path: str | Path) -> tuple[Path, Path]:
+    """Give the two files of a table that either of them or their common stem names."""
+    stem = Path(path)
+    if stem.suffix in (".csv", ".toml"):
+        stem = stem.with_suffix("")
+    return Path(f"{stem}.toml"), Path(f"{stem}.csv")
+
+
+def read_table(path: str | Path) -> Table:
+    """Read a table.
+
+    Parameters
+    ----------
+    path : str or Path
+        Either of its two files, or their common stem.
+
+    Raises
+    ------
+    UserError
+        With the file and the place that is wrong.
+    """
+    toml, data = table_files(path)
+    try:
+        schema = Schema.model_validate(toml_document(toml.read_text("utf-8"), str(toml)))
+        # Spreadsheets put a mark before UTF-8, which does not belong to the first column's name.
+        with data.open(encoding="utf-8-sig", newline="") as stream:
+            rows = list(csv.DictReader(stream))
+    except ValidationError as error:
+        raise explain_validation(error, str(toml)) from error
+    except OSError as error:
+        raise UserError(
+            f"cannot read {error.filename}: {error.strerror}", "a table is NAME.csv and NAME.toml"
+        ) from error
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise UserError(f"table {data} cannot be read: {error}", "is it the right file?") from error
+    longer = next((number for number, row in enumerate(rows) if None in row), None)
+    if longer is not None:
+        raise UserError(f"{data}: row {longer + 1} has more cells than the header", "fix the row, or quote its commas")
+    return make_table(schema, rows, str(data))
+
+
+def write_table(table: Table, path: str | Path) -> None:
+    """Write a table's two files, each whole or not at all; reading them gives an equal table.
+
+    Raises
+    ------
+    UserError
+        If they cannot be written.
+    """
+    toml, data = table_files(path)
+    columns = table.schema.columns
+    levels = np.concatenate([table.context_levels, table.levels], axis=1)
+    try:
+        with (
+            written_whole(toml) as described,
+            written_whole(data) as part,
+            part.open("w", encoding="utf-8", newline="") as stream,
+        ):
+            described.write_text(_toml(table.schema), "utf-8")
+            writer = csv.writer(stream, lineterminator="\n")
+            writer.writerow([*(column.name for column in columns), _REPEAT, table.schema.objective.column])
+            for row, repeat, value in zip(levels, table.repeats, table.values, strict=True):
+                cells = [column.values[int(level)] for column, level in zip(columns, row, strict=True)]
+                writer.writerow([*cells, int(repeat), repr(float(value))])
+    except OSError as error:
+        raise UserError(f"cannot write {data}: {error.strerror}", "check the folder") from error
+
+
+def _toml(schema: Schema) -> str:
+    def lines(entry: BaseModel) -> list[str]:
+        return [f"{key} = {toml_value(value)}" for key, value in entry.model_dump(exclude_none=True).items()]
+
+    tables = ("objective", "parameter", "context", "stack")
+    head = {k: v for k, v in schema.model_dump().items() if k not in tables and v != []}
+    text = [f"{key} = {toml_value(value)}" for key, value in head.items()]
+    text += ["", "[objective]", *lines(schema.objective)]
+    for title, entries in (("parameter", schema.parameter), ("context", schema.context)):
+        for entry in entries:
+            text += ["", f"[[{title}]]", *lines(entry)]
+    for stack in schema.stack:
+        text += _tables("stack", stack.model_dump(mode="json", exclude_defaults=True), listed=True)
+    return "\n".join(text) + "\n"
+
+
+def _tables(title: str, document: Mapping[str, Any], *, listed: bool) -> list[str]:
+    """Lines of a TOML table with those below it."""
+    below = {k: v if isinstance(v, list) else [v] for k, v in document.items() if isinstance(v, dict | list)}
+    below = {key: entries for key, entries in below.items() if entries and isinstance(entries[0], dict)}
+    lines = ["", f"[[{title}]]" if listed else f"[{title}]"]
+    lines += [f"{key} = {toml_value(value)}" for key, value in document.items() if key not in below]
+    for key, entries in below.items():
+        for entry in entries:
+            lines += _tables(f"{title}.{key}", entry, listed=isinstance(document[key], list))
+    return lines

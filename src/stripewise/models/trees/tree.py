@@ -1,0 +1,103 @@
+"""``tree``: one regression tree (CART), small enough to be read as rules."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from pydantic import Field
+
+from stripewise.models.base import ModelOptions, PerformanceModel
+from stripewise.models.data import Data, error_correlation
+from stripewise.models.domain import Floats
+from stripewise.models.features import Matrix, at_least_one
+from stripewise.models.trees.ensemble import Trees
+from stripewise.models.trees.rules import conditions, tree_rules
+
+_MOST_RULES = 64
+_FOLDS = 3
+_LEAST_WORKLOADS = 5
+
+
+class TreeOptions(ModelOptions):
+    """Options of ``tree``."""
+
+    max_depth: int = Field(default=8, ge=0, le=60, description="largest depth; 0 for no limit")
+    min_rows: int = Field(default=3, ge=1, le=1000, description="least rows of a leaf")
+
+
+class TreeModel(PerformanceModel):
+    """Regression tree (Breiman and others, 1984) on ln(value); its uncertainty is the spread within a leaf.
+
+    It is at least the error on workloads that the tree did not see, where there are some to leave out.
+    """
+
+    name: ClassVar[str] = "tree"
+    Options: ClassVar[type[ModelOptions]] = TreeOptions
+    options: TreeOptions
+    trees: Trees
+    spread: Floats
+    """Standard deviation of the mean of each node's rows, shape ``(m,)``."""
+    left_out: float
+    """Standard deviation of ln(value) about predictions for workloads that were left out; 0 if there are too few."""
+
+    def _fit(self, data: Data, rng: np.random.Generator) -> None:
+        tree = self._grown(data, int(rng.integers(2**31)))
+        self.trees = Trees.from_sklearn([tree])
+        rows = np.asarray(tree.tree_.n_node_samples, dtype=np.float64)
+        # A leaf of one row knows nothing of its spread; the spread over all rows is what is left to say.
+        whole = float(np.var(data.target))
+        variance = np.where(rows > 1, tree.tree_.impurity * rows / np.maximum(rows - 1, 1), whole)
+        self.spread = np.sqrt(np.maximum(variance, 0.0) / rows)
+        self.left_out = 0.0
+        present, number = np.unique(data.workloads, return_inverse=True)
+        if len(present) >= _LEAST_WORKLOADS:
+            fold = (rng.permutation(len(present)) % _FOLDS)[number]
+            errors = np.empty(len(data))
+            for k in range(_FOLDS):
+                other = self._grown(data.take(fold != k), int(rng.integers(2**31)))
+                x = at_least_one(self.encoder.encode(data.points[fold == k]))
+                errors[fold == k] = data.target[fold == k] - other.predict(x)
+            self.left_out = float(np.sqrt(max(0.0, float(np.mean(errors**2)) - data.noise**2)))
+            self.error_correlation = error_correlation(errors, data.workloads, data.noise**2)
+
+    def _grown(self, data: Data, seed: int) -> Any:
+        from sklearn.tree import DecisionTreeRegressor  # noqa: PLC0415  slow import
+
+        return DecisionTreeRegressor(
+            max_depth=self.options.max_depth or None,
+            min_samples_leaf=min(self.options.min_rows, max(1, len(data) // 2)),
+            random_state=seed,
+        ).fit(at_least_one(self.encoder.encode(data.points)), data.target)
+
+    def _predict(self, points: Floats, x: Matrix) -> tuple[Floats, Floats]:
+        leaves = self.trees.walk(x)[:, 0]
+        return self.trees.value[leaves].astype(np.float64), np.maximum(self.spread[leaves], self.left_out)
+
+    def members(self) -> Trees:
+        """See :meth:`PerformanceModel.members`."""
+        return self.trees
+
+    def _rules(self) -> list[str]:
+        unit = self.domain.objective.unit
+        rules = []
+        for leaf, path in tree_rules(self.trees)[:_MOST_RULES]:
+            value = float(np.exp(np.float64(self.trees.value[leaf])))
+            what = f"{self.domain.objective.name} is about {value:.4g} {unit}".rstrip()
+            when = conditions(self.domain, self.encoder, path)
+            rules.append(f"{'if ' + when if when else 'always'}: {what} ({self.trees.count[leaf]} rows)")
+        left_out = int(np.sum(self.trees.feature < 0)) - _MOST_RULES
+        if left_out > 0:
+            rules.append(f"... and {left_out} more rules: limit max_depth to read them all")
+        return rules
+
+    def _state(self) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
+        return {"left_out": self.left_out}, {**self.trees.arrays(), "spread": self.spread}
+
+    def _restore(self, document: Mapping[str, Any], arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
+        self.trees = Trees.restored(arrays)
+        self.spread = np.asarray(arrays["spread"], dtype=np.float64)
+        self.left_out = float(document.get("left_out", 0.0))
+        if len(self.spread) != self.trees.nodes:
+            raise ValueError("one spread per node is needed")

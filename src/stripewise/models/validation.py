@@ -1,0 +1,286 @@
+"""How well a model predicts what it has not seen: k-fold, inverse k-fold, and leaving out whole workloads.
+
+Nothing of a model is learned from rows that test it: features, ranges, scalings, weights and shifts are all made anew
+in every fold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stripewise.errors import UserError, choose
+from stripewise.models.domain import Domain
+from stripewise.models.metrics import Scores, oracle_scores, scores
+from stripewise.models.prescribing import Prescribing, prescribing
+from stripewise.models.registry import make_model
+from stripewise.models.table import Table
+
+ALL_CONTEXTS = "contexts"
+"""Stands for all context columns: leave one workload out."""
+
+_FOLDS = 5
+_MOST_FITS = 10
+_LEAST_TRAINING = 2
+
+Progress = Callable[[int, int], None]
+"""Told how many fits are done, of how many."""
+
+
+@dataclass(frozen=True)
+class ValidationResult:
+    """What a validation found.
+
+    Attributes
+    ----------
+    model : str
+    rows : int
+        Of the table.
+    tested : int
+        Rows that were predicted; all, but for inverse k-fold, where a row is predicted several times.
+    folds : int
+    how : str
+        What was held out, in words.
+    metrics : Scores
+    oracle : Scores or None
+        Of the noise-free oracle on all rows; None where nothing was repeated.
+    curve : list of dict
+        Of inverse k-fold: training rows with the scores, the smallest first.
+    prescription : Prescribing or None
+        Where whole workloads were held out.
+    skipped : list of str
+        Folds that could not be scored, with the reason.
+    pairs : list of (float, float)
+        Of each row that was predicted: measured and predicted value, for figures. Empty for inverse k-fold.
+    """
+
+    model: str
+    rows: int
+    tested: int
+    folds: int
+    how: str
+    metrics: Scores
+    oracle: Scores | None
+    curve: list[dict[str, Any]] = field(default_factory=list)
+    prescription: Prescribing | None = None
+    skipped: list[str] = field(default_factory=list)
+    pairs: list[tuple[float, float]] = field(default_factory=list, repr=False)
+
+    def as_json(self) -> dict[str, Any]:
+        """Give the document of ``validate --json``."""
+        return {
+            "model": self.model,
+            "rows": self.rows,
+            "folds": self.folds,
+            "held_out": self.how,
+            "metrics": {
+                **self.metrics.as_json(),
+                "oracle_accuracy": None if self.oracle is None else self.oracle.prediction_accuracy,
+                "oracle_r2_log": None if self.oracle is None else self.oracle.r2_log,
+            },
+            "prescription": None if self.prescription is None else self.prescription.as_json(),
+            "learning_curve": self.curve,
+            "skipped": self.skipped,
+        }
+
+
+def validate(
+    table: Table,
+    model: str,
+    options: Mapping[str, Any] | None = None,
+    *,
+    folds: int | None = None,
+    inverse: int | None = None,
+    columns: Sequence[str] = (),
+    depths: Sequence[int] = (),
+    seed: int = 0,
+    progress: Progress = lambda done, of: None,
+) -> ValidationResult:
+    """Validate in one of the three ways, as ``stripewise validate`` is asked.
+
+    By default each of ``folds`` random parts of the rows is held out. With ``inverse`` one part is learned from and all
+    others are predicted, which shows how little needs to be measured: the parts are halves, quarters ... down to
+    ``inverse`` parts, of many parts ten are learned from, and the metrics are those of the smallest parts. With
+    ``columns`` all rows that share a value in each of these are held out, one group after the other. With all context
+    columns (or the word ``contexts``) this is leave-one-workload-out. If every fold consists of whole workloads,
+    prescriptions are judged too.
+
+    Parameters
+    ----------
+    table : Table
+    model : str
+        A name of :mod:`stripewise.models.registry`.
+    options : mapping, optional
+        Of the model.
+    folds : int, optional
+        Random parts, 5 by default; with ``columns`` the groups are dealt at random into so many: a table may have
+        thousands.
+    inverse : int, optional
+        Learn from one of so many parts.
+    columns : sequence of str
+        Leave out what shares a value of these.
+    depths : sequence of int
+        With ``columns``: of the trees that prescribe, see :func:`prescribing`.
+    seed : int
+    progress : callable
+
+    Raises
+    ------
+    UserError
+        If the ways are mixed up; fewer than two folds, more folds than rows, or parts too small to learn from; an
+        unknown column, columns that never vary, or depths where no whole workloads are held out.
+    """
+    if inverse is not None and (folds is not None or columns):
+        raise UserError("--inverse excludes --folds and --leave-out", "choose one")
+    if depths and not columns:
+        raise UserError("--depths needs whole workloads to be held out", "add --leave-out contexts")
+    table.check_positive()
+    asked = _Validation(table, model, options, seed, progress)
+    if columns:
+        return asked.leave_out(columns, folds, depths)
+    if inverse is not None:
+        return asked.inverse(inverse)
+    return asked.random(_FOLDS if folds is None else folds)
+
+
+@dataclass(frozen=True)
+class _Validation:
+    """What is validated, whichever way."""
+
+    table: Table
+    model: str
+    options: Mapping[str, Any] | None
+    seed: int
+    progress: Progress
+
+    def random(self, folds: int) -> ValidationResult:
+        rows = len(self.table)
+        if not 2 <= folds <= rows:
+            raise UserError(f"{folds} folds of {rows} rows are not possible", f"choose 2 to {rows}")
+        fold = np.random.default_rng(self.seed).permutation(rows) % folds
+        return self._result(*self._predict(fold), folds, "random rows")
+
+    def inverse(self, folds: int) -> ValidationResult:
+        table, most = self.table, len(self.table) // _LEAST_TRAINING
+        if not 2 <= folds <= most:
+            raise UserError(
+                f"{folds} parts of {len(table)} rows leave too few rows to learn from", f"choose 2 to {most}"
+            )
+        sizes = sorted({folds, *(2**i for i in range(1, 32) if 2**i < folds)}, reverse=True)
+        fits = sum(min(parts, _MOST_FITS) for parts in sizes)
+        done, curve, skipped = 0, [], []
+        found: list[tuple[Scores, int]] = []
+        for parts in sizes:
+            part = np.random.default_rng(self.seed).permutation(len(table)) % parts
+            actual, predicted = [], []
+            for chosen in range(min(parts, _MOST_FITS)):
+                train = part == chosen
+                values, reason = self._fit_predict(train, ~train)
+                done += 1
+                self.progress(done, fits)
+                if reason:
+                    skipped.append(f"part {chosen + 1} of {parts}: {reason}")
+                known = np.isfinite(values)
+                actual.append(table.values[~train][known])
+                predicted.append(values[known])
+            tested = sum(map(len, actual))
+            if not tested:
+                raise UserError(f"no row of table {table.name} could be predicted: {skipped[-1]}", "measure more rows")
+            score = scores(np.concatenate(actual), np.concatenate(predicted), maximize=table.objective.maximize)
+            curve.append({"parts": parts, "training_rows": len(table) // parts, **score.as_json()})
+            found.append((score, tested))
+        how, (score, tested) = f"all but one of {folds} random parts", found[0]
+        return ValidationResult(
+            self.model, len(table), tested, folds, how, score, oracle_scores(table), curve, None, skipped
+        )
+
+    def leave_out(self, columns: Sequence[str], folds: int | None, depths: Sequence[int]) -> ValidationResult:
+        table = self.table
+        names = [column.name for column in table.schema.columns]
+        contexts = [column.name for column in table.schema.context]
+        wanted = contexts if list(columns) == [ALL_CONTEXTS] and ALL_CONTEXTS not in names else list(columns)
+        if not wanted:
+            raise UserError(f"table {table.name} has no contexts to leave out", "name columns, or use --folds")
+        for name in wanted:
+            if name not in names:
+                raise UserError(f"table {table.name} has no column {name}", choose(name, names))
+        levels = np.concatenate([table.context_levels, table.levels], axis=1)[:, [names.index(n) for n in wanted]]
+        fold = np.unique(levels, axis=0, return_inverse=True)[1].reshape(-1)
+        groups = int(fold.max()) + 1
+        if groups < 2:
+            raise UserError(f"{', '.join(wanted)} never varies in table {table.name}", "leave out another column")
+        if folds is not None and folds < 2:
+            raise UserError(f"{folds} groups cannot be held out one after the other", "choose 2 or more")
+        if folds is not None and folds < groups:
+            fold = (np.random.default_rng(self.seed).permutation(groups) % folds)[fold]
+        folds = groups if folds is None else min(folds, groups)
+        whole = set(wanted) <= set(contexts)
+        if depths and not whole:
+            raise UserError(
+                "--depths needs whole workloads to be held out",
+                f"leave out contexts only: {', '.join(contexts) or 'none'}",
+            )
+        predicted, skipped = self._predict(fold)
+        judged = None
+        if whole and not np.isnan(predicted).all():
+            judged = prescribing(table, fold, predicted, depths, self.seed)
+        return self._result(predicted, skipped, folds, ", ".join(wanted), judged)
+
+    def _predict(self, fold: NDArray[np.int64]) -> tuple[NDArray[np.float64], list[str]]:
+        """Predict each row by a model of the other folds; NaN where that was impossible."""
+        predicted = np.full(len(self.table), np.nan)
+        skipped: list[str] = []
+        folds = int(fold.max()) + 1
+        for chosen in range(folds):
+            test = fold == chosen
+            if test.any():
+                predicted[test], reason = self._fit_predict(~test, test)
+                if reason:
+                    skipped.append(f"fold {chosen + 1}: {reason}")
+            self.progress(chosen + 1, folds)
+        return predicted, skipped
+
+    def _fit_predict(self, train: NDArray[np.bool_], test: NDArray[np.bool_]) -> tuple[NDArray[np.float64], str]:
+        """Predict the test rows; those with a category that no model can guess are left NaN, with the reason."""
+        learning, testing = self.table.take(train), self.table.take(test)
+        fitted = make_model(self.model, self.options).fit(learning, self.seed)
+        known = _predictable(fitted.domain, testing)
+        values = np.full(len(testing), np.nan)
+        if known.any():
+            values[known] = fitted.predict_table(testing.take(known)).value
+        beyond = int((~known).sum())
+        return values, f"{beyond} rows have a category that the other folds never show" if beyond else ""
+
+    def _result(
+        self,
+        predicted: NDArray[np.float64],
+        skipped: list[str],
+        folds: int,
+        how: str,
+        judged: Prescribing | None = None,
+    ) -> ValidationResult:
+        table, known = self.table, np.isfinite(predicted)
+        if not known.any():
+            raise UserError(
+                f"no row of table {table.name} could be predicted: {skipped[0]}", "leave out fewer columns at once"
+            )
+        actual, found = table.values[known], predicted[known]
+        score = scores(actual, found, maximize=table.objective.maximize)
+        pairs = list(zip(actual.tolist(), found.tolist(), strict=True))
+        return ValidationResult(
+            *(self.model, len(table), len(actual), folds, how, score, oracle_scores(table)), [], judged, skipped, pairs
+        )
+
+
+def _predictable(domain: Domain, testing: Table) -> NDArray[np.bool_]:
+    """Rows whose categories were measured, or can be predicted from those that were, shape ``(n,)``."""
+    known = np.ones(len(testing), dtype=bool)
+    asked = np.concatenate([testing.context_levels, testing.levels], axis=1)
+    for index, column in enumerate(domain.columns):
+        if column.kind == "categorical" and not domain.admits_new(index):
+            known &= np.isin(asked[:, index], domain.seen[index])
+    return known

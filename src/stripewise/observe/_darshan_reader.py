@@ -1,0 +1,72 @@
+"""Read Darshan logs and traces, one path a line on standard input, one line of JSON each on standard output.
+
+Run as a process of its own, for a broken log can crash the C library, and with bounded memory. Records are read one by
+one and summed; nothing of a log is kept but its sums. What is written is an
+:class:`~stripewise.observe.activity.Activity` or ``{"error": ...}``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import resource
+import signal
+import sys
+from pathlib import Path
+from typing import Any, TextIO
+
+from stripewise.observe.traces import form_of
+
+_MEMORY = 1 << 30
+
+
+def _restrict() -> None:
+    """Keep a hostile log from taking more than its reader: no core, no files, bounded memory."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
+
+
+def _one(path: str) -> dict[str, Any]:
+    from stripewise.observe._darshan_log import LogError, summarise  # noqa: PLC0415  slow to load
+
+    try:
+        form = form_of(Path(path))
+        return summarise(path) if form is None else form.summarise(Path(path))
+    except LogError as error:
+        return {"error": str(error)}
+    except MemoryError:
+        return {"error": f"its records need more than {_MEMORY >> 20} MiB"}
+    except OSError as error:
+        return {"error": f"it cannot be opened: {error.strerror}"}
+    except (ValueError, OverflowError, UnicodeError, KeyError, IndexError, ArithmeticError) as error:
+        return {"error": f"it is damaged ({type(error).__name__}: {' '.join(str(error).split())[:120]})"}
+
+
+def serve(asked: TextIO, answers: TextIO) -> None:
+    """Answer until the input ends."""
+    for line in asked:
+        request = json.loads(line)
+        # The library may loop for ever on a damaged log: the alarm ends this process, its parent starts another.
+        signal.alarm(int(request["seconds"]))
+        answer = _one(str(request["path"]))
+        signal.alarm(0)
+        answers.write(json.dumps(answer, separators=(",", ":"), allow_nan=False) + "\n")
+        answers.flush()
+
+
+def main() -> None:
+    """Serve the parent; what the C library prints goes to standard error."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    channel = os.dup(1)
+    os.dup2(2, 1)
+    from stripewise.observe import _darshan_log  # noqa: F401, PLC0415  loaded before memory is bounded
+
+    _restrict()
+    with os.fdopen(channel, "w", encoding="utf-8") as answers, contextlib.suppress(BrokenPipeError):
+        serve(sys.stdin, answers)
+
+
+if __name__ == "__main__":
+    main()

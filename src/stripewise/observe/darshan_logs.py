@@ -1,0 +1,253 @@
+"""Darshan logs and traces as activities: read in child processes, several at a time, in bounded memory.
+
+A log may be damaged or hostile, and the C library that reads it may crash or loop. So each is read by a child
+process with limited memory and time; a child that dies takes one log with it and is replaced.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from pydantic import ValidationError
+
+from stripewise.errors import StripewiseError, UserError
+from stripewise.interpreter import inherited, python
+from stripewise.observe.activity import Activity
+from stripewise.observe.traces import form_of
+
+SUFFIXES = (".darshan", ".darshan.gz", ".darshan_partial")
+"""How the names of Darshan's logs end: whole ones, those compressed again, and those of jobs that did not end."""
+_SECONDS_A_LOG = 60
+_SECONDS_A_MEGABYTE = 20
+_LONGEST_ANSWER = 256 << 20
+
+
+class UnreadableLogError(UserError):
+    """A log that cannot be read; the message names the file."""
+
+
+@dataclass(frozen=True)
+class LogResult:
+    """What became of one log.
+
+    Attributes
+    ----------
+    path : Path
+    activity : Activity or None
+        None where the log cannot be read.
+    error : UnreadableLogError or None
+        Why not.
+    """
+
+    path: Path
+    activity: Activity | None
+    error: UnreadableLogError | None = None
+
+
+def is_log(path: Path) -> bool:
+    """Whether a path is named as a Darshan log, or is a trace: :func:`read_log` reads it whatever else it may be."""
+    return path.name.endswith(SUFFIXES) or form_of(path) is not None
+
+
+def log_seconds(size: int) -> int:
+    """Give how long reading a log of so many bytes may take."""
+    return _SECONDS_A_LOG + _SECONDS_A_MEGABYTE * (size >> 20)
+
+
+def read_log(path: Path) -> Activity:
+    """Read one log.
+
+    Raises
+    ------
+    UnreadableLogError
+        Naming the file and the reason.
+    """
+    with _Reader() as reader:
+        return reader.read(path)
+
+
+def read_logs(paths: Iterable[Path], workers: int | None = None) -> Iterator[LogResult]:
+    """Read many logs, in the order in which they are done.
+
+    Parameters
+    ----------
+    paths : iterable of Path
+        Taken one by one, so that a folder of any size needs no list.
+    workers : int, optional
+        Child processes; by default one a usable core, at most eight.
+
+    Yields
+    ------
+    LogResult
+        One per path.
+    """
+    count = workers or min(8, len(os.sched_getaffinity(0)))
+    source = iter(paths)
+    lock = threading.Lock()
+    results: queue.Queue[LogResult | BaseException | None] = queue.Queue(2 * count)
+    stopped = threading.Event()
+
+    def give(item: LogResult | BaseException | None) -> None:
+        while not stopped.is_set():
+            with contextlib.suppress(queue.Full):
+                results.put(item, timeout=0.2)
+                return
+
+    def work() -> None:
+        try:
+            with _Reader() as reader:
+                while not stopped.is_set():
+                    with lock:
+                        path = next(source, None)
+                    if path is None:
+                        break
+                    try:
+                        give(LogResult(path, reader.read(path)))
+                    except UnreadableLogError as error:
+                        give(LogResult(path, None, error))
+        except BaseException as error:
+            give(error)
+        finally:
+            give(None)
+
+    threads = [threading.Thread(target=work, daemon=True, name=f"darshan-{i}") for i in range(count)]
+    for thread in threads:
+        thread.start()
+    try:
+        running = count
+        while running:
+            item = results.get()
+            if item is None:
+                running -= 1
+            elif isinstance(item, BaseException):
+                raise item
+            else:
+                yield item
+    finally:
+        stopped.set()
+        for thread in threads:
+            thread.join()
+
+
+class _Reader:
+    """A child process that reads logs, replaced when it dies."""
+
+    def __init__(self) -> None:
+        self._child: subprocess.Popen[str] | None = None
+
+    def __enter__(self) -> _Reader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end()
+
+    def read(self, path: Path) -> Activity:
+        try:
+            form = form_of(path)
+            size = sum(part.stat().st_size for part in (form.parts(path) if form else [path]))
+        except OSError as error:
+            raise UnreadableLogError(f"cannot read {path}: {error.strerror}", "check the path") from error
+        if form is None and not path.is_file():
+            raise UnreadableLogError(f"{path} is not a regular file", "name a Darshan log or a trace")
+        if "\0" in str(path):
+            raise UnreadableLogError("a path with a null character names no file")
+        return _understand(path, self._ask(path, log_seconds(size)))
+
+    def _ask(self, path: Path, limit: int) -> str:
+        child = self._started()
+        request = json.dumps({"path": os.fspath(path.absolute()), "seconds": limit})
+        began = time.monotonic()
+        try:
+            _pipe(child.stdin).write(request + "\n")
+            _pipe(child.stdin).flush()
+            line = _pipe(child.stdout).readline(_LONGEST_ANSWER)
+        except (BrokenPipeError, ConnectionResetError):
+            line = ""
+        if line.endswith("\n"):
+            return line
+        code = self._end()
+        if code == -signal.SIGALRM or time.monotonic() - began >= limit:
+            raise _unreadable(path, f"reading took more than {limit} s")
+        if code is not None and code < 0:
+            raise _unreadable(path, f"it is damaged: reading ended with signal {signal.Signals(-code).name}")
+        raise _unreadable(path, f"its reader ended with code {code}")
+
+    def _started(self) -> subprocess.Popen[str]:
+        if self._child is not None and self._child.poll() is None:
+            return self._child
+        self._end()
+        command = python("-m", "stripewise.observe._darshan_reader")
+        try:
+            self._child = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                text=True,
+                encoding="utf-8",
+                errors="surrogateescape",
+                env=_environment(inherited()),
+            )
+        except OSError as error:
+            raise StripewiseError(f"cannot start {sys.executable} to read logs: {error.strerror}") from error
+        return self._child
+
+    def _end(self) -> int | None:
+        child, self._child = self._child, None
+        if child is None:
+            return None
+        with contextlib.suppress(OSError):
+            _pipe(child.stdin).close()
+        try:
+            code = child.wait(2)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            code = child.wait()
+        _pipe(child.stdout).close()
+        return code
+
+
+def _pipe(stream: IO[str] | None) -> IO[str]:
+    assert stream is not None
+    return stream
+
+
+def _environment(given: Mapping[str, str]) -> dict[str, str]:
+    """The child's variables: no preloaded library watches it, and one thread each leaves the cores to the others."""
+    kept = {name: value for name, value in given.items() if name != "LD_PRELOAD" and not name.startswith("STRIPEWISE_")}
+    return {**kept, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+
+
+def _understand(path: Path, line: str) -> Activity:
+    try:
+        answer = json.loads(line)
+        if "error" in answer:
+            raise _unreadable(path, str(answer["error"]))
+        # The path as the user gave it, not as the child was told.
+        return Activity.model_validate({**answer, "source": str(path)})
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise _unreadable(path, f"it is damaged: {place}: {first['msg']}") from error
+    except (ValueError, TypeError) as error:
+        raise _unreadable(path, "its reader gave an answer that cannot be read") from error
+
+
+def _unreadable(path: Path, why: str) -> UnreadableLogError:
+    form = form_of(path)
+    return UnreadableLogError(
+        f"{path} cannot be read as a {form.TITLE if form else 'Darshan log'}: {why}",
+        form.CUT if form else "was the program stopped before MPI_Finalize, or the copy cut off?",
+    )

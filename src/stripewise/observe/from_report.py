@@ -1,0 +1,312 @@
+"""The runtime's report as an activity."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from functools import partial
+from typing import Literal
+
+from stripewise.catalogue.filesystems import of_role
+from stripewise.formats import SIZE_LIMITS, SIZE_NAMES
+from stripewise.observe.activity import (
+    Activity,
+    ActivityJob,
+    ActivityTotals,
+    Beneath,
+    Calls,
+    Counted,
+    DatasetTransfers,
+    FileActivity,
+    FileLayout,
+    Level,
+    Modes,
+    ProcessActivity,
+    RankLoads,
+    SettingOutcome,
+)
+from stripewise.observe.report import Report, ReportedProcess
+from stripewise.observe.report_file import FileReport, Operation, Pattern, Posix
+from stripewise.observe.workload import of_report
+
+_UNSEEN = "a runtime report has no offsets: alignment, order and repeated reads are not judged"
+_UNSEEN_RANKS = "a runtime report has no figures of single ranks: balance is not judged"
+_UNSEEN_ALONE = "a runtime report holds MPI-IO only: other POSIX files and streams are not judged"
+_UNSEEN_OFFSETS = (
+    "a report of a program without MPI does not have the offset of each call: alignment is not judged, and of repeated "
+    "reads only what exceeds the range that was read"
+)
+_KNOWN_SIZES = 0.95
+Direction = Literal["read", "write"]
+DIRECTIONS: tuple[Direction, ...] = ("read", "write")
+
+
+_UNSEEN_POSIX = (
+    "characters read or written one by one (getc, putc), scanf, and output by printf and puts are not counted",
+    "io_uring, waiting for asynchronous calls, and reads and writes through mapped memory are not counted",
+)
+
+
+def _bin(size: int) -> int:
+    return bisect_left(SIZE_LIMITS, size)
+
+
+def _sizes(operations: list[Operation], pattern: Pattern | None) -> list[int]:
+    """Calls by size: as the report counts them, else where the smallest and the largest call share a bin."""
+    if pattern is not None and sum(pattern.histogram) == sum(op.count for op in operations):
+        return pattern.histogram
+    sizes = [0] * len(SIZE_NAMES)
+    for op in operations:
+        if op.count and op.min_size is not None and op.max_size is not None:
+            if _bin(op.min_size) != _bin(op.max_size):
+                return []
+            sizes[_bin(op.max_size)] += op.count
+    return sizes
+
+
+def _from_operations(operations: list[Operation], pattern: Pattern | None) -> Calls:
+    count = sum(op.count for op in operations)
+    same = (
+        {op.max_size for op in operations if op.count}
+        if all(op.min_size == op.max_size for op in operations)
+        else set()
+    )
+    only = next(iter(same)) if len(same) == 1 else None
+    return Calls(
+        count=count,
+        bytes=sum(op.bytes for op in operations),
+        seconds=sum(op.time_sum for op in operations),
+        sizes=_sizes(operations, pattern) if count else [],
+        random=pattern.random if pattern is not None else None,
+        common=[(only, count)] if only is not None and count else [],
+        largest=max((op.max_size or 0 for op in operations), default=0) or None,
+    )
+
+
+def _from_posix(made: Posix) -> Calls:
+    listed = sum(count for _, count in made.sizes)
+    sizes: list[int] = []
+    if made.count and listed >= _KNOWN_SIZES * made.count:
+        sizes = [0] * len(SIZE_NAMES)
+        for size, count in made.sizes:
+            sizes[_bin(size)] += count
+    elif made.count and _bin(made.min_size) == _bin(made.max_size):
+        sizes = [0] * len(SIZE_NAMES)
+        sizes[_bin(made.max_size)] = made.count
+    return Calls(
+        count=made.count,
+        bytes=made.bytes,
+        sizes=sizes,
+        common=[(size, count) for size, count in made.sizes],
+        largest=made.max_size or None,
+    )
+
+
+def _layout(file: FileReport) -> FileLayout | None:
+    known = file.layout
+    if not known or "stripe_count" not in known:
+        return None
+    return FileLayout(
+        file_system=str(known.get("file_system", "")),
+        stripe_count=max(0, int(known["stripe_count"])),
+        stripe_size=max(0, int(of_role(known, "stripe_size") or 0)),
+    )
+
+
+def _transfers(file: FileReport) -> dict[Direction, DatasetTransfers]:
+    found: dict[Direction, DatasetTransfers] = {}
+    datasets = file.hdf5.datasets if file.hdf5 is not None else []
+    for way in DIRECTIONS:
+        used = [
+            (dataset, calls) for dataset in datasets if (calls := getattr(dataset, way)) is not None and calls.calls
+        ]
+        if used:
+            found[way] = DatasetTransfers(
+                collective=sum(calls.collective for _, calls in used),
+                broken=sum(calls.broken_collective for _, calls in used),
+                broken_by=sorted({cause for _, calls in used for cause in calls.broken_by}),
+                bytes=sum(dataset.bytes for dataset, _ in used),
+            )
+    return found
+
+
+def _file(file: FileReport, interface: str | None) -> FileActivity:
+    others = [
+        op for name, op in file.operations.items() if name.split("_")[0] not in ("read", "write", "iread", "iwrite")
+    ]
+    syncs = file.operations.get("sync")
+    made = file.posix
+    shares = (made.write.during_collective, made.read.during_collective)
+    size = file.size
+    seen = partial(
+        FileActivity,
+        path=file.path,
+        file_system=file.file_system,
+        ranks=max(1, file.ranks),
+        nodes=file.nodes or None,
+        processes=file.processes,
+        whole_readers=file.whole_readers,
+        whole_read=file.whole_read,
+        size=size,
+    )
+    write, read = (_from_operations(file.moved(way), getattr(file.pattern, way)) for way in ("write", "read"))
+    program = Level(
+        read=read,
+        write=write.model_copy(update={"extent": size}) if size and write.bytes else write,
+        opens=file.opens,
+        syncs=syncs.count if syncs else 0,
+        meta_seconds=sum(op.time_sum for op in others),
+    )
+    if interface == "posix":
+        if size and read.bytes > size:
+            # However the reads lie, what is beyond the size of the file was read more than once.
+            program = program.model_copy(update={"read": read.model_copy(update={"extent": size})})
+        return seen(posix=program)
+    return seen(
+        mpiio=program,
+        posix=Level(read=_from_posix(made.read), write=_from_posix(made.write))
+        if made.read.count or made.write.count
+        else None,
+        modes=Modes(
+            collective_reads=file.calls("read", True),
+            collective_writes=file.calls("write", True),
+            independent_reads=file.calls("read", False),
+            independent_writes=file.calls("write", False),
+            nonblocking_reads=sum(op.count for name, op in file.operations.items() if name.startswith("iread")),
+            nonblocking_writes=sum(op.count for name, op in file.operations.items() if name.startswith("iwrite")),
+            views=file.operations["set_view"].count if "set_view" in file.operations else 0,
+        ),
+        beneath=Beneath(
+            collective_ranks=max(share.ranks for share in shares),
+            read_while_writing=made.read.during_write.bytes,
+        ),
+        layout=_layout(file),
+        calls=[name for name, operation in file.operations.items() if operation.count],
+        view_contiguous=None if file.view is None else file.view.contiguous,
+        driver=file.driver,
+        info=file.info,
+        transfers=_transfers(file),
+        asked=[SettingOutcome(key=s.key, requested=s.requested, outcome=s.outcome, note=s.note) for s in file.settings],
+    )
+
+
+def _sum(levels: list[Level]) -> Level:
+    def calls(direction: str) -> Calls:
+        own: list[Calls] = [getattr(level, direction) for level in levels]
+        return Calls(
+            count=sum(c.count for c in own),
+            bytes=sum(c.bytes for c in own),
+            seconds=sum(c.seconds for c in own),
+            sizes=[sum(column) for column in zip(*(c.sizes for c in own if c.sizes), strict=True)],
+        )
+
+    return Level(
+        read=calls("read"),
+        write=calls("write"),
+        opens=sum(level.opens for level in levels),
+        syncs=sum(level.syncs for level in levels),
+        meta_seconds=sum(level.meta_seconds for level in levels),
+    )
+
+
+def _with_paths(level: Level, stats: int, failed_opens: int, seconds: float) -> Level:
+    """Add calls on paths, which belong to no file, to the calls of all files."""
+    changes = {"stats": stats, "opens": level.opens + failed_opens, "meta_seconds": level.meta_seconds + seconds}
+    return level.model_copy(update=changes)
+
+
+def _process(one: ReportedProcess) -> ProcessActivity:
+    return ProcessActivity(
+        parent=one.parent,
+        elapsed=one.elapsed,
+        io_seconds=one.io_time,
+        reads=one.reads,
+        read=one.bytes_read,
+        written=one.bytes_written,
+        path_calls=sum(one.metadata[name].count for name in ("stat", "failed_open", "list") if name in one.metadata),
+    )
+
+
+def _unseen(report: Report) -> list[str]:
+    if report.job.interface:
+        return [_UNSEEN_OFFSETS, *_UNSEEN_POSIX]
+    balance = [] if _loads(report) else [_UNSEEN_RANKS]
+    return [_UNSEEN, *balance, *(_UNSEEN_POSIX if report.processes else [_UNSEEN_ALONE])]
+
+
+def _loads(report: Report) -> RankLoads | None:
+    """Sums over the processes of each rank, where a launcher numbered them; not of what went through MPI-IO."""
+    if any(file.bytes for file in report.files) and not report.job.interface:
+        return None
+    ranks = sorted({one.rank for one in report.processes if one.rank is not None})
+    if len(ranks) < 2:
+        return None
+    own = {rank: [one for one in report.processes if one.rank == rank] for rank in ranks}
+    return RankLoads(
+        source="report",
+        read=[sum(one.bytes_read for one in own[rank]) for rank in ranks],
+        written=[sum(one.bytes_written for one in own[rank]) for rank in ranks],
+        seconds=[sum(one.io_time for one in own[rank]) for rank in ranks],
+    )
+
+
+def activity_of(report: Report, source: str) -> Activity:
+    """Give a report as an activity.
+
+    Parameters
+    ----------
+    report : Report
+    source : str
+        Where it came from.
+    """
+    interface = report.job.interface
+    paths = [(name, calls) for process in report.processes for name, calls in process.metadata.items()]
+    on_paths = sum(calls.time_sum for _, calls in paths)
+    found = [_file(file, interface) for file in report.files] + [_file(file, "posix") for file in report.posix_files]
+    files = sorted(found, key=lambda file: -file.seconds)
+    modes = [file.modes for file in files if file.modes]
+    own = [file for file in files if file.ranks == 1 and file.upper.write.bytes]
+    return Activity(
+        source=source,
+        kind="report",
+        counts_opens_once=True,
+        version=str(report.version),
+        job=ActivityJob(
+            executable=report.job.executable,
+            ranks=report.job.ranks,
+            nodes=report.job.nodes,
+            elapsed=report.job.elapsed,
+            started=report.job.start or None,
+            mpi=report.mpi.library or None,
+            mpi_io=report.mpi.io,
+        ),
+        seen=["POSIX"] if interface else ["MPI-IO", "POSIX"] if report.processes else ["MPI-IO"],
+        unseen=[
+            *_unseen(report),
+            *([] if report.job.complete else ["not all ranks reported: figures are too low"]),
+        ],
+        io_seconds=report.job.io_time,
+        summed_seconds=sum(file.seconds for file in files) + on_paths,
+        totals=ActivityTotals(
+            mpiio=_sum([file.mpiio for file in files if file.mpiio]),
+            posix=_with_paths(
+                _sum([file.posix for file in files if file.posix]),
+                sum(calls.count for name, calls in paths if name in ("stat", "list")),
+                sum(calls.count for name, calls in paths if name == "failed_open"),
+                on_paths,
+            ),
+            modes=Modes(**{name: sum(getattr(m, name) for m in modes) for name in Modes.model_fields}),
+        ),
+        counted=Counted(
+            files=len(files),
+            shared=sum(file.ranks > 1 for file in files),
+            written_single=len(own),
+            # Each of these files was opened by one rank alone; who it was the report does not say, at most all ranks.
+            writers=min(len(own), report.job.ranks),
+            small=sum(file.bytes > 0 and 0 < (file.size or 0) < 1 << 20 for file in files),
+            folders=len({file.path.rpartition("/")[0] for file in files}),
+        ),
+        files=files,
+        ranks=_loads(report),
+        processes=[_process(one) for one in report.processes],
+        workload=of_report(report).workload,
+    )

@@ -1,0 +1,144 @@
+"""Objectives that any program has: its wall time, and a number that it prints."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+
+from stripewise.errors import RunFailed, UserError
+from stripewise.interpreter import inherited, python
+from stripewise.launch import Outcome
+from stripewise.observe.objectives.base import ObjectiveKind, Phases
+
+_MOST_OUTPUT = 64 << 20
+_MOST_MEMORY = 4 << 30
+_LONGEST = 1000
+"""Characters of a pattern, which is compiled before it is used."""
+_SECONDS = 20.0
+# A pattern may come from a request, and one such as (a+)+$ can take for ever.
+_SEARCH = f"""
+import json, re, resource, sys
+resource.setrlimit(resource.RLIMIT_AS, ({_MOST_MEMORY}, {_MOST_MEMORY}))
+match = None
+for match in re.finditer(json.loads(sys.argv[1]), sys.stdin.buffer.read().decode("utf-8", "replace"), re.MULTILINE):
+    pass
+print(json.dumps(match and [match[1]]))
+"""
+
+_FIGURE = re.compile(
+    r"^[ \t]*(?P<label>[A-Za-z][A-Za-z /_()-]{2,60}?)[ \t]*(?P<sign>[:=])[ \t]*"
+    r"(?P<number>\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)(?:[ \t]*[\[(]?(?P<unit>[KMGT]i?B(?:/s(?:ec)?|ps)))?",
+    re.MULTILINE,
+)
+_NAMES = re.compile(r"bandwidth|perf|throughput|rate\b|write|read", re.IGNORECASE)
+_SURE = re.compile(r"bandwidth|throughput", re.IGNORECASE)
+
+
+def own_figure(output: str, objective: str) -> tuple[str, str] | None:
+    """Find the bandwidth that a program prints by itself.
+
+    Parameters
+    ----------
+    output : str
+        What a run printed.
+    objective : str
+        The present objective: of several figures, the one of the same direction is taken.
+
+    Returns
+    -------
+    (str, str) or None
+        The line, and the objective that would use its number.
+    """
+    found = [
+        match for match in _FIGURE.finditer(output) if _NAMES.search(match["label"]) and float(match["number"]) > 0
+    ]
+    found = [match for match in found if match["unit"] or _SURE.search(match["label"])]
+    way = "read" if objective.startswith("read") else "write"
+    other = "write" if way == "read" else "read"
+    same = [match for match in found if way in match["label"].lower()]
+    neutral = [match for match in found if other not in match["label"].lower()]
+    if not (same or neutral):
+        # IOR 4 prints a table, with a row for each direction.
+        row = re.search(rf"^{way}[ \t]+\d+(?:\.\d*)?[ \t].*$", output, re.MULTILINE)
+        table = row is not None and re.search(r"^access[ \t]+bw\(MiB/s\)", output, re.MULTILINE)
+        return (" ".join(row[0].split()[:2]), rf"regex:^{way}\s+([0-9.eE+-]+)") if row is not None and table else None
+    match = (same or neutral)[-1]
+    words = r"\s+".join(re.escape(word) for word in match["label"].split())
+    line = output[match.start() :].lstrip().partition("\n")[0].strip()
+    return line, rf"regex:{words}\s*{match['sign']}\s*([0-9.eE+-]+)"
+
+
+class Elapsed(ObjectiveKind):
+    """Wall time of the program, without its time in a queue."""
+
+    name = "elapsed"
+    about = "wall time of the run (s, smaller is better)"
+    direction = "minimize"
+    unit = "s"
+    wall_time = True
+
+    def value(self, outcome: Outcome) -> float:
+        """See :meth:`ObjectiveKind.value`."""
+        return outcome.elapsed
+
+    def simulated(self, phases: Phases) -> float:
+        """See :meth:`ObjectiveKind.simulated`."""
+        return sum(seconds for _, seconds in phases.values())
+
+
+class Printed(ObjectiveKind):
+    """The first group of the last match of a pattern in standard output."""
+
+    name = "regex"
+    about = "a number that the program prints: the first group of the pattern's last match"
+    direction = None
+    text = "PATTERN"
+    example = "rate: ([0-9.]+)"
+
+    def __init__(self, given: str = "") -> None:
+        super().__init__(given)
+        if len(given) > _LONGEST:
+            raise UserError(f"objective regex: the pattern has more than {_LONGEST} characters", "write a shorter one")
+        try:
+            groups = re.compile(given, re.MULTILINE).groups
+        except (re.error, RecursionError, OverflowError) as error:
+            raise UserError(f"objective {self.title}: the pattern is broken: {error}") from error
+        if groups < 1:
+            raise UserError(f"objective {self.title}: the pattern has no group", "put the number in parentheses")
+
+    @property
+    def column(self) -> str:
+        """See :attr:`ObjectiveKind.column`."""
+        return "objective"
+
+    def value(self, outcome: Outcome) -> float:
+        """See :meth:`ObjectiveKind.value`."""
+        if outcome.folder is None:
+            raise RunFailed("the run left no output to search", "use another objective with this runner")
+        path = outcome.folder / "stdout"
+        command = python("-c", _SEARCH, json.dumps(self.given), alone=True)
+        try:
+            with path.open("rb", buffering=0) as stream:
+                stream.seek(max(0, stream.seek(0, 2) - _MOST_OUTPUT))
+                done = subprocess.run(
+                    command, env=inherited(), stdin=stream, capture_output=True, timeout=_SECONDS, check=False
+                )
+        except OSError as error:
+            raise RunFailed(f"the run's output {path} cannot be read: {error.strerror}") from error
+        except subprocess.TimeoutExpired:
+            raise RunFailed(
+                f"the pattern '{self.given}' was not found in the output within {_SECONDS:g} s",
+                "write it without a repeat in a repeat, such as (a+)+",
+            ) from None
+        if done.returncode:
+            raise RunFailed(f"the pattern '{self.given}' needs more than {_MOST_MEMORY >> 30} GiB on this output")
+        if (found := json.loads(done.stdout)) is None:
+            raise RunFailed(
+                f"the output has nothing that matches '{self.given}'", "check the pattern against the output"
+            )
+        (word,) = found
+        try:
+            return float(word)
+        except (TypeError, ValueError):
+            raise RunFailed(f"'{word}' in the output matches '{self.given}' but is not a number") from None

@@ -1,0 +1,418 @@
+"""The parts that processes without MPI leave of what they did to their files, merged into a report."""
+
+from __future__ import annotations
+
+import json
+import stat
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path, PurePath
+from typing import Any
+
+import numpy as np
+
+from stripewise.catalogue.carriers import LAYOUT, POSIX
+from stripewise.catalogue.filesystems.mounts import mount_type
+from stripewise.errors import StripewiseError
+from stripewise.formats import REPORT_FORMAT, REPORT_VERSION
+from stripewise.observe.own_calls import add_own_calls, reports_of, shared_out
+from stripewise.observe.process_part import GIVEN, METADATA, OPERATIONS, REFUSED, SECOND, Process, read_part, text
+from stripewise.observe.report import is_program, no_program, read_report
+from stripewise.observe.report_file import PosixCalls
+from stripewise.ownership import written_whole
+
+PREFIX = "process-"
+"""How the names of parts begin, in the folder of a run."""
+
+_MOST_PARTS = 20_000
+_MOST_FILES = 20_000
+_OTHERS = "(other files)"
+_DIRECTIONS = ("read", "write")
+_WHOLE = 0.9
+"""Share of the bytes of a file, from which a process has read it as a whole."""
+_MATTERS = 0.01
+"""Share of the bytes of the largest file, below which a file does not count for the bandwidth."""
+
+
+def parts_in(folder: Path) -> list[Path]:
+    """The parts that processes left in the folder of a run."""
+    return sorted(folder.glob(f"{PREFIX}*-*"))
+
+
+def merge_parts(folder: Path, report: Path, program: str = "") -> bool:
+    """Write the report of a run whose processes left parts, and remove these; False if there are none.
+
+    Where the runtime has left reports, what the processes did themselves is added to those of their programs.
+
+    Parameters
+    ----------
+    folder, report : Path
+    program : str
+        The name or the path of the executable, or the name of the script, whose processes count; empty if all do.
+
+    Raises
+    ------
+    UserError
+        If no process ran that program.
+    OSError
+        If the report cannot be written.
+    """
+    paths = parts_in(folder)
+    processes = [process for path in paths[:_MOST_PARTS] if (process := read_part(path)) is not None]
+    if not processes:
+        return False
+    _inherit_scripts(processes)
+    reports = {path: known for path in reports_of(report) if (known := _read_report(path)) is not None}
+    beside = {path: known for path, known in reports.items() if known.get("job", {}).get("interface") != "posix"}
+    owned = shared_out(processes, list(beside.values()), bool(program))
+    for (path, known), own in zip(beside.items(), owned, strict=True):
+        # What has processes got them from a session that was killed before it had removed the parts.
+        if own and known and "processes" not in known:
+            _write(path, add_own_calls(known, _report(own, moved=known["totals"])))
+    if not beside and not _has(reports.get(report, {}), processes):
+        _write(report, _alone(processes, len(paths) > _MOST_PARTS, program))
+    for path in paths:
+        path.unlink(missing_ok=True)
+    return True
+
+
+def _alone(processes: Sequence[Process], cut: bool, program: str) -> dict[str, Any]:
+    """Give the report of a command without MPI."""
+    programs = _programs(processes)
+    chosen = [one for one in processes if not program or is_program(program, one.executable, one.script)]
+    if not chosen:
+        raise no_program(program, [one["script"] or one["executable"] for one in programs])
+    found = _report(chosen, cut)
+    return {**found, "programs": programs} if len(programs) > 1 else found
+
+
+def _write(report: Path, found: Mapping[str, Any]) -> None:
+    with written_whole(report) as part:
+        part.write_text(json.dumps(found) + "\n", "utf-8")
+
+
+def _read_report(report: Path) -> dict[str, Any] | None:
+    """Give a report that is there already; empty if it is damaged, of which its readers tell."""
+    try:
+        content = report.read_text("utf-8")
+        read_report(content, str(report))
+        found: dict[str, Any] = json.loads(content)
+    except OSError:  # whoever writes it will be told
+        return None
+    except (ValueError, StripewiseError):
+        return {}
+    return found
+
+
+def _has(report: Mapping[str, Any], processes: Sequence[Process]) -> bool:
+    """Whether a report was made of these processes, and of others whose parts are gone already."""
+    known = {(one["host"], one["pid"], one["start"]) for one in report.get("processes", ())}
+    return {(text(one.data["host"]), int(one.data["pid"]), one.start) for one in processes} < known
+
+
+def _inherit_scripts(processes: Sequence[Process]) -> None:
+    """Count processes of an interpreter without a script, such as spawned workers, with that of their parent."""
+    by_pid = {(text(one.data["host"]), int(one.data["pid"])): one for one in processes}
+    for process in sorted(processes, key=lambda process: process.start):
+        parent = by_pid.get((text(process.data["host"]), int(process.data["parent"])))
+        if parent and not process.script and process.executable == parent.executable:
+            process.script = parent.script
+
+
+def _report(processes: Sequence[Process], cut: bool = False, moved: Mapping[str, int] | None = None) -> dict[str, Any]:
+    """Give the report of processes; files with far fewer bytes than ``moved`` do not count for the bandwidths."""
+    _file_system.cache_clear()
+    start, end = min(p.start for p in processes), max(p.end for p in processes)
+    ranks = {process.rank for process in processes}
+    by_path: dict[str, list[tuple[Process, Any]]] = {}
+    for process in processes:
+        for record in process.files:
+            path = text(record["path"]) or _OTHERS
+            known = path in by_path or len(by_path) < _MOST_FILES
+            by_path.setdefault(path if known else _OTHERS, []).append((process, record))
+    files = [_file(path, used) for path, used in by_path.items()]
+    own = {way: sum(file["moved"][way] for file in files) for way in _DIRECTIONS}
+    totals: dict[str, Any] = {"bytes_read": own["read"], "bytes_written": own["write"]}
+    for way, total in zip(_DIRECTIONS, ("bytes_read", "bytes_written"), strict=True):
+        totals[f"{way}_bandwidth"] = _bandwidth(files, way, (moved or {}).get(total, 0))
+        totals[f"{way}_time"] = max(_by_rank(processes, lambda p, way=way: p.seconds(f"{way}")).values())
+    for file in files:
+        del file["moved"], file["spans"]
+    declared = max(int(process.data["ranks"]) for process in processes)
+    first = min(processes, key=lambda process: process.start)
+    return {
+        "format": REPORT_FORMAT,
+        "version": REPORT_VERSION,
+        "runtime": {"version": "", "mode": "observe", "plan": None, "plan_id": None, "plan_error": None},
+        "mpi": {"library": "", "abi": "", "io": "unknown"},
+        "job": {
+            "executable": first.executable,
+            # Ranks that used no file are ranks, too.
+            "ranks": max(len(ranks), declared if len(ranks) > 1 else 1),
+            "nodes": len({process.data["host"] for process in processes}),
+            "start": start,
+            "elapsed": end - start,
+            "io_time": max(_by_rank(processes, Process.seconds).values()),
+            "complete": not cut and len(ranks) >= (declared if len(ranks) > 1 else 1),
+            "ranks_reported": len(ranks),
+            "interface": "posix",
+        },
+        "totals": totals,
+        "files": sorted(files, key=lambda file: -file["independent"]["bytes"]),
+        "processes": [_process(process) for process in sorted(processes, key=lambda process: process.start)],
+    }
+
+
+def _programs(processes: Sequence[Process]) -> list[dict[str, Any]]:
+    """What the processes of each program did together, in the order in which the first of them began."""
+    by_name: dict[tuple[str, str], list[Process]] = {}
+    for process in sorted(processes, key=lambda process: process.start):
+        by_name.setdefault((process.executable, process.script), []).append(process)
+    return [
+        {
+            "executable": executable,
+            "script": script,
+            "ranks": len({process.rank for process in own}),
+            "elapsed": max(process.end for process in own) - min(process.start for process in own),
+            "bytes_read": sum(_bytes(process.files)["read"] for process in own),
+            "bytes_written": sum(_bytes(process.files)["write"] for process in own),
+            "io_time": max(_by_rank(own, Process.seconds).values()),
+            "processes": len(own),
+        }
+        for (executable, script), own in by_name.items()
+    ]
+
+
+def _by_rank(processes: Iterable[Process], seconds: Any) -> dict[int, float]:
+    """Sum over the processes of each rank; those that no launcher numbered are one rank together."""
+    found: dict[int, float] = {}
+    for process in processes:
+        found[process.rank] = found.get(process.rank, 0.0) + seconds(process)
+    return found
+
+
+def _process(process: Process) -> dict[str, Any]:
+    counted = process.files["way"]["bins"].sum(axis=2)  # by file and direction
+    moved = _bytes(process.files)
+    metadata = process.data["metadata"]
+    return {
+        "pid": int(process.data["pid"]),
+        "parent": int(process.data["parent"]),
+        "rank": int(process.data["rank"]) if process.data["rank"] >= 0 else None,
+        "host": text(process.data["host"]),
+        "executable": process.executable,
+        "script": process.script,
+        "start": process.start,
+        "elapsed": process.end - process.start,
+        "ended": bool(process.data["end"]),
+        "io_time": process.seconds(),
+        "bytes_read": moved["read"],
+        "bytes_written": moved["write"],
+        "reads": int(counted[:, 0].sum()),
+        "writes": int(counted[:, 1].sum()),
+        "opens": int(process.files["calls"]["count"][:, 0].sum()),
+        "metadata": {
+            name: {"count": int(one["count"]), "time_sum": int(one["time"]) / SECOND}
+            for name, one in zip(METADATA, metadata, strict=True)
+            if one["count"]
+        },
+        **({"settings_misread": int(process.data["misread"])} if process.data["misread"] else {}),
+        **_windows(process.data["windows"]),
+    }
+
+
+def _windows(found: Any) -> dict[str, int]:
+    """What the accelerator of small reads fetched; nothing if it fetched nothing."""
+    if not found["fetches"]:
+        return {}
+    # A process that was killed may have counted one and not yet the other.
+    unused = max(int(found["fetched"]) - int(found["used"]), 0)
+    told = {"fetches": int(found["fetches"]), "fetched": int(found["fetched"]), "unused": unused}
+    return {f"windows_{name}": value for name, value in {**told, "memory": int(found["memory"])}.items()}
+
+
+def _bytes(files: Any) -> dict[str, int]:
+    return {
+        way: int(files["calls"]["bytes"][:, [at for at, name in enumerate(OPERATIONS) if name.startswith(way)]].sum())
+        for way in _DIRECTIONS
+    }
+
+
+def _file(path: str, used: Sequence[tuple[Process, Any]]) -> dict[str, Any]:
+    records = np.array([record for _, record in used])
+    moved = _bytes(records)
+    spans = {
+        way: [
+            (process.moment(int(record["way"][at]["first"])), process.moment(int(record["way"][at]["last"])))
+            for process, record in used
+            if record["way"][at]["first"]
+        ]
+        for at, way in enumerate(_DIRECTIONS)
+    }
+    every = [span for way in _DIRECTIONS for span in spans[way]]
+    size = _size(path)
+    calls = records["calls"]
+    patterns = {way: _pattern(records["way"][:, at]) for at, way in enumerate(_DIRECTIONS)}
+    return {
+        "path": path,
+        "opens": int(calls["count"][:, 0].sum()),
+        "ranks": len({process.rank for process, _ in used}),
+        "nodes": len({process.data["host"] for process, _ in used}),
+        "processes": len(used),
+        **_whole_readers(records, size),
+        "driver": None,
+        "file_system": (_file_system(Path(path).parent) or None) if size is not None or _is_shared(path) else None,
+        "size": size,
+        "span": max(end for _, end in every) - min(start for start, _ in every) if every else None,
+        "write_span": _union([spans["write"]]) or None,
+        "read_span": _union([spans["read"]]) or None,
+        "operations": {
+            name: _operation(calls[:, at], used) for at, name in enumerate(OPERATIONS) if calls["count"][:, at].any()
+        },
+        "collective": {"calls": 0, "bytes": 0},
+        "independent": {
+            "calls": sum(sum(p["histogram"]) for p in patterns.values() if p),
+            "bytes": sum(moved.values()),
+        },
+        "view": None,
+        "pattern": patterns,
+        "posix": PosixCalls().model_dump(mode="json", exclude_none=True),
+        "layout": _layout(used),
+        "info": {},
+        "decision": None,
+        "settings": _settings(used),
+        "hdf5": None,
+        "moved": moved,
+        "spans": spans,
+    }
+
+
+def _whole_readers(records: Any, size: int | None) -> dict[str, int]:
+    """Count the processes that read a file from end to end, which is more than as many bytes: epochs over a part."""
+    if not size:
+        return {}
+    reads = records["way"][:, 0]
+    read = records["calls"]["bytes"][:, [at for at, name in enumerate(OPERATIONS) if name.startswith("read")]].sum(
+        axis=1
+    )
+    ends = (reads["low"] > 0) & (reads["low"] <= 1 + (1 - _WHOLE) * size) & (reads["high"] >= _WHOLE * size)
+    whole = ends & (read >= _WHOLE * size)
+    return {"whole_readers": int(whole.sum()), "whole_read": int(read[whole].sum())}
+
+
+def _settings(used: Sequence[tuple[Process, Any]]) -> list[dict[str, Any]]:
+    """What became of each setting that the processes were asked for and met a call on the file with."""
+    acted, missed, failed = (
+        np.sum([record["effects"][way] for _, record in used], axis=0) for way in ("acted", "missed", "failed")
+    )
+    asked = used[0][0].data["settings"]
+    noted = [record for _, record in used if record["note"]]
+    note = text(max(noted, key=lambda record: record["effects"]["failed"].any())["note"]) if noted else ""
+    return [
+        _setting(one, int(acted[at]), int(missed[at]), bool(failed[at]), note)
+        for at, one in enumerate(asked)
+        if one["state"] and (acted[at] or missed[at])
+    ]
+
+
+def _setting(one: Any, acted: int, missed: int, failed: bool, note: str) -> dict[str, Any]:
+    name, value = text(one["name"]), text(one["value"])
+    laid = " " in name  # the key of a layout stands behind its file system
+    if one["state"] == REFUSED or (failed and not acted):
+        outcome = "refused"
+    else:
+        outcome = "applied" if acted or not laid else "not_applicable"
+    if one["state"] == REFUSED:
+        note = "the value is not one that the library knows"
+    return {
+        "layer": LAYOUT.verb if laid else POSIX.verb,
+        "key": name,
+        "requested": value,
+        "application": None,
+        "given": value if one["state"] == GIVEN and outcome == "applied" else None,
+        "echoed": None,
+        "outcome": outcome,
+        "note": note if outcome != "applied" else "",
+        "acted": acted,
+        "missed": missed,
+    }
+
+
+def _layout(used: Sequence[tuple[Process, Any]]) -> dict[str, Any] | None:
+    """What the file system told of the file's layout to the first process that asked."""
+    for process, record in used:
+        if record["place"]:
+            system = process.data["layouts"][int(record["place"]) - 1]
+            known = zip(system["keys"], record["layout"], strict=True)
+            numbers = {text(key): int(number) for key, number in known if number >= 0}
+            return {"file_system": text(system["system"]), **numbers}
+    return None
+
+
+def _is_shared(path: str) -> bool:
+    """Whether a record is that of all Python modules of a folder, as ``native/observer/part.c`` names it."""
+    return PurePath(path).stem == "*"
+
+
+def _size(path: str) -> int | None:
+    """Size of a regular file; None if it is gone or out of reach."""
+    try:
+        about = Path(path).stat() if path.startswith("/") else None
+    except OSError:
+        return None
+    return about.st_size if about and stat.S_ISREG(about.st_mode) else None
+
+
+@lru_cache(maxsize=1024)
+def _file_system(folder: Path) -> str:
+    return mount_type(folder)
+
+
+def _operation(calls: Any, used: Sequence[tuple[Process, Any]]) -> dict[str, Any]:
+    by_rank: dict[int, int] = {}
+    for (process, _), one in zip(used, calls, strict=True):
+        by_rank[process.rank] = by_rank.get(process.rank, 0) + int(one["time"])
+    found: dict[str, Any] = {
+        "count": int(calls["count"].sum()),
+        "bytes": int(calls["bytes"].sum()),
+        "time_max": max(by_rank.values()) / SECOND,
+        "time_sum": sum(by_rank.values()) / SECOND,
+    }
+    # A process may have been killed after it counted the bytes of a call and before it noted their size.
+    if (least := calls["least"][calls["least"] > 0]).size:
+        found |= {"min_size": int(least.min()) - 1, "max_size": int(calls["most"].max())}
+    return found
+
+
+def _pattern(ways: Any) -> dict[str, Any] | None:
+    if not ways["first"].any():
+        return None
+    sizes: dict[int, int] = {}
+    for size, count in ways["top"].ravel():
+        if count:
+            sizes[int(size)] = sizes.get(int(size), 0) + int(count)
+    return {
+        "histogram": [int(count) for count in ways["bins"].sum(axis=0)],
+        "top": sorted(([size, count] for size, count in sizes.items()), key=lambda pair: -pair[1])[:4],
+        **{name: int(ways[name].sum()) for name in ("contiguous", "strided", "random")},
+    }
+
+
+def _bandwidth(files: Sequence[dict[str, Any]], way: str, besides: int) -> float | None:
+    """MiB/s of the files that matter: a script that its shell reads line by line is open all the time.
+
+    ``besides`` are the bytes that moved through MPI-IO.
+    """
+    least = _MATTERS * max([besides, *(file["moved"][way] for file in files)])
+    main = [file for file in files if file["moved"][way] >= max(1, least)]
+    seconds = _union(file["spans"][way] for file in main)
+    return sum(file["moved"][way] for file in main) / 2**20 / seconds if seconds else None
+
+
+def _union(groups: Iterable[Sequence[tuple[float, float]]]) -> float:
+    """Seconds in which at least one of some spans lasted."""
+    total, reached = 0.0, float("-inf")
+    for start, end in sorted(span for group in groups for span in group):
+        total += max(0.0, end - max(start, reached))
+        reached = max(reached, end)
+    return total

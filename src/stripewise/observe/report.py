@@ -1,0 +1,351 @@
+"""The runtime's report: what a program did to its files, as read from JSON.
+
+``native/include/formats.toml`` defines its keys for both sides.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path, PurePath
+from typing import Any, Literal, Self
+
+from pydantic import Field, ValidationError, model_validator
+
+from stripewise.errors import StripewiseError, UserError
+from stripewise.formats import REPORT_FORMAT, REPORT_VERSION
+from stripewise.observe.report_file import FileReport, ReportPart
+
+_MOST_BYTES = 64 << 20
+
+
+class Runtime(ReportPart):
+    """The library that wrote the report."""
+
+    version: str = ""
+    mode: str = ""
+    plan: str | None = None
+    plan_id: str | None = None
+    plan_error: str | None = None
+
+
+class ReportedMpi(ReportPart):
+    """The MPI library of the program."""
+
+    library: str = ""
+    abi: str = ""
+    io: str = "unknown"
+
+
+class ReportedJob(ReportPart):
+    """The job as a whole; seconds."""
+
+    executable: str = ""
+    ranks: int = Field(ge=1)
+    nodes: int = Field(ge=1)
+    start: float = 0.0
+    elapsed: float = Field(ge=0)
+    io_time: float = Field(ge=0)
+    complete: bool = True
+    ranks_reported: int = 0
+    interface: Literal["posix"] | None = None
+
+
+class ReportedTotals(ReportPart):
+    """Sums over all files; bytes, seconds, MiB/s."""
+
+    bytes_read: int = Field(ge=0)
+    bytes_written: int = Field(ge=0)
+    read_bandwidth: float | None = None
+    write_bandwidth: float | None = None
+    read_time: float | None = None
+    write_time: float | None = None
+
+
+class ReportedProgram(ReportPart):
+    """One of several programs of a command; ``io_time`` and ``processes`` are of programs without MPI."""
+
+    executable: str
+    script: str = ""
+    ranks: int
+    elapsed: float
+    bytes_read: int
+    bytes_written: int
+    io_time: float | None = None
+    processes: int | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of the script, or else that of the executable, without its folder."""
+        return self.script or PurePath(self.executable).name
+
+
+class PathCalls(ReportPart):
+    """Calls of one kind on paths."""
+
+    count: int = 0
+    time_sum: float = 0.0
+
+
+class ReportedProcess(ReportPart):
+    """One process of a program without MPI."""
+
+    pid: int
+    parent: int | None = None
+    executable: str = ""
+    script: str = ""
+    rank: int | None = None
+    start: float = 0.0
+    elapsed: float = Field(default=0.0, ge=0)
+    ended: bool = True
+    io_time: float = Field(default=0.0, ge=0)
+    bytes_read: int = 0
+    bytes_written: int = 0
+    reads: int = 0
+    metadata: dict[str, PathCalls] = Field(default_factory=dict)
+    windows_fetches: int | None = None
+    windows_fetched: int | None = None
+    windows_unused: int | None = None
+    windows_memory: int | None = None
+
+
+class Candidate(ReportPart):
+    """Settings that the mode ``online`` considered for a file family; empty for the default."""
+
+    settings: str = ""
+    phases: int = 0
+    bandwidth: float | None = None
+
+
+class Learned(ReportPart):
+    """What the mode ``online`` learned of a file family."""
+
+    site: str
+    operation: str = "write"
+    phases: int = 0
+    settled: bool = False
+    choice: int = Field(default=0, ge=0)
+    why: str | None = None
+    candidates: list[Candidate] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _chosen(self) -> Self:
+        if self.choice >= len(self.candidates):
+            raise ValueError("'choice' is not one of the candidates")
+        return self
+
+
+class Report(ReportPart):
+    """A whole report."""
+
+    format: Literal["stripewise-report"]
+    version: int
+    runtime: Runtime = Runtime()
+    mpi: ReportedMpi = ReportedMpi()
+    job: ReportedJob
+    totals: ReportedTotals
+    files: list[FileReport] = Field(default_factory=list)
+    posix_files: list[FileReport] = Field(default_factory=list)
+    online: list[Learned] = Field(default_factory=list)
+    programs: list[ReportedProgram] = Field(default_factory=list)
+    processes: list[ReportedProcess] = Field(default_factory=list)
+    files_left_out: int = 0
+
+    @property
+    def main(self) -> FileReport | None:
+        """The file that most bytes went through."""
+        return max(self.files, key=lambda file: file.bytes, default=None)
+
+    @property
+    def of_most_bytes(self) -> Report:
+        """The same seen from the calls that moved the bytes: of a program whose MPI-IO moved none, from its own."""
+        if not self.posix_files or any(file.bytes for file in self.files):
+            return self
+        job = self.job.model_copy(update={"interface": "posix"})
+        return self.model_copy(update={"job": job, "files": self.posix_files, "posix_files": []})
+
+    @property
+    def paths(self) -> list[Path]:
+        """The files whose place is known."""
+        return [Path(file.path) for file in self.files if file.path.startswith("/")]
+
+    def as_json(self, files: int) -> dict[str, Any]:
+        """Give it as JSON, with the ``files`` that moved most bytes: a job may use thousands of them.
+
+        Of processes as many stay: those that spent most time in I/O.
+        """
+        kept = self
+        if len(self.processes) > files:
+            longest = sorted(self.processes, key=lambda process: -process.io_time)[:files]
+            kept = kept.model_copy(update={"processes": longest})
+        left = 0
+        for name in ("files", "posix_files"):
+            if len(every := getattr(self, name)) > files:
+                most = sorted(every, key=lambda file: -sum(call.bytes for call in file.operations.values()))
+                left += len(every) - files
+                kept = kept.model_copy(update={name: most[:files], "files_left_out": left})
+        return kept.model_dump(mode="json", exclude_unset=True)
+
+
+def is_program(program: str, executable: str, script: str = "") -> bool:
+    """Whether a process ran the program that the user named: by the executable's path or name, or by its script."""
+    return program in (executable, PurePath(executable).name, *([script] if script else []))
+
+
+def no_program(program: str, started: Sequence[str]) -> UserError:
+    """Give the error for a program that a command did not start."""
+    names = ", ".join(dict.fromkeys(PurePath(executable).name for executable in started))
+    return UserError(f"no program of the command is called {program}: it started {names}")
+
+
+def summed(reports: Sequence[Report], program: str = "") -> Report:
+    """Give one report for the MPI programs of a command, in the order in which they ended.
+
+    Times and bytes are sums, bandwidths all bytes over all the time; a file that several programs used is listed once
+    for each.
+
+    Parameters
+    ----------
+    reports : sequence of Report
+        Of all the programs; ``programs`` of the answer lists them.
+    program : str
+        The name or the path of the executable that counts; empty if all do.
+
+    Raises
+    ------
+    UserError
+        If none of them is that program.
+    """
+    started = [_program_of(report) for report in reports]
+    if program:
+        reports = [report for report in reports if _is_of(report, program)]
+    if not reports:
+        raise no_program(program, [one.executable for one in started])
+    if len(started) == 1:
+        return reports[0]
+    if len(reports) == 1:
+        return reports[0].model_copy(update={"programs": started})
+    jobs, totals = [report.job for report in reports], [report.totals for report in reports]
+    libraries = {report.mpi.io for report in reports}
+    first = reports[0]
+    job = {
+        "ranks": max(job.ranks for job in jobs),
+        "nodes": max(job.nodes for job in jobs),
+        "start": min(job.start for job in jobs),
+        "elapsed": sum(job.elapsed for job in jobs),
+        "io_time": sum(job.io_time for job in jobs),
+        "complete": all(job.complete for job in jobs),
+        "ranks_reported": max(job.ranks_reported for job in jobs),
+    }
+    changes: dict[str, Any] = {
+        "runtime": next((report.runtime for report in reports if report.runtime.plan_error), first.runtime),
+        "mpi": first.mpi if len(libraries) == 1 else first.mpi.model_copy(update={"io": "unknown"}),
+        "job": first.job.model_copy(update=job),
+        "totals": ReportedTotals(
+            bytes_read=sum(total.bytes_read for total in totals),
+            bytes_written=sum(total.bytes_written for total in totals),
+            read_bandwidth=over_all([(total.bytes_read, total.read_bandwidth) for total in totals]),
+            write_bandwidth=over_all([(total.bytes_written, total.write_bandwidth) for total in totals]),
+            read_time=_sum([total.read_time for total in totals]),
+            write_time=_sum([total.write_time for total in totals]),
+        ),
+        "files": [file for report in reports for file in report.files],
+        "posix_files": [file for report in reports for file in report.posix_files],
+        "processes": [process for report in reports for process in report.processes],
+        "programs": started,
+    }
+    return first.model_copy(update=changes)
+
+
+def _is_of(report: Report, program: str) -> bool:
+    """Whether a report is of the program that the user named; of one without MPI, any of its processes tells."""
+    own = report.processes if report.job.interface else []
+    return is_program(program, report.job.executable) or any(
+        is_program(program, one.executable, one.script) for one in own
+    )
+
+
+def _program_of(report: Report) -> ReportedProgram:
+    job, totals = report.job, report.totals
+    return ReportedProgram(
+        executable=job.executable,
+        ranks=job.ranks,
+        elapsed=job.elapsed,
+        bytes_read=totals.bytes_read,
+        bytes_written=totals.bytes_written,
+    )
+
+
+def over_all(rates: Sequence[tuple[int, float | None]]) -> float | None:
+    """The rate at which amounts pass one after another, each at its own."""
+    known = [(amount, rate) for amount, rate in rates if amount and rate]
+    return sum(amount for amount, _ in known) / sum(amount / rate for amount, rate in known) if known else None
+
+
+def _sum(values: Sequence[float | None]) -> float | None:
+    return None if any(value is None for value in values) else sum(value for value in values if value is not None)
+
+
+def read_report_file(path: Path) -> Report:
+    """Read the report that the runtime wrote into a file.
+
+    Raises
+    ------
+    UserError
+        If there is none, if the file cannot be read, or as :func:`read_report`.
+    """
+    try:
+        if path.stat().st_size > _MOST_BYTES:
+            raise UserError(f"{path} is larger than {_MOST_BYTES >> 20} MiB", "narrow the experiment's 'files'")
+        return read_report(path.read_text("utf-8"), str(path))
+    except FileNotFoundError as error:
+        raise UserError("the runtime wrote none", "does the program call MPI_Init and MPI_Finalize?") from error
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}", "check who may read it") from error
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path} is not text: {error}", "was the file changed? Run the program again") from error
+
+
+def read_report(text: str, origin: str) -> Report:
+    """Read a report from JSON.
+
+    Raises
+    ------
+    UserError
+        As :func:`parse_report`, naming the origin.
+    """
+    try:
+        return parse_report(json.loads(text))
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{origin} is not JSON: {error}", "was the program stopped before its end?") from error
+    except StripewiseError as error:
+        raise UserError(f"{origin}: {error.what}", error.fix) from error
+
+
+def parse_report(data: Mapping[str, Any]) -> Report:
+    """Read a report.
+
+    Raises
+    ------
+    StripewiseError
+        If it is not a report, of a newer version, or malformed; the message names the wrong field.
+    """
+    if not isinstance(data, Mapping) or data.get("format") != REPORT_FORMAT:
+        raise StripewiseError(
+            "this is not a report of the runtime", "give the file that STRIPEWISE_REPORT named for the program"
+        )
+    try:
+        report = Report.model_validate(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"]) or "top level"
+        raise StripewiseError(
+            f"the runtime's report is malformed: {place}: {first['msg']}",
+            "was the file changed? Run the program again with the runtime that stripewise native build makes",
+        ) from error
+    if report.version != REPORT_VERSION:
+        raise StripewiseError(
+            f"the runtime's report has version {report.version}, this Stripewise reads {REPORT_VERSION}",
+            "use one Stripewise for both: stripewise native build makes the runtime of this one",
+        )
+    return report

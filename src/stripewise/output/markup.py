@@ -1,0 +1,91 @@
+"""Values as people read them: intervals, times, sizes, settings."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from stripewise.catalogue.configuration import changed
+from stripewise.result import Interval
+from stripewise.sizes import format_size
+
+
+def interval(ends: Interval | None, digits: int = 3) -> str:
+    """Write an interval; empty where there is none."""
+    if ends is None or not math.isfinite(ends.high):
+        return ""
+    low, high = ends.low, ends.high
+    return f"{low:,.{digits}g} to {high:,.{digits}g}" if abs(high) < 1000 else f"{low:,.0f} to {high:,.0f}"
+
+
+def factors(low: float, high: float) -> str:
+    """Write the interval of a speed-up, rounded as the verdict rounds it."""
+    return f"{low:,.2f} to {high:,.2f}" if math.isfinite(high) else ""
+
+
+def duration(seconds: float | None) -> str:
+    """Write a time as a person would say it."""
+    if seconds is None or not math.isfinite(seconds):
+        return "unknown"
+    if seconds < 120:
+        return f"{seconds:.3g} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+def count(amount: int, noun: str, plural: str = "") -> str:
+    """Write a number of things."""
+    return f"{amount:,} {noun if amount == 1 else plural or noun + 's'}"
+
+
+def moment(epoch: float | None) -> str:
+    """Write a time of day in UTC."""
+    if not epoch:
+        return ""
+    return datetime.datetime.fromtimestamp(epoch, datetime.UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def value_text(value: Any, unit: str = "") -> str:
+    """Write a parameter's value: bytes as sizes, booleans as true and false."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if unit == "B" and isinstance(value, int | float):
+        return format_size(value)
+    return str(value)
+
+
+def workload_text(name: str, value: Any) -> str:
+    """Write what a workload says of a program: all of its sizes are bytes."""
+    return value_text(value, "B" if name.endswith("_size") else "")
+
+
+def measured_text(value: Any, unit: str) -> str:
+    """Write a parameter's value with its unit; the parameter's name says what it counts."""
+    text = value_text(value, unit)
+    return text if unit in ("B", "count") else f"{text} {unit}".rstrip()
+
+
+def changes(
+    configuration: Mapping[str, Any],
+    default: Mapping[str, Any] = MappingProxyType({}),
+    units: Mapping[str, str] = MappingProxyType({}),
+) -> list[str]:
+    """Write what a configuration changes, a word a parameter."""
+    return [
+        f"{name}={value_text(value, units.get(name, ''))}" for name, value in changed(configuration, default).items()
+    ]
+
+
+def capitalised(text: str) -> str:
+    """Give a text with a capital first letter, unless it begins with a name, such as ``cb_nodes`` or ``x=1``."""
+    first = text.split(maxsplit=1)[0] if text.strip() else ""
+    return text if set(first) & set("_=/") else text[:1].upper() + text[1:]
+
+
+def date(text: str | None) -> str:
+    """Write a moment given as ISO 8601 for people, in UTC."""
+    if not text:
+        return ""
+    return datetime.datetime.fromisoformat(text).astimezone(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")

@@ -1,0 +1,234 @@
+"""The space: what was tried, and which parameters matter."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import plotly.graph_objects as go
+
+from stripewise.output.plots.style import BLUE, GREY, axis_title, blank, number, plain, wide
+from stripewise.output.plots.style import lines as breaks
+
+WORST_TO_BEST = ((0.0, "#c2702a"), (0.5, "#85888d"), (1.0, BLUE))
+"""Colours along which the objective improves."""
+
+
+_MOST_LINES = 200
+_MOST_LABELS = 9
+
+
+@dataclass(frozen=True)
+class Axis:
+    """An axis of the parallel coordinates.
+
+    Attributes
+    ----------
+    name : str
+    labels : sequence of str
+        All values from bottom to top, as written on the axis.
+    """
+
+    name: str
+    labels: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Line:
+    """A configuration in the parallel coordinates.
+
+    Attributes
+    ----------
+    levels : sequence of int
+        Index of the value on each axis.
+    value : float
+    label : str
+    best : bool
+        Whether to stress it.
+    """
+
+    levels: Sequence[int]
+    value: float
+    label: str
+    best: bool = False
+
+
+def parallel_coordinates(
+    axes: Sequence[Axis], lines: Sequence[Line], *, quantity: str, unit: str, maximize: bool, even: bool = False
+) -> go.Figure:
+    """Draw each configuration as a line over the parameters, coloured by the objective.
+
+    It is made of plain lines rather than of Plotly's own trace, which needs WebGL: remote desktops often have none.
+
+    Parameters
+    ----------
+    axes : sequence of Axis
+    lines : sequence of Line
+        At most 200 of them are drawn.
+    quantity, unit : str
+        The objective.
+    maximize : bool
+    even : bool
+        Draw an even sample of them by value, from the worst to the best, instead of the best ones.
+    """
+    sign = 1 if maximize else -1
+    ranked = sorted(lines, key=lambda line: sign * line.value)
+    chosen, which = ranked[-_MOST_LINES:], "the best "
+    if even and len(ranked) > _MOST_LINES:
+        last = len(ranked) - 1
+        chosen, which = [ranked[round(place * last / (_MOST_LINES - 1))] for place in range(_MOST_LINES)], ""
+    more = f", {which}{len(chosen)} of {len(lines)}" if len(chosen) < len(lines) else ""
+    figure = blank(f"What was tried{more}", 440)
+    values = [line.value for line in chosen]
+    logarithmic = wide(values)
+    scaled = [math.log10(value) if logarithmic else value for value in values]
+    low, high = (min(scaled), max(scaled)) if scaled else (0.0, 1.0)
+    for index, (line, place) in enumerate(zip(chosen, scaled, strict=True)):
+        goodness = 0.5 if high == low else (place - low) / (high - low)
+        goodness = goodness if maximize else 1 - goodness
+        # Lines that share levels are spread a little, so that their number shows.
+        shift = ((index * 0.618034) % 1 - 0.5) * 0.03
+        figure.add_scatter(
+            x=list(range(len(axes))),
+            y=[_height(level, axis) + shift for level, axis in zip(line.levels, axes, strict=True)],
+            mode="lines+markers" if line.best else "lines",
+            line={"color": _blend(goodness), "width": 4 if line.best else 1.6, "shape": "spline", "smoothing": 0.4},
+            marker={"size": 9, "color": _blend(goodness)},
+            opacity=1 if line.best else 0.35 + 0.5 * goodness,
+            # For brushing: a page shows or fades a line by its levels.
+            meta={"levels": list(line.levels), "opacity": 1 if line.best else 0.35 + 0.5 * goodness},
+            text=[f"<b>{number(line.value, plain(unit))}</b><br>{breaks(line.label)}"] * len(axes),
+            hovertemplate="%{text}<extra></extra>",
+            showlegend=False,
+        )
+    for position, axis in enumerate(axes):
+        figure.add_annotation(
+            x=position, y=1.06, text=f"<b>{plain(axis.name)}</b>", showarrow=False, xanchor="left", yanchor="bottom",
+            xshift=-8, font={"size": 11},
+        )  # fmt: skip
+        figure.add_vline(x=position, line={"color": GREY, "width": 1}, layer="below")
+        step = math.ceil(len(axis.labels) / _MOST_LABELS)
+        for level in range(0, len(axis.labels), step):
+            figure.add_annotation(
+                x=position, y=_height(level, axis), text=plain(axis.labels[level]), showarrow=False,
+                xanchor="left", xshift=6, font={"size": 11},
+            )  # fmt: skip
+    if values:
+        _colour_bar(figure, (low, high), maximize, logarithmic, axis_title(quantity, unit))
+    figure.update_xaxes(visible=False, range=[-0.05, len(axes) - 0.4])
+    figure.update_yaxes(visible=False, range=[-0.06, 1.06])
+    # What a page with less room than this has to scroll.
+    named = [{"name": axis.name, "labels": list(axis.labels)} for axis in axes]
+    figure.update_layout(meta={"least_width": 150 * len(axes) + 110, "axes": named})
+    return figure
+
+
+def contour(
+    axes: Sequence[Axis], grid: Sequence[Sequence[float | None]], *, quantity: str, unit: str, maximize: bool
+) -> go.Figure:
+    """Draw the best that was measured at each pair of values of two parameters.
+
+    Parameters
+    ----------
+    axes : sequence of two Axis
+        To the right and upwards.
+    grid : sequence of sequences of float or None
+        A row for each value of the second; None where the pair was not tried.
+    quantity, unit : str
+        The objective.
+    maximize : bool
+    """
+    across, up = axes
+    figure = blank("Two parameters together", 180 + 34 * len(up.labels))
+    words = [["" if value is None else number(value) for value in row] for row in grid]
+    logarithmic = wide([value for row in grid for value in row if value is not None])
+    stops = WORST_TO_BEST if maximize else [(1 - place, colour) for place, colour in WORST_TO_BEST[::-1]]
+    figure.add_heatmap(
+        z=[[math.log10(value) if logarithmic and value else value for value in row] for row in grid],
+        showscale=not logarithmic, text=words, texttemplate="%{text}", xgap=2, ygap=2, hoverongaps=False,
+        colorscale=[list(stop) for stop in stops],
+        textfont={"color": "#ffffff", "size": 11},
+        hovertemplate=f"{plain(across.name)} %{{x}}, {plain(up.name)} %{{y}}: %{{text}} {plain(unit)}<extra></extra>",
+        x=[plain(label) for label in across.labels], y=[plain(label) for label in up.labels],
+        colorbar={"title": {"text": axis_title(quantity, unit), "side": "right"}, "thickness": 12, "outlinewidth": 0},
+    )  # fmt: skip
+    figure.update_xaxes(title_text=plain(across.name), type="category", showgrid=False)
+    figure.update_yaxes(title_text=plain(up.name), type="category", showgrid=False)
+    return figure
+
+
+def _height(level: int, axis: Axis) -> float:
+    return 0.5 if len(axis.labels) < 2 else level / (len(axis.labels) - 1)
+
+
+def _blend(goodness: float) -> str:
+    """Colour between worst (0) and best (1)."""
+    (at, start), (to, end) = WORST_TO_BEST[:2] if goodness < 0.5 else WORST_TO_BEST[1:]
+    share = (goodness - at) / (to - at)
+    channels = [
+        round(int(start[i : i + 2], 16) * (1 - share) + int(end[i : i + 2], 16) * share) for i in (1, 3, 5)
+    ]  # fmt: skip
+    return "#" + "".join(f"{channel:02x}" for channel in channels)
+
+
+def _colour_bar(figure: go.Figure, span: tuple[float, float], maximize: bool, logarithmic: bool, title: str) -> None:
+    scale = [list(stop) for stop in WORST_TO_BEST]
+    if not maximize:
+        scale = [[1 - place, colour] for place, colour in reversed(WORST_TO_BEST)]
+    low, high = span
+    ticks = [low + (high - low) * step / 4 for step in range(5)] if high > low else [low]
+    figure.add_scatter(
+        x=[None],
+        y=[None],
+        mode="markers",
+        showlegend=False,
+        hoverinfo="skip",
+        marker={
+            "color": [low],
+            "cmin": low,
+            "cmax": high if high > low else low + 1,
+            "colorscale": scale,
+            "colorbar": {
+                "title": {"text": title, "side": "right"},
+                "thickness": 12,
+                "outlinewidth": 0,
+                "tickvals": ticks,
+                "ticktext": [number(10**tick if logarithmic else tick) for tick in ticks],
+            },
+        },
+    )
+
+
+def importance(shares: Mapping[str, float], *, note: str = "", zero: str = "no measurable influence") -> go.Figure:
+    """Draw each parameter's share of the variation that the parameters explain.
+
+    Parameters
+    ----------
+    shares : mapping
+        Parameter name to its share.
+    note : str
+        What to say beneath the title.
+    zero : str
+        What a share of 0 means.
+    """
+    names = sorted(shares, key=lambda name: shares[name])
+    figure = blank("Which parameters matter" + (f"<br><sup>{plain(note)}</sup>" if note else ""), 140 + 30 * len(names))
+    figure.add_bar(
+        x=[shares[name] for name in names],
+        y=[plain(name) for name in names],
+        orientation="h",
+        marker={"color": BLUE},
+        text=[f"{shares[name]:.0%}" if shares[name] > 0 else zero for name in names],
+        textposition="outside",
+        cliponaxis=False,
+        hovertemplate="%{y}: %{text}<extra></extra>",
+    )
+    top = max([*shares.values(), 0.1])
+    figure.update_xaxes(
+        title_text="share of explained variation",
+        tickformat=".0%",
+        range=[0, 1.5 * top],
+        tickvals=[step / 5 for step in range(6)],
+    )
+    return figure

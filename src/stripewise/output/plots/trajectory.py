@@ -1,0 +1,179 @@
+"""The experiment from its first run to its last."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import plotly.graph_objects as go
+
+from stripewise.output.plots.style import (
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    PURPLE,
+    blank,
+    clock_of,
+    counting_axis,
+    curve,
+    lines,
+    marks,
+    medians,
+    number,
+    plain,
+    value_axis,
+)
+
+_KINDS: dict[str, tuple[str, str, str]] = {
+    "warmup": ("warm-up (not counted)", GREY, "circle-open"),
+    "search": ("search", BLUE, "circle"),
+    "default": ("default", ORANGE, "diamond"),
+    "reference": ("without the component", PURPLE, "square"),
+    "confirmation": ("candidate, confirmation", GREEN, "triangle-up"),
+    "pruned": ("cut (bound)", GREY, "triangle-right-open"),
+}
+
+
+@dataclass(frozen=True)
+class RunPoint:
+    """A run in a figure.
+
+    Attributes
+    ----------
+    run : int
+    value : float or None
+        The objective; the bound reached where pruned.
+    kind : str
+        ``warmup``, ``default``, ``reference``, ``search``, ``confirmation``, ``failed`` or ``pruned``.
+    label : str
+        What to say about it: its configuration, why it failed; plain text, as everywhere in this package.
+    """
+
+    run: int
+    value: float | None
+    kind: str
+    label: str = ""
+
+
+@dataclass(frozen=True)
+class RunTime:
+    """When a run was made.
+
+    Attributes
+    ----------
+    kind : str
+        As in :class:`RunPoint`.
+    start, seconds : float
+        Since the first run, and how long it took.
+    label : str
+        What to say about it.
+    """
+
+    kind: str
+    start: float
+    seconds: float
+    label: str = ""
+
+
+def timeline(runs: Sequence[RunTime]) -> go.Figure:
+    """Draw when each run was made and how long it took, a row for each kind of run."""
+    figure = blank("When each run was made", 300)
+    clock, step = clock_of(max((run.start + run.seconds for run in runs), default=0.0))
+    for kind, (name, colour) in {**{key: row[:2] for key, row in _KINDS.items()}, "failed": ("failed", ORANGE)}.items():
+        own = [run for run in runs if run.kind == kind]
+        if own:
+            figure.add_bar(
+                orientation="h", base=[run.start / step for run in own], x=[run.seconds / step for run in own],
+                y=[name] * len(own), text=[f"{number(run.seconds, 's')}<br>{lines(run.label)}" for run in own],
+                textposition="none", hovertemplate="%{text}<extra></extra>", showlegend=False, opacity=0.85,
+                marker={"color": colour, "line": {"color": GREY, "width": 0.5}},
+            )  # fmt: skip
+    figure.update_layout(barmode="overlay")
+    figure.update_xaxes(title_text=f"{clock} since the first run")
+    figure.update_yaxes(autorange="reversed")
+    return figure
+
+
+def trajectory(
+    points: Sequence[RunPoint],
+    *,
+    quantity: str,
+    unit: str,
+    maximize: bool,
+    incumbent: Sequence[tuple[int, float]] = (),
+    default: float | None = None,
+    reference: float | None = None,
+    level: Sequence[tuple[int, float]] = (),
+) -> go.Figure:
+    """Draw each run's value over the experiment.
+
+    Parameters
+    ----------
+    points : sequence of RunPoint
+    quantity, unit : str
+        The objective.
+    maximize : bool
+        Whether larger is better; failures are marked at the worse edge.
+    incumbent : sequence of (int, float)
+        Run number and value of the best known after it, where it changed.
+    default, reference : float or None
+        Horizontal lines.
+    level : sequence of (int, float)
+        Run number and what the default would have shown in its place, where the machine changed.
+    """
+    better = "higher" if maximize else "lower"
+    figure = blank(f"Each run ({better} is better)", 420)
+    for kind, (name, colour, symbol) in _KINDS.items():
+        own = [p for p in points if p.kind == kind and p.value is not None]
+        if own:
+            told = [f"<b>run {p.run}</b>: {number(p.value, plain(unit))}<br>{lines(p.label)}" for p in own]
+            marks(figure, [(p.run, p.value, text) for p, text in zip(own, told, strict=True)], name, colour, symbol)
+    last = max((p.run for p in points), default=0)
+    if incumbent:
+        steps = [*incumbent, (last, incumbent[-1][1])]
+        curve(figure, steps, "best so far (search)", colour=BLUE, line_shape="hv")
+    medians(figure, last, unit, default, reference)
+    if level:
+        curve(figure, level, "default at the machine's level", colour=GREY, dash="dashdot")
+    _mark_failures(figure, points, maximize)
+    start = confirmation_start(points)
+    if start is not None:
+        figure.add_vrect(
+            x0=start, x1=last + 0.5, fillcolor=GREEN, opacity=0.07, line_width=0, layer="below",
+            annotation={"text": "confirmation", "font": {"size": 12}}, annotation_position="bottom left",
+        )  # fmt: skip
+    counting_axis(figure, "run", last)
+    shown = [p.value for p in points if p.value is not None]
+    value_axis(figure, quantity, unit, shown, selector={"overlaying": None})
+    return figure
+
+
+def _mark_failures(figure: go.Figure, points: Sequence[RunPoint], maximize: bool) -> None:
+    """Put failed runs, which have no value, on the worse edge of the figure."""
+    failed = [p for p in points if p.kind == "failed"]
+    if not failed:
+        return
+    height = 0.02 if maximize else 0.98
+    points_of = [(p.run, height, f"<b>run {p.run} failed</b><br>{lines(p.label)}") for p in failed]
+    marks(figure, points_of, "failed", ORANGE, "x-thin", 10, marker_line={"width": 3, "color": ORANGE}, yaxis="y2")
+    figure.update_layout(yaxis2={"overlaying": "y", "range": [0, 1], "visible": False, "fixedrange": True})
+
+
+def confirmation_start(points: Sequence[RunPoint]) -> float | None:
+    """Where the confirmation begins on the axis of runs: between two runs, the candidate's or the default's first.
+
+    Parameters
+    ----------
+    points : sequence of RunPoint
+
+    Returns
+    -------
+    float or None
+        Half a run before the first pair; None without a confirmation.
+    """
+    proof = [point.run for point in points if point.kind == "confirmation"]
+    if not proof:
+        return None
+    default_first = any(point.run == min(proof) - 1 and point.kind == "default" for point in points)
+    return min(proof) - (1.5 if default_first else 0.5)

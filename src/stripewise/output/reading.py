@@ -1,0 +1,291 @@
+"""An experiment's record and runs, read for drawing: plain data, nothing drawn yet."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from stripewise.catalogue.configuration import identity, place_of
+from stripewise.output.machine import Control, control
+from stripewise.output.markup import changes, value_text
+from stripewise.output.plots import Axis, BoundedRun, Line, PairPoint, RunPoint, RunTime
+from stripewise.result import ParameterSummary, Result
+from stripewise.store.base import Record
+from stripewise.trial import Phase, Role, Run, State, Trial
+
+_MOST_LEVELS = 200
+_MOST_CELLS = 16
+_LEAST_LINES = 4
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A finished experiment.
+
+    Attributes
+    ----------
+    record : Record
+        With its result.
+    trials : sequence of Trial
+    completed : callable
+        Completes the commands that a text names, so that they can be copied.
+    """
+
+    record: Record
+    trials: Sequence[Trial]
+    completed: Callable[[str], str] = str
+
+    @property
+    def result(self) -> Result:
+        """The result as the tuning loop wrote it."""
+        return self.record.result or Result()
+
+    @property
+    def quantity(self) -> str:
+        """What was measured."""
+        return self.result.objective.name
+
+    @property
+    def unit(self) -> str:
+        """Its unit."""
+        return self.result.objective.unit
+
+    @property
+    def maximize(self) -> bool:
+        """Whether larger is better."""
+        return self.result.objective.maximize
+
+    @property
+    def scale(self) -> dict[str, Any]:
+        """The objective as figures want it."""
+        return {"quantity": self.quantity, "unit": self.unit, "maximize": self.maximize}
+
+    @cached_property
+    def units(self) -> dict[str, str]:
+        """Units of the parameters."""
+        return {parameter.name: parameter.unit for parameter in self.parameters}
+
+    @property
+    def parameters(self) -> tuple[ParameterSummary, ...]:
+        """The space's parameters."""
+        return self.result.space.parameters
+
+    @property
+    def default(self) -> dict[str, Any]:
+        """The default configuration."""
+        return self.result.default.configuration
+
+    def describe(self, trial: Trial) -> str:
+        """What a trial changes, in words."""
+        if trial.role is Role.DEFAULT:
+            return "default"
+        if trial.role is Role.REFERENCE:
+            return "reference: without the component"
+        return " ".join(self.changed(trial)) or "(defaults)"
+
+    def changed(self, trial: Trial) -> list[str]:
+        """What a trial changes, as ``name=value`` words."""
+        return changes(trial.configuration, self.default, self.units)
+
+    @cached_property
+    def runs(self) -> list[tuple[Run, Trial]]:
+        """All runs that ended, in order of planning."""
+        ended = [(run, trial) for trial in self.trials for run in trial.runs if run.state.ended]
+        return sorted(ended, key=lambda pair: pair[0].number)
+
+    @cached_property
+    def started(self) -> float | None:
+        """When the first run began, in epoch seconds."""
+        return min((run.started for run, _ in self.runs if run.started is not None), default=None)
+
+    # -- figures -------------------------------------------------------------------------------------------
+
+    def points(self) -> list[RunPoint]:
+        """Runs of the trajectory."""
+        return [RunPoint(run.number, run.value, kind(run, trial), self._label(run, trial)) for run, trial in self.runs]
+
+    @property
+    def slower(self) -> dict[int, float]:
+        """How many times slower than on average the machine was at each search run; empty if it did not change."""
+        return {one.run: one.slower for one in self.result.level.runs}
+
+    def _label(self, run: Run, trial: Trial) -> str:
+        return "\n".join(part for part in (self.describe(trial), run.reason) if part)
+
+    def bounded(self) -> list[BoundedRun]:
+        """What limited each configuration, where runs were simulated: the default first, then by the objective."""
+        sign = -1 if self.maximize else 1
+        ranked = sorted(
+            (trial for trial in self.trials if trial.values),
+            key=lambda trial: (trial.role is not Role.DEFAULT, sign * (trial.value or 0.0)),
+        )
+        found = []
+        for trial in ranked:
+            # The first run that was not a warm-up stands for the trial: its noise stretches all bounds alike.
+            run = next((run for run in trial.runs if run.phase is not Phase.WARMUP and run.facts.bounds), None)
+            if run is None:
+                continue
+            bounds: dict[str, float] = {}
+            data = metadata = 0.0
+            for way, seconds in run.facts.bounds.items():
+                for name, value in seconds.items():
+                    bounds[name] = bounds.get(name, 0.0) + float(value)
+                times = run.facts.phases[way]
+                data += times["data"]
+                metadata += times["open"] + times["close"]
+            bounds.pop("metadata", None)
+            name = "default" if trial.role is Role.DEFAULT else str(trial.number)
+            found.append(BoundedRun(name, bounds, data, metadata, self.describe(trial)))
+        return found
+
+    def incumbent(self) -> list[tuple[int, float]]:
+        """The search's best median after each run where it changed."""
+        values: dict[int, list[float]] = {}
+        medians: dict[int, float] = {}
+        steps: list[tuple[int, float]] = []
+        choose = max if self.maximize else min
+        for run, trial in self.runs:
+            if run.phase is not Phase.SEARCH or run.state is not State.FINISHED or run.value is None:
+                continue
+            if trial.role is Role.REFERENCE:
+                continue
+            values.setdefault(trial.number, []).append(run.value)
+            medians[trial.number] = statistics.median(values[trial.number])
+            best = choose(medians.values())
+            if not steps or best != steps[-1][1]:
+                steps.append((run.number, best))
+        return steps
+
+    def lines(self) -> tuple[list[Axis], list[Line]]:
+        """Axes and lines of the parallel coordinates: parameters that were varied, trials with a value."""
+        return self._lines
+
+    @cached_property
+    def _lines(self) -> tuple[list[Axis], list[Line]]:
+        seen = [trial for trial in self.trials if trial.value is not None and trial.role is not Role.REFERENCE]
+        full = {trial.number: {**self.default, **trial.configuration} for trial in seen}
+        axes: list[Axis] = []
+        order: list[tuple[str, list[Any]]] = []
+        for parameter in self.parameters:
+            name = parameter.name
+            used = [configuration[name] for configuration in full.values() if name in configuration]
+            values = _levels(parameter, used)
+            if len({identity(value) for value in used}) > 1 and len(values) <= _MOST_LEVELS:
+                order.append((name, values))
+                axes.append(Axis(name, [value_text(value, self.units[name]) for value in values]))
+        best = self.result.best.trial
+        lines = [
+            Line(
+                [place_of(full[trial.number][name], values) or 0 for name, values in order],
+                trial.value,
+                self.describe(trial),
+                best=trial.number == best,
+            )
+            for trial in seen
+            if trial.value is not None and all(name in full[trial.number] for name, _ in order)
+        ]
+        return axes, lines
+
+    def contour(self) -> tuple[list[Axis], list[list[float | None]]]:
+        """The two parameters that matter most, and the best at each pair of their values; empty if fewer varied."""
+        axes, lines = self.lines()
+        shares = self.result.importance
+        few = [index for index, axis in enumerate(axes) if len(axis.labels) <= _MOST_CELLS]
+        chosen = sorted(few, key=lambda index: -shares.get(axes[index].name, 0.0))[:2]
+        if len(chosen) < 2 or len(lines) < _LEAST_LINES:
+            return [], []
+        across, up = (axes[index] for index in chosen)
+        grid: list[list[float | None]] = [[None] * len(across.labels) for _ in up.labels]
+        for line in lines:
+            column, row = (line.levels[index] for index in chosen)
+            before = grid[row][column]
+            if before is None or (line.value > before) == self.maximize:
+                grid[row][column] = line.value
+        return [across, up], grid
+
+    def times(self) -> list[RunTime]:
+        """When each run was made; nothing where runs were computed rather than made."""
+        if self.result.simulated or self.started is None:
+            return []
+        return [
+            RunTime(
+                kind(run, trial), run.started - self.started, run.elapsed, f"run {run.number}: {self.describe(trial)}"
+            )
+            for run, trial in self.runs
+            if run.started is not None and run.elapsed
+        ]
+
+    def pairs(self) -> list[PairPoint]:
+        """The confirmation's pairs."""
+        return [
+            PairPoint(row.pair, row.default, row.candidate, row.order.removesuffix("-first"))
+            for row in self.result.confirmation.pairs
+        ]
+
+    @cached_property
+    def machine(self) -> tuple[list[Run], list[float], Control]:
+        """The default's runs in order of time, their seconds since the first run, and their control chart."""
+        own = [
+            run
+            for run, trial in self.runs
+            if trial.role is Role.DEFAULT
+            and run.phase is not Phase.WARMUP
+            and run.state is State.FINISHED
+            and run.value is not None
+        ]
+        own.sort(key=lambda run: (run.started or 0.0, run.number))
+        zero = self.started or 0.0
+        when = [(run.started or zero) - zero for run in own]
+        return own, when, control([float(run.value or 0.0) for run in own])
+
+    def spending(self) -> tuple[dict[str, float], dict[str, int]]:
+        """Seconds and launches by kind of run, and the seconds between runs."""
+        seconds: dict[str, float] = {}
+        launches: dict[str, int] = {}
+        for run, trial in self.runs:
+            name = _SPENT[kind(run, trial)] if run.phase is not Phase.CONFIRMATION else "confirmation"
+            seconds[name] = seconds.get(name, 0.0) + (run.elapsed or 0.0)
+            launches[name] = launches.get(name, 0) + 1
+        whole = self.result.seconds
+        between = whole - sum(seconds.values())
+        if not self.result.simulated and between > 0.005 * whole:
+            seconds["between runs"] = between
+        return seconds, launches
+
+
+_SPENT = {
+    "warmup": "warm-up",
+    "default": "default, before the search",
+    "reference": "without the component",
+    "search": "search",
+    "confirmation": "confirmation",
+    "failed": "failed",
+    "pruned": "cut",
+}
+
+
+def kind(run: Run, trial: Trial) -> str:
+    """Say what a run is in a figure."""
+    if run.state is State.FAILED:
+        return "failed"
+    if run.state is State.PRUNED:
+        return "pruned"
+    if run.phase is Phase.WARMUP:
+        return "warmup"
+    if trial.role is not Role.CANDIDATE:
+        return trial.role.value
+    return run.phase.value
+
+
+def _levels(parameter: ParameterSummary, used: Iterable[Any]) -> list[Any]:
+    """A parameter's values in order; of long ranges the result keeps the ends only, and the values tried fill them."""
+    listed = list(parameter.values)
+    missing = {identity(value): value for value in used if place_of(value, listed) is None}
+    if not missing:
+        return listed
+    both = [*listed, *missing.values()]
+    numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in both)
+    return sorted(both, key=float) if numbers else both

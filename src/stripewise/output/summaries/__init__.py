@@ -1,0 +1,28 @@
+"""Five-number summaries of repeated measurements, clusters of them, and the settings that are good whatever the load.
+
+Benchmarks on a shared file system scatter; a configuration is described by minimum, quartiles and maximum of its
+repeats, configurations of like behaviour are found by hierarchical clustering of these, and what is recommended is what
+stays good at its lower quartile, not what was best once. Reads and writes are kept apart throughout.
+"""
+
+from stripewise.output.summaries.clusters import Clusters, cluster
+from stripewise.output.summaries.defaults import Default, defaults
+from stripewise.output.summaries.dependable import Consistency, SettingEffect, consistent, effects
+from stripewise.output.summaries.five import NUMBERS, FiveNumbers, five_numbers
+from stripewise.output.summaries.report import SummaryReport, summarise
+
+__all__ = [
+    "NUMBERS",
+    "Clusters",
+    "Consistency",
+    "Default",
+    "FiveNumbers",
+    "SettingEffect",
+    "SummaryReport",
+    "cluster",
+    "consistent",
+    "defaults",
+    "effects",
+    "five_numbers",
+    "summarise",
+]

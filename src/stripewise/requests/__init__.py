@@ -1,0 +1,1 @@
+"""What users may write: experiments, campaigns, the policy of a site; read and checked."""

@@ -1,0 +1,290 @@
+"""An experiment: application, space, objective, budget; as written in a file or built from the command line."""
+
+from __future__ import annotations
+
+import hashlib
+import shlex
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from stripewise.catalogue.carriers import FILE, named_in
+from stripewise.catalogue.stack import Scalar, carried
+from stripewise.catalogue.workload import Workload
+from stripewise.documents import parse_document
+from stripewise.requests.batch import Batch
+from stripewise.shell import ShellLine, ShownName, VariableName, VariableValue
+
+_MOST_VALUES = 10_000
+
+
+LARGEST_INPUT = 512 << 10
+"""Bytes of a program's standard input that are kept with an experiment."""
+
+LONGEST_NAME = 400
+"""Characters of a name that is made from other names; a definition admits 500."""
+
+
+class ObjectiveEntry(BaseModel):
+    """The ``[objective]`` table; a plain text stands for its name."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    name: str = "elapsed"
+    direction: Literal["minimize", "maximize"] | None = None
+    unit: str | None = None
+    program: str = Field(
+        default="", description="of the programs that the command starts, the one that is measured; all if empty"
+    )
+
+
+class Budget(BaseModel):
+    """The ``[budget]`` table: the first limit that is reached ends the experiment.
+
+    Every launch counts: warm-up, failures, confirmation.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    runs: Annotated[int, Field(ge=1, le=1_000_000)] = 40
+    seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    node_hours: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+
+
+class Confirmation(BaseModel):
+    """The ``[confirmation]`` table: how a gain is proven."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    pairs: Annotated[int, Field(ge=0, le=10_000)] | None = Field(
+        default=None, description="most pairs of runs; by default from the budget"
+    )
+    minimum_effect: Annotated[float, Field(ge=1.0, le=100.0)] = Field(
+        default=1.0, description="the speed-up that the interval's lower bound must exceed"
+    )
+    confidence: Annotated[float, Field(gt=0.5, lt=1)] = 0.95
+    candidates: Annotated[int, Field(ge=1, le=10)] = Field(
+        default=1, description="how many of the search's best may be tested; the interval is corrected for the number"
+    )
+    again: str = Field(
+        default="", description="the experiment whose best is measured once more; `tune --confirm` writes it"
+    )
+
+
+class Hooks(BaseModel):
+    """The ``[hooks]`` table: shell lines around each run, outside its time; ``STRIPEWISE_RUN`` holds its number."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    before: list[ShellLine] = Field(default_factory=list)
+    after: list[ShellLine] = Field(default_factory=list)
+    delete: list[VariableValue] = Field(
+        default_factory=list, description="files that the program writes, removed before each run"
+    )
+    drop_caches: Literal["none", "advise", "system"] = "none"
+    timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 600.0
+
+
+class Within(BaseModel):
+    """The ``[within]`` table: the runner ``within``, for which each phase of one launch is a run."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    max_loss: Annotated[float, Field(gt=0, le=1)] = Field(
+        default=0.05, description="the most time that trying may lose, as a part of the I/O time of the default"
+    )
+    factor: Annotated[float, Field(ge=1, le=100)] = Field(
+        default=1.25,
+        description="candidates that are expected to take longer than so many times the default are left out",
+    )
+    families: Literal["costliest", "sum", "each"] = Field(
+        default="costliest",
+        description="tune the file family that takes the most I/O time, all by one search over their sum, or each by "
+        "a search of its own",
+    )
+    settle: bool = Field(default=False, description="synchronise files before they are closed, at the phase's cost")
+
+
+class Replay(BaseModel):
+    """The ``[replay]`` table: the search launches replays of a record, and the proof the program itself."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    record: VariableValue = Field(description="the record of the program, as `stripewise record` writes it")
+    folder: VariableValue | Literal[""] = Field(
+        default="",
+        description="folder for the files of the replays, to whose name that of the experiment is added; by default "
+        "one beside the program's files",
+    )
+    think: bool = Field(default=False, description="pause before each call as long as the program did")
+    steps: Annotated[int, Field(ge=1)] | None = Field(
+        default=None, description="open at most so many of files whose names differ in numbers only"
+    )
+    repetitions: Annotated[int, Field(ge=1)] | None = Field(
+        default=None, description="make each call at most so many times on an open file"
+    )
+
+    @property
+    def whole(self) -> bool:
+        """Whether a replay makes all calls of the program."""
+        return self.steps is None and self.repetitions is None
+
+
+class StandardInput(BaseModel):
+    """The ``[stdin]`` table: the standard input of every launch; a plain text stands for its file."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    file: VariableValue | Literal[""] = Field(
+        default="",
+        description="the file that `tune` reads, once; a relative path counts from the folder of the command",
+    )
+    text: Annotated[str, Field(max_length=LARGEST_INPUT)] | None = Field(
+        default=None, description="what the program reads; `tune` writes it, from the file or from its own input"
+    )
+
+    @model_validator(mode="after")
+    def _given(self) -> StandardInput:
+        if not self.file and self.text is None:
+            raise ValueError("it names no file and has no text")
+        if "\0" in (self.text or ""):
+            raise ValueError("the text has a zero byte")
+        return self
+
+    @property
+    def data(self) -> bytes:
+        """What the program reads; :func:`stripewise.engine.definition.check` has made sure of the text."""
+        return (self.text or "").encode()
+
+    def describe(self) -> str:
+        """Say what it is, in a few words."""
+        digest = hashlib.sha256(self.data).hexdigest()[:16]
+        return f"{f'{self.file}, ' if self.file else ''}{len(self.data):,} bytes, SHA-256 {digest}"
+
+
+class ParameterOverride(BaseModel):
+    """A ``[parameters.NAME]`` table: a change to a stack's parameter, or a whole parameter of the user's own."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+    values: list[Scalar] | None = None
+    exclude: bool = Field(default=False, description="leave the parameter out of the space")
+
+    _carried = model_validator(mode="before")(staticmethod(carried))
+
+
+_RETIRED = {"general_knowledge"}
+
+
+class Experiment(BaseModel):
+    """Everything that fixes an experiment; with the same seed and a deterministic program its history is the same."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    # Bounds, because the space, its rules and their product are computed as soon as somebody asks for a dry run.
+    name: ShownName = ""
+    command: list[VariableValue] = Field(default_factory=list)
+    stdin: StandardInput | None = Field(
+        default=None, description="the standard input of every launch: a table, or the path of a file as a text"
+    )
+    runner: str = "local"
+    stacks: list[str] = Field(
+        default_factory=list, max_length=100, description="names or paths; found from the program if empty"
+    )
+    objective: ObjectiveEntry = ObjectiveEntry()
+    budget: Budget = Budget()
+    sampler: str = "auto"
+    sampler_options: dict[str, Any] = Field(default_factory=dict)
+    resampling: dict[str, Any] = Field(default_factory=dict)
+    pruning: dict[str, Any] = Field(default_factory=dict)
+    stopping: dict[str, Any] = Field(default_factory=dict)
+    model: VariableValue | None = None
+    warm_start: list[str] = Field(
+        default_factory=list,
+        max_length=100,
+        description="identifiers of finished experiments in the store to start from, or `auto` for the most similar",
+    )
+    try_first: list[str] = Field(
+        default_factory=list,
+        max_length=1000,
+        description="settings to try before the sampler's, one configuration an entry: plan lines, separated by `;`",
+    )
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
+    setup: list[ShellLine] = Field(default_factory=list)
+    env: dict[VariableName, VariableValue] = Field(default_factory=dict)
+    parameters: dict[str, ParameterOverride] = Field(default_factory=dict, max_length=100)
+    constraints: list[str] = Field(default_factory=list, max_length=100)
+    workload: Workload = Workload()
+    hooks: Hooks = Hooks()
+    batch: Batch = Batch()
+    within: Within = Within()
+    replay: Replay | None = None
+    confirmation: Confirmation = Confirmation()
+    warmup: Annotated[int, Field(ge=0, le=100)] = 1
+    timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
+        default=None, description="seconds a run; default from the warm-up"
+    )
+    scratch: VariableValue | None = Field(default=None, description="folder for the runs' own folders")
+    override: bool = Field(default=False, description="the plan wins over the application's own hints")
+    files: str = Field(default="*", description="glob of the files that the plan governs")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_retired_keys(cls, given: Any) -> Any:
+        """Leave out keys of versions before 0.2, so that experiments which they stored are still read."""
+        return {key: given[key] for key in given if key not in _RETIRED} if isinstance(given, dict) else given
+
+    @model_validator(mode="after")
+    def _files_named(self) -> Experiment:
+        """Mark the files of the command that parameters are in: whoever looks at the command sees what is read."""
+        own = [entry.model_extra or {} for entry in self.parameters.values()]
+        keys = [str(entry.get("key")) for entry in own if entry.get("carrier") == FILE.name]
+        object.__setattr__(self, "command", named_in(self.command, keys))
+        return self
+
+    @property
+    def in_one_launch(self) -> bool:
+        """Whether runs are phases of one launch."""
+        return self.runner == "within"
+
+    def counted(self, runs: int) -> str:
+        """Say how many launches, or phases of one, a part of the budget is."""
+        word, ending = ("phase", "s") if self.in_one_launch else ("launch", "es")
+        return f"{runs} {word}{'' if runs == 1 else ending}"
+
+    @field_validator("parameters")
+    @classmethod
+    def _not_too_many_values(cls, given: dict[str, ParameterOverride]) -> dict[str, ParameterOverride]:
+        if sum(len(entry.values or ()) for entry in given.values()) > _MOST_VALUES:
+            raise ValueError(f"the parameters have more than {_MOST_VALUES:,} values in all")
+        return given
+
+    @field_validator("objective", mode="before")
+    @classmethod
+    def _objective_text(cls, value: Any) -> Any:
+        return {"name": value} if isinstance(value, str) else value
+
+    @field_validator("stdin", mode="before")
+    @classmethod
+    def _stdin_file(cls, value: Any) -> Any:
+        return {"file": value} if isinstance(value, str) else value
+
+    @field_validator("budget", mode="before")
+    @classmethod
+    def _budget_number(cls, value: Any) -> Any:
+        return {"runs": value} if isinstance(value, int) and not isinstance(value, bool) else value
+
+    @field_validator("warm_start", mode="before")
+    @classmethod
+    def _warm_start_text(cls, value: Any) -> Any:
+        return [value] if isinstance(value, str) else value
+
+    @field_validator("command", mode="before")
+    @classmethod
+    def _command_text(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            return shlex.split(value)
+        return value
+
+
+def parse_experiment(text: str, origin: str) -> Experiment:
+    """Read an experiment from TOML.
+
+    Raises
+    ------
+    UserError
+        With the file and the place that is wrong.
+    """
+    return parse_document(Experiment, text, origin)

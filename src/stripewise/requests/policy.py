@@ -1,0 +1,137 @@
+"""What a computing centre allows Stripewise to do, and where state is kept: the staff's file, read by every command.
+
+The file is :data:`PATH` where the staff put one there (owned by root and writable by nobody else), and otherwise what
+the variable ``STRIPEWISE_SITE`` names. See ``docs/reference/sites.md``.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import string
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from stripewise.catalogue.filesystems.lustre import HEAD_STRIPES
+from stripewise.catalogue.stack import Scalar
+from stripewise.catalogue.workload import Size
+from stripewise.documents import parse_document, read_document
+from stripewise.errors import UserError
+
+PATH = Path("/etc/stripewise/site.toml")
+VARIABLE = "STRIPEWISE_SITE"
+
+
+class PolicyLimits(BaseModel):
+    """The ``[limits]`` table."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    jobs: Annotated[int, Field(ge=1)] | None = Field(default=None, description="most jobs of an experiment at a time")
+    run_bytes: Size | None = Field(default=None, description="most bytes that a run may read and write")
+    node_hours: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = Field(
+        default=None, description="most that an experiment or campaign may cost at worst; never asked about"
+    )
+    ask_node_hours: Annotated[float, Field(ge=0, allow_inf_nan=False)] = Field(
+        default=10.0, description="worst case in node-hours above which consent is asked"
+    )
+    ask_bytes: Size = Field(default=1 << 40, description="worst case in bytes above which consent is asked")
+
+
+class PolicyStriping(BaseModel):
+    """The ``[striping]`` table."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    pools: list[str] | None = Field(default=None, description="pools that may be chosen; all where left out")
+    stripe_count: Annotated[int, Field(ge=1)] | None = Field(default=None, description="most stripes of a file")
+    composite: bool = Field(default=False, description="lay out files where the folder's layout is composite")
+    pooled: bool = Field(default=False, description="lay out files where the folder's layout names a pool")
+
+
+class PolicyFolders(BaseModel):
+    """The ``[folders]`` table; ``~`` and variables as ``$USER`` are replaced."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    state: str | None = Field(default=None, description="store and runs' folders; compute nodes must see it")
+    cache: str | None = Field(default=None, description="built libraries; compute nodes must see it")
+
+
+class Policy(BaseModel):
+    """A site file."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    limits: PolicyLimits = PolicyLimits()
+    striping: PolicyStriping = PolicyStriping()
+    folders: PolicyFolders = PolicyFolders()
+    objectives: dict[str, str] = Field(
+        default_factory=dict, description="objective to the text behind its name, where the user writes none"
+    )
+    applications: list[str] | None = Field(
+        default=None, description="patterns of commands that may be launched; all where left out"
+    )
+
+    def allowed_values(self, name: str, values: Sequence[Scalar]) -> tuple[Scalar, ...]:
+        """Give those values of a layout's setting that the site allows; of other settings all of them.
+
+        Parameters
+        ----------
+        name : str
+            The setting's key or role: ``stripe_count``, ``overstripe_count``, ``head_size``, ``pool``, ``template``.
+        values : sequence
+        """
+        most, pools = self.striping.stripe_count, self.striping.pools
+        if name in ("stripe_count", "overstripe_count") and most is not None:
+            # Negative counts mean all there are, or so many on each.
+            return tuple(v for v in values if isinstance(v, int | float) and 0 <= v <= most)
+        if name == "head_size" and most is not None and most < HEAD_STRIPES:
+            return tuple(v for v in values if v == 0)
+        if name == "pool" and pools is not None:
+            return tuple(v for v in values if v in ("", "inherit", *pools))
+        if name == "template" and (most is not None or pools is not None):
+            # Nothing checks what a template asks for.
+            return tuple(v for v in values if v == "none")
+        return tuple(values)
+
+    def folder(self, name: str, environment: Mapping[str, str]) -> Path | None:
+        """Give a folder of the site file with its variables replaced; None where it says nothing.
+
+        Raises
+        ------
+        UserError
+            If a variable in it is not set.
+        """
+        text = getattr(self.folders, name)
+        if text is None:
+            return None
+        try:
+            whole = string.Template(text).substitute(environment)
+        except (KeyError, ValueError) as error:
+            raise UserError(f"site file: folders.{name} = '{text}' names {error}, which is not set") from error
+        return Path(whole).expanduser()
+
+
+def load_policy(environment: Mapping[str, str] = os.environ, path: Path = PATH) -> Policy:
+    """Read the site file; without one, everything is allowed and only large costs are asked about.
+
+    Raises
+    ------
+    UserError
+        If there is one that cannot be read, is wrong, or could have been changed by others than root.
+    """
+    if path.exists():
+        _check_owner(path)
+        return _read(path)
+    named = environment.get(VARIABLE, "")
+    return _read(Path(named)) if named else Policy()
+
+
+def _check_owner(path: Path) -> None:
+    about = path.stat()
+    if about.st_uid != 0 or about.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise UserError(f"site file {path} is not owned by root, or others may write it", "chown root, chmod 644")
+
+
+def _read(path: Path) -> Policy:
+    return parse_document(Policy, read_document(path, "site", f"correct {VARIABLE}"), f"site file {path}")

@@ -1,0 +1,340 @@
+"""One run as a job: it is submitted, watched and judged, and submitted again if the machine lost it."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from stripewise.errors import StripewiseError, TransientError
+from stripewise.facts import RunFacts
+from stripewise.launch import Launch, Outcome
+from stripewise.observe.objectives import ObjectiveKind
+from stripewise.runners.batch import record as job_record
+from stripewise.runners.batch.record import Began, Through, read_began, read_through
+from stripewise.runners.inject.assemble import Assembled
+from stripewise.runners.inject.injection import Injection
+from stripewise.runners.judge import Evidence, judge
+from stripewise.runners.local.scratch import Scratch
+from stripewise.runners.schedulers.job import UNKNOWN, JobPhase, JobRequest, Standing, Ticket
+from stripewise.runners.schedulers.queue import JobQueue
+from stripewise.trial import State
+
+_BUSY = re.compile(
+    r"contact|timed out|did not answer|try again|temporar|connection|communication|unavailable|not respond|"
+    r"submit limit|MaxSubmit|busy",
+    re.IGNORECASE,
+)
+"""What schedulers print when they may accept a later submission."""
+_RETRY_SECONDS = 5.0
+_GRACE_CERTAIN = 5.0
+GRACE = 60.0
+"""On network file systems another host sees a new file after up to a minute."""
+
+
+@dataclass(frozen=True)
+class JobTerms:
+    """What the experiment demands of the job of a run.
+
+    Attributes
+    ----------
+    objective : ObjectiveKind
+    nodes : int
+        Nodes that a run occupies, if the job does not say.
+    retries : int
+    patience : float
+    grace : float
+        Seconds to wait for the record of a job that seems to be over.
+    """
+
+    objective: ObjectiveKind
+    nodes: int
+    retries: int
+    patience: float
+    grace: float = GRACE
+
+
+class BatchJob:
+    """A planned run on its way through a scheduler.
+
+    Parameters
+    ----------
+    launch : Launch
+    place : Scratch
+        Its folder, with its script in it.
+    assembled : Assembled
+    request : JobRequest
+    queue : JobQueue
+    setting : JobTerms
+    """
+
+    def __init__(
+        self,
+        launch: Launch,
+        place: Scratch,
+        assembled: Assembled,
+        request: JobRequest,
+        queue: JobQueue,
+        setting: JobTerms,
+    ) -> None:
+        self.launch = launch
+        self.place = place
+        self._assembled = assembled
+        self._request = request
+        self._queue = queue
+        self._setting = setting
+        self._ticket: Ticket | None = None
+        self._submitted = time.time()
+        self._next_try = 0.0
+        self._doubtful = False
+        self._silent_since: float | None = None
+        self._over_since: float | None = None
+        self._tries = 0
+        self._past: set[str] = set()
+        self._notes: list[str] = []
+        self._lost_hours = 0.0
+        self._queued = 0.0
+
+    @property
+    def waiting(self) -> bool:
+        """Whether the run has not started yet."""
+        return read_began(self.place.path) is None
+
+    def look(self) -> Outcome | None:
+        """Take the run one step further; give its outcome once there is one.
+
+        Raises
+        ------
+        TransientError
+            If the scheduler has not answered for longer than the experiment's patience.
+        StripewiseError
+            If it refuses the job.
+        """
+        through = read_through(self.place.path)
+        if through is not None:
+            return self._came_through(through)
+        try:
+            if self._ticket is None:
+                self._submit()
+                return None
+            standing = self._queue.standing(self._ticket)
+        except TransientError as error:
+            self._bear(error)
+            return None
+        self._silent_since = None
+        return self._given(standing) if standing.phase is JobPhase.OVER else None
+
+    def cancel(self) -> None:
+        """Ask for the end of the job; :meth:`gone` says whether it has ended."""
+        owner = job_record.give_up(self.place.path)
+        tickets = [self._ticket] if self._ticket is not None else []
+        if owner and all(ticket.identifier != owner for ticket in tickets):
+            tickets.append(self._queue.attach(owner, self._request.name))
+        if self._doubtful and not tickets:
+            tickets = [self._queue.attach(job, self._request.name) for job in self._named()]
+        for ticket in tickets:
+            self._ticket = ticket
+            self._queue.cancel(ticket)
+
+    def gone(self) -> bool | None:
+        """Whether nothing of the job runs; None if the scheduler does not say."""
+        return True if self._ticket is None else self._queue.gone(self._ticket)
+
+    # -- parts ---------------------------------------------------------------------------------------------------
+
+    def _named(self) -> list[str]:
+        return self._queue.named(self._request.name) or []
+
+    def _submit(self) -> None:
+        now = time.monotonic()
+        if now < self._next_try:
+            return
+        self._next_try = now + _RETRY_SECONDS
+        if self._doubtful:
+            # The scheduler may have accepted a submission without answering: a run must not have two jobs.
+            found = [job for job in self._named() if job not in self._past]
+            if found:
+                self._took(self._queue.attach(found[0], self._request.name))
+                return
+        self._submitted = time.time()
+        try:
+            ticket = self._queue.submit(self._request)
+        except TransientError:
+            self._doubtful = True
+            raise
+        except StripewiseError as error:
+            if not _BUSY.search(error.what):
+                raise
+            self._doubtful = True
+            raise TransientError(
+                error.what, "the scheduler may be restarting, or its limit of jobs is reached"
+            ) from error
+        self._took(ticket)
+
+    def _took(self, ticket: Ticket) -> None:
+        self._ticket = ticket
+        self._silent_since = self._over_since = None
+        self.place.note(self.record())
+
+    def record(self) -> dict[str, Any]:
+        """Describe the job for the run's ``process.json``."""
+        return {
+            "command": list(self._assembled.words),
+            "plan": self.launch.plan.text(),
+            "scheduler": self._request.batch.scheduler,
+            "name": self._request.name,
+            "job": self._ticket.identifier if self._ticket else None,
+        }
+
+    def _bear(self, error: TransientError) -> None:
+        """Wait for a scheduler that does not answer, for as long as the experiment allows."""
+        now = time.monotonic()
+        if self._silent_since is None:
+            self._silent_since = now
+        if now - self._silent_since > self._setting.patience:
+            raise TransientError(
+                f"{error.what}, for {self._setting.patience:g} s", "resume when the scheduler answers again"
+            ) from error
+
+    def _given(self, standing: Standing) -> Outcome | None:
+        """Decide on a job that left no record of its end, although the scheduler says that it is over."""
+        now = time.monotonic()
+        if self._over_since is None:
+            self._over_since = now
+        # A job that is not known to have failed may have finished, and its record may still be on its way.
+        certain = standing.why and standing is not UNKNOWN
+        if now - self._over_since < (self._setting.grace if not certain else min(_GRACE_CERTAIN, self._setting.grace)):
+            return None
+        through = read_through(self.place.path)
+        if through is not None:
+            return self._came_through(through)
+        assert self._ticket is not None
+        began = read_began(self.place.path)
+        seconds = max(0.0, time.time() - began.time) if began else 0.0
+        self._charge(began, seconds)
+        why = standing.why or "its job ended without leaving a result"
+        if standing.lost and self._tries < self._setting.retries:
+            self._again(why)
+            return None
+        return Outcome(
+            number=self.launch.number,
+            state=State.FAILED,
+            elapsed=seconds,
+            started=began.time if began else time.time(),
+            reason=f"{why} (job {self._ticket.identifier})",
+            folder=self.place.path,
+            facts=self._facts(began, 0.0),
+        )
+
+    def _came_through(self, through: Through) -> Outcome | None:
+        """Judge a run by its record, unless its launcher may have waited for the scheduler.
+
+        A step that srun (22.05) starts while the controller is away waits 130 s, which says nothing about the settings.
+        """
+        began = read_began(self.place.path)
+        by_time = through.cause in ("timeout", "bound") or self._setting.objective.wall_time
+        if (
+            by_time
+            and began is not None
+            and self._tries < self._setting.retries
+            and self._queue.away(began.time, began.time + through.seconds)
+        ):
+            self._charge(began, through.seconds)
+            self._again("the scheduler did not answer while it ran, which its launcher may have waited for")
+            return None
+        if began is not None:
+            self._queued += max(0.0, began.time - self._submitted)
+        return outcome_of(
+            self.launch,
+            self.place,
+            through,
+            self._assembled.injection,
+            self._setting.objective,
+            self._facts(began, through.seconds),
+            tuple(self._notes),
+        )
+
+    def _again(self, why: str) -> None:
+        """Submit the run again. Its job is finished or lost, which the scheduler may not have noticed yet."""
+        job = f" (job {self._ticket.identifier})" if self._ticket else ""
+        if self._ticket is not None:
+            self._past.add(self._ticket.identifier)
+        self._tries += 1
+        self._notes.append(f"{why}{job}: submitted again")
+        job_record.clear(self.place.path)
+        self._ticket, self._next_try, self._doubtful = None, 0.0, False
+        self._over_since = None
+
+    def _charge(self, began: Began | None, seconds: float) -> None:
+        """Count what a job without a result has used."""
+        if began is not None:
+            self._queued += max(0.0, began.time - self._submitted)
+            self._lost_hours += (began.nodes or self._setting.nodes) * seconds / 3600
+
+    def _facts(self, began: Began | None, seconds: float) -> RunFacts:
+        nodes = (began.nodes if began else None) or self._setting.nodes
+        facts = RunFacts(
+            nodes=nodes,
+            node_hours=self._lost_hours + nodes * seconds / 3600,
+            queue_seconds=self._queued,
+            scheduler=self._request.batch.scheduler,
+        )
+        if self._ticket is not None:
+            facts = facts.with_(job=self._ticket.identifier)
+        if began is not None:
+            facts = facts.with_(node_list=began.node_list)
+        if began is not None and began.restart:
+            facts = facts.with_(requeues=began.restart)
+        if self._tries:
+            facts = facts.with_(resubmissions=self._tries)
+        return facts.with_(notes=list(self._notes)) if self._notes else facts
+
+
+def outcome_of(
+    launch: Launch,
+    place: Scratch,
+    through: Through,
+    injection: Injection,
+    objective: ObjectiveKind,
+    facts: RunFacts,
+    notes: tuple[str, ...] = (),
+) -> Outcome:
+    """Judge a run by the records that its job left."""
+    report, missing = place.read_report(launch.program)
+    outcome = judge(
+        Evidence(
+            launch=launch,
+            place=place,
+            ended=through.ended,
+            report=report,
+            missing=missing,
+            injection=injection,
+            objective=objective,
+            after=through.message,
+            notes=notes,
+            facts=RunFacts(cache=through.cache),
+        )
+    )
+    # The scheduler counts the nodes; a report only has host names, which nodes may share.
+    merged = outcome.facts.but(facts)
+    if through.cause == "hook":
+        return replace(outcome, state=State.FAILED, reason=through.message or "a hook failed", facts=merged)
+    return replace(outcome, facts=merged)
+
+
+def finished_before(base: Path, launch: Launch) -> Scratch | None:
+    """Give the folder of an earlier attempt with the same plan whose job finished after its tuner was gone."""
+    for attempt in range(launch.attempt - 1, -1, -1):
+        place = Scratch.of(base, replace(launch, attempt=attempt))
+        if read_through(place.path) is None:
+            continue
+        try:
+            kept = json.loads(place.process.read_text("utf-8"))
+        except (OSError, ValueError):
+            return None
+        same = isinstance(kept, dict) and kept.get("plan") == launch.plan.text()
+        return place if same else None
+    return None

@@ -1,0 +1,299 @@
+"""The shell script that carries out one run within a job, as text; and the job script that a user may have.
+
+Compute nodes do not need Python: bash and coreutils do the local runner's work. The script leaves two records in
+the run's folder, each written whole or not at all: ``began`` when it starts, ``ended`` when it finishes. The runner
+believes the records. The scheduler only tells it when no record will come any more. Before anything else the script
+makes the link ``owner`` to its job's number, and only one job can make it. A job that finds the link of another job, or
+of a runner that has given the run up, ends at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from stripewise.requests.experiment import Experiment
+from stripewise.runners.hooks import foreign, linked, outside
+from stripewise.runners.program.mpi import SESSIONS
+from stripewise.runners.schedulers.base import Scheduler
+from stripewise.runners.schedulers.job import OUTSIDE, Directives, Inside
+from stripewise.runners.setup import prologue
+from stripewise.shell import assign_all, quote, quote_all, variable_name
+
+BEGAN = "began"
+ENDED = "ended"
+OWNER = "owner"
+_SHELL = "/bin/bash"
+_KILL_AFTER = 3
+_SCRIPT_LIMIT = 1 << 20
+
+_HEAD = """\
+#!/bin/bash
+# One run under Stripewise. It runs once, whatever the scheduler does: see owner, began and ended beside it.
+cd {cwd} || exit 66
+__folder={folder}
+__now() {{ local t=${{EPOCHREALTIME:-}}; if [ -n "$t" ]; then printf %s "${{t/,/.}}"; else date +%s.%N; fi; }}
+__record() {{ cat > "$__folder/$1.part" && mv -f "$__folder/$1.part" "$__folder/$1"; }}
+__end() {{
+    local said=${{3:-}}
+    [ -z "${{__sessions:-}}" ] || rm -rf -- "$__sessions"
+    printf '%s\\n' "job $__job" "cause $1" "code ${{2:-}}" "begin ${{__begin:-}}" "end ${{__end:-}}" \\
+        "job_begin $__job_begin" "job_end $(__now)" "cache ${{__cache:-unknown}}" \\
+        "message ${{said//$'\\n'/ }}" | __record {ended}
+    exit 0
+}}
+__trim() {{
+    local size; size=$(stat -c %s "$1" 2>/dev/null) || return 0
+    [ "$size" -le {limit} ] && return 0
+    {{ head -c {half} "$1"
+      printf '\\n[stripewise: %s bytes of %s left out here]\\n' "$((size - {limit}))" "$size"
+      tail -c {half} "$1"; }} > "$1.part" && mv -f "$1.part" "$1"
+}}
+__hook() {{
+    timeout --kill-after=3 {hook_seconds} {shell} -c "$2" > "$__folder/$1.stdout" 2> "$__folder/$1.stderr" < /dev/null
+}}
+__job={job}
+__job_begin=$(__now)
+if ! ln -s "$__job" "$__folder/{owner}" 2>/dev/null && [ "$(readlink "$__folder/{owner}")" != "$__job" ]; then
+    echo "another job has this run" >&2
+    exit 0
+fi
+rm -f "$__folder/{ended}" "$__folder"/report.json "$__folder"/report.json.[0-9]* "$__folder"/process-*
+printf '%s\\n' "job $__job" "nodes {nodes}" "list {list}" "restart {restarts}" \\
+    "host $(hostname)" "time $__job_begin" | __record {began}
+exec > "$__folder/stdout" 2> "$__folder/stderr" < /dev/null
+"""
+
+_SESSIONS = f"""\
+case $(compgen -e) in *tmpdir_base*) ;; *)
+    if __sessions=$(mktemp -d "${{TMPDIR:-/tmp}}/ompi-XXXXXXXX"); then
+        export {" ".join(f"{name}=$__sessions" for name in SESSIONS)}
+    fi ;;
+esac
+"""
+
+
+@dataclass(frozen=True)
+class Work:
+    """Everything that the job of a run does.
+
+    Attributes
+    ----------
+    folder, cwd : Path
+        The run's folder; and where the program runs.
+    command : tuple of str
+        The program with its launcher and what carries the settings.
+    exports : mapping
+        Variables for the setup lines, the hooks and the program; they win over what the setup lines set.
+    unset : tuple of str
+        Variables to take away.
+    setup : tuple of str
+    sessions : bool
+        Whether Open MPI gets a session folder of the run's own; see
+        :data:`~stripewise.runners.program.mpi.SESSIONS`.
+    before, after : tuple of str
+        Hooks, with placeholders replaced.
+    delete : tuple of str
+        Patterns of files to delete first.
+    deletes_in : sequence of Path or None
+        The only folders, without links, in whose depth a file may be deleted; None for any.
+    caches : str
+        ``none``, ``advise`` or ``system``.
+    known : tuple of Path
+        Files to advise out of memory.
+    stdin : Path or None
+        The file that the program reads; None for no input.
+    seconds : float or None
+        When the program is ended by force.
+    bound : bool
+        Whether that is the bound rather than the time limit.
+    hook_seconds : float
+    limit : int
+        Bytes kept of each of standard output and error.
+    inside : Inside
+        What the job's shell knows about its job.
+    """
+
+    folder: Path
+    cwd: Path
+    command: tuple[str, ...]
+    exports: Mapping[str, str] = field(default_factory=dict)
+    unset: tuple[str, ...] = ()
+    setup: tuple[str, ...] = ()
+    sessions: bool = False
+    before: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+    delete: tuple[str, ...] = ()
+    deletes_in: Sequence[Path] | None = None
+    caches: str = "none"
+    known: tuple[Path, ...] = ()
+    stdin: Path | None = None
+    seconds: float | None = None
+    bound: bool = False
+    hook_seconds: float = 600.0
+    limit: int = 16 << 20
+    inside: Inside = OUTSIDE
+
+
+def job_script(work: Work) -> str:
+    """Write the script of a run's job."""
+    head = _HEAD.format(
+        cwd=quote(str(work.cwd)),
+        folder=quote(str(work.folder)),
+        ended=ENDED,
+        began=BEGAN,
+        owner=OWNER,
+        job=work.inside.job,
+        nodes=work.inside.nodes,
+        list=work.inside.node_list,
+        restarts=work.inside.restarts,
+        limit=work.limit,
+        half=work.limit // 2,
+        hook_seconds=f"{work.hook_seconds:g}",
+        shell=_SHELL,
+    )
+    parts = [head, *_setup(work), _SESSIONS if work.sessions else "", *_deletions(work)]
+    parts += [_hook("before", number, line) for number, line in enumerate(work.before, start=1)]
+    parts += [_caches(work), _program(work)]
+    parts += [_hook("after", number, line) for number, line in enumerate(work.after, start=1)]
+    parts.append('__end "$__cause" "$__code" "${__failed:-}"\n')
+    return "".join(parts)
+
+
+def _setup(work: Work) -> list[str]:
+    unset = f"unset -v {' '.join(map(variable_name, work.unset))}\n" if work.unset else ""
+    if not work.setup:
+        return [unset, assign_all(work.exports)]
+    # A line that fails leaves the shell: what it printed says which line it was.
+    return [
+        "trap '__end setup $?' EXIT\n",
+        prologue(work.setup, work.exports),
+        "trap - EXIT\n",
+        unset,
+    ]
+
+
+_FOREIGN = r"""__foreign() {
+    case $1 in /*) __left=${1#/} ;; *) __left=${PWD#/}/$1 ;; esac
+    __here= __links=0
+    while [ -n "$__left" ]; do
+        __part=${__left%%/*}
+        case $__left in */*) __left=${__left#*/} ;; *) __left= ;; esac
+        case $__part in ''|.) continue ;; ..) __here=${__here%/*}; continue ;; esac
+        if [ -L "$__here/$__part" ]; then
+            [ $((__links += 1)) -le 40 ] || return 1
+            case $(stat -c %u -- "$__here/$__part") in
+            "$(id -u)" | 0 | "$(stat -c %u -- "$__here/")") ;;
+            *) __link=$__here/$__part; return 0 ;; esac
+            __part=$(readlink -- "$__here/$__part")
+            case $__part in /*) __here= ;; esac
+            __left=$__part/$__left
+        else
+            __here=$__here/$__part
+        fi
+    done
+    return 1
+}
+"""
+"""Finds a link of another user, as :mod:`stripewise.runners.hooks` does."""
+
+
+def _deletions(work: Work) -> list[str]:
+    """Delete files as :func:`stripewise.runners.hooks.delete` does."""
+    folders = work.deletes_in
+    # The shell stays in the folder that it has looked at, whatever becomes of the path.
+    allowed = "" if folders is None else "|".join(f"{quote(str(one).rstrip('/'))}/*" for one in folders) or "''"
+    confined = f'case "$(pwd -P)/" in {allowed}) ;; *) exit 3 ;; esac; ' if allowed else ""
+    loops = [
+        f"for __file in {_globbed(pattern)}; do\n"
+        '    __target=$(readlink -f -- "$__file") || continue\n'
+        '    [ -e "$__target" ] && [ ! -d "$__target" ] || continue\n'
+        f"{_links(pattern)}"
+        f'    ! __foreign "$__file" || __end hook "" "{foreign("$__link", "$__file")}"\n'
+        f'    (cd -P -- "${{__target%/*}}/" || exit; {confined}rm -f -- "./${{__target##*/}}")\n'
+        f'    case $? in 0) ;; 3) __end hook "" "{outside("$__file")}" ;;\n'
+        '    *) __end hook "" "cannot delete $__file before the run" ;; esac\n'
+        "done\n"
+        for pattern in work.delete
+    ]
+    return [_FOREIGN, *loops] if loops else []
+
+
+def _links(pattern: str) -> str:
+    """End the run at a link that a pattern finds and that may have been planted."""
+    folder, _, name = pattern.rpartition("/")
+    if not any(c in name for c in "*?["):
+        return ""
+    return (
+        f'    if [ -L "$__file" ] && ! {{ [ "${{__target%/*}}" = "$(readlink -f -- {quote(folder or ".")})" ] &&\n'
+        f'        [ "$(stat -c %u -- "$__file")" = "$(id -u)" ]; }}; then\n'
+        f'        __end hook "" "{linked("$__file")}"\n'
+        "    fi\n"
+    )
+
+
+def _globbed(pattern: str) -> str:
+    """Quote a path except for the pattern characters of its last part."""
+    folder, slash, name = pattern.rpartition("/")
+    signs = "".join(c if c in "*?[]" else quote(c) for c in name)
+    return (quote(folder) if folder else "") + slash + signs
+
+
+def _hook(when: str, number: int, line: str) -> str:
+    name, shown = f"{when}.{number}", quote(f"the {when} hook '{line}' ended with exit code ")
+    call = f"__hook {name} {quote(line)}; __hooked=$?\n"
+    said = f'"{{}}$(tail -n 1 "$__folder/{name}.stderr" 2>/dev/null)"'
+    message = f"{shown}$__hooked{said.format(': ')}"
+    if when == "before":
+        return call + f'[ $__hooked -eq 0 ] || __end hook "" {message}\n'
+    return call + f'[ $__hooked -eq 0 ] || [ -n "${{__failed:-}}" ] || __failed={message}\n'
+
+
+def _caches(work: Work) -> str:
+    # This empties the memory of one node only, so with more nodes it claims nothing.
+    alone = f'[ "{work.inside.nodes}" = 1 ] && '
+    if work.caches == "system":
+        return f"sync; {alone}echo 3 2>/dev/null > /proc/sys/vm/drop_caches && __cache=dropped\n"
+    if work.caches != "advise" or not work.known:
+        return ""
+    calls = " && ".join(
+        f"{{ [ ! -f {quoted} ] || {{ sync {quoted} && dd if={quoted} iflag=nocache count=0 status=none; }}; }}"
+        for quoted in (quote(str(path)) for path in work.known)
+    )
+    return f"{alone}{calls} && __cache=advised\n"
+
+
+def _program(work: Work) -> str:
+    command = quote_all(work.command)
+    if work.seconds is not None:
+        command = f"timeout --kill-after={_KILL_AFTER} {work.seconds:.3f} {command}"
+    if work.stdin is not None:
+        command += f" < {quote(str(work.stdin))}"
+    over = "bound" if work.bound else "timeout"
+    limited = (
+        f"if [ $__code -eq 124 ] || [ $__code -eq 137 ]; then\n"
+        f"    awk -v b=$__begin -v e=$__end 'BEGIN {{ exit !(e - b >= {work.seconds:.3f}) }}' && __cause={over}\n"
+        "fi\n"
+        if work.seconds is not None
+        else ""
+    )
+    return (
+        f"__begin=$(__now)\n{command}\n__code=$?\n__end=$(__now)\n__cause=exit\n{limited}"
+        'exec > /dev/null 2>&1\n__trim "$__folder/stdout"; __trim "$__folder/stderr"\n'
+    )
+
+
+def of_user_script(experiment: Experiment, cwd: Path, scheduler: Scheduler) -> tuple[Experiment, Directives]:
+    """If the command is a job script of the user's own, run it with bash and take over its directives."""
+    words = experiment.command
+    at = 1 if len(words) > 1 and Path(words[0]).name in ("bash", "sh") else 0
+    text = ""
+    if words and (path := cwd / words[at]).is_file():
+        with path.open("rb") as file:
+            text = file.read(_SCRIPT_LIMIT).decode("utf-8", "replace")
+    found = scheduler.read_script(text) if text.startswith("#!") and "\0" not in text[:4096] else Directives()
+    if found.lines and at == 0:
+        experiment = experiment.model_copy(update={"command": ["bash", *words]})
+    added = scheduler.read_options(experiment.batch.directives)
+    return experiment, Directives(found.lines, added.nodes or found.nodes, added.walltime or found.walltime)

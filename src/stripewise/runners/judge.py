@@ -1,0 +1,205 @@
+"""From what happened to a run to its outcome: did it finish, and if not, why."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from stripewise.catalogue.carriers import RUNTIME
+from stripewise.facts import RunFacts
+from stripewise.launch import Launch, Outcome
+from stripewise.observe.objectives import ObjectiveKind
+from stripewise.observe.report import Report
+from stripewise.runners.inject.injection import Injection
+from stripewise.runners.local.output import last_line, tail
+from stripewise.runners.local.scratch import Scratch
+from stripewise.runners.local.supervise import Cause, Ended
+from stripewise.runners.setup import failed_line
+from stripewise.trial import State
+
+_FULL = 1 << 20
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """All that is known of a run when it is over.
+
+    Attributes
+    ----------
+    launch, place, ended
+        The run, its folder and how its command ended.
+    report : Report or None
+    missing : str
+        Why the report is missing.
+    injection : Injection
+        How its settings travelled.
+    objective : ObjectiveKind
+    after : str
+        Why an after hook failed.
+    notes : tuple of str
+    metrics : mapping
+        What was measured while the program ran, by objective.
+    facts : RunFacts
+        More to keep with the run.
+    """
+
+    launch: Launch
+    place: Scratch
+    ended: Ended
+    report: Report | None
+    missing: str
+    injection: Injection
+    objective: ObjectiveKind
+    after: str = ""
+    notes: tuple[str, ...] = ()
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    facts: RunFacts = field(default_factory=RunFacts)
+
+
+def judge(evidence: Evidence) -> Outcome:
+    """Decide on the outcome of a run."""
+    ended = evidence.ended
+    state, reason = _verdict(evidence)
+    report, facts = evidence.report, evidence.facts
+    facts = facts.with_(nodes=(facts.nodes or 1) if report is None else report.job.nodes)
+    if evidence.notes:
+        facts = facts.with_(notes=list(evidence.notes))
+    counted = "STRIPEWISE_PROCESSES" in evidence.injection.environment and evidence.launch.program
+    if report is None and ("STRIPEWISE_REPORT" in evidence.injection.environment or counted):
+        facts = facts.with_(no_report=evidence.missing)
+    if evidence.injection.carried:
+        facts = facts.with_(carried=[entry.as_json() for entry in evidence.injection.carried])
+    return Outcome(
+        number=evidence.launch.number,
+        state=state,
+        elapsed=ended.elapsed,
+        started=ended.started,
+        reason=reason,
+        exit_code=ended.exit_code,
+        report=evidence.report,
+        folder=evidence.place.path,
+        metrics=evidence.metrics,
+        facts=facts,
+    )
+
+
+def _verdict(evidence: Evidence) -> tuple[State, str]:
+    ended, launch, place = evidence.ended, evidence.launch, evidence.place
+    if ended.cause is Cause.BOUND:
+        return State.PRUNED, launch.cut_after(ended.elapsed)
+    if ended.cause is Cause.TIMEOUT:
+        return State.FAILED, f"still running at its time limit of {launch.timeout:g} s, and ended"
+    if ended.cause is Cause.NOT_STARTED:
+        return State.FAILED, f"cannot start the command: {ended.error}"
+    if ended.cause is Cause.SETUP:
+        return State.FAILED, _setup_reason(evidence)
+    if ended.exit_code:
+        return State.FAILED, exit_reason(ended.exit_code, place.stdout, place.stderr) + _full(place.path)
+    if evidence.after:
+        return State.FAILED, evidence.after
+    return _of_report(evidence)
+
+
+def _setup_reason(evidence: Evidence) -> str:
+    errors = tail(evidence.place.stderr)
+    number = failed_line(errors)
+    said = last_line("\n".join(line for line in errors.splitlines() if not failed_line(line)))
+    said = f": {said}" if said else ""
+    code = evidence.ended.exit_code
+    if number:
+        return f"setup line {number} ended with exit code {code}{said}"
+    if code is not None and code < 0 and -code in (signal.SIGTERM, signal.SIGKILL):
+        return f"the setup lines did not end in time{said}"
+    return f"the setup lines left the shell with exit code {code}{said}"
+
+
+def _of_report(evidence: Evidence) -> tuple[State, str]:
+    """Check that a run with exit code 0 did what was asked of it."""
+    expected = "STRIPEWISE_REPORT" in evidence.injection.environment
+    if not expected:
+        return State.FINISHED, ""
+    if evidence.report is None:
+        by_runtime = [entry.setting.key for entry in evidence.injection.carried if entry.by == RUNTIME]
+        if evidence.objective.reported:
+            why = f"objective {evidence.objective.title} needs one"
+        elif by_runtime:
+            why = f"nothing shows that {by_runtime[0]} was applied"
+        else:
+            return State.FINISHED, ""
+        hint = "does the program call MPI_Init and MPI_Finalize?" if evidence.missing.endswith("none") else ""
+        return State.FAILED, f"no report: {evidence.missing}, and {why}{f'; {hint}' if hint else ''}"
+    error = evidence.report.runtime.plan_error
+    if error:
+        return State.FAILED, f"the runtime could not read the plan: {error}"
+    return State.FINISHED, ""
+
+
+def _full(folder: Path) -> str:
+    """Say if a file system is full, because programs seldom do."""
+    for path in (folder, Path.cwd()):
+        try:
+            state = os.statvfs(path)
+        except OSError:
+            continue
+        if state.f_bavail * state.f_frsize < _FULL:
+            return f" (the file system of {path} is full)"
+    return ""
+
+
+_SHELL_SIGNAL = 128
+_SAID_SIGNAL = re.compile(r"\bsignal:?\s+(\d{1,2})\b", re.IGNORECASE)
+_MEANING = {
+    "SIGKILL": "out of memory, or ended by somebody",
+    "SIGXCPU": "the limit of CPU time",
+    "SIGXFSZ": "the limit of file size",
+    "SIGBUS": "often a full memory-backed file system",
+}
+
+
+def signal_name(number: int) -> str:
+    """Give a signal's name, as SIGSEGV."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def exit_reason(exit_code: int, stdout: Path, stderr: Path) -> str:
+    """Explain an exit code other than 0.
+
+    Parameters
+    ----------
+    exit_code : int
+        Negative for the signal that ended the command itself.
+    stdout, stderr : Path
+        What it printed: launchers say there which signal ended a rank.
+    """
+    errors, prints = tail(stderr), tail(stdout)
+    said = last_line(errors) or last_line(prints)
+    if exit_code < 0:
+        what = _killed(-exit_code)
+    else:
+        number = _signal_of_rank(exit_code, errors, prints)
+        what = f"exit code {exit_code}" + (f" ({_killed(number)})" if number else "")
+    return f"{what}: {said}" if said else what
+
+
+def _killed(number: int) -> str:
+    name = signal_name(number)
+    meaning = f", {_MEANING[name]}" if name in _MEANING else ""
+    return f"ended by {name}{meaning}"
+
+
+def _signal_of_rank(exit_code: int, *texts: str) -> int:
+    """Find the signal that a launcher names; it must agree with the exit code if that names one, too."""
+    numbers = [int(match) for text in texts for match in _SAID_SIGNAL.findall(text)]
+    for number in reversed(numbers):
+        if exit_code in (number, _SHELL_SIGNAL + number):
+            return number
+    if _SHELL_SIGNAL < exit_code <= _SHELL_SIGNAL + 64:
+        return exit_code - _SHELL_SIGNAL
+    return 0

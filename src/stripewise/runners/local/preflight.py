@@ -1,0 +1,350 @@
+"""What the local runner checks on this machine before the first run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from stripewise.catalogue.carriers import ARGUMENT, LOST, Carried, Setting, need_observer
+from stripewise.catalogue.parameter import Parameter
+from stripewise.catalogue.plan import Plan, spell
+from stripewise.catalogue.stack import load_stack, stack_names
+from stripewise.errors import StripewiseError, UserError
+from stripewise.interpreter import PROBING, Probing
+from stripewise.observe.objectives import Conditions, kind_of
+from stripewise.observe.record_reading import read_record
+from stripewise.requests.experiment import Experiment, Replay
+from stripewise.requests.overrides import OWN_LAYER, parameters_of
+from stripewise.requests.policy import load_policy
+from stripewise.runners import hooks
+from stripewise.runners.allow_list import check_application
+from stripewise.runners.base import Preflight
+from stripewise.runners.inject.assemble import arguments_of, defaults_of, values_of, words_of
+from stripewise.runners.inject.injection import inject
+from stripewise.runners.inject.own_calls import TOO_MANY, few_enough
+from stripewise.runners.native.build import accelerator_for, file_digest, observer_for, runtime_for
+from stripewise.runners.native.replaying import check_replayable, make_replayer
+from stripewise.runners.program import environment as surroundings
+from stripewise.runners.program.command import split
+from stripewise.runners.program.preflight import MPI_VERSION, Target, check_placeholders, look, workload_of
+from stripewise.runners.setup import environment_after
+
+_DERIVED = "<derived>"
+"""Stands for the value of a derived setting, which depends on the configuration."""
+
+
+@dataclass
+class Found:
+    """What the preflight found, as the runs need it.
+
+    Attributes
+    ----------
+    environment : mapping
+        The program's, after the setup lines.
+    target : Target
+        The experiment's command.
+    runtime : str
+        As the runner was asked.
+    preflight : Preflight
+    observer : Path or None
+        What counts the program's own calls, beside the runtime if that is there; only where the objective needs a
+        report, or settings need it.
+    probing : Probing
+        Whether programs may be started to find out more.
+    """
+
+    environment: Mapping[str, str]
+    target: Target
+    runtime: str
+    preflight: Preflight = field(default_factory=Preflight)
+    observer: Path | None = None
+    probing: Probing = PROBING
+    _libraries: dict[str, Path] = field(default_factory=dict)
+
+    def library_for(self, target: Target) -> Path | None:
+        """Give the runtime for a program, built if need be and allowed; None if it cannot or must not be preloaded.
+
+        Raises
+        ------
+        StripewiseError
+            If it cannot be built.
+        """
+        if self.runtime == "none" or target.program.obstacle or target.program.without_mpi or target.mpi is None:
+            return None
+        if self.runtime != "auto":
+            return Path(self.runtime).absolute()
+        if target.mpi.abi not in self._libraries:
+            self._libraries[target.mpi.abi] = runtime_for(target.mpi, target.launcher, self.environment, self.probing)
+        return self._libraries[target.mpi.abi]
+
+
+_SETUP = "what the setup lines change"
+
+
+class BehindSetup(UserError):  # noqa: N818  as the errors that it stands for
+    """The program is not found, and setup lines that may not be run could bring it."""
+
+
+def inspect(
+    experiment: Experiment, environment: Mapping[str, str], cwd: Path, runtime: str
+) -> tuple[Preflight, Found | None]:
+    """Find out from files alone what :func:`find` would, and start nothing; see :meth:`Runner.inspect`.
+
+    Returns
+    -------
+    tuple of (Preflight, Found or None)
+        None where the program is not found without the setup lines: then the command alone tells what there is.
+
+    Raises
+    ------
+    UserError
+        If no run could succeed, as far as files tell.
+    """
+    probing = Probing(allowed=False)
+    found = None
+    try:
+        found = find(experiment, environment, cwd, runtime, probing)
+        preflight = found.preflight
+    except BehindSetup as error:
+        warning = f"{error.what}; the setup lines may change that"
+        preflight = Preflight(warnings=(warning,), workload=workload_of(split(experiment.command)))
+    return replace(preflight, unknown=probing.unknown), found
+
+
+def find(
+    experiment: Experiment, environment: Mapping[str, str], cwd: Path, runtime: str, probing: Probing = PROBING
+) -> Found:
+    """Look at everything that the runs need.
+
+    Parameters
+    ----------
+    experiment : Experiment
+    environment : mapping
+        Before the setup lines.
+    cwd : Path
+    runtime : str
+        ``auto``, ``none`` or the runtime's path.
+    probing : Probing
+        Whether setup lines, programs that are asked, and compilers may be started.
+
+    Raises
+    ------
+    BehindSetup
+        If the program is not found without the setup lines, which may not be run.
+    UserError
+        If no run could succeed.
+    """
+    if runtime not in ("auto", "none") and not Path(runtime).is_file():
+        raise UserError(f"runtime library {runtime} does not exist", "build it with stripewise native build")
+    limits = experiment.hooks
+    hidden = bool(experiment.setup) and not probing.allows(_SETUP)
+    lines = [] if hidden else experiment.setup
+    after = environment_after(lines, experiment.env, environment, cwd, limits.timeout)
+    defaults = defaults_of(experiment)
+    warnings = check_placeholders(experiment.command, arguments_of(experiment), values_of(None, defaults, None))
+    words = words_of(experiment, None, defaults)
+    try:
+        target = look(words, after, cwd, probing)
+    except UserError as error:
+        raise (BehindSetup(error.what, error.fix) if hidden else error) from error
+    started = target.script or target.binary.path
+    applications, reads = load_policy(environment).applications, experiment.stdin is not None
+    check_application(applications, experiment.command, started, cwd, after, reads=reads)
+    hooks.check_deletions(limits.delete, cwd)
+    hooks.check_caches(limits.drop_caches)
+    found = Found(after, target, runtime, probing=probing)
+    library = found.library_for(target)
+    acts = need_observer(parameter.carrier for parameter in parameters_of(experiment).values())
+    reported, countable = kind_of(experiment.objective.name).reported, few_enough(target.line.ranks)
+    if (reported and (library is None or countable)) or acts:
+        found.observer = _observer(found, library, warnings, acts=acts)
+    elif reported and library is not None:
+        warnings.append(TOO_MANY)
+    seen = library is not None or found.observer is not None
+    unseen = "" if seen else target.why_not_preloaded or "no MPI library was found for it"
+    conditions = Conditions(experiment.runner, target.line.program[0], target.workload().nodes, unseen)
+    kind_of(experiment.objective.name).check(conditions)
+    carried = _carried(experiment, target, library, found.observer)
+    warnings += [*target.warnings, *_warnings(target, carried, runtime, found.observer)]
+    found.preflight = replace(
+        _preflight(experiment, found, library, carried, warnings, cwd),
+        lost=_lost(experiment, target, library, found.observer),
+    )
+    if experiment.replay is not None:
+        found.preflight = _with_replayer(found.preflight, experiment.replay, experiment.command, found)
+    return found
+
+
+def _observer(found: Found, library: Path | None, warnings: list[str], *, acts: bool) -> Path | None:
+    """Give what observes a program without MPI, or beside the runtime, and may act on files, if it can be preloaded."""
+    alone = found.runtime == "auto" and found.target.mpi is None
+    if (library is None and not alone) or found.target.program.obstacle:
+        return None
+    try:
+        return (accelerator_for if acts else observer_for)(found.environment, found.probing)
+    except StripewiseError as error:
+        warnings.append(f"the calls of the program cannot be observed: {error.what}")
+        return None
+
+
+def _with_replayer(preflight: Preflight, replay: Replay, command: Sequence[str], found: Found) -> Preflight:
+    """Make the replays of a record ready, which are launched as the program is."""
+    if found.library_for(found.target) is None:
+        raise UserError(
+            "replays cannot be compared with the program: the runtime is not preloaded", "tune the program itself"
+        )
+    path = Path(replay.record)
+    record, line = read_record(path), f"search    on replays of {path}"
+    replayer = None
+    if found.probing.allows("whether a compiler builds the program that replays the record"):
+        replayer = make_replayer(replay, record, command, found.environment, found.target.mpi)
+        line += f", by {replayer.program}"
+    else:
+        check_replayable(replay, record, command)
+    return replace(
+        preflight,
+        replayer=replayer,
+        fingerprint={**preflight.fingerprint, "the record": f"{path} ({file_digest(path)[:16]})"},
+        summary=(*preflight.summary, line),
+    )
+
+
+def _carried(
+    experiment: Experiment, target: Target, library: Path | None, observer: Path | None
+) -> tuple[Carried, ...]:
+    """Say how each parameter that may be searched would reach the program."""
+    implied = target.mpi.io if target.mpi is not None and target.mpi.io in stack_names() else None
+    own = [parameter for parameter in parameters_of(experiment).values() if parameter.layer == OWN_LAYER]
+    # What a program without MPI is to be tuned by is only what the experiment names.
+    names = experiment.stacks or ([] if own and target.mpi is None else [implied or "romio"])
+    settings = [Setting(p.carrier, p.setting, spell(p.default) or "?") for p in own]
+    for name in names:
+        stack = load_stack(name)
+        for parameter in stack.parameters:
+            override = experiment.parameters.get(parameter.name)
+            if override is None or not override.exclude:
+                value = spell(parameter.default) or "?"
+                settings.append(Setting(parameter.carrier, parameter.setting, value, parameter.layer))
+        settings += [Setting(d.carrier, d.name, _DERIVED, d.layer) for d in stack.derived]
+    plan = Plan(tuple(settings), override=experiment.override, files=experiment.files)
+    return inject(plan, target.program, library, Path("/"), observer=observer).carried
+
+
+_NAMES = {"hdf5": "HDF5", "mpiio": "MPI-IO"}
+
+
+def _lost(
+    experiment: Experiment, target: Target, library: Path | None, observer: Path | None
+) -> Callable[[Parameter], str]:
+    """Give a function that says why a parameter cannot reach the program."""
+    program = target.program
+    replayed = {"mpiio"}
+    if experiment.replay is not None and read_record(Path(experiment.replay.record)).uses_hdf5:
+        replayed.add("hdf5")
+    if target.mpi is None and not experiment.stacks and not program.obstacle and not target.line.launcher:
+        # A script may start programs that cannot be seen from here. Then the user names the stack.
+        named = target.script or target.line.program[0]
+        program = replace(program, without_mpi=program.without_mpi or f"no MPI program was found in {named}")
+
+    def why(parameter: Parameter) -> str:
+        carrier = parameter.carrier
+        met = not carrier.apis or bool(replayed & set(carrier.apis))
+        if experiment.replay is not None and (carrier is ARGUMENT or carrier.names_files or not met):
+            made = " and ".join(_NAMES[one] for one in sorted(replayed))
+            return f"replays make the program's calls of {made}, and take nothing else of it"
+        setting = Setting(parameter.carrier, parameter.setting, spell(parameter.default) or "?", parameter.layer)
+        plan = Plan((setting,), override=experiment.override)
+        lost = inject(plan, program, library, Path("/"), observer=observer).lost
+        return lost[0].wins if lost else ""
+
+    return why
+
+
+def _warnings(target: Target, carried: tuple[Carried, ...], runtime: str, observer: Path | None) -> list[str]:
+    program = target.line.program[0]
+    found = []
+    if target.why_not_preloaded:
+        found.append(
+            f"the runtime cannot be preloaded into {program}: {target.why_not_preloaded}. Settings go through "
+            f"{_ways(carried)} instead, and no report will prove their effect"
+        )
+    elif observer is not None and target.mpi is None:
+        found.append(
+            f"no MPI library was found for {program}: what its processes do to files is counted at the C library"
+        )
+    elif target.mpi is None:
+        found.append(
+            f"no MPI library was found for {program}, so nothing is preloaded: only its elapsed time and what it "
+            "prints can be measured"
+        )
+    elif runtime == "none":
+        found.append("the runtime is not preloaded, as asked: no report will prove the effect of settings")
+    derived = [] if target.program.without_mpi else [c for c in carried if c.setting.value == _DERIVED]
+    found += [
+        f"{entry.setting.key} is not set along with what it follows from: {entry.wins}"
+        for entry in derived
+        if entry.by == LOST
+    ]
+    return found
+
+
+def _ways(carried: tuple[Carried, ...]) -> str:
+    ways = dict.fromkeys(entry.by for entry in carried if entry.by != LOST)
+    return " and ".join("the command" if way == "command" else way for way in ways) or "nothing"
+
+
+def _certain(fingerprint: Mapping[str, str], experiment: Experiment, target: Target) -> dict[str, str]:
+    """Leave out of a fingerprint what only a started program tells, or what setup lines may change."""
+    doubtful = {MPI_VERSION}
+    if experiment.setup:
+        kept = {"the working folder", "the script"}
+        kept |= {"the program"} if "/" in target.line.program[0] else set()
+        doubtful |= fingerprint.keys() - kept
+    return {name: value for name, value in fingerprint.items() if name not in doubtful}
+
+
+def _preflight(
+    experiment: Experiment,
+    found: Found,
+    library: Path | None,
+    carried: tuple[Carried, ...],
+    warnings: list[str],
+    cwd: Path,
+) -> Preflight:
+    target, mpi = found.target, found.target.mpi
+    workload = target.workload()
+    about = surroundings.record(found.environment, cwd)
+    about |= {"mpi": mpi.version if mpi else None, "mpi_path": str(mpi.path) if mpi else None}
+    about["io"] = mpi.io if mpi else None
+    ranks = f", {target.line.ranks} ranks by {target.line.launcher}" if target.line.ranks else ""
+    # Its interpreter alone would not tell what is tuned.
+    kind = f"script for {target.binary.path}" if target.script else target.binary.kind.value
+    summary = [f"program   {target.script or target.binary.path} ({kind}{ranks})"]
+    if mpi is not None:
+        summary.append(
+            f"MPI       {mpi.version or mpi.abi}, {mpi.path}, {mpi.found_by}; MPI-IO by {mpi.io or 'unknown'}"
+        )
+    if library is not None:
+        wins = "the plan wins" if experiment.override else "the program's own hints win"
+        shown = f" {library}" if library.is_file() else ", which the first run builds"
+        summary.append(f"settings  by the preloaded runtime{shown}; {wins}")
+    else:
+        summary.append(f"settings  by {_ways(carried)}")
+    if experiment.stdin is not None:
+        summary.append(f"input     {experiment.stdin.describe()}, for every launch")
+    fingerprint = {**target.fingerprint(), "the working folder": os.fspath(cwd)}
+    loaded = about["modules"]
+    if loaded:
+        fingerprint["the list of loaded modules"] = ", ".join(loaded)
+    if not found.probing.allowed:
+        fingerprint = _certain(fingerprint, experiment, target)
+    return Preflight(
+        warnings=tuple(warnings),
+        summary=tuple(summary),
+        fingerprint=fingerprint,
+        environment=about,
+        io=mpi.io if mpi else None,
+        workload=workload,
+    )

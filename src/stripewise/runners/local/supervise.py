@@ -1,0 +1,327 @@
+"""Running one command to its end, its time limit or its cancellation, with nothing of it left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from stripewise.interpreter import inherited, python
+from stripewise.runners.local import processes
+from stripewise.runners.local.output import DEFAULT_LIMIT, Keeper
+
+_DRAIN_SECONDS = 5.0
+_SETTLE_SECONDS = 0.25  # a launcher may be gone some milliseconds before the last of its ranks
+
+
+class Cause(StrEnum):
+    """Why a command is over."""
+
+    EXIT = "exit"
+    TIMEOUT = "timeout"
+    BOUND = "bound"
+    CANCELLED = "cancelled"
+    SETUP = "setup"
+    NOT_STARTED = "not_started"
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a command ended.
+
+    Attributes
+    ----------
+    cause : Cause
+    exit_code : int or None
+        Negative for a signal; None if it never started.
+    elapsed : float
+        Seconds from the program's start to its end, the setup lines' time excluded.
+    started : float
+        Epoch seconds.
+    notes : tuple of str
+        What else there is to say: processes left behind, output left out.
+    error : OSError or None
+        Why it never started.
+    """
+
+    cause: Cause
+    exit_code: int | None
+    elapsed: float
+    started: float
+    notes: tuple[str, ...] = ()
+    error: OSError | None = None
+
+
+@dataclass(frozen=True)
+class CommandLimits:
+    """When a command is ended by force; seconds, None for never.
+
+    Attributes
+    ----------
+    timeout, bound : float or None
+        From the program's start.
+    setup : float
+        From the command's start to the program's.
+    grace : float
+        Between the polite signal and the one that cannot be refused.
+    output : int
+        Bytes kept of each of standard output and standard error.
+    """
+
+    timeout: float | None = None
+    bound: float | None = None
+    setup: float = 600.0
+    grace: float = 3.0
+    output: int = DEFAULT_LIMIT
+
+
+class Command:
+    """One command under supervision.
+
+    Parameters
+    ----------
+    words : sequence of str
+        The program and its arguments.
+    environment : mapping
+        Complete; the run's marker is added.
+    run_id : str
+        Value of the marker, by which its processes are found wherever they went.
+    folder : Path
+        Where ``stdout`` and ``stderr`` go (as ``NAME.stdout`` if ``name`` is given).
+    cwd : Path
+    limits : CommandLimits
+    name : str
+        Prefix of the output files.
+    stdin : Path or None
+        The file that it reads; None for no input.
+    """
+
+    def __init__(
+        self,
+        words: Sequence[str],
+        environment: Mapping[str, str],
+        *,
+        run_id: str,
+        folder: Path,
+        cwd: Path,
+        limits: CommandLimits,
+        name: str = "",
+        stdin: Path | None = None,
+    ) -> None:
+        self._stdin = stdin or Path(os.devnull)
+        self._words = list(words)
+        self._environment = {**environment, processes.MARKER: run_id}
+        self._run_id = run_id
+        self._outputs = [folder / f"{name}.{stream}" if name else folder / stream for stream in ("stdout", "stderr")]
+        self._cwd = cwd
+        self._limits = limits
+        self._ready: tuple[int, int] | None = None
+        self._began: float | None = None
+        self._ended_at = 0.0
+        self._exited = threading.Event()
+        self._changed = threading.Event()
+        self._cancelled = False
+
+    def cancel(self) -> None:
+        """End the command; :meth:`run` returns soon. May be called from another thread, at any time."""
+        self._cancelled = True
+        self._changed.set()
+
+    def time_from(self, pipe: tuple[int, int]) -> None:
+        """Let the command's time begin when a byte is written to a pipe, instead of at once.
+
+        Parameters
+        ----------
+        pipe : tuple of int
+            Read end and write end, both owned by the command from now on; it inherits the latter. The script around a
+            program writes when its setup lines have finished.
+        """
+        self._ready = pipe
+
+    def run(self, on_start: Callable[[int], None] = lambda pid: None) -> Ended:
+        """Run the command to its end.
+
+        Parameters
+        ----------
+        on_start : callable
+            Called with the process number as soon as there is one. If it raises, the command is ended and the error
+            goes on.
+        """
+        started, begin = time.time(), time.monotonic()
+        if self._cancelled:
+            self._close_ready(0, 1)
+            return Ended(Cause.CANCELLED, None, 0.0, started)
+        try:
+            with self._stdin.open("rb") as stdin:
+                process = subprocess.Popen(
+                    self._words,
+                    env=self._environment,
+                    cwd=self._cwd,
+                    stdin=stdin,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    start_new_session=True,
+                    pass_fds=(self._ready[1],) if self._ready else (),
+                )
+        except OSError as error:
+            self._close_ready(0, 1)
+            return Ended(Cause.NOT_STARTED, None, 0.0, started, error=error)
+        threading.Thread(target=self._await_exit, args=(process.pid,), daemon=True).start()
+        if self._ready:
+            self._close_ready(1)
+            threading.Thread(target=self._await_ready, args=(self._ready[0],), daemon=True).start()
+        else:
+            self._began = begin
+        try:
+            # Before any output is kept: it may fill the disk that the record of the process is written to.
+            on_start(process.pid)
+            keepers = [self._keep(process.stdout, 0), self._keep(process.stderr, 1)]
+            cause = self._watch(begin)
+        except BaseException:
+            self._finish(process, self._limits.grace)
+            raise
+        strays = self._finish(process, self._limits.grace if cause is not Cause.EXIT else 0.0)
+        for keeper in keepers:
+            keeper.join(_DRAIN_SECONDS)
+        if cause is Cause.EXIT and self._began is None:
+            cause = Cause.SETUP
+        began = self._began if self._began is not None else begin
+        return Ended(
+            cause,
+            process.returncode,
+            max(0.0, self._ended_at - began),
+            started + (began - begin),
+            (*strays, *self._output_notes(keepers)),
+        )
+
+    # -- parts -----------------------------------------------------------------------------------------------
+
+    def _keep(self, pipe: object, index: int) -> Keeper:
+        descriptor = os.dup(pipe.fileno())  # type: ignore[attr-defined]
+        pipe.close()  # type: ignore[attr-defined]
+        keeper = Keeper(descriptor, self._outputs[index], self._limits.output)
+        keeper.start()
+        return keeper
+
+    def _close_ready(self, *ends: int) -> None:
+        for index in ends if self._ready else ():
+            with contextlib.suppress(OSError):
+                os.close(self._ready[index])  # type: ignore[index]
+
+    def _await_exit(self, pid: int) -> None:
+        # A blocking wait in a thread of its own: waiting with a timeout would look only every 50 ms, and the elapsed
+        # time is what experiments measure. WNOWAIT keeps the number taken until all its processes are ended.
+        with contextlib.suppress(ChildProcessError):
+            os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+        self._ended_at = time.monotonic()
+        self._exited.set()
+        self._changed.set()
+
+    def _await_ready(self, pipe: int) -> None:
+        try:
+            if os.read(pipe, 1):
+                self._began = time.monotonic()
+                self._changed.set()
+        except OSError:
+            pass
+        finally:
+            os.close(pipe)
+
+    def _watch(self, begin: float) -> Cause:
+        while True:
+            self._changed.clear()
+            if self._exited.is_set():
+                return Cause.EXIT
+            if self._cancelled:
+                return Cause.CANCELLED
+            now = time.monotonic()
+            if self._began is None:
+                deadlines = [(begin + self._limits.setup, Cause.SETUP)]
+            else:
+                deadlines = [
+                    (self._began + seconds, cause)
+                    for seconds, cause in ((self._limits.bound, Cause.BOUND), (self._limits.timeout, Cause.TIMEOUT))
+                    if seconds is not None
+                ]
+            due = [cause for deadline, cause in sorted(deadlines) if deadline <= now]
+            if due:
+                return due[0]
+            self._changed.wait(min((deadline - now for deadline, _ in deadlines), default=None))
+
+    def _finish(self, process: subprocess.Popen[bytes], grace: float) -> list[str]:
+        """End what is left, reap the leader, and say what was left behind."""
+        forced = not self._exited.is_set()
+        session = process.pid
+        behind = 0 if forced else len(processes.settled(self._run_id, session, _SETTLE_SECONDS))
+        left = processes.end(self._run_id, session, grace) if forced or behind else []
+        if self._exited.wait(0.0 if left else _DRAIN_SECONDS):
+            process.wait()
+        notes = []
+        if behind:
+            notes.append(f"{behind} process(es) were still running when the command had ended, and were ended")
+        if left:
+            numbers = ", ".join(str(line.pid) for line in left)
+            notes.append(f"process(es) {numbers} could not be ended")
+        return notes
+
+    def _output_notes(self, keepers: Sequence[Keeper]) -> list[str]:
+        notes = []
+        for keeper, path in zip(keepers, self._outputs, strict=True):
+            if keeper.dropped:
+                notes.append(f"{path.name}: {keeper.dropped} bytes of {keeper.total} were not kept")
+            if keeper.trouble:
+                notes.append(keeper.trouble)
+        return notes
+
+
+class OrphanGuard:
+    """Tells a process of its own which runs are under way; it acts when it hears no more.
+
+    Without it (no process can be started) runs are reaped by the next resume, so nothing fails for want of a guard.
+    """
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[str] | None = None
+        self._lock = threading.Lock()
+
+    def began(self, run_id: str, pid: int) -> None:
+        """Take a run under guard."""
+        with self._lock:
+            if self._process is None:
+                with contextlib.suppress(OSError):
+                    self._process = subprocess.Popen(
+                        python(processes.__file__, alone=True),
+                        env=inherited(),
+                        stdin=subprocess.PIPE,
+                        stdout=subprocess.DEVNULL,
+                        stderr=subprocess.DEVNULL,
+                        text=True,
+                        start_new_session=True,
+                    )
+            self._tell(f"began {run_id} {pid}")
+
+    def over(self, run_id: str) -> None:
+        """Release a run whose processes are gone."""
+        with self._lock:
+            self._tell(f"over {run_id}")
+
+    def close(self) -> None:
+        """End the guard; runs still under its guard end with it."""
+        with self._lock:
+            process, self._process = self._process, None
+        if process is not None and process.stdin is not None:
+            with contextlib.suppress(OSError):
+                process.stdin.close()
+            process.wait()
+
+    def _tell(self, line: str) -> None:
+        if self._process is not None and self._process.stdin is not None:
+            with contextlib.suppress(OSError):
+                self._process.stdin.write(line + "\n")
+                self._process.stdin.flush()

@@ -1,0 +1,342 @@
+"""The MPI library of a program: which, where, which version, which binary interface."""
+
+from __future__ import annotations
+
+import functools
+import platform
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path, PurePath
+from typing import Any
+
+from stripewise.errors import UserError
+from stripewise.interpreter import PROBING, Probing, ask, python
+from stripewise.runners.program.binary import Binary, FileKind, find_program
+from stripewise.runners.program.elf import contains, find_library
+from stripewise.runners.program.launchers import SHELLS
+from stripewise.runners.program.python import names_module
+
+_LIBRARY = re.compile(
+    r"^lib(mpi|mpich|mpi_mt|mpi_dbg|mpi_dbg_mt|mpi_cray|mpi_gnu\w*|mpi_intel\w*|mpi_amd\w*|mpi_nvidia\w*|mpi_abi)"
+    r"\.so(\.\d+)*$"
+)
+_SAFE_ENVIRONMENT = ("PATH", "LD_LIBRARY_PATH", "HOME", "TMPDIR", "OPAL_PREFIX", "I_MPI_ROOT")
+_PROBE_SECONDS = 20.0
+_PROBE = """
+import ctypes, sys
+library = ctypes.CDLL(sys.argv[1])
+text, length = ctypes.create_string_buffer(1 << 16), ctypes.c_int()
+library.MPI_Get_library_version(text, ctypes.byref(length))
+version, subversion = ctypes.c_int(), ctypes.c_int()
+library.MPI_Get_version(ctypes.byref(version), ctypes.byref(subversion))
+print(f"{version.value}.{subversion.value}")
+print(text.value.decode("utf-8", "replace"))
+"""
+# The program's own Python may be too old for -P: the working folder is taken off the path before anything is imported.
+_MPI4PY = """
+import sys
+sys.path[:] = filter(None, sys.path)
+from importlib.util import find_spec
+found = find_spec("mpi4py.MPI") if find_spec("mpi4py") else None
+print(found.origin if found else "", *sys.path, sep="\\n")
+"""
+_LIBRARY_FOLDERS = ("lib", "lib64", "lib/release", f"lib/{platform.machine()}-linux-gnu")
+_FAMILIES = {"mpich": ("hydra", "mpich"), "openmpi": ("orte", "prte", "ompi", "openmpi")}
+_SCRIPT_LIMIT = 1 << 20
+SESSIONS = ("OMPI_MCA_orte_tmpdir_base", "PRTE_MCA_prte_tmpdir_base")
+"""Variables for the folder in which the launchers of Open MPI 4 and 5 make their session folders, on every node.
+
+Launchers of version 4 share one a user and host: the last to end removes it, and one that begins in that moment fails.
+Those of version 5 name theirs by the process number: a launch that was killed leaves it behind, and a later one with
+the same number fails. So each launch needs a folder of its own.
+"""
+_VERSION = "the version of the MPI library"
+WITH_LAUNCHER = "installed with"
+"""How :attr:`Mpi.found_by` begins where the launcher led to the library, and nothing in the program did."""
+
+
+@dataclass(frozen=True)
+class Mpi:
+    """An MPI library.
+
+    Attributes
+    ----------
+    path : Path
+        The library, links followed.
+    abi : str
+        ``mpich`` (with all that share its interface: Intel, Cray, MVAPICH), ``openmpi``, ``standard`` (the interface
+        of MPI 5), or ``other``.
+    version : str
+        In one line, as ``MPICH 4.2.1``.
+    standard : str
+        The MPI standard's version, as ``4.1``.
+    io : str or None
+        ``romio`` or ``ompio``, as chosen without the settings of a plan.
+    found_by : str
+        What led to it, for people.
+    """
+
+    path: Path
+    abi: str
+    version: str = ""
+    standard: str = ""
+    io: str | None = None
+    found_by: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        """Give it as JSON."""
+        return {**asdict(self), "path": str(self.path)}
+
+
+def is_mpi_library(name: str) -> bool:
+    """Say whether a library's file name is that of an MPI."""
+    return bool(_LIBRARY.match(name))
+
+
+def needs_sessions(mpi: Mpi | None, names: Iterable[str]) -> bool:
+    """Say whether a launch needs a session folder of its own; see :data:`SESSIONS`.
+
+    Parameters
+    ----------
+    mpi : Mpi or None
+    names : iterable of str
+        The names of the variables and the words of the launch. The user may have chosen the folder with one of them:
+        parameters for local and for remote nodes exclude the one for all nodes.
+    """
+    return mpi is not None and mpi.abi == "openmpi" and not any("tmpdir_base" in name for name in names)
+
+
+def describe(
+    path: Path,
+    environment: Mapping[str, str],
+    found_by: str = "",
+    mca: Mapping[str, str] | None = None,
+    probing: Probing = PROBING,
+) -> Mpi:
+    """Find out about an MPI library by asking it for its version, in a process of its own.
+
+    Parameters
+    ----------
+    path : Path
+    environment : mapping
+        The program's, for the libraries that it needs and for the choice of Open MPI's component.
+    found_by : str
+    mca : mapping, optional
+        Parameters of Open MPI given on the command line.
+    probing : Probing
+        Where nothing may be started, the library is not loaded and its version stays unknown.
+    """
+    real = path.resolve()
+    safe = tuple((name, environment[name]) for name in _SAFE_ENVIRONMENT if name in environment)
+    standard, version = _ask(real, safe) if probing.allows(_VERSION) else ("", "")
+    abi = _abi(real, version)
+    if abi == "openmpi":
+        chosen = (mca or {}).get("io") or environment.get("OMPI_MCA_io", "")
+        io: str | None = "romio" if chosen.startswith("romio") or chosen.startswith("^ompio") else "ompio"
+    else:
+        io = "romio" if abi in ("mpich", "standard") else None
+    return Mpi(real, abi, version, standard, io, found_by)
+
+
+@functools.lru_cache(maxsize=32)
+def _ask(path: Path, environment: tuple[tuple[str, str], ...]) -> tuple[str, str]:
+    answer = _answer(python("-c", _PROBE, str(path), alone=True), dict(environment))
+    lines = answer.stdout.splitlines() if answer is not None and answer.returncode == 0 else []
+    return (lines[0], _short(lines[1:])) if len(lines) >= 2 else ("", "")
+
+
+def _answer(
+    command: Sequence[str], environment: Mapping[str, str], cwd: Path | None = None
+) -> subprocess.CompletedProcess[str] | None:
+    """What a probe printed; None if it could not be started or hangs."""
+    try:
+        return ask(command, _PROBE_SECONDS, environment, cwd)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+
+
+def _short(lines: Sequence[str]) -> str:
+    first = lines[0].strip()
+    if match := re.match(r"(MPICH|MVAPICH\S*|CRAY MPICH) [Vv]ersion\s*:?\s*(\S+)", first):
+        return f"{match[1]} {match[2]}"
+    return first.split(", package")[0][:120]
+
+
+def _abi(path: Path, version: str) -> str:
+    if path.name.startswith("libmpi_abi."):
+        return "standard"
+    if "Open MPI" in version or contains(path, b"ompi_mpi_comm_world"):
+        return "openmpi"
+    if re.search(r"MPICH|MVAPICH|Intel", version) or contains(path, b"MPIR_CVAR_") or contains(path, b"I_MPI_"):
+        return "mpich"
+    return "other"
+
+
+def find_mpi(
+    program: Sequence[str],
+    binary: Binary,
+    launcher: Path | None,
+    *,
+    environment: Mapping[str, str],
+    cwd: Path,
+    mca: Mapping[str, str] | None = None,
+    probing: Probing = PROBING,
+) -> tuple[Mpi | None, str]:
+    """Find the MPI library that a program will use.
+
+    Parameters
+    ----------
+    program : sequence of str
+        The program and its arguments.
+    binary : Binary
+        The program's file.
+    launcher : Path or None
+        The launcher's file.
+    environment, cwd, mca
+        Of the program.
+    probing : Probing
+        Whether the library and the program's Python may be asked.
+
+    Returns
+    -------
+    tuple of (Mpi or None, str)
+        The library; and the name of a library that the program asks for and that is not there, empty otherwise.
+    """
+    missing = ""
+    if binary.kind is FileKind.ELF and binary.elf is not None and not binary.elf.static:
+        path, missing = find_library(binary.path, is_mpi_library, environment)
+        if path is not None:
+            return describe(path, environment, f"asked for by {binary.path.name}", mca, probing), ""
+        if missing:
+            return None, missing
+    started_by = binary.started_by or program[0]
+    interpreter = PurePath(started_by).name
+    script = binary.path if binary.kind is FileKind.SCRIPT else script_of(program, cwd)
+    if interpreter.startswith("python"):
+        path, folders = _of_mpi4py(started_by, environment, cwd, probing)
+        # A launcher starts programs of MPI; what has none must import mpi4py, which may be there for others.
+        if path is not None and (launcher is not None or names_module(program, script, folders, "mpi4py")):
+            return describe(path, environment, "used by mpi4py", mca, probing), ""
+    if script is not None and (launcher is None or not interpreter.startswith("python")):
+        for word in _programs_in(script, environment, cwd):
+            path, _ = find_library(word, is_mpi_library, environment)
+            if path is not None:
+                return describe(
+                    path, environment, f"asked for by {word.name}, named in {script.name}", mca, probing
+                ), ""
+    if launcher is not None:
+        path = library_of_launcher(launcher)
+        if path is not None:
+            return describe(path, environment, f"{WITH_LAUNCHER} {launcher}", mca, probing), ""
+    return None, missing
+
+
+def _of_mpi4py(
+    name: str, environment: Mapping[str, str], cwd: Path, probing: Probing
+) -> tuple[Path | None, list[Path]]:
+    """Give the library below mpi4py in a Python, and the folders in which that Python finds modules."""
+    if probing.allows(f"where {name} finds its modules"):
+        answer = _answer([name, "-c", _MPI4PY], environment, cwd)
+        module, *names = answer.stdout.splitlines() if answer is not None and answer.stdout else [""]
+        folders = [Path(folder) for folder in names]
+    else:
+        folders = _usual_folders(name, environment, cwd)
+        found = (path for folder in folders for path in sorted((folder / "mpi4py").glob("MPI.*so")))
+        module = str(next(found, ""))
+    library = find_library(Path(module), is_mpi_library, environment)[0] if module else None
+    return library, folders
+
+
+def _usual_folders(name: str, environment: Mapping[str, str], cwd: Path) -> list[Path]:
+    """Give the folders in which a Python usually finds modules, without asking it."""
+    try:
+        program = find_program(name, environment, cwd)
+    except UserError:
+        return []
+    given = [cwd / folder for folder in environment.get("PYTHONPATH", "").split(":") if folder]
+    prefix = program.parent.parent
+    prefixes = [prefix] if (prefix / "pyvenv.cfg").is_file() else [prefix, program.resolve().parent.parent]
+    patterns = ("lib*/python3*/site-packages", "lib*/python3*/dist-packages")
+    installed = [path for one in dict.fromkeys(prefixes) for pattern in patterns for path in sorted(one.glob(pattern))]
+    return [*given, *installed]
+
+
+def script_of(program: Sequence[str], cwd: Path) -> Path | None:
+    """Give the script that a shell or Python is asked to run, if it is a file."""
+    name = PurePath(program[0]).name
+    if name not in SHELLS and not name.startswith("python"):
+        return None
+    for word in program[1:]:
+        if word in ("-c", "-m"):
+            return None
+        if not word.startswith("-"):
+            path = cwd / word
+            return path if path.is_file() else None
+    return None
+
+
+def _programs_in(script: Path, environment: Mapping[str, str], cwd: Path) -> Iterator[Path]:
+    """Give the programs that a script names, a file each once; launchers among them come last."""
+    try:
+        text = script.read_text("utf-8", "replace")[:_SCRIPT_LIMIT]
+    except OSError:
+        return
+    words = dict.fromkeys(re.findall(r"[\w./+-]+", re.sub(r"^\s*#.*$", "", text, flags=re.MULTILINE)))
+    launchers: list[Path] = []
+    for word in words:
+        if "/" in word:
+            path = cwd / word
+        else:
+            found = shutil.which(word, path=environment.get("PATH", ""))
+            if found is None:
+                continue
+            path = Path(found)
+        if path.is_file():
+            yield path
+            launchers.append(path)
+    for path in launchers:
+        beside = library_of_launcher(path) if path.name.startswith(("mpi", "orte", "prte")) else None
+        if beside is not None:
+            yield beside
+
+
+def mpiexec(environment: Mapping[str, str]) -> str:
+    """Find the launcher to use where nobody names one.
+
+    Raises
+    ------
+    UserError
+        If there is none.
+    """
+    # As for the compiler: an MPI that was installed into Python's environment is there on purpose.
+    beside = Path(sys.executable).parent / "mpiexec"
+    found = str(beside) if beside.is_file() else shutil.which("mpiexec", path=environment.get("PATH"))
+    if found is None:
+        raise UserError("no mpiexec is found", "name the launcher, as 'srun -n 4', or load an MPI module")
+    return found
+
+
+def library_of_launcher(launcher: Path) -> Path | None:
+    """Give the MPI library in the installation of a launcher.
+
+    Where several MPIs share a folder (``/usr``) only one whose family the launcher's name tells can be picked.
+    """
+    real = launcher.resolve()
+    families = {name for name, words in _FAMILIES.items() if any(w in f"{launcher.name} {real.name}" for w in words)}
+    for prefix in dict.fromkeys((launcher.parent.parent, real.parent.parent)):
+        found = [
+            path
+            for folder in _LIBRARY_FOLDERS
+            for path in sorted((prefix / folder).glob("libmpi*.so.*"))
+            if is_mpi_library(path.name) and not path.name.startswith("libmpi_abi")
+        ]
+        for path in found:
+            if len(families) == 1 and _abi(path.resolve(), "") in families:
+                return path
+        if found and len({_abi(path.resolve(), "") for path in found}) == 1 and not families:
+            return found[0]
+    return None

@@ -1,0 +1,402 @@
+"""Runs inside one launch: each phase of a running program, from open to close of a file, is a run.
+
+The tuner appends orders to a file; the runtime in the program reads them before each open and answers in a journal
+after each close. Neither waits for the other: a phase for which no order has come runs as the program has it. Where the
+tuner is killed, the program goes on; the next session joins it, or starts the next launch.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from stripewise.catalogue.carriers import Setting
+from stripewise.catalogue.parameter import Parameter
+from stripewise.catalogue.plan import Plan
+from stripewise.catalogue.stack import load_stack
+from stripewise.catalogue.workload import Workload
+from stripewise.errors import UserError
+from stripewise.formats import MAX_ORDERS
+from stripewise.interpreter import inherited
+from stripewise.launch import Launch, Outcome
+from stripewise.observe.journal import JournalPhase
+from stripewise.observe.objectives import kind_of
+from stripewise.observe.objectives.reported import PhaseBandwidth
+from stripewise.observe.orders import Order
+from stripewise.requests.experiment import Experiment
+from stripewise.runners.base import Family, Preflight, Runner
+from stripewise.runners.local.preflight import Found, find, inspect
+from stripewise.runners.within.families import (
+    MIXED,
+    REPEATED,
+    Kind,
+    apart,
+    choose_kinds,
+    members_of,
+    orders_for,
+    round_with,
+    rounds_of,
+)
+from stripewise.runners.within.launched import Launched
+from stripewise.runners.within.loss_limit import Loss, excess_of, parse_settings
+from stripewise.runners.within.outcome import block_of, outcome_of
+from stripewise.trial import Phase, State
+
+_STEP = 0.01
+_AHEAD = 16
+"""Orders that are written ahead once the experiment is decided."""
+
+
+class WithinRunner(Runner):
+    """Runs the phases of one launch of the experiment's command, on this machine or by the command's own launcher.
+
+    Parameters
+    ----------
+    experiment : Experiment
+    folder : Path
+        Where the folders of the launches are made.
+    runtime : str
+        As for the local runner, but not ``none``.
+    cwd : Path, optional
+    """
+
+    name = "within"
+
+    def __init__(self, experiment: Experiment, folder: Path, *, runtime: str = "auto", cwd: Path | None = None) -> None:
+        self._experiment = experiment
+        self._folder = folder.absolute()
+        self._runtime = runtime
+        self._cwd = cwd or Path.cwd()
+        self._found: Found | None = None
+        self._launches: list[Launched] = []
+        self._joined = False
+        # Shared by the runners of all families that are tuned in the same launches.
+        self._searches: list[WithinRunner] = [self]
+        self._tuned: list[tuple[Kind, ...]] = []
+        self._begin_again()
+
+    def _begin_again(self) -> None:
+        self._asked: dict[int, Launch] = {}
+        self._answered: list[Outcome] = []
+        self._risked: dict[int, float] = {}
+        self._kinds: tuple[Kind, ...] = ()
+        self._others: tuple[Kind, ...] = ()
+        self._kept: Sequence[Setting] = ()
+        self._over = ""
+
+    # -- the stage -----------------------------------------------------------------------------------------
+
+    def prepare(self) -> Preflight:
+        """Check the command, and read what earlier sessions have left; see :class:`Runner`."""
+        self._check()
+        found = self._found = find(self._experiment, inherited(), self._cwd, self._runtime)
+        told = self._told(found.preflight, found)
+        while (folder := self._folder / f"launch-{len(self._launches)}").is_dir():
+            self._launches.append(Launched.reopened(folder))
+        if self._launches:
+            self._choose()
+        return told
+
+    def inspect(self) -> Preflight:
+        """Check the command without starting anything; see :class:`Runner`."""
+        self._check()
+        return self._told(*inspect(self._experiment, inherited(), self._cwd, self._runtime))
+
+    def _check(self) -> None:
+        """Refuse what phases of one launch cannot have."""
+        experiment = self._experiment
+        if not isinstance(kind_of(experiment.objective.name), PhaseBandwidth):
+            raise UserError(
+                f"phases of one launch have no {experiment.objective.name}",
+                "leave --objective out, or use phase_bandwidth:write or phase_bandwidth:read",
+            )
+        hooks = experiment.hooks
+        if hooks.before or hooks.after or hooks.delete or hooks.drop_caches != "none":
+            raise UserError("hooks surround launches, and phases of one launch have none", "leave the hooks out")
+        switched = [name for name in experiment.stacks if load_stack(name).off is not None]
+        if switched:
+            raise UserError(
+                f"the component of stack {switched[0]} is switched on when the program is launched",
+                "tune it without --within",
+            )
+
+    def _told(self, preflight: Preflight, found: Found | None) -> Preflight:
+        """Say what trials inside one launch make of a preflight."""
+        if found is not None and found.library_for(found.target) is None:
+            why = found.target.why_not_preloaded or "it is not an MPI program"
+            raise UserError(f"orders need the runtime, which cannot be preloaded: {why}", "tune without --within")
+        known = preflight.lost
+
+        def lost(parameter: Parameter) -> str:
+            early = parameter.carrier.undecided
+            return f"{early}: ordinary trials can search it, without --within" if early else known(parameter)
+
+        summary = [*preflight.summary, f"launches  {self._folder}: orders, answers, output of the program"]
+        if preflight.io == "ompio":
+            summary.append(
+                "OMPIO     its own parameters act when the program is launched; with --mca io romio341 the hints of "
+                "ROMIO act at each open"
+            )
+        if self._experiment.within.settle:
+            summary.append("settle    files are synchronised before they are closed: phases cost more than without")
+        return replace(preflight, lost=lost, summary=tuple(summary))
+
+    def start(self, launch: Launch) -> None:
+        """Ask for a run; see :class:`Runner`. The program is started for the first one, unless it still runs."""
+        self._asked[launch.number] = launch
+        if self._joined and (self._kinds or self._launches[-1].running):
+            return
+        if not self._launches or not self._launches[-1].running:
+            self._begin()
+        self._joined = True
+
+    def poll(self, timeout: float) -> list[Outcome]:
+        """Wait for the answer; see :class:`Runner`. Searches of other families get theirs meanwhile."""
+        deadline = time.monotonic() + timeout
+        served: tuple[int, bool] | None = None
+        while self._asked and not self._answered:
+            current = self._launches[-1]
+            running = current.running
+            current.look()
+            # Only an answer or the end of the program changes anything, and the program may need this processor.
+            now = len(current.phases), running
+            for search in self._searches if now != served else ():
+                search._serve(current, running)
+            served = now
+            if any(search._answered or search._over for search in self._searches) or time.monotonic() >= deadline:
+                break
+            self._pause()
+        answered, self._answered = self._answered, []
+        return answered
+
+    def _serve(self, current: Launched, running: bool) -> None:
+        """Take the answers that have come, and give the next orders."""
+        self._choose()
+        answered = [found for asked in self._asked.values() if (found := self._outcome(asked)) is not None]
+        if self._asked and not answered and not running:
+            answered = self._ended(current)
+        for outcome in answered:
+            del self._asked[outcome.number]
+            self._risked.pop(outcome.number, None)
+        self._answered += answered
+        if answered or self._over:
+            return
+        for asked in self._asked.values():
+            self._order(asked, current)
+        if running:
+            self._write_ahead(current)
+
+    def _pause(self) -> None:
+        """Wait for the program."""
+        time.sleep(_STEP)
+
+    def cancel(self, number: int) -> None:
+        """Forget a run; its order, if it has one, is answered for the next session."""
+        self._asked.pop(number, None)
+        self._risked.pop(number, None)
+
+    def close(self) -> None:
+        """Leave the launch to the searches of other families; see :class:`Runner`. The program goes on."""
+        if not self._kept and self in self._searches:
+            self._searches.remove(self)
+
+    @property
+    def family(self) -> Family:
+        """See :class:`Runner`."""
+        return self._kinds[0]
+
+    @property
+    def others(self) -> Sequence[Family]:
+        """See :class:`Runner`."""
+        return self._others
+
+    def beside(self, family: Family, experiment: Experiment) -> Runner:
+        """Give the runner of another family of the same launches; see :class:`Runner`."""
+        other = copy.copy(self)
+        other._begin_again()
+        other._experiment = experiment
+        other._kinds = (family,)
+        self._searches.append(other)
+        return other
+
+    def reap(self, launch: Launch) -> None:
+        """Nothing is to end: an order that was given is answered by the phase that carries it out."""
+
+    @property
+    def capacity(self) -> int:
+        """Two: the next order is there when the phase of the one before it ends."""
+        return 2
+
+    @property
+    def held(self) -> Mapping[int, int]:
+        """Runs that wait because trying has cost too much; see :class:`Runner`."""
+        if not self._launches or not self._kinds:
+            return {}
+        current = self._launches[-1]
+        waits = {n: self._wait(asked, current) for n, asked in self._asked.items() if not self._given(current, n)}
+        return {number: phases for number, phases in waits.items() if phases}
+
+    @property
+    def over(self) -> str:
+        """The program has ended; see :class:`Runner`."""
+        return self._over
+
+    @property
+    def seen(self) -> tuple[Workload, Mapping[str, int]] | None:
+        """What the first phase of the kind that is tuned shows; see :class:`Runner`."""
+        phase = next((phase for one in self._launches for phase in self._alike(one)), None)
+        if phase is None:
+            return None
+        known: dict[str, Any] = {}
+        for name, value in {**phase.workload, **({"driver": phase.driver} if phase.driver else {})}.items():
+            with contextlib.suppress(ValidationError):
+                known |= Workload.model_validate({name: value}).model_dump(exclude_none=True)
+        layout = {key: int(value) for key, value in phase.layout.items() if value.isdigit()}
+        return Workload.model_validate(known), {k: layout[k] for k in ("stripe_count", "stripe_size") if k in layout}
+
+    def charged(self, timeout: float) -> tuple[float, int | None]:
+        """One launch, whose length only the program knows."""
+        return 0.0, None
+
+    def keep(self, plan: Plan) -> None:
+        """Let phases that nobody asks about have what is proven; see :class:`Runner`."""
+        self._kept = [setting for setting in plan.settings if setting.carrier.decided]
+
+    def conclude(self, plan: Plan) -> None:
+        """Let the rest of the program run with what is proven, and wait for its end; see :class:`Runner`."""
+        self.keep(plan)
+        if not self._launches or not self._kinds:
+            return
+        current = self._launches[-1]
+        while current.running:
+            current.look()
+            for search in self._searches:
+                search._write_ahead(current)
+            time.sleep(5 * _STEP)
+
+    def _write_ahead(self, current: Launched) -> None:
+        """Keep orders with what is proven ahead of the program."""
+        waiting = current.waiting if self._kept else Counter()
+        for kind in self._kinds if self._kept else ():
+            if waiting[kind[:2]] < _AHEAD // 2 and current.last + _AHEAD < MAX_ORDERS:
+                numbers = range(current.last + 1, current.last + 1 + _AHEAD)
+                current.order([Order(number, *kind[:2], self._kept) for number in numbers])
+
+    # -- launches ------------------------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        assert self._found is not None, "prepare comes first"
+        folder = self._folder / f"launch-{len(self._launches)}"
+        self._launches.append(Launched.started(folder, self._experiment, self._found, self._cwd))
+
+    def _ended(self, current: Launched) -> list[Outcome]:
+        """The program has ended before the runs that were asked for."""
+        code = None if current.process is None else current.process.returncode
+        how = "ended" if code is None else f"ended with exit code {code}"
+        if not self._kinds:
+            reason = f"the program {how} before phases of I/O were repeated {REPEATED} times"
+            return [
+                Outcome(number, State.FAILED, 0.0, time.time(), reason, exit_code=code, folder=current.folder)
+                for number in self._asked
+            ]
+        self._over = f"the program {how} after {len(self._alike(current))} phases, before the experiment was decided"
+        return []
+
+    # -- phases --------------------------------------------------------------------------------------------
+
+    def _choose(self) -> None:
+        if not self._kinds:
+            entry = self._experiment
+            operation = entry.objective.name.partition(":")[2]
+            together = entry.within.families != "costliest"
+            found = (choose_kinds(one.phases, operation, entry.files, together=together) for one in self._launches)
+            self._kinds = next(filter(None, found), ())
+            if entry.within.families == "each":
+                self._kinds, self._others = self._kinds[:1], apart(self._kinds)[1:]
+        if self._kinds and self._kinds not in self._tuned:
+            self._tuned.append(self._kinds)
+
+    def _alike(self, launched: Launched) -> list[JournalPhase]:
+        return rounds_of(launched.phases, self._kinds)
+
+    def _loss(self, launched: Launched, phases: Sequence[JournalPhase]) -> Loss | None:
+        """What trying has lost in a launch, all families together, until the last of some phases."""
+        end = phases[-1].time if phases else 0.0
+        others = (rounds_of(launched.phases, kinds) for kinds in self._tuned if kinds != self._kinds)
+        return Loss.of(phases, ([phase for phase in one if phase.time <= end] for one in others))
+
+    def _outcome(self, asked: Launch) -> Outcome | None:
+        if not self._kinds:
+            return None
+        for launched in reversed(self._launches):
+            key = self._kinds[0][:2], asked.number
+            if key in launched.given:
+                phase = launched.ordered(launched.given[key])
+                if phase is None:
+                    continue
+                if phase.kind in self._kinds:
+                    alike = self._alike(launched)
+                    whole = round_with(alike, phase)
+                    if whole is None:
+                        continue  # phases of other families are still to come
+                    block = block_of(asked, alike, whole)
+                    if block is not None:
+                        return self._outcome_of(asked, launched, alike, block)
+                # The program did something else at that open, or the phases are to be repeated.
+                del launched.given[key]
+        if asked.phase is Phase.WARMUP and not asked.plan.settings and (first := self._alike(self._launches[-1])[:1]):
+            # The first phase of a launch makes folders and connections, and stands apart.
+            return self._outcome_of(asked, self._launches[-1], first, first)
+        return None
+
+    def _outcome_of(
+        self, asked: Launch, launched: Launched, phases: Sequence[JournalPhase], block: Sequence[JournalPhase]
+    ) -> Outcome:
+        until = phases[: phases.index(block[-1]) + 1]
+        seen = members_of(launched.phases, self._kinds, block[-1])
+        loss = self._loss(launched, until)
+        return outcome_of(asked, self._experiment, launched.folder, phases, block, loss, seen)
+
+    def _given(self, current: Launched, number: int) -> bool:
+        return (self._kinds[0][:2], number) in current.given
+
+    def _order(self, asked: Launch, current: Launched) -> None:
+        """Append the orders of the run that is asked for, unless they are there or must wait."""
+        if not self._kinds or self._given(current, asked.number) or self._wait(asked, current):
+            return
+        settings, count = asked.plan.settings, asked.block
+        last = self._alike(current)[-1].settings
+        # After a mixed round one family may have been an order behind.
+        if last == MIXED or (asked.phase is Phase.CONFIRMATION and last != parse_settings(asked.plan)):
+            count += 1
+        kinds = orders_for(current.phases, self._kinds, current.waiting, count)
+        orders = [Order(number, *kind[:2], settings) for number, kind in enumerate(kinds, current.last + 1)]
+        own = max(place for place, kind in enumerate(kinds) if kind == self._kinds[0])
+        orders[own] = replace(orders[own], run=asked.number)
+        current.order(orders)
+
+    def _wait(self, asked: Launch, current: Launched) -> int:
+        """Phases that must pass before a run may be tried, by what trying has cost so far in this launch."""
+        phases = self._alike(current)
+        loss = self._loss(current, phases)
+        if not phases or (loss is None and asked.plan.settings):
+            return 1  # the first phase of a launch stands apart
+        if loss is None or not asked.plan.settings:
+            return 0
+        within = self._experiment.within
+        excess = excess_of(asked, phases, loss, within.factor)
+        # What others have ordered may be lost as well.
+        risked = sum(sum(search._risked.values()) for search in self._searches if search is not self)
+        waits = replace(loss, lost=loss.lost + risked).wait(excess, within.max_loss)
+        self._risked[asked.number] = max(0.0, excess * loss.typical)
+        if waits:
+            del self._risked[asked.number]
+        return waits

@@ -1,0 +1,1 @@
+"""What is known of configurations: costs, their level, and the processes fitted to them."""

@@ -1,0 +1,193 @@
+"""The kernel over configurations: one correlation for each axis, multiplied, and its hyperparameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from stripewise.catalogue.parameter import Parameter
+from stripewise.catalogue.space import Levels, Space
+from stripewise.search.belief.axes import positions
+from stripewise.search.belief.costs import Floats
+
+_MOST_KNOTS = 256
+# Of the same length it reaches 1.7 times as far as the exponential: an even rise is told by its ends. Better by
+# measurement than Matern's own root of 5 (docs/benchmarks/search-notes.md).
+_REACH = 0.7 * np.sqrt(5)
+
+
+@dataclass(frozen=True)
+class KernelAxis:
+    """One parameter as the kernel sees it.
+
+    Attributes
+    ----------
+    distance : ndarray, shape (k, k)
+        Between its knots; for categories 0 or infinity.
+    knot : ndarray of int, shape (levels,)
+        The knot of each level. An axis with very many values is rounded to a few hundred knots.
+    ordered : bool
+        Whether a length scale can be learned.
+    """
+
+    distance: Floats
+    knot: NDArray[np.int64]
+    ordered: bool
+
+    @classmethod
+    def of(cls, parameter: Parameter) -> KernelAxis:
+        """Place the values; on an ordered axis half by scale and half by rank."""
+        count = len(parameter.values)
+        if not parameter.ordered or count <= 2:
+            knots = np.arange(count)
+            return cls(np.where(knots[:, None] == knots, 0.0, np.inf), knots, False)
+        spread = 0.5 * positions(parameter) + 0.5 * np.linspace(0, 1, count)
+        if count <= _MOST_KNOTS:
+            return cls(np.abs(spread[:, None] - spread), np.arange(count), True)
+        grid = np.linspace(0, 1, _MOST_KNOTS)
+        knot = np.round(spread * (_MOST_KNOTS - 1)).astype(np.int64)
+        return cls(np.abs(grid[:, None] - grid), knot, True)
+
+
+class Geometry:
+    """The axes of a space, and configurations as knots on them.
+
+    Parameters
+    ----------
+    space : Space
+    """
+
+    def __init__(self, space: Space) -> None:
+        self.space = space
+        self.moving = np.flatnonzero(np.asarray(space.shape) > 1)
+        self.axes = [KernelAxis.of(space.parameters[int(index)]) for index in self.moving]
+
+    @cached_property
+    def ordered(self) -> NDArray[np.int64]:
+        """Indices (among the moving axes) of those with a length scale."""
+        return np.flatnonzero([axis.ordered for axis in self.axes])
+
+    def knots(self, levels: Levels) -> NDArray[np.int64]:
+        """Knot of each configuration on each moving axis, one past the last where it is inactive, ``(n, a)``."""
+        if len(self.axes) == 0:
+            return np.empty((len(levels), 0), dtype=np.int64)
+        result = levels[:, self.moving]
+        for place, axis in enumerate(self.axes):
+            if len(axis.knot) > len(axis.distance):
+                result[:, place] = axis.knot[result[:, place]]
+        if any(self.space.parameters[int(i)].active_if is not None for i in self.moving):
+            active = self.space.active(levels)[:, self.moving]
+            result = np.where(active, result, [len(axis.distance) for axis in self.axes])
+        return result
+
+
+Decay = Callable[[Floats, float | Floats], tuple[Floats, Floats]]
+"""Maps distances and length scales (one, or one for each) to correlations and their derivatives by the logarithm of the
+length scale."""
+
+
+def exponential(distance: Floats, length: float | Floats) -> tuple[Floats, Floats]:
+    """Correlation of settings that act in steps (a buffer fits or does not); a :data:`Decay`.
+
+    Knowing one value says little about the slope. The product over axes is the kernel of random partitions, from which
+    trees draw.
+    """
+    ratio = distance / length
+    value = np.exp(-ratio)
+    return value, np.where(np.isfinite(ratio), ratio, 0.0) * value
+
+
+def matern(distance: Floats, length: float | Floats) -> tuple[Floats, Floats]:
+    """Matern correlation with smoothness 5/2, for settings that act evenly (more targets, more bandwidth).
+
+    A :data:`Decay`; Rasmussen and Williams, Gaussian Processes for Machine Learning, 2006, equation 4.17.
+    """
+    apart = np.isinf(distance)
+    reach = _REACH * np.where(apart, 0.0, distance) / length
+    value = np.where(apart, 0.0, np.exp(-reach))
+    return (1 + reach + reach**2 / 3) * value, (reach**2 + reach**3) / 3 * value
+
+
+DECAYS: tuple[Decay, ...] = (exponential, matern)
+
+
+def with_inactive(table: Floats) -> Floats:
+    """Add the knot of an inactive parameter to a table of correlations, ``(k, k)`` to ``(k + 1, k + 1)``.
+
+    An inactive parameter is as similar to each value as the values are to that one on average. So switching a parameter
+    off moves a configuration by the effect of its switch alone. The feature vector of an inactive parameter is the mean
+    of those of its values, hence the result stays positive definite.
+    """
+    grown = np.empty((len(table) + 1, len(table) + 1))
+    grown[:-1, :-1] = table
+    grown[-1, :-1] = grown[:-1, -1] = np.mean(table, axis=1)
+    grown[-1, -1] = table[0, 0] == 1.0
+    return grown
+
+
+@dataclass(frozen=True)
+class Hyperparameters:
+    """Parameters of the kernel and of the noise, on the unbounded scale on which they are fitted.
+
+    Attributes
+    ----------
+    log_amplitude : float
+        Logarithm of the standard deviation of what configurations share with their neighbours.
+    log_noise : float
+        Logarithm of the standard deviation of one run.
+    log_residue : float
+        Logarithm of the standard deviation of a configuration's own part of its true cost, shared with no neighbour.
+    logit_relevance : ndarray, shape (a,)
+        Logit of the share of the variance that goes with each moving axis, 0 for a parameter without effect. With small
+        relevances and a large amplitude the product of the axes comes close to a sum of main effects.
+    log_length : ndarray, shape (o,)
+        Logarithm of the length scale of each ordered axis, in the order of :attr:`Geometry.ordered`.
+    """
+
+    log_amplitude: float
+    log_noise: float
+    log_residue: float
+    logit_relevance: Floats
+    log_length: Floats
+
+    @classmethod
+    def unpack(cls, vector: Floats, axes: int) -> Hyperparameters:
+        """Read a vector of shape ``(3 + a + o,)``, as :meth:`pack` makes it, for ``axes`` moving axes."""
+        amplitude, noise, residue = vector[:3]
+        return cls(amplitude, noise, residue, vector[3 : 3 + axes], vector[3 + axes :])
+
+    def pack(self) -> Floats:
+        """Give all values as one vector for an optimiser, shape ``(3 + a + o,)``."""
+        scales = (self.log_amplitude, self.log_noise, self.log_residue)
+        return np.concatenate([scales, self.logit_relevance, self.log_length])
+
+    @property
+    def amplitude_variance(self) -> float:
+        """Variance of the shared part of the cost."""
+        return float(np.exp(2 * self.log_amplitude))
+
+    @property
+    def residue_variance(self) -> float:
+        """Variance of a configuration's own part of its true cost."""
+        return float(np.exp(2 * self.log_residue))
+
+    @property
+    def noise(self) -> float:
+        """Standard deviation of the cost of one run."""
+        return float(np.exp(self.log_noise))
+
+    @property
+    def relevance(self) -> Floats:
+        """Share of the variance of each moving axis, shape ``(a,)``."""
+        return np.asarray(expit(self.logit_relevance), dtype=np.float64)
+
+    def lengths(self, geometry: Geometry) -> Floats:
+        """Length scale of each moving axis, shape ``(a,)``; 1 where none is learned."""
+        lengths = np.ones(len(geometry.axes))
+        lengths[geometry.ordered] = np.exp(self.log_length)
+        return lengths

@@ -1,0 +1,1 @@
+"""What is decided beside the samplers: repeats, failures, pruning, stopping."""

@@ -1,0 +1,280 @@
+"""Resampling: which trial to run once more, because a single run on a busy machine is noisy."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import Field
+from scipy.special import bdtr, ndtr, ndtri, stdtrit
+
+from stripewise.catalogue.space import Space
+from stripewise.options import Options, parse_options
+from stripewise.search.belief.costs import Costs, Floats, RunCosts, at_one_level
+from stripewise.search.belief.posterior import Posterior, learned_noise, rank
+from stripewise.trial import History, Phase, State, Trial
+
+_LEFTOVER = 0.1
+_DOUBT = 0.1
+"""Probability that the noise is larger than what is taken for it where only repeats are left to run."""
+_APART = 2
+"""Other runs between two of the same trial."""
+_FIRST = 4
+"""Runs before the first control of the machine."""
+_SOON = 2
+"""Runs between two controls of a machine that may have changed."""
+_QUANTILES = 63
+"""Outcomes of a run that stand for all in the knowledge gradient."""
+
+Schedule = Literal["constant", "exponential", "multiplicative"]
+
+
+class ResamplingOptions(Options):
+    """The ``[resampling]`` table. The default and the first points are repeated like all others."""
+
+    kind: Literal["none", "simple", "dynamic", "racing"] = Field(
+        default="racing",
+        description="never; every trial alike; until its interval is narrow; or only where it may change the choice",
+    )
+    repeats: int = Field(default=3, ge=1, le=1000, description="simple: runs of every trial")
+    statistic: Literal["mean", "median"] = Field(
+        default="mean", description="dynamic: whose 95% interval is looked at; that of a median needs six runs at least"
+    )
+    tolerance: float = Field(
+        default=0.1, ge=0, le=10, description="dynamic: the interval's full width, as a fraction of the statistic"
+    )
+    schedule: Schedule = Field(
+        default="constant", description="dynamic: how the tolerance shrinks with the number of the trial"
+    )
+    promising: float | None = Field(
+        default=None,
+        ge=0,
+        le=100,
+        description="dynamic: only trials at most this many times the median of those before",
+    )
+    promising_schedule: Schedule = Field(default="constant", description="dynamic: how that limit shrinks")
+    decay: float = Field(default=0.95, gt=0, le=1, description="dynamic: base of the exponential schedules")
+    floor: float = Field(default=0.1, ge=0, le=1, description="dynamic: schedules never shrink below this share")
+    maximum: int = Field(default=10, ge=1, le=1000, description="dynamic, racing: most runs of a trial")
+    worth: float = Field(
+        default=0.01, ge=0, le=1, description="racing: expected gain of the final choice that is worth a run (0.01: 1%)"
+    )
+    controls: bool = Field(
+        default=True,
+        description="racing: also run the default or the incumbent again now and then, to see changes of the machine",
+    )
+    share: float = Field(default=0.34, ge=0, le=1, description="racing: most of all search runs that may be repeats")
+
+
+class Resampler(ABC):
+    """Decides on repeats; like a sampler, it keeps nothing between calls."""
+
+    def __init__(self, options: ResamplingOptions) -> None:
+        self.options = options
+
+    @abstractmethod
+    def next(self, space: Space, history: History, rng: np.random.Generator) -> int | None:
+        """Give the number of the trial to run once more, or None to run a new one.
+
+        Called by the tuning loop before each question to the sampler. Trials that never ended well are never repeated,
+        nor is a trial while one of its runs is still to end, except where every trial gets the same number of runs.
+        """
+
+    def last(self, space: Space, history: History, rng: np.random.Generator) -> int | None:
+        """Give a trial to repeat where every configuration has been tried and runs are left; None to end the search."""
+        return None
+
+
+class NoResampling(Resampler):
+    """One run a trial."""
+
+    def next(self, space: Space, history: History, rng: np.random.Generator) -> int | None:
+        """See :meth:`Resampler.next`."""
+        return None
+
+
+class SimpleResampling(Resampler):
+    """The same number of runs for every trial that works."""
+
+    def next(self, space: Space, history: History, rng: np.random.Generator) -> int | None:
+        """See :meth:`Resampler.next`."""
+        for trial in history.trials:
+            states = _search_states(trial)
+            if State.FINISHED in states and len(states) < self.options.repeats:
+                return trial.number
+        return None
+
+
+class DynamicResampling(Resampler):
+    """Repeats a trial until the interval of its mean or median at one level of the machine is narrow enough."""
+
+    def next(self, space: Space, history: History, rng: np.random.Generator) -> int | None:
+        """See :meth:`Resampler.next`."""
+        cost = Costs.of(history).cost
+        for place, trial in enumerate(at_one_level(history).trials):
+            if _repeatable(trial, self.options.maximum) and self._promising(cost, place):
+                width = interval_width(np.asarray(trial.values), self.options.statistic)
+                if width > self.options.tolerance * self._shrunk(self.options.schedule, place):
+                    return trial.number
+        return None
+
+    def _promising(self, cost: Floats, place: int) -> bool:
+        before = cost[:place][~np.isnan(cost[:place])]
+        if self.options.promising is None or len(before) == 0:
+            return True
+        limit = self.options.promising * self._shrunk(self.options.promising_schedule, place)
+        return bool(np.exp(cost[place] - np.median(before)) <= limit)
+
+    def _shrunk(self, schedule: Schedule, place: int) -> float:
+        """Share of its first value that a scheduled quantity has for the trial at a place."""
+        shares = {"constant": 1.0, "exponential": self.options.decay**place, "multiplicative": 1 / (1 + place)}
+        return max(self.options.floor, shares[schedule])
+
+
+class Racing(Resampler):
+    """Repeats the trial whose next run is expected to improve the final choice most, if that is worth a run.
+
+    1. Stop if repeats already take their share of the runs.
+    2. Learn a normal posterior of each trial's cost, with the noise and the level of the machine of the repeats so far
+       (:class:`stripewise.search.belief.posterior.Posterior`).
+    3. Compute the knowledge gradient of each trial: by how much one more run is expected to lower the least posterior
+       mean (Frazier, Powell, Dayanik, SIAM J. Control Optim. 47, 2008). It is large for the incumbent and for trials
+       within the noise of it, and falls as they are repeated. While the level moves, a run of one trial also says how
+       fast the machine is now, and so informs about others.
+    4. Repeat the trial with the largest, unless that is less than :attr:`ResamplingOptions.worth`.
+    5. Otherwise, control the machine: repeat the first trial (the default) or the incumbent, whichever ran longer ago,
+       if there have been as many runs since the last repeat as before it. On a quiet machine this takes a run at about
+       run 5, 11, 23, ...; once the repeats make a change likely, it is due after :data:`_SOON` runs.
+
+    A trial that is among the latest :data:`_APART` runs is not repeated yet: runs far apart in time say more about it.
+    """
+
+    def next(self, space: Space, history: History, rng: np.random.Generator) -> int | None:
+        """See :meth:`Resampler.next`."""
+        runs = [len(_search_states(trial)) for trial in history.trials]
+        repeats = sum(count - 1 for count in runs if count)
+        if repeats + 1 > self.options.share * (sum(runs) + 1):
+            return None
+        chosen = self._choose(Posterior.of(history), history, self.options.worth, _APART)
+        return self._control(history) if chosen is None and self.options.controls else chosen
+
+    def last(self, space: Space, history: History, rng: np.random.Generator) -> int | None:
+        """See :meth:`Resampler.last`: with nothing new to run, small gains are worth a run as well.
+
+        A few values, or a few repeats that happen to agree, do not show that the machine is quiet. So the noise is
+        taken at the upper end of what the repeats leave possible: the search ends when more runs would not matter then.
+        """
+        noise = learned_noise(history, _DOUBT)
+        return self._choose(Posterior.of(history, noise), history, _LEFTOVER * self.options.worth, 0)
+
+    def _choose(self, posterior: Posterior, history: History, worth: float, apart: int) -> int | None:
+        gain = knowledge_gradient(posterior)
+        since = _runs_since(history)
+        for place, trial in enumerate(posterior.trials):
+            if not _repeatable(trial, self.options.maximum) or since[trial.number] < apart:
+                gain[place] = -np.inf
+        if len(gain) == 0 or gain.max() < worth:
+            return None
+        return posterior.trials[int(np.argmax(gain))].number
+
+    def _control(self, history: History) -> int | None:
+        finished = [trial for trial in history.trials if trial.values]
+        if len(finished) < 2:
+            return None
+        since = _runs_since(history)
+        planned = sum(len(_search_states(trial)) for trial in history.trials)
+        repeated = [since[trial.number] for trial in history.trials if len(_search_states(trial)) > 1]
+        due = _SOON if RunCosts.of(history).level.suspect else max(_FIRST, planned // 2)
+        if min(repeated, default=planned - 1) < due:
+            return None
+        controls = [t for t in (finished[0], rank(history)[0]) if _repeatable(t, 2 * self.options.maximum)]
+        longest = max(controls, key=lambda trial: since[trial.number], default=None)
+        return None if longest is None or since[longest.number] < _APART else longest.number
+
+
+_KINDS: dict[str, type[Resampler]] = {
+    "none": NoResampling,
+    "simple": SimpleResampling,
+    "dynamic": DynamicResampling,
+    "racing": Racing,
+}
+
+
+def make_resampler(options: Mapping[str, Any] | None = None) -> Resampler:
+    """Make a resampler from the ``[resampling]`` table.
+
+    Raises
+    ------
+    UserError
+        Unknown option, or a value out of bounds.
+    """
+    parsed = parse_options(ResamplingOptions, options or {}, "resampling")
+    return _KINDS[parsed.kind](parsed)
+
+
+def knowledge_gradient(posterior: Posterior) -> Floats:
+    """Expected fall of the lowest posterior mean through one more run of each trial, shape ``(n,)``."""
+    mean, variance = posterior.mean, posterior.sd**2
+    if len(mean) < 2:
+        return np.zeros(len(mean))
+    if posterior.covariance is not None:
+        return _dependent_gradient(posterior, posterior.covariance)
+    change = variance / np.sqrt(variance + posterior.noise**2)
+    lowest, second = np.partition(mean, 1)[:2]
+    rival = np.where(np.arange(len(mean)) == np.argmin(mean), second, lowest)
+    z = -np.abs(mean - rival) / change
+    return np.asarray(change * (z * ndtr(z) + np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi)), dtype=np.float64)
+
+
+def _dependent_gradient(posterior: Posterior, covariance: Floats) -> Floats:
+    """As above, where a run of one trial informs about all of them (Frazier et al., INFORMS J. Comput. 21, 2009)."""
+    # A run now costs what its trial does, plus the level of now, plus noise.
+    with_run = covariance + posterior.to_next[:, None]
+    own = np.diag(covariance) + 2 * posterior.to_next + posterior.next_variance + posterior.noise**2
+    change = with_run / np.sqrt(own)
+    z = ndtri((np.arange(_QUANTILES) + 0.5) / _QUANTILES)
+    found = [float(np.mean(np.min(posterior.mean[:, None] + change[:, [i]] * z, axis=0))) for i in range(len(own))]
+    return np.asarray(float(np.min(posterior.mean)) - np.array(found))
+
+
+def interval_width(values: Floats, statistic: Literal["mean", "median"]) -> float:
+    """Full width of the 95% interval of a statistic, relative to it; infinite where too few values bound it.
+
+    Student's interval of the mean; for the median the narrowest symmetric pair of order statistics that covers it in
+    95% of samples of any distribution.
+    """
+    count = len(values)
+    if statistic == "mean":
+        if count < 2:
+            return np.inf
+        width, centre = 2 * stdtrit(count - 1, 0.975) * np.std(values, ddof=1) / np.sqrt(count), np.mean(values)
+    else:
+        outer = int(np.sum(bdtr(np.arange(count + 1), count, 0.5) < 0.025))
+        if outer < 1:
+            return np.inf
+        # From the outer-th value to the outer-th from the end: covers 1 - 2 P(X < outer), at least 95% by definition.
+        ordered = np.sort(values)
+        width, centre = ordered[count - outer] - ordered[outer - 1], np.median(values)
+    return float(width / abs(centre)) if centre else (np.inf if width else 0.0)
+
+
+def _runs_since(history: History) -> dict[int, int]:
+    """How many search runs were planned after the last one of each trial, by its number."""
+    last = {
+        trial.number: max((run.number for run in trial.runs if run.phase is Phase.SEARCH), default=-1)
+        for trial in history.trials
+    }
+    numbers = np.sort([run.number for trial in history.trials for run in trial.runs if run.phase is Phase.SEARCH])
+    return {trial: len(numbers) - int(np.searchsorted(numbers, number, "right")) for trial, number in last.items()}
+
+
+def _search_states(trial: Trial) -> list[State]:
+    return [run.state for run in trial.runs if run.phase is Phase.SEARCH]
+
+
+def _repeatable(trial: Trial, maximum: int) -> bool:
+    """Whether a trial has worked so far, nothing of it is still to end, and it may have more runs."""
+    states = _search_states(trial)
+    return State.FINISHED in states and all(state.ended for state in states) and len(states) < maximum

@@ -1,0 +1,149 @@
+"""Surrogate search: a regressor learns the cost, an acquisition function picks what to run next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from stripewise.catalogue.space import Levels, Space
+from stripewise.options import Keywords
+from stripewise.search.base import Sampler, SamplerOptions, Suggestion, suggest
+from stripewise.search.belief.axes import features, neighbours
+from stripewise.search.belief.costs import Costs, Floats
+from stripewise.search.belief.posterior import expected_improvement
+from stripewise.search.samplers.acquisition import Acquisition, acquire
+from stripewise.search.samplers.initial import Plan, complete
+from stripewise.search.samplers.regressors import fit_predictor, make_regressor
+from stripewise.search.samplers.unseen import Seen
+from stripewise.trial import History
+
+
+class SurrogateOptions(SamplerOptions):
+    """Options of ``surrogate``."""
+
+    regressor: str = Field(
+        default="gaussian_process",
+        description="gaussian_process, random_forest, extra_trees, gradient_boosting, decision_tree, bayesian_ridge, "
+        "support_vector, or one that a plug-in registers",
+    )
+    regressor_options: Keywords = Field(default_factory=dict, description="arguments of the regressor")
+    acquisition: Acquisition = Field(
+        default="ei", description="expected improvement, probability of improvement, or lower confidence bound"
+    )
+    margin: float = Field(default=0.01, ge=0, le=10, description="ei, pi: a smaller gain counts for nothing (0.01: 1%)")
+    width: float = Field(default=2.0, ge=0, le=100, description="lcb: standard deviations below the mean")
+    initial: int = Field(default=8, ge=1, le=10_000, description="points tried before the regressor is asked")
+    plan: Plan = Field(default="latin_hypercube", description="how the first points are spread")
+    candidates: int = Field(default=2048, ge=1, le=1_000_000, description="most configurations scored at a time")
+    copies: int = Field(default=16, ge=2, le=1000, description="bootstrap fits where a regressor gives no deviation")
+    observations: int = Field(default=200, ge=2, le=1_000_000, description="most trials that the regressor learns from")
+
+    @model_validator(mode="after")
+    def _exists(self) -> SurrogateOptions:
+        # Checked before the first run, not when the first points are through.
+        make_regressor(self.regressor, self.regressor_options, columns=1, rng=np.random.default_rng(0))
+        return self
+
+
+class SurrogateSampler(Sampler):
+    """Sequential model-based optimisation with a regressor (Hutter, Hoos, Leyton-Brown, LION 5, 2011).
+
+    1. Try the points of an initial plan.
+    2. Fit the regressor to the costs. A failed trial counts as the worst cost seen, a pruned one as its bound, and one
+       still running as the median cost, so that simultaneous runs explore different places.
+    3. Score candidates (everything new, or a sample and the neighbours of the best) by the acquisition function, and
+       take the best; of equal ones, any.
+    """
+
+    name: ClassVar[str] = "surrogate"
+    uses_prior: ClassVar[bool] = True
+    Options: ClassVar[type[SamplerOptions]] = SurrogateOptions
+    options: SurrogateOptions
+
+    def ask(self, space: Space, history: History, rng: np.random.Generator, n: int) -> list[Suggestion]:
+        """See :meth:`stripewise.search.base.Sampler.ask`."""
+        seen, levels, cost = self._read(space, history)
+        suggestions: list[Suggestion] = []
+        while len(suggestions) < n:
+            if len(seen) < self.options.initial:
+                point = complete(self.options.plan, space, seen, rng, size=self.options.initial, n=1)
+            elif len(cost) == 0:
+                point = seen.draw(rng, 1)
+            else:
+                point = self._pick(space, seen, levels, cost, rng)
+            if len(point) == 0:
+                break
+            seen.add(point)
+            if len(cost):
+                levels, cost = np.concatenate([levels, point]), np.append(cost, np.median(cost))
+            suggestions += suggest(space, point)
+        return suggestions
+
+    def expected_improvement(self, space: Space, history: History) -> float | None:
+        """See :meth:`stripewise.search.base.Sampler.expected_improvement`; None until the first points are through."""
+        seen, levels, cost = self._read(space, history)
+        if len(seen) < self.options.initial or len(cost) == 0:
+            return None
+        rng = np.random.default_rng(len(history.trials))
+        candidates = self._candidates(space, seen, levels, cost, rng)
+        if len(candidates) == 0:
+            return 0.0
+        predict, best = self._learn(space, levels, cost, rng)
+        return float(np.max(expected_improvement(*predict(candidates), best)))
+
+    def expected_cost(self, space: Space, levels: Levels) -> Floats:
+        """What the prior expects, shape ``(n,)``; 0 without one."""
+        return np.zeros(len(levels)) if self.prior is None else -self.prior(space, levels)
+
+    @staticmethod
+    def _read(space: Space, history: History) -> tuple[Seen, Levels, Floats]:
+        """What was asked for, and its costs without gaps; no costs if none is known."""
+        levels = space.levels([trial.configuration for trial in history.trials])
+        costs = Costs.of(history)
+        known = costs.known
+        if np.all(np.isnan(known)):
+            return Seen(space, levels), levels, np.empty(0)
+        worst, median = np.nanmax(known), np.nanmedian(known)
+        return Seen(space, levels), levels, np.where(costs.failed, worst, np.where(costs.open, median, known))
+
+    def _pick(self, space: Space, seen: Seen, levels: Levels, cost: Floats, rng: np.random.Generator) -> Levels:
+        candidates = self._candidates(space, seen, levels, cost, rng)
+        if len(candidates) <= 1:
+            return candidates
+        predict, best = self._learn(space, levels, cost, rng)
+        options = self.options
+        score = acquire(options.acquisition, *predict(candidates), best, margin=options.margin, width=options.width)
+        # A forest scores many configurations alike: among equals none is preferred.
+        return candidates[[rng.choice(np.flatnonzero(score >= score.max()))]]
+
+    def _learn(
+        self, space: Space, levels: Levels, cost: Floats, rng: np.random.Generator
+    ) -> tuple[Callable[[Levels], tuple[Floats, Floats]], float]:
+        """Fit the regressor; give what predicts mean and deviation of the cost, and the least mean of what was run."""
+        kept = np.arange(len(cost))
+        if len(cost) > self.options.observations:
+            half = self.options.observations // 2
+            kept = np.union1d(np.argsort(cost, kind="stable")[:half], kept[half - self.options.observations :])
+        levels, cost = levels[kept], cost[kept]
+        x = features(space, levels)
+        regressor = make_regressor(self.options.regressor, self.options.regressor_options, x.shape[1], rng)
+        predictor = fit_predictor(regressor, x, cost - self.expected_cost(space, levels), self.options.copies, rng)
+
+        def predict(rows: Levels) -> tuple[Floats, Floats]:
+            mean, sd = predictor(features(space, rows))
+            return mean + self.expected_cost(space, rows), sd
+
+        # The best by belief: a single lucky run would hide what can still be gained.
+        return predict, float(np.min(predict(levels)[0]))
+
+    def _candidates(self, space: Space, seen: Seen, levels: Levels, cost: Floats, rng: np.random.Generator) -> Levels:
+        """What to score: everything new where that is little, else a random sample and neighbours of the best."""
+        most = self.options.candidates
+        if space.cardinality <= 4 * most:
+            return rng.permutation(seen.new(space.enumerate()))[:most]
+        best = levels[int(np.argmin(cost))]
+        near = seen.new(neighbours(space, best, rng, max(1, most // 4)))
+        return seen.new(np.concatenate([near, seen.draw(rng, most - most // 4)]))[:most]

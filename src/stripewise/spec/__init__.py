@@ -1,1 +1,0 @@
-"""Immutable values of the field: parameters, spaces, stacks, workloads, plans, reports, trials, experiments."""
