@@ -38,7 +38,7 @@ from stripewise.catalogue.carriers.adios2 import changed as changed_file
 from stripewise.catalogue.filesystems import named, type_names
 from stripewise.catalogue.plan import Plan
 from stripewise.catalogue.stack import parse_stack
-from stripewise.diagnose import filter_sample
+from stripewise.diagnose import filters as filter_sample
 from stripewise.diagnose.causes.models import FORMAT as CALIBRATION
 from stripewise.diagnose.causes.models import VERSION as CALIBRATION_VERSION
 from stripewise.diagnose.causes.models import load as load_calibration
@@ -47,7 +47,7 @@ from stripewise.diagnose.hints_file import named_hints
 from stripewise.diagnose.script import parse_script
 from stripewise.errors import StripewiseError
 from stripewise.lab.site import parse_site
-from stripewise.models.artifact import format as form
+from stripewise.models.artifact import content as form
 from stripewise.models.artifact.reader import parse_artifact
 from stripewise.models.prescribe.request import parse_request
 from stripewise.models.registry import load_model, make_model

@@ -41,8 +41,7 @@ from stripewise.catalogue.space import Space
 from stripewise.engine.space import bind_space
 from stripewise.launch import Outcome
 from stripewise.observe.objectives import objective_of
-from stripewise.requests.experiment import Experiment
-from stripewise.requests.overrides import OWN_LAYER
+from stripewise.requests.experiment import OWN_LAYER, Experiment
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]

@@ -27,7 +27,7 @@ from cases import Case, cases
 from generate import native
 
 from stripewise.catalogue.plan import Plan
-from stripewise.diagnose.diagnose import diagnose
+from stripewise.diagnose.site import diagnose
 from stripewise.models.prescribe.policies import by_policy
 from stripewise.observe.from_report import activity_of
 from stripewise.observe.report import Report, read_report

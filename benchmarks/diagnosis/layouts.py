@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from stripewise.diagnose.diagnose import diagnose
+from stripewise.diagnose.site import diagnose
 from stripewise.observe.activity import Activity, ActivityJob, Calls, FileActivity, FileLayout, Level, OstLoad
 
 sys.path.insert(0, str(Path(__file__).parent))

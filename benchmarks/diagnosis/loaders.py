@@ -21,7 +21,7 @@ from pathlib import Path
 
 from score import score, show
 
-from stripewise.diagnose.diagnose import diagnose
+from stripewise.diagnose.site import diagnose
 from stripewise.observe.from_report import activity_of
 from stripewise.observe.processes import PREFIX, merge_parts
 from stripewise.observe.report import read_report_file

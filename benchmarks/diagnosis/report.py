@@ -20,7 +20,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from stripewise.diagnose.diagnose import RULES
+from stripewise.diagnose.site import RULES
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"

@@ -17,8 +17,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from stripewise.diagnose.diagnose import diagnose
 from stripewise.diagnose.finding import RULES
+from stripewise.diagnose.site import diagnose
 from stripewise.observe.opening import open_all
 
 # Codes that a report cannot decide: it has no offsets, no single ranks, nothing outside of MPI-IO.

@@ -29,9 +29,8 @@ from typing import Any
 import numpy as np
 
 import stripewise as sw
-from stripewise.engine.confirmation import Decision, assess
+from stripewise.engine.confirmation import Decision, assess, looks
 from stripewise.engine.race import DRIFTS, planted_drift
-from stripewise.engine.sequential import looks
 from stripewise.engine.session import Session
 from stripewise.launch import Launch, Outcome
 from stripewise.models.landscape import Landscape, landscapes

@@ -27,12 +27,12 @@ from typing import Any
 
 import numpy as np
 
-from stripewise.models.data import Data
+from stripewise.models.cells import Data
 from stripewise.models.domain import Domain
-from stripewise.models.metrics import oracle_scores, scores
 from stripewise.models.prescribing import prescribing
 from stripewise.models.registry import make_model
 from stripewise.models.table import Table, read_table
+from stripewise.models.validation import oracle_scores, scores
 
 HERE = Path(__file__).resolve().parent
 TABLES = HERE.parent / "data" / "tables"

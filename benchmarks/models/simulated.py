@@ -15,7 +15,7 @@ from stripewise.lab.batch import RunBatch
 from stripewise.lab.engine import noisy, simulate
 from stripewise.models.table import Column, ObjectiveColumn, Schema, Table
 from stripewise.requests.campaign import load_campaign
-from stripewise.runners.simulated.settings import open_site
+from stripewise.runners.simulated.runner import open_site
 from stripewise.sizes import parse_size
 
 OPERATIONS = ("read", "write")

@@ -16,8 +16,7 @@ from stripewise.catalogue.configuration import Configuration
 from stripewise.catalogue.plan import Plan
 from stripewise.desk.cli.tune import PHASES
 from stripewise.engine.budget import LONGEST_BLOCK, cost_of_pair
-from stripewise.engine.confirmation import Decision, assess
-from stripewise.engine.sequential import looks
+from stripewise.engine.confirmation import Decision, assess, looks
 from stripewise.engine.session import Session
 from stripewise.errors import Stopped
 from stripewise.launch import Launch

@@ -14,7 +14,7 @@ from stripewise.errors import UserError
 from stripewise.models.landscape import Landscape, landscapes
 from stripewise.models.table import Table
 from stripewise.search.base import PriorMean
-from stripewise.search.belief.axes import features
+from stripewise.search.belief.kernel import features
 
 _TREES = 64
 

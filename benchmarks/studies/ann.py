@@ -205,8 +205,8 @@ def accuracy(table: Any, name: str, medians: np.ndarray | None) -> dict[str, Any
         For each operation: scores by ``runs`` and ``medians``, those of an ``oracle`` and of a ``random`` run of the
         training for single runs, and some runs with their predictions.
     """
-    from stripewise.models.metrics import scores  # noqa: PLC0415  loads the engine
     from stripewise.models.registry import make_model  # noqa: PLC0415
+    from stripewise.models.validation import scores  # noqa: PLC0415  loads the engine
 
     rng = np.random.default_rng(0)
     order = rng.permutation(len(table))

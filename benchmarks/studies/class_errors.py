@@ -33,7 +33,7 @@ def neighbours(table: Path) -> dict[str, Any]:
 
 def scatter(table: Path) -> dict[str, Any]:
     """Class error of an oracle: each run predicted by the median of the others of its configuration."""
-    from stripewise.models.metrics import class_error  # noqa: PLC0415  loads the models
+    from stripewise.models.validation import class_error  # noqa: PLC0415  loads the models
 
     runs: dict[Any, list[float]] = defaultdict(list)
     for row in _rows(table):
@@ -49,7 +49,7 @@ def of_medians(table: Path, draws: int = 20) -> dict[str, Any]:
     The scatter is the measured one: residuals of the logarithms about their means, of all configurations together, made
     larger by what the mean of so few runs takes of them. The observed medians stand for the true ones.
     """
-    from stripewise.models.metrics import class_error  # noqa: PLC0415  loads the models
+    from stripewise.models.validation import class_error  # noqa: PLC0415  loads the models
 
     runs: dict[Any, list[float]] = defaultdict(list)
     for row in _rows(table):
@@ -82,12 +82,12 @@ def _key(row: dict[str, str]) -> tuple[tuple[str, str], ...]:
 
 
 def _bounds(values: list[float]) -> Any:
-    from stripewise.models.metrics import class_bounds  # noqa: PLC0415
+    from stripewise.models.validation import class_bounds  # noqa: PLC0415
 
     return class_bounds(max(values))
 
 
 def _class(value: float, bounds: Any) -> int:
-    from stripewise.models.metrics import classes  # noqa: PLC0415
+    from stripewise.models.validation import classes  # noqa: PLC0415
 
     return int(classes(np.array([value]), bounds)[0])

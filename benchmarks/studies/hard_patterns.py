@@ -111,7 +111,7 @@ def tree(table: Table, depth: int) -> list[dict[str, Any]]:
 
 def components(fast: float, slow: float) -> dict[str, Any]:
     """Times of operations of which some need a slow component as well, and what the clusters of their times tell."""
-    from stripewise.diagnose.causes.density import clusters  # noqa: PLC0415  loads the engine
+    from stripewise.diagnose.causes.analysis import clusters  # noqa: PLC0415  loads the engine
 
     rng = np.random.default_rng(0)
     missed = rng.random(POINTS) < MISSES

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import pytest
 
 from stripewise.errors import TransientError, UserError
-from stripewise.requests.batch import Batch
+from stripewise.requests.experiment import Batch
 from stripewise.runners.schedulers.base import Scheduler
 from stripewise.runners.schedulers.flux import Flux
 from stripewise.runners.schedulers.job import UNKNOWN, JobPhase, JobRequest, Standing

@@ -22,7 +22,7 @@ from stripewise.catalogue.workload import Workload
 from stripewise.desk.cli.diagnose import _print_one as print_diagnosis
 from stripewise.desk.cli.output import console, number
 from stripewise.desk.cli.result import print_result
-from stripewise.diagnose.diagnose import RULES, diagnose
+from stripewise.diagnose.site import RULES, diagnose
 from stripewise.engine.budget import Spent, spent, worst_case
 from stripewise.engine.conclusion import Conclusion, more_budget
 from stripewise.engine.confirmation import Decision

@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from stripewise.diagnose.diagnose import RULES
+from stripewise.diagnose.site import RULES
 
 ROOT = Path(__file__).resolve().parents[2]
 

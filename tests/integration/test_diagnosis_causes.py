@@ -10,12 +10,9 @@ import numpy as np
 import pytest
 
 from stripewise.desk.cli.main import main
-from stripewise.diagnose.causes.analysis import analyse, classify
-from stripewise.diagnose.causes.anomalies import anomalies
-from stripewise.diagnose.causes.density import clusters
+from stripewise.diagnose.causes.analysis import analyse, anomalies, classify, clusters, speed_rules
 from stripewise.diagnose.causes.models import Calibration, TimeModel, fit, load, overlap
 from stripewise.diagnose.causes.probe import offsets
-from stripewise.diagnose.causes.rules import speed_rules
 from stripewise.diagnose.causes.timings import Timing, patterns, read_timings
 from stripewise.errors import UserError
 

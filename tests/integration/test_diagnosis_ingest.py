@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from stripewise.desk.cli.main import main
-from stripewise.diagnose.diagnose import diagnose
+from stripewise.diagnose.site import diagnose
 from stripewise.errors import UserError
 from stripewise.observe.activity import FileActivity
 from stripewise.observe.darshan_logs import UnreadableLogError, read_log, read_logs

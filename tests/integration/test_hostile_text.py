@@ -25,9 +25,8 @@ from stripewise.catalogue.stack import StackFile
 from stripewise.engine.campaign.array import Array
 from stripewise.errors import UserError
 from stripewise.output.export import TARGETS, export
-from stripewise.requests.batch import Batch
 from stripewise.requests.campaign import Campaign
-from stripewise.requests.experiment import Experiment
+from stripewise.requests.experiment import Batch, Experiment
 from stripewise.runners.batch.script import Work, job_script
 from stripewise.runners.inject.injection import Program, inject
 from stripewise.runners.program.command import shell_line

@@ -25,7 +25,7 @@ from stripewise.launch import Launch, Outcome
 from stripewise.requests.experiment import Experiment
 from stripewise.runners.base import Preflight
 from stripewise.runners.local import processes, scratch
-from stripewise.runners.local.runner import LocalRunner
+from stripewise.runners.local.run import LocalRunner
 from stripewise.runners.program.mpi import SESSIONS
 from stripewise.trial import Phase, State
 from tests.conftest import require

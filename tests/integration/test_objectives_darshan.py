@@ -9,8 +9,7 @@ import pytest
 from darshan import DarshanReport
 from darshan.backend.cffi_backend import accumulate_records
 
-from stripewise.diagnose.diagnose import Diagnosis, diagnose
-from stripewise.diagnose.site import row_of
+from stripewise.diagnose.site import Diagnosis, diagnose, row_of
 from stripewise.errors import RunFailed
 from stripewise.launch import Outcome
 from stripewise.observe import _darshan_fold

@@ -23,7 +23,7 @@ from stripewise.catalogue.plan import Plan
 from stripewise.catalogue.space import Space
 from stripewise.catalogue.stack import load_stack
 from stripewise.desk.cli.main import main
-from stripewise.diagnose.diagnose import diagnose
+from stripewise.diagnose.site import diagnose
 from stripewise.engine.effects import verdicts
 from stripewise.errors import RunFailed
 from stripewise.launch import Outcome

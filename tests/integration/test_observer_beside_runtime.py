@@ -11,7 +11,7 @@ from stripewise.catalogue.carriers import LAYOUT, POSIX, Setting
 from stripewise.catalogue.plan import Plan
 from stripewise.catalogue.space import Space
 from stripewise.catalogue.stack import load_stack
-from stripewise.diagnose.diagnose import diagnose
+from stripewise.diagnose.site import diagnose
 from stripewise.engine.effects import verdicts
 from stripewise.launch import Outcome
 from stripewise.observe.from_report import activity_of

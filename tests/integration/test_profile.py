@@ -13,10 +13,9 @@ import pytest
 from stripewise.desk.cli.main import main
 from stripewise.engine.campaign.book import Book, collect
 from stripewise.engine.campaign.checks import check_limits, check_room, cost_of
-from stripewise.engine.campaign.estimate import Clock
 from stripewise.engine.campaign.outcome import table_of
 from stripewise.engine.campaign.plan import AGAIN, CampaignPlan, value_of
-from stripewise.engine.campaign.session import CampaignSession
+from stripewise.engine.campaign.session import CampaignSession, Clock
 from stripewise.errors import NothingWorks, UserError
 from stripewise.models.table import ObjectiveColumn, Schema, make_table, read_table, write_table
 from stripewise.requests.campaign import Campaign, parse_campaign

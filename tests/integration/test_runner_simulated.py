@@ -21,8 +21,7 @@ from stripewise.launch import Launch, Outcome
 from stripewise.observe.workload import observed_workload
 from stripewise.requests.experiment import Experiment
 from stripewise.runners.registry import make_runner
-from stripewise.runners.simulated.runner import SimulatedRunner
-from stripewise.runners.simulated.settings import open_site
+from stripewise.runners.simulated.runner import SimulatedRunner, open_site
 from stripewise.trial import Phase, State
 from tests.unit.test_simulate_noise import percentiles
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from stripewise.diagnose.filter_sample import chunk_shape
+from stripewise.diagnose.filters import chunk_shape
 from stripewise.observe.report import parse_report
 from tests.integration.hdf5_support import Hdf5Bench, contents, debian_mpi, differences
 from tests.integration.runtime_models import save_hdf5_model

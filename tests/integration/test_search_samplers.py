@@ -17,8 +17,8 @@ from stripewise.errors import UserError
 from stripewise.observe.objectives import parse_objective
 from stripewise.search.registry import PRESETS, make_sampler, sampler_class, sampler_names, sampler_rng
 from stripewise.search.samplers.annealing import AnnealingOptions
-from stripewise.search.samplers.regressors import ENTRY_POINTS as REGRESSORS
-from stripewise.search.samplers.regressors import regressor_names
+from stripewise.search.samplers.surrogate import ENTRY_POINTS as REGRESSORS
+from stripewise.search.samplers.surrogate import regressor_names
 from stripewise.testing.rehearsal import MAXIMIZE, all_finish, ask, mixed, play, sample_spaces, smooth_value
 from stripewise.trial import History, State
 from tests.conftest import require

@@ -16,7 +16,7 @@ import uvicorn
 from benchmarks.server.slow import Slow, Users
 from uvicorn.server import ServerState
 
-from stripewise.desk.server.connections import Proxies, limited, peer_of
+from stripewise.desk.server.service import Proxies, limited, peer_of
 from tests.unit.service import Running, running
 
 REQUEST = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"

@@ -15,8 +15,7 @@ from stripewise.catalogue.configuration import Configuration
 from stripewise.catalogue.plan import Plan
 from stripewise.errors import StripewiseError, UserError
 from stripewise.launch import Launch, Outcome
-from stripewise.requests.batch import Batch
-from stripewise.requests.experiment import Experiment
+from stripewise.requests.experiment import Batch, Experiment
 from stripewise.runners.batch.steps import StepsRunner
 from stripewise.runners.schedulers.queue import JobQueue
 from stripewise.trial import Phase, State

@@ -23,8 +23,7 @@ from stripewise.errors import StoreError, StripewiseError, UserError
 from stripewise.requests.experiment import Experiment
 from stripewise.store.base import MEMORY
 from stripewise.store.journal_files import MARKER
-from stripewise.store.locality import network_name, statfs_type
-from stripewise.store.opening import default_path, open_store
+from stripewise.store.opening import default_path, network_name, open_store, statfs_type
 from stripewise.store.service import database_of
 from stripewise.store.service.tokens import Tokens
 from stripewise.testing.stores import refused, result_of, run_of, trial_of
@@ -180,10 +179,10 @@ def test_sqlite_on_local_storage_is_welcome(magic: int, tmp_path: Path) -> None:
 
 def test_fuse_is_judged_by_its_mount(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for mount, name in (("fuse.sshfs", "FUSE (sshfs)"), ("fuse.ceph-fuse", "FUSE (ceph-fuse)"), ("", "FUSE (fuse)")):
-        monkeypatch.setattr("stripewise.store.locality.mount_type", lambda folder, mount=mount: mount)
+        monkeypatch.setattr("stripewise.store.opening.mount_type", lambda folder, mount=mount: mount)
         assert network_name(tmp_path, lambda folder: FUSE) == name
     for mount in ("fuseblk", "virtiofs", "fuse.fuse-overlayfs"):
-        monkeypatch.setattr("stripewise.store.locality.mount_type", lambda folder, mount=mount: mount)
+        monkeypatch.setattr("stripewise.store.opening.mount_type", lambda folder, mount=mount: mount)
         assert network_name(tmp_path, lambda folder: FUSE) == ""
 
 

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from stripewise.desk.cli.main import app
-from stripewise.diagnose.diagnose import diagnose
+from stripewise.diagnose.site import diagnose
 from stripewise.engine.campaign.importing import read_sources
 from stripewise.observe.activity import Activity
 from stripewise.observe.darshan_logs import UnreadableLogError, read_log

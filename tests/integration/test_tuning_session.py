@@ -17,8 +17,8 @@ from stripewise.requests.from_python import space_of
 from stripewise.requests.objective import Objective
 from stripewise.runners.base import AnsweringRunner, Preflight
 from stripewise.runners.function import FunctionRunner
-from stripewise.store.faults import explain_system
 from stripewise.store.opening import open_store
+from stripewise.store.transactions import explain_system
 from stripewise.trial import Phase, Role, State
 
 SPACE = {"x": [1, 2, 4, 8], "mode": ["a", "b"]}

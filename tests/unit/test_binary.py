@@ -21,9 +21,8 @@ from stripewise.errors import UserError
 from stripewise.runners.inject.injection import inject
 from stripewise.runners.program.binary import FileKind, find_program, inspect
 from stripewise.runners.program.elf import Elf, NotElf, find_library, read_elf
-from stripewise.runners.program.mpi import is_mpi_library, library_of_launcher, script_of
+from stripewise.runners.program.mpi import is_mpi_library, library_of_launcher, names_module, script_of
 from stripewise.runners.program.preflight import look
-from stripewise.runners.program.python import names_module
 from tests.conftest import require
 
 PATH = {"PATH": os.environ["PATH"]}

@@ -12,7 +12,7 @@ from stripewise.catalogue.carriers.adios2 import changed
 from stripewise.errors import UserError
 from stripewise.observe.ior import is_ior, parse_ior
 from stripewise.observe.objectives.plain import own_figure
-from stripewise.runners.program.launchers import family
+from stripewise.runners.program.command import family
 
 _MANY = 20_000
 

@@ -15,9 +15,8 @@ from pydantic import BaseModel
 from stripewise.catalogue.carriers import LAYOUT
 from stripewise.catalogue.factor import Tunable
 from stripewise.catalogue.workload import Workload
-from stripewise.engine.campaign.designs import first_batch
 from stripewise.engine.campaign.outcome import table_of
-from stripewise.engine.campaign.plan import of_shard, parse_shard, schedule
+from stripewise.engine.campaign.plan import first_batch, of_shard, parse_shard, schedule
 from stripewise.errors import UserError
 from stripewise.models.prescribe.prescriber import Prescriber
 from stripewise.models.prescribe.request import PrescriptionRequest

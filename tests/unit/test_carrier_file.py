@@ -16,11 +16,9 @@ from stripewise.catalogue.workload import Workload
 from stripewise.engine.definition import parameter_entry, with_options
 from stripewise.engine.space import check_space
 from stripewise.errors import UserError
-from stripewise.requests.experiment import Experiment, parse_experiment
-from stripewise.requests.overrides import parameters_of
-from stripewise.runners.inject.assemble import arguments_of, defaults_of
+from stripewise.requests.experiment import Experiment, parameters_of, parse_experiment
 from stripewise.runners.inject.foreground import prepare
-from stripewise.runners.inject.injection import inject
+from stripewise.runners.inject.injection import arguments_of, defaults_of, inject
 
 TOML = '# kept\n[io]\nbuffer = 4096 # bytes\nasync = false\nmode = "safe"\nratio = 0.5\nlist = [{size = 1}]\n'
 YAML = "# kept\nio:\n  buffer: 4096 # bytes\n  async: false\n  mode: 'safe'\n  ratio: 0.5\n  list:\n  - size: 1\n"

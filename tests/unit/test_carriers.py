@@ -29,7 +29,7 @@ from stripewise.catalogue.stack import parse_stack
 from stripewise.errors import UserError
 from stripewise.formats import CARRIERS as CARRIER_WORDS
 from stripewise.models.carriers import SetBy, tunable_columns
-from stripewise.models.prescribe.plan_lines import lines
+from stripewise.models.prescribe.prescription import lines
 from stripewise.models.table import Column, ObjectiveColumn, Schema
 from stripewise.observe.evidence import RULES, check_evidence
 from stripewise.output.export import TARGETS, export

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from stripewise.desk.cli.main import main
-from stripewise.diagnose.diagnose import Diagnosis, diagnose
+from stripewise.diagnose.site import Diagnosis, diagnose
 from stripewise.errors import UserError
 from stripewise.observe import from_record, recorded
 from stripewise.observe.from_record import activity_of

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from stripewise.catalogue.carriers import HINT, Setting
-from stripewise.diagnose.diagnose import diagnose
 from stripewise.diagnose.finding import RULES, Severity
 from stripewise.diagnose.limits import LIMITS
 from stripewise.diagnose.rules.settings import aggregation
+from stripewise.diagnose.site import diagnose
 from stripewise.errors import UserError
 from stripewise.formats import REPORT_FORMAT, REPORT_VERSION
 from stripewise.observe.activity import Activity

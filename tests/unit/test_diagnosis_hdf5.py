@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from stripewise.diagnose.diagnose import diagnose
+from stripewise.diagnose.site import diagnose
 from stripewise.observe.from_report import activity_of
 from stripewise.observe.report import read_report
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from stripewise import plugins
-from stripewise.diagnose import diagnose as diagnosing
+from stripewise.diagnose import site as diagnosing
 from stripewise.diagnose.finding import RULES
 from stripewise.diagnose.limits import LIMITS
 from stripewise.errors import UserError

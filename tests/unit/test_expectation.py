@@ -10,7 +10,7 @@ import pytest
 from stripewise.catalogue.carriers import HINT, LAYOUT, Setting
 from stripewise.catalogue.expectation import Expected, expect, propose
 from stripewise.catalogue.workload import Workload
-from stripewise.diagnose.diagnose import diagnose
+from stripewise.diagnose.site import diagnose
 from stripewise.errors import UserError
 from stripewise.models.prescribe.policies import by_policy, policy_names
 from stripewise.observe.activity import Activity

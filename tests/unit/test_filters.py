@@ -16,10 +16,8 @@ from hypothesis.extra.numpy import arrays
 
 from stripewise.catalogue.plan import Plan
 from stripewise.desk.cli.main import main
-from stripewise.diagnose import filter_sample as evaluated
-from stripewise.diagnose.filter_sample import chunk_shape, read_sample
-from stripewise.diagnose.filter_trials import Filter, Measured, rounded
-from stripewise.diagnose.filters import best, expect
+from stripewise.diagnose import filters as evaluated
+from stripewise.diagnose.filters import Filter, Measured, best, chunk_shape, expect, read_sample, rounded
 from tests.conftest import require
 
 

@@ -12,7 +12,8 @@ from pydantic import BaseModel
 
 from stripewise.catalogue import carriers
 from stripewise.formats import CARRIERS, FILE_SYSTEMS
-from stripewise.observe import report, report_file
+from stripewise.observe import report
+from stripewise.observe import report as report_file
 from tests.formats import ROOT, faults, generator, objects
 
 MODELS: dict[str, type[BaseModel]] = {

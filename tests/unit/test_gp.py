@@ -9,8 +9,15 @@ from scipy.optimize import approx_fprime
 from stripewise.catalogue.expression import Expression
 from stripewise.catalogue.parameter import Kind, Parameter, Scale
 from stripewise.catalogue.space import Space
-from stripewise.search.belief.gp import GaussianProcess, ModelAverage, Observations
-from stripewise.search.belief.gp_fit import Hyperprior, NegativeLogPosterior, fit, most_probable
+from stripewise.search.belief.gp import (
+    GaussianProcess,
+    Hyperprior,
+    ModelAverage,
+    NegativeLogPosterior,
+    Observations,
+    fit,
+    most_probable,
+)
 from stripewise.search.belief.kernel import DECAYS, Decay, Geometry, with_inactive
 
 SPACE = Space.bind(

@@ -6,7 +6,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from stripewise.engine import sequential
+from stripewise.engine import confirmation as sequential
 from stripewise.engine.confirmation import Assessment, Decision, assess, pairs_needed, same_against_same
 from stripewise.result import Interval, Same
 

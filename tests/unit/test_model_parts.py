@@ -15,14 +15,12 @@ from sklearn.ensemble import ExtraTreesRegressor, RandomForestRegressor
 
 from stripewise.errors import UserError
 from stripewise.models import ann
-from stripewise.models.auto import AutoModel
-from stripewise.models.cells import Cells, Memory
-from stripewise.models.data import Data, error_correlation, gain_errors
+from stripewise.models.auto import AutoModel, blend_weights, helps
+from stripewise.models.cells import Cells, Data, Memory, error_correlation, gain_errors
 from stripewise.models.domain import Domain
 from stripewise.models.features import Encoder, Feature, make_encoder
 from stripewise.models.files import FORMAT, VERSION, read_model_file
 from stripewise.models.linear import Equation
-from stripewise.models.metrics import class_bounds, class_error, classes, oracle_scores, scores, true_values
 from stripewise.models.network import NeuralNetwork
 from stripewise.models.prescribe.grid import LogPrediction
 from stripewise.models.registry import load_model, make_model
@@ -32,7 +30,7 @@ from stripewise.models.training import speed_rules
 from stripewise.models.trees.boosting import boost, calibrate
 from stripewise.models.trees.ensemble import Trees
 from stripewise.models.trees.rules import conditions
-from stripewise.models.weights import blend_weights, helps
+from stripewise.models.validation import class_bounds, class_error, classes, oracle_scores, scores, true_values
 from stripewise.testing.models import sample_table
 
 

@@ -9,7 +9,7 @@ import pytest
 from stripewise.output import plots
 from stripewise.output.figures import figures
 from stripewise.output.html import render_report
-from stripewise.output.plots.bounds import layers
+from stripewise.output.plots.job_io import layers
 from stripewise.output.reading import Reading
 from tests.unit.finished_experiment import finished
 

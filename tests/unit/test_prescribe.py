@@ -19,7 +19,7 @@ from stripewise.catalogue.workload import Workload
 from stripewise.desk.cli.main import main
 from stripewise.errors import UserError
 from stripewise.models.carriers import SetBy, tunable_columns
-from stripewise.models.data import Data
+from stripewise.models.cells import Data
 from stripewise.models.landscape import landscapes
 from stripewise.models.prescribe.placement import carried_by, choose_place
 from stripewise.models.prescribe.policies import by_policy, policy_names

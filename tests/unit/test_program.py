@@ -12,8 +12,7 @@ from stripewise.catalogue.stack import load_stack, stack_names
 from stripewise.catalogue.workload import Workload
 from stripewise.errors import UserError
 from stripewise.formats import Op
-from stripewise.models.artifact.arithmetic import log2
-from stripewise.models.artifact.program import apply, compile_expression, constant, depth, read
+from stripewise.models.artifact.program import apply, compile_expression, constant, depth, log2, read
 from tests.python_model import run
 
 

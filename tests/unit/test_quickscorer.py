@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stripewise.models.trees.ensemble import Trees
-from stripewise.models.trees.quickscorer import QuickScorer
+from stripewise.models.trees.ensemble import QuickScorer, Trees
 
 
 def random_trees(rng: np.random.Generator, count: int, leaves: int, features: int) -> Trees:

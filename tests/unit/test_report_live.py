@@ -17,8 +17,7 @@ from stripewise.engine.space import bind_space, describe_space
 from stripewise.errors import UserError
 from stripewise.facts import Facts, RunFacts
 from stripewise.output import compare
-from stripewise.output.bundle import Redactor, helpdesk_bundle, log_tail
-from stripewise.output.placement import node_names, placement, sentence
+from stripewise.output.bundle import Redactor, helpdesk_bundle, log_tail, node_names, placement, sentence
 from stripewise.output.plots.accuracy import predicted_measured
 from stripewise.output.plots.parameters import Axis
 from stripewise.output.plots.tried import LevelPoint, TrialPoint, by_level, trials

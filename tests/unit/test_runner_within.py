@@ -16,8 +16,8 @@ import pytest
 from stripewise.catalogue.carriers import ENVIRONMENT, HINT, Setting
 from stripewise.catalogue.configuration import Configuration
 from stripewise.catalogue.plan import Plan
-from stripewise.engine.carryover import carry_over
 from stripewise.engine.conclusion import so_far
+from stripewise.engine.protocol import carry_over
 from stripewise.facts import RunFacts
 from stripewise.file_glob import names_file
 from stripewise.launch import Launch, Outcome

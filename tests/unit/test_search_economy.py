@@ -15,8 +15,7 @@ from stripewise.engine.result import cheapest
 from stripewise.engine.space import BoundSpace
 from stripewise.requests.experiment import Experiment
 from stripewise.search.belief.costs import Costs
-from stripewise.search.belief.posterior import rank
-from stripewise.search.policy.economy import departures, economical, passed_over, price
+from stripewise.search.belief.posterior import departures, economical, passed_over, price, rank
 from stripewise.search.policy.pruning import make_pruner
 from stripewise.search.policy.resampling import make_resampler
 from stripewise.search.policy.stopping import make_stopping

@@ -9,7 +9,7 @@ from stripewise.catalogue.expression import Expression
 from stripewise.catalogue.parameter import Kind, Parameter, Scale
 from stripewise.catalogue.space import Space
 from stripewise.catalogue.stack import parse_stack
-from stripewise.search.belief.axes import embed, squared_distances
+from stripewise.search.belief.kernel import embed, squared_distances
 from stripewise.search.samplers.initial import complete, next_switch
 from stripewise.search.samplers.unseen import Seen
 from stripewise.testing.rehearsal import sample_spaces

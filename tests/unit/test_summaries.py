@@ -13,8 +13,8 @@ import pytest
 from stripewise.desk.cli.main import main
 from stripewise.errors import UserError
 from stripewise.models.table import Schema, Table, make_table, write_table
-from stripewise.output.plots.summary import cluster_tree, five_number_bands, silhouettes
 from stripewise.output.summaries import FiveNumbers, cluster, consistent, five_numbers, summarise
+from stripewise.output.summary import cluster_tree, five_number_bands, silhouettes
 
 VALUES = {"operation": ["write", "read"], "nodes": [1, 2, 4], "cb_nodes": [1, 2, 4], "mode": ["a", "b"]}
 

@@ -7,8 +7,8 @@ import pytest
 
 from stripewise.errors import UserError
 from stripewise.models.landscape import Landscape, landscapes, workload
-from stripewise.models.metrics import oracle_scores
 from stripewise.models.table import Column, ObjectiveColumn, Schema, make_table, read_table, write_table
+from stripewise.models.validation import oracle_scores
 
 
 def schema(**changes):

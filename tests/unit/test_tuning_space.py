@@ -7,8 +7,8 @@ from stripewise.catalogue.configuration import Configuration, changed
 from stripewise.catalogue.plan import settings_of
 from stripewise.catalogue.stack import load_stack
 from stripewise.catalogue.workload import Workload
+from stripewise.engine.binding import FirstRun
 from stripewise.engine.definition import parameter_entry
-from stripewise.engine.first_run import FirstRun
 from stripewise.engine.space import bind_space, check_space, default_stacks
 from stripewise.errors import UserError
 from stripewise.output.markup import changes

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stripewise.engine.confirmation import pairs_needed
-from stripewise.engine.sequential import FIRST_LOOK
+from stripewise.engine.confirmation import FIRST_LOOK, pairs_needed
 from stripewise.requests.experiment import Confirmation, Experiment
 from stripewise.search.belief.costs import Costs
 from stripewise.search.belief.posterior import RepeatNoise

@@ -9,8 +9,18 @@ from dataclasses import dataclass
 
 from stripewise.catalogue.workload import Workload
 from stripewise.engine.budget import Spent, confirmation_runs, cost_of_pair, pairs_left, pairs_to_prove
-from stripewise.engine.confirm import HOPELESS_PAIRS, Pair, against, arms, judge, more_pairs, pairs_of
-from stripewise.engine.confirmation import Assessment, Decision, same_against_same
+from stripewise.engine.confirmation import (
+    HOPELESS_PAIRS,
+    Assessment,
+    Decision,
+    Pair,
+    against,
+    arms,
+    judge,
+    more_pairs,
+    pairs_of,
+    same_against_same,
+)
 from stripewise.engine.protocol import phase_points, protocol_points
 from stripewise.requests.experiment import Experiment
 from stripewise.requests.objective import Objective

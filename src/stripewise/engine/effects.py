@@ -10,10 +10,8 @@ from stripewise.catalogue.carriers import Setting
 from stripewise.catalogue.parameter import Parameter
 from stripewise.catalogue.plan import settings_of
 from stripewise.catalogue.space import Derived, Space
-from stripewise.observe.evidence import RULES, legal
-from stripewise.observe.evidence_case import NO_EFFECT, UNPROVABLE, Case, Verdict
-from stripewise.observe.report import Report
-from stripewise.observe.report_file import FileReport, SettingOutcome
+from stripewise.observe.evidence import NO_EFFECT, RULES, UNPROVABLE, Case, Verdict, legal
+from stripewise.observe.report import FileReport, Report, SettingOutcome
 from stripewise.result import Effect
 from stripewise.trial import Role, State, Trial
 

@@ -9,8 +9,7 @@ from typing import Any, Self
 from stripewise.formats import RECORD_BEFORE, RECORD_CALLS, RECORD_LINES
 from stripewise.observe.record import Record
 from stripewise.observe.record_hdf5 import OPERATIONS, is_hdf5
-from stripewise.observe.report import Report
-from stripewise.observe.report_file import FileReport
+from stripewise.observe.report import FileReport, Report
 
 MOST_APART = 1.5
 """A replay whose I/O takes more than so many times as long as the program's, or less than its part, is not faithful."""

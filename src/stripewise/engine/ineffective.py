@@ -10,7 +10,7 @@ from stripewise.catalogue.expression import LONGEST, Expression
 from stripewise.catalogue.parameter import Parameter
 from stripewise.catalogue.space import Space
 from stripewise.engine.effects import effects_of, reports_of
-from stripewise.observe.evidence_case import NO_EFFECT
+from stripewise.observe.evidence import NO_EFFECT
 from stripewise.result import Effect
 from stripewise.trial import Role, Trial
 

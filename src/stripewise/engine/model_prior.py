@@ -14,8 +14,7 @@ from stripewise.catalogue.workload import Workload
 from stripewise.errors import UserError
 from stripewise.models.carriers import TunableColumn, bytes_of, tunable_columns
 from stripewise.models.domain import Domain, Floats
-from stripewise.models.prescribe.points import rows_of
-from stripewise.models.prescribe.request import PrescriptionRequest, known_values
+from stripewise.models.prescribe.request import PrescriptionRequest, known_values, rows_of
 
 
 class Expecting(Protocol):

@@ -26,12 +26,10 @@ from stripewise.engine.budget import (
     reserved_runs,
     shows_at_first_look,
 )
-from stripewise.engine.confirm import Pair, against, judge, pairs_of
-from stripewise.engine.confirmation import Decision
+from stripewise.engine.confirmation import FIRST_LOOK, Decision, Pair, against, judge, pairs_of
 from stripewise.engine.effects import all_idle, effects_of, idle_settings
 from stripewise.engine.ineffective import Idle, Narrowing
 from stripewise.engine.launching import of_replays
-from stripewise.engine.sequential import FIRST_LOOK
 from stripewise.engine.try_first import configurations
 from stripewise.errors import NothingWorks
 from stripewise.facts import RunFacts
@@ -39,7 +37,7 @@ from stripewise.requests.experiment import Experiment
 from stripewise.requests.objective import Objective
 from stripewise.search.base import Sampler, Suggestion
 from stripewise.search.belief.costs import Costs, at_one_level
-from stripewise.search.policy.economy import economical
+from stripewise.search.belief.posterior import economical
 from stripewise.search.policy.failures import failed_once, retry
 from stripewise.search.policy.pruning import Pruner
 from stripewise.search.policy.resampling import Resampler

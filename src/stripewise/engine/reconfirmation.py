@@ -13,11 +13,10 @@ from stripewise.catalogue.configuration import sizes
 from stripewise.documents import explain_validation
 from stripewise.engine.budget import LONGEST_BLOCK, cost_of_pair, provable_pairs
 from stripewise.engine.companions import of_one_family
-from stripewise.engine.confirm import HOPELESS_PAIRS
+from stripewise.engine.confirmation import HOPELESS_PAIRS
 from stripewise.engine.folders import runs_folder, working_folder
 from stripewise.errors import UserError
-from stripewise.requests.experiment import LONGEST_NAME, Experiment
-from stripewise.requests.overrides import is_own
+from stripewise.requests.experiment import LONGEST_NAME, Experiment, is_own
 from stripewise.runners.registry import make_runner
 from stripewise.store.base import Record
 

@@ -1,4 +1,7 @@
-"""What people are told while an experiment goes on: what the search has learned, each once."""
+"""What people are told while an experiment goes on: what the search has learned, each once.
+
+What is said of the time that trying loses within one launch.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,9 @@ from pathlib import Path
 from stripewise.engine.ineffective import Idle
 from stripewise.observe.objectives import kind_of
 from stripewise.observe.objectives.plain import own_figure
+from stripewise.requests.experiment import Experiment
 from stripewise.result import LevelChange
+from stripewise.trial import Role, Run, Trial
 
 _READ_OUTPUT = 1 << 20
 
@@ -66,4 +71,28 @@ def beside_own_figure(objective: str, folder: str | None) -> str:
         f"note: the program prints its own figure, '{line[:100]}'; {objective} is timed "
         f"{kind.timed}, so the two may differ, and so may the best settings: "
         f"--objective {shlex.quote(name)} --direction maximize would use the program's"
+    )
+
+
+def loss_told(run: Run, trials: Sequence[Trial], experiment: Experiment) -> str:
+    """Say what trying has lost once a phase has taken it above what it may lose; empty for any other run.
+
+    Parameters
+    ----------
+    run : Run
+        The latest that ended.
+    trials : sequence of Trial
+    experiment : Experiment
+    """
+    most, lost = experiment.within.max_loss, run.facts.lost or 0.0
+    usual = next((trial.value for trial in trials if trial.role is Role.DEFAULT), None)
+    others = [one for trial in trials for one in trial.runs if one.facts.lost is not None and one.number < run.number]
+    before = max(others, key=lambda one: one.number).facts.lost or 0.0 if others else 0.0
+    if not before <= most < lost or not run.value or not usual:
+        return ""
+    waits = experiment.counted(run.facts.waits)
+    return (
+        f"run {run.number} took {usual / run.value:.3g} times as long as the default: trying has lost {lost:.0%} of "
+        f"the default's I/O time so far, and {most:.0%} are allowed. Settings that nobody has tried wait for about "
+        f"{waits} of the default, in which what is allowed grows; what is known to be faster, and its proof, go on"
     )

@@ -14,8 +14,7 @@ import numpy as np
 from stripewise.catalogue.workload import Workload
 from stripewise.engine.budget import Spent, confirmation_runs
 from stripewise.engine.conclusion import Conclusion, conclusion_of, more_budget, proof_of, verdict
-from stripewise.engine.confirm import against, pairs_of
-from stripewise.engine.confirmation import Decision
+from stripewise.engine.confirmation import Decision, against, pairs_of
 from stripewise.engine.effects import all_idle, beside_a_proven_gain, effects_of
 from stripewise.engine.launching import of_replays, plan_of, switched_off
 from stripewise.engine.space import BoundSpace, describe_space
@@ -39,7 +38,7 @@ from stripewise.result import (
     Validity,
 )
 from stripewise.search.belief.costs import Costs, at_one_level
-from stripewise.search.policy.economy import NEAR, passed_over, price
+from stripewise.search.belief.posterior import NEAR, passed_over, price
 from stripewise.search.statistics import summary_of
 from stripewise.trial import History, Phase, Role, Run, State, Trial, failures_of
 

@@ -10,20 +10,18 @@ from typing import Any, cast
 
 from stripewise.catalogue.plan import Plan
 from stripewise.engine.allowance import Allowance
-from stripewise.engine.binding import Seen
+from stripewise.engine.binding import Seen, check_program, check_replay
 from stripewise.engine.budget import shortfall
 from stripewise.engine.companions import Companions, Steps
 from stripewise.engine.conclusion import so_far
 from stripewise.engine.consent import Consent, check_cost, check_run, granted
 from stripewise.engine.events import Event, Listener, silent
-from stripewise.engine.first_checks import check_program, check_replay
 from stripewise.engine.launching import make_launch, run_of
 from stripewise.engine.ledger import Ledger
-from stripewise.engine.loss_notes import loss_told
 from stripewise.engine.model_prior import Expecting
 from stripewise.engine.planner import Finish, Planned, Planner, Wait
 from stripewise.engine.priors import agreement, check_named, prior_before_runs
-from stripewise.engine.remarks import Remarks, beside_own_figure
+from stripewise.engine.remarks import Remarks, beside_own_figure, loss_told
 from stripewise.engine.result import conclude, machine_level
 from stripewise.engine.resuming import check_same_environment, next_attempt, reap_interrupted
 from stripewise.engine.space import BoundSpace, check_space, describe_space

@@ -25,7 +25,7 @@ from stripewise.lab.part import SimulatedPart
 from stripewise.lab.settings import of_hints
 from stripewise.observe.record import DIGITS, RankGroup, Record, is_collective, not_open
 from stripewise.observe.record_hdf5 import OPENS, Pieces, Shape, is_hdf5, pieces_of
-from stripewise.observe.record_position import Position
+from stripewise.observe.record_reading import Position
 
 MOST_PHASES = 100_000
 _GRAIN = 64 << 10

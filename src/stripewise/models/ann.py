@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from stripewise.errors import UserError
 from stripewise.models.base import ModelOptions, PerformanceModel
-from stripewise.models.data import Data, error_correlation
+from stripewise.models.cells import Data, error_correlation
 from stripewise.models.domain import Domain, Floats
 from stripewise.models.features import Encoder, Feature, Matrix
 from stripewise.models.files import Stored, write_whole

@@ -1,29 +1,125 @@
-"""What every performance model is: it learns from a table and says what a workload and configuration will achieve."""
+"""What every performance model is: it learns from a table and says what a workload and configuration will achieve.
+
+Categories that were never measured (another program, another API), predicted from those that were.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stripewise.errors import UserError
 from stripewise.models.carriers import with_stacks
-from stripewise.models.data import Data
-from stripewise.models.domain import Domain, Floats, Frame
+from stripewise.models.cells import Data
+from stripewise.models.domain import NEW, Domain, Floats, Frame
 from stripewise.models.features import Encoder, Matrix, make_encoder
 from stripewise.models.files import Stored, write_model_file
 from stripewise.models.measured import measured
 from stripewise.models.network import NeuralNetwork
 from stripewise.models.table import Table
 from stripewise.models.trees.ensemble import Trees
-from stripewise.models.unmeasured import of_one_more, over_measured
 from stripewise.options import Options
 from stripewise.threads import for_rows
+
+_MOST_COMBINATIONS = 64
+_TINY = 1e-12
+
+
+def over_measured(
+    domain: Domain,
+    points: Floats,
+    ask: Callable[[Floats], Floats],
+    merge: Callable[[Floats, NDArray[np.int64]], Floats],
+) -> Floats:
+    """Ask about points; about one with a category that was never measured, with each measured one in its place.
+
+    Parameters
+    ----------
+    domain : Domain
+    points : ndarray, shape (n, c)
+    ask : callable
+        Points whose categories were all measured, shape ``(m, c)``, to answers, shape ``(k, m)``.
+    merge : callable
+        Answers with each measured category, shape ``(categories, k, m)``, and the number of each point's workload,
+        shape ``(m,)``, to answers, shape ``(k, m)``.
+
+    Returns
+    -------
+    ndarray, shape (k, n)
+    """
+    new = domain.is_new(points)
+    if not new.any():
+        return ask(points)
+    measured = ask(points[~new])
+    result = np.empty((len(measured), len(points)))
+    result[:, ~new] = measured
+    for rows, variants in _replaced(domain, points, np.flatnonzero(new)):
+        workload = np.unique(points[rows, : domain.contexts], axis=0, return_inverse=True)[1].reshape(-1)
+        result[:, rows] = merge(np.stack([ask(variant) for variant in variants]), workload)
+    return result
+
+
+def _replaced(
+    domain: Domain, points: Floats, rows: NDArray[np.int64]
+) -> Iterator[tuple[NDArray[np.int64], list[Floats]]]:
+    """Give rows that lack the same columns, with each combination of measured categories in these columns.
+
+    Of many combinations 64 are drawn, always the same.
+    """
+    lacks, member = np.unique(points[rows, : domain.contexts] == NEW, axis=0, return_inverse=True)
+    for number, columns in enumerate(lacks):
+        alike = rows[member.reshape(-1) == number]
+        places = np.flatnonzero(columns)
+        combinations = list(itertools.product(*(domain.seen[place] for place in places)))
+        if len(combinations) > _MOST_COMBINATIONS:
+            drawn = np.random.default_rng(0).permutation(len(combinations))[:_MOST_COMBINATIONS]
+            combinations = [combinations[place] for place in drawn]
+        variants = []
+        for combination in combinations:
+            variant = points[alike].copy()
+            variant[:, places] = combination
+            variants.append(variant)
+        yield alike, variants
+
+
+def of_one_more(each: Floats, workload: NDArray[np.int64]) -> Floats:
+    """Predict one more category from predictions with each measured one in its place.
+
+    Parameters
+    ----------
+    each : ndarray, shape (categories, 3, n)
+        Mean, deviation and shared deviation of ln(value); at least two categories.
+    workload : ndarray of int, shape (n,)
+        Number of each row's workload.
+
+    Returns
+    -------
+    ndarray, shape (3, n)
+    """
+    mean, square = each[:, 0], each[:, 1:] ** 2
+    rows = np.bincount(workload)
+    level = np.stack([np.bincount(workload, weights=one) / rows for one in mean])[:, workload]
+    more = (1.0 + 1.0 / len(each)) / (len(each) - 1)
+    apart, common = mean - mean.mean(axis=0), level - level.mean(axis=0)
+    # What follows the mean level of a workload's configurations cancels out of a gain.
+    follows = np.maximum((apart * common).sum(axis=0), 0.0) ** 2 / np.maximum((common**2).sum(axis=0), _TINY)
+    variance, shared = square.mean(axis=0)
+    return np.stack(
+        [
+            mean.mean(axis=0),
+            np.sqrt(variance + more * (apart**2).sum(axis=0)),
+            np.sqrt(shared + more * follows),
+        ]
+    )
+
 
 _LEAST_ROWS = 2
 _CHUNK = 200_000
@@ -126,12 +222,12 @@ class PerformanceModel(ABC):
         Standard deviation of ln(value) of single runs about their typical value; 0 where nothing was repeated.
     error_correlation : float
         Share of the variance of a prediction's error that all configurations of one workload have in common, 0 to 1;
-        0 where a model has no evidence of it. See :func:`stripewise.models.data.error_correlation`.
+        0 where a model has no evidence of it. See :func:`stripewise.models.cells.error_correlation`.
     reach : float
         Largest difference in ln(value) between configurations of one workload that was measured; 0 where unknown.
     gain_errors : ndarray, shape (operations,) or (1,)
         How far predicted gains of held-out workloads were wrong, by operation; infinite where a model has no evidence.
-        See :func:`stripewise.models.data.gain_errors`.
+        See :func:`stripewise.models.cells.gain_errors`.
     """
 
     name: ClassVar[str]

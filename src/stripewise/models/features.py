@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stripewise.catalogue.parameter import logarithms
-from stripewise.models.artifact.arithmetic import log2
+from stripewise.models.artifact.program import log2
 from stripewise.models.carriers import bytes_of
 from stripewise.models.domain import Domain, Floats
 

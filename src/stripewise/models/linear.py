@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stripewise.models.base import PerformanceModel
-from stripewise.models.data import Data, error_correlation
+from stripewise.models.cells import Data, error_correlation
 from stripewise.models.domain import Domain, Floats
 from stripewise.models.features import Encoder, Matrix
 

@@ -18,7 +18,7 @@ from stripewise.catalogue.configuration import Value
 from stripewise.catalogue.space import Knowledge
 from stripewise.catalogue.workload import Workload
 from stripewise.models.carriers import SetBy, TunableColumn, bytes_of, known_parameters, stand_in, tunable_columns
-from stripewise.models.data import Data
+from stripewise.models.cells import Data
 from stripewise.models.domain import NEW, Apart, Domain, Floats, Measured
 
 _HARMS = 1 / 1.05

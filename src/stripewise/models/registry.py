@@ -26,7 +26,7 @@ _MODELS = Plugins(
         "linear": "stripewise.models.linear:LinearModel",
         "tree": "stripewise.models.trees.tree:TreeModel",
         "boosting": "stripewise.models.trees.boosting:BoostingModel",
-        "forest": "stripewise.models.trees.forest:ForestModel",
+        "forest": "stripewise.models.trees.tree:ForestModel",
         "ann": "stripewise.models.ann:AnnModel",
     },
 )

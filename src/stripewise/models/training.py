@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from stripewise.models.base import PerformanceModel
-from stripewise.models.data import Data
+from stripewise.models.cells import Data
 from stripewise.models.domain import Domain
 from stripewise.models.features import at_least_one, make_encoder
 from stripewise.models.registry import make_model

@@ -6,21 +6,325 @@ where they differ from those of runs without the setting (:func:`compared`); all
 hint is never evidence: ROMIO echoes hints that its driver ignores. The exchange between ranks makes no system call on
 the file. It shows in the messages that ROMIO sends within collective calls, and else in the time that these calls spend
 outside system calls.
+
+Rules for HDF5 settings: where datasets lie, what the file says of itself, how metadata reached it.
+
+What a rule of evidence is given, what it answers, and the comparison without which nothing is effective.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import wraps
+from typing import Any
 
 from stripewise.catalogue.filesystems import key_of
 from stripewise.catalogue.parameter import Kind, Parameter
 from stripewise.catalogue.plan import spell
 from stripewise.errors import UserError
-from stripewise.observe import evidence_hdf5 as hdf5
-from stripewise.observe.evidence_case import EFFECTIVE, NO_EFFECT, UNPROVABLE, Case, Verdict, compared
-from stripewise.observe.report_file import FileReport, Operation, Posix, SettingOutcome, SystemCalls
+from stripewise.observe.report import Dataset, FileReport, Operation, Posix, SettingOutcome, SystemCalls
 from stripewise.sizes import format_size
+
+Verdict = tuple[str, str]
+"""Status and one sentence."""
+
+EFFECTIVE, NO_EFFECT, UNPROVABLE = "effective", "no_effect", "unprovable"
+
+
+@dataclass(frozen=True)
+class Case:
+    """What a rule judges.
+
+    Attributes
+    ----------
+    parameter : Parameter
+    value : str
+        As it was passed on.
+    file, before : FileReport, FileReport or None
+        The file in a run with the setting, and in a run without.
+    alone : bool
+        Whether no other setting of the plan could change the same facts.
+    baseline : tuple of FileReport
+        The file in all runs without the setting.
+    every : tuple of FileReport
+        All files of the run with the setting, those of the program's own calls included.
+    others : tuple of tuple of FileReport
+        The same of each run without the setting.
+    varied, paired : tuple of FileReport
+        The file in runs with another value of the setting, and in those of them that had nothing else changed.
+    """
+
+    parameter: Parameter
+    value: str
+    file: FileReport
+    before: FileReport | None
+    alone: bool
+    baseline: tuple[FileReport, ...] = ()
+    every: tuple[FileReport, ...] = ()
+    others: tuple[tuple[FileReport, ...], ...] = ()
+    varied: tuple[FileReport, ...] = ()
+    paired: tuple[FileReport, ...] = ()
+
+    def directions(self) -> list[str]:
+        """The directions that the parameter can influence and the file was used in."""
+        return [way for way in ("write", "read") if way in self.parameter.operations and self.file.moved(way)]
+
+    @property
+    def number(self) -> int | None:
+        """The value as a number."""
+        try:
+            return int(self.value)
+        except ValueError:
+            return None
+
+
+Judge = Callable[..., Verdict]
+"""A rule: judges a case, or a case and a direction."""
+Measure = Callable[..., Any]
+"""What a rule goes by, of a file or of all files of a run; None where it was not seen."""
+
+
+def compared(
+    measure: Measure, *, whole: bool = False, otherwise: Callable[..., bool] | None = None
+) -> Callable[[Judge], Judge]:
+    """Let a rule call a setting effective only if what it goes by differs from all runs without the setting.
+
+    This is the only place that decides it: a rule says what a run shows, and not whether the default shows it as well.
+
+    Parameters
+    ----------
+    measure : callable
+        Takes the case, the file and, where the rule has one, the direction.
+    whole : bool
+        Whether it takes all files of a run in place of one.
+    otherwise : callable, optional
+        Takes the case and the direction, and says whether the runs differ in something else that counts.
+    """
+
+    def decorate(judge: Judge) -> Judge:
+        @wraps(judge)
+        def rule(case: Case, *way: str) -> Verdict:
+            status, sentence = judge(case, *way)
+            if status != EFFECTIVE or (otherwise is not None and otherwise(case, *way)):
+                return status, sentence
+            now = measure(case, case.every if whole else case.file, *way)
+            without = [measure(case, other, *way) for other in (case.others if whole else case.baseline)]
+            known = [value for value in without if value is not None]
+            if not known and not whole:
+                # Calls show all settings together; a layout or a property shows one.
+                more = case.paired if way else case.varied
+                known = [value for other in more if (value := measure(case, other, *way)) is not None]
+                if known and _among(now, known):
+                    return UNPROVABLE, f"{sentence}, as with another value; no run without it tells this"
+            if not known:
+                why = "tells this" if case.others else "was observed"
+                return UNPROVABLE, f"{sentence}; no run without it {why}"
+            if not _among(now, known):
+                return status, sentence
+            if case.alone or not way or _same_calls(case, *way):
+                return NO_EFFECT, f"{sentence}, as by default"
+            return UNPROVABLE, f"{sentence}, as by default; other settings changed with it"
+
+        rule.compared = True  # type: ignore[attr-defined]  # tests ask whether a rule compares
+        return rule
+
+    return decorate
+
+
+def _among(now: Any, known: Sequence[Any]) -> bool:
+    """Whether a value was seen without the setting, or lies within what chance alone makes of it."""
+    if now in known:
+        return True
+    parts = [value if isinstance(value, tuple) else (value,) for value in (now, *known)]
+    if any(len(part) != len(parts[0]) or not all(isinstance(n, int | float) for n in part) for part in parts):
+        return False
+    return all(min(column) <= value <= max(column) for value, *column in zip(*parts, strict=True))
+
+
+def _same_calls(case: Case, way: str) -> bool:
+    made = getattr(case.file.posix, way)
+    return any(made == getattr(file.posix, way) for file in case.baseline)
+
+
+_NOT_HDF5 = "the file was not used through HDF5"
+
+
+def _placed(file: FileReport | None) -> dict[str, Dataset]:
+    """Datasets that lie in one piece, by name."""
+    if file is None or file.hdf5 is None:
+        return {}
+    return {dataset.name: dataset for dataset in file.hdf5.datasets if dataset.address is not None}
+
+
+def _aligned(datasets: list[Dataset], size: int) -> int:
+    return sum((dataset.address or 0) % size == 0 for dataset in datasets)
+
+
+def _number(text: str | None) -> int:
+    return int(text) if text is not None and text.isdigit() else 1
+
+
+def _unaligned(case: Case, file: FileReport) -> int | None:
+    found = [dataset for name, dataset in _placed(file).items() if name in _placed(case.file)]
+    return len(found) - _aligned(found, case.number or 1) if found else None
+
+
+@compared(_unaligned)
+def alignment(case: Case) -> Verdict:
+    """Addresses of datasets: multiples of the value, which they are not by default."""
+    size = case.number
+    if case.file.hdf5 is None:
+        return NO_EFFECT, _NOT_HDF5
+    if not size or size < 2:
+        return UNPROVABLE, f"any address is a multiple of {case.value}"
+    least = _number(case.file.hdf5.properties.get("alignment_threshold"))
+    found = [dataset for dataset in _placed(case.file).values() if dataset.bytes >= least]
+    if not found:
+        return UNPROVABLE, "no dataset lies in one piece, so none has an address to look at"
+    now = _aligned(found, size)
+    sentence = f"{now} of {len(found)} datasets start at a multiple of {format_size(size)}"
+    if now < len(found):
+        return NO_EFFECT, sentence
+    before = _placed(case.before)
+    usual = [before[dataset.name] for dataset in found if dataset.name in before]
+    if not usual:
+        return UNPROVABLE, f"{sentence}; no default run to compare with"
+    sentence += f", {_aligned(usual, size)} of {len(usual)} by default"
+    return (EFFECTIVE if _aligned(usual, size) < len(usual) else NO_EFFECT), sentence
+
+
+def _loose(case: Case, file: FileReport) -> int | None:
+    """Small datasets that are not aligned in a file that aligns; None of a file that aligns nothing anyway."""
+    size = _number(file.hdf5.properties.get("alignment")) if file.hdf5 is not None else 1
+    small = [dataset for dataset in _placed(file).values() if dataset.bytes < (case.number or 1)]
+    return len(small) - _aligned(small, size) if size > 1 else None
+
+
+@compared(_loose)
+def threshold(case: Case) -> Verdict:
+    """A dataset smaller than the value that is not aligned, as by default it would be."""
+    if case.file.hdf5 is None:
+        return NO_EFFECT, _NOT_HDF5
+    size, least = _number(case.file.hdf5.properties.get("alignment")), case.number or 1
+    if size < 2:
+        return NO_EFFECT, "nothing is aligned in this file"
+    small = [dataset for dataset in _placed(case.file).values() if dataset.bytes < least]
+    loose = len(small) - _aligned(small, size)
+    if loose:
+        what, are = ("1 dataset", "is") if loose == 1 else (f"{loose} datasets", "are")
+        return EFFECTIVE, f"{what} below {format_size(least)} {are} not at a multiple of {format_size(size)}"
+    return UNPROVABLE, "every dataset is aligned; whether metadata is cannot be seen"
+
+
+def _property(case: Case, file: FileReport) -> str | None:
+    return None if file.hdf5 is None else file.hdf5.properties.get(case.parameter.setting)
+
+
+@compared(_property)
+def file_property(case: Case) -> Verdict:
+    """What the file itself says."""
+    if case.file.hdf5 is None:
+        return NO_EFFECT, _NOT_HDF5
+    key = case.parameter.setting
+    found = case.file.hdf5.properties.get(key)
+    if found is None:
+        return UNPROVABLE, f"this HDF5 library does not tell the file's {key}"
+    return (EFFECTIVE if found == case.value else NO_EFFECT), f"the file's {key} is {found}"
+
+
+def _collective_calls(case: Case, file: FileReport) -> int:
+    return file.calls("write" if "write" in case.parameter.operations else "read", collective=True)
+
+
+@compared(_collective_calls)
+def metadata(case: Case) -> Verdict:
+    """Collective MPI calls beyond those of the program's own transfers."""
+    if case.file.hdf5 is None:
+        return NO_EFFECT, _NOT_HDF5
+    if case.file.ranks < 2:
+        return NO_EFFECT, "the file was opened by one rank"
+    way = "write" if "write" in case.parameter.operations else "read"
+    if case.before is None:
+        return UNPROVABLE, "no default run to compare with"
+    now, usual = case.file.calls(way, collective=True), case.before.calls(way, collective=True)
+    sentence = f"{now} collective {way} calls of MPI, {usual} by default"
+    if now == usual:
+        return NO_EFFECT, sentence
+    same = _collective_transfers(case.file, way) == _collective_transfers(case.before, way)
+    return (EFFECTIVE if same and now > usual else UNPROVABLE), sentence
+
+
+def _collective_transfers(file: FileReport, way: str) -> int:
+    transfers = [getattr(dataset, way) for dataset in (file.hdf5.datasets if file.hdf5 else [])]
+    return sum(part.collective for part in transfers if part is not None)
+
+
+def _places(case: Case, file: FileReport) -> tuple[object, ...] | None:
+    if file.hdf5 is None:
+        return None
+    return file.size, tuple(sorted((name, dataset.address) for name, dataset in _placed(file).items()))
+
+
+@compared(_places)
+def addresses(case: Case) -> Verdict:
+    """Where datasets lie, and the sizes of MPI's calls: metadata gathered in blocks moves both."""
+    if case.file.hdf5 is None:
+        return NO_EFFECT, _NOT_HDF5
+    if case.before is None or case.before.hdf5 is None:
+        return UNPROVABLE, "no default run to compare with"
+    now, usual = _placed(case.file), _placed(case.before)
+    moved = [name for name in now if name in usual and now[name].address != usual[name].address]
+    if moved:
+        sentence = f"{moved[0]} lies at {now[moved[0]].address}, at {usual[moved[0]].address} by default"
+    elif case.file.size != case.before.size:
+        sentence = f"the file has {case.file.size} bytes, {case.before.size} by default"
+    else:
+        return UNPROVABLE, "every dataset lies where it does by default, and the file is as large"
+    return (EFFECTIVE, sentence) if case.alone else (UNPROVABLE, f"{sentence}; other settings changed with it")
+
+
+def _chunked(case: Case, file: FileReport) -> tuple[object, ...]:
+    datasets = file.hdf5.datasets if file.hdf5 is not None else []
+    return tuple(sorted((dataset.name, tuple(dataset.chunk)) for dataset in datasets if dataset.chunk))
+
+
+@compared(_chunked)
+def chunks(case: Case) -> Verdict:
+    """Chunks that datasets do not have by default."""
+    if case.file.hdf5 is None:
+        return NO_EFFECT, _NOT_HDF5
+    usual = {d.name: d for d in (case.before.hdf5.datasets if case.before and case.before.hdf5 else [])}
+    chunked = [
+        d for d in case.file.hdf5.datasets if d.chunk and (d.name not in usual or d.chunk != usual[d.name].chunk)
+    ]
+    if not chunked:
+        return NO_EFFECT, "no dataset has other chunks than by default"
+    first = chunked[0]
+    return EFFECTIVE, f"{first.name} has chunks of {' x '.join(map(str, first.chunk))} elements"
+
+
+def _filtered(case: Case, file: FileReport) -> list[Dataset]:
+    """Datasets with the filter; a plugin's number is not told, only that it is none of HDF5's own filters."""
+    name = {"plugin": "other"}.get(case.parameter.setting, case.parameter.setting)
+    return [dataset for dataset in (file.hdf5.datasets if file.hdf5 else []) if name in dataset.filters]
+
+
+@compared(lambda case, file: tuple(sorted(dataset.name for dataset in _filtered(case, file))))
+def filters(case: Case) -> Verdict:
+    """Filters that HDF5 lists for a dataset, and what all filters together made of the data."""
+    if case.file.hdf5 is None:
+        return NO_EFFECT, _NOT_HDF5
+    name = case.parameter.setting
+    found = _filtered(case, case.file)
+    if not found:
+        return NO_EFFECT, f"no dataset is filtered by {name}"
+    sentence = f"{'1 dataset is' if len(found) == 1 else f'{len(found)} datasets are'} filtered by {name}"
+    given = sum(dataset.write.bytes for dataset in case.file.hdf5.datasets if dataset.write is not None)
+    stored = sum(part.bytes for part in case.file.moved("write"))
+    if given and stored:
+        sentence += f"; {format_size(given)} of data were written in {format_size(stored)}, {given / stored:.2g} to 1"
+    return EFFECTIVE, sentence
 
 
 def posix(file: FileReport, way: str) -> Posix:
@@ -387,13 +691,13 @@ RULES: dict[str, Rule] = {
     **_rules("layout", layout=layout, striping=layout),
     **_rules(
         "hdf5",
-        hdf5_alignment=hdf5.alignment,
-        hdf5_threshold=hdf5.threshold,
-        hdf5_file=hdf5.file_property,
-        hdf5_metadata=hdf5.metadata,
-        hdf5_addresses=hdf5.addresses,
-        hdf5_chunks=hdf5.chunks,
-        hdf5_filters=hdf5.filters,
+        hdf5_alignment=alignment,
+        hdf5_threshold=threshold,
+        hdf5_file=file_property,
+        hdf5_metadata=metadata,
+        hdf5_addresses=addresses,
+        hdf5_chunks=chunks,
+        hdf5_filters=filters,
     ),
     **_rules("acts", acts=acts),
     **_rules("", none=none),

@@ -24,8 +24,7 @@ from stripewise.observe.activity import (
     RankLoads,
     SettingOutcome,
 )
-from stripewise.observe.report import Report, ReportedProcess
-from stripewise.observe.report_file import FileReport, Operation, Pattern, Posix
+from stripewise.observe.report import FileReport, Operation, Pattern, Posix, Report, ReportedProcess
 from stripewise.observe.workload import of_report
 
 _UNSEEN = "a runtime report has no offsets: alignment, order and repeated reads are not judged"

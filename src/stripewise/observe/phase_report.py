@@ -8,8 +8,7 @@ from typing import Any
 
 from stripewise.formats import REPORT_FORMAT, REPORT_VERSION
 from stripewise.observe.journal import JournalPhase
-from stripewise.observe.report import Report, ReportedJob, ReportedMpi, ReportedTotals
-from stripewise.observe.report_file import (
+from stripewise.observe.report import (
     Dataset,
     FileReport,
     Hdf5Report,
@@ -17,6 +16,10 @@ from stripewise.observe.report_file import (
     Operation,
     Posix,
     PosixCalls,
+    Report,
+    ReportedJob,
+    ReportedMpi,
+    ReportedTotals,
     SettingOutcome,
     Share,
     Transfers,

@@ -17,8 +17,7 @@ from stripewise.errors import StripewiseError
 from stripewise.formats import REPORT_FORMAT, REPORT_VERSION
 from stripewise.observe.own_calls import add_own_calls, reports_of, shared_out
 from stripewise.observe.process_part import GIVEN, METADATA, OPERATIONS, REFUSED, SECOND, Process, read_part, text
-from stripewise.observe.report import is_program, no_program, read_report
-from stripewise.observe.report_file import PosixCalls
+from stripewise.observe.report import PosixCalls, is_program, no_program, read_report
 from stripewise.ownership import written_whole
 
 PREFIX = "process-"

@@ -22,8 +22,7 @@ from stripewise.observe.darshan_logs import is_log, read_log
 from stripewise.observe.profile_features import traits_of, traits_of_report
 from stripewise.observe.record_reading import read_record
 from stripewise.observe.recorded import report_of
-from stripewise.observe.report import Report, read_report
-from stripewise.observe.report_file import FileReport, Pattern, Posix
+from stripewise.observe.report import FileReport, Pattern, Posix, Report, read_report
 
 _NEGLIGIBLE = 0.001
 _MOSTLY = 0.95

@@ -14,7 +14,7 @@ from stripewise.catalogue.factor import WORKLOAD_ROLES, Factor, Operation, Tunab
 from stripewise.catalogue.stack import load_stack
 from stripewise.catalogue.workload import Size
 from stripewise.documents import Bundled, explain_validation, parse_document
-from stripewise.requests.batch import Batch
+from stripewise.requests.experiment import Batch
 from stripewise.shell import ShellLine, VariableName, VariableValue
 
 _CAMPAIGNS = Bundled("campaign", "requests/campaigns")

@@ -1,19 +1,64 @@
-"""An experiment: application, space, objective, budget; as written in a file or built from the command line."""
+"""An experiment: application, space, objective, budget; as written in a file or built from the command line.
+
+How runs go through a batch system: the ``[batch]`` table.
+
+Parameters of an experiment: those of its stacks as ``[parameters.NAME]`` changes them, and those it adds.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from stripewise.catalogue.carriers import FILE, named_in
-from stripewise.catalogue.stack import Scalar, carried
+from stripewise.catalogue.carriers import FILE, Setting, named_in
+from stripewise.catalogue.configuration import place_of, sizes
+from stripewise.catalogue.parameter import Kind, Parameter
+from stripewise.catalogue.plan import spell
+from stripewise.catalogue.stack import EXPRESSIONS, ParameterEntry, Scalar, carried, load_stack
+from stripewise.catalogue.vocabulary import check_value
 from stripewise.catalogue.workload import Workload
-from stripewise.documents import parse_document
-from stripewise.requests.batch import Batch
-from stripewise.shell import ShellLine, ShownName, VariableName, VariableValue
+from stripewise.documents import explain_validation, parse_document
+from stripewise.errors import UserError
+from stripewise.shell import DirectiveOption, ResourceName, ShellLine, ShownName, VariableName, VariableValue
+
+
+class Batch(BaseModel):
+    """The ``[batch]`` table: runs as jobs of a scheduler, or as steps within an allocation."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    scheduler: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_-]*$")] = "slurm"
+    nodes: Annotated[int, Field(ge=1, le=1_000_000)] | None = Field(
+        default=None, description="nodes of a run; from the command or the script's directives if left out"
+    )
+    processes_per_node: Annotated[int, Field(ge=1, le=100_000)] | None = None
+    jobs: Annotated[int, Field(ge=1, le=1000)] | None = Field(
+        default=None, description="runs at the same time; 1 for jobs, as many as there are nodes for in steps"
+    )
+    walltime: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
+        default=None, description="seconds of a job; by default from the run's time limit and its hooks"
+    )
+    queue: ResourceName | None = Field(default=None, description="partition or queue")
+    account: ResourceName | None = None
+    reservation: ResourceName | None = None
+    exclusive: bool = Field(default=True, description="no other job on the nodes")
+    directives: list[DirectiveOption] = Field(
+        default_factory=list, description="further options of the scheduler, one a line, as `--constraint=haswell`"
+    )
+    retries: Annotated[int, Field(ge=0, le=10)] = Field(
+        default=1, description="times that a run is submitted again after the machine lost it"
+    )
+    patience: Annotated[float, Field(ge=0, allow_inf_nan=False)] = Field(
+        default=600.0, description="seconds for which a scheduler may fail to take or to look up jobs"
+    )
+    poll: Annotated[int, Field(ge=1, le=3600)] = Field(
+        default=5, description="seconds between two looks at the scheduler's queue"
+    )
+
 
 _MOST_VALUES = 10_000
 
@@ -288,3 +333,111 @@ def parse_experiment(text: str, origin: str) -> Experiment:
         With the file and the place that is wrong.
     """
     return parse_document(Experiment, text, origin)
+
+
+OWN_LAYER = "user"
+"""The layer of parameters that no stack has."""
+_OF_STACK = ("layer", "io_component")
+
+
+def _entry(parameter: Parameter) -> dict[str, Any]:
+    """A parameter as a stack file writes it."""
+    plain = {field.name: getattr(parameter, field.name) for field in fields(parameter) if field.name not in _OF_STACK}
+    texts = {name: None if plain[name] is None else plain[name].text for name in EXPRESSIONS}
+    lists = {name: list(plain[name]) for name in ("values", "operations", "driver", "switch", "breaks")}
+    return {**plain, **texts, **lists}
+
+
+def overridden(parameter: Parameter, override: ParameterOverride) -> Parameter:
+    """Give a stack's parameter with what the experiment changes about it.
+
+    Raises
+    ------
+    UserError
+        If a value is none of the carrier's, or the definition contradicts itself.
+    """
+    for value in override.values or []:
+        known = Setting(parameter.carrier, parameter.setting, spell(value), parameter.layer)
+        check_value(known, f"[parameters.{parameter.name}]")
+    changes = {k: v for k, v in override.model_dump(exclude={"exclude"}).items() if v is not None}
+    if not changes:
+        return parameter
+    entry = {**_entry(parameter), **changes}
+    if "low" in changes or "high" in changes:
+        entry.pop("values")
+    where = f"[parameters.{parameter.name}]"
+    try:
+        entry_model = ParameterEntry.model_validate(entry)
+        if "values" in changes and "default" not in changes:
+            # The baseline is always in the space, whatever values the user wants tried; sizes may be written as texts.
+            values = list(
+                entry_model.model_copy(update={"default": None}).build(parameter.layer, parameter.io_component).values
+            )
+            wanted = values if place_of(parameter.default, values) is not None else [*values, parameter.default]
+            ordered = sorted(wanted, key=float) if parameter.ordered else wanted
+            entry_model = entry_model.model_copy(update={"values": ordered})
+        return entry_model.build(parameter.layer, parameter.io_component)
+    except ValidationError as error:
+        raise explain_validation(error, where) from error
+    except UserError as error:
+        raise UserError(f"{where}: {error.what}", error.fix) from error
+
+
+def own_parameter(name: str, override: ParameterOverride) -> Parameter:
+    """Make a parameter that no stack has, as the experiment defines it.
+
+    Raises
+    ------
+    UserError
+        If it is not defined in full.
+    """
+    where = f"[parameters.{name}]"
+    given = {k: v for k, v in override.model_dump(exclude={"exclude"}).items() if v is not None}
+    if not is_own(override):
+        raise UserError(
+            f"{where}: no stack has a parameter of this name",
+            "correct it, or say how its values reach the program: argument, env or file",
+        )
+    if "kind" not in given:
+        given["kind"] = _kind_of(given)
+    try:
+        return ParameterEntry.model_validate({"name": name, **given}).build(OWN_LAYER)
+    except ValidationError as error:
+        raise explain_validation(error, where) from error
+    except UserError as error:
+        raise UserError(f"{where}: {error.what}", error.fix) from error
+
+
+def is_own(override: ParameterOverride) -> bool:
+    """Say whether an entry defines a parameter by itself: it has a kind, or names a carrier."""
+    return not ({"kind", "carrier"}.isdisjoint(override.model_extra or {}) or override.exclude)
+
+
+def _kind_of(given: Mapping[str, Any]) -> Kind:
+    """Derive the kind of a parameter from its values."""
+    values: Sequence[Any] = given.get("values") or ()
+    if values and all(isinstance(value, bool) for value in values):
+        return Kind.BOOLEAN
+    if not values and "low" in given:
+        return Kind.INTEGER
+    ordered = given.get("unit") == "B" or sizes(values)
+    return Kind.ORDINAL if ordered else Kind.CATEGORICAL
+
+
+def parameters_of(experiment: Experiment) -> dict[str, Parameter]:
+    """Give the parameters of the stacks that an experiment names, as it changes them, and its own, by name.
+
+    Raises
+    ------
+    UserError
+        If a stack cannot be loaded or a parameter is wrong.
+    """
+    found = {p.name: p for stack in experiment.stacks for p in load_stack(stack).parameters}
+    for name, override in experiment.parameters.items():
+        if override.exclude:
+            found.pop(name, None)
+        elif name in found:
+            found[name] = overridden(found[name], override)
+        elif is_own(override):
+            found[name] = own_parameter(name, override)
+    return found

@@ -22,11 +22,9 @@ from stripewise.errors import StripewiseError, UserError
 from stripewise.models.artifact.content import Artifact
 from stripewise.models.base import PerformanceModel
 from stripewise.models.carriers import SetBy, TunableColumn, tunable_columns
-from stripewise.models.prescribe.plan_lines import lines
-from stripewise.models.prescribe.points import default_of
 from stripewise.models.prescribe.prescriber import Prescriber, to_switch
-from stripewise.models.prescribe.prescription import Prescription
-from stripewise.models.prescribe.request import PrescriptionRequest
+from stripewise.models.prescribe.prescription import Prescription, lines
+from stripewise.models.prescribe.request import PrescriptionRequest, default_of
 from stripewise.observe.workload import Observed, observe
 
 

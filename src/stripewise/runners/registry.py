@@ -43,7 +43,7 @@ def make_runner(
     """
     kind, _, rest = experiment.runner.partition(":")
     if experiment.runner == "local":
-        from stripewise.runners.local.runner import LocalRunner  # noqa: PLC0415
+        from stripewise.runners.local.run import LocalRunner  # noqa: PLC0415
 
         return LocalRunner(experiment, folder, runtime=runtime, cwd=cwd, deletes_in=deletes_in)
     if experiment.runner == "batch":

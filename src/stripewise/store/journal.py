@@ -29,14 +29,14 @@ from stripewise.errors import StoreError
 from stripewise.ownership import part_of
 from stripewise.requests.experiment import Experiment
 from stripewise.result import Result
-from stripewise.store import codec, rules
+from stripewise.store import base as rules
+from stripewise.store import codec
 from stripewise.store import journal_claims as claims
 from stripewise.store import journal_files as files
 from stripewise.store.base import Claim
-from stripewise.store.folders import make_folder, sync_folder
 from stripewise.store.holder import Holder
-from stripewise.store.journal_fold import Fold, fold
-from stripewise.store.journal_reading import LABELS, JournalReader, labels_of, merged_events
+from stripewise.store.journal_files import make_folder, sync_folder
+from stripewise.store.journal_reading import LABELS, Fold, JournalReader, fold, labels_of, merged_events
 from stripewise.trial import Run, Trial
 
 _FOLDERS = ("claims", "leases", "events", "stops")

@@ -1,6 +1,8 @@
 """Files that several hosts write without locks: made whole or not at all, or appended to by one writer.
 
 Only operations that are atomic on network file systems are used: exclusive creation, link and rename.
+
+Folders whose names survive the loss of power.
 """
 
 from __future__ import annotations
@@ -16,11 +18,44 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from stripewise import ownership
 from stripewise.errors import StoreError
 from stripewise.ownership import PART, part_of, written_whole
 from stripewise.store import codec
-from stripewise.store.faults import explained
-from stripewise.store.folders import make_folder, sync_folder
+from stripewise.store.transactions import explained
+
+_NO_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EBADF)
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder for its owner alone, with those it lies in.
+
+    Raises
+    ------
+    OSError
+        If it cannot be made.
+    """
+    for folder in ownership.make_folder(path):
+        sync_folder(folder.parent)
+
+
+def sync_folder(path: Path) -> None:
+    """Wait until the names in a folder are on the disk, where the file system has a way to ask for it.
+
+    Raises
+    ------
+    OSError
+        If the disk refuses.
+    """
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        if error.errno not in _NO_SYNC:
+            raise
+    finally:
+        os.close(handle)
+
 
 _REMEMBERED_SECONDS = 90.0
 """Longer than clients remember that a file does not exist: 60 seconds with NFS."""

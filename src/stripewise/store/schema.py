@@ -1,4 +1,7 @@
-"""Tables of a database store, as the newest migration leaves them."""
+"""Tables of a database store, as the newest migration leaves them.
+
+Tables of what the service keeps beside experiments, in the same database, so that one copy of it has all.
+"""
 
 from __future__ import annotations
 
@@ -92,4 +95,103 @@ runs = sa.Table(
     # Last, and largest: a reader that leaves it out does not touch the pages it overflows to.
     sa.Column("facts", sa.Text, nullable=False),
     sa.ForeignKeyConstraint(["experiment", "trial"], ["trials.experiment", "trials.number"], ondelete="CASCADE"),
+)
+
+
+tokens = sa.Table(
+    "service_tokens",
+    metadata,
+    sa.Column("id", sa.String(32), primary_key=True),
+    sa.Column("name", AnyText, nullable=False),
+    sa.Column("role", sa.String(16), nullable=False),
+    sa.Column("digest", sa.String(64), nullable=False, comment="SHA-256 of the secret"),
+    sa.Column("created", sa.Double, nullable=False),
+    sa.Column("expires", sa.Double),
+    sa.Column("used", sa.Double),
+    sa.Column("revoked", sa.Double),
+)
+
+sessions = sa.Table(
+    "service_sessions",
+    metadata,
+    sa.Column("digest", sa.String(64), primary_key=True, comment="SHA-256 of the cookie"),
+    sa.Column("token", sa.String(32), sa.ForeignKey("service_tokens.id", ondelete="CASCADE"), nullable=False),
+    sa.Column("csrf", sa.String(64), nullable=False),
+    sa.Column("created", sa.Double, nullable=False),
+    sa.Column("expires", sa.Double, nullable=False),
+)
+
+jobs = sa.Table(
+    "service_jobs",
+    metadata,
+    sa.Column("number", sa.Integer, primary_key=True, autoincrement=True),
+    sa.Column("id", sa.String(32), nullable=False),
+    sa.Column("kind", sa.String(16), nullable=False),
+    sa.Column("subject", sa.String(64), nullable=False, comment="the experiment's, campaign's or model's identifier"),
+    sa.Column("state", sa.String(16), nullable=False),
+    sa.Column("submitter", AnyText, nullable=False),
+    sa.Column("created", sa.Double, nullable=False),
+    sa.Column("updated", sa.Double, nullable=False),
+    sa.Column("due", sa.Double, nullable=False, comment="not to be begun earlier"),
+    sa.Column("token", sa.BigInteger, nullable=False, comment="fencing number: larger each time it is taken"),
+    sa.Column("stop", sa.BigInteger, nullable=False, comment="the taker that was last asked to stop"),
+    sa.Column("progress", sa.Integer, nullable=False, comment="what was done when it was taken last"),
+    sa.Column("idle", sa.Integer, nullable=False, comment="how often it was taken in a row without progress"),
+    sa.Column("owner", AnyText, nullable=False),
+    sa.Column("lease", sa.Double),
+    sa.Column("holder", sa.Text),
+    sa.Column("request", sa.Text, nullable=False),
+    sa.Column("result", sa.Text),
+    sa.Column("error", AnyText, nullable=False),
+    sa.UniqueConstraint("id", name="uq_service_jobs_id"),
+    sa.Index("ix_service_jobs_state_number", "state", "number"),
+    sa.Index("ix_service_jobs_subject_number", "subject", "number"),
+)
+
+messages = sa.Table(
+    "service_messages",
+    metadata,
+    sa.Column("number", sa.Integer, primary_key=True, autoincrement=True),
+    sa.Column("experiment", sa.String(32), sa.ForeignKey("experiments.id", ondelete="CASCADE"), nullable=False),
+    sa.Column("time", sa.Double, nullable=False),
+    sa.Column("kind", sa.String(16), nullable=False),
+    sa.Column("data", sa.Text, nullable=False),
+    sa.Index("ix_service_messages_experiment_number", "experiment", "number"),
+)
+
+answers = sa.Table(
+    "service_answers",
+    metadata,
+    sa.Column("key", sa.String(64), primary_key=True, comment="SHA-256 of who asked and the key given"),
+    sa.Column("digest", sa.String(64), nullable=False, comment="SHA-256 of what was asked"),
+    sa.Column("created", sa.Double, nullable=False),
+    sa.Column("status", sa.Integer, nullable=False, comment="0 while the first request is at work"),
+    sa.Column("body", sa.Text, nullable=False),
+    sa.Index("ix_service_answers_created", "created"),
+)
+
+audit = sa.Table(
+    "service_audit",
+    metadata,
+    sa.Column("number", sa.Integer, primary_key=True, autoincrement=True),
+    sa.Column("time", sa.Double, nullable=False),
+    sa.Column("actor", AnyText, nullable=False),
+    sa.Column("role", sa.String(16), nullable=False),
+    sa.Column("address", AnyText, nullable=False),
+    sa.Column("action", AnyText, nullable=False),
+    sa.Column("subject", AnyText, nullable=False),
+    sa.Column("status", sa.Integer, nullable=False),
+    sa.Index("ix_service_audit_time", "time"),
+)
+
+items = sa.Table(
+    "service_items",
+    metadata,
+    sa.Column("kind", sa.String(16), primary_key=True, comment="model, campaign or diagnosis"),
+    sa.Column("id", sa.String(64), primary_key=True),
+    sa.Column("name", AnyText, nullable=False),
+    sa.Column("owner", AnyText, nullable=False),
+    sa.Column("created", sa.Double, nullable=False),
+    sa.Column("document", sa.Text, nullable=False),
+    sa.Index("ix_service_items_kind_created", "kind", "created"),
 )

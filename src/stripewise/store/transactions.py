@@ -1,16 +1,151 @@
-"""Transactions of a database store: one at a time where they write, tried again where a server was away."""
+"""Transactions of a database store: one at a time where they write, tried again where a server was away.
+
+What a database says when something is wrong, in words that tell its reader what to do.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import errno
+import sqlite3
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 import sqlalchemy as sa
 
-from stripewise.store.faults import disconnected, explained
+from stripewise.errors import StoreError, StripewiseError, TransientError
+
+_CHOOSE = "or choose another store with --store"
+_RESUME = "then continue with: stripewise resume ID"
+
+_SQLITE: tuple[tuple[str, type[StripewiseError], str, str], ...] = (
+    ("SQLITE_FULL", StoreError, "its disk is full", f"make room, {_RESUME}"),
+    ("SQLITE_READONLY", StoreError, "it is read-only", f"make the file and its folder writable, {_CHOOSE}"),
+    ("SQLITE_CANTOPEN", StoreError, "it cannot be opened", f"check the path and the right to write there, {_CHOOSE}"),
+    ("SQLITE_PERM", StoreError, "its use is not permitted", f"check who owns the file, {_CHOOSE}"),
+    ("SQLITE_NOTADB", StoreError, "it is not a SQLite database", f"is it the right file? Move it away, {_CHOOSE}"),
+    ("SQLITE_CORRUPT", StoreError, "it is damaged", "restore a copy, or save the readable part: sqlite3 FILE .recover"),
+    ("SQLITE_BUSY", TransientError, "another process has been writing to it for too long", "try again"),
+    ("SQLITE_LOCKED", TransientError, "another thread has been writing to it for too long", "try again"),
+    ("SQLITE_IOERR", StoreError, "the disk refuses it", f"check free space, quota and disk, {_RESUME}"),
+    (
+        "SQLITE_ERROR",
+        StoreError,
+        "its tables are not as they should be",
+        "restore a copy; no other program may change it",
+    ),
+)
+
+_POSTGRESQL: tuple[tuple[str, type[StripewiseError], str, str], ...] = (
+    ("53100", StoreError, "the server's disk is full", f"make room there, {_RESUME}"),
+    ("53", TransientError, "the server is out of resources", f"try again later, {_RESUME}"),
+    ("25006", StoreError, "it is read-only", f"connect to the primary server, {_CHOOSE}"),
+    ("28", StoreError, "the server refuses the user", "check the user's name, and the password in ~/.pgpass"),
+    ("3D", StoreError, "the database does not exist", "create it with: createdb NAME"),
+    ("42501", StoreError, "the user may not do this", "grant the user all rights on the database and its schema"),
+    ("42", StoreError, "its tables are not as they should be", "restore a copy; no other program may change it"),
+    ("40", TransientError, "two writers stood in each other's way", "try again"),
+    ("55P03", TransientError, "another writer holds a lock", "try again"),
+    ("57", TransientError, "the server is shutting down or starting", f"wait until it runs, {_RESUME}"),
+    ("08", TransientError, "the connection to the server broke", f"check that it runs, {_RESUME}"),
+    ("XX", StoreError, "it is damaged", "ask the server's administrator; restore a copy"),
+)
+
+_SYSTEM: tuple[tuple[tuple[int, ...], str, str], ...] = (
+    ((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), "its disk is full", f"make room, {_RESUME}"),
+    ((errno.EROFS,), "it is read-only", f"mount it for writing, {_CHOOSE}"),
+    ((errno.EACCES, errno.EPERM), "it may not be read or written", f"check who owns it and its permissions, {_CHOOSE}"),
+    ((errno.ENOTDIR, errno.EEXIST), "a file is where a folder should be", f"move it away, {_CHOOSE}"),
+    ((errno.EISDIR,), "a folder is where a file should be", f"move it away, {_CHOOSE}"),
+    ((errno.EIO, errno.ESTALE), "the disk refuses it", f"check the disk or its server, {_RESUME}"),
+)
+
+_UNREACHABLE = (
+    ("password authentication failed", "28"),
+    ("no password supplied", "28"),
+    ('role "', "28"),
+    ("does not exist", "3D"),
+    ("pg_hba.conf", "28"),
+    ("starting up", "57"),
+    ("shutting down", "57"),
+    ("too many clients", "53"),
+)
+"""A connection that was never made has no code, only the server's words."""
+
+
+@contextmanager
+def explained(where: str) -> Iterator[None]:
+    """Turn whatever a database or a file system raises inside into an error of ours.
+
+    Parameters
+    ----------
+    where : str
+        The store's address as it may be shown.
+    """
+    try:
+        yield
+    except (sa.exc.SQLAlchemyError, sqlite3.Error) as error:
+        raise explain(error, where) from error
+    except OSError as error:
+        raise explain_system(error, where) from error
+
+
+def explain_system(error: OSError, where: str) -> StoreError:
+    """Say what an error of the operating system means for a store."""
+    said = error.strerror or str(error)
+    place = f" at {error.filename}" if error.filename and str(error.filename) not in where else ""
+    for numbers, what, fix in _SYSTEM:
+        if error.errno in numbers:
+            return StoreError(f"store {where}: {what}{place} ({said})", fix)
+    return StoreError(f"store {where} cannot be used{place}: {said}", f"check the path, {_CHOOSE}")
+
+
+def explain(error: BaseException, where: str) -> StripewiseError:
+    """Say what a database's error means."""
+    original = getattr(error, "orig", None) or error
+    said = _first_line(original)
+    name = getattr(original, "sqlite_errorname", None)
+    if name is not None:
+        for beginning, kind, what, fix in _SQLITE:
+            if name.startswith(beginning):
+                return kind(f"store {where}: {what} ({said})", fix)
+    state = _sqlstate(original)
+    for beginning, kind, what, fix in _POSTGRESQL:
+        if state.startswith(beginning):
+            return kind(f"store {where}: {what} ({said})", fix)
+    if isinstance(error, sa.exc.TimeoutError):
+        return TransientError(f"store {where}: too many threads use it at once", "try again")
+    if isinstance(error, sa.exc.OperationalError) and name is None and not isinstance(original, sqlite3.Error):
+        return TransientError(
+            f"store {where}: the server cannot be reached ({said})", "check its address and that it runs"
+        )
+    return StoreError(f"store {where} cannot be read or written: {said}", f"check it, {_CHOOSE}")
+
+
+def disconnected(error: BaseException) -> bool:
+    """Whether the connection to a server broke or could not be made, so that another try may succeed."""
+    if getattr(error, "connection_invalidated", False):
+        return True
+    if not isinstance(error, sa.exc.OperationalError) or isinstance(error.orig, sqlite3.Error):
+        return False
+    return _sqlstate(error.orig)[:2] in ("", "08", "57")
+
+
+def _sqlstate(original: BaseException | None) -> str:
+    state = getattr(original, "sqlstate", None)
+    if isinstance(state, str):
+        return state
+    said = str(original)
+    return next((code for words, code in _UNREACHABLE if words in said and not isinstance(original, sqlite3.Error)), "")
+
+
+def _first_line(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__
+
 
 T = TypeVar("T")
 

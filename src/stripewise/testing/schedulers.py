@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from stripewise.errors import UserError
-from stripewise.requests.batch import Batch
+from stripewise.requests.experiment import Batch
 from stripewise.runners.schedulers.base import Scheduler
 from stripewise.runners.schedulers.job import Answer, JobPhase, JobRequest, Standing
 from stripewise.runners.schedulers.registry import make_scheduler

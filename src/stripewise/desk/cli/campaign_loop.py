@@ -10,10 +10,9 @@ import typer
 
 from stripewise.desk.cli.output import Ticker, ask, duration, notes, number, remark
 from stripewise.engine.campaign.checks import CampaignCost
-from stripewise.engine.campaign.estimate import Remaining
 from stripewise.engine.campaign.plan import PlannedPoint, Shard
 from stripewise.engine.campaign.running import WHOLE, CampaignEnd, carry_on
-from stripewise.engine.campaign.session import Paused
+from stripewise.engine.campaign.session import Paused, Remaining
 from stripewise.engine.consent import check_cost
 from stripewise.engine.process import owner_name, terminated_as_interrupted
 from stripewise.requests.campaign import Campaign

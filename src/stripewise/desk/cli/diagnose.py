@@ -15,9 +15,8 @@ from stripewise.desk.cli.causes import print_causes, timings_among
 from stripewise.desk.cli.options import JsonOption, ServerOption, check_place, pairs
 from stripewise.desk.cli.output import console, duration, notes, number, overwritten, print_json, prose, remark, say
 from stripewise.desk.client import Client, ServiceError
-from stripewise.diagnose.diagnose import Diagnosis, diagnose
 from stripewise.diagnose.finding import Finding, Severity
-from stripewise.diagnose.site import JobRow, SiteProfile, TableWriter, row_of, slowness
+from stripewise.diagnose.site import Diagnosis, JobRow, SiteProfile, TableWriter, diagnose, row_of, slowness
 from stripewise.errors import StripewiseError, UserError, choose
 from stripewise.observe.activity import Activity
 from stripewise.observe.darshan_logs import LogResult, UnreadableLogError

@@ -24,9 +24,8 @@ from stripewise.desk.cli.options import (
 from stripewise.desk.cli.output import console, grid, notes, number, print_json, say
 from stripewise.desk.cli.standard_input import refuse_input
 from stripewise.engine.campaign.checks import cost_of
-from stripewise.engine.campaign.designs import first_batch
 from stripewise.engine.campaign.measured import Evaluation
-from stripewise.engine.campaign.plan import CampaignPlan
+from stripewise.engine.campaign.plan import CampaignPlan, first_batch
 from stripewise.engine.campaign.running import values
 from stripewise.engine.folders import state_folder
 from stripewise.errors import UserError

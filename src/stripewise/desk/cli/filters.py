@@ -12,9 +12,16 @@ from rich.markup import escape
 from stripewise.catalogue.plan import Plan
 from stripewise.desk.cli.options import JsonOption, check_place
 from stripewise.desk.cli.output import console, grid, print_json, say, write_text
-from stripewise.diagnose.filter_sample import take_sample
-from stripewise.diagnose.filter_trials import measure
-from stripewise.diagnose.filters import Expected, best, candidates, expect, measure_folder, settings_of
+from stripewise.diagnose.filters import (
+    Expected,
+    best,
+    candidates,
+    expect,
+    measure,
+    measure_folder,
+    settings_of,
+    take_sample,
+)
 from stripewise.errors import UserError
 from stripewise.observe.report import read_report_file
 from stripewise.sizes import format_size, parse_size

@@ -12,8 +12,7 @@ from pydantic import ValidationError
 from stripewise.desk.cli.options import JsonOption, pairs
 from stripewise.desk.cli.output import notes, overwritten, print_json, remark, say
 from stripewise.documents import explain_validation, read_document, toml_document
-from stripewise.engine.campaign.importing import read_sources
-from stripewise.engine.campaign.importing_table import table_from, with_names
+from stripewise.engine.campaign.importing import read_sources, table_from, with_names
 from stripewise.engine.campaign.observing import with_profiles
 from stripewise.engine.campaign.outcome import save
 from stripewise.errors import UserError

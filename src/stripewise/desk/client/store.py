@@ -12,8 +12,7 @@ from stripewise.errors import StoreError, UserError
 from stripewise.facts import Facts, RunFacts
 from stripewise.requests.experiment import Experiment
 from stripewise.store import codec
-from stripewise.store.base import OnUnreadable, Record, Sort, Store
-from stripewise.store.rules import no_experiment
+from stripewise.store.base import OnUnreadable, Record, Sort, Store, no_experiment
 from stripewise.trial import Phase, Role, Run, State, Trial
 
 

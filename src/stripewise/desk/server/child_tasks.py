@@ -14,12 +14,12 @@ import sklearn.ensemble  # noqa: F401
 
 from stripewise.catalogue.workload import Workload
 from stripewise.desk.server.files import campaign_in
-from stripewise.diagnose.diagnose import diagnose
 from stripewise.diagnose.knobs import dead, judge_script, library
 from stripewise.diagnose.prediction import predict
+from stripewise.diagnose.site import diagnose
 from stripewise.diagnose.surroundings import Surroundings
-from stripewise.engine.campaign.designs import first_batch
 from stripewise.engine.campaign.measured import prescribed
+from stripewise.engine.campaign.plan import first_batch
 from stripewise.models.base import PerformanceModel
 from stripewise.models.prescribe.policies import by_policy, policy_names
 from stripewise.models.prescribe.prescriber import Prescriber

@@ -100,8 +100,11 @@ def serve(
     with optional("server"):
         from stripewise.desk.server.app import serve as listen  # noqa: PLC0415
         from stripewise.desk.server.app import tcp_socket, unix_socket  # noqa: PLC0415
-        from stripewise.desk.server.connections import Proxies  # noqa: PLC0415
-        from stripewise.desk.server.service import BASE_PATH, Settings  # noqa: PLC0415
+        from stripewise.desk.server.service import (  # noqa: PLC0415
+            BASE_PATH,
+            Proxies,
+            Settings,
+        )
     if host is not None and socket is not None:
         raise UserError("both --socket and --host are given", "leave one of them out")
     base_path = base_path.rstrip("/")

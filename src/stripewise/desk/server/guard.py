@@ -1,15 +1,25 @@
 """Stands before everything else: who asks, may they, how often and how much; and what every answer carries.
 
 A request without a valid token is answered before a byte of its body is read.
+
+The cookie of a session, and the token that shows that a form comes from the service's own page.
+
+How often someone may ask.
+
+Bodies of requests: how large they may be, and how slowly they may come.
 """
 
 from __future__ import annotations
 
+import asyncio
+import hmac
 import logging
 import re
 import secrets
 import time
-from collections import Counter
+from collections import Counter, OrderedDict
+from collections.abc import Callable
+from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qs, quote, urlsplit
 
 from starlette.concurrency import run_in_threadpool
@@ -19,15 +29,178 @@ from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from stripewise.desk.server import child as bounded
-from stripewise.desk.server.bodies import limited, whole
-from stripewise.desk.server.connections import EACH, SOCKET, Proxies, peer_of
-from stripewise.desk.server.forgery import CSRF_FIELD, CSRF_HEADER, cookie_of, is_csrf
 from stripewise.desk.server.metrics import Metrics
 from stripewise.desk.server.problems import problem
-from stripewise.desk.server.rates import Rates
-from stripewise.desk.server.service import BASE_PATH, Service
+from stripewise.desk.server.service import BASE_PATH, EACH, SOCKET, Proxies, Service, peer_of
 from stripewise.errors import StripewiseError
 from stripewise.store.service.tokens import LoginSession, Token
+
+_CLOSE = {"Connection": "close"}
+_BYTES_A_TIME = 10 << 20
+"""What may come in the time that a small body has."""
+
+
+def limited(headers: Headers, receive: Receive, most: int, seconds: float) -> Receive:
+    """Receive a body within bounds.
+
+    Parameters
+    ----------
+    headers : Headers
+    receive : Receive
+        Gives the request's messages.
+    most : int
+        Bytes.
+    seconds : float
+        In which the first 10 MiB come, and so on.
+
+    Returns
+    -------
+    Receive
+        Gives the same messages, and raises HTTPException with 413 or 408 where a bound is passed.
+
+    Raises
+    ------
+    HTTPException
+        With 413, if the request says that its body is larger.
+    """
+    try:
+        length = int(headers.get("content-length", "0"))
+    except ValueError:
+        length = -1
+    if length > most or length < 0:
+        raise _too_large(most)
+    seen, done, deadline = 0, False, None
+
+    async def bounded() -> Message:
+        nonlocal seen, done, deadline
+        if done:
+            return await receive()
+        now = asyncio.get_running_loop().time()
+        deadline = deadline or now + seconds
+        allowed = deadline + seen / _BYTES_A_TIME * seconds
+        try:
+            message = await asyncio.wait_for(receive(), max(0.01, allowed - now))
+        except TimeoutError:
+            raise HTTPException(408, "the body came too slowly: send it again", _CLOSE) from None
+        if message["type"] == "http.request":
+            seen += len(message.get("body", b""))
+            done = not message.get("more_body", False)
+            if seen > most:
+                raise _too_large(most)
+        else:
+            done = True
+        return message
+
+    return bounded
+
+
+async def whole(receive: Receive) -> tuple[bytes, Receive]:
+    """Read a body to its end.
+
+    Parameters
+    ----------
+    receive : Receive
+        Gives the request's messages, within bounds.
+
+    Returns
+    -------
+    bytes
+        The body, as far as the client sent it.
+    Receive
+        Gives the body once more, and then what follows.
+    """
+    body, more = b"", True
+    while more:
+        message = await receive()
+        if message["type"] != "http.request":
+            break
+        body += message.get("body", b"")
+        more = message.get("more_body", False)
+    given = False
+
+    async def again() -> Message:
+        nonlocal given
+        if not given:
+            given = True
+            return {"type": "http.request", "body": body, "more_body": False}
+        return await receive()
+
+    return body, again
+
+
+def _too_large(most: int) -> HTTPException:
+    return HTTPException(413, f"the body is larger than {most:,} bytes: send less", _CLOSE)
+
+
+_MOST = 10_000
+
+
+class Rates:
+    """A bucket for each who asks.
+
+    Parameters
+    ----------
+    rate : float
+        Requests a second.
+    burst : int
+        Requests that may come at once.
+    clock : callable
+        Seconds.
+    """
+
+    def __init__(self, rate: float, burst: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._rate = rate
+        self._burst = float(burst)
+        self._clock = clock
+        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def allow(self, who: str) -> bool:
+        """Count a request; False if it is one too many."""
+        now = self._clock()
+        left, then = self._left.pop(who, (self._burst, now))
+        left = min(self._burst, left + (now - then) * self._rate)
+        self._left[who] = (max(0.0, left - 1.0) if left >= 1.0 else left, now)
+        # Those who have not asked for longest have full buckets again.
+        while len(self._left) > _MOST:
+            self._left.popitem(last=False)
+        return left >= 1.0
+
+
+COOKIE = "stripewise_session"
+CSRF_HEADER = "x-csrf-token"
+CSRF_FIELD = "csrf_token"
+
+
+def masked_csrf(csrf: str) -> str:
+    """Write a session's CSRF token as pages carry it: differently each time.
+
+    Pages are compressed, and hold what their address asks for. Whoever sees how long they become could otherwise find
+    the token letter by letter.
+    """
+    mask = secrets.token_bytes(len(csrf))
+    return (mask + bytes(a ^ b for a, b in zip(mask, csrf.encode(), strict=True))).hex()
+
+
+def is_csrf(given: str, csrf: str) -> bool:
+    """Whether a text is the CSRF token of a session, as :func:`masked_csrf` writes it."""
+    try:
+        both = bytes.fromhex(given)
+    except ValueError:
+        return False
+    mask, rest = both[: len(csrf)], both[len(csrf) :]
+    return len(both) == 2 * len(csrf) and hmac.compare_digest(
+        bytes(a ^ b for a, b in zip(mask, rest, strict=True)), csrf.encode()
+    )
+
+
+def cookie_of(headers: Headers) -> str:
+    """Give the text of the session's cookie, empty if there is none."""
+    try:
+        found = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
+    except CookieError:
+        return ""
+    return found.value if found is not None else ""
+
 
 _PIECE = 1 << 16
 """Bytes of an answer that are handed on at a time."""

@@ -18,7 +18,7 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader
 from starlette.exceptions import HTTPException
 
 from stripewise import __version__
-from stripewise.desk.server.forgery import masked_csrf
+from stripewise.desk.server.guard import masked_csrf
 from stripewise.desk.server.problems import for_web, status_of
 from stripewise.desk.server.service import get_session
 from stripewise.errors import StripewiseError

@@ -25,7 +25,7 @@ from stripewise.store.rows import seen_state
 from stripewise.store.schema import experiments, runs, trials
 from stripewise.store.service.keeping import MOST_MESSAGES, Messages
 from stripewise.store.service.tokens import Tokens
-from stripewise.store.sql_reading import SqlReader
+from stripewise.store.sql import SqlReader
 from stripewise.store.transactions import Transactions
 
 _BACK_SECONDS = 10.0

@@ -130,8 +130,8 @@ def campaign(job: ServiceJob, data: Path, items: Items, stopping: Stopping) -> d
 def evaluate(job: ServiceJob, data: Path, items: Items, stopping: Stopping) -> dict[str, Any]:
     """Measure a campaign's test cases and what a model prescribes for them."""
     # As in validate.
-    from stripewise.engine.campaign.designs import first_batch  # noqa: PLC0415
     from stripewise.engine.campaign.measured import Evaluation  # noqa: PLC0415
+    from stripewise.engine.campaign.plan import first_batch  # noqa: PLC0415
     from stripewise.engine.campaign.running import values  # noqa: PLC0415
 
     place = folder_of(data, "evaluation", job.subject)

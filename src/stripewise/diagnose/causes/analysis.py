@@ -1,4 +1,11 @@
-"""All that the times of operations tell, together."""
+"""All that the times of operations tell, together.
+
+Operations that depart from the model of their class, and what may be behind them.
+
+Clusters of the times of repeated operations: each is at least one performance factor.
+
+Rules for slow, average and fast operations: a small decision tree, as text.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +14,281 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from stripewise.diagnose.causes.anomalies import Anomaly, anomalies
-from stripewise.diagnose.causes.density import Cluster, clusters
+import numpy as np
+from numpy.typing import NDArray
+
 from stripewise.diagnose.causes.models import UNDECIDED, Calibration
-from stripewise.diagnose.causes.rules import SpeedRules, speed_rules
-from stripewise.diagnose.causes.timings import Timing
+from stripewise.diagnose.causes.timings import Timing, patterns
+
+SPEEDS = ("slow", "average", "fast")
+_DEPTH = 3
+_RULES_FEW = 40
+
+
+@dataclass(frozen=True)
+class SpeedRules:
+    """A tree over what is known of an operation before it is made.
+
+    Attributes
+    ----------
+    edges : (float, float)
+        MiB/s between slow and average, and between average and fast.
+    text : str
+        The rules; a leaf has the class that dominates and the part of each class.
+    accuracy : float
+        Balanced, under five-fold cross-validation; a third is chance.
+    """
+
+    edges: tuple[float, float]
+    text: str
+    accuracy: float
+
+
+def speed_rules(timings: Sequence[Timing], edges: tuple[float, float] | None = None) -> SpeedRules | None:
+    """Learn the rules (CART).
+
+    Parameters
+    ----------
+    timings : sequence of Timing
+        In order of time.
+    edges : (float, float), optional
+        MiB/s; by default the quartiles of what was observed.
+
+    Returns
+    -------
+    SpeedRules or None
+        None for fewer than 40 operations, or where all belong to one class.
+    """
+    from sklearn.model_selection import StratifiedKFold, cross_val_score  # noqa: PLC0415  slow to load
+    from sklearn.tree import DecisionTreeClassifier  # noqa: PLC0415
+
+    if len(timings) < _RULES_FEW:
+        return None
+    bandwidth = np.array([timing.bandwidth for timing in timings])
+    low, high = edges or (float(np.quantile(bandwidth, 0.25)), float(np.quantile(bandwidth, 0.75)))
+    speed = np.digitize(bandwidth, [low, high], right=True)
+    ways = patterns(timings)
+    names = ["size", "write", *(f"pattern={way}" for way in sorted(set(ways)))]
+    table = np.array(
+        [
+            [t.size, t.operation == "write", *(way == name.partition("=")[2] for name in names[2:])]
+            for t, way in zip(timings, ways, strict=True)
+        ],
+        float,
+    )
+    counts = np.bincount(speed, minlength=3)
+    if (counts > 0).sum() < 2:
+        return None
+    leaf = max(5, len(timings) // 50)
+    tree = DecisionTreeClassifier(max_depth=_DEPTH, min_samples_leaf=leaf, class_weight="balanced", random_state=0)
+    folds = min(5, int(counts[counts > 0].min()))
+    accuracy = float("nan")
+    if folds >= 2:
+        shuffled = StratifiedKFold(folds, shuffle=True, random_state=0)
+        accuracy = float(np.mean(cross_val_score(tree, table, speed, cv=shuffled, scoring="balanced_accuracy")))
+    tree.fit(table, speed)
+    return SpeedRules((low, high), "\n".join(_lines(tree, names, counts)), accuracy)
+
+
+def _lines(tree: object, names: Sequence[str], counts: np.ndarray[tuple[int], np.dtype[np.int64]]) -> list[str]:
+    inner = tree.tree_  # type: ignore[attr-defined]
+    classes = tree.classes_  # type: ignore[attr-defined]
+
+    def shares(node: int) -> NDArray[np.float64]:
+        # The tree weighs classes alike: the parts shown are of operations, as they were.
+        parts = inner.value[node][0] * np.array([counts[c] for c in classes], float)
+        return np.asarray(parts / parts.sum(), float)
+
+    def verdicts(node: int) -> set[int]:
+        if inner.children_left[node] < 0:
+            return {int(np.argmax(shares(node)))}
+        return verdicts(inner.children_left[node]) | verdicts(inner.children_right[node])
+
+    def walk(node: int, depth: int) -> list[str]:
+        indent = "  " * depth
+        # A split whose sides say the same tells the reader nothing.
+        if len(verdicts(node)) == 1:
+            parts = shares(node)
+            said = ", ".join(f"{SPEEDS[c]} {part:.0%}" for c, part in zip(classes, parts, strict=True) if part >= 0.005)
+            return [f"{indent}{SPEEDS[int(classes[int(np.argmax(parts))])]} ({said})"]
+        name, edge = names[inner.feature[node]], inner.threshold[node]
+        yes, no = (f"{name} <= {edge:,.0f}", f"{name} > {edge:,.0f}") if name == "size" else (f"not {name}", name)
+        return [
+            f"{indent}{yes}:", *walk(inner.children_left[node], depth + 1),
+            f"{indent}{no}:", *walk(inner.children_right[node], depth + 1),
+        ]  # fmt: skip
+
+    return walk(0, 0)
+
+
+_MOST = 5
+_SAMPLE = 20_000
+
+_GRID = 512
+_NARROW = 0.02
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Operations of one size that took about as long.
+
+    Attributes
+    ----------
+    seconds : float
+        The typical time.
+    spread : float
+        Standard deviation of log(time).
+    share : float
+        Of the operations of that size.
+    peak : bool
+        Whether the density has a maximum there too; without one, the mixture only follows a tail.
+    """
+
+    seconds: float
+    spread: float
+    share: float
+    peak: bool
+
+
+def clusters(seconds: Sequence[float]) -> list[Cluster]:
+    """Find clusters by a Gaussian mixture of log(time), whose number the Bayesian information criterion chooses.
+
+    A kernel density estimate is made beside it: a cluster that is not a maximum of the density is marked.
+
+    Parameters
+    ----------
+    seconds : sequence of float
+        Of repeated operations of one size; fewer than 20 give one cluster.
+    """
+    from sklearn.mixture import GaussianMixture  # noqa: PLC0415  slow to load
+
+    logs = np.log(np.asarray(seconds, float))
+    if len(logs) > _SAMPLE:
+        logs = np.random.default_rng(0).choice(logs, _SAMPLE, replace=False)
+    if len(logs) < _FEW or float(np.ptp(logs)) < _NARROW:
+        return [Cluster(float(np.exp(np.median(logs))), float(np.std(logs)), 1.0, True)]
+    column = logs.reshape(-1, 1)
+    fits = [
+        GaussianMixture(number, random_state=0, n_init=2, reg_covar=1e-4).fit(column)
+        for number in range(1, _MOST + 1)
+        if len(logs) >= _FEW * number // 2
+    ]
+    best = min(fits, key=lambda mixture: mixture.bic(column))
+    peaks = density_peaks(logs)
+    found = []
+    for mean, variance, weight in zip(best.means_[:, 0], best.covariances_[:, 0, 0], best.weights_, strict=True):
+        spread = float(np.sqrt(variance))
+        near = bool(len(peaks)) and float(np.min(np.abs(peaks - mean))) <= max(2 * spread, 0.1)
+        found.append(Cluster(float(np.exp(mean)), spread, float(weight), near))
+    return sorted(found, key=lambda cluster: cluster.seconds)
+
+
+def density_peaks(logs: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Places of the maxima of the density of log(time), those below a hundredth of the greatest left out."""
+    if len(logs) < 3 or float(np.ptp(logs)) < _NARROW:
+        return np.array([float(np.median(logs))])
+    grid = np.linspace(logs.min() - 0.5, logs.max() + 0.5, _GRID)
+    # Silverman's width smears modes that are orders of magnitude apart: half of it keeps them.
+    from scipy.signal import find_peaks  # noqa: PLC0415  slow to load
+    from scipy.stats import gaussian_kde  # noqa: PLC0415  slow to load
+
+    density = gaussian_kde(logs, bw_method=lambda kde: 0.5 * kde.silverman_factor())(grid)
+    places, _ = find_peaks(density, height=0.01 * float(density.max()))
+    found: NDArray[np.float64] = grid[places]
+    return found
+
+
+_FAR = 4.0
+_SLOWER = 2.0
+_RUN = 16
+
+
+@dataclass(frozen=True)
+class Anomaly:
+    """Operations that took much longer than their condition explains.
+
+    Attributes
+    ----------
+    cause : str
+        ``read-ahead``, ``write-behind`` or ``slow``.
+    says : str
+    count : int
+    ratio : float
+        Median of the time over the expected one.
+    seconds : float
+        Lost in all.
+    examples : tuple of int
+        Places in the series.
+    """
+
+    cause: str
+    says: str
+    count: int
+    ratio: float
+    seconds: float
+    examples: tuple[int, ...]
+
+
+_SAYS = {
+    "read-ahead": "reverse reads wait longer than single reads do: read-ahead fetches what lies behind "
+    "and is not asked for",
+    "write-behind": "writes that followed a run of fast ones waited: the limit of write-behind was "
+    "reached and storage set the pace",
+    "slow": "operations took far longer than the slowest calibrated condition: another job, the network or the device",
+}
+
+
+def anomalies(timings: Sequence[Timing], classes: Sequence[str], calibration: Calibration) -> list[Anomaly]:
+    """Find departures from the models.
+
+    A read is compared with the uncached model: there is nothing slower in the calibration. A write is compared with
+    the cached one where the writes before it went to the cache.
+
+    Parameters
+    ----------
+    timings : sequence of Timing
+        In order of time.
+    classes : sequence of str
+        The class of each, as :meth:`Calibration.classify` gives it.
+    calibration : Calibration
+    """
+    ways = patterns(timings)
+    found: dict[str, list[tuple[int, float, float]]] = {}
+    for i, timing in enumerate(timings):
+        models = calibration.models.get(timing.operation, {})
+        cause, name = None, "uncached"
+        if timing.operation == "write" and _cached_before(timings, classes, i):
+            cause, name = "write-behind", "cached"
+        elif timing.operation == "read" and ways[i] == "reverse":
+            cause = "read-ahead"
+        model = models.get(name)
+        if model is None:
+            continue
+        expected = float(model.time(timing.size))
+        far = np.log(timing.seconds / expected) / model.spread
+        reverse = cause == "read-ahead" and timing.seconds > _SLOWER * expected
+        if (far > _FAR and timing.seconds > _SLOWER * expected) or reverse:
+            found.setdefault(cause or "slow", []).append((i, timing.seconds / expected, timing.seconds - expected))
+    return [
+        Anomaly(
+            cause,
+            _SAYS[cause],
+            len(own),
+            float(np.median([ratio for _, ratio, _ in own])),
+            float(sum(lost for _, _, lost in own)),
+            tuple(i for i, _, _ in own[:5]),
+        )
+        for cause, own in sorted(found.items())
+    ]
+
+
+def _cached_before(timings: Sequence[Timing], classes: Sequence[str], place: int) -> bool:
+    before = range(max(0, place - _RUN), place)
+    fast = [
+        classes[i] in ("cached", "discarded", "memory", UNDECIDED) for i in before if timings[i].operation == "write"
+    ]
+    return len(fast) >= _RUN // 2 and sum(fast) >= 0.75 * len(fast)
+
 
 _FEW = 20
 _SIZES = 12

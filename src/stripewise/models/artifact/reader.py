@@ -25,7 +25,7 @@ from stripewise.formats import (
     TUNABLE,
     Op,
 )
-from stripewise.models.artifact import format as form
+from stripewise.models.artifact import content as form
 from stripewise.models.artifact.content import Artifact, ArtifactInput, DerivedSetting, InputValue, Texts
 from stripewise.models.artifact.members import Layer, Member, TreeBlock
 from stripewise.models.artifact.program import Program

@@ -30,7 +30,7 @@ from stripewise.formats import (
     TUNABLE,
     Op,
 )
-from stripewise.models.artifact import format as form
+from stripewise.models.artifact import content as form
 from stripewise.models.artifact.content import Artifact, DerivedSetting
 from stripewise.models.artifact.members import TreeBlock
 from stripewise.models.artifact.program import Program, depth

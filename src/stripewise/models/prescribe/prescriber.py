@@ -21,11 +21,17 @@ from stripewise.models.base import PerformanceModel, supported
 from stripewise.models.carriers import SetBy, TunableColumn, stand_in, tunable_columns
 from stripewise.models.domain import Floats
 from stripewise.models.prescribe.grid import BestCombination, CandidateGrid, LogPrediction
-from stripewise.models.prescribe.plan_lines import advice_text, lines, shown
-from stripewise.models.prescribe.points import all_rows, rows_of
-from stripewise.models.prescribe.prescription import Advice, Prescription, SettingChange, plan_of
+from stripewise.models.prescribe.prescription import (
+    Advice,
+    Prescription,
+    SettingChange,
+    advice_text,
+    lines,
+    plan_of,
+    shown,
+)
 from stripewise.models.prescribe.reasons import neighbours, rules
-from stripewise.models.prescribe.request import Known, PrescriptionRequest, known_values
+from stripewise.models.prescribe.request import Known, PrescriptionRequest, all_rows, known_values, rows_of
 from stripewise.models.table import Table
 
 _REASONS = 3

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from stripewise.catalogue.configuration import plain_number
 from stripewise.models.base import PerformanceModel
-from stripewise.models.data import Data
+from stripewise.models.cells import Data
 from stripewise.models.domain import Floats
 from stripewise.models.prescribe.grid import CandidateGrid
 from stripewise.models.prescribe.prescription import Neighbour

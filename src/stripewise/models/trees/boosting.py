@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from stripewise.models.base import ModelOptions, PerformanceModel
-from stripewise.models.data import Data, error_correlation
+from stripewise.models.cells import Data, error_correlation
 from stripewise.models.domain import Floats
 from stripewise.models.features import Matrix, at_least_one
 from stripewise.models.trees.ensemble import Trees

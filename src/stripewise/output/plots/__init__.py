@@ -4,7 +4,7 @@ Functions from plain data to :class:`plotly.graph_objects.Figure`. What a colour
 for colour-blind readers and for print.
 """
 
-from stripewise.output.plots.bounds import BoundedRun, bounds
+from stripewise.output.plots.job_io import BoundedRun, bounds
 from stripewise.output.plots.parameters import Axis, Line, contour, importance, parallel_coordinates
 from stripewise.output.plots.proof import ChartPoint, Limits, PairPoint, confirmation, control_chart, cost
 from stripewise.output.plots.style import PALETTE, template

@@ -15,8 +15,7 @@ from stripewise.launch import Launch, Outcome
 from stripewise.observe.objectives import ObjectiveKind
 from stripewise.runners.batch import record as job_record
 from stripewise.runners.batch.record import Began, Through, read_began, read_through
-from stripewise.runners.inject.assemble import Assembled
-from stripewise.runners.inject.injection import Injection
+from stripewise.runners.inject.injection import Assembled, Injection
 from stripewise.runners.judge import Evidence, judge
 from stripewise.runners.local.scratch import Scratch
 from stripewise.runners.schedulers.job import UNKNOWN, JobPhase, JobRequest, Standing, Ticket

@@ -19,12 +19,11 @@ from stripewise.runners.base import Preflight, Runner
 from stripewise.runners.batch import record as job_record
 from stripewise.runners.batch.job import GRACE, BatchJob, JobTerms, finished_before, outcome_of
 from stripewise.runners.batch.script import Work, job_script, of_user_script
-from stripewise.runners.inject.assemble import assemble, defaults_of, exports_of, values_of, words_of
-from stripewise.runners.inject.injection import Injection
-from stripewise.runners.local.output import DEFAULT_LIMIT
+from stripewise.runners.inject.injection import Injection, assemble, defaults_of, exports_of, values_of, words_of
 from stripewise.runners.local.preflight import Found, find, inspect
 from stripewise.runners.local.processes import MARKER
 from stripewise.runners.local.scratch import Scratch, earlier, kept_input, run_id
+from stripewise.runners.local.supervise import DEFAULT_LIMIT
 from stripewise.runners.program.command import shell_line, substitute
 from stripewise.runners.program.mpi import needs_sessions
 from stripewise.runners.program.preflight import look
@@ -48,7 +47,7 @@ class BatchRunner(Runner):
     folder : Path
         Where the runs' folders are made; compute nodes must see it.
     runtime : str
-        See :class:`~stripewise.runners.local.runner.LocalRunner`.
+        See :class:`~stripewise.runners.local.run.LocalRunner`.
     cwd : Path, optional
     environment : mapping, optional
     queue : JobQueue, optional

@@ -16,7 +16,7 @@ from stripewise.launch import Launch, Outcome
 from stripewise.requests.experiment import Experiment
 from stripewise.runners.base import Preflight
 from stripewise.runners.local.preflight import Found, inspect
-from stripewise.runners.local.runner import LocalRunner
+from stripewise.runners.local.run import LocalRunner
 from stripewise.runners.local.scratch import Scratch, earlier, reap, run_id
 from stripewise.runners.program.preflight import Target
 from stripewise.runners.schedulers.base import Allocation
@@ -47,7 +47,7 @@ class StepsRunner(LocalRunner):
     Parameters
     ----------
     experiment, folder, runtime, cwd, environment
-        See :class:`~stripewise.runners.local.runner.LocalRunner`.
+        See :class:`~stripewise.runners.local.run.LocalRunner`.
     jobs : int, optional
         Most runs at a time that the site allows.
     queue : JobQueue, optional

@@ -12,8 +12,7 @@ from stripewise.errors import StripewiseError, UserError
 from stripewise.interpreter import inherited
 from stripewise.ownership import make_folder, written_whole
 from stripewise.requests.policy import load_policy
-from stripewise.runners.inject.injection import Guidance, Injection, inject
-from stripewise.runners.inject.own_calls import TOO_MANY, few_enough
+from stripewise.runners.inject.injection import TOO_MANY, Guidance, Injection, few_enough, inject
 from stripewise.runners.native.build import accelerator_for, observer_for, runtime_for
 from stripewise.runners.program.command import placeholders, substitute
 from stripewise.runners.program.preflight import look

@@ -15,18 +15,23 @@ from stripewise.errors import StripewiseError, UserError
 from stripewise.interpreter import PROBING, Probing
 from stripewise.observe.objectives import Conditions, kind_of
 from stripewise.observe.record_reading import read_record
-from stripewise.requests.experiment import Experiment, Replay
-from stripewise.requests.overrides import OWN_LAYER, parameters_of
+from stripewise.requests.experiment import OWN_LAYER, Experiment, Replay, parameters_of
 from stripewise.requests.policy import load_policy
 from stripewise.runners import hooks
 from stripewise.runners.allow_list import check_application
 from stripewise.runners.base import Preflight
-from stripewise.runners.inject.assemble import arguments_of, defaults_of, values_of, words_of
-from stripewise.runners.inject.injection import inject
-from stripewise.runners.inject.own_calls import TOO_MANY, few_enough
+from stripewise.runners.inject.injection import (
+    TOO_MANY,
+    arguments_of,
+    defaults_of,
+    few_enough,
+    inject,
+    values_of,
+    words_of,
+)
 from stripewise.runners.native.build import accelerator_for, file_digest, observer_for, runtime_for
 from stripewise.runners.native.replaying import check_replayable, make_replayer
-from stripewise.runners.program import environment as surroundings
+from stripewise.runners.program import checkup as surroundings
 from stripewise.runners.program.command import split
 from stripewise.runners.program.preflight import MPI_VERSION, Target, check_placeholders, look, workload_of
 from stripewise.runners.setup import environment_after

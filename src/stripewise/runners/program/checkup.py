@@ -1,8 +1,12 @@
-"""What this machine has for tuning, and what is missing and how to get it."""
+"""What this machine has for tuning, and what is missing and how to get it.
+
+Where runs take place: what a result is valid for, and what must not change between its runs.
+"""
 
 from __future__ import annotations
 
 import importlib.util
+import os
 import platform
 import shutil
 import subprocess
@@ -11,7 +15,7 @@ from collections.abc import Mapping
 from ctypes.util import find_library
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from stripewise.catalogue.filesystems import of_file
 from stripewise.catalogue.filesystems.mounts import mount_type
@@ -20,9 +24,39 @@ from stripewise.interpreter import ask
 from stripewise.runners.native.build import RUNTIME, find_built
 from stripewise.runners.native.compiler import Compiler, find_compiler
 from stripewise.runners.program.elf import contains
-from stripewise.runners.program.environment import cpus
 from stripewise.runners.program.mpi import describe, library_of_launcher
 from stripewise.runners.schedulers.registry import installed
+
+
+def modules(environment: Mapping[str, str]) -> list[str]:
+    """Give the environment modules that are loaded (Lmod and Environment Modules list them in the same variable)."""
+    return [name for name in environment.get("LOADEDMODULES", "").split(":") if name]
+
+
+def cpus() -> int:
+    """Give the number of processors that this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+def record(environment: Mapping[str, str], folder: Path) -> dict[str, Any]:
+    """Describe this machine as far as runs depend on it.
+
+    Parameters
+    ----------
+    environment : mapping
+        The program's, after the setup lines.
+    folder : Path
+        The program's working folder.
+    """
+    return {
+        "host": platform.node(),
+        "kernel": platform.release(),
+        "machine": platform.machine(),
+        "cpus": cpus(),
+        "file_system": mount_type(folder),
+        "modules": modules(environment),
+    }
+
 
 _SECONDS = 10.0
 # ROMIO looks file systems up by these prefixes of a path; its library holds those of the drivers it was built with.

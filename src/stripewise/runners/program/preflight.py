@@ -12,9 +12,8 @@ from stripewise.catalogue.workload import Workload
 from stripewise.errors import UserError
 from stripewise.interpreter import PROBING, Probing
 from stripewise.runners.program.binary import Binary, FileKind, find_program, inspect
-from stripewise.runners.program.command import CommandLine, placeholders, split
+from stripewise.runners.program.command import CONTAINERS, CommandLine, placeholders, split, starts_others
 from stripewise.runners.program.elf import contains
-from stripewise.runners.program.launchers import CONTAINERS, starts_others
 from stripewise.runners.program.mpi import WITH_LAUNCHER, Mpi, describe, find_mpi, library_of_launcher, script_of
 
 _SHELL_SIGNS = {">", ">>", "<", "|", "&&", "||", ";", "2>&1", "&>", "&"}

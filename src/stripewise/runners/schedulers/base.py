@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from stripewise.errors import UserError
-from stripewise.requests.batch import Batch
+from stripewise.requests.experiment import Batch
 from stripewise.runners.schedulers.job import Answer, Call, Directives, Inside, JobRequest, Lookup, Standing
 from stripewise.shell import directive, quote
 

@@ -10,7 +10,7 @@ from subprocess import CompletedProcess
 from typing import Any
 
 from stripewise.errors import UserError
-from stripewise.requests.batch import Batch
+from stripewise.requests.experiment import Batch
 from stripewise.shell import check_job_name
 
 Answer = CompletedProcess[str]

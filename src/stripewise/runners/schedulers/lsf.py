@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from stripewise.requests.batch import Batch
+from stripewise.requests.experiment import Batch
 from stripewise.runners.schedulers.base import Scheduler, json_object, read_clock
 from stripewise.runners.schedulers.job import Answer, Inside, JobPhase, Standing
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from stripewise.requests.batch import Batch
+from stripewise.requests.experiment import Batch
 from stripewise.runners.schedulers.base import Scheduler, clock, json_object, read_clock
 from stripewise.runners.schedulers.job import Inside, JobPhase, Standing
 

@@ -17,7 +17,7 @@ from typing import IO, Any
 
 from stripewise.errors import StripewiseError, TransientError, UserError
 from stripewise.interpreter import ask, inherited
-from stripewise.requests.batch import Batch
+from stripewise.requests.experiment import Batch
 from stripewise.runners.schedulers.base import Scheduler
 from stripewise.runners.schedulers.job import UNKNOWN, JobPhase, JobRequest, Standing, Ticket
 from stripewise.runners.schedulers.registry import make_scheduler

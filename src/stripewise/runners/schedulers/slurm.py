@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from stripewise.errors import StripewiseError, TransientError, UserError
-from stripewise.requests.batch import Batch
+from stripewise.requests.experiment import Batch
 from stripewise.runners.schedulers.base import Allocation, Arrays, Scheduler, Steps, clock, read_clock
 from stripewise.runners.schedulers.job import Answer, Call, Inside, JobPhase, Lookup, Standing
 from stripewise.shell import directive_path

@@ -18,9 +18,8 @@ from stripewise.observe.orders import Given, Order, append_orders, read_orders
 from stripewise.ownership import make_folder, written_whole
 from stripewise.requests.experiment import Experiment
 from stripewise.requests.policy import load_policy
-from stripewise.runners.inject.assemble import defaults_of, words_of
 from stripewise.runners.inject.foreground import prepare
-from stripewise.runners.inject.injection import Guidance
+from stripewise.runners.inject.injection import Guidance, defaults_of, words_of
 from stripewise.runners.local.preflight import Found
 from stripewise.runners.local.processes import Identity
 from stripewise.runners.local.scratch import kept_input

@@ -3,6 +3,8 @@
 The tuner appends orders to a file; the runtime in the program reads them before each open and answers in a journal
 after each close. Neither waits for the other: a phase for which no order has come runs as the program has it. Where the
 tuner is killed, the program goes on; the next session joins it, or starts the next launch.
+
+What a phase says of the run that it is.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from stripewise.catalogue.plan import Plan
 from stripewise.catalogue.stack import load_stack
 from stripewise.catalogue.workload import Workload
 from stripewise.errors import UserError
+from stripewise.facts import RunFacts
 from stripewise.formats import MAX_ORDERS
 from stripewise.interpreter import inherited
 from stripewise.launch import Launch, Outcome
@@ -31,6 +34,7 @@ from stripewise.observe.journal import JournalPhase
 from stripewise.observe.objectives import kind_of
 from stripewise.observe.objectives.reported import PhaseBandwidth
 from stripewise.observe.orders import Order
+from stripewise.observe.phase_report import report_of
 from stripewise.requests.experiment import Experiment
 from stripewise.runners.base import Family, Preflight, Runner
 from stripewise.runners.local.preflight import Found, find, inspect
@@ -40,6 +44,7 @@ from stripewise.runners.within.families import (
     Kind,
     apart,
     choose_kinds,
+    family_of,
     members_of,
     orders_for,
     round_with,
@@ -47,8 +52,93 @@ from stripewise.runners.within.families import (
 )
 from stripewise.runners.within.launched import Launched
 from stripewise.runners.within.loss_limit import Loss, excess_of, parse_settings
-from stripewise.runners.within.outcome import block_of, outcome_of
 from stripewise.trial import Phase, State
+
+
+def block_of(asked: Launch, phases: Sequence[JournalPhase], last: JournalPhase) -> Sequence[JournalPhase] | None:
+    """Give the phases that a run holds, the last of which is known; None where they are no evidence.
+
+    A setting that only puts off what is to be written looks fast, and makes the next phase slow. So each run of a pair
+    follows a phase with the same settings: the pair compares what the program would take with these settings all the
+    time.
+
+    Parameters
+    ----------
+    asked : Launch
+    phases : sequence of JournalPhase
+        The family's in the launch, in order.
+    last : JournalPhase
+        One of them.
+    """
+    end = phases.index(last) + 1
+    if asked.phase is not Phase.CONFIRMATION:
+        return [last] if last.settings != MIXED else None
+    block = phases[max(0, end - asked.block) : end]
+    before = phases[: end - asked.block][-1:] if end > asked.block else []
+    return block if before and all(one.settings == last.settings for one in (*before, *block)) else None
+
+
+def outcome_of(
+    asked: Launch,
+    experiment: Experiment,
+    folder: Path,
+    phases: Sequence[JournalPhase],
+    block: Sequence[JournalPhase],
+    loss: Loss | None,
+    seen: Sequence[JournalPhase],
+) -> Outcome:
+    """Give the outcome of a run.
+
+    Parameters
+    ----------
+    asked : Launch
+    experiment : Experiment
+    folder : Path
+        Of the launch.
+    phases : sequence of JournalPhase
+        The family's in the launch, in order.
+    block : sequence of JournalPhase
+        Those of the run.
+    loss : Loss or None
+        Of the launch, up to the run.
+    seen : sequence of JournalPhase
+        What each family did in the last of them: the evidence of what acted.
+    """
+    last = block[-1]
+    start, within = phases.index(block[0]), experiment.within
+    reason = ""
+    if missed := max(phase.missed for phase in block):
+        reason = (
+            f"{missed} of its settings did not act: the program sets them itself, or MPI or the file system "
+            "refused them"
+        )
+    seconds = sum(phase.seconds for phase in block)
+    return Outcome(
+        asked.number,
+        State.FAILED if reason else State.FINISHED,
+        seconds,
+        block[0].time - block[0].seconds,
+        reason,
+        report=report_of(seen),
+        folder=folder,
+        metrics={experiment.objective.name: sum(phase.moved for phase in block) / 2**20 / seconds},
+        facts=RunFacts(
+            nodes=last.nodes,
+            adopted=bool(asked.attempt),  # its order may have been carried out before it was asked for again
+            file_family=family_of(last),
+            switched=_switched(asked, phases, start),
+            lost=0.0 if loss is None else loss.lost / loss.default,
+            waits=0 if loss is None else loss.wait(within.factor - 1, within.max_loss),
+        ),
+    )
+
+
+def _switched(asked: Launch, phases: Sequence[JournalPhase], start: int) -> float | None:
+    """The bandwidth of the phase before a run of the proof, where it only separates its settings from others."""
+    if asked.phase is not Phase.CONFIRMATION or start < 2 or phases[start - 2].settings == phases[start - 1].settings:
+        return None
+    return phases[start - 1].bandwidth
+
 
 _STEP = 0.01
 _AHEAD = 16

@@ -12,8 +12,7 @@ from stripewise.catalogue.space import Levels, Space
 from stripewise.errors import UserError
 from stripewise.search.base import PriorMean
 from stripewise.search.belief.costs import Costs, Floats
-from stripewise.search.belief.gp import GaussianProcess, ModelAverage, Observations
-from stripewise.search.belief.gp_fit import Hyperprior, fit, most_probable
+from stripewise.search.belief.gp import GaussianProcess, Hyperprior, ModelAverage, Observations, fit, most_probable
 from stripewise.search.belief.kernel import DECAYS, Geometry, Hyperparameters
 from stripewise.search.belief.posterior import RepeatNoise
 from stripewise.search.policy.failures import Failures
@@ -146,7 +145,7 @@ def believe(
     2. With ``test_prior``: fit with the prior and without, under the same assumptions, and drop the prior if the data
        are less probable with it.
     3. Fit one process for each way in which correlation may fall along an axis
-       (:func:`stripewise.search.belief.gp_fit.most_probable`), and average them.
+       (:func:`stripewise.search.belief.gp.most_probable`), and average them.
     4. Correct pruned runs and outliers by what the other observations predict.
     5. If something failed: fit a process to the labels "worked" and "failed".
     6. Count trials that are pending or running as if they cost what is expected.

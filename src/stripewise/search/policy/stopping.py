@@ -11,8 +11,8 @@ from pydantic import Field
 from stripewise.catalogue.space import Space
 from stripewise.options import Options, parse_options
 from stripewise.search.base import Sampler
-from stripewise.search.belief.axes import embed, squared_distances
 from stripewise.search.belief.costs import Costs, Floats
+from stripewise.search.belief.kernel import embed, squared_distances
 from stripewise.search.belief.posterior import Posterior
 from stripewise.trial import History
 

@@ -11,8 +11,8 @@ from pydantic import Field, model_validator
 
 from stripewise.catalogue.space import Levels, Space
 from stripewise.search.base import Sampler, SamplerOptions, Suggestion, suggest
-from stripewise.search.belief.axes import neighbours
 from stripewise.search.belief.costs import Costs
+from stripewise.search.belief.kernel import neighbours
 from stripewise.search.samplers.initial import Plan, complete
 from stripewise.search.samplers.unseen import Seen
 from stripewise.trial import History
@@ -89,7 +89,7 @@ class AnnealingSampler(Sampler):
     """Walks from neighbour to neighbour (Kirkpatrick, Gelatt, Vecchi, Science 220, 1983).
 
     1. Try the points of an initial plan, and start at the best.
-    2. Try a random neighbour (:func:`stripewise.search.belief.axes.neighbours`).
+    2. Try a random neighbour (:func:`stripewise.search.belief.kernel.neighbours`).
     3. Move there if its cost is lower, or else with probability ``exp(-difference / temperature)`` (Metropolis et al.,
        J. Chem. Phys. 21, 1953).
     4. Lower the temperature, or start again with the first one if the rule of restarts says so, and return to step 2.

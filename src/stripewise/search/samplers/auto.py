@@ -1,4 +1,7 @@
-"""The default sampler: Bayesian optimisation that starts from prior knowledge."""
+"""The default sampler: Bayesian optimisation that starts from prior knowledge.
+
+Plain configurations: of those of which the same is expected, the one nearest to the default.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +14,36 @@ from stripewise.catalogue.space import Levels, Space
 from stripewise.search.base import PriorMean, Sampler, SamplerOptions, Suggestion, suggest
 from stripewise.search.belief.belief import Belief, believe, expected
 from stripewise.search.belief.costs import Floats
-from stripewise.search.belief.gp_fit import optimizer
+from stripewise.search.belief.gp import optimizer
 from stripewise.search.belief.posterior import expected_improvement, rank
 from stripewise.search.belief.priors import knowledge_prior
 from stripewise.search.samplers.acquisition import Pool, Search, maximise
 from stripewise.search.samplers.initial import complete, next_switch
-from stripewise.search.samplers.plainest import plainest
 from stripewise.search.samplers.unseen import Seen
 from stripewise.threads import one_thread
 from stripewise.trial import History, Trial
+
+_ALIKE = 1e-9
+
+
+def plainest(space: Space, rows: Levels, cost: Floats) -> int:
+    """Of the configurations with the least cost, the place of the one with the fewest changed parameters.
+
+    Of several, it is the one the fewest steps from the default, and then the first. What an expectation says nothing
+    about keeps its default, because defaults are mostly sound.
+
+    Parameters
+    ----------
+    space : Space
+    rows : ndarray, shape (n, d)
+        Folded, not empty.
+    cost : ndarray, shape (n,)
+        Costs that differ by less than 1e-9 are alike.
+    """
+    alike = np.flatnonzero(cost <= cost.min() + _ALIKE)
+    steps = np.abs(rows[alike] - space.levels([space.default]))
+    return int(alike[np.lexsort((steps.sum(axis=1), np.count_nonzero(steps, axis=1)))[0]])
+
 
 _SAMPLE = 2_000
 _CONVINCING = 0.25

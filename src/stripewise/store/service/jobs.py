@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from stripewise.errors import NotFound, StoreError
 from stripewise.store import codec, rows
 from stripewise.store.holder import Holder
-from stripewise.store.service_schema import jobs
+from stripewise.store.schema import jobs
 from stripewise.store.transactions import Transactions
 
 KINDS = ("experiment", "campaign", "training", "validation", "evaluation")

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from stripewise.errors import NotFound, UserError
 from stripewise.store import codec
-from stripewise.store.service_schema import answers, audit, items, messages
+from stripewise.store.schema import answers, audit, items, messages
 from stripewise.store.transactions import Transactions
 
 ANSWER_SECONDS = 24 * 3600.0

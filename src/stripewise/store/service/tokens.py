@@ -15,7 +15,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from stripewise.errors import NotFound, UserError
-from stripewise.store.service_schema import sessions, tokens
+from stripewise.store.schema import sessions, tokens
 from stripewise.store.transactions import Transactions
 
 ROLES = ("viewer", "operator", "admin")

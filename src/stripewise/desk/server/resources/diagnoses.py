@@ -29,8 +29,7 @@ from stripewise.desk.server.resource import (
     model_path,
 )
 from stripewise.desk.server.service import Here, Service, User
-from stripewise.diagnose.diagnose import diagnose
-from stripewise.diagnose.site import slowness
+from stripewise.diagnose.site import diagnose, slowness
 from stripewise.documents import finite
 from stripewise.errors import StripewiseError
 from stripewise.observe import traces

@@ -22,7 +22,7 @@ from stripewise.desk.server.resource import Resource
 from stripewise.desk.server.resources.experiments import Id, line
 from stripewise.desk.server.resources.runs import RunState, output_folder
 from stripewise.desk.server.service import Here, Service, User, version
-from stripewise.engine.confirm import HOPELESS_PAIRS
+from stripewise.engine.confirmation import HOPELESS_PAIRS
 from stripewise.engine.reconfirmation import USUAL_PAIRS, changed_since
 from stripewise.errors import StripewiseError
 from stripewise.facts import RunFacts
@@ -258,7 +258,7 @@ def _found_level(found: Reading, trial: Trial, axis: Any) -> int | None:
 def _of_facts(found: Reading) -> dict[str, Any]:
     """Draw what held simulated runs back, and the storage targets and nodes that runs used."""
     from stripewise.output import plots  # noqa: PLC0415
-    from stripewise.output.placement import placement  # noqa: PLC0415
+    from stripewise.output.bundle import placement  # noqa: PLC0415
     from stripewise.output.plots.places import place_map  # noqa: PLC0415
 
     drawn: dict[str, Any] = {}

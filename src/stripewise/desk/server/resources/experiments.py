@@ -19,7 +19,7 @@ from stripewise.desk.server.policy import check_experiment
 from stripewise.desk.server.problems import Refused
 from stripewise.desk.server.resource import Limit, Offset, Once, Resource
 from stripewise.desk.server.service import Here, Service, User, tell_unreadable
-from stripewise.engine.confirm import HOPELESS_PAIRS
+from stripewise.engine.confirmation import HOPELESS_PAIRS
 from stripewise.engine.definition import with_options
 from stripewise.engine.dryrun import dry_run
 from stripewise.engine.folders import runs_folder

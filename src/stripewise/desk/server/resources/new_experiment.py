@@ -24,9 +24,8 @@ from stripewise.documents import explain_validation, toml_document, toml_value
 from stripewise.errors import StripewiseError, UserError
 from stripewise.lab.site import site_names
 from stripewise.observe.objectives import kinds, parse_objective
-from stripewise.requests.batch import Batch
 from stripewise.requests.campaign import LAUNCHING
-from stripewise.requests.experiment import Confirmation, Experiment, Hooks
+from stripewise.requests.experiment import Batch, Confirmation, Experiment, Hooks
 from stripewise.runners.schedulers.registry import scheduler_names
 from stripewise.search.policy.pruning import PruningOptions
 from stripewise.search.policy.resampling import ResamplingOptions

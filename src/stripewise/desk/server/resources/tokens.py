@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 
 from stripewise.desk.server.documents import RequestDocument
-from stripewise.desk.server.forgery import COOKIE, cookie_of
+from stripewise.desk.server.guard import COOKIE, cookie_of
 from stripewise.desk.server.html import render
 from stripewise.desk.server.problems import Refused
 from stripewise.desk.server.resource import Resource
