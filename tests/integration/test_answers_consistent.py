@@ -172,7 +172,7 @@ def swept(path):
     for run in kept.runs[:SEARCHED]:
         add(run, Phase.SEARCH)
     sampler = make_sampler("random", {})
-    parts = (sampler, make_resampler(), make_pruner(), make_stopping({}, sampler))
+    parts = (sampler, make_resampler(), make_pruner(), make_stopping())
     planner = Planner(experiment, objective, space, False, *parts)
     candidate = planner.candidate(trials)
     pair, open_ = 0, set()

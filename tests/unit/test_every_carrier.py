@@ -155,7 +155,7 @@ def test_a_search_starts_from_what_is_known_whatever_carries_it(carrier: Carrier
         runner = FunctionRunner(lambda configuration: 8 / gains[configuration["chunk"]], space, ELAPSED)
         Session(store, earlier, runner, "test").run()
         chosen = choose(store, [earlier], "", ELAPSED, space, workload, simulated=False)
-        from_earlier = prior_of(store, chosen, space, workload, ELAPSED, make_sampler("auto", {}))
+        from_earlier = prior_of(store, chosen, space, workload, ELAPSED, make_sampler("auto", {}).expectation(space))
     # The table does not know the stack: the search does.
     make_model("tree").fit(table_of("chunk", gains, unit="B")).save(tmp_path / "model")
     from_model = start_from_model(str(tmp_path / "model"), space, workload, None).prior

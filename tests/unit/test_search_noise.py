@@ -31,7 +31,7 @@ def next_of(kind, seen, **options):
 
 
 def reason(options, seen, sampler=None):
-    return make_stopping(options, sampler).reason(LINE, seen, Spent())
+    return make_stopping(options).reason(LINE, seen, Spent(), sampler)
 
 
 # -- resampling

@@ -30,7 +30,7 @@ _COMMON = 0.5
 _LEAST_RANKED = 5
 
 
-def prior_before_runs(
+def sampler_at_start(
     store: Store,
     ledger: Ledger,
     sampler: Sampler,
@@ -41,8 +41,8 @@ def prior_before_runs(
     simulated: bool,
     note: Callable[[str], None],
     read_model: Callable[[str], Expecting],
-) -> PriorMean | None:
-    """What is expected before the first run: earlier experiments, on top of a model or of what the sampler has already.
+) -> Sampler:
+    """Give the sampler what is expected before the first run: earlier experiments, on top of a model or its own prior.
 
     What was chosen is kept among the experiment's facts, so that a resumed search starts from the same.
 
@@ -58,17 +58,18 @@ def prior_before_runs(
         if ledger.facts.model is None:
             ledger.remember(model=started.facts)
             note(started.note)
-        sampler.prior = started.prior
+        sampler = sampler.starting_from(started.prior)
     wanted = ledger.experiment.warm_start
     if not wanted:
-        return sampler.prior
+        return sampler
     chosen = ledger.facts.warm_start
     if chosen is None:
         chosen = choose(store, wanted, ledger.identifier, objective, space, workload, simulated=simulated)
         ledger.remember(warm_start=chosen)
         names = ", ".join(f"{one['experiment']} ({one['similarity']:.0%} like this one)" for one in chosen)
         note(f"the search starts from {names or 'nothing: no earlier experiment is like it'}")
-    return prior_of(store, chosen, space, workload, objective, sampler)
+    prior = prior_of(store, chosen, space, workload, objective, sampler.expectation(space))
+    return sampler if prior is None else sampler.starting_from(prior)
 
 
 def check_named(store: Store, wanted: Sequence[str]) -> None:
@@ -162,9 +163,9 @@ def prior_of(
     space: Space,
     workload: Workload,
     objective: Objective,
-    sampler: Sampler,
+    expected: PriorMean | None,
 ) -> PriorMean | None:
-    """Make the prior of the chosen experiments, on top of what the sampler expects; its own where there are none.
+    """Make the prior of the chosen experiments, on top of what is expected without them; None if there are none.
 
     Raises
     ------
@@ -172,7 +173,7 @@ def prior_of(
         If one of them has been deleted since it was chosen.
     """
     if not chosen:
-        return sampler.prior
+        return None
     earlier = []
     for one in chosen:
         identifier = str(one["experiment"])
@@ -186,7 +187,7 @@ def prior_of(
         default = record.result.default.configuration if record.result else {}
         history = History(objective, store.trials(record.id, facts=False))
         earlier.append(Earlier(_workload(record), default, history))
-    return EarlierPrior(space, workload, earlier, sampler.expectation(space))
+    return EarlierPrior(space, workload, earlier, expected)
 
 
 def agreement(prior: PriorMean, space: Space, history: History) -> str:

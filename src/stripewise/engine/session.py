@@ -20,7 +20,7 @@ from stripewise.engine.launching import make_launch, run_of
 from stripewise.engine.ledger import Ledger
 from stripewise.engine.model_prior import Expecting
 from stripewise.engine.planner import Finish, Planned, Planner, Wait
-from stripewise.engine.priors import agreement, check_named, prior_before_runs
+from stripewise.engine.priors import agreement, check_named, sampler_at_start
 from stripewise.engine.remarks import Remarks, beside_own_figure, loss_told
 from stripewise.engine.result import conclude, machine_level
 from stripewise.engine.resuming import check_same_environment, next_attempt, reap_interrupted
@@ -386,7 +386,7 @@ class Session:
             sampler,
             make_resampler(experiment.resampling),
             make_pruner(experiment.pruning),
-            make_stopping(experiment.stopping, sampler),
+            make_stopping(experiment.stopping),
             self._ledger.facts.gave_up,
         )
 
@@ -401,7 +401,7 @@ class Session:
                     self._tell("note", text=f"not tried first, since it changes nothing that is searched here: {entry}")
                 # For those who watch: the result has both in the end.
                 self._ledger.remember(space=describe_space(self._bound).as_json(), objective=self._objective.as_json())
-            planner.sampler.prior = prior_before_runs(
+            sampler = sampler_at_start(
                 self._store,
                 self._ledger,
                 planner.sampler,
@@ -412,15 +412,15 @@ class Session:
                 note=self._note,
                 read_model=self._read_model,
             )
+            reference = self._bound.reference is not None
+            planner = replace(planner, space=self._bound.space, reference=reference, sampler=sampler)
             folder = next((run.facts.folder for _, run in self._ledger.runs() if run.state is State.FINISHED), None)
             if told := beside_own_figure(self._objective.name, folder):
                 self._note(told)
             if self._ledger.trials and self._preflight.space is None:
                 # The first run has shown how long runs take and how much they move.
                 self._announce_cost()
-        if self._bound is None:
-            return planner
-        return replace(planner, space=self._bound.space, reference=self._bound.reference is not None)
+        return planner
 
     def _announce_cost(self) -> None:
         """Say what the experiment costs at worst, and ask for consent where that is much."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,6 +73,14 @@ class Sampler(ABC):
     def __init__(self, options: SamplerOptions | None = None, *, prior: PriorMean | None = None) -> None:
         self.options = self.Options() if options is None else options
         self.prior = prior
+
+    def starting_from(self, prior: PriorMean) -> Self:
+        """Make the same sampler with a prior.
+
+        Called once, before the first question, where a model or earlier experiments are given. A sampler whose
+        constructor has other arguments overrides it.
+        """
+        return type(self)(self.options, prior=prior)
 
     def load(self) -> None:  # noqa: B027  most have nothing to load
         """Load what the first question needs, before a program runs whose phases would pass meanwhile."""

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
-from stripewise.catalogue.space import Space
+from stripewise.catalogue.space import Levels, Space
 from stripewise.search.base import Sampler
 from stripewise.testing.rehearsal import (
     MAXIMIZE,
@@ -115,6 +116,21 @@ class SamplerContract:
             assert not questions[-1].answer, f"{name}: more than {total} configurations"
             if self.complete:
                 assert len(history.trials) == total, f"{name}: {len(history.trials)} of {total} were tried"
+
+    def test_a_prior_makes_another_sampler(self) -> None:
+        """A prior is given to a new sampler of the same options; the one without it stays as it was."""
+        plain = self.make()
+        before = plain.prior
+
+        def none(space: Space, levels: Levels) -> NDArray[np.float64]:
+            return np.zeros(len(levels))
+
+        made = plain.starting_from(none)
+        assert type(made) is type(plain), f"a {type(made).__name__} in place of a {type(plain).__name__}"
+        assert made.options == plain.options, "the options changed with the prior"
+        assert made.prior is none, "the prior is not kept"
+        assert plain.prior is before, "the sampler without a prior changed"
+        assert ask(made, sample_spaces()["conditional"], History(MINIMIZE), n=1), "nothing is proposed with a prior"
 
     def test_batch_larger_than_what_is_left(self) -> None:
         """Asked for more than there is, a sampler gives what is left."""

@@ -85,32 +85,26 @@ class Stopping:
     Parameters
     ----------
     options : StoppingOptions
-    sampler : Sampler, optional
-        Asked for its expected improvement.
     """
 
-    def __init__(self, options: StoppingOptions, sampler: Sampler | None = None) -> None:
+    def __init__(self, options: StoppingOptions) -> None:
         self.options = options
-        self.sampler = sampler
 
-    def reason(self, space: Space, history: History, spent: Usage) -> str | None:
-        """Say in one sentence why the search should stop, or None to go on. Called before each new trial."""
+    def reason(self, space: Space, history: History, spent: Usage, sampler: Sampler | None = None) -> str | None:
+        """Say in one sentence why the search should stop, or None to go on. Called before each new trial.
+
+        The sampler is asked for its expected improvement.
+        """
         rules = self.options
         return (
             (rules.improvement and _no_improvement(rules.improvement, history))
             or (rules.movement and _no_movement(rules.movement, space, history))
-            or (rules.expected_gain and self._no_gain(rules.expected_gain, space, history))
+            or (rules.expected_gain and _no_gain(rules.expected_gain, space, history, sampler))
             or None
         )
 
-    def _no_gain(self, rule: ExpectedGain, space: Space, history: History) -> str | None:
-        gain = None if self.sampler is None else self.sampler.expected_improvement(space, history)
-        if gain is None or gain * rule.uses >= 1:
-            return None
-        return f"another run is expected to gain {gain:.2%}, which saves less than one run in {rule.uses:g} runs"
 
-
-def make_stopping(options: Mapping[str, Any] | None = None, sampler: Sampler | None = None) -> Stopping:
+def make_stopping(options: Mapping[str, Any] | None = None) -> Stopping:
     """Make the rules from the ``[stopping]`` table.
 
     Raises
@@ -118,7 +112,14 @@ def make_stopping(options: Mapping[str, Any] | None = None, sampler: Sampler | N
     UserError
         Unknown option, or a value out of bounds.
     """
-    return Stopping(parse_options(StoppingOptions, options or {}, "stopping"), sampler)
+    return Stopping(parse_options(StoppingOptions, options or {}, "stopping"))
+
+
+def _no_gain(rule: ExpectedGain, space: Space, history: History, sampler: Sampler | None) -> str | None:
+    gain = None if sampler is None else sampler.expected_improvement(space, history)
+    if gain is None or gain * rule.uses >= 1:
+        return None
+    return f"another run is expected to gain {gain:.2%}, which saves less than one run in {rule.uses:g} runs"
 
 
 def _no_improvement(rule: Improvement, history: History) -> str | None:
