@@ -48,7 +48,6 @@ class Stripewise(PythonPackage):
     depends_on("py-alembic@1.13:", type=("build", "run"))
     depends_on("py-plotly@5.20:", type=("build", "run"))
     depends_on("py-jinja2@3.1.6:", type=("build", "run"))
-    depends_on("py-psij-python@0.9.9:", type=("build", "run"))
     depends_on("py-darshan@3.4.6:", type=("build", "run"))
     depends_on("py-pandas@2.1.1:", type=("build", "run"))
     depends_on("py-tomlkit@0.12:", type=("build", "run"))

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+import threading
+import time
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
 
-from stripewise.errors import TransientError, UserError
+from stripewise.errors import StripewiseError, TransientError, UserError
 from stripewise.requests.experiment import Batch
 from stripewise.runners.schedulers.base import Scheduler
 from stripewise.runners.schedulers.flux import Flux
@@ -227,8 +229,6 @@ def queue_of(fake: Path, name: str) -> JobQueue:
 
 
 def wait(queue: JobQueue, ticket: Any, phase: JobPhase) -> Standing:
-    import time
-
     deadline = time.monotonic() + 60
     while (found := queue.standing(ticket)).phase is not phase:
         assert time.monotonic() < deadline, found
@@ -277,6 +277,51 @@ def test_slurm_is_asked_about_a_job_that_its_queue_forgot(fake: Path) -> None:
         (fake / "scontrol.code").write_text("1")
         assert wait(queue, ticket, JobPhase.OVER) is UNKNOWN
         assert queue.gone(ticket) is True
+    finally:
+        queue.close()
+
+
+def test_jobs_stand_as_before_while_the_scheduler_does_not_answer(fake: Path) -> None:
+    queue = queue_of(fake, "lsf")
+    try:
+        (fake / "bsub").write_text("Job <7> is submitted to default queue <normal>.\n")
+        ticket = queue.submit(JobRequest("stripewise-x.1", fake / "job.sh", fake, 60.0, queue.batch))
+        script = fake / "scripts" / "stripewise-x.1.job"
+        assert script.read_text() == queue.scheduler.script(
+            JobRequest("stripewise-x.1", fake / "job.sh", fake, 60.0, queue.batch)
+        )
+        (fake / "bjobs").write_text("no JSON")
+        deadline = time.monotonic() + 60
+        while (fake / "called").read_text().count("bjobs") < 3:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        assert queue.standing(ticket) == Standing(JobPhase.QUEUED)
+        (fake / "bjobs").write_text('{"RECORDS": [{"JOBID": "7", "STAT": "RUN"}]}')
+        assert wait(queue, ticket, JobPhase.ACTIVE) == Standing(JobPhase.ACTIVE)
+        assert script.exists()
+        (fake / "bjobs").write_text('{"RECORDS": []}')
+        assert wait(queue, ticket, JobPhase.OVER) == Standing(JobPhase.OVER), "it has left the list"
+        assert not script.exists()
+        (fake / "bsub").write_text("bsub is closed today\n")
+        with pytest.raises(StripewiseError, match="it did not name the job: bsub is closed today"):
+            queue.submit(JobRequest("stripewise-x.2", fake / "job.sh", fake, 60.0, queue.batch))
+    finally:
+        queue.close()
+    for thread in threading.enumerate():
+        if thread.name == "job queue":
+            thread.join(70)
+            assert not thread.is_alive()
+
+
+def test_a_list_that_a_scheduler_of_ones_own_reads_wrongly_is_not_silence(
+    fake: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue = queue_of(fake, "lsf")
+    monkeypatch.setattr(queue.scheduler, "standings", lambda output: {}["7"])
+    try:
+        ticket = queue.attach("7", "stripewise-x.1")
+        with pytest.raises(KeyError):
+            wait(queue, ticket, JobPhase.OVER)
     finally:
         queue.close()
 

@@ -161,7 +161,7 @@ def test_every_package_that_is_imported_is_asked_for() -> None:
     extras = (line for name in ("server", "mcp", "ann", "optuna", "hdf5") for line in optional[name])
     lines = [*PROJECT["dependencies"], *extras, "pytest"]
     asked = {Requirement(line).name.lower() for line in lines}
-    other = {"sklearn": "scikit-learn", "psij": "psij-python", "ruamel": "ruamel.yaml"}
+    other = {"sklearn": "scikit-learn", "ruamel": "ruamel.yaml"}
     # Parts of pydantic and of Jinja, which ask for the exact version that they need.
     asked |= {"pydantic_core", "annotated_types", "markupsafe"}
     for path in (ROOT / "src").rglob("*.py"):

@@ -79,7 +79,7 @@ class BatchRunner(Runner):
         self._runtime = runtime
         self._environment = inherited(environment)
         self._batch = experiment.batch
-        self._queue = queue or JobQueue(self._batch, self._folder / "psij", self._environment)
+        self._queue = queue or JobQueue(self._batch, self._folder / "jobs", self._environment)
         self._jobs = min(experiment.batch.jobs or 1, jobs or 1 << 30)
         self._given = experiment
         self._experiment = experiment

@@ -73,7 +73,7 @@ class StepsRunner(LocalRunner):
         super().__init__(experiment, folder, runtime=runtime, cwd=cwd, environment=given, deletes_in=deletes_in)
         self._batch = experiment.batch
         self._most = jobs
-        self._queue = queue or JobQueue(self._batch, folder / "psij", given)
+        self._queue = queue or JobQueue(self._batch, folder / "jobs", given)
         self._steps = steps_of(self._queue.scheduler)
         self._allocation: Allocation | None = None
         self._size = 1

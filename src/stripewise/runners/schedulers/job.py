@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from subprocess import CompletedProcess
-from typing import Any
 
 from stripewise.errors import UserError
 from stripewise.requests.experiment import Batch
@@ -118,13 +117,12 @@ class JobRequest:
                 raise UserError(f"the path {str(path)!r} has characters that do not print", "use another folder")
 
 
-@dataclass
+@dataclass(frozen=True)
 class Ticket:
     """A submitted job."""
 
     identifier: str
     name: str
-    handle: Any = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,6 @@
 """The queue of a scheduler as the runner sees it: jobs go in, and it says where they stand.
 
-PSI/J writes the scripts to disk, submits them and asks for their states in a thread of its own; the scheduler's class
-says how. What PSI/J says of a job that is over is checked, because it counts jobs that have left the list as completed.
+It writes scripts to disk, submits them and asks for the states of all jobs together. The scheduler's class says how.
 """
 
 from __future__ import annotations
@@ -13,19 +12,16 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any
 
 from stripewise.errors import StripewiseError, TransientError, UserError
 from stripewise.interpreter import ask, inherited
 from stripewise.requests.experiment import Batch
-from stripewise.runners.schedulers.base import Scheduler
 from stripewise.runners.schedulers.job import UNKNOWN, JobPhase, JobRequest, Standing, Ticket
 from stripewise.runners.schedulers.registry import make_scheduler
 from stripewise.shell import job_identifier
 
 COMMAND_SECONDS = 60.0
 """A command that takes longer has failed: the scheduler's daemon may be restarting."""
-_NEVER = 1 << 30
 _OPTIONAL_SECONDS = 300.0
 _AWAY_SECONDS = 5.0
 """A command that takes longer waited for the daemon; otherwise it takes a fraction of this."""
@@ -48,7 +44,9 @@ class JobQueue:
         self.scheduler = make_scheduler(batch.scheduler)
         self._folder = folder
         self._environment = inherited(environment)
-        self._executor: Any = None
+        self._standings: dict[Ticket, Standing] = {}
+        self._watching: threading.Event | None = None
+        self._broken: Exception | None = None
         self._lock = threading.Lock()
         self._skip_optional = 0.0
         self._asking: list[tuple[float, float]] = []
@@ -77,34 +75,29 @@ class JobQueue:
         StripewiseError
             If the scheduler refuses the job, or does not answer: then the job may be in its queue or not.
         """
-        import psij  # noqa: PLC0415  it costs half a second, which only this runner needs
-
-        specification: Any = psij.JobSpec(executable="/bin/bash", launcher="single")
-        specification.request = request
-        job = psij.Job(specification)
+        script = self._script(request.name).absolute()
         try:
-            self._psij().submit(job)
-        except psij.SubmitException as error:
-            raise StripewiseError(
-                f"the scheduler refused the job: {_first_line(str(error))}",
-                "correct the directives, the [batch] table or the limits",
-            ) from error
+            script.parent.mkdir(parents=True, exist_ok=True)
+            script.write_text(self.scheduler.script(request), "utf-8")
         except OSError as error:
             raise StripewiseError(
                 f"cannot write the job script of {request.name}: {error.strerror}",
                 "make room, then continue with: stripewise resume ID",
             ) from error
-        return Ticket(str(job.native_id), request.name, job)
+        done = self.call(self.scheduler.submit(script))
+        identifier = "" if done.returncode else self.scheduler.identifier(done.stdout)
+        if not identifier:
+            said = _first_line(f"{done.stdout}\n{done.stderr}") or "it printed nothing"
+            why = said if done.returncode else f"it did not name the job: {said}"
+            raise StripewiseError(
+                f"the scheduler refused the job: {why}", "correct the directives, the [batch] table or the limits"
+            )
+        return self._watched(Ticket(identifier, request.name))
 
     def attach(self, identifier: str, name: str) -> Ticket:
         """Take up a job that an earlier process submitted."""
-        import psij  # noqa: PLC0415
-
         job_identifier(identifier)
-        job = psij.Job()
-        with contextlib.suppress(psij.SubmitException, psij.InvalidJobException):
-            self._psij().attach(job, identifier)
-        return Ticket(identifier, name, job)
+        return self._watched(Ticket(identifier, name))
 
     def standing(self, ticket: Ticket) -> Standing:
         """Say where a job stands.
@@ -114,13 +107,14 @@ class JobQueue:
         TransientError
             If the scheduler does not answer.
         """
-        status = ticket.handle.status
-        if not status.final:
-            return Standing(JobPhase.ACTIVE if status.state.name == "ACTIVE" else JobPhase.QUEUED)
-        if self.scheduler.lookups(ticket.identifier):
+        with self._lock:
+            standing, broken = self._standings[ticket], self._broken
+        if broken is not None:
+            raise broken
+        # A job that has left the list is over, and only some schedulers say how it ended.
+        if standing.phase is JobPhase.OVER and self.scheduler.lookups(ticket.identifier):
             return self._looked_up(ticket.identifier)
-        metadata = status.metadata or {}
-        return Standing(JobPhase.OVER, _first_line(status.message), bool(metadata.get("lost")))
+        return standing
 
     def cancel(self, ticket: Ticket) -> None:
         """Ask for the end of a job, which may take a while.
@@ -139,7 +133,8 @@ class JobQueue:
     def gone(self, ticket: Ticket) -> bool | None:
         """Whether nothing of a job runs or will run; None if the scheduler does not say."""
         if not self.scheduler.lookups(ticket.identifier):
-            return True if ticket.handle.status.final else None
+            with self._lock:
+                return True if self._standings[ticket].phase is JobPhase.OVER else None
         try:
             return self._looked_up(ticket.identifier).phase is JobPhase.OVER
         except TransientError:
@@ -189,10 +184,9 @@ class JobQueue:
     def close(self) -> None:
         """Stop watching; jobs go on."""
         with self._lock:
-            executor, self._executor = self._executor, None
-        if executor is not None:
-            # Otherwise the thread would ask on until the executor is collected.
-            executor._queue_poll_thread.done = True
+            watching, self._watching = self._watching, None
+        if watching is not None:
+            watching.set()
 
     # -- parts -----------------------------------------------------------------------------------------------------
 
@@ -218,82 +212,49 @@ class JobQueue:
                 self._skip_optional = time.monotonic() + _OPTIONAL_SECONDS
         return UNKNOWN
 
-    def _psij(self) -> Any:
+    def _script(self, name: str) -> Path:
+        return self._folder / f"{name}.job"
+
+    def _watched(self, ticket: Ticket) -> Ticket:
+        """Ask for the state of a job from now on, in a thread of its own: a command may wait for the daemon."""
         with self._lock:
-            if self._executor is None:
-                self._executor = _executor(self, self._folder)
-            return self._executor
+            self._standings[ticket] = Standing(JobPhase.QUEUED)
+            if self._watching is None:
+                self._watching = threading.Event()
+                threading.Thread(target=self._watch, args=(self._watching,), name="job queue", daemon=True).start()
+        return ticket
+
+    def _watch(self, closed: threading.Event) -> None:
+        while not closed.is_set():
+            try:
+                self._update()
+            except Exception as error:
+                # Raised to whoever asks for a job: otherwise nobody would know that no job is watched any more.
+                self._broken = error
+                return
+            closed.wait(self.batch.poll)
+
+    def _update(self) -> None:
+        """Ask the scheduler where all jobs stand that are not over; if it does not answer, they stand as before."""
+        with self._lock:
+            open_ = [ticket for ticket, found in self._standings.items() if found.phase is not JobPhase.OVER]
+        if not open_:
+            return
+        done = self.call(self.scheduler.status(list(dict.fromkeys(ticket.identifier for ticket in open_))))
+        if done.returncode:
+            return
+        try:
+            found = self.scheduler.standings(done.stdout)
+        except ValueError:
+            return
+        for ticket in open_:
+            standing = found.get(ticket.identifier, Standing(JobPhase.OVER))
+            with self._lock:
+                self._standings[ticket] = standing
+            if standing.phase is JobPhase.OVER:
+                with contextlib.suppress(OSError):
+                    self._script(ticket.name).unlink(missing_ok=True)
 
 
-def _executor(queue: JobQueue, folder: Path) -> Any:
-    """Make PSI/J's executor of a queue: an adapter that asks the scheduler's class for every text."""
-    import psij  # noqa: PLC0415
-    from psij.executors.batch.batch_scheduler_executor import (  # noqa: PLC0415
-        BatchSchedulerExecutor,
-        BatchSchedulerExecutorConfig,
-    )
-
-    scheduler: Scheduler = queue.scheduler
-
-    class Adapter(BatchSchedulerExecutor):
-        _NAME_ = scheduler.name
-
-        def _run_command(self, cmd: list[str]) -> str:
-            # PSI/J sets no time limit, and would hang with the scheduler's daemon.
-            done = queue.call(cmd)
-            if done.returncode:
-                said = "\n".join(part for part in (done.stdout, done.stderr) if part) or "it printed nothing"
-                raise subprocess.CalledProcessError(done.returncode, cmd, output=said)
-            return done.stdout
-
-        def generate_submit_script(self, job: Any, context: dict[str, object], submit_file: IO[str]) -> None:
-            submit_file.write(scheduler.script(job.spec.request))
-
-        def get_submit_command(self, job: Any, submit_file_path: Path) -> list[str]:
-            return scheduler.submit(submit_file_path.absolute())
-
-        def job_id_from_submit_output(self, out: str) -> str:
-            found = scheduler.identifier(out)
-            if not found:
-                raise psij.SubmitException(f"it did not name the job: {out}")
-            return found
-
-        def get_status_command(self, native_ids: Any) -> list[str]:
-            return scheduler.status(list(native_ids))
-
-        def parse_status_output(self, exit_code: int, out: str) -> dict[str, Any]:
-            if exit_code:
-                raise RuntimeError(out)
-            return {key: _status(standing) for key, standing in scheduler.standings(out).items()}
-
-        def get_cancel_command(self, native_id: str) -> list[str]:
-            return scheduler.cancel(native_id)
-
-        def process_cancel_command_output(self, exit_code: int, out: str) -> None:
-            raise psij.SubmitException(out)
-
-        def get_list_command(self) -> list[str]:
-            return scheduler.status(())
-
-    return Adapter(
-        config=BatchSchedulerExecutorConfig(
-            work_directory=folder,
-            queue_polling_interval=queue.batch.poll,
-            initial_queue_polling_delay=0,
-            # PSI/J fails all jobs once it could not ask three times: a scheduler that restarts has lost none.
-            queue_polling_error_threshold=_NEVER,
-        )
-    )
-
-
-def _status(standing: Standing) -> Any:
-    import psij  # noqa: PLC0415
-
-    if standing.phase is not JobPhase.OVER:
-        return psij.JobStatus(psij.JobState[standing.phase.name])
-    state = psij.JobState.FAILED if standing.why else psij.JobState.COMPLETED
-    return psij.JobStatus(state, message=standing.why or None, metadata={"lost": standing.lost})
-
-
-def _first_line(text: str | None) -> str:
-    return next((line.strip() for line in (text or "").splitlines() if line.strip()), "")
+def _first_line(text: str) -> str:
+    return next((line.strip() for line in text.splitlines() if line.strip()), "")
