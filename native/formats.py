@@ -240,7 +240,7 @@ def struct_format(fields: Iterable[str]) -> str:
 
 
 def python_module(schema: Schema) -> str:
-    """Give the text of ``spec/formats.py``."""
+    """Give the text of ``src/stripewise/formats.py``."""
     sections = schema["artifact"]["sections"]
     plain = {"strings": "s", "constants": "d", "weights": "f"}
     formats = {

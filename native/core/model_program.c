@@ -5,7 +5,7 @@
 
 #include "model.h"
 
-/* Kept in step with stripewise/models/artifact/arithmetic.py. */
+/* Kept in step with src/stripewise/models/artifact/program.py. */
 #define FACTOR 2.8853900817779268 /* 2 / ln 2 */
 
 double sw_model_log2(double x) {

@@ -22,7 +22,7 @@ from stripewise.result import Interval
 from stripewise.store.opening import open_store
 from stripewise.trial import Phase, Run, State, Trial
 
-SLOW = ("scipy", "sklearn", "lightgbm", "plotly", "sqlalchemy", "pandas", "stripewise.engine", "stripewise.spec")
+SLOW = ("scipy", "sklearn", "lightgbm", "plotly", "sqlalchemy", "pandas", "stripewise.engine", "stripewise.catalogue")
 
 
 @pytest.fixture(autouse=True)
@@ -46,7 +46,7 @@ def test_no_module_loads_what_is_slow_and_seldom_needed():
     )
     source = Path(stripewise.__file__).parent
     found = [path.name for path in source.rglob("*.py") if slow.search(path.read_text())]
-    assert found == ["bounded_work.py"], "the child processes of the service load it while nobody waits"
+    assert found == ["child_tasks.py"], "the child processes of the service load it while nobody waits"
 
 
 def test_the_summary_of_each_command_is_the_first_sentence_of_its_help():

@@ -336,16 +336,16 @@ def test_a_hook_that_fails_fails_its_run(hooks: dict[str, Any], reason: str, ben
 TUNER = """
 import sys, time
 from pathlib import Path
-from stripewise.runner.local.runner import LocalRunner
-from stripewise.runner.program.mpi import SESSIONS
-from stripewise.spec.configuration import Configuration
-from stripewise.spec.experiment import Experiment
-from stripewise.spec.launch import Launch
-from stripewise.spec.plan import Plan
-from stripewise.spec.trial import Phase
+from stripewise.runners.local.run import LocalRunner
+from stripewise.runners.program.mpi import SESSIONS
+from stripewise.catalogue.configuration import Configuration
+from stripewise.requests.experiment import Experiment
+from stripewise.launch import Launch
+from stripewise.catalogue.plan import Plan
+from stripewise.trial import Phase
 
 if sys.argv[3:] == ["unguarded"]:
-    from stripewise.runner.local.supervise import OrphanGuard
+    from stripewise.runners.local.supervise import OrphanGuard
 
     OrphanGuard.began = lambda *_: None
 command = ["bash", "-c", "setsid sleep 300 & (setsid bash -c 'sleep 300; true' &); touch started; sleep 300; true"]

@@ -35,10 +35,10 @@ SESSION = """
 import sys
 from pathlib import Path
 from stripewise.errors import Stopped
-from stripewise.runner.within.runner import WithinRunner
-from stripewise.spec.parameter import Kind, Parameter
+from stripewise.runners.within.runner import WithinRunner
+from stripewise.catalogue.parameter import Kind, Parameter
 from stripewise.store.opening import open_store
-from stripewise.tuning.session import Session
+from stripewise.engine.session import Session
 store, identifier, folder, library = sys.argv[1:]
 with open_store(store) as opened:
     runner = WithinRunner(opened.record(identifier).experiment, Path(folder), runtime=library)
