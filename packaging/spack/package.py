@@ -18,7 +18,7 @@ class Stripewise(PythonPackage):
 
     # There is no published address yet: Spack takes a version from the sdist, and main from the clone, in the folder
     # where it is started.
-    url = f"file://{os.getcwd()}/stripewise-0.1.0.tar.gz"
+    url = f"file://{os.getcwd()}/stripewise-0.2.0.tar.gz"
     git = f"file://{os.getcwd()}"
     manual_download = True
 
@@ -26,7 +26,7 @@ class Stripewise(PythonPackage):
 
     version("main", branch="main")
     # A release adds its digest: sha256="..." of the sdist (docs/release-checklist.md). Until then: --no-checksum.
-    version("0.1.0")
+    version("0.2.0")
 
     variant("mpi", default=True, description="an MPI library with which `spack test run` tries the runtime")
     variant("hdf5", default=False, description="h5py, to choose filters for datasets")
