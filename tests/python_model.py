@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stripewise.formats import ARTIFACT_NONE, Op
-from stripewise.models.artifact.content import Artifact
-from stripewise.models.artifact.members import Layer, Member, TreeBlock
+from stripewise.models.artifact.content import Artifact, Layer, Member, TreeBlock
 from stripewise.models.artifact.program import Program, log2
 
 Numbers = NDArray[np.float64]

@@ -39,7 +39,7 @@ from stripewise.requests.experiment import Experiment
 from stripewise.result import Result
 from stripewise.runners.registry import make_runner
 from stripewise.runners.replay import ReplayRunner
-from stripewise.search.registry import sampler_rng
+from stripewise.search.base import sampler_rng
 from stripewise.store.opening import open_store
 from stripewise.trial import State
 

@@ -30,7 +30,7 @@ from stripewise.observe.workload import observed_workload
 from stripewise.requests.experiment import Experiment
 from stripewise.result import Result
 from stripewise.runners.registry import make_runner
-from stripewise.search.registry import make_sampler
+from stripewise.search.base import make_sampler
 from stripewise.trial import State
 
 HERE = Path(__file__).resolve().parent

@@ -25,9 +25,8 @@ from stripewise.catalogue.space import Levels, Space  # noqa: E402
 from stripewise.engine.race import contestant, play  # noqa: E402
 from stripewise.models.landscape import Landscape, landscapes  # noqa: E402
 from stripewise.models.table import read_table  # noqa: E402
-from stripewise.search.base import PriorMean  # noqa: E402
+from stripewise.search.base import PriorMean, Seen  # noqa: E402
 from stripewise.search.samplers.initial import complete, next_switch  # noqa: E402
-from stripewise.search.samplers.unseen import Seen  # noqa: E402
 
 BUDGET = 25
 AFTER = (5, 10, 20, 25)

@@ -30,7 +30,8 @@ import sqlalchemy as sa
 from stripewise.catalogue.configuration import Configuration
 from stripewise.desk.client.transport import Address, Transport
 from stripewise.requests.experiment import Experiment
-from stripewise.store import codec, rows
+from stripewise.store import codec
+from stripewise.store import schema as rows
 from stripewise.store.base import Claim, Store
 from stripewise.store.opening import open_store
 from stripewise.store.schema import experiments, runs, trials

@@ -27,8 +27,8 @@ from stripewise.observe.objectives import objective_of
 from stripewise.requests.experiment import Experiment
 from stripewise.requests.objective import Objective
 from stripewise.runners.registry import make_runner
+from stripewise.search.base import make_sampler
 from stripewise.search.policy.resampling import make_resampler
-from stripewise.search.registry import make_sampler
 from stripewise.trial import Phase
 
 

@@ -25,8 +25,7 @@ from stripewise.requests.experiment import Experiment
 from stripewise.requests.from_python import space_of
 from stripewise.requests.objective import Objective
 from stripewise.runners.function import FunctionRunner
-from stripewise.search.base import Sampler
-from stripewise.search.registry import make_sampler, sampler_rng
+from stripewise.search.base import Sampler, make_sampler, sampler_rng
 from stripewise.store.base import Record
 from stripewise.store.opening import open_store
 from stripewise.trial import History, Phase, Role, Run, State, Trial
@@ -203,7 +202,7 @@ def tune(
     constraints : sequence of str
         Expressions that must hold, for a space given as a mapping.
     sampler, sampler_options : str or Sampler, mapping
-        A name (:func:`stripewise.search.registry.sampler_names`) with its options, or a sampler of your own.
+        A name (:func:`stripewise.search.base.sampler_names`) with its options, or a sampler of your own.
     pairs : int, optional
         Most pairs of calls in the confirmation; 0 for none, as suits a function without noise.
     warmup : int

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from stripewise.catalogue.expression import Expression
 from stripewise.catalogue.parameter import Kind, Parameter, Scale
 from stripewise.catalogue.space import Space
-from stripewise.search.base import Sampler
-from stripewise.search.registry import make_sampler, sampler_names
+from stripewise.search.base import Sampler, make_sampler, sampler_names
 from stripewise.testing.samplers import SamplerContract
 from tests.conftest import require
 

@@ -17,7 +17,7 @@ from stripewise.catalogue.configuration import Configuration
 from stripewise.requests.experiment import Experiment
 from stripewise.store.base import MEMORY
 from stripewise.store.opening import open_store
-from stripewise.testing import writer
+from stripewise.testing import store_cases as writer
 from stripewise.testing.stores import DurableStoreContract, StoreContract, run_of, same
 from stripewise.trial import Trial
 from tests.integration.forked import CONTEXT

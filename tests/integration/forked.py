@@ -14,7 +14,7 @@ _LOADED = [
     "stripewise.desk.cli.tune",
     "stripewise.desk.cli.manage",
     "stripewise.engine.session",
-    "stripewise.testing.writer",
+    "stripewise.testing.store_cases",
 ]
 CONTEXT.set_forkserver_preload([__name__, *_LOADED])
 

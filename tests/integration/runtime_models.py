@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from stripewise.formats import ARTIFACT_NONE, CONTEXT, TUNABLE, WORD, Op
-from stripewise.models.artifact.content import Artifact, ArtifactInput, InputValue, Texts
-from stripewise.models.artifact.members import Member, TreeBlock
+from stripewise.models.artifact.content import Artifact, ArtifactInput, InputValue, Member, Texts, TreeBlock
 from stripewise.models.artifact.program import OUTPUT, apply, constant, read
 from stripewise.models.artifact.writer import save_artifact
 

@@ -42,10 +42,10 @@ from stripewise.requests.experiment import Budget, Confirmation, Experiment
 from stripewise.requests.objective import Objective
 from stripewise.result import Interval
 from stripewise.runners.base import Preflight, Runner
+from stripewise.search.base import make_sampler, sampler_rng
 from stripewise.search.policy.pruning import make_pruner
 from stripewise.search.policy.resampling import make_resampler
 from stripewise.search.policy.stopping import make_stopping
-from stripewise.search.registry import make_sampler, sampler_rng
 from stripewise.search.statistics import Speedup
 from stripewise.store.base import MEMORY, Record
 from stripewise.store.opening import open_store

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from stripewise.errors import UserError
 from stripewise.formats import ARTIFACT_NONE, CONTEXT, TUNABLE, Op
-from stripewise.models.artifact.content import Artifact, ArtifactInput, InputValue
-from stripewise.models.artifact.members import Layer, Member, TreeBlock
+from stripewise.models.artifact.content import Artifact, ArtifactInput, InputValue, Layer, Member, TreeBlock
 from stripewise.models.artifact.program import OUTPUT, Program, apply, constant, read
 from stripewise.models.artifact.reader import parse_artifact
 from stripewise.models.artifact.writer import artifact_bytes, save_artifact

@@ -16,7 +16,7 @@ from stripewise.engine.campaign.measured import evaluation, judge, pairs
 from stripewise.errors import UserError
 from stripewise.models.cases import CasePoints, EvaluationCase, cases_campaign, make_cases
 from stripewise.models.registry import make_model
-from stripewise.output.evaluated import evaluation_page
+from stripewise.output.model_pages import evaluation_page
 from stripewise.requests.campaign import Campaign
 from stripewise.requests.campaign_points import Points
 from stripewise.requests.objective import Objective

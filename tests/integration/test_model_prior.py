@@ -15,7 +15,7 @@ from stripewise.catalogue.workload import Workload
 from stripewise.engine.model_prior import ModelPrior
 from stripewise.errors import UserError
 from stripewise.models.registry import make_model
-from stripewise.search.registry import make_sampler
+from stripewise.search.base import make_sampler
 from tests.fixtures.campaigns import GIB, MIB, campaign, law
 
 WORKLOAD = Workload(operation="write", nodes=4, processes_per_node=4, file_size=8 * GIB, collective=True)

@@ -12,7 +12,7 @@ from stripewise.engine.race import DRIFTS, Recorded, contestant, planted_drift, 
 from stripewise.errors import UserError
 from stripewise.models.landscape import Landscape
 from stripewise.models.table import Column, ObjectiveColumn, Schema, Table, make_table
-from stripewise.search.registry import sampler_rng
+from stripewise.search.base import sampler_rng
 
 
 def table(repeats=4):

@@ -18,9 +18,8 @@ from stripewise.catalogue.plan import Plan
 from stripewise.desk.cli.main import main
 from stripewise.errors import UserError
 from stripewise.formats import TUNABLE
-from stripewise.models.artifact.content import Artifact, ArtifactInput, Texts
+from stripewise.models.artifact.content import Artifact, ArtifactInput, Member, Texts
 from stripewise.models.artifact.content import InputValue as Choice
-from stripewise.models.artifact.members import Member
 from stripewise.models.artifact.reader import read_artifact, within
 from stripewise.models.artifact.writer import save_artifact
 from stripewise.requests.policy import Policy, PolicyStriping

@@ -15,11 +15,11 @@ from stripewise.catalogue.parameter import Kind, Parameter, Scale
 from stripewise.catalogue.space import Space
 from stripewise.errors import UserError
 from stripewise.observe.objectives import parse_objective
-from stripewise.search.registry import PRESETS, make_sampler, sampler_class, sampler_names, sampler_rng
+from stripewise.search.base import PRESETS, make_sampler, sampler_class, sampler_names, sampler_rng
 from stripewise.search.samplers.annealing import AnnealingOptions
 from stripewise.search.samplers.surrogate import ENTRY_POINTS as REGRESSORS
 from stripewise.search.samplers.surrogate import regressor_names
-from stripewise.testing.rehearsal import MAXIMIZE, all_finish, ask, mixed, play, sample_spaces, smooth_value
+from stripewise.testing.samplers import MAXIMIZE, Pace, all_finish, ask, mixed, play, sample_spaces, smooth_value
 from stripewise.trial import History, State
 from tests.conftest import require
 from tests.unit.search_histories import BANDWIDTH, trial
@@ -293,7 +293,7 @@ def test_any_regressor(regressor):
 
 def test_exhaustive_order_is_the_same_for_all_seeds_and_spread():
     first, _ = play(make_sampler("exhaustive"), PEAK, trials=40, fate=bandwidth, seed=1)
-    second, _ = play(make_sampler("exhaustive"), PEAK, trials=40, fate=bandwidth, seed=2, batch=3, waiting=2)
+    second, _ = play(make_sampler("exhaustive"), PEAK, trials=40, fate=bandwidth, seed=2, pace=Pace(3, 2))
     other, _ = play(make_sampler("exhaustive", {"order": 1}), PEAK, trials=40, fate=bandwidth, seed=1)
     order = [[t.configuration for t in history.trials] for history in (first, second, other)]
     assert order[0] == order[1]
@@ -427,7 +427,7 @@ def test_optuna_is_told_every_state_and_leaves_its_verbosity_alone():
 
     before = optuna.logging.get_verbosity()
     space = sample_spaces()["conditional"]
-    history, _ = play(make_sampler("random"), space, trials=25, fate=mixed, waiting=2)
+    history, _ = play(make_sampler("random"), space, trials=25, fate=mixed, pace=Pace(waiting=2))
     assert ask(make_sampler("optuna:tpe"), space, history)
     assert optuna.logging.get_verbosity() == before
     for told in (True, False):

@@ -15,9 +15,8 @@ from stripewise.catalogue.workload import Workload
 from stripewise.desk.cli.simulate import register
 from stripewise.errors import UserError
 from stripewise.lab.batch import RunBatch
-from stripewise.lab.calibration import measured
 from stripewise.lab.engine import simulate
-from stripewise.lab.fit import BANDWIDTHS, Fit, fit, site_toml
+from stripewise.lab.fit import BANDWIDTHS, Fit, fit, measured, site_toml
 from stripewise.lab.noise import WRITE, slowdowns
 from stripewise.lab.site import Site, load_site, parse_site
 from stripewise.models.table import Schema, Table, make_table, write_table

@@ -16,8 +16,8 @@ from stripewise.errors import StoreError
 from stripewise.requests.experiment import Experiment
 from stripewise.store.base import Claim, Store
 from stripewise.store.opening import open_store
+from stripewise.testing.store_cases import carry_on
 from stripewise.testing.stores import refused, result_of, run_of, trial_of
-from stripewise.testing.writer import carry_on
 from tests.conftest import require
 
 ADDRESSES = ("sqlite:///{}/s.db", "journal:{}/journal")
@@ -122,7 +122,7 @@ def test_a_limit_on_file_sizes_loses_nothing(address: str, tmp_path: Path) -> No
     where = address.format(tmp_path)
     with open_store(where) as store:
         identifier = store.create(Experiment())
-    command = [sys.executable, "-m", "stripewise.testing.writer", where, identifier, "1000", "20000"]
+    command = [sys.executable, "-m", "stripewise.testing.store_cases", where, identifier, "1000", "20000"]
     limit = 500 * KIB
     done = subprocess.run(
         command,

@@ -10,8 +10,7 @@ import stripewise as sw
 from stripewise import api
 from stripewise.errors import NothingWorks, UserError
 from stripewise.requests import from_python
-from stripewise.search.base import Sampler, suggest
-from stripewise.search.registry import make_sampler
+from stripewise.search.base import Sampler, make_sampler, suggest
 from stripewise.store.opening import open_store
 
 

@@ -18,7 +18,7 @@ from stripewise.requests.from_python import space_of
 from stripewise.requests.objective import Objective
 from stripewise.result import Effect
 from stripewise.runners.base import Preflight, Runner
-from stripewise.search.registry import sampler_rng
+from stripewise.search.base import sampler_rng
 from stripewise.store.base import MEMORY
 from stripewise.store.opening import open_store
 from stripewise.trial import Phase, Role, Run, State, Trial

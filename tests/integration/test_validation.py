@@ -19,7 +19,7 @@ from stripewise.models import registry
 from stripewise.models.prescribing import prescribing
 from stripewise.models.table import Column, ObjectiveColumn, Schema, Table, make_table, write_table
 from stripewise.models.trees.tree import TreeModel
-from stripewise.models.validation import validate
+from stripewise.models.validation import HoldOut, validate
 from stripewise.testing.models import sample_table
 
 
@@ -51,17 +51,17 @@ def test_every_row_is_predicted_by_a_model_that_has_not_seen_it(monkeypatch: pyt
 
     monkeypatch.setattr(TreeModel, "fit", spy_fit)
     monkeypatch.setattr(TreeModel, "predict_table", spy_predict)
-    found = validate(table, "tree", folds=4)
+    found = validate(table, "tree", hold_out=HoldOut(folds=4))
     assert len(learned) == 4
     assert sum(len(table) - len(rows) for rows in learned) == len(table)
     assert found.tested == found.rows == len(table)
-    assert validate(table, "tree", columns=["contexts"]).folds == 24
-    validate(table, "tree", inverse=4)
+    assert validate(table, "tree", hold_out=HoldOut(columns=["contexts"])).folds == 24
+    validate(table, "tree", hold_out=HoldOut(inverse=4))
 
 
 def test_k_fold_scores_and_oracle() -> None:
     table = sample_table(repeats=4, noise=0.1)
-    found = validate(table, "forest", {"trees": 30}, folds=5)
+    found = validate(table, "forest", {"trees": 30}, HoldOut(folds=5))
     assert found.oracle is not None
     assert 85 < found.metrics.prediction_accuracy < found.oracle.prediction_accuracy
     document = found.as_json()
@@ -71,7 +71,7 @@ def test_k_fold_scores_and_oracle() -> None:
 
 
 def test_more_to_learn_from_is_better() -> None:
-    curve = validate(sample_table(repeats=1), "tree", inverse=16).curve
+    curve = validate(sample_table(repeats=1), "tree", hold_out=HoldOut(inverse=16)).curve
     assert [point["parts"] for point in curve] == [16, 8, 4, 2]
     assert curve[0]["training_rows"] < curve[-1]["training_rows"]
     assert curve[0]["prediction_accuracy"] < curve[-1]["prediction_accuracy"]
@@ -120,7 +120,7 @@ def test_luck_is_not_crowned() -> None:
 
 
 def test_trees_by_depth_prescribe_from_the_workload() -> None:
-    found = validate(sample_table(noise=0.02), "tree", columns=["contexts"], depths=[1, 3])
+    found = validate(sample_table(noise=0.02), "tree", hold_out=HoldOut(columns=["contexts"], depths=[1, 3]))
     assert found.prescription is not None
     assert set(found.prescription.by_depth) == {1, 3}
     for quality in found.prescription.by_depth.values():
@@ -130,28 +130,28 @@ def test_trees_by_depth_prescribe_from_the_workload() -> None:
 
 def test_other_columns_can_be_left_out() -> None:
     table = sample_table(repeats=1)
-    found = validate(table, "linear", columns=["nodes"])
+    found = validate(table, "linear", hold_out=HoldOut(columns=["nodes"]))
     assert found.folds == 4
     assert found.prescription is not None
-    assert validate(table, "linear", columns=["stripes"]).prescription is None
-    grouped = validate(table, "linear", columns=["contexts"], folds=3)
+    assert validate(table, "linear", hold_out=HoldOut(columns=["stripes"])).prescription is None
+    grouped = validate(table, "linear", hold_out=HoldOut(columns=["contexts"], folds=3))
     assert (grouped.folds, grouped.tested) == (3, len(table))
     assert grouped.prescription is not None
     assert grouped.prescription.quality.workloads == 24
 
 
 def test_unseen_categories_are_reported_not_guessed() -> None:
-    found = validate(sample_table(repeats=1), "tree", columns=["cb", "nodes"])
+    found = validate(sample_table(repeats=1), "tree", hold_out=HoldOut(columns=["cb", "nodes"]))
     assert found.skipped == []
     with pytest.raises(UserError, match=r"never show.*leave out fewer"):
-        validate(sample_table(repeats=1), "tree", columns=["access"])
+        validate(sample_table(repeats=1), "tree", hold_out=HoldOut(columns=["access"]))
     # A category that occurs in one row only.
     table = sample_table(repeats=1)
     levels = table.levels.copy()
     levels[:, 1] = 0
     levels[0, 1] = 2
     odd = Table(table.schema, levels, table.context_levels, table.repeats, table.values)
-    found = validate(odd, "tree", folds=5)
+    found = validate(odd, "tree", hold_out=HoldOut(folds=5))
     assert found.tested == len(odd) - 1
     assert len(found.skipped) == 1
     assert "1 rows have a category" in found.skipped[0]
@@ -159,20 +159,23 @@ def test_unseen_categories_are_reported_not_guessed() -> None:
 
 def test_one_row_folds() -> None:
     table = sample_table(repeats=1).take(np.arange(0, 800, 40))
-    found = validate(table, "linear", folds=len(table))
+    found = validate(table, "linear", hold_out=HoldOut(folds=len(table)))
     assert found.folds == found.tested == len(table) == 20
 
 
 @pytest.mark.parametrize(
     "call, word",
     [
-        (lambda t: validate(t, "tree", folds=1), "folds"),
-        (lambda t: validate(t, "tree", folds=len(t) + 1), "folds"),
-        (lambda t: validate(t, "tree", inverse=len(t)), "too few rows"),
-        (lambda t: validate(t, "tree", columns=["nodez"]), "no column nodez"),
-        (lambda t: validate(t.take(t.context_levels[:, 1] == 0), "tree", columns=["nodes"]), "never varies"),
-        (lambda t: validate(t, "tree", columns=["stripes"], depths=[2]), "whole workloads"),
-        (lambda t: validate(t, "treee", folds=2), "unknown model"),
+        (lambda t: validate(t, "tree", hold_out=HoldOut(folds=1)), "folds"),
+        (lambda t: validate(t, "tree", hold_out=HoldOut(folds=len(t) + 1)), "folds"),
+        (lambda t: validate(t, "tree", hold_out=HoldOut(inverse=len(t))), "too few rows"),
+        (lambda t: validate(t, "tree", hold_out=HoldOut(columns=["nodez"])), "no column nodez"),
+        (
+            lambda t: validate(t.take(t.context_levels[:, 1] == 0), "tree", hold_out=HoldOut(columns=["nodes"])),
+            "never varies",
+        ),
+        (lambda t: validate(t, "tree", hold_out=HoldOut(columns=["stripes"], depths=[2])), "whole workloads"),
+        (lambda t: validate(t, "treee", hold_out=HoldOut(folds=2)), "unknown model"),
     ],
 )
 def test_wrong_requests_are_refused(call: Any, word: str) -> None:

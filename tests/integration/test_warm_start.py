@@ -15,8 +15,8 @@ from stripewise.engine.session import Session
 from stripewise.errors import UserError
 from stripewise.requests.experiment import Budget, Confirmation, Experiment
 from stripewise.runners.function import FunctionRunner
+from stripewise.search.base import sampler_rng
 from stripewise.search.belief.priors import Earlier, EarlierPrior, similarity, translate
-from stripewise.search.registry import sampler_rng
 from stripewise.search.samplers.auto import AutoSampler
 from stripewise.store.base import MEMORY
 from stripewise.store.opening import open_store

@@ -9,11 +9,10 @@ from stripewise.catalogue.expression import Expression
 from stripewise.catalogue.parameter import Kind, Parameter
 from stripewise.catalogue.space import Knowledge, Space
 from stripewise.errors import UserError
+from stripewise.search.base import Seen, make_sampler, sampler_rng
 from stripewise.search.belief.belief import believe, subsample
-from stripewise.search.registry import make_sampler, sampler_rng
 from stripewise.search.samplers.acquisition import Pool, score, screen
 from stripewise.search.samplers.auto import AutoSampler
-from stripewise.search.samplers.unseen import Seen
 from stripewise.trial import History, Phase, Run, State, Trial
 from tests.unit.search_histories import ELAPSED
 

@@ -13,10 +13,9 @@ import pytest
 
 from stripewise import plugins
 from stripewise.errors import UserError
-from stripewise.search import registry
-from stripewise.search.registry import make_sampler, sampler_names
-from stripewise.testing.rehearsal import play, sample_spaces
-from stripewise.testing.samplers import SamplerContract
+from stripewise.search import base as registry
+from stripewise.search.base import make_sampler, sampler_names
+from stripewise.testing.samplers import SamplerContract, play, sample_spaces
 
 GUIDE = Path(__file__).parents[2] / "docs" / "how-to" / "add-a-sampler.md"
 

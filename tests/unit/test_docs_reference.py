@@ -37,10 +37,10 @@ from stripewise.output.export import TARGETS
 from stripewise.requests.campaign import parse_campaign
 from stripewise.requests.experiment import Experiment, ParameterOverride, parse_experiment
 from stripewise.requests.policy import Policy
+from stripewise.search.base import PRESETS, sampler_class, sampler_names
 from stripewise.search.policy.pruning import PruningOptions
 from stripewise.search.policy.resampling import ResamplingOptions
 from stripewise.search.policy.stopping import StoppingOptions
-from stripewise.search.registry import PRESETS, sampler_class, sampler_names
 from stripewise.sizes import format_size
 from tests.formats import generator
 

@@ -30,7 +30,7 @@ from stripewise.models.table import Schema, Table, make_table, read_table, write
 from stripewise.observe.workload import observe
 from stripewise.requests.experiment import Experiment
 from stripewise.runners.function import FunctionRunner
-from stripewise.search.registry import make_sampler
+from stripewise.search.base import make_sampler
 from stripewise.store.base import MEMORY
 from stripewise.store.opening import open_store
 from tests.unit.search_histories import ELAPSED

@@ -27,9 +27,9 @@ from stripewise.models.registry import load_model, make_model
 from stripewise.models.smooth import Smooth
 from stripewise.models.table import Column, ObjectiveColumn, Schema, Table, make_table
 from stripewise.models.training import speed_rules
-from stripewise.models.trees.boosting import boost, calibrate
+from stripewise.models.trees.boosting import BoostingOptions, boost, calibrate
 from stripewise.models.trees.ensemble import Trees
-from stripewise.models.trees.rules import conditions
+from stripewise.models.trees.tree import conditions
 from stripewise.models.validation import class_bounds, class_error, classes, oracle_scores, scores, true_values
 from stripewise.testing.models import sample_table
 
@@ -215,7 +215,7 @@ def test_forests_are_kept_as_they_are(learned: tuple[np.ndarray, np.ndarray, np.
 
 def test_boosted_trees_are_kept_as_they_are(learned: tuple[np.ndarray, np.ndarray, np.ndarray]) -> None:
     x, y, new = learned
-    boosted = boost(x, y, None, 0, rounds=20)
+    boosted = boost(x, y, None, 0, BoostingOptions(rounds=20))
     trees = boosted.trees
     assert np.allclose(trees.predict(new), boosted.predict(new), rtol=1e-6, atol=1e-6)
     assert np.allclose(trees.importance(5), boosted.importance(), rtol=1e-4)
@@ -226,7 +226,7 @@ def test_boosted_trees_are_kept_as_they_are(learned: tuple[np.ndarray, np.ndarra
 
 def test_too_few_rows_boost_to_their_mean() -> None:
     x = np.arange(3, dtype=np.float32)[:, None]
-    boosted = boost(x, np.array([1.0, 2.0, 3.0]), None, 0, rounds=5)
+    boosted = boost(x, np.array([1.0, 2.0, 3.0]), None, 0, BoostingOptions(rounds=5))
     assert np.allclose(boosted.predict(x), 2.0)
     assert np.allclose(boosted.trees.predict(x), 2.0)
 

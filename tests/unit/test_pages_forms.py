@@ -11,8 +11,8 @@ from stripewise.desk.server.resources.new_experiment import definition_of, sampl
 from stripewise.errors import UserError
 from stripewise.output.markup import measured_text
 from stripewise.requests.experiment import Experiment
+from stripewise.search.base import sampler_class, sampler_names
 from stripewise.search.policy.resampling import ResamplingOptions
-from stripewise.search.registry import sampler_class, sampler_names
 from tests.unit.test_prescribe import trained
 
 

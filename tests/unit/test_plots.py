@@ -8,7 +8,8 @@ import pytest
 
 from stripewise.output import plots
 from stripewise.output.markup import capitalised
-from stripewise.output.plots import job_io, places
+from stripewise.output.plots import job_io
+from stripewise.output.plots import parameters as places
 from stripewise.output.plots.parameters import WORST_TO_BEST
 from stripewise.output.plots.style import number
 from stripewise.output.plots.trajectory import confirmation_start
@@ -56,7 +57,7 @@ def test_text_is_readable(dark):
 
 
 def test_trajectory_marks_every_kind_of_run():
-    figure = plots.trajectory(POINTS, **SCALE, incumbent=[(1, 200.0), (2, 300.0)], default=205.0, reference=180.0)
+    figure = plots.trajectory(POINTS, **SCALE, guides=plots.GuideLines([(1, 200.0), (2, 300.0)], 205.0, 180.0))
     by_name = traces(figure)
     marks = {name for name, trace in by_name.items() if trace.mode == "markers"}
     assert marks == {

@@ -21,10 +21,9 @@ from stripewise.errors import UserError
 from stripewise.models.carriers import SetBy, tunable_columns
 from stripewise.models.cells import Data
 from stripewise.models.landscape import landscapes
-from stripewise.models.prescribe.placement import carried_by, choose_place
 from stripewise.models.prescribe.policies import by_policy, policy_names
 from stripewise.models.prescribe.prescriber import Prescriber
-from stripewise.models.prescribe.prescription import Prescription, plan_of, prescription_of
+from stripewise.models.prescribe.prescription import Prescription, carried_by, choose_place, plan_of, prescription_of
 from stripewise.models.prescribe.request import PrescriptionRequest, parse_request
 from stripewise.models.registry import make_model, model_class
 from stripewise.models.table import Column, Schema, read_table

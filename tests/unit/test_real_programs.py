@@ -15,7 +15,7 @@ from sweep import Case, Record, SweepReplay  # noqa: E402
 from stripewise.catalogue.plan import Plan  # noqa: E402
 from stripewise.catalogue.stack import load_stack  # noqa: E402
 from stripewise.launch import Launch  # noqa: E402
-from stripewise.search.registry import make_sampler  # noqa: E402
+from stripewise.search.base import make_sampler  # noqa: E402
 from stripewise.sizes import parse_size  # noqa: E402
 from stripewise.trial import Phase, State  # noqa: E402
 

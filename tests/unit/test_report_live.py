@@ -19,8 +19,7 @@ from stripewise.facts import Facts, RunFacts
 from stripewise.output import compare
 from stripewise.output.bundle import Redactor, helpdesk_bundle, log_tail, node_names, placement, sentence
 from stripewise.output.plots.accuracy import predicted_measured
-from stripewise.output.plots.parameters import Axis
-from stripewise.output.plots.tried import LevelPoint, TrialPoint, by_level, trials
+from stripewise.output.plots.parameters import Axis, LevelPoint, TrialPoint, by_level, trials
 from stripewise.output.unfinished import reading_of
 from stripewise.requests.experiment import Experiment
 from stripewise.trial import Phase, Role, Run, State, Trial

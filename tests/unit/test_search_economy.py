@@ -14,12 +14,12 @@ from stripewise.engine.planner import Planner
 from stripewise.engine.result import cheapest
 from stripewise.engine.space import BoundSpace
 from stripewise.requests.experiment import Experiment
+from stripewise.search.base import make_sampler
 from stripewise.search.belief.costs import Costs
 from stripewise.search.belief.posterior import departures, economical, passed_over, price, rank
 from stripewise.search.policy.pruning import make_pruner
 from stripewise.search.policy.resampling import make_resampler
 from stripewise.search.policy.stopping import make_stopping
-from stripewise.search.registry import make_sampler
 from stripewise.trial import History, Phase, Role, Run, State, Trial
 from tests.unit.search_histories import ELAPSED
 

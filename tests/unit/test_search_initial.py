@@ -9,10 +9,10 @@ from stripewise.catalogue.expression import Expression
 from stripewise.catalogue.parameter import Kind, Parameter, Scale
 from stripewise.catalogue.space import Space
 from stripewise.catalogue.stack import parse_stack
+from stripewise.search.base import Seen
 from stripewise.search.belief.kernel import embed, squared_distances
 from stripewise.search.samplers.initial import complete, next_switch
-from stripewise.search.samplers.unseen import Seen
-from stripewise.testing.rehearsal import sample_spaces
+from stripewise.testing.samplers import sample_spaces
 
 GRID = Space.bind([Parameter(f"axis{k}", Kind.INTEGER, range(size), 0) for k, size in enumerate((8, 4, 2, 40))])
 EMPTY = np.empty((0, 4), dtype=np.int64)

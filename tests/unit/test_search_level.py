@@ -12,9 +12,10 @@ from stripewise.catalogue.configuration import Configuration
 from stripewise.engine.budget import Spent
 from stripewise.engine.planner import Planned, Planner
 from stripewise.engine.result import machine_level
-from stripewise.output.plots.trajectory import RunPoint, trajectory
+from stripewise.output.plots.trajectory import GuideLines, RunPoint, trajectory
 from stripewise.requests.experiment import Experiment
 from stripewise.result import LevelChange
+from stripewise.search.base import make_sampler
 from stripewise.search.belief.costs import Costs, RunCosts
 from stripewise.search.belief.level import (
     _NOISES,
@@ -32,7 +33,6 @@ from stripewise.search.belief.posterior import Posterior, RepeatNoise, rank
 from stripewise.search.policy.pruning import make_pruner
 from stripewise.search.policy.resampling import make_resampler
 from stripewise.search.policy.stopping import make_stopping
-from stripewise.search.registry import make_sampler
 from stripewise.trial import History, Phase, Role, Run, State, Trial
 from tests.unit.search_histories import BANDWIDTH, ELAPSED, LINE, run
 from tests.unit.search_histories import trial as tried
@@ -320,7 +320,7 @@ def test_a_result_says_when_the_machine_changed():
     assert "at run 12;" in LevelChange(before=11, after=12, slower=1.8).sentence
     lines = trajectory(
         [RunPoint(0, 83.0, "default")], quantity="bandwidth", unit="MiB/s", maximize=True,
-        level=[(one.run, one.default) for one in level.runs],
+        guides=GuideLines(level=[(one.run, one.default) for one in level.runs]),
     )  # fmt: skip
     assert "default at the machine's level" in {trace.name for trace in lines.data}
 

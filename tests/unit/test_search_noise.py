@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from stripewise.errors import UserError
+from stripewise.search.base import make_sampler
 from stripewise.search.belief.posterior import Posterior
 from stripewise.search.policy.pruning import censored_value, make_pruner
 from stripewise.search.policy.resampling import interval_width, knowledge_gradient, make_resampler
 from stripewise.search.policy.stopping import make_stopping
-from stripewise.search.registry import make_sampler
 from stripewise.trial import History, Phase, Role, Run, State
 from tests.unit.search_histories import BANDWIDTH, ELAPSED, LINE, history, run, trial
 

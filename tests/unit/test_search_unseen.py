@@ -9,10 +9,10 @@ from stripewise.catalogue.expression import Expression
 from stripewise.catalogue.parameter import Kind, Parameter
 from stripewise.catalogue.space import Space
 from stripewise.errors import UserError
+from stripewise.search.base import Seen
 from stripewise.search.belief.kernel import neighbours
 from stripewise.search.samplers.nonadaptive import shuffled
-from stripewise.search.samplers.unseen import Seen
-from stripewise.testing.rehearsal import sample_spaces
+from stripewise.testing.samplers import sample_spaces
 
 
 def nothing(space):

@@ -13,8 +13,7 @@ from stripewise.engine.fidelity import Done
 from stripewise.errors import UserError
 from stripewise.lab import recorded
 from stripewise.lab.access import Access
-from stripewise.lab.part import SimulatedPart
-from stripewise.lab.recorded import parts_of
+from stripewise.lab.recorded import SimulatedPart, parts_of
 from stripewise.lab.request import load_request
 from stripewise.lab.site import load_site
 from stripewise.observe import record as spec_record

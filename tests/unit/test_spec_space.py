@@ -13,7 +13,7 @@ from stripewise.catalogue.parameter import Kind, Parameter, Safety, Scale
 from stripewise.catalogue.space import Space
 from stripewise.errors import UserError
 from stripewise.requests.objective import Objective
-from stripewise.search.registry import make_sampler
+from stripewise.search.base import make_sampler
 from stripewise.trial import History
 from tests.conftest import examples
 

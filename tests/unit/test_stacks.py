@@ -18,7 +18,7 @@ from stripewise.errors import UserError
 from stripewise.observe.evidence import check_evidence
 from stripewise.observe.objectives import parse_objective
 from stripewise.requests.experiment import Experiment
-from stripewise.search.registry import make_sampler
+from stripewise.search.base import make_sampler
 from stripewise.trial import History, Trial
 
 ROOT = Path(__file__).resolve().parents[2]

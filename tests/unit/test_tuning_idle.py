@@ -11,7 +11,7 @@ from stripewise.catalogue.workload import Workload
 from stripewise.engine.ineffective import Narrowing
 from stripewise.requests.objective import Objective
 from stripewise.result import Effect
-from stripewise.search.registry import make_sampler, sampler_rng
+from stripewise.search.base import make_sampler, sampler_rng
 from stripewise.trial import History, Phase, Role, Run, State, Trial
 from tests.unit.reports import recorded
 

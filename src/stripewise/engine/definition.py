@@ -23,10 +23,10 @@ from stripewise.observe.record_reading import read_record
 from stripewise.requests.experiment import LONGEST_NAME, Experiment, Replay
 from stripewise.runners.program.command import split
 from stripewise.runners.registry import make_runner
+from stripewise.search.base import make_sampler
 from stripewise.search.policy.pruning import make_pruner
 from stripewise.search.policy.resampling import make_resampler
 from stripewise.search.policy.stopping import make_stopping
-from stripewise.search.registry import make_sampler
 from stripewise.shell import showable
 
 _OWN_SPACE = ("replay:",)

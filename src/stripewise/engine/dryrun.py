@@ -14,7 +14,7 @@ from stripewise.observe.objectives import objective_of
 from stripewise.requests.experiment import Experiment
 from stripewise.requests.objective import Objective
 from stripewise.runners.base import Runner
-from stripewise.search.registry import make_sampler, sampler_rng
+from stripewise.search.base import make_sampler, sampler_rng
 from stripewise.trial import History, Role, Trial
 
 _FIRST = 5

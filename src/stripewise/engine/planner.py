@@ -35,14 +35,13 @@ from stripewise.errors import NothingWorks
 from stripewise.facts import RunFacts
 from stripewise.requests.experiment import Experiment
 from stripewise.requests.objective import Objective
-from stripewise.search.base import Sampler, Suggestion
+from stripewise.search.base import Sampler, Suggestion, sampler_rng
 from stripewise.search.belief.costs import Costs, at_one_level
 from stripewise.search.belief.posterior import economical
 from stripewise.search.policy.failures import failed_once, retry
 from stripewise.search.policy.pruning import Pruner
 from stripewise.search.policy.resampling import Resampler
 from stripewise.search.policy.stopping import Stopping, make_stopping
-from stripewise.search.registry import sampler_rng
 from stripewise.trial import History, Phase, Role, Run, State, Trial
 
 _TRIES_OF_DEFAULT = 2

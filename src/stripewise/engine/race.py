@@ -14,9 +14,8 @@ from stripewise.catalogue.configuration import Configuration, Value
 from stripewise.errors import UserError
 from stripewise.models.landscape import Landscape, landscapes
 from stripewise.models.table import Table
-from stripewise.search.base import PriorMean, Sampler
+from stripewise.search.base import PriorMean, Sampler, make_sampler, sampler_rng
 from stripewise.search.policy.resampling import Resampler, make_resampler
-from stripewise.search.registry import make_sampler, sampler_rng
 from stripewise.trial import History, Phase, Run, State, Trial
 
 _CLOSE = 0.95
@@ -211,7 +210,7 @@ def contestant(
     Parameters
     ----------
     sampler, options
-        As for :func:`stripewise.search.registry.make_sampler`.
+        As for :func:`stripewise.search.base.make_sampler`.
     resampling : mapping, optional
         As in an experiment's ``[resampling]``.
     prior : callable, optional

@@ -35,11 +35,10 @@ from stripewise.requests.policy import Policy
 from stripewise.result import Result
 from stripewise.runners.base import Preflight, Runner
 from stripewise.runners.replayer import Replayer
-from stripewise.search.base import Sampler
+from stripewise.search.base import Sampler, make_sampler
 from stripewise.search.policy.pruning import Bound, censored_value, make_pruner
 from stripewise.search.policy.resampling import make_resampler
 from stripewise.search.policy.stopping import make_stopping
-from stripewise.search.registry import make_sampler
 from stripewise.store.base import Store
 from stripewise.trial import Phase, Role, Run, State, Trial
 

@@ -10,7 +10,7 @@ from stripewise.engine.definition import LAUNCHING, check
 from stripewise.errors import UserError
 from stripewise.requests.experiment import LONGEST_NAME, Experiment
 from stripewise.runners.program.command import split
-from stripewise.search.registry import make_sampler
+from stripewise.search.base import make_sampler
 from stripewise.store.base import Record
 
 SMALL_BUDGET = 20

@@ -19,8 +19,7 @@ from stripewise.errors import UserError
 from stripewise.formats import MAX_RECORD_BYTES, RECORD_HEADER
 from stripewise.lab.access import Access, directions
 from stripewise.lab.engine import SimulatedOutcome
-from stripewise.lab.part import SimulatedPart, run_parts
-from stripewise.lab.recorded import parts_of
+from stripewise.lab.recorded import SimulatedPart, parts_of, run_parts
 from stripewise.lab.settings import parameters
 from stripewise.lab.site import Site
 from stripewise.observe.record import Record

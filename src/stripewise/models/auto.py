@@ -33,7 +33,7 @@ from stripewise.models.members import (
     learn_steps,
     learn_values,
 )
-from stripewise.models.trees.boosting import boost, calibrate
+from stripewise.models.trees.boosting import BoostingOptions, boost, calibrate
 from stripewise.models.trees.ensemble import Trees
 
 _ROUNDS = 15
@@ -387,7 +387,8 @@ class AutoModel(PerformanceModel):
         like = self.domain.folded(self._like(cells.points, _TAUGHT - len(cells), rng))
         x = np.concatenate([cells.x, at_least_one(self.encoder.encode(like))])
         mean, _ = self._raw(np.concatenate([cells.points, like]), x)
-        return boost(x, mean, None, int(rng.integers(2**31)), rounds=150, leaves=31, rate=0.12, min_rows=1).trees
+        options = BoostingOptions(rounds=150, learning_rate=0.12, min_rows=1)
+        return boost(x, mean, None, int(rng.integers(2**31)), options).trees
 
     def _like(self, points: Floats, count: int, rng: np.random.Generator) -> Floats:
         """Mix points: the workload of one, its numbers moved towards those of another, and the settings of a third."""

@@ -16,7 +16,7 @@ from stripewise.models.features import Matrix
 from stripewise.models.linear import Equation
 from stripewise.models.network import NeuralNetwork, TrainingOptions, train
 from stripewise.models.smooth import Smooth
-from stripewise.models.trees.boosting import Boosted, boost
+from stripewise.models.trees.boosting import Boosted, BoostingOptions, boost
 from stripewise.models.trees.ensemble import Trees
 from stripewise.threads import threads
 
@@ -198,8 +198,8 @@ def _boosted(x: Matrix, target: Floats, count: Floats, rng: np.random.Generator)
     # A cell of many runs is known better, but cells differ from any tree by more than their noise.
     weight = count / (1.0 + count)
     return boost(
-        x, target, weight, seed, rounds=300, leaves=63 if many else 31, rate=0.05,
-        min_rows=3, feature_fraction=0.8, bagging_fraction=0.8, bagging_freq=1, lambda_l2=0.1,
+        x, target, weight, seed, BoostingOptions(leaves=63 if many else 31),
+        feature_fraction=0.8, bagging_fraction=0.8, bagging_freq=1, lambda_l2=0.1,
     )  # fmt: skip
 
 
@@ -259,7 +259,7 @@ def learn_steps(given: LearnerInput) -> BlendMember:
     """Boosted trees that see every row and feature in each round: for strong steps without noise."""
     cells = given.cells
     weight, seed = cells.count / (1.0 + cells.count), int(given.rng.integers(2**31))
-    return BlendMember(((boost(cells.x, cells.mean, weight, seed, rounds=300), None),))
+    return BlendMember(((boost(cells.x, cells.mean, weight, seed), None),))
 
 
 def learn_smooth(given: LearnerInput) -> BlendMember:

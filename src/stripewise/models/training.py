@@ -16,7 +16,7 @@ from stripewise.models.features import at_least_one, make_encoder
 from stripewise.models.registry import make_model
 from stripewise.models.table import Table
 from stripewise.models.trees.ensemble import Trees
-from stripewise.models.trees.rules import conditions, tree_rules
+from stripewise.models.trees.tree import conditions, tree_rules
 
 LABELS = ("slow", "average", "fast")
 

@@ -159,6 +159,38 @@ Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
+class HoldOut:
+    """Which rows a model is tested on without having seen them, in one of three ways.
+
+    By default each of ``folds`` random parts of the rows is held out. With ``inverse`` one part is learned from and all
+    others are predicted, which shows how little needs to be measured: the parts are halves, quarters ... down to
+    ``inverse`` parts, of many parts ten are learned from, and the metrics are those of the smallest parts. With
+    ``columns`` all rows that share a value in each of these are held out, one group after the other. With all context
+    columns (or the word ``contexts``) this is leave-one-workload-out. If every fold consists of whole workloads,
+    prescriptions are judged too.
+
+    Attributes
+    ----------
+    folds : int or None
+        Random parts, 5 by default; with ``columns`` the groups are dealt at random into so many: a table may have
+        thousands.
+    inverse : int or None
+        Learn from one of so many parts.
+    columns : sequence of str
+        Leave out what shares a value of these.
+    depths : sequence of int
+        With ``columns``: of the trees that prescribe, see :func:`prescribing`.
+    seed : int
+    """
+
+    folds: int | None = None
+    inverse: int | None = None
+    columns: Sequence[str] = ()
+    depths: Sequence[int] = ()
+    seed: int = 0
+
+
+@dataclass(frozen=True)
 class ValidationResult:
     """What a validation found.
 
@@ -219,22 +251,10 @@ def validate(
     table: Table,
     model: str,
     options: Mapping[str, Any] | None = None,
-    *,
-    folds: int | None = None,
-    inverse: int | None = None,
-    columns: Sequence[str] = (),
-    depths: Sequence[int] = (),
-    seed: int = 0,
+    hold_out: HoldOut = HoldOut(),
     progress: Progress = lambda done, of: None,
 ) -> ValidationResult:
-    """Validate in one of the three ways, as ``stripewise validate`` is asked.
-
-    By default each of ``folds`` random parts of the rows is held out. With ``inverse`` one part is learned from and all
-    others are predicted, which shows how little needs to be measured: the parts are halves, quarters ... down to
-    ``inverse`` parts, of many parts ten are learned from, and the metrics are those of the smallest parts. With
-    ``columns`` all rows that share a value in each of these are held out, one group after the other. With all context
-    columns (or the word ``contexts``) this is leave-one-workload-out. If every fold consists of whole workloads,
-    prescriptions are judged too.
+    """Validate a kind of model on a table, as ``stripewise validate`` is asked.
 
     Parameters
     ----------
@@ -243,16 +263,7 @@ def validate(
         A name of :mod:`stripewise.models.registry`.
     options : mapping, optional
         Of the model.
-    folds : int, optional
-        Random parts, 5 by default; with ``columns`` the groups are dealt at random into so many: a table may have
-        thousands.
-    inverse : int, optional
-        Learn from one of so many parts.
-    columns : sequence of str
-        Leave out what shares a value of these.
-    depths : sequence of int
-        With ``columns``: of the trees that prescribe, see :func:`prescribing`.
-    seed : int
+    hold_out : HoldOut
     progress : callable
 
     Raises
@@ -261,17 +272,17 @@ def validate(
         If the ways are mixed up; fewer than two folds, more folds than rows, or parts too small to learn from; an
         unknown column, columns that never vary, or depths where no whole workloads are held out.
     """
-    if inverse is not None and (folds is not None or columns):
+    if hold_out.inverse is not None and (hold_out.folds is not None or hold_out.columns):
         raise UserError("--inverse excludes --folds and --leave-out", "choose one")
-    if depths and not columns:
+    if hold_out.depths and not hold_out.columns:
         raise UserError("--depths needs whole workloads to be held out", "add --leave-out contexts")
     table.check_positive()
-    asked = _Validation(table, model, options, seed, progress)
-    if columns:
-        return asked.leave_out(columns, folds, depths)
-    if inverse is not None:
-        return asked.inverse(inverse)
-    return asked.random(_FOLDS if folds is None else folds)
+    asked = _Validation(table, model, options, hold_out.seed, progress)
+    if hold_out.columns:
+        return asked.leave_out(hold_out.columns, hold_out.folds, hold_out.depths)
+    if hold_out.inverse is not None:
+        return asked.inverse(hold_out.inverse)
+    return asked.random(_FOLDS if hold_out.folds is None else hold_out.folds)
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from typing import Any
 from stripewise import __version__
 from stripewise.errors import StripewiseError
 from stripewise.facts import RunFacts
-from stripewise.output.plots.places import Place
+from stripewise.output.plots.parameters import Place
 from stripewise.output.reading import Reading
 from stripewise.store.base import Record
 from stripewise.trial import Phase, Run, State, Trial

@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 
 from stripewise.catalogue.workload import Workload
 from stripewise.output.markup import value_text, workload_text
-from stripewise.output.plots.places import comparison, progress
+from stripewise.output.plots.parameters import comparison, progress
 from stripewise.output.reading import Reading
 from stripewise.result import Interval
 

@@ -25,14 +25,13 @@ def figures(reading: Reading) -> dict[str, go.Figure]:
 
 def _trajectory(reading: Reading) -> go.Figure:
     result = reading.result
-    return plots.trajectory(
-        reading.points(),
-        **reading.scale,
-        incumbent=reading.incumbent(),
-        default=result.default.value,
-        reference=result.reference.value if result.reference else None,
-        level=[(one.run, one.default) for one in result.level.runs],
+    guides = plots.GuideLines(
+        reading.incumbent(),
+        result.default.value,
+        result.reference.value if result.reference else None,
+        [(one.run, one.default) for one in result.level.runs],
     )
+    return plots.trajectory(reading.points(), **reading.scale, guides=guides)
 
 
 def _importance(reading: Reading) -> go.Figure:

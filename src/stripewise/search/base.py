@@ -1,17 +1,24 @@
-"""What every sampler is: a pure function from the history of an experiment to the next configurations."""
+"""Samplers: what each is, how it is found by name, and what keeps it from asking twice.
+
+A sampler is a pure function from the history of an experiment to the next configurations. Samplers are built in,
+presets, adapters, or brought by other packages.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stripewise.catalogue.configuration import Configuration
 from stripewise.catalogue.space import Levels, Space
-from stripewise.options import Options
+from stripewise.errors import UserError
+from stripewise.options import Options, parse_options
+from stripewise.plugins import Plugins, imported
 from stripewise.search.belief.posterior import Posterior, expected_improvement, rank
 from stripewise.trial import History, Trial
 
@@ -98,7 +105,7 @@ class Sampler(ABC):
         history : History
         rng : numpy.random.Generator
             Keyed by the experiment's seed and the number of the next trial
-            (:func:`stripewise.search.registry.sampler_rng`).
+            (:func:`stripewise.search.base.sampler_rng`).
         n : int
             How many are wanted, at least 1.
 
@@ -154,3 +161,190 @@ class Sampler(ABC):
         Called before each question if the user stops the search on it (:mod:`stripewise.search.policy.stopping`).
         """
         return None
+
+
+ENTRY_POINTS = "stripewise.samplers"
+
+_SAMPLERS = Plugins(
+    "sampler",
+    ENTRY_POINTS,
+    Sampler,
+    {
+        "auto": "stripewise.search.samplers.auto:AutoSampler",
+        "random": "stripewise.search.samplers.nonadaptive:RandomSampler",
+        "latin_hypercube": "stripewise.search.samplers.nonadaptive:LatinHypercubeSampler",
+        "exhaustive": "stripewise.search.samplers.nonadaptive:ExhaustiveSampler",
+        "genetic": "stripewise.search.samplers.genetic:GeneticSampler",
+        "annealing": "stripewise.search.samplers.annealing:AnnealingSampler",
+        "surrogate": "stripewise.search.samplers.surrogate:SurrogateSampler",
+    },
+)
+_OPTUNA = "stripewise.search.samplers.optuna_adapter:OptunaSampler"
+
+PRESETS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    # Bagbaba and Wang, iWAPT 2021: bandwidth is the fitness, in proportion to which parents are chosen.
+    "io-search": (
+        "genetic",
+        {"population": 10, "generations": 30, "mutation_rate": 0.15, "selection": "probabilistic", "plan": "random"},
+    ),
+    # Robert, Zertal and Goret, SITA 2020: 30 initial points, then one child at a time from all that was tried.
+    "shaman": (
+        "genetic",
+        {"initial": 30, "parents": "all", "population": 1, "generations": 70, "plan": "hybrid"},
+    ),
+}
+"""Name to sampler and the options it presets; options given by the user go on top."""
+
+
+def sampler_names() -> list[str]:
+    """List all names that :func:`make_sampler` knows; ``optuna:NAME`` stands for any of Optuna's samplers."""
+    own = list(_SAMPLERS.built_in)
+    foreign = [name for name in _SAMPLERS.names() if name not in own and name not in PRESETS]
+    return [*own, *PRESETS, *foreign, "optuna:NAME"]
+
+
+def sampler_class(name: str) -> type[Sampler]:
+    """Find the class behind a name; its ``Options`` describe what can be set.
+
+    Raises
+    ------
+    UserError
+        Unknown name, or a plug-in that cannot be loaded.
+    """
+    if name in PRESETS:
+        return sampler_class(PRESETS[name][0])
+    cls: type[Sampler] = imported(_OPTUNA) if name.startswith("optuna:") else _SAMPLERS.load(name, sampler_names())
+    return cls
+
+
+def make_sampler(name: str, options: Mapping[str, Any] | None = None, prior: PriorMean | None = None) -> Sampler:
+    """Make a sampler from its name and options.
+
+    Parameters
+    ----------
+    name : str
+        One of :func:`sampler_names`.
+    options : mapping, optional
+        By option name; texts are converted, so that ``NAME=VALUE`` of a command line can be handed on.
+    prior : PriorMean, optional
+
+    Raises
+    ------
+    UserError
+        Unknown name or option, or a value out of bounds.
+    """
+    cls = sampler_class(name)
+    preset: dict[str, Any] = dict(PRESETS[name][1]) if name in PRESETS else {}
+    if name.startswith("optuna:"):
+        preset["sampler"] = name.removeprefix("optuna:")
+    return cls(parse_options(cls.Options, {**preset, **(options or {})}, f"sampler {name}"), prior=prior)
+
+
+def sampler_rng(seed: int, number: int) -> np.random.Generator:
+    """Give the random numbers for the trial of a number: counter-based, so no state has to be kept.
+
+    Parameters
+    ----------
+    seed : int
+        The experiment's.
+    number : int
+        Of the (first) trial asked for.
+    """
+    return np.random.Generator(np.random.Philox(key=np.array([seed, number], dtype=np.uint64)))
+
+
+_ROUNDS = 6
+_MOST_LISTED = 20_000_000
+
+
+class Seen:
+    """The configurations of a history, and those chosen since.
+
+    Parameters
+    ----------
+    space : Space
+    levels : ndarray, shape (n, d)
+        Folded.
+    """
+
+    def __init__(self, space: Space, levels: Levels) -> None:
+        self.space = space
+        self._rows: dict[bytes, Levels] = {}
+        self.add(levels)
+
+    @classmethod
+    def of(cls, space: Space, history: History) -> Seen:
+        """Take all trials of a history, whatever came of them."""
+        return cls(space, space.levels([trial.configuration for trial in history.trials]))
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @property
+    def levels(self) -> Levels:
+        """All seen configurations in order, shape ``(n, d)``."""
+        rows = list(self._rows.values())
+        return np.stack(rows) if rows else np.empty((0, len(self.space.parameters)), dtype=np.int64)
+
+    def add(self, levels: Iterable[Levels]) -> None:
+        """Remember more rows."""
+        for row in levels:
+            self._rows.setdefault(_key(row), row)
+
+    def new(self, levels: Levels) -> Levels:
+        """Fold candidates and keep, in their order, the first of each that is feasible and unseen, shape ``(m, d)``."""
+        folded = self.space.fold(levels)
+        folded = folded[self.space.feasible(folded)]
+        fresh: dict[bytes, int] = {}
+        for index, row in enumerate(folded):
+            key = _key(row)
+            if key not in self._rows:
+                fresh.setdefault(key, index)
+        return folded[list(fresh.values())]
+
+    def draw(self, rng: np.random.Generator, n: int) -> Levels:
+        """Draw unseen configurations at random, all different.
+
+        Uniform over the grid before folding, so that a value which switches others off is drawn as often as the rest.
+
+        Returns
+        -------
+        ndarray, shape (m, d)
+            ``m < n`` only if no more are left, or hardly any in a grid too large to be listed.
+
+        Raises
+        ------
+        UserError
+            If hardly any point of a grid too large to be listed is feasible.
+        """
+        found = np.empty((0, len(self.space.parameters)), dtype=np.int64)
+        if n <= 0:
+            return found
+        listable = self.space.cardinality <= _MOST_LISTED
+        for _ in range(_ROUNDS):
+            try:
+                drawn = self.space.sample(rng, max(32, 2 * n))
+            except UserError:
+                if listable:
+                    break
+                raise
+            found = self.new(np.concatenate([found, drawn]))
+            if len(found) >= n:
+                return found[:n]
+        return self._draw_listed(rng, n) if listable else found
+
+    def _draw_listed(self, rng: np.random.Generator, n: int) -> Levels:
+        """Draw from all that is left, one part of the grid at a time, each with a random key: the smallest keys win."""
+        best = np.empty((0, len(self.space.parameters)), dtype=np.int64)
+        keys = np.empty(0)
+        for chunk in self.space.chunks():
+            part = self.new(chunk)
+            best = np.concatenate([best, part])
+            keys = np.concatenate([keys, rng.random(len(part))])
+            smallest = np.argsort(keys)[:n]
+            best, keys = best[smallest], keys[smallest]
+        return best
+
+
+def _key(row: Levels) -> bytes:
+    return row.tobytes()

@@ -15,7 +15,8 @@ import sqlalchemy as sa
 from stripewise.requests.experiment import Experiment
 from stripewise.result import Result
 from stripewise.store import base as rules
-from stripewise.store import codec, rows
+from stripewise.store import codec
+from stripewise.store import schema as rows
 from stripewise.store.base import Claim, OnUnreadable, Record, Sort, Store, readable
 from stripewise.store.holder import Holder
 from stripewise.store.schema import experiments, runs, trials

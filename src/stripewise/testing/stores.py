@@ -566,7 +566,7 @@ class DurableStoreContract(StoreContract):
     @contextlib.contextmanager
     def writer(self, identifier: str, runs: int) -> Iterator[subprocess.Popen[str]]:
         """Start a process that writes to the experiment."""
-        command = python("-m", "stripewise.testing.writer", self.address, identifier, str(runs), "2000")
+        command = python("-m", "stripewise.testing.store_cases", self.address, identifier, str(runs), "2000")
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         try:
             yield process

@@ -91,7 +91,7 @@ def _print(found: Causes, calibrated: bool) -> None:
 
 
 def _page(document: dict[str, Any], timings: Sequence[Timing], found: Causes, site: Calibration | None) -> str:
-    from stripewise.output.causes import causes_page  # noqa: PLC0415  figures are slow to load
+    from stripewise.output.diagnosis import causes_page  # noqa: PLC0415  figures are slow to load
 
     classes: dict[str, dict[str, list[tuple[float, float]]]] = defaultdict(lambda: defaultdict(list))
     for timing, name in zip(timings, found.classes or ["operation"] * len(timings), strict=True):

@@ -30,8 +30,8 @@ from stripewise.engine.campaign.running import values
 from stripewise.engine.folders import state_folder
 from stripewise.errors import UserError
 from stripewise.models.cases import LEAST_REPEATS
-from stripewise.output.evaluated import evaluation_page, shown
 from stripewise.output.html import write_whole
+from stripewise.output.model_pages import evaluation_page, shown
 from stripewise.requests.campaign import campaign_text, load_campaign
 from stripewise.requests.campaign_points import Points
 

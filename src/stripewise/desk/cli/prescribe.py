@@ -27,10 +27,9 @@ from stripewise.errors import UserError, choose
 from stripewise.models.artifact.export import to_artifact
 from stripewise.models.artifact.writer import save_artifact
 from stripewise.models.base import PerformanceModel
-from stripewise.models.prescribe.placement import carried_by, choose_place
 from stripewise.models.prescribe.policies import by_policy, policy_names
 from stripewise.models.prescribe.prescriber import Prescriber
-from stripewise.models.prescribe.prescription import Neighbour, Prescription, prescription_of
+from stripewise.models.prescribe.prescription import Neighbour, Prescription, carried_by, choose_place, prescription_of
 from stripewise.models.prescribe.request import PrescriptionRequest, parse_request
 from stripewise.models.registry import load_model, make_model
 from stripewise.models.table import read_table, table_files

@@ -16,9 +16,8 @@ from stripewise.catalogue.workload import Workload
 from stripewise.desk.cli.options import JsonOption
 from stripewise.desk.cli.output import console, grid, number, print_json, write_text
 from stripewise.documents import parse_document, read_document
-from stripewise.lab.calibration import measured
 from stripewise.lab.engine import BOUNDS, SimulatedOutcome
-from stripewise.lab.fit import BANDWIDTHS, KEYS, Errors, Fit, fit, site_toml
+from stripewise.lab.fit import BANDWIDTHS, KEYS, Errors, Fit, fit, measured, site_toml
 from stripewise.lab.request import SimulationRequest, load_request, readable
 from stripewise.lab.site import load_site
 from stripewise.models.table import read_table

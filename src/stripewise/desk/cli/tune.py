@@ -42,7 +42,7 @@ from stripewise.errors import NothingWorks, UserError
 from stripewise.observe.objectives import usages
 from stripewise.requests.experiment import Budget, Experiment, parse_experiment
 from stripewise.runners.registry import make_runner
-from stripewise.search.registry import sampler_names
+from stripewise.search.base import sampler_names
 from stripewise.store.opening import open_store
 
 if TYPE_CHECKING:

@@ -24,6 +24,7 @@ from stripewise.desk.cli.options import (
 from stripewise.desk.cli.output import Ticker, console, grid, number, print_json, remark
 from stripewise.desk.cli.train import ModelOption, ModelOptionsOption, SeedOption
 from stripewise.errors import UserError
+from stripewise.models.validation import HoldOut
 from stripewise.models.validation import validate as run
 
 _DEEPEST = 30
@@ -65,15 +66,17 @@ def validate(
 ) -> None:
     """Say how well a model predicts and prescribes for what it has not seen."""
     check_place("--report", html)
-    asked: dict[str, Any] = {"folds": folds, "inverse": inverse, "seed": seed}
-    asked |= {"options": pairs("--model-option", model_option, "trees=500"), "depths": _depths(depths)}
+    options = pairs("--model-option", model_option, "trees=500")
     columns = [name.strip() for name in (leave or "").split(",") if name.strip()]
     service = remote.server_of(None, server)
     if service is not None and stack:
         raise UserError(BOTH, STACK_THERE)
     if service is not None:
         client = remote.connect(service)
-        made = client.validate(remote.table_there(client, table), model, leave_out=columns, **asked)
+        made = client.validate(
+            remote.table_there(client, table), model, leave_out=columns, folds=folds, inverse=inverse, seed=seed,
+            options=options, depths=_depths(depths),
+        )  # fmt: skip
         found = remote.wait(client, made)
         name, objective, shown = found.pop("name"), found.pop("objective"), found.pop("pairs")
         quantity, unit, description = objective["name"], objective["unit"], found.pop("description", "")
@@ -81,16 +84,15 @@ def validate(
     else:
         measured = table_with(table, stack)
         ticker = Ticker()
-        result = run(
-            measured, model, columns=columns, progress=lambda done, of: ticker.count(done, of, "models"), **asked
-        )
+        hold_out = HoldOut(folds, inverse, columns, _depths(depths), seed)
+        result = run(measured, model, options, hold_out, lambda done, of: ticker.count(done, of, "models"))
         ticker.close()
         found, shown = result.as_json(), result.pairs
         name, description = measured.name, measured.schema.description
         quantity, unit = measured.objective.name, measured.objective.unit
     if html is not None:
         from stripewise.output.html import write_whole  # noqa: PLC0415  pages are slow to load
-        from stripewise.output.validated import validation_page  # noqa: PLC0415
+        from stripewise.output.model_pages import validation_page  # noqa: PLC0415
 
         told = validation_page(found, shown, table=name, description=description, quantity=quantity, unit=unit)
         write_whole(html, told)

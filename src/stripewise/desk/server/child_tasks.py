@@ -144,11 +144,9 @@ def validate(table: str, request: Mapping[str, Any], step: Step) -> dict[str, An
         measured,
         request["model"],
         request["options"],
-        folds=request["folds"],
-        inverse=request["inverse"],
-        columns=request["leave_out"],
-        depths=request.get("depths", ()),
-        seed=request["seed"],
+        validation.HoldOut(
+            request["folds"], request["inverse"], request["leave_out"], request.get("depths", ()), request["seed"]
+        ),
         progress=lambda done, of: step(),
     )
     return {

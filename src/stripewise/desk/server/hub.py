@@ -21,8 +21,7 @@ from starlette.concurrency import run_in_threadpool
 from stripewise.errors import StripewiseError
 from stripewise.store.base import Store
 from stripewise.store.codec import load
-from stripewise.store.rows import seen_state
-from stripewise.store.schema import experiments, runs, trials
+from stripewise.store.schema import experiments, runs, seen_state, trials
 from stripewise.store.service.keeping import MOST_MESSAGES, Messages
 from stripewise.store.service.tokens import Tokens
 from stripewise.store.sql import SqlReader

@@ -13,7 +13,7 @@ from stripewise.desk.server.service import Service, tell_unreadable, version
 from stripewise.documents import finite
 from stripewise.errors import NotFound, StripewiseError
 from stripewise.observe.objectives import objective_of
-from stripewise.store import rows
+from stripewise.store import schema as rows
 from stripewise.store.base import Record, readable
 from stripewise.store.schema import experiments, runs, trials
 from stripewise.store.service import database_of

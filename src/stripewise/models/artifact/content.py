@@ -1,9 +1,8 @@
 """The artifact: a performance model with its encoder, its tunables and their rules, as the runtime reads it.
 
-The runtime evaluates it; ``tests/python_model.py`` does the same in Python, for comparison. Its bytes:
-:mod:`stripewise.models.artifact.content`.
-
-The entries of an artifact's file; ``native/include/formats.toml`` defines them for both sides.
+It holds the parts that compute (trees, layers, the members of its blend) and the entries of its file, which
+``native/include/formats.toml`` defines for both sides. The runtime evaluates it; ``tests/python_model.py`` does the
+same in Python, for comparison.
 """
 
 from __future__ import annotations
@@ -12,10 +11,58 @@ import struct
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stripewise.formats import ARTIFACT_HEADER, ARTIFACT_SECTIONS
-from stripewise.models.artifact.members import Member
 from stripewise.models.artifact.program import OUTPUT, Program, constant
+
+
+@dataclass(frozen=True, eq=False)
+class TreeBlock:
+    """A tree in preorder.
+
+    Attributes
+    ----------
+    value : ndarray of float32
+        Threshold of an inner node, value of a leaf.
+    feature : ndarray of uint32
+        :data:`~stripewise.formats.ARTIFACT_NONE` for a leaf.
+    right : ndarray of uint32
+        Place of the right child; the left one follows its parent.
+    """
+
+    value: NDArray[np.float32]
+    feature: NDArray[np.uint32]
+    right: NDArray[np.uint32]
+
+
+@dataclass(frozen=True, eq=False)
+class Layer:
+    """A fully connected layer; ``weights`` of shape (outputs, inputs) and ``bias`` are float32."""
+
+    weights: NDArray[np.float32]
+    bias: NDArray[np.float32]
+    rectify: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Member:
+    """One of the models that are blended: either trees or layers.
+
+    Its value is ``weight * gate * post(base + scale * raw)``, where raw is the sum of the trees or the output of the
+    network.
+    """
+
+    features: tuple[Program, ...]
+    trees: tuple[TreeBlock, ...] = ()
+    layers: tuple[Layer, ...] = ()
+    weight: float = 1.0
+    base: float = 0.0
+    scale: float = 1.0
+    gate: Program | None = None
+    post: Program = OUTPUT
+    float32: bool = False
+
 
 _NO_MARGIN: Program = constant(0.0)
 

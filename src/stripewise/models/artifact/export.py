@@ -12,9 +12,8 @@ import numpy as np
 
 from stripewise.errors import UserError
 from stripewise.formats import ARTIFACT_DEPTH, ARTIFACT_NONE, WORD, Op
-from stripewise.models.artifact.content import Artifact, ArtifactInput
+from stripewise.models.artifact.content import Artifact, ArtifactInput, Layer, Member, TreeBlock
 from stripewise.models.artifact.inputs import Inputs
-from stripewise.models.artifact.members import Layer, Member, TreeBlock
 from stripewise.models.artifact.program import OUTPUT, Program, apply, constant, read
 from stripewise.models.base import PerformanceModel
 from stripewise.models.network import NeuralNetwork

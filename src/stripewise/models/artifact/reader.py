@@ -26,8 +26,16 @@ from stripewise.formats import (
     Op,
 )
 from stripewise.models.artifact import content as form
-from stripewise.models.artifact.content import Artifact, ArtifactInput, DerivedSetting, InputValue, Texts
-from stripewise.models.artifact.members import Layer, Member, TreeBlock
+from stripewise.models.artifact.content import (
+    Artifact,
+    ArtifactInput,
+    DerivedSetting,
+    InputValue,
+    Layer,
+    Member,
+    Texts,
+    TreeBlock,
+)
 from stripewise.models.artifact.program import Program
 from stripewise.ownership import check_model
 from stripewise.requests.policy import Policy

@@ -31,8 +31,7 @@ from stripewise.formats import (
     Op,
 )
 from stripewise.models.artifact import content as form
-from stripewise.models.artifact.content import Artifact, DerivedSetting
-from stripewise.models.artifact.members import TreeBlock
+from stripewise.models.artifact.content import Artifact, DerivedSetting, TreeBlock
 from stripewise.models.artifact.program import Program, depth
 from stripewise.models.files import write_whole
 

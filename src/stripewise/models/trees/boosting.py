@@ -58,7 +58,7 @@ class BoostingModel(PerformanceModel):
         disagreement, errors = np.empty(0), np.empty(0)
         for k in range(copies):
             keep = fold != k if copies > 1 else np.ones(len(data), dtype=bool)
-            members.append(boost(x[keep], data.target[keep], None, seed + k, **self._arguments()).trees)
+            members.append(boost(x[keep], data.target[keep], None, seed + k, self.options).trees)
         each = np.stack([member.predict(x) for member in members])
         if copies > 1:
             held_out = each[fold, np.arange(len(data))]
@@ -69,10 +69,6 @@ class BoostingModel(PerformanceModel):
         self.factor, self.floor = calibrate(disagreement, errors)
         self.parts = [len(member) for member in members]
         self.trees = Trees.joined([member.scaled(1.0 / copies) for member in members])
-
-    def _arguments(self) -> dict[str, Any]:
-        o = self.options
-        return {"rounds": o.rounds, "leaves": o.leaves, "rate": o.learning_rate, "min_rows": o.min_rows}
 
     def _predict(self, points: Floats, x: Matrix) -> tuple[Floats, Floats]:
         each = self.trees.members(x)
@@ -141,11 +137,7 @@ def boost(
     target: Floats,
     weight: Floats | None,
     seed: int,
-    *,
-    rounds: int,
-    leaves: int = 31,
-    rate: float = 0.05,
-    min_rows: int = 3,
+    options: BoostingOptions = BoostingOptions(),  # noqa: B008  immutable
     **more: Any,
 ) -> Boosted:
     """Fit boosted trees.
@@ -157,8 +149,7 @@ def boost(
     target : ndarray, shape (n,)
     weight : ndarray, shape (n,), optional
     seed : int
-    rounds, leaves, rate, min_rows
-        See :class:`BoostingOptions`.
+    options : BoostingOptions
     **more
         Further parameters of LightGBM.
     """
@@ -167,9 +158,9 @@ def boost(
     bias = float(np.average(target, weights=weight))
     parameters = {
         "objective": "regression",
-        "num_leaves": leaves,
-        "learning_rate": rate,
-        "min_data_in_leaf": min_rows,
+        "num_leaves": options.leaves,
+        "learning_rate": options.learning_rate,
+        "min_data_in_leaf": options.min_rows,
         "min_data_in_bin": 1,
         "use_missing": False,
         "boost_from_average": False,
@@ -180,11 +171,11 @@ def boost(
         "verbosity": -1,
         **more,
     }
-    if len(x) < 2 * min_rows or np.ptp(target) == 0:
+    if len(x) < 2 * options.min_rows or np.ptp(target) == 0:
         return Boosted(None, bias, x.shape[1])
     # Otherwise the trees would be written as text and read again.
     data = lightgbm.Dataset(x, target - bias, weight=weight, params=parameters)
-    return Boosted(lightgbm.train(parameters, data, rounds, keep_training_booster=True), bias, x.shape[1])
+    return Boosted(lightgbm.train(parameters, data, options.rounds, keep_training_booster=True), bias, x.shape[1])
 
 
 def calibrate(disagreement: NDArray[np.float64], squares: NDArray[np.float64]) -> tuple[float, float]:

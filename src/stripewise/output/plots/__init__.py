@@ -8,13 +8,14 @@ from stripewise.output.plots.job_io import BoundedRun, bounds
 from stripewise.output.plots.parameters import Axis, Line, contour, importance, parallel_coordinates
 from stripewise.output.plots.proof import ChartPoint, Limits, PairPoint, confirmation, control_chart, cost
 from stripewise.output.plots.style import PALETTE, template
-from stripewise.output.plots.trajectory import RunPoint, RunTime, timeline, trajectory
+from stripewise.output.plots.trajectory import GuideLines, RunPoint, RunTime, timeline, trajectory
 
 __all__ = [
     "PALETTE",
     "Axis",
     "BoundedRun",
     "ChartPoint",
+    "GuideLines",
     "Limits",
     "Line",
     "PairPoint",

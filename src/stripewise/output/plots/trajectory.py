@@ -95,16 +95,33 @@ def timeline(runs: Sequence[RunTime]) -> go.Figure:
     return figure
 
 
+@dataclass(frozen=True)
+class GuideLines:
+    """Lines to compare runs with.
+
+    Attributes
+    ----------
+    incumbent : sequence of (int, float)
+        Run number and value of the best known after it, where it changed.
+    default, reference : float or None
+        Horizontal lines.
+    level : sequence of (int, float)
+        Run number and what the default would have shown in its place, where the machine changed.
+    """
+
+    incumbent: Sequence[tuple[int, float]] = ()
+    default: float | None = None
+    reference: float | None = None
+    level: Sequence[tuple[int, float]] = ()
+
+
 def trajectory(
     points: Sequence[RunPoint],
     *,
     quantity: str,
     unit: str,
     maximize: bool,
-    incumbent: Sequence[tuple[int, float]] = (),
-    default: float | None = None,
-    reference: float | None = None,
-    level: Sequence[tuple[int, float]] = (),
+    guides: GuideLines = GuideLines(),
 ) -> go.Figure:
     """Draw each run's value over the experiment.
 
@@ -115,12 +132,7 @@ def trajectory(
         The objective.
     maximize : bool
         Whether larger is better; failures are marked at the worse edge.
-    incumbent : sequence of (int, float)
-        Run number and value of the best known after it, where it changed.
-    default, reference : float or None
-        Horizontal lines.
-    level : sequence of (int, float)
-        Run number and what the default would have shown in its place, where the machine changed.
+    guides : GuideLines
     """
     better = "higher" if maximize else "lower"
     figure = blank(f"Each run ({better} is better)", 420)
@@ -130,12 +142,12 @@ def trajectory(
             told = [f"<b>run {p.run}</b>: {number(p.value, plain(unit))}<br>{lines(p.label)}" for p in own]
             marks(figure, [(p.run, p.value, text) for p, text in zip(own, told, strict=True)], name, colour, symbol)
     last = max((p.run for p in points), default=0)
-    if incumbent:
-        steps = [*incumbent, (last, incumbent[-1][1])]
+    if guides.incumbent:
+        steps = [*guides.incumbent, (last, guides.incumbent[-1][1])]
         curve(figure, steps, "best so far (search)", colour=BLUE, line_shape="hv")
-    medians(figure, last, unit, default, reference)
-    if level:
-        curve(figure, level, "default at the machine's level", colour=GREY, dash="dashdot")
+    medians(figure, last, unit, guides.default, guides.reference)
+    if guides.level:
+        curve(figure, guides.level, "default at the machine's level", colour=GREY, dash="dashdot")
     _mark_failures(figure, points, maximize)
     start = confirmation_start(points)
     if start is not None:

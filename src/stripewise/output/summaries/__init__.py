@@ -6,10 +6,17 @@ stays good at its lower quartile, not what was best once. Reads and writes are k
 """
 
 from stripewise.output.summaries.clusters import Clusters, cluster
-from stripewise.output.summaries.defaults import Default, defaults
-from stripewise.output.summaries.dependable import Consistency, SettingEffect, consistent, effects
 from stripewise.output.summaries.five import NUMBERS, FiveNumbers, five_numbers
-from stripewise.output.summaries.report import SummaryReport, summarise
+from stripewise.output.summaries.operations import (
+    Consistency,
+    Default,
+    SettingEffect,
+    SummaryReport,
+    consistent,
+    defaults,
+    effects,
+    summarise,
+)
 
 __all__ = [
     "NUMBERS",

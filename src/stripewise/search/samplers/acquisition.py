@@ -15,12 +15,11 @@ from scipy.special import log_ndtr
 
 from stripewise.catalogue.space import Levels, Space
 from stripewise.models.landscape import TableSpace
-from stripewise.search.base import PriorMean
+from stripewise.search.base import PriorMean, Seen
 from stripewise.search.belief.belief import Belief, expected
 from stripewise.search.belief.costs import Floats
 from stripewise.search.belief.kernel import Geometry
 from stripewise.search.belief.posterior import expected_improvement
-from stripewise.search.samplers.unseen import Seen
 
 Acquisition = Literal["ei", "pi", "lcb"]
 Search = Literal["auto", "exhaustive", "screened"]

@@ -10,11 +10,10 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from stripewise.catalogue.space import Levels, Space
-from stripewise.search.base import Sampler, SamplerOptions, Suggestion, suggest
+from stripewise.search.base import Sampler, SamplerOptions, Seen, Suggestion, suggest
 from stripewise.search.belief.costs import Costs
 from stripewise.search.belief.kernel import neighbours
 from stripewise.search.samplers.initial import Plan, complete
-from stripewise.search.samplers.unseen import Seen
 from stripewise.trial import History
 
 _TAG = re.compile(r"(step|jump) (\d+) temperature (\S+) draw (\S+)")

@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import Field
 
 from stripewise.catalogue.space import Levels, Space
-from stripewise.search.base import PriorMean, Sampler, SamplerOptions, Suggestion, suggest
+from stripewise.search.base import PriorMean, Sampler, SamplerOptions, Seen, Suggestion, suggest
 from stripewise.search.belief.belief import Belief, believe, expected
 from stripewise.search.belief.costs import Floats
 from stripewise.search.belief.gp import optimizer
@@ -19,7 +19,6 @@ from stripewise.search.belief.posterior import expected_improvement, rank
 from stripewise.search.belief.priors import knowledge_prior
 from stripewise.search.samplers.acquisition import Pool, Search, maximise
 from stripewise.search.samplers.initial import complete, next_switch
-from stripewise.search.samplers.unseen import Seen
 from stripewise.threads import one_thread
 from stripewise.trial import History, Trial
 

@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from stripewise.catalogue.space import Levels, Space
-from stripewise.search.base import Sampler, SamplerOptions, Suggestion, suggest
+from stripewise.search.base import Sampler, SamplerOptions, Seen, Suggestion, suggest
 from stripewise.search.belief.costs import Costs, Floats
 from stripewise.search.samplers.initial import Plan, complete
-from stripewise.search.samplers.unseen import Seen
 from stripewise.trial import History, Trial
 
 _TAG = re.compile(r"generation (\d+)")

@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 
 from stripewise.catalogue.grid import Levels, levels_at
 from stripewise.catalogue.space import Space
-from stripewise.search.base import PriorMean
+from stripewise.search.base import PriorMean, Seen
 from stripewise.search.belief.costs import Floats
 from stripewise.search.belief.kernel import embed, squared_distances
-from stripewise.search.samplers.unseen import Seen
 
 Plan = Literal["random", "latin_hypercube", "hybrid"]
 

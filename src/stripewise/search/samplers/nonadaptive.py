@@ -11,9 +11,8 @@ from pydantic import Field
 
 from stripewise.catalogue.space import Space
 from stripewise.errors import UserError
-from stripewise.search.base import Sampler, SamplerOptions, Suggestion, suggest
+from stripewise.search.base import Sampler, SamplerOptions, Seen, Suggestion, suggest
 from stripewise.search.samplers.initial import complete
-from stripewise.search.samplers.unseen import Seen
 from stripewise.trial import History
 
 _TAG = re.compile(r"place (\d+)")

@@ -17,9 +17,8 @@ from pydantic import Field, model_validator
 from stripewise.catalogue.space import Levels, Space
 from stripewise.errors import UserError, optional
 from stripewise.options import Keywords
-from stripewise.search.base import Sampler, SamplerOptions, Suggestion, suggest
+from stripewise.search.base import Sampler, SamplerOptions, Seen, Suggestion, suggest
 from stripewise.search.belief.costs import Costs
-from stripewise.search.samplers.unseen import Seen
 from stripewise.trial import History
 
 _SHORT = {

@@ -17,13 +17,12 @@ from stripewise.catalogue.space import Levels, Space
 from stripewise.errors import UserError
 from stripewise.options import Keywords
 from stripewise.plugins import Plugins
-from stripewise.search.base import Sampler, SamplerOptions, Suggestion, suggest
+from stripewise.search.base import Sampler, SamplerOptions, Seen, Suggestion, suggest
 from stripewise.search.belief.costs import Costs, Floats
 from stripewise.search.belief.kernel import features, neighbours
 from stripewise.search.belief.posterior import expected_improvement
 from stripewise.search.samplers.acquisition import Acquisition, acquire
 from stripewise.search.samplers.initial import Plan, complete
-from stripewise.search.samplers.unseen import Seen
 from stripewise.threads import one_thread
 from stripewise.trial import History
 

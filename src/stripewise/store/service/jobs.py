@@ -14,7 +14,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from stripewise.errors import NotFound, StoreError
-from stripewise.store import codec, rows
+from stripewise.store import codec
+from stripewise.store import schema as rows
 from stripewise.store.holder import Holder
 from stripewise.store.schema import jobs
 from stripewise.store.transactions import Transactions

@@ -201,8 +201,8 @@ def figures(service: Here, id: Id, part: Literal["runs", "facts", "values"] = "r
 def _of_runs(found: Reading, trials: Sequence[Trial]) -> dict[str, Any]:
     """Draw what the report draws, and trials with their repeats taken together."""
     from stripewise.output.figures import figures as report_figures  # noqa: PLC0415
-    from stripewise.output.plots.tried import TrialPoint  # noqa: PLC0415
-    from stripewise.output.plots.tried import trials as trials_figure  # noqa: PLC0415
+    from stripewise.output.plots.parameters import TrialPoint  # noqa: PLC0415
+    from stripewise.output.plots.parameters import trials as trials_figure  # noqa: PLC0415
 
     drawn = dict(report_figures(found))
     points = [
@@ -221,8 +221,11 @@ def _of_runs(found: Reading, trials: Sequence[Trial]) -> dict[str, Any]:
 
 def _of_values(found: Reading, trials: Sequence[Trial]) -> dict[str, Any]:
     """Draw each parameter by itself, raw and with repeats taken together."""
-    from stripewise.output.plots.parameters import Axis  # noqa: PLC0415
-    from stripewise.output.plots.tried import LevelPoint, by_level  # noqa: PLC0415
+    from stripewise.output.plots.parameters import (  # noqa: PLC0415
+        Axis,
+        LevelPoint,
+        by_level,
+    )
 
     drawn: dict[str, Any] = {}
     default = found.result.default.value
@@ -259,7 +262,7 @@ def _of_facts(found: Reading) -> dict[str, Any]:
     """Draw what held simulated runs back, and the storage targets and nodes that runs used."""
     from stripewise.output import plots  # noqa: PLC0415
     from stripewise.output.bundle import placement  # noqa: PLC0415
-    from stripewise.output.plots.places import place_map  # noqa: PLC0415
+    from stripewise.output.plots.parameters import place_map  # noqa: PLC0415
 
     drawn: dict[str, Any] = {}
     bounded = found.bounded()

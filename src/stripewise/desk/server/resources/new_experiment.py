@@ -27,10 +27,10 @@ from stripewise.observe.objectives import kinds, parse_objective
 from stripewise.requests.campaign import LAUNCHING
 from stripewise.requests.experiment import Batch, Confirmation, Experiment, Hooks
 from stripewise.runners.schedulers.registry import scheduler_names
+from stripewise.search.base import PRESETS, sampler_class, sampler_names
 from stripewise.search.policy.pruning import PruningOptions
 from stripewise.search.policy.resampling import ResamplingOptions
 from stripewise.search.policy.stopping import StoppingOptions
-from stripewise.search.registry import PRESETS, sampler_class, sampler_names
 
 resource = Resource("/new")
 

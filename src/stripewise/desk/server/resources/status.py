@@ -27,10 +27,10 @@ from stripewise.observe.objectives import usages
 from stripewise.output.export import TARGETS
 from stripewise.requests.campaign import preset_names
 from stripewise.runners.registry import RUNNERS
+from stripewise.search.base import sampler_class, sampler_names
 from stripewise.search.policy.pruning import PruningOptions
 from stripewise.search.policy.resampling import ResamplingOptions
 from stripewise.search.policy.stopping import StoppingOptions
-from stripewise.search.registry import sampler_class, sampler_names
 from stripewise.store.base import STATES
 from stripewise.store.service import database_of
 from stripewise.store.service.jobs import live_workers

@@ -1,0 +1,350 @@
+"""Summaries of a table: settings that are good whatever the load, what single values do, and the best defaults.
+
+A default is one setting for a site, or for a class of its workloads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from stripewise.catalogue.configuration import Value
+from stripewise.errors import UserError
+from stripewise.models.table import Column, Table
+from stripewise.output.summaries.clusters import Clusters, cluster
+from stripewise.output.summaries.five import (
+    FiveNumbers,
+    best_values,
+    by_configuration,
+    five_numbers,
+    geometric,
+    mean,
+    share,
+    signature,
+)
+from stripewise.sizes import format_size
+
+_CLASSES = 3
+
+
+@dataclass(frozen=True)
+class Default:
+    """The best one setting for a class of workloads.
+
+    Attributes
+    ----------
+    workload : mapping
+        The class: values, or ranges, of the context; empty for all workloads together.
+    configuration : mapping
+    contexts, of : int
+        In how many of the class's contexts it was measured.
+    arithmetic, harmonic, worst : float
+        Achieved over best, over these contexts; above 1 by noise only, since pick and score are from different repeats.
+    declared : float or None
+        The same arithmetic mean for the setting that acts when nothing is set, where the table says which and has it.
+    """
+
+    workload: Mapping[str, str]
+    configuration: Mapping[str, Value | None]
+    contexts: int
+    of: int
+    arithmetic: float
+    harmonic: float
+    worst: float
+    declared: float | None
+
+
+def defaults(table: Table, summaries: Sequence[FiveNumbers], apart: str | None = None) -> list[Default]:
+    """Find the best one setting for all workloads, and for each class of them.
+
+    A class is a combination of the categorical columns of the context; ordered ones with more than three values are
+    cut into thirds. A setting must have been measured in all contexts of its class, or, where none was, in as many as
+    any; a class of whose contexts no setting met more than half is left out, for there a model has to prescribe.
+    """
+    columns = [c for c in table.schema.context if c.name != apart]
+    varied = [c for c in columns if len({repr(s.context[c.name]) for s in summaries}) > 1]
+    names = {c.name: _classes(c, [s.context[c.name] for s in summaries]) for c in varied}
+    best = best_values(summaries, table.objective.maximize, scored=True)
+    declared = {c.name: c.default for c in table.schema.parameter}
+    found = [*_default({}, summaries, best, declared, table.objective.maximize)]
+    groups: dict[tuple[tuple[str, str], ...], list[FiveNumbers]] = {}
+    for entry in summaries:
+        key = tuple((c.name, names[c.name][repr(entry.context[c.name])]) for c in varied)
+        groups.setdefault(key, []).append(entry)
+    if len(groups) > 1:
+        for key, members in groups.items():
+            found += _default(dict(key), members, best, declared, table.objective.maximize)
+    return found
+
+
+def _default(
+    workload: Mapping[str, str],
+    members: Sequence[FiveNumbers],
+    best: Mapping[str, float],
+    declared: Mapping[str, Value | None],
+    maximize: bool,
+) -> list[Default]:
+    of = len({signature(m.context) for m in members})
+    groups = by_configuration(members)
+    widest = max(map(len, groups))
+    if 2 * widest <= of and of > 1:
+        return []
+    full = [group for group in groups if len(group) == widest]
+    # Picked by odd repeats relative to the best of odd repeats, scored by even ones.
+    top = best_values(members, maximize, picked=True)
+    chosen = max(full, key=lambda group: mean([share(m.picked, top[signature(m.context)], maximize) for m in group]))
+    ratios = [share(m.scored, best[signature(m.context)], maximize) for m in chosen]
+    found = Default(
+        workload,
+        chosen[0].configuration,
+        len(chosen),
+        of,
+        mean(ratios),
+        len(ratios) / sum(1 / ratio for ratio in ratios),
+        min(ratios),
+        _declared(members, best, declared, maximize),
+    )
+    return [found]
+
+
+def _declared(
+    members: Sequence[FiveNumbers], best: Mapping[str, float], declared: Mapping[str, Value | None], maximize: bool
+) -> float | None:
+    if any(value is None for value in declared.values()):
+        return None
+    own = [m for m in members if all(v is None or v == declared[n] for n, v in m.configuration.items())]
+    return mean([share(m.scored, best[signature(m.context)], maximize) for m in own]) if own else None
+
+
+def _classes(column: Column, values: Sequence[Value]) -> dict[str, str]:
+    """Name the class of each value: itself, or the third of the column's values in which it lies."""
+    present = [value for value in column.values if value in values]
+
+    def said(value: Value) -> str:
+        if column.unit == "B" and isinstance(value, int) and not isinstance(value, bool):
+            return format_size(value)
+        return str(value).lower() if isinstance(value, bool) else str(value)
+
+    if column.kind == "categorical" or len(present) <= _CLASSES:
+        return {repr(value): said(value) for value in present}
+    named = {}
+    size = -(-len(present) // _CLASSES)
+    for start in range(0, len(present), size):
+        part = present[start : start + size]
+        for value in part:
+            named[repr(value)] = f"{said(part[0])} to {said(part[-1])}" if len(part) > 1 else said(part[0])
+    return named
+
+
+@dataclass(frozen=True)
+class Consistency:
+    """How good a setting is over the workloads in which it was measured.
+
+    Attributes
+    ----------
+    configuration : mapping
+    contexts : int
+    of : int
+        Contexts that the operation has.
+    typical : float
+        Geometric mean over contexts of its median as a share of the context's best median.
+    low : float
+        The same with its worse quartile in place of its median: what it gives under load.
+    worst : float
+        The smallest of these over contexts.
+    spread : float
+        Median over contexts of interquartile range over median.
+    best_cluster : float
+        Share of its contexts in which it lies in the best cluster that any setting of the context lies in: clusters are
+        of all contexts together, and a slow one need not have a part in the best of all.
+    """
+
+    configuration: Mapping[str, Value | None]
+    contexts: int
+    of: int
+    typical: float
+    low: float
+    worst: float
+    spread: float
+    best_cluster: float
+
+
+@dataclass(frozen=True)
+class SettingEffect:
+    """What one value of one parameter does, over all workloads and all values of the others.
+
+    Attributes
+    ----------
+    parameter, value
+    median : float
+        Factor on the median against the parameter's worst value, by least squares on the logarithms with a term for
+        each workload: designs that are not full grids still compare like with like.
+    low : float
+        The same for the worse quartile: under load.
+    configurations : int
+        That have the value.
+    """
+
+    parameter: str
+    value: Value
+    median: float
+    low: float
+    configurations: int
+
+
+def consistent(summaries: Sequence[FiveNumbers], maximize: bool = True) -> list[Consistency]:
+    """Rank settings by what they give under load, over all contexts in which they were measured.
+
+    Settings measured in fewer than half as many contexts as the widest known one are left out: they may have met the
+    easy ones only. None is given where no setting met more than half of the contexts: see :func:`effects` there.
+    """
+    best = best_values(summaries, maximize)
+    reached: dict[str, int] = {}
+    for entry in summaries:
+        key = signature(entry.context)
+        reached[key] = min(entry.cluster, reached.get(key, entry.cluster))
+    groups = by_configuration(summaries)
+    widest = max(len(members) for members in groups)
+    if 2 * widest <= len(best) and len(best) > 1:
+        return []
+    rows = []
+    for members in groups:
+        if 2 * len(members) < widest:
+            continue
+        quartile = 1 if maximize else 3
+        typical = [share(m.median, best[signature(m.context)], maximize) for m in members]
+        low = [share(m.numbers[quartile], best[signature(m.context)], maximize) for m in members]
+        rows.append(
+            Consistency(
+                members[0].configuration,
+                len(members),
+                len(best),
+                geometric(typical),
+                geometric(low),
+                min(low),
+                float(np.median([m.spread for m in members])),
+                sum(m.cluster == reached[signature(m.context)] for m in members) / len(members),
+            )
+        )
+    return sorted(rows, key=lambda row: (-row.low, -row.worst))
+
+
+def effects(summaries: Sequence[FiveNumbers], maximize: bool = True) -> list[SettingEffect]:
+    """Tell the parameters' values apart by their main effects.
+
+    Parameters
+    ----------
+    summaries : sequence of FiveNumbers
+    maximize : bool
+    """
+    parameters = list(summaries[0].configuration)
+    contexts = {key: place for place, key in enumerate(dict.fromkeys(signature(s.context) for s in summaries))}
+    columns: dict[tuple[str, str], int] = {}
+    values: dict[tuple[str, str], Value] = {}
+    for entry in summaries:
+        for name in parameters:
+            value = entry.configuration[name]
+            if value is not None:
+                columns.setdefault((name, repr(value)), len(contexts) + len(columns))
+                values[name, repr(value)] = value
+    matrix = np.zeros((len(summaries), len(contexts) + len(columns)))
+    for row, entry in enumerate(summaries):
+        matrix[row, contexts[signature(entry.context)]] = 1
+        for name in parameters:
+            if entry.configuration[name] is not None:
+                matrix[row, columns[name, repr(entry.configuration[name])]] = 1
+    sign = 1 if maximize else -1
+    quartile = 1 if maximize else 3
+    targets = np.log([[s.median, s.numbers[quartile]] for s in summaries])
+    solved = sign * np.linalg.lstsq(matrix, targets, rcond=None)[0]
+    found = []
+    for name in parameters:
+        own = [key for key in columns if key[0] == name]
+        if len(own) < 2:
+            continue
+        base = solved[[columns[key] for key in own]].min(axis=0)
+        rows = [
+            SettingEffect(
+                name,
+                values[key],
+                float(np.exp(solved[columns[key], 0] - base[0])),
+                float(np.exp(solved[columns[key], 1] - base[1])),
+                int(matrix[:, columns[key]].sum()),
+            )
+            for key in own
+        ]
+        found += sorted(rows, key=lambda row: -row.low)
+    return found
+
+
+@dataclass(frozen=True)
+class SummaryReport:
+    """All there is to say of one operation of a table.
+
+    Attributes
+    ----------
+    operation : str
+        ``read``, ``write``, or ``all`` where the table does not tell them apart.
+    summaries : tuple of FiveNumbers
+        The best median first.
+    clusters : Clusters or None
+        None for fewer than four configurations.
+    consistent : tuple of Consistency
+        The most dependable first.
+    effects : tuple of SettingEffect
+        Parameter by parameter, the best value first.
+    defaults : tuple of Default
+        All workloads together first, then by class; those are left out of whose
+        workloads no setting met more than half.
+    """
+
+    operation: str
+    summaries: tuple[FiveNumbers, ...]
+    clusters: Clusters | None
+    consistent: tuple[Consistency, ...]
+    effects: tuple[SettingEffect, ...]
+    defaults: tuple[Default, ...]
+
+
+def summarise(table: Table) -> list[SummaryReport]:
+    """Summarise a table, operation by operation.
+
+    Raises
+    ------
+    UserError
+        If a value is not above zero, which a bandwidth or a time cannot be.
+    """
+    if np.any(table.values <= 0):
+        row = int(np.argmax(table.values <= 0)) + 1
+        raise UserError(
+            f"table {table.name}: row {row}: the objective is {table.values[row - 1]:g}, not above zero",
+            "leave failed runs out",
+        )
+    column = next((c for c in table.schema.context if c.role == "operation" or c.name == "operation"), None)
+    if column is None:
+        return [_report(table, "all", None)]
+    reports = []
+    for value in column.values:
+        rows = table.take(table.of({column.name: value}))
+        if len(rows):
+            reports.append(_report(rows, str(value), column.name))
+    return reports
+
+
+def _report(table: Table, operation: str, apart: str | None) -> SummaryReport:
+    maximize = table.objective.maximize
+    found = five_numbers(table, apart)
+    clusters, labels = cluster([entry.numbers for entry in found], maximize)
+    found = [replace(entry, cluster=int(label)) for entry, label in zip(found, labels, strict=True)]
+    sign = -1 if maximize else 1
+    ordered = sorted(found, key=lambda entry: sign * entry.median)
+    return SummaryReport(
+        operation,
+        tuple(ordered),
+        clusters,
+        tuple(consistent(found, maximize)),
+        tuple(effects(found, maximize)),
+        tuple(defaults(table, found, apart)),
+    )
