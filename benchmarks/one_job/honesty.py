@@ -15,8 +15,8 @@ from stripewise.catalogue.carriers import HINT, Setting
 from stripewise.catalogue.configuration import Configuration
 from stripewise.catalogue.plan import Plan
 from stripewise.desk.cli.tune import PHASES
-from stripewise.engine.budget import LONGEST_BLOCK, cost_of_pair
 from stripewise.engine.confirmation import Decision, assess, looks
+from stripewise.engine.schedule import LONGEST_BLOCK, schedule_of
 from stripewise.engine.session import Session
 from stripewise.errors import Stopped
 from stripewise.launch import Launch
@@ -94,7 +94,7 @@ def proof(seed: int, law: Law, phases: int) -> dict[str, Any]:
     """Let the product's runner measure pairs in random order, and the product's rules judge them."""
     definition = _definition(seed)
     runner = StreamRunner(definition, Path("/nonexistent"), law, length=phases - SEARCHED)
-    most = int((min(phases, PHASES) - SEARCHED) / cost_of_pair(definition, LONGEST_BLOCK))
+    most = int((min(phases, PHASES) - SEARCHED) / schedule_of(definition).cost_of_pair(LONGEST_BLOCK))
     arms: dict[str, list[float]] = {"default": [], "candidate": []}
     decision = Decision.CONTINUE
     for coin in np.random.default_rng((seed, 7)).random(most):

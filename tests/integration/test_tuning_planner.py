@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stripewise.engine.budget import most_pairs, provable_pairs
+from stripewise.engine.budget import most_pairs
+from stripewise.engine.confirmation import provable_pairs
 from stripewise.engine.events import silent
 from stripewise.engine.launching import run_timeout
 from stripewise.engine.session import Session

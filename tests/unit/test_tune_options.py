@@ -182,7 +182,7 @@ def example(name: str, base: str) -> tuple[list[str], Callable[[Observed], bool]
         "pairs": (["7"], lambda o: o.asked.confirmation.pairs == 7),
         "minimum_effect": (["1.2"], lambda o: o.asked.confirmation.minimum_effect == 1.2),
         "confirm": (["51e1"], lambda o: bool(o.asked.confirmation.again)),
-        "within": ([], lambda o: o.asked.in_one_launch),
+        "within": ([], lambda o: o.asked.runner == "within"),
         "max_loss": (["3"], lambda o: o.asked.within.max_loss == 0.03),
         "families": (["sum"], lambda o: o.asked.within.families == "sum"),
         "settle": ([], lambda o: o.asked.within.settle),

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from benchmarks.one_job.stream import Law, StreamRunner
 
-from stripewise.engine import planner
 from stripewise.engine.events import Event
+from stripewise.engine.schedule import Phases
 from stripewise.engine.session import Session
 from stripewise.requests.experiment import Budget, Experiment, ObjectiveEntry
 from stripewise.store.opening import open_store
@@ -61,6 +61,6 @@ def searched_before_the_proof(seed: int) -> int:
 @pytest.mark.slow
 def test_a_large_gain_is_proven_before_all_else_has_been_tried(monkeypatch) -> None:
     soon = searched_before_the_proof(3)
-    monkeypatch.setattr(planner, "shows_at_first_look", lambda *_, **__: False)
+    monkeypatch.setattr(Phases, "shows_at_first_look", lambda *_, **__: False)
     late = searched_before_the_proof(3)
     assert soon < 20 < late, (soon, late)

@@ -248,7 +248,7 @@ def test_default_stacks_follow_what_was_observed():
     assert default_stacks("romio", WRITER) == ["romio"]
     assert default_stacks("ompio", WRITER) == ["ompio"]
     assert default_stacks("romio", Workload(api="hdf5")) == ["romio"]
-    assert default_stacks("romio", Workload(api="hdf5"), in_one_launch=True) == ["romio", "hdf5"]
+    assert default_stacks("romio", Workload(api="hdf5"), ("hdf5",)) == ["romio", "hdf5"]
     assert default_stacks("romio", Workload(driver="LUSTRE:")) == ["romio", "lustre"]
     assert default_stacks("romio", Workload(file_system="ceph")) == ["romio", "cephfs"]
 

@@ -8,24 +8,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stripewise.engine.confirmation import FIRST_LOOK, pairs_needed
-from stripewise.requests.experiment import Confirmation, Experiment
+from stripewise.engine.confirmation import FIRST_LOOK, pairs_to_prove, provable_pairs
+from stripewise.engine.schedule import schedule_of
+from stripewise.requests.experiment import Experiment
 from stripewise.search.belief.costs import Costs
-from stripewise.search.belief.posterior import RepeatNoise
-from stripewise.trial import History, Phase, Role, Run, State, Trial
+from stripewise.trial import History, Phase, Run, State, Trial
 
 MOST_PAIRS = 40
-_PRIOR_RUNS = 3
-"""Weight of the typical noise: more careful than the search, whose mistakes cost a run and not a proof."""
 _SHARE = 0.6
 _FEWEST_SEARCHED = 2
-_CHANCE = 0.8
-_CHANGES = 1.5
-"""Phases of a pair that only separate settings: one in the pair, and half of the time one before it."""
-LONGEST_BLOCK = 2
-_CERTAIN = 0.99
-_DISCOUNT = 0.5
-"""What is left of a gain that the search saw, at the least: the best of many noisy runs looks better than it is."""
 
 
 @dataclass(frozen=True)
@@ -55,44 +46,20 @@ def spent(trials: Sequence[Trial], seconds: float) -> Spent:
 def most_pairs(experiment: Experiment) -> int:
     """The largest number of confirmation pairs that the budget keeps free; 0 where it is too small for a proof."""
     if experiment.confirmation.pairs is not None:
-        return min(experiment.confirmation.pairs, math.floor(experiment.budget.runs / cost_of_pair(experiment)))
+        return min(
+            experiment.confirmation.pairs, math.floor(experiment.budget.runs / schedule_of(experiment).cost_of_pair())
+        )
     free = experiment.budget.runs - experiment.warmup - 2
     fewest = provable_pairs(experiment.confirmation)
-    cost = cost_of_pair(experiment)
+    cost = schedule_of(experiment).cost_of_pair()
     shared = max(fewest, min(MOST_PAIRS, int(free * _SHARE / cost)))
     # Fewer pairs prove nothing, whatever they show: such a budget is better spent on the search.
     return shared if free - cost * shared >= _FEWEST_SEARCHED else 0
 
 
-def cost_of_pair(experiment: Experiment, block: int = 1) -> float:
-    """What a pair takes of the budget: two launches, or in one launch the phases of both runs and those between."""
-    return 2 * block + _CHANGES if experiment.in_one_launch else 2.0
-
-
-def block_for(experiment: Experiment, history: History, trial: Trial, left: float) -> int:
-    """How many phases each run of a proof within one launch is to hold.
-
-    Each change of settings costs a phase that proves nothing, so longer runs prove more with as many phases: two phases
-    a run halve the variance of a pair, for 5.5 phases in place of 3.5. A gain so large that the first look will show it
-    anyway, even if the search saw twice the truth, is proven soonest with single phases. Only the search decides, which
-    is no part of the proof. Where ``left``, the rest of the budget, holds too few pairs for a proof by longer runs,
-    they have single phases too.
-    """
-    fewest = max(FIRST_LOOK, provable_pairs(experiment.confirmation))
-    if not experiment.in_one_launch or left < fewest * cost_of_pair(experiment, LONGEST_BLOCK):
-        return 1
-    return 1 if shows_at_first_look(experiment, history, trial) else LONGEST_BLOCK
-
-
-def shows_at_first_look(experiment: Experiment, history: History, trial: Trial, *, chance: float = _CERTAIN) -> bool:
-    """Whether the smallest proof shows the gain of a trial with a chance, even if the search saw twice the truth."""
-    needed = pairs_to_prove(experiment, history, trial, share=_DISCOUNT, chance=chance)
-    return needed is not None and needed <= FIRST_LOOK
-
-
 def fewest_launches(experiment: Experiment) -> int:
     """The smallest budget of which :func:`most_pairs` keeps pairs free, where their number is left to it."""
-    proof = math.ceil(cost_of_pair(experiment) * provable_pairs(experiment.confirmation))
+    proof = math.ceil(schedule_of(experiment).cost_of_pair() * provable_pairs(experiment.confirmation))
     return experiment.warmup + 2 + proof + _FEWEST_SEARCHED
 
 
@@ -101,13 +68,8 @@ def shortfall(experiment: Experiment) -> str:
     if experiment.confirmation.pairs is not None or most_pairs(experiment) > 0:
         return ""
     fewest = fewest_launches(experiment)
-    held = experiment.counted(experiment.budget.runs)
+    held = schedule_of(experiment).counted(experiment.budget.runs)
     return f"{held} can prove no gain, so all are searched; {fewest} are the fewest that can"
-
-
-def provable_pairs(rule: Confirmation) -> int:
-    """Fewest pairs that can prove a gain at all: as many as make winning every one of them unlikely enough."""
-    return math.ceil(-math.log2((1 - rule.confidence) / 2 / rule.candidates))
 
 
 def reserved_runs(experiment: Experiment, history: History) -> int:
@@ -121,43 +83,17 @@ def reserved_runs(experiment: Experiment, history: History) -> int:
     int
         At least the pairs of the first look where the budget holds as many.
     """
-    most = most_pairs(experiment)
+    most, schedule = most_pairs(experiment), schedule_of(experiment)
     fewest = min(FIRST_LOOK, most)
     cost = Costs.of(history).cost
     best = None if np.isnan(cost).all() else history.trials[int(np.nanargmin(cost))]
-    held = most * cost_of_pair(experiment)
-    block = 1 if best is None else block_for(experiment, history, best, held)
-    needed = None if best is None else pairs_to_prove(experiment, history, best, block=block)
-    kept = fewest * cost_of_pair(experiment)
+    held = most * schedule.cost_of_pair()
+    block = 1 if best is None else schedule.block_for(history, best, held)
+    needed = None if best is None else pairs_to_prove(experiment.confirmation, history, best, block=block)
+    kept = fewest * schedule.cost_of_pair()
     if needed is not None:
-        kept = max(kept, min(held, needed * cost_of_pair(experiment, block)))
+        kept = max(kept, min(held, needed * schedule.cost_of_pair(block)))
     return math.ceil(kept)
-
-
-def pairs_to_prove(
-    experiment: Experiment,
-    history: History,
-    trial: Trial,
-    *,
-    block: int = 1,
-    share: float = 1.0,
-    chance: float = _CHANCE,
-) -> int | None:
-    """Pairs that would prove with a chance a share of the gain that a trial's search runs show; None without one."""
-    default = next((t for t in history.trials if t.role is Role.DEFAULT and t.values), None)
-    if default is None or trial.number == default.number or not trial.values:
-        return None
-    rule = experiment.confirmation
-    cost = dict(zip((t.number for t in history.trials), Costs.of(history).cost, strict=True))
-    if trial.number in cost:
-        seen = float(cost[default.number] - cost[trial.number])
-    else:
-        # The reference is not part of the history.
-        ratio = history.objective.speedup(float(trial.value or 0.0), float(default.value or 0.0))
-        seen = math.log(ratio) if ratio > 0 else -math.inf
-    gain = share * seen - math.log(rule.minimum_effect)
-    noise = RepeatNoise.of(history).deviation(_PRIOR_RUNS)
-    return pairs_needed(gain, noise / math.sqrt(block), 1 - (1 - rule.confidence) / rule.candidates, chance)
 
 
 def worst_case(
@@ -205,7 +141,7 @@ def pairs_left(experiment: Experiment, trials: Sequence[Trial]) -> int:
     runs = [run for trial in trials for run in trial.runs]
     before = sum(run.phase is not Phase.CONFIRMATION for run in runs)
     block = next((run.facts.block for run in runs if run.phase is Phase.CONFIRMATION), 1)
-    held = max(0, math.floor((experiment.budget.runs - before) / cost_of_pair(experiment, block)))
+    held = max(0, math.floor((experiment.budget.runs - before) / schedule_of(experiment).cost_of_pair(block)))
     if experiment.confirmation.pairs is not None:
         return min(experiment.confirmation.pairs, held)
     return min(MOST_PAIRS, held) if held >= provable_pairs(experiment.confirmation) else 0

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from stripewise.catalogue.workload import Workload
-from stripewise.engine.budget import Spent, confirmation_runs, cost_of_pair, pairs_left, pairs_to_prove
+from stripewise.engine.budget import Spent, confirmation_runs, pairs_left
 from stripewise.engine.confirmation import (
     HOPELESS_PAIRS,
     Assessment,
@@ -19,9 +19,11 @@ from stripewise.engine.confirmation import (
     judge,
     more_pairs,
     pairs_of,
+    pairs_to_prove,
     same_against_same,
 )
-from stripewise.engine.protocol import phase_points, protocol_points
+from stripewise.engine.protocol import protocol_points
+from stripewise.engine.schedule import schedule_of
 from stripewise.requests.experiment import Experiment
 from stripewise.requests.objective import Objective
 from stripewise.result import Interval, PairOfRuns, Proof, Same
@@ -85,7 +87,7 @@ def so_far(objective: Objective, experiment: Experiment, trials: Sequence[Trial]
     runs = confirmation_runs(trials)
     if not runs:
         searched = sum(run.state.ended for trial in trials for run in trial.runs)
-        return f"{experiment.counted(searched)} of the search, and no pair yet"
+        return f"{schedule_of(experiment).counted(searched)} of the search, and no pair yet"
     pairs = [pair for pair in pairs_of(runs, against(runs[-1])) if pair.complete]
     most = pairs_left(experiment, trials)
     found = judge(pairs, objective, experiment.confirmation, most).speedup
@@ -96,7 +98,7 @@ def so_far(objective: Objective, experiment: Experiment, trials: Sequence[Trial]
     if needed is None:
         return f"{said}, which no number of pairs would prove"
     left = max(1, min(needed, most) - len(pairs))
-    cost = cost_of_pair(experiment, runs[-1].facts.block)
+    cost = schedule_of(experiment).cost_of_pair(runs[-1].facts.block)
     return f"{said}; about {math.ceil(left * cost)} more phases may decide"
 
 
@@ -123,11 +125,7 @@ def verdict(
     pairs = "1 pair" if conclusion.speedup.pairs == 1 else f"{conclusion.speedup.pairs} pairs"
     bounds = conclusion.interval
     span = "" if bounds is None else f"{bounds.percent} interval {bounds.low:.2f} to {bounds.high:.2f}"
-    where = ""
-    if experiment.in_one_launch:
-        where = " within another launch" if experiment.confirmation.again else " within one launch"
-    if experiment.replay is not None:
-        where = " on the program, after a search on replays"
+    where = schedule_of(experiment).proven
     match conclusion.decision:
         case Decision.PROVEN if bounds is None:
             return f"Proven{where} in {pairs}: {_failures(conclusion)}."
@@ -185,8 +183,9 @@ def proof_of(
         workload,
         simulated,
     )
-    if experiment.in_one_launch and pairs:
-        held, broken = phase_points([run for p in pairs for run in (p.default, p.candidate) if run], experiment)
+    if pairs:
+        runs = [run for p in pairs for run in (p.default, p.candidate) if run]
+        held, broken = schedule_of(experiment).points(runs)
         kept, not_kept = [*kept, *held], [*not_kept, *broken]
     proof = Proof(
         pairs=tuple(
@@ -240,7 +239,7 @@ def more_budget(
         needed = conclusion.more
     else:
         # A single pair says nothing of the noise, the runs of the search do.
-        needed = None if shown is None else pairs_to_prove(experiment, history, shown)
+        needed = None if shown is None else pairs_to_prove(experiment.confirmation, history, shown)
     if needed is None or needed >= HOPELESS_PAIRS:
         return ""
     # Where as many pairs were made in vain, their spread was underestimated: twice as many settle it.

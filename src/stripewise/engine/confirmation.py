@@ -30,9 +30,14 @@ from scipy.special import ndtr, ndtri
 from stripewise.requests.experiment import Confirmation
 from stripewise.requests.objective import Objective
 from stripewise.result import Same
+from stripewise.search.belief.costs import Costs
+from stripewise.search.belief.posterior import RepeatNoise
 from stripewise.search.statistics import Floats, Speedup, log_speedups, paired_speedup, signed_rank_p, smallest_p
-from stripewise.trial import Run, State
+from stripewise.trial import History, Role, Run, State, Trial
 
+_CHANCE = 0.8
+_PRIOR_RUNS = 3
+"""Weight of the typical noise: more careful than the search, whose mistakes cost a run and not a proof."""
 FIRST_LOOK = 8
 _POINTS = 161
 _WIDTH = 8.0
@@ -470,3 +475,33 @@ def more_pairs(found: Speedup, pairs: Sequence[Pair], objective: Objective, rule
     # Two independent runs make a pair: its spread is that of one run times the root of two.
     needed = pairs_needed(gain, statistics.stdev(logs) / math.sqrt(2), confidence) if gain > 0 else HOPELESS_PAIRS
     return needed if needed < HOPELESS_PAIRS else None
+
+
+def provable_pairs(rule: Confirmation) -> int:
+    """Fewest pairs that can prove a gain at all: as many as make winning every one of them unlikely enough."""
+    return math.ceil(-math.log2((1 - rule.confidence) / 2 / rule.candidates))
+
+
+def pairs_to_prove(
+    rule: Confirmation,
+    history: History,
+    trial: Trial,
+    *,
+    block: int = 1,
+    share: float = 1.0,
+    chance: float = _CHANCE,
+) -> int | None:
+    """Pairs that would prove with a chance a share of the gain that a trial's search runs show; None without one."""
+    default = next((t for t in history.trials if t.role is Role.DEFAULT and t.values), None)
+    if default is None or trial.number == default.number or not trial.values:
+        return None
+    cost = dict(zip((t.number for t in history.trials), Costs.of(history).cost, strict=True))
+    if trial.number in cost:
+        seen = float(cost[default.number] - cost[trial.number])
+    else:
+        # The reference is not part of the history.
+        ratio = history.objective.speedup(float(trial.value or 0.0), float(default.value or 0.0))
+        seen = math.log(ratio) if ratio > 0 else -math.inf
+    gain = share * seen - math.log(rule.minimum_effect)
+    noise = RepeatNoise.of(history).deviation(_PRIOR_RUNS)
+    return pairs_needed(gain, noise / math.sqrt(block), 1 - (1 - rule.confidence) / rule.candidates, chance)

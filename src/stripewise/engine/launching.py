@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 
 from stripewise.catalogue.carriers import ENVIRONMENT, Setting
 from stripewise.catalogue.plan import Plan, settings_of
 from stripewise.catalogue.stack import OffEntry, all_off, load_stack
+from stripewise.engine.schedule import schedule_of
 from stripewise.engine.space import BoundSpace
 from stripewise.launch import Launch, Outcome
 from stripewise.observe.objectives import ended_run
@@ -16,7 +16,6 @@ from stripewise.requests.experiment import Experiment
 from stripewise.requests.objective import Objective
 from stripewise.runners.replayer import Replayer
 from stripewise.search.policy.pruning import Bound
-from stripewise.shell import quote_all
 from stripewise.trial import Phase, Role, Run, State, Trial
 
 _FIRST_TIMEOUT = 3600.0
@@ -45,27 +44,26 @@ def make_launch(
     if bound is not None and trial.role is not Role.CANDIDATE:
         configuration = bound.space.default
     off = switched_off(bound) if reference else OffEntry()
-    launch = Launch(
-        experiment=identifier,
-        number=run.number,
-        configuration=configuration,
-        plan=plan_of(identifier, experiment, bound, trial),
-        phase=run.phase,
-        reference=reference,
-        timeout=timeout,
-        bound=None if pruned is None else pruned.seconds,
-        why_bound="" if pruned is None else pruned.why,
-        attempt=attempt,
-        command=off.command,
-        unset=tuple(off.unset),
-        pair=run.pair,
-        block=run.facts.block,
-        program=experiment.objective.program,
+    return schedule_of(experiment).launched(
+        Launch(
+            experiment=identifier,
+            number=run.number,
+            configuration=configuration,
+            plan=plan_of(identifier, experiment, bound, trial),
+            phase=run.phase,
+            reference=reference,
+            timeout=timeout,
+            bound=None if pruned is None else pruned.seconds,
+            why_bound="" if pruned is None else pruned.why,
+            attempt=attempt,
+            command=off.command,
+            unset=tuple(off.unset),
+            pair=run.pair,
+            block=run.facts.block,
+            program=experiment.objective.program,
+        ),
+        replayer,
     )
-    if replayer is None or run.phase is Phase.CONFIRMATION:
-        return launch
-    prepare = quote_all(replayer.words("prepare"))
-    return replace(launch, command=quote_all(replayer.words("calls")), before=(prepare,), program="", replays=True)
 
 
 def plan_of(identifier: str, experiment: Experiment, bound: BoundSpace | None, trial: Trial) -> Plan:
@@ -102,9 +100,7 @@ def run_timeout(
     phase : Phase
         Of the run. Where the search runs replays, they say nothing of how long the program takes.
     """
-    limit = experiment.timeout
-    if experiment.replay is not None:
-        trials = of_the_program(trials) if phase is Phase.CONFIRMATION else of_replays(trials)
+    limit, trials = experiment.timeout, schedule_of(experiment).lasting(trials, phase)
     if limit is None:
         elapsed = [run.elapsed for t in trials for run in t.runs if t.role is Role.DEFAULT and run.elapsed]
         slowest = max([*elapsed, *(_noise(t) * statistics.median(elapsed) for t in trials if elapsed)], default=0.0)
@@ -112,20 +108,6 @@ def run_timeout(
     if experiment.budget.seconds is not None and spent_seconds is not None:
         limit = min(limit, max(1.0, experiment.budget.seconds - spent_seconds))
     return limit
-
-
-def of_replays(trials: Sequence[Trial]) -> tuple[Trial, ...]:
-    """Give trials without the runs of the confirmation, which are the program's where others are replays."""
-    return tuple(_with_runs(trial, lambda run: run.phase is not Phase.CONFIRMATION) for trial in trials)
-
-
-def of_the_program(trials: Sequence[Trial]) -> tuple[Trial, ...]:
-    """Give trials with the runs of the confirmation alone."""
-    return tuple(_with_runs(trial, lambda run: run.phase is Phase.CONFIRMATION) for trial in trials)
-
-
-def _with_runs(trial: Trial, wanted: Callable[[Run], bool]) -> Trial:
-    return replace(trial, runs=tuple(run for run in trial.runs if wanted(run)))
 
 
 def _noise(trial: Trial) -> float:

@@ -15,45 +15,29 @@ import numpy as np
 
 from stripewise.catalogue.configuration import Configuration
 from stripewise.catalogue.space import Space
-from stripewise.engine.budget import (
-    Spent,
-    block_for,
-    confirmation_runs,
-    cost_of_pair,
-    ended,
-    pairs_left,
-    provable_pairs,
-    reserved_runs,
-    shows_at_first_look,
-)
-from stripewise.engine.confirmation import FIRST_LOOK, Decision, Pair, against, judge, pairs_of
+from stripewise.engine.budget import Spent, confirmation_runs, ended, pairs_left, reserved_runs
+from stripewise.engine.confirmation import Decision, Pair, against, judge, pairs_of, provable_pairs
 from stripewise.engine.effects import all_idle, effects_of, idle_settings
 from stripewise.engine.ineffective import Idle, Narrowing
-from stripewise.engine.launching import of_replays
+from stripewise.engine.schedule import Schedule, schedule_of
 from stripewise.engine.try_first import configurations
 from stripewise.errors import NothingWorks
 from stripewise.facts import RunFacts
 from stripewise.requests.experiment import Experiment
 from stripewise.requests.objective import Objective
-from stripewise.search.base import Sampler, Suggestion, sampler_rng
-from stripewise.search.belief.costs import Costs, at_one_level
+from stripewise.search.base import Sampler, sampler_rng
+from stripewise.search.belief.costs import at_one_level
 from stripewise.search.belief.posterior import economical
 from stripewise.search.policy.failures import failed_once, retry
 from stripewise.search.policy.pruning import Pruner
 from stripewise.search.policy.resampling import Resampler
-from stripewise.search.policy.stopping import Stopping, make_stopping
+from stripewise.search.policy.stopping import Stopping
 from stripewise.trial import History, Phase, Role, Run, State, Trial
 
 _TRIES_OF_DEFAULT = 2
 _TRIES_ONCE_IT_WORKED = 5
 _RESAMPLING_STREAM = 1 << 40
 _PAIRING_STREAM = 1 << 41
-_SETTLED = make_stopping({"improvement": {"window": 8, "minimum": 0.1}})
-"""Within one launch, when a large gain is no longer searched on."""
-_LIKELY = 0.8
-"""The chance that the smallest proof shows it."""
-_ASKED_WITHIN = (1, 8, 64)
-"""Suggestions that the sampler is asked for, one number after the other while all of them are left out."""
 
 
 @dataclass(frozen=True)
@@ -123,6 +107,11 @@ class Planner:
     forgiven: int = 0
     narrowing: Narrowing = field(default_factory=Narrowing)
 
+    @property
+    def schedule(self) -> Schedule:
+        """How the experiment is carried out."""
+        return schedule_of(self.experiment)
+
     def next(self, trials: Sequence[Trial], spent: Spent) -> Planned | Wait | Finish:
         """Choose the next run.
 
@@ -150,13 +139,11 @@ class Planner:
         """What the sampler sees: the reference left out, the default as the configuration that it is."""
         assert self.space is not None
         default = self.space.default
-        if self.experiment.replay is not None:
-            trials = of_replays(trials)
         return History(
             self.objective,
             tuple(
                 replace(trial, configuration=default) if trial.role is Role.DEFAULT else trial
-                for trial in trials
+                for trial in self.schedule.searched(trials)
                 if trial.role is not Role.REFERENCE
             ),
         )
@@ -166,7 +153,7 @@ class Planner:
     def _over_budget(self, spent: Spent) -> str:
         budget = self.experiment.budget
         if spent.runs >= budget.runs:
-            return f"the budget of {self.experiment.counted(budget.runs)} is used up"
+            return f"the budget of {self.schedule.counted(budget.runs)} is used up"
         if budget.seconds is not None and spent.seconds >= budget.seconds:
             return f"the time budget of {budget.seconds:g} s is used up"
         if budget.node_hours is not None and spent.node_hours >= budget.node_hours:
@@ -240,7 +227,9 @@ class Planner:
             what = "kept for the confirmation" if kept else "too short for another run"
             return Finish(f"the rest of the time or node-hours is {what}")
         space = self.space if self.sampler.whole else self.narrowing.of(self.space, trials)
-        reason = self.stopping.reason(space, history, spent, self.sampler) or self._proves_now(space, history, spent)
+        reason = self.stopping.reason(space, history, spent, self.sampler) or self.schedule.ends_search(
+            space, history, spent
+        )
         if reason:
             return Finish(reason)
         if self.lost_too_much(trials):
@@ -256,32 +245,18 @@ class Planner:
         untried = self._untried(history)
         if untried is not None:
             return self._plan(trials, Trial(number, untried, Role.CANDIDATE), Phase.SEARCH, new=True)
-        suggestions = self._asked(space, history, number)
+        suggestions = self.schedule.ask(self.sampler, space, history, lambda: self._rng(number))
         if not suggestions:
             again = None
-            if not self.experiment.in_one_launch or not reserve:
-                # Within one launch, a phase more of the proof is worth more than a slightly better choice.
+            if self.schedule.measures_again(reserve):
                 again = self.resampler.last(self.space, history, self._rng(_RESAMPLING_STREAM + spent.runs))
             if again is None:
                 again = self._retry(history, at_once=True)
             if again is None:
-                return Finish(self._why_none())
+                return Finish(self.schedule.nothing_left)
             return self._plan(trials, trials[again], Phase.SEARCH)
         trial = Trial(number, suggestions[0].configuration, Role.CANDIDATE, tag=suggestions[0].tag)
         return self._plan(trials, trial, Phase.SEARCH, new=True)
-
-    def _proves_now(self, space: Space, history: History, spent: Spent) -> str | None:
-        """Within one launch, say why a large gain is to be proven now instead of searched on.
-
-        Every phase before the proof is one without the gain, and the program may end.
-        """
-        cost = Costs.of(history).cost
-        if not self.experiment.in_one_launch or np.isnan(cost).all():
-            return None
-        best = history.trials[int(np.nanargmin(cost))]
-        if not shows_at_first_look(self.experiment, history, best, chance=_LIKELY):
-            return None
-        return _SETTLED.reason(space, history, spent)
 
     def idle(self, trials: Sequence[Trial]) -> tuple[Idle, ...]:
         """Parameters that are no longer varied."""
@@ -290,8 +265,7 @@ class Planner:
     def lost_too_much(self, trials: Sequence[Trial], waits: int = 0) -> bool:
         """Whether new settings would wait longer than a proof takes, and there is something to prove.
 
-        What a phase may lose is a share of what the launch has cost, so it grows as the launch goes on. Where nothing
-        better than the default is known, waiting for it costs nothing.
+        Where nothing better than the default is known, waiting for it costs nothing.
 
         Parameters
         ----------
@@ -299,26 +273,7 @@ class Planner:
         waits : int
             Phases for which a run waits now.
         """
-        if not self.experiment.in_one_launch:
-            return False
-        ended_runs = [run for trial in trials for run in trial.runs if run.state.ended]
-        last = max(ended_runs, key=lambda run: run.number, default=None)
-        waits = max(waits, 0 if last is None else last.facts.waits)
-        return waits > FIRST_LOOK * cost_of_pair(self.experiment) and self.candidate(trials) is not None
-
-    def _asked(self, space: Space, history: History, number: int) -> list[Suggestion]:
-        """Ask the sampler; within one launch, what is expected to be far slower than the default is left out."""
-        if not self.experiment.in_one_launch:
-            return self.sampler.ask(space, history, self._rng(number), 1)
-        most = math.log(self.experiment.within.factor)
-        for count in _ASKED_WITHIN:
-            found = self.sampler.ask(space, history, self._rng(number), count)
-            levels = space.levels([one.configuration for one in found])
-            expected = self.sampler.slowdown(space, history, levels)
-            kept = [one for one, slower in zip(found, expected, strict=True) if slower <= most]
-            if kept or len(found) < count:
-                return kept
-        return []
+        return self.schedule.waits_long(trials, waits) and self.candidate(trials) is not None
 
     def _untried(self, history: History) -> Configuration | None:
         """The next of the configurations that the experiment asks for before those of the sampler."""
@@ -369,7 +324,7 @@ class Planner:
 
     def _block(self, trials: Sequence[Trial], candidate: Trial, spent: Spent) -> int:
         left = self.experiment.budget.runs - spent.runs
-        return block_for(self.experiment, self.history(trials), candidate, left)
+        return self.schedule.block_for(self.history(trials), candidate, left)
 
     def _answer(self, trials: Sequence[Trial], tested: Sequence[int]) -> Trial | None:
         """Choose what to confirm: the best trial left of which a setting acts, without those that did nothing."""
@@ -400,27 +355,17 @@ class Planner:
             return known if known.state is State.FINISHED else trial
         return Trial(len(trials), configuration, Role.CANDIDATE)
 
-    def _why_none(self) -> str:
-        if not self.experiment.in_one_launch:
-            return "every configuration has been tried"
-        factor = self.experiment.within.factor
-        return (
-            "all that the sampler suggests has been tried, or is expected to take over "
-            f"{factor:g} times as long as the default"
-        )
-
     def _why_no_pairs(self) -> str:
         if self.experiment.confirmation.pairs == 0:
             return "no confirmation was asked for"
         fewest = provable_pairs(self.experiment.confirmation)
-        needed = self.experiment.counted(math.ceil(fewest * cost_of_pair(self.experiment)))
+        needed = self.schedule.counted(math.ceil(fewest * self.schedule.cost_of_pair()))
         return f"the budget leaves fewer than the {needed} that a proof takes"
 
     def candidate(self, trials: Sequence[Trial]) -> int | None:
         """The trial most likely to be best, if it looks better than the default; the reference competes too.
 
-        Among those within 5% of it the cheapest is taken. Within one launch it is not: a single noisy phase for each
-        does not tell what is that near, and what gains nothing would often be proven in place of what does.
+        Among those within 5% of it the cheapest is taken, where the schedule does.
         """
         return next(iter(self._better(trials)), None)
 
@@ -429,7 +374,7 @@ class Planner:
         history = self.history(trials)
         assert self.space is not None
         ranked = self.sampler.recommend(self.space, history)
-        if not self.experiment.in_one_launch:
+        if self.schedule.takes_cheapest:
             ranked = economical(self.space, history, ranked)
         found = [trial.number for trial in itertools.takewhile(lambda trial: trial.role is not Role.DEFAULT, ranked)]
         reference = next((t for t in trials if t.role is Role.REFERENCE and t.values), None)
@@ -449,9 +394,7 @@ class Planner:
 
     def _arm(self, trials: Sequence[Trial], pair: Pair, candidate: Trial, block: int) -> Planned:
         arm, new = pair.next_arm, candidate.number >= len(trials)
-        facts = RunFacts(against=candidate.number)
-        if self.experiment.in_one_launch:
-            facts = facts.with_(block=block)
+        facts = self.schedule.of_arm(RunFacts(against=candidate.number), block)
         if arm == "default":
             trial = next(t for t in trials if t.role is Role.DEFAULT)
             facts = facts.with_(answer=dict(candidate.configuration)) if new else facts

@@ -11,10 +11,10 @@ from pydantic import ValidationError
 
 from stripewise.catalogue.configuration import sizes
 from stripewise.documents import explain_validation
-from stripewise.engine.budget import LONGEST_BLOCK, cost_of_pair, provable_pairs
 from stripewise.engine.companions import of_one_family
-from stripewise.engine.confirmation import HOPELESS_PAIRS
+from stripewise.engine.confirmation import HOPELESS_PAIRS, provable_pairs
 from stripewise.engine.folders import runs_folder, working_folder
+from stripewise.engine.schedule import LONGEST_BLOCK, schedule_of
 from stripewise.errors import UserError
 from stripewise.requests.experiment import LONGEST_NAME, Experiment, is_own
 from stripewise.runners.registry import make_runner
@@ -92,7 +92,7 @@ def confirm_again(
     fields = own.model_dump()
     limits = dict(budget or {})
     pairs = _pairs_within(own, first, pairs, limits.get("runs"))
-    proof = math.ceil(pairs * cost_of_pair(own, LONGEST_BLOCK))
+    proof = math.ceil(pairs * schedule_of(own).cost_of_pair(LONGEST_BLOCK))
     rule = {"pairs": pairs, "candidates": 1, "again": record.id}
     if minimum_effect is not None:
         rule["minimum_effect"] = minimum_effect
@@ -121,13 +121,14 @@ def _pairs_within(experiment: Experiment, first: int, pairs: int | None, runs: f
     """Give the most pairs of a confirmation: what was asked for, as far as the budget holds it."""
     if runs is None:
         return pairs or USUAL_PAIRS
-    held = math.floor((runs - first) / cost_of_pair(experiment, LONGEST_BLOCK))
+    schedule = schedule_of(experiment)
+    held = math.floor((runs - first) / schedule.cost_of_pair(LONGEST_BLOCK))
     fewest = min(pairs or HOPELESS_PAIRS, provable_pairs(experiment.confirmation.model_copy(update={"candidates": 1})))
     if held < fewest:
-        least = first + math.ceil(fewest * cost_of_pair(experiment, LONGEST_BLOCK))
+        least = first + math.ceil(fewest * schedule.cost_of_pair(LONGEST_BLOCK))
         raise UserError(
-            f"a budget of {experiment.counted(int(runs))} holds too few pairs: {first} come before the first of them",
-            f"allow {experiment.counted(least)} or more, enough for {fewest} pair{'' if fewest == 1 else 's'}",
+            f"a budget of {schedule.counted(int(runs))} holds too few pairs: {first} come before the first of them",
+            f"allow {schedule.counted(least)} or more, enough for {fewest} pair{'' if fewest == 1 else 's'}",
         )
     return min(pairs or HOPELESS_PAIRS, held, HOPELESS_PAIRS)
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from stripewise.engine.ineffective import Idle
+from stripewise.engine.schedule import schedule_of
 from stripewise.observe.objectives import kind_of
 from stripewise.observe.objectives.plain import own_figure
 from stripewise.requests.experiment import Experiment
@@ -90,7 +91,7 @@ def loss_told(run: Run, trials: Sequence[Trial], experiment: Experiment) -> str:
     before = max(others, key=lambda one: one.number).facts.lost or 0.0 if others else 0.0
     if not before <= most < lost or not run.value or not usual:
         return ""
-    waits = experiment.counted(run.facts.waits)
+    waits = schedule_of(experiment).counted(run.facts.waits)
     return (
         f"run {run.number} took {usual / run.value:.3g} times as long as the default: trying has lost {lost:.0%} of "
         f"the default's I/O time so far, and {most:.0%} are allowed. Settings that nobody has tried wait for about "

@@ -16,7 +16,8 @@ from stripewise.engine.budget import Spent, confirmation_runs
 from stripewise.engine.conclusion import Conclusion, conclusion_of, more_budget, proof_of, verdict
 from stripewise.engine.confirmation import Decision, against, pairs_of
 from stripewise.engine.effects import all_idle, beside_a_proven_gain, effects_of
-from stripewise.engine.launching import of_replays, plan_of, switched_off
+from stripewise.engine.launching import plan_of, switched_off
+from stripewise.engine.schedule import schedule_of
 from stripewise.engine.space import BoundSpace, describe_space
 from stripewise.facts import Facts
 from stripewise.models.importance import importance
@@ -32,7 +33,6 @@ from stripewise.result import (
     LevelOfRun,
     MachineLevel,
     Reference,
-    Replays,
     Result,
     Summary,
     Validity,
@@ -61,6 +61,7 @@ def conclude(
     simulated: bool,
 ) -> Result:
     """Draw the conclusion from all runs."""
+    schedule = schedule_of(experiment)
     runs = confirmation_runs(trials)
     tested = list(dict.fromkeys(against(run) for run in runs))
     conclusions = {number: conclusion_of(pairs_of(runs, number), objective, experiment, trials) for number in tested}
@@ -120,9 +121,9 @@ def conclude(
         model=facts.model,
         confirmation=proof_of(conclusion, pairs, chosen, len(tested), experiment, workload, simulated, more),
         candidate=None if shown is None or proven else _candidate(shown, bound, conclusion, shown_runs),
-        replays=_replays(experiment, trials, default, shown, facts),
+        replays=schedule.replays(trials, default, shown, facts.replay or {}),
         cheapest=cheapest(bound, history, best, tested),
-        preferred_over=None if experiment.in_one_launch else preferred_over(bound, history, shown),
+        preferred_over=preferred_over(bound, history, shown) if schedule.takes_cheapest else None,
         level=machine_level(history),
         failures=failures_of(run for trial in trials for run in trial.runs),
         cost=cost(trials, spent, default, best, shown_runs),
@@ -138,25 +139,6 @@ def conclude(
         ),
         space=describe_space(bound),
         workload=workload,
-    )
-
-
-def _replays(
-    experiment: Experiment, trials: Sequence[Trial], default: Trial, shown: Trial | None, facts: Facts
-) -> Replays | None:
-    if experiment.replay is None:
-        return None
-    runs = [run for trial in of_replays(trials) for run in trial.runs]
-
-    def value(trial: Trial | None) -> float | None:
-        return statistics.median(trial.values) if trial is not None and trial.values else None
-
-    return Replays(
-        record=experiment.replay.record,
-        runs=len(runs),
-        default=value(default),
-        candidate=value(shown),
-        faithful=facts.replay or {},
     )
 
 

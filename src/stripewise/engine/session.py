@@ -24,6 +24,7 @@ from stripewise.engine.priors import agreement, check_named, sampler_at_start
 from stripewise.engine.remarks import Remarks, beside_own_figure, loss_told
 from stripewise.engine.result import conclude, machine_level
 from stripewise.engine.resuming import check_same_environment, next_attempt, reap_interrupted
+from stripewise.engine.schedule import schedule_of
 from stripewise.engine.space import BoundSpace, check_space, describe_space
 from stripewise.engine.try_first import configurations
 from stripewise.errors import NothingWorks, Stopped, StripewiseError
@@ -322,9 +323,7 @@ class Session:
         for number in held:
             self._runner.cancel(number)
             del self._running[number]
-            why = (
-                f"not tried: by what trying has lost, it would wait for about {self._ledger.experiment.counted(waits)}"
-            )
+            why = f"not tried: by what trying has lost, it would wait for about {planner.schedule.counted(waits)}"
             outcome = Outcome(number, State.PRUNED, 0.0, time.time(), why, facts=RunFacts(block=0, waits=waits))
             self._accept(run_of(self._ledger.run(number), outcome, self._objective, 0))
 
@@ -375,8 +374,7 @@ class Session:
     def _planner(self) -> Planner:
         experiment = self._ledger.experiment
         sampler = self._sampler or make_sampler(experiment.sampler, experiment.sampler_options)
-        if experiment.in_one_launch:
-            sampler.load()  # before the program starts, whose phases do not wait
+        schedule_of(experiment).begin(sampler)
         return Planner(
             experiment,
             self._objective,
@@ -423,8 +421,8 @@ class Session:
 
     def _announce_cost(self) -> None:
         """Say what the experiment costs at worst, and ask for consent where that is much."""
-        if self._ledger.experiment.in_one_launch:
-            return  # the user's own launch, and no more
+        if not schedule_of(self._ledger.experiment).announced:
+            return
         worst = self._allowance.worst(self._running, self._seen.workload.nodes)
         self._tell("worst_case", **worst)
         if not self._runner.charges:

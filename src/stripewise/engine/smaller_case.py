@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from stripewise.catalogue.workload import Workload
 from stripewise.engine.definition import LAUNCHING, check
+from stripewise.engine.schedule import schedule_of
 from stripewise.errors import UserError
 from stripewise.requests.experiment import LONGEST_NAME, Experiment
 from stripewise.runners.program.command import split
@@ -35,17 +36,13 @@ def small_case(experiment: Experiment, command: Sequence[str], runs: int) -> Exp
     UserError
         If there is no program, the search cannot start from earlier runs, or the command is wrong.
     """
-    if experiment.in_one_launch:
-        raise UserError(
-            "--within searches phases of one launch, and --small launches of a smaller case", "leave one of them out"
-        )
+    if refused := schedule_of(experiment).not_small:
+        raise UserError(*refused)
     if experiment.runner not in LAUNCHING:
         raise UserError(
             f"--small needs a program, and runner {experiment.runner} launches none for each run",
             f"use the runner {', '.join(LAUNCHING[:-1])} or {LAUNCHING[-1]}",
         )
-    if experiment.replay is not None:
-        raise UserError("--small and --replay both say what is searched in place of the program", "leave one out")
     if not make_sampler(experiment.sampler, experiment.sampler_options).uses_prior:
         raise UserError(
             f"sampler {experiment.sampler} cannot start from a small case", "use --sampler auto or surrogate"

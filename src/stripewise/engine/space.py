@@ -18,6 +18,7 @@ from stripewise.catalogue.plan import spell
 from stripewise.catalogue.space import Space
 from stripewise.catalogue.stack import Stack, every_stack, load_stack
 from stripewise.catalogue.workload import Workload
+from stripewise.engine.schedule import schedule_of
 from stripewise.errors import UserError
 from stripewise.observe.evidence import check_evidence
 from stripewise.requests.experiment import Experiment, is_own, overridden, own_parameter
@@ -122,7 +123,7 @@ class BoundSpace:
         return next((stack for stack in self.stacks if stack.off is not None), None)
 
 
-def default_stacks(io: str | None, workload: Workload, *, in_one_launch: bool = False) -> list[str]:
+def default_stacks(io: str | None, workload: Workload, apis: Collection[str] = ()) -> list[str]:
     """Choose stacks for a program whose user named none.
 
     Parameters
@@ -131,16 +132,16 @@ def default_stacks(io: str | None, workload: Workload, *, in_one_launch: bool = 
         MPI-IO implementation found in the program's MPI library: ``romio``, ``ompio`` or None.
     workload : Workload
         With the driver and file system, once observed.
-    in_one_launch : bool
-        Whether phases of one launch are the runs: the settings of HDF5 take part then where the phases use it.
+    apis : collection of str
+        Libraries whose settings take part where the program uses them.
     """
     system = of_file(workload.file_system, workload.driver)
-    hdf5 = ["hdf5"] if in_one_launch and workload.api == "hdf5" else []
-    return ["ompio" if io == "ompio" else "romio", *([system.name] if system.keys else []), *hdf5]
+    used = [api for api in apis if api == workload.api]
+    return ["ompio" if io == "ompio" else "romio", *([system.name] if system.keys else []), *used]
 
 
 def _default_stacks(experiment: Experiment, io: str | None, workload: Workload) -> list[str]:
-    return default_stacks(io, workload, in_one_launch=experiment.in_one_launch)
+    return default_stacks(io, workload, schedule_of(experiment).apis)
 
 
 def _reaches(parameter: Parameter) -> str:
@@ -224,7 +225,7 @@ def check_space(
     if not experiment.stacks:
         # The first run shows the file system, and which MPI-IO is at work where that is not known.
         possible = [*(system.name for system in FILE_SYSTEMS), *(() if io else ("romio", "ompio"))]
-        possible += ["hdf5"] if experiment.in_one_launch else []
+        possible += schedule_of(experiment).apis
         later = {parameter.name for name in possible for parameter in load_stack(name).parameters}
     parameters, left_out = _chosen(experiment, stacks, workload, io, mpi, lost, largest, later=later)
     constraints = [Expression.parse(text) for text in experiment.constraints]

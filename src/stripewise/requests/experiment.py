@@ -279,16 +279,6 @@ class Experiment(BaseModel):
         object.__setattr__(self, "command", named_in(self.command, keys))
         return self
 
-    @property
-    def in_one_launch(self) -> bool:
-        """Whether runs are phases of one launch."""
-        return self.runner == "within"
-
-    def counted(self, runs: int) -> str:
-        """Say how many launches, or phases of one, a part of the budget is."""
-        word, ending = ("phase", "s") if self.in_one_launch else ("launch", "es")
-        return f"{runs} {word}{'' if runs == 1 else ending}"
-
     @field_validator("parameters")
     @classmethod
     def _not_too_many_values(cls, given: dict[str, ParameterOverride]) -> dict[str, ParameterOverride]:

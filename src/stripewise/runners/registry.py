@@ -56,7 +56,7 @@ def make_runner(
 
         jobs = load_policy().limits.jobs
         return StepsRunner(experiment, folder, runtime=runtime, cwd=cwd, jobs=jobs, deletes_in=deletes_in)
-    if experiment.in_one_launch:
+    if experiment.runner == "within":
         from stripewise.runners.within.runner import WithinRunner  # noqa: PLC0415
 
         return WithinRunner(experiment, folder, runtime=runtime, cwd=cwd)

@@ -18,6 +18,7 @@ from stripewise.engine.budget import spent
 from stripewise.engine.consent import Consent, check_author, granted
 from stripewise.engine.folders import make_runs_folder, runs_folder, working_folder
 from stripewise.engine.process import owner_name, terminated_as_interrupted, user_name
+from stripewise.engine.schedule import schedule_of
 from stripewise.engine.session import Session
 from stripewise.engine.smaller_case import after_small, small_case
 from stripewise.errors import NotFound, NothingWorks, UserError
@@ -46,7 +47,7 @@ def begin_small(
 ) -> None:
     """Search the small case of a program, then begin the experiment at full size from what it showed."""
     case = case_of(experiment, small, runs)
-    remark(f"first the small case, {case.counted(runs)} of: {small}")
+    remark(f"first the small case, {schedule_of(case).counted(runs)} of: {small}")
     whole = experiment.model_dump(mode="json")
     identifier = _created(store, case, Facts(folder=str(Path.cwd()), user=user_name(), whole=whole))
     _begun(store, identifier, json_output, yes)

@@ -36,6 +36,7 @@ from stripewise.engine.dryrun import dry_run
 from stripewise.engine.folders import runs_folder, working_folder
 from stripewise.engine.process import user_name
 from stripewise.engine.reconfirmation import confirm_again
+from stripewise.engine.schedule import schedule_of
 from stripewise.engine.smaller_case import SMALL_BUDGET
 from stripewise.engine.try_first import proposals
 from stripewise.errors import NothingWorks, UserError
@@ -276,7 +277,7 @@ def tune(
     if dry_run_only:
         if small is not None:
             case = case_of(experiment, small, small_budget or SMALL_BUDGET)
-            remark(f"the small case is searched first, with {case.counted(case.budget.runs)} of: {small}")
+            remark(f"the small case is searched first, with {schedule_of(case).counted(case.budget.runs)} of: {small}")
         _tune_dry(experiment, Path.cwd(), manner)
         return
     with open_store(store) as opened:
