@@ -189,9 +189,7 @@ def prescribed(model: Any, seen: Any) -> Configuration:
     from stripewise.models.prescribe.prescriber import Prescriber  # noqa: PLC0415  loads the engine
     from stripewise.models.prescribe.request import PrescriptionRequest  # noqa: PLC0415
 
-    request = PrescriptionRequest(seen.workload).with_observed(
-        seen.workload, model.domain, seen.processes, seen.layout, seen.in_force, seen.traits
-    )
+    request = PrescriptionRequest(seen.workload).with_observed(seen, model.domain)
     found = Prescriber(model).prescribe(request)
     values = {change.name: change.value for change in found.changes}
     if values.pop("smallread", True) is False:
@@ -221,7 +219,7 @@ def run_simulated(
 ) -> dict[str, Any]:
     """The campaign, unless it was measured, and what is prescribed for the programs left out."""
     from stripewise.observe.darshan_logs import read_logs  # noqa: PLC0415  loads the engine
-    from stripewise.observe.workload import of_activity  # noqa: PLC0415
+    from stripewise.observe.workload import observed  # noqa: PLC0415
 
     known = every_program()
     others = left_out([*known])
@@ -239,7 +237,7 @@ def run_simulated(
             replay = simulation.Replay(library, known[name], simulation.Storage())
             configurations = {
                 "default": DEFAULT,
-                "prescribed": prescribed(model, of_activity(activity)),
+                "prescribed": prescribed(model, observed(activity)),
             }
             if search:
                 configurations["genetic"] = genetic(replay, known[name])

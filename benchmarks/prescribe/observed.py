@@ -22,7 +22,7 @@ from stripewise.catalogue.plan import Plan
 from stripewise.catalogue.workload import Workload
 from stripewise.models.prescribe.prescriber import Prescriber
 from stripewise.models.prescribe.request import PrescriptionRequest
-from stripewise.observe.workload import observe
+from stripewise.observe.opening import observe
 from stripewise.requests.experiment import Experiment
 
 CAMPAIGN = """
@@ -102,9 +102,7 @@ def main() -> None:
             report = folder / "report.json"
             report.write_text(pattern.site.run(Plan()).report.model_dump_json(exclude_unset=True), "utf-8")
             seen = observe(report)
-            asked = PrescriptionRequest(Workload()).with_observed(
-                seen.workload, prescriber.model.domain, seen.processes, seen.layout, seen.hints
-            )
+            asked = PrescriptionRequest(Workload()).with_observed(seen, prescriber.model.domain)
             found = prescriber.prescribe(asked)
             declared = prescriber.prescribe(PrescriptionRequest(workload, asked.current))
             values = pattern.values([Plan(), declared.plan, found.plan], options.repeats)

@@ -25,8 +25,9 @@ from stripewise.catalogue.space import Space
 from stripewise.catalogue.workload import Workload
 from stripewise.engine.confirmation import Decision, assess
 from stripewise.engine.space import bind_space
+from stripewise.observe.from_report import activity_of
 from stripewise.observe.objectives import objective_of
-from stripewise.observe.workload import observed_workload
+from stripewise.observe.workload import workload_of
 from stripewise.requests.experiment import Experiment
 from stripewise.result import Result
 from stripewise.runners.registry import make_runner
@@ -49,7 +50,9 @@ def observe(experiment: Experiment, folder: Path) -> tuple[Workload, str | None,
         outcome = launch(runner, experiment, Space(()), Configuration({}), 0)
     if outcome.state is not State.FINISHED or outcome.report is None:
         sys.exit(f"{' '.join(experiment.command)} does not run: {outcome.reason or 'it wrote no report'}")
-    workload = experiment.workload.merged(observed_workload(outcome.report)).merged(preflight.workload)
+    workload = experiment.workload.merged(workload_of(activity_of(outcome.report, "report.json"))).merged(
+        preflight.workload
+    )
     return workload, outcome.report.mpi.io or preflight.io, str(preflight.environment.get("mpi"))
 
 

@@ -10,7 +10,8 @@ import pytest
 
 from stripewise.errors import UserError
 from stripewise.observe.activity import Activity, ActivityJob, Calls, FileActivity, FileLayout, Level, Modes
-from stripewise.observe.workload import observe, of_activity
+from stripewise.observe.opening import observe
+from stripewise.observe.workload import observed
 from tests.unit.reports import recorded
 
 MIB = 1 << 20
@@ -31,7 +32,7 @@ def activity(**file: Any) -> Activity:
 
 
 def test_an_activity_becomes_a_workload() -> None:
-    seen = of_activity(activity())
+    seen = observed(activity())
     assert seen.workload.operation == "write"
     assert seen.workload.transfer_size == MIB
     assert seen.workload.file_size == 64 * MIB
@@ -47,7 +48,7 @@ def test_an_activity_becomes_a_workload() -> None:
 
 def test_nodes_are_taken_where_they_are_known() -> None:
     made = activity()
-    seen = of_activity(made.model_copy(update={"job": ActivityJob(ranks=4, nodes=2)}))
+    seen = observed(made.model_copy(update={"job": ActivityJob(ranks=4, nodes=2)}))
     assert (seen.workload.nodes, seen.workload.processes_per_node) == (2, 2)
 
 
@@ -62,34 +63,34 @@ def test_nodes_are_taken_where_they_are_known() -> None:
     ],
 )
 def test_collective_or_not_is_what_nearly_all_calls_are(modes: Modes, expected: bool | None) -> None:
-    assert of_activity(activity(modes=modes)).workload.collective is expected
+    assert observed(activity(modes=modes)).workload.collective is expected
 
 
 def test_a_program_without_mpi_io_is_independent_and_posix() -> None:
-    seen = of_activity(activity(mpiio=None, modes=None))
+    seen = observed(activity(mpiio=None, modes=None))
     assert seen.workload.collective is False
     assert seen.workload.api == "posix"
 
 
 def test_reads_and_both() -> None:
     read = Calls(count=8, bytes=8 * MIB, consecutive=0, largest=MIB, extent=8 * MIB)
-    seen = of_activity(activity(mpiio=Level(read=read), posix=Level(read=read), modes=Modes(independent_reads=8)))
+    seen = observed(activity(mpiio=Level(read=read), posix=Level(read=read), modes=Modes(independent_reads=8)))
     assert seen.workload.operation == "read"
     assert seen.workload.layout is None
-    both = of_activity(activity(mpiio=Level(read=read, write=read)))
+    both = observed(activity(mpiio=Level(read=read, write=read)))
     assert both.workload.operation == "both"
 
 
 def test_one_file_a_process() -> None:
     one = activity(ranks=1).files[0]
     many = activity().model_copy(update={"files": [one.model_copy(update={"path": f"/l/{n}"}) for n in range(4)]})
-    assert of_activity(many).workload.file_per_process is True
-    assert of_activity(activity()).workload.file_per_process is False
+    assert observed(many).workload.file_per_process is True
+    assert observed(activity()).workload.file_per_process is False
 
 
 def test_a_log_without_io_is_refused() -> None:
     with pytest.raises(UserError, match="shows no I/O"):
-        of_activity(activity(mpiio=None, posix=None))
+        observed(activity(mpiio=None, posix=None))
 
 
 def test_a_report_of_the_runtime_is_read(tmp_path: Path) -> None:
@@ -137,7 +138,7 @@ def test_what_is_neither_is_refused(tmp_path: Path, content: str, message: str) 
     path.write_text(content, "utf-8")
     with pytest.raises(UserError, match=message):
         observe(path)
-    with pytest.raises(UserError, match="cannot read"):
+    with pytest.raises(UserError, match="does not exist"):
         observe(tmp_path / "missing")
 
 

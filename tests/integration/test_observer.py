@@ -31,7 +31,7 @@ from stripewise.observe.from_report import activity_of
 from stripewise.observe.objectives import kind_of
 from stripewise.observe.processes import PREFIX, merge_parts, parts_in
 from stripewise.observe.report import Report, read_report_file
-from stripewise.observe.workload import observed_workload
+from stripewise.observe.workload import workload_of
 from stripewise.runners.inject.foreground import prepare
 from stripewise.runners.inject.injection import Guidance
 from stripewise.runners.local.scratch import Scratch
@@ -214,7 +214,10 @@ def test_each_call_is_counted_by_file(observe: Observe, tmp_path: Path) -> None:
         "failed_open": 1, "stat": 2, "change": 1
     }  # fmt: skip
     assert (report.totals.bytes_written, process["bytes_written"]) == (8 * 4096 + 1024 + 100 + 2048 + 79 + 10,) * 2
-    assert observed_workload(report).api == "posix" and activity_of(report, "x").files[0].posix is not None
+    assert (
+        workload_of(activity_of(report, "report.json")).api == "posix"
+        and activity_of(report, "x").files[0].posix is not None
+    )
     made = [(o.count, o.time_sum) for f in report.files for o in f.without_data]
     made += [(o["count"], o["time_sum"]) for o in process["metadata"].values()]
     outcome = Outcome(0, State.FINISHED, 1.0, 0.0, report=report)

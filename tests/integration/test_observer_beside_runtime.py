@@ -18,7 +18,7 @@ from stripewise.observe.from_report import activity_of
 from stripewise.observe.objectives.reported import IoTime, MetadataRate, WriteBandwidth
 from stripewise.observe.processes import PREFIX, merge_parts
 from stripewise.observe.report import read_report_file, summed
-from stripewise.observe.workload import of_report
+from stripewise.observe.workload import workload_of
 from stripewise.runners.inject.foreground import prepare
 from stripewise.runners.inject.injection import Guidance
 from stripewise.trial import State
@@ -135,5 +135,5 @@ def test_a_program_with_a_file_for_each_rank_and_no_mpi_io_is_judged_as_a_serial
     findings = diagnose(activity).findings
     (small,) = [one for one in findings if one.kind.code == "small-writes"]
     assert f"{RANKS * 4096:,} requests" in small.says
-    workload = of_report(found).workload
+    workload = workload_of(activity)
     assert (workload.api, workload.operation, workload.file_per_process) == ("posix", "write", True)

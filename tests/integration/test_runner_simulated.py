@@ -18,7 +18,8 @@ from stripewise.engine.effects import verdicts
 from stripewise.engine.space import bind_space
 from stripewise.errors import UserError
 from stripewise.launch import Launch, Outcome
-from stripewise.observe.workload import observed_workload
+from stripewise.observe.from_report import activity_of
+from stripewise.observe.workload import workload_of
 from stripewise.requests.experiment import Experiment
 from stripewise.runners.registry import make_runner
 from stripewise.runners.simulated.runner import SimulatedRunner, open_site
@@ -132,7 +133,7 @@ def test_the_report_describes_the_workload_that_ran(site: str) -> None:
     report = outcome.report
     assert report.simulated is True
     assert "simulated" in report.mpi.library
-    seen = observed_workload(report)
+    seen = workload_of(activity_of(report, "report.json"))
     assert (seen.nodes, seen.processes_per_node, seen.operation) == (4, 8, "write")
     assert (seen.collective, seen.file_per_process, seen.piece_size) == (True, False, 65536)
     assert (seen.driver, seen.file_system) == ("LUSTRE:", "lustre")
@@ -141,7 +142,7 @@ def test_the_report_describes_the_workload_that_ran(site: str) -> None:
 
 def test_a_file_each_is_a_file_each(site: str) -> None:
     report = run(runner(site, workload={"file_per_process": True, "file_size": "512 MiB"})).report
-    assert observed_workload(report).file_per_process
+    assert workload_of(activity_of(report, "report.json")).file_per_process
     assert len(report.files) == 20
     assert report.totals.bytes_written == 16 << 30
 

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from stripewise.engine.space import bind_space
+from stripewise.observe.from_report import activity_of
 from stripewise.observe.report import parse_report
-from stripewise.observe.workload import observed_workload
+from stripewise.observe.workload import workload_of
 from stripewise.requests.experiment import Experiment
 from tests.conftest import require
 from tests.integration.hdf5_support import Hdf5Bench, debian_mpi, differences
@@ -89,7 +90,7 @@ def test_a_report_keeps_how_pnetcdf_wrote_although_it_takes_its_views_back(
     assert file["application_info"]["cb_nodes"] == "2"
     assert file["view"]["contiguous"] is (shape == "slabs")
     assert seen.report is not None
-    workload = observed_workload(parse_report(seen.report))
+    workload = workload_of(activity_of(parse_report(seen.report), "report.json"))
     expected = ("tile", 64 * 8) if shape == "tiles" else ("segmented", None)
     assert (workload.layout, workload.piece_size) == expected
     assert (workload.collective, workload.transfer_size) == (True, 64 * 64 * 8)

@@ -11,11 +11,12 @@ import pytest
 
 from stripewise.engine.fidelity import Done, Faithfulness
 from stripewise.formats import RECORD_IRREGULAR, REPLAY_MARK
+from stripewise.observe import from_record
+from stripewise.observe.from_report import activity_of
 from stripewise.observe.record import Record
 from stripewise.observe.record_reading import read_record
-from stripewise.observe.recorded import report_of
 from stripewise.observe.report import parse_report
-from stripewise.observe.workload import observed_workload
+from stripewise.observe.workload import workload_of
 from tests.integration.conftest import Mpi
 from tests.integration.runtime_support import Bench, Outcome
 
@@ -84,7 +85,10 @@ def test_the_record_holds_every_call(bench: Bench, tmp_path: Path, scenario: str
         assert record.count(name) == counted(outcome, name)
     totals = outcome.report["totals"]
     assert record.moved == {"read": totals["bytes_read"], "write": totals["bytes_written"]}
-    seen, told = observed_workload(parse_report(outcome.report)), observed_workload(report_of(record))
+    seen, told = (
+        workload_of(activity_of(parse_report(outcome.report), "report.json")),
+        workload_of(from_record.activity_of(record, "x.record")),
+    )
     # How the MPI library carried the calls out is not in the record: the layout hangs on that.
     assert told == seen.model_copy(update={"layout": None, "driver": None, "file_system": None})
     assert record.io_time == pytest.approx(outcome.report["job"]["io_time"], rel=1e-6)

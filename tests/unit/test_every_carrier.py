@@ -27,7 +27,7 @@ from stripewise.models.prescribe.prescriber import Prescriber
 from stripewise.models.prescribe.request import PrescriptionRequest
 from stripewise.models.registry import load_model, make_model
 from stripewise.models.table import Schema, Table, make_table, read_table, write_table
-from stripewise.observe.workload import observe
+from stripewise.observe.opening import observe
 from stripewise.requests.experiment import Experiment
 from stripewise.runners.function import FunctionRunner
 from stripewise.search.base import make_sampler
@@ -221,7 +221,7 @@ def test_what_a_run_had_is_the_setting_of_today(
     model = make_model("tree").fit(table)
     model.add_stacks([] if stack is None else [str(stack)])
     asked = PrescriptionRequest(Workload(operation="write", nodes=4, api="hdf5"))
-    asked = asked.with_observed(seen.workload, model.domain, seen.processes, seen.layout, seen.in_force)
+    asked = asked.with_observed(seen, model.domain)
     assert asked.current == {name: MIB}
     assert Prescriber(model).prescribe(asked).kept == "the current settings are the best of all combinations"
 

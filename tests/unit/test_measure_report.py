@@ -5,9 +5,10 @@ import json
 import pytest
 
 from stripewise.errors import StripewiseError, UserError
+from stripewise.observe.from_report import activity_of
 from stripewise.observe.journal import learned_lines
 from stripewise.observe.report import parse_report, summed
-from stripewise.observe.workload import observed_workload
+from stripewise.observe.workload import workload_of
 from stripewise.runners.local.scratch import Scratch
 from tests.unit.reports import changed, recorded, report
 
@@ -51,7 +52,7 @@ def test_other_json_is_not_told_to_be_built_anew(data):
 
 
 def test_strided_collective_write():
-    workload = observed_workload(report("romio_strided_write"))
+    workload = workload_of(activity_of(report("romio_strided_write"), "report.json"))
     assert workload.model_dump(exclude_none=True) == {
         "operation": "write",
         "nodes": 1,
@@ -82,49 +83,56 @@ def test_strided_collective_write():
     ],
 )
 def test_patterns(pattern, pieces, interleaved, layout):
-    workload = observed_workload(report("romio_patterns", pattern))
+    workload = workload_of(activity_of(report("romio_patterns", pattern), "report.json"))
     words = workload.words()
     assert (words["pieces"], words["interleaved"], workload.layout) == (pieces, interleaved, layout)
 
 
 def test_reads_and_writes():
-    workload = observed_workload(report("romio_strided_both"))
+    workload = workload_of(activity_of(report("romio_strided_both"), "report.json"))
     assert (workload.operation, workload.collective, workload.layout) == ("both", True, "strided")
 
 
 def test_mixed_calls_leave_collective_open():
     data = changed(recorded("romio_strided_write")["default"], "files.0.independent", {"calls": 1, "bytes": 1 << 40})
-    assert observed_workload(parse_report(changed(data, "files.0.independent.bytes", 100))).collective is True
-    assert observed_workload(parse_report(data)).collective is False
-    words = observed_workload(parse_report(changed(data, "files.0.collective.bytes", 1 << 40))).words()
+    assert (
+        workload_of(
+            activity_of(parse_report(changed(data, "files.0.independent.bytes", 100)), "report.json")
+        ).collective
+        is True
+    )
+    assert workload_of(activity_of(parse_report(data), "report.json")).collective is False
+    words = workload_of(
+        activity_of(parse_report(changed(data, "files.0.collective.bytes", 1 << 40)), "report.json")
+    ).words()
     assert words["collective"]
     assert words["independent"]
 
 
 def test_a_hint_of_the_program_hides_whether_ranks_interleave():
     data = changed(recorded("romio_strided_write")["default"], "files.0.info.romio_cb_write", "enable")
-    assert observed_workload(parse_report(data)).words()["interleaved"] == "unknown"
+    assert workload_of(activity_of(parse_report(data), "report.json")).words()["interleaved"] == "unknown"
 
 
 def test_lustre_aggregates_whether_ranks_interleave_or_not():
     data = changed(recorded("romio_strided_write")["default"], "files.0.driver", "LUSTRE:")
-    assert observed_workload(parse_report(data)).words()["interleaved"] == "unknown"
+    assert workload_of(activity_of(parse_report(data), "report.json")).words()["interleaved"] == "unknown"
 
 
 def test_program_of_one_rank_a_node_may_or_may_not_interleave():
     data = changed(recorded("romio_patterns")["segmented"], "files.0.nodes", 4)
-    assert observed_workload(parse_report(data)).words()["interleaved"] == "unknown"
+    assert workload_of(activity_of(parse_report(data), "report.json")).words()["interleaved"] == "unknown"
 
 
 def test_ompio_says_nothing_about_interleaving():
-    workload = observed_workload(report("ompio_strided_write"))
+    workload = workload_of(activity_of(report("ompio_strided_write"), "report.json"))
     assert (workload.driver, workload.collective, workload.words()["interleaved"]) == ("ompio", True, "unknown")
 
 
 def test_a_program_without_files():
     data = changed(recorded("romio_patterns")["tile"], "files", [])
     data = changed(data, "totals.bytes_written", 0)
-    workload = observed_workload(parse_report(data))
+    workload = workload_of(activity_of(parse_report(data), "report.json"))
     assert workload.model_dump(exclude_none=True) == {"nodes": 1, "processes_per_node": 4, "files": 0}
 
 

@@ -19,15 +19,16 @@ from stripewise.models.registry import make_model
 from stripewise.models.table import Schema, Table, make_table, read_table, write_table
 from stripewise.observe._darshan_sums import blocks_touched
 from stripewise.observe.darshan_logs import read_log
+from stripewise.observe.from_report import activity_of
 from stripewise.observe.profile_features import BLOCKS, TRAITS, traits_of
 from stripewise.observe.report import parse_report
-from stripewise.observe.workload import of_report
+from stripewise.observe.workload import observed
 from tests.unit.reports import changed, example_log, recorded
 
 
 def profile(written: int) -> dict[str, Any]:
     """A report of a program that writes so much."""
-    return changed(recorded("romio_strided_write")["default"], "totals.bytes_written", written)
+    return changed(recorded("romio_strided_write")["default"], "files.0.operations.write_at_all.bytes", written)
 
 
 def table() -> Table:
@@ -65,10 +66,8 @@ def test_a_model_of_profiles_answers_for_another_program(folder: Path) -> None:
     model = make_model("tree").fit(made)
     chosen = {}
     for written in (48 << 10, 24 << 20):
-        seen = of_report(parse_report(profile(written)))
-        request = PrescriptionRequest(Workload()).with_observed(
-            seen.workload, model.domain, seen.processes, seen.layout, seen.in_force, seen.traits
-        )
+        seen = observed(activity_of(parse_report(profile(written)), "report.json"))
+        request = PrescriptionRequest(Workload()).with_observed(seen, model.domain)
         found = Prescriber(model).prescribe(request)
         chosen[written] = {s.key: s.value for s in found.plan.settings}
     assert chosen == {48 << 10: {"MY_CACHE": "1"}, 24 << 20: {}}

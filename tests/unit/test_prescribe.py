@@ -27,6 +27,7 @@ from stripewise.models.prescribe.prescription import Prescription, carried_by, c
 from stripewise.models.prescribe.request import PrescriptionRequest, parse_request
 from stripewise.models.registry import make_model, model_class
 from stripewise.models.table import Column, Schema, read_table
+from stripewise.observe.workload import Observed
 from stripewise.output.export import export
 from stripewise.requests.objective import Objective
 from tests.fixtures.campaigns import GIB, MIB, campaign, law, schema
@@ -354,15 +355,17 @@ def test_what_the_model_does_not_know_is_refused(current: Any, context: Any, mes
 def test_layout_and_hints_that_were_seen_are_the_settings_of_today() -> None:
     model, _ = trained(HINTS)
     seen = PrescriptionRequest(Workload()).with_observed(
-        workload(),
+        Observed(
+            workload(),
+            16,
+            {"stripe_count": 8, "stripe_size": 4 * MIB},
+            (Setting(HINT, "romio_cb_write", "ENABLE"), Setting(HINT, "x", "y"), Setting(ENVIRONMENT, "cb_nodes", "4")),
+        ),
         model.domain,
-        16,
-        {"stripe_count": 8, "stripe_size": 4 * MIB},
-        [Setting(HINT, "romio_cb_write", "ENABLE"), Setting(HINT, "x", "y"), Setting(ENVIRONMENT, "cb_nodes", "4")],
     )
     assert seen.current == {"stripe_count": 8, "stripe_size": 4 * MIB, "romio_cb_write": "enable"}
     declared = PrescriptionRequest(Workload(nodes=2), {"stripe_count": 1}).with_observed(
-        workload(), model.domain, 16, {}, ()
+        Observed(workload(), 16), model.domain
     )
     assert declared.workload.nodes == 2
     assert declared.workload.file_size == 8 * GIB
@@ -487,7 +490,7 @@ def test_a_rule_of_thumb_leaves_out_what_may_lose_half() -> None:
 
 
 def test_without_a_model_the_layout_of_a_log_counts() -> None:
-    seen = PrescriptionRequest(Workload()).with_observed(workload(**WIDE), None, 16, {"stripe_count": 8}, ())
+    seen = PrescriptionRequest(Workload()).with_observed(Observed(workload(**WIDE), 16, {"stripe_count": 8}), None)
     assert seen.current == {"stripe_count": 8}
     assert by_policy("knowledge", seen.workload, None, seen.current).changes == ()
 

@@ -13,7 +13,7 @@ from stripewise.observe.from_record import activity_of
 from stripewise.observe.record_hdf5 import Pieces, Shape, pieces_of
 from stripewise.observe.record_reading import parse_record, read_record
 from stripewise.observe.recorded import report_of
-from stripewise.observe.workload import observed_workload
+from stripewise.observe.workload import workload_of
 
 PHASES = Path(__file__).resolve().parents[1] / "fixtures" / "records" / "hdf5.record"
 """Two ranks write 4096 bytes each to three datasets in each of five files, collectively."""
@@ -43,7 +43,7 @@ def test_reports_and_workloads_know_datasets() -> None:
     assert moved is not None
     assert (moved.calls, moved.bytes, moved.collective, moved.selections) == (2, 8192, 2, {"block": 2})
     assert report.files[0].size == 3 * 8192
-    workload = observed_workload(report)
+    workload = workload_of(activity_of(read_record(PHASES), "x"))
     assert (workload.api, workload.transfer_size, workload.collective) == ("hdf5", 4096, True)
 
 

@@ -14,8 +14,7 @@ from stripewise.models.prescribe.prescription import Prescription
 from stripewise.models.prescribe.request import PrescriptionRequest
 from stripewise.models.registry import load_model
 from stripewise.observe.activity import Activity
-from stripewise.observe.darshan_logs import is_log
-from stripewise.observe.workload import observe, of_activity
+from stripewise.observe.workload import observed
 
 _MIB = 2**20
 _WIDE = 1.96
@@ -81,14 +80,12 @@ class SettingsPrediction:
         }
 
 
-def predict(activity: Activity, source: Path, model: Path) -> SettingsPrediction:
+def predict(activity: Activity, model: Path) -> SettingsPrediction:
     """Ask a model about a job.
 
     Parameters
     ----------
     activity : Activity
-    source : Path
-        The log or report that the activity was read from.
     model : Path
         Written by ``stripewise train``.
 
@@ -98,10 +95,8 @@ def predict(activity: Activity, source: Path, model: Path) -> SettingsPrediction
         If the model cannot be read, or knows nothing of such jobs.
     """
     loaded = load_model(model)
-    seen = of_activity(activity) if activity.kind == "darshan" or is_log(source) else observe(source)
-    request = PrescriptionRequest(Workload()).with_observed(
-        seen.workload, loaded.domain, seen.processes, seen.layout, seen.in_force
-    )
+    seen = observed(activity)
+    request = PrescriptionRequest(Workload()).with_observed(seen, loaded.domain)
     found = Prescriber(loaded).prescribe(request)
     origin = f"{found.origin}{' (simulated measurements)' if found.simulated else ''}"
     notes = (*seen.notes, *found.notes)

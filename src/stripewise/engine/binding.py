@@ -19,8 +19,9 @@ from stripewise.engine.ledger import Ledger
 from stripewise.engine.space import BoundSpace, bind_space
 from stripewise.errors import UserError
 from stripewise.file_glob import names_file
+from stripewise.observe.from_report import activity_of
 from stripewise.observe.report import Report
-from stripewise.observe.workload import layout_of, observed_workload
+from stripewise.observe.workload import layout_of, workload_of
 from stripewise.requests.experiment import Experiment, parameters_of
 from stripewise.runners.base import Preflight, Runner
 from stripewise.runners.replayer import Replayer
@@ -189,10 +190,11 @@ class Seen:
             workload = experiment.workload.merged(seen[0]).merged(workload)
             layout = dict(seen[1])
         elif not fixed and report is not None:
-            workload = experiment.workload.merged(observed_workload(report)).merged(workload)
+            activity = activity_of(report, "the first run")
+            workload = experiment.workload.merged(workload_of(activity)).merged(workload)
             io = None if report.job.interface else report.mpi.io
             run_bytes = report.totals.bytes_read + report.totals.bytes_written
-            layout = layout_of(report)
+            layout = layout_of(activity)
             if report.programs:
                 note(_of_several(report, program))
         mpi = self.preflight.environment.get("mpi")

@@ -10,7 +10,6 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from stripewise.catalogue.workload import Workload
 from stripewise.formats import SIZE_NAMES
 
 _OVERLAPPING = 1.1
@@ -119,7 +118,10 @@ class Level(_ActivityPart):
 
 
 class Modes(_ActivityPart):
-    """How MPI-IO was called: data calls by kind, over all ranks."""
+    """How MPI-IO was called: data calls by kind, over all ranks.
+
+    ``collective_bytes`` and ``independent_bytes`` are None where the source does not tell them apart.
+    """
 
     collective_reads: int = 0
     collective_writes: int = 0
@@ -128,6 +130,24 @@ class Modes(_ActivityPart):
     nonblocking_reads: int = 0
     nonblocking_writes: int = 0
     views: int = 0
+    collective_bytes: int | None = None
+    independent_bytes: int | None = None
+
+
+class Within(_ActivityPart):
+    """System calls within the collective calls of one direction.
+
+    Attributes
+    ----------
+    calls, ranks : int
+        System calls, and the ranks that made any.
+    moving : int
+        The collective calls around them that moved bytes: some ranks may only take part.
+    """
+
+    calls: int = 0
+    ranks: int = 0
+    moving: int = 0
 
 
 class Beneath(_ActivityPart):
@@ -139,10 +159,14 @@ class Beneath(_ActivityPart):
         Ranks that wrote or read within collective calls: the aggregators.
     read_while_writing : int
         Bytes read within write calls: read-modify-write.
+    write, read : Within
+        By the direction of the collective calls.
     """
 
     collective_ranks: int = 0
     read_while_writing: int = 0
+    write: Within = Within()
+    read: Within = Within()
 
 
 class DatasetTransfers(_ActivityPart):
@@ -152,16 +176,28 @@ class DatasetTransfers(_ActivityPart):
     ----------
     collective, broken : int
         Calls for which the program asked for collective transfers, and those of them that HDF5 made independently.
+    independent : int
+        Calls for which it asked for independent transfers.
     broken_by : list of str
         Why, in the words of ``H5Pget_mpio_no_collective_cause``.
     bytes : int
         That the datasets hold.
+    selections : list of str
+        How the program selected elements: ``block``, ``strided`` and so on.
+    common : list of (int, int)
+        The most frequent sizes in bytes with their counts.
+    flat : bool
+        Whether all datasets have one dimension.
     """
 
     collective: int = 0
+    independent: int = 0
     broken: int = 0
     broken_by: list[Name] = Field(default_factory=list)
     bytes: int = 0
+    selections: list[Name] = Field(default_factory=list)
+    common: list[tuple[int, int]] = Field(default_factory=list)
+    flat: bool = False
 
 
 class FileLayout(_ActivityPart):
@@ -184,10 +220,20 @@ class Spread(_ActivityPart):
 
 
 class SettingOutcome(_ActivityPart):
-    """What became of one setting that a plan asked for."""
+    """What became of one setting that a plan asked for.
 
+    Attributes
+    ----------
+    layer : str
+        The first word of its line in the plan.
+    in_force : str or None
+        The value that acted, as the library told it or as it was given.
+    """
+
+    layer: Name = ""
     key: Name
     requested: Name | None = None
+    in_force: Name | None = None
     outcome: Name = ""
     note: Name = ""
 
@@ -207,6 +253,12 @@ class FileActivity(_ActivityPart):
         MPI-IO calls made on it, as a report names them; empty where the source does not name them.
     view_contiguous : bool or None
         Of the last MPI file view.
+    view_bytes, view_piece : int or None
+        Bytes that one turn of this view shows, and the bytes of each of its pieces where they are alike.
+    hdf5_driver : str or None
+        With which HDF5 opened it.
+    properties : dict
+        That HDF5 said the open file has.
     redundant_read : int or None
         Bytes that a rank read again, where a trace tells.
     read_blocks : list of int
@@ -235,6 +287,10 @@ class FileActivity(_ActivityPart):
     spread: Spread | None = None
     calls: list[Name] = Field(default_factory=list, max_length=100)
     view_contiguous: bool | None = None
+    view_bytes: int | None = None
+    view_piece: int | None = None
+    hdf5_driver: Name | None = None
+    properties: dict[Name, Name] = Field(default_factory=dict)
     driver: Name | None = None
     info: dict[Name, Name] = Field(default_factory=dict)
     asked: list[SettingOutcome] = Field(default_factory=list)
@@ -410,8 +466,8 @@ class Activity(_ActivityPart):
         Of a report of a program without MPI; empty elsewhere.
     files : list of FileActivity
         Those that matter most, first those with most time; the rest is counted only.
-    workload : Workload or None
-        What the program did, where the source tells more of it than the other fields hold.
+    planned : bool
+        Whether the run applied a plan.
     timed : bool
         Whether the source has times of calls; without them seconds are the job's, shared out over the bytes.
     counts_opens_once : bool
@@ -437,7 +493,7 @@ class Activity(_ActivityPart):
     timeline: Timeline | None = None
     osts: dict[int, OstLoad] = Field(default_factory=dict)
     hints: dict[str, str] = Field(default_factory=dict)
-    workload: Workload | None = None
+    planned: bool = False
     timed: bool = True
     counts_opens_once: bool = False
 

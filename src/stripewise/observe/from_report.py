@@ -23,9 +23,9 @@ from stripewise.observe.activity import (
     ProcessActivity,
     RankLoads,
     SettingOutcome,
+    Within,
 )
 from stripewise.observe.report import FileReport, Operation, Pattern, Posix, Report, ReportedProcess
-from stripewise.observe.workload import of_report
 
 _UNSEEN = "a runtime report has no offsets: alignment, order and repeated reads are not judged"
 _UNSEEN_RANKS = "a runtime report has no figures of single ranks: balance is not judged"
@@ -121,9 +121,13 @@ def _transfers(file: FileReport) -> dict[Direction, DatasetTransfers]:
         if used:
             found[way] = DatasetTransfers(
                 collective=sum(calls.collective for _, calls in used),
+                independent=sum(calls.independent for _, calls in used),
                 broken=sum(calls.broken_collective for _, calls in used),
                 broken_by=sorted({cause for _, calls in used for cause in calls.broken_by}),
                 bytes=sum(dataset.bytes for dataset, _ in used),
+                selections=sorted({name for _, calls in used for name, count in calls.selections.items() if count}),
+                common=[entry for _, calls in used for entry in calls.top],
+                flat=all(len(dataset.size) == 1 for dataset, _ in used),
             )
     return found
 
@@ -146,6 +150,20 @@ def _file(file: FileReport, interface: str | None) -> FileActivity:
         whole_readers=file.whole_readers,
         whole_read=file.whole_read,
         size=size,
+        layout=_layout(file),
+        driver=file.driver,
+        info=file.info,
+        asked=[
+            SettingOutcome(
+                layer=one.layer,
+                key=one.key,
+                requested=one.requested,
+                in_force=one.echoed or one.given,
+                outcome=one.outcome,
+                note=one.note,
+            )
+            for one in file.settings
+        ],
     )
     write, read = (_from_operations(file.moved(way), getattr(file.pattern, way)) for way in ("write", "read"))
     program = Level(
@@ -173,19 +191,31 @@ def _file(file: FileReport, interface: str | None) -> FileActivity:
             nonblocking_reads=sum(op.count for name, op in file.operations.items() if name.startswith("iread")),
             nonblocking_writes=sum(op.count for name, op in file.operations.items() if name.startswith("iwrite")),
             views=file.operations["set_view"].count if "set_view" in file.operations else 0,
+            collective_bytes=file.collective.bytes,
+            independent_bytes=file.independent.bytes,
         ),
         beneath=Beneath(
             collective_ranks=max(share.ranks for share in shares),
             read_while_writing=made.read.during_write.bytes,
+            write=_within(file, "write"),
+            read=_within(file, "read"),
         ),
-        layout=_layout(file),
         calls=[name for name, operation in file.operations.items() if operation.count],
         view_contiguous=None if file.view is None else file.view.contiguous,
-        driver=file.driver,
-        info=file.info,
+        view_bytes=None if file.view is None else file.view.filetype_size,
+        view_piece=None if file.view is None else file.view.piece_size,
+        hdf5_driver=None if file.hdf5 is None else file.hdf5.driver,
+        properties={} if file.hdf5 is None else file.hdf5.properties,
         transfers=_transfers(file),
-        asked=[SettingOutcome(key=s.key, requested=s.requested, outcome=s.outcome, note=s.note) for s in file.settings],
     )
+
+
+def _within(file: FileReport, way: Direction) -> Within:
+    made, pattern = getattr(file.posix, way).during_collective, getattr(file.pattern, way)
+    moving = file.calls(way, collective=True)
+    if pattern is not None:
+        moving = min(moving, sum(pattern.histogram) - file.calls(way, collective=False))
+    return Within(calls=made.count, ranks=made.ranks, moving=moving)
 
 
 def _sum(levels: list[Level]) -> Level:
@@ -293,10 +323,10 @@ def activity_of(report: Report, source: str) -> Activity:
                 sum(calls.count for name, calls in paths if name == "failed_open"),
                 on_paths,
             ),
-            modes=Modes(**{name: sum(getattr(m, name) for m in modes) for name in Modes.model_fields}),
+            modes=Modes(**{name: sum(getattr(m, name) or 0 for m in modes) for name in Modes.model_fields}),
         ),
         counted=Counted(
-            files=len(files),
+            files=len(files) + report.files_left_out,
             shared=sum(file.ranks > 1 for file in files),
             written_single=len(own),
             # Each of these files was opened by one rank alone; who it was the report does not say, at most all ranks.
@@ -307,5 +337,5 @@ def activity_of(report: Report, source: str) -> Activity:
         files=files,
         ranks=_loads(report),
         processes=[_process(one) for one in report.processes],
-        workload=of_report(report).workload,
+        planned=report.runtime.plan_id is not None,
     )

@@ -16,6 +16,7 @@ from stripewise.observe.ior import is_ior, parse_ior
 from stripewise.observe.record_reading import read_record
 from stripewise.observe.report import read_report
 from stripewise.observe.traces import form_of, traces_within
+from stripewise.observe.workload import Observed, observed
 
 _TEXT_LIMIT = 64 << 20
 _START = 4096
@@ -104,6 +105,17 @@ def open_one(path: Path) -> Activity:
     return first.activity
 
 
+def observe(path: Path) -> Observed:
+    """Describe what the job did that an input holds.
+
+    Raises
+    ------
+    StripewiseError
+        As :func:`open_one`, and if the input shows no I/O.
+    """
+    return observed(open_one(path))
+
+
 def _open(path: Path, reader: Reader) -> Iterator[LogResult]:
     try:
         if path.stat().st_size > _TEXT_LIMIT:
@@ -158,4 +170,7 @@ def _reader(path: Path) -> Reader | None:
         return _report
     if start.startswith(RECORD_HEADER.encode()):
         return _record
-    return _ior if not path.name.endswith(SUFFIXES) and is_ior(path) else None
+    if path.name.endswith(SUFFIXES):
+        return None
+    # Of other JSON the reader of reports says best what is wrong with it.
+    return _ior if is_ior(path) else _report if start.lstrip().startswith(b"{") else None

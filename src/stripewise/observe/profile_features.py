@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # the process that reads logs takes the sizes of blocks from here, and needs nothing else
     from stripewise.observe.activity import Activity, Calls
-    from stripewise.observe.report import Report
 
 BLOCKS = {"256k": 256 << 10, "1m": 1 << 20, "4m": 4 << 20, "16m": 16 << 20, "64m": 64 << 20}
 """Sizes of the blocks of a file of which a trace tells how many were read."""
@@ -55,12 +54,3 @@ def _of_calls(word: str, calls: Calls) -> dict[str, float]:
 def _blocks(activity: Activity) -> dict[str, int]:
     traced = [file.read_blocks for file in activity.files if file.read_blocks]
     return {f"read_blocks_{name}": sum(each[i] for each in traced) for i, name in enumerate(BLOCKS) if traced}
-
-
-def traits_of_report(report: Report) -> dict[str, float]:
-    """Give the traits that a report of the runtime shows: it counts calls, and does not trace them."""
-    found: dict[str, float] = {}
-    for word, moved in (("read", report.totals.bytes_read), ("write", report.totals.bytes_written)):
-        calls = sum(file.calls(word, collective=together) for file in report.files for together in (True, False))
-        found |= {f"{word}s": calls, f"{word}_size": moved / calls if calls else 0.0}
-    return found

@@ -1,4 +1,4 @@
-"""What a program was seen to do, as a workload: from a Darshan log or a report of the runtime, for prescriptions.
+"""What a program was seen to do, as a workload, for prescriptions and searches: of an activity, whatever its source.
 
 An observer sees no plans: what is not in the log stays unknown. The settings that the run had are found too, as far as
 the log tells (the layout of the main file, the hints that the MPI library echoed).
@@ -7,28 +7,22 @@ the log tells (the layout of the main file, the hints that the MPI library echoe
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from stripewise.catalogue.carriers import ADIOS2, ARGUMENT, HDF5, HINT, Carrier, Setting
-from stripewise.catalogue.filesystems import CRAYS, USUAL, of_role
+from stripewise.catalogue.filesystems import CRAYS, USUAL
 from stripewise.catalogue.workload import Workload
 from stripewise.errors import UserError
-from stripewise.formats import RECORD_HEADER
-from stripewise.observe.activity import Activity, Calls, FileActivity
-from stripewise.observe.darshan_logs import is_log, read_log
-from stripewise.observe.profile_features import traits_of, traits_of_report
-from stripewise.observe.record_reading import read_record
-from stripewise.observe.recorded import report_of
-from stripewise.observe.report import FileReport, Pattern, Posix, Report, read_report
+from stripewise.observe.activity import Activity, Calls, FileActivity, Within
+from stripewise.observe.profile_features import traits_of
 
 _NEGLIGIBLE = 0.001
 _MOSTLY = 0.95
 _PIECE = 256 << 10
 """Larger requests may be parts of a contiguous call that the library cut at its buffers."""
-_MAX_REPORT = 256 << 20
+_WAYS: tuple[Literal["write", "read"], ...] = ("write", "read")
 
 
 @dataclass(frozen=True)
@@ -64,98 +58,107 @@ class Observed:
         return {setting.key: setting.value for setting in self.in_force if setting.carrier is HINT}
 
 
-def observe(path: Path) -> Observed:
-    """Read a Darshan log, a trace, a report of the runtime (JSON), or a record of a program.
+def observed(activity: Activity) -> Observed:
+    """Describe what a job did, as far as its source shows it; the rest stays unknown.
 
     Raises
     ------
     UserError
-        If it is none of them, or cannot be read.
+        If the source shows no I/O.
     """
-    if is_log(path):
-        return of_activity(read_log(path))
-    try:
-        with path.open("rb") as stream:
-            head = stream.read(64)
-            if head.startswith(RECORD_HEADER.encode()):
-                return of_report(report_of(read_record(path)))
-            if head.lstrip()[:1] == b"{":
-                if path.stat().st_size > _MAX_REPORT:
-                    raise UserError(f"report {path} is larger than {_MAX_REPORT >> 20} MiB", "is it the right file?")
-                return of_report(read_report((head + stream.read()).decode("utf-8", "surrogateescape"), str(path)))
-    except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror}", "check the path") from error
-    return of_activity(read_log(path))
-
-
-def of_report(report: Report) -> Observed:
-    """Describe what a job did, as far as the runtime's report shows it."""
-    report = report.of_most_bytes
-    main = report.main
+    main = _main(_files(activity))
+    if main is None or not main.bytes:
+        raise UserError(f"{activity.source} shows no I/O", "was the program's I/O observed?")
+    workload = workload_of(activity)
     notes = []
-    if report.runtime.plan_id is not None:
+    if activity.job.nodes is None:
+        notes.append("the log does not say on how many nodes the program ran")
+    if activity.planned:
         notes.append("the run applied a plan: what it shows of the access pattern may be the plan's doing")
+    if activity.kind not in _RUNTIME:
+        unseen = [name for name in ("collective", "transfer_size") if getattr(workload, name) is None]
+        notes += [f"{name} cannot be told from the log" for name in unseen]
     return Observed(
-        observed_workload(report).model_copy(update=_of_datasets(report)),
-        report.job.ranks,
-        layout_of(report),
-        () if main is None else _in_force(main),
+        workload,
+        activity.job.ranks,
+        layout_of(activity),
+        _in_force(activity, main),
         tuple(notes),
-        traits_of_report(report),
+        traits_of(activity),
     )
 
 
-def _in_force(main: FileReport) -> tuple[Setting, ...]:
-    found = [Setting(HINT, key, value) for key, value in main.info.items()]
-    if main.hdf5 is not None:
-        found += [Setting(HDF5, key, value) for key, value in main.hdf5.properties.items()]
-    told = {setting.target for setting in found}
-    for outcome in main.settings:
-        carrier = next((c for c in Carrier.known.values() if c.verb == outcome.layer and not c.of_file_system), None)
-        # The launcher put them into the command or a file, where the runtime does not see them.
-        value = outcome.requested if carrier in (ADIOS2, ARGUMENT) else outcome.echoed or outcome.given
-        if carrier is not None and value is not None:
-            setting = Setting(carrier, outcome.key, value)
-            found += [] if setting.target in told else [setting]
-    return tuple(found)
+_RUNTIME = ("report", "record")
+"""Sources of the runtime: they name each call and its view, and see what MPI-IO moved as such."""
 
 
-def observed_workload(report: Report) -> Workload:
-    """Describe what the program did, as far as the report shows it; the rest stays unknown.
+def workload_of(activity: Activity) -> Workload:
+    """Give the workload alone; with the number of files where there was no I/O.
 
-    The report must come from a run without a plan: how ROMIO carried out the calls then shows whether ranks interleave.
+    Of a report, the run should have had no plan: how ROMIO carried out the calls then shows whether ranks interleave.
     """
-    job, totals, main = report.job, report.totals, report.main
+    files, job = _files(activity), activity.job
+    main = _main(files)
+    left_out = activity.counted.files - len(activity.files)
+    read, written = _moved(activity)
     known: dict[str, Any] = {
         "nodes": job.nodes,
-        "processes_per_node": math.ceil(job.ranks / job.nodes),
-        "files": len(report.files),
-        "operation": _operation(totals.bytes_read, totals.bytes_written),
+        "processes_per_node": None if job.nodes is None else math.ceil(job.ranks / job.nodes),
+        "files": len(files) + max(0, left_out) if files else 0 if activity.kind in _RUNTIME else None,
+        "operation": _operation(read, written),
     }
     if main is not None and main.bytes:
+        moved = [getattr(main.upper, way).bytes for way in _WAYS]
+        way = _WAYS[moved[1] > moved[0]]
+        seen = activity.kind in _RUNTIME
         known |= {
-            "api": "hdf5"
-            if any(file.hdf5 is not None and file.hdf5.driver == "mpio" for file in report.files)
-            else report.job.interface or "mpiio",
-            "file_size": main.size,
-            "transfer_size": _transfer_size(main),
-            "collective": _collective_calls(report),
-            "file_per_process": job.ranks > 1 and all(file.ranks <= 1 for file in report.files if file.bytes),
+            "api": _api(files, main),
+            "file_size": _size(main),
+            "transfer_size": _transfer(getattr(main.upper, way)),
+            "collective": _collective(files, main),
+            "file_per_process": _file_per_process(files, max(0, left_out), job.ranks),
             "driver": _driver_name(main.driver),
             "file_system": main.file_system,
-            **_pattern(report, main),
+            **(_pattern(files, main, job.mpi_io) if seen else _shape(main, job.ranks, way)),
+            **_of_datasets(main),
         }
     return Workload.model_validate({name: value for name, value in known.items() if value is not None})
 
 
-def _transfer_size(file: FileReport) -> int | None:
-    return max((op.max_size or 0 for op in (*file.moved("read"), *file.moved("write"))), default=0) or None
+def _files(activity: Activity) -> Sequence[FileActivity]:
+    """The files that the workload is about: of a program that the runtime saw use MPI-IO, those that it used so."""
+    through = [file for file in activity.files if file.mpiio is not None]
+    if activity.kind in _RUNTIME and any(file.bytes for file in through):
+        return through
+    return activity.files
 
 
-def _collective_calls(report: Report) -> bool | None:
-    """Whether nearly all bytes moved collectively or nearly none: libraries write their headers independently."""
-    together = sum(file.collective.bytes for file in report.files)
-    return _mostly(together, sum(file.independent.bytes for file in report.files))
+def _main(files: Sequence[FileActivity]) -> FileActivity | None:
+    """The file that most bytes went through."""
+    return max(files, key=lambda file: file.bytes, default=None)
+
+
+def _in_force(activity: Activity, main: FileActivity) -> tuple[Setting, ...]:
+    found = [Setting(HINT, key, value) for key, value in {**activity.hints, **main.info}.items()]
+    found += [Setting(HDF5, key, value) for key, value in main.properties.items()]
+    told = {setting.target for setting in found}
+    for one in main.asked:
+        carrier = next((c for c in Carrier.known.values() if c.verb == one.layer and not c.of_file_system), None)
+        # The launcher put them into the command or a file, where the runtime does not see them.
+        value = one.requested if carrier in (ADIOS2, ARGUMENT) else one.in_force
+        if carrier is not None and value is not None:
+            setting = Setting(carrier, one.key, value)
+            found += [] if setting.target in told else [setting]
+    return tuple(found)
+
+
+def layout_of(activity: Activity) -> dict[str, int]:
+    """Give ``stripe_count`` and ``stripe_size`` (bytes) of the file that most bytes went through, as far as known."""
+    main = _main(_files(activity))
+    if main is None or main.layout is None:
+        return {}
+    roles = {"stripe_count": main.layout.stripe_count, "stripe_size": main.layout.stripe_size}
+    return {role: value for role, value in roles.items() if value > 0}
 
 
 def _mostly(together: int, alone: int) -> bool | None:
@@ -174,129 +177,68 @@ def _driver_name(driver: str | None) -> str | None:
     return driver.partition(":")[0] + ":"
 
 
-def _pattern(report: Report, file: FileReport) -> dict[str, Any]:
-    """Layout and piece size of the file that matters most, where they are certain."""
-    transfer = _transfer_size(file)
-    if len({other.view is None or other.view.contiguous for other in report.files if other.bytes}) > 1:
+def _pattern(files: Sequence[FileActivity], file: FileActivity, io: str | None) -> dict[str, Any]:
+    """Layout and piece size of the file that matters most, where its view and calls make them certain."""
+    if len({other.view_contiguous is not False for other in files if other.bytes}) > 1:
         return {}
-    aggregated = _aggregated(report, file)
-    if file.view is None or file.view.contiguous:
+    transfer = max(getattr(file.upper, way).largest or 0 for way in _WAYS) or None
+    together = file.modes is not None and file.modes.collective_reads + file.modes.collective_writes > 0
+    aggregated = _aggregated(file, io)
+    if file.view_contiguous is not False:
         # Each call is one piece. Ranks out of order still make ROMIO aggregate: then the layout is not segmented.
-        if file.collective.calls and aggregated is not False:
-            return {"layout": "random" if report.mpi.io == "romio" else None, "piece_size": transfer}
+        if together and aggregated is not False:
+            return {"layout": "random" if io == "romio" else None, "piece_size": transfer}
         return {"layout": "segmented"}
-    repeated = transfer is not None and 0 < file.view.filetype_size < transfer
-    piece = file.view.piece_size
+    repeated = transfer is not None and 0 < (file.view_bytes or 0) < transfer
+    piece = file.view_piece
     if piece is None and repeated:
-        piece = file.view.filetype_size
+        piece = file.view_bytes
     if aggregated is None:
         return {"piece_size": piece}
     if not aggregated:
         # A view with gaps whose ranges do not interleave: blocks of whole rows, where no piece is known.
-        known = piece is not None or file.independent.calls
-        return {"piece_size": piece} if known else {"layout": "segmented"}
-    return {"layout": "strided" if repeated and piece == file.view.filetype_size else "tile", "piece_size": piece}
+        alone = file.modes is not None and file.modes.independent_bytes
+        return {"piece_size": piece} if piece is not None or alone else {"layout": "segmented"}
+    return {"layout": "strided" if repeated and piece == file.view_bytes else "tile", "piece_size": piece}
 
 
-def _aggregated(report: Report, file: FileReport) -> bool | None:
+def _aggregated(file: FileActivity, io: str | None) -> bool | None:
     """Whether ROMIO's "automatic" took the way through aggregators; None where that cannot be told."""
-    if report.mpi.io != "romio" or not file.collective.calls or file.ranks <= file.nodes:
+    modes, beneath = file.modes, file.beneath
+    if io != "romio" or modes is None or beneath is None or file.ranks <= (file.nodes or 0):
         return None
-    if (file.driver or "").startswith((*USUAL.drivers, CRAYS)):
-        return None  # whose "automatic" aggregates whatever the ranges are
-    for direction, hint in (("write", "romio_cb_write"), ("read", "romio_cb_read")):
-        made: Posix = getattr(file.posix, direction)
-        if made.during_collective.count and file.info.get(hint, "automatic").lower() == "automatic":
-            if made.during_collective.ranks < file.ranks:
+    if not modes.collective_reads + modes.collective_writes or (file.driver or "").startswith((*USUAL.drivers, CRAYS)):
+        return None  # these drivers' "automatic" aggregates whatever the ranges are
+    for way in _WAYS:
+        made: Within = getattr(beneath, way)
+        if made.calls and file.info.get(f"romio_cb_{way}", "automatic").lower() == "automatic":
+            if made.ranks < file.ranks:
                 return True
             # As many system calls as MPI calls: each rank wrote its own. Anything else is a mixture (random offsets).
-            return False if made.during_collective.count == _moving_calls(file, direction) else None
+            return False if made.calls == made.moving else None
     return None
 
 
-def _moving_calls(file: FileReport, direction: str) -> int:
-    """Collective calls of a direction that moved bytes: some ranks may only take part, as in writing a header."""
-    pattern: Pattern | None = getattr(file.pattern, direction)
-    calls = file.calls(direction, collective=True)
-    if pattern is None:
-        return calls
-    return min(calls, sum(pattern.histogram) - file.calls(direction, collective=False))
-
-
-def layout_of(report: Report) -> dict[str, int]:
-    """Give ``stripe_count`` and ``stripe_size`` (bytes) of the file that most bytes went through, as far as known."""
-    main = report.main
-    if main is None or main.layout is None:
-        return {}
-    layout = main.layout
-    found = {role: of_role(layout, role) for role in ("stripe_count", "stripe_size")}
-    return {role: int(value) for role, value in found.items() if isinstance(value, int) and value > 0}
-
-
-def _of_datasets(report: Report) -> dict[str, Any]:
+def _of_datasets(main: FileActivity) -> dict[str, Any]:
     """What datasets of HDF5 tell: the calls below them are of metadata, too, and their views are of HDF5's making."""
-    main = report.main
-    if main is None or main.hdf5 is None or main.hdf5.driver != "mpio":
+    transfers = list(main.transfers.values())
+    together, alone = (sum(getattr(one, how) for one in transfers) for how in ("collective", "independent"))
+    if main.hdf5_driver != _PARALLEL or not together + alone:
         return {}
-    used = [dataset for dataset in main.hdf5.datasets if dataset.write or dataset.read]
-    transfers = [calls for dataset in used for calls in (dataset.write, dataset.read) if calls is not None]
-    together, alone = (sum(getattr(calls, how) for calls in transfers) for how in ("collective", "independent"))
-    if not together + alone:
-        return {}
-    selections = {name for calls in transfers for name, count in calls.selections.items() if count}
-    # Of more dimensions a block may be rows of all ranks or a tile of one.
-    flat = all(len(dataset.size) == 1 for dataset in used)
+    selections = frozenset(name for one in transfers for name in one.selections)
     known = {frozenset({"block"}): "segmented", frozenset({"strided"}): "strided"}
-    sizes = [entry for calls in transfers for entry in calls.top]
+    sizes = [entry for one in transfers for entry in one.common]
     return {
         **({"transfer_size": max(sizes, key=lambda entry: entry[0] * entry[1])[0]} if sizes else {}),
         "collective": None if together and alone else together > 0,
-        "layout": known.get(frozenset(selections)) if flat else None,
+        # Of more dimensions a block may be rows of all ranks or a tile of one.
+        "layout": known.get(selections) if all(one.flat for one in transfers) else None,
         "piece_size": None,
     }
 
 
-def of_activity(activity: Activity) -> Observed:
-    """Describe what a job did, as far as its log shows it; the rest stays unknown.
-
-    Raises
-    ------
-    UserError
-        If the log shows no I/O.
-    """
-    main = max(activity.files, key=lambda file: file.bytes, default=None)
-    if main is None or not main.bytes:
-        raise UserError(f"{activity.source} shows no I/O", "was the program's I/O observed?")
-    nodes = activity.job.nodes
-    notes = []
-    if nodes is None:
-        notes.append("the log does not say on how many nodes the program ran")
-    read, written = _moved(activity)
-    operation = _operation(read, written)
-    level = main.upper
-    calls = level.read if read > written else level.write
-    known: dict[str, Any] = {
-        "nodes": nodes,
-        "processes_per_node": None if nodes is None else math.ceil(activity.job.ranks / nodes),
-        "files": activity.counted.files or None,
-        "operation": operation,
-        "api": _api(main, activity),
-        "file_size": _size(main),
-        "transfer_size": _transfer(calls),
-        "collective": _collective(main),
-        "file_per_process": _file_per_process(activity),
-        **_shape(main, activity.job.ranks, "read" if read > written else "write"),
-        "driver": main.driver,
-        "file_system": main.file_system,
-    }
-    workload = Workload.model_validate({name: value for name, value in known.items() if value is not None})
-    layout = {}
-    if main.layout is not None and main.layout.stripe_count:
-        layout = {"stripe_count": main.layout.stripe_count, "stripe_size": main.layout.stripe_size}
-    in_force = tuple(Setting(HINT, key, value) for key, value in {**activity.hints, **main.info}.items())
-    unseen = [name for name in ("collective", "transfer_size") if known[name] is None]
-    notes += [f"{name} cannot be told from the log" for name in unseen]
-    return Observed(workload, activity.job.ranks, layout, in_force, tuple(notes), traits_of(activity))
+_PARALLEL = "mpio"
+"""The driver of HDF5 that goes through MPI-IO."""
 
 
 def _moved(activity: Activity) -> tuple[int, int]:
@@ -312,11 +254,11 @@ def _operation(read: int, written: int) -> str | None:
     return "read" if written <= _NEGLIGIBLE * (read + written) else "both"
 
 
-def _api(main: FileActivity, activity: Activity) -> str | None:
+def _api(files: Sequence[FileActivity], main: FileActivity) -> str | None:
     """The highest interface: datasets have records of their own, so those of all files are looked at."""
-    if any(file.hdf5 is not None and file.hdf5.count for file in activity.files):
+    if any((file.hdf5 is not None and file.hdf5.count) or file.hdf5_driver == _PARALLEL for file in files):
         return "hdf5"
-    if any(file.pnetcdf is not None and file.pnetcdf.count for file in activity.files):
+    if any(file.pnetcdf is not None and file.pnetcdf.count for file in files):
         return "pnetcdf"
     for name, level in (("mpiio", main.mpiio), ("posix", main.posix)):
         if level is not None and level.count:
@@ -338,26 +280,33 @@ def _transfer(calls: Calls) -> int | None:
     return round(calls.mean) or None
 
 
-def _collective(file: FileActivity) -> bool | None:
-    modes = file.modes
-    if file.mpiio is None:
+def _collective(files: Sequence[FileActivity], main: FileActivity) -> bool | None:
+    """Whether nearly all was collective, by bytes where the source tells them: else by the main file's calls.
+
+    Libraries write their headers independently.
+    """
+    modes = main.modes
+    if main.mpiio is None:
         return False
     if modes is None:
         return None
+    if modes.collective_bytes is not None:
+        every = [file.modes for file in files if file.modes is not None]
+        return _mostly(sum(m.collective_bytes or 0 for m in every), sum(m.independent_bytes or 0 for m in every))
     together = modes.collective_reads + modes.collective_writes
     alone = modes.independent_reads + modes.independent_writes + modes.nonblocking_reads + modes.nonblocking_writes
     return _mostly(together, alone)
 
 
-def _file_per_process(activity: Activity) -> bool:
-    moving = [file for file in activity.files if file.bytes]
-    return activity.job.ranks > 1 and len(moving) >= activity.job.ranks and all(file.ranks <= 1 for file in moving)
+def _file_per_process(files: Sequence[FileActivity], left_out: int, ranks: int) -> bool:
+    moving = [file for file in files if file.bytes]
+    return ranks > 1 and len(moving) + left_out >= ranks and all(file.ranks <= 1 for file in moving)
 
 
 def _shape(file: FileActivity, ranks: int, way: str) -> dict[str, Any]:
     """Layout and, where collective calls reached the file system in small scattered pieces, the size of these."""
     layout = _layout(file, ranks)
-    if layout is None and file.mpiio is not None and file.posix is not None and _collective(file):
+    if layout is None and file.mpiio is not None and file.posix is not None and _collective([file], file):
         called: Calls = getattr(file.mpiio, way)
         made: Calls = getattr(file.posix, way)
         if 0 < made.mean < min(_PIECE, called.mean / 2):

@@ -25,7 +25,8 @@ from stripewise.models.carriers import SetBy, TunableColumn, tunable_columns
 from stripewise.models.prescribe.prescriber import Prescriber, to_switch
 from stripewise.models.prescribe.prescription import Prescription, lines
 from stripewise.models.prescribe.request import PrescriptionRequest, default_of
-from stripewise.observe.workload import Observed, observe
+from stripewise.observe.opening import observe
+from stripewise.observe.workload import Observed
 
 
 @dataclass(frozen=True)
@@ -183,9 +184,8 @@ def _request(model: PerformanceModel, seen: Observed, words: Mapping[str, str]) 
     except ValidationError as error:
         raise explain_validation(error, "--workload") from error
     # What an earlier choice set is chosen anew, from the defaults: the same report always gives the same answer.
-    in_force = [setting for setting in seen.in_force if setting.carrier.decided]
-    request = PrescriptionRequest(declared, context=context)
-    return request.with_observed(seen.workload, model.domain, seen.processes, seen.layout, in_force, seen.traits)
+    seen = replace(seen, in_force=tuple(setting for setting in seen.in_force if setting.carrier.decided))
+    return PrescriptionRequest(declared, context=context).with_observed(seen, model.domain)
 
 
 def with_launch(artifact: Artifact, settings: Sequence[Setting]) -> Artifact:

@@ -165,7 +165,7 @@ class _Here:
         """Ask a model about a log."""
         from stripewise.diagnose.prediction import predict  # noqa: PLC0415  models are slow to load
 
-        return predict(activity, Path(activity.source), model).as_json()
+        return predict(activity, model).as_json()
 
 
 class _There:

@@ -33,7 +33,7 @@ from stripewise.models.prescribe.prescription import Neighbour, Prescription, ca
 from stripewise.models.prescribe.request import PrescriptionRequest, parse_request
 from stripewise.models.registry import load_model, make_model
 from stripewise.models.table import read_table, table_files
-from stripewise.observe.workload import observe
+from stripewise.observe.opening import observe
 from stripewise.output.export import TARGETS, export
 from stripewise.sizes import format_size
 
@@ -191,9 +191,7 @@ def _request(workload: Path | None, observed: Path | None, model: PerformanceMod
     if workload is not None:
         request = parse_request(read_document(workload, "workload"), str(workload))
     if observed is not None:
-        seen = observe(observed)
-        domain = None if model is None else model.domain
-        request = request.with_observed(seen.workload, domain, seen.processes, seen.layout, seen.in_force, seen.traits)
+        request = request.with_observed(observe(observed), None if model is None else model.domain)
     return request
 
 

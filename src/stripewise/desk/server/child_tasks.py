@@ -27,8 +27,7 @@ from stripewise.models.prescribe.request import PrescriptionRequest
 from stripewise.models.registry import load_model
 from stripewise.models.table import Column, read_table
 from stripewise.models.training import learn
-from stripewise.observe.opening import open_one
-from stripewise.observe.workload import observe
+from stripewise.observe.opening import observe, open_one
 from stripewise.output.export import export
 from stripewise.output.markup import measured_text
 from stripewise.requests.campaign import changed_campaign, parse_campaign
@@ -68,8 +67,7 @@ def prescribe(
     request = PrescriptionRequest(workload, asked["current"], asked["context"])
     if log is not None:
         seen = observe(Path(log))
-        domain = None if loaded is None else loaded.domain
-        request = request.with_observed(seen.workload, domain, seen.processes, seen.layout, seen.in_force, seen.traits)
+        request = request.with_observed(seen, None if loaded is None else loaded.domain)
     if loaded is None:
         policy = asked["policy"] or policy_names()[0]
         found = by_policy(policy, request.workload, asked["osts"], request.current, existing=request.existing)
@@ -123,7 +121,7 @@ def read_log(path: str, step: Step) -> dict[str, Any]:
 
 def predict_job(log: str, model: str, step: Step) -> dict[str, Any]:
     """Say what a model expects of the job that a log shows."""
-    return predict(open_one(Path(log)), Path(log), Path(model)).as_json()
+    return predict(open_one(Path(log)), Path(model)).as_json()
 
 
 def train(table: str, request: Mapping[str, Any], out: str, step: Step) -> dict[str, Any]:

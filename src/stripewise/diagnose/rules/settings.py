@@ -11,7 +11,7 @@ from stripewise.catalogue.filesystems import USUAL
 from stripewise.catalogue.stack import breakage
 from stripewise.catalogue.workload import Workload
 from stripewise.observe.activity import Activity, FileActivity
-from stripewise.observe.workload import of_activity
+from stripewise.observe.workload import workload_of
 
 NOTHING: Mapping[str, str] = {}
 _AGGREGATION = ("enable", "disable", "automatic")
@@ -69,9 +69,7 @@ def _breaks(settings: Sequence[Setting], files: Sequence[FileActivity]) -> bool:
 
 def _workload(activity: Activity, file: FileActivity, direction: str | None) -> Workload:
     """What the program does, as ``prescribe`` sees it; of one direction and file where that is known better."""
-    workload = activity.workload
-    if workload is None:
-        workload = of_activity(activity).workload if any(one.bytes for one in activity.files) else Workload()
+    workload = workload_of(activity)
     extents = (file.size, file.lower.read.extent, file.lower.write.extent)
     size = max((extent for extent in extents if extent), default=None)
     known: dict[str, Any] = {"driver": file.driver, "file_system": file.file_system, "file_size": size}

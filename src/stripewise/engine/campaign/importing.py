@@ -23,11 +23,12 @@ from stripewise.formats import JOURNAL_HEADER
 from stripewise.models.table import Column, ObjectiveColumn, Schema, Table, make_table
 from stripewise.observe.activity import Activity
 from stripewise.observe.darshan_logs import is_log, read_logs
+from stripewise.observe.from_report import activity_of
 from stripewise.observe.ior import IorRow, IorRun, is_ior, parse_ior
 from stripewise.observe.journal import JournalPhase, is_journal, parse_journal
 from stripewise.observe.report import read_report
 from stripewise.observe.traces import form_of, traces_within
-from stripewise.observe.workload import Observed, of_activity, of_report
+from stripewise.observe.workload import Observed, observed
 from stripewise.sizes import parse_size
 
 Row = dict[str, Any]
@@ -314,7 +315,7 @@ def _text(path: Path, kinds: Counter[str]) -> list[Row]:
 def _of_log(activity: Activity | None, error: StripewiseError | None) -> list[Row]:
     if activity is None:
         raise error or UserError("the log cannot be read")
-    seen = of_activity(activity)
+    seen = observed(activity)
     total = activity.totals.mpiio if activity.totals.mpiio.bytes else activity.totals.posix
     if not total.bytes:
         total = activity.totals.stdio
@@ -333,7 +334,7 @@ def _of_log(activity: Activity | None, error: StripewiseError | None) -> list[Ro
 
 def _report(path: Path, text: str) -> list[Row]:
     report = read_report(text, str(path))
-    seen, totals = of_report(report), report.totals
+    seen, totals = observed(activity_of(report, str(path))), report.totals
     rows = [
         _seen(seen, operation, bandwidth)
         for operation, bandwidth in (("write", totals.write_bandwidth), ("read", totals.read_bandwidth))

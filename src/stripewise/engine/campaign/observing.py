@@ -10,10 +10,11 @@ from stripewise.catalogue.configuration import Value, plain_number
 from stripewise.catalogue.factor import SIZES
 from stripewise.errors import UserError
 from stripewise.models.table import Column, Table
-from stripewise.observe.darshan_logs import is_log, read_logs
+from stripewise.observe.darshan_logs import is_log
+from stripewise.observe.opening import open_all
 from stripewise.observe.profile_features import TRAITS
 from stripewise.observe.traces import SUFFIXES
-from stripewise.observe.workload import Observed, observe, of_activity
+from stripewise.observe.workload import Observed, observed
 
 _WORDS = ("nodes", "processes", "file_size", "transfer_size", "piece_size")
 _DIGITS = 6
@@ -87,12 +88,14 @@ def _profile(folder: Path, value: Value) -> Path:
 
 def _observed(paths: list[Path]) -> list[Observed]:
     """Read profiles, the logs among them by processes that read many."""
-    logs = {}
-    for result in read_logs([path for path in paths if is_log(path)]):
+    seen = {}
+    for result in open_all(paths):
         if result.activity is None:
             raise result.error or UserError(f"{result.path} cannot be read")
-        logs[result.path] = of_activity(result.activity)
-    return [logs[path] if path in logs else observe(path) for path in paths]
+        if result.path in seen:
+            raise UserError(f"{result.path} holds several runs", "put the output of each run into its own file")
+        seen[result.path] = observed(result.activity)
+    return [seen[path] for path in paths]
 
 
 def _numbers(seen: Observed) -> dict[str, float]:

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from stripewise.catalogue.carriers import Setting
 from stripewise.catalogue.configuration import Value, plain_number
 from stripewise.catalogue.plan import spell
 from stripewise.catalogue.stack import Scalar
@@ -24,6 +23,7 @@ from stripewise.errors import UserError
 from stripewise.models.carriers import TunableColumn, bytes_of, tunable_columns
 from stripewise.models.domain import Domain, Floats
 from stripewise.models.table import Column
+from stripewise.observe.workload import Observed
 from stripewise.sizes import parse_size
 
 _ROLES = (
@@ -75,51 +75,36 @@ class PrescriptionRequest:
     existing: bool = False
     traits: Mapping[str, float] = field(default_factory=dict)
 
-    def with_observed(
-        self,
-        observed: Workload,
-        domain: Domain | None,
-        processes: int | None,
-        layout: Mapping[str, int],
-        in_force: Sequence[Setting],
-        traits: Mapping[str, float] | None = None,
-    ) -> PrescriptionRequest:
+    def with_observed(self, seen: Observed, domain: Domain | None) -> PrescriptionRequest:
         """Add what a run showed: what is declared here stays.
 
         Parameters
         ----------
-        observed : Workload
+        seen : Observed
         domain : Domain or None
             Of the model, whose columns layout and settings are to become.
-        processes : int or None
-            Ranks.
-        layout : mapping
-            ``stripe_count`` and ``stripe_size`` (bytes) of the program's file.
-        in_force : sequence of Setting
-            What else acted.
-        traits : mapping, optional
         """
         # Without a model, a policy asks for the layout by these names.
-        current: dict[str, Value] = dict(layout) if domain is None else {}
-        acted = {(setting.carrier, setting.key): setting.value for setting in in_force}
-        system = self.workload.file_system or observed.file_system
+        current: dict[str, Value] = dict(seen.layout) if domain is None else {}
+        acted = {(setting.carrier, setting.key): setting.value for setting in seen.in_force}
+        system = self.workload.file_system or seen.workload.file_system
         for tunable in () if domain is None else tunable_columns(domain.schema, system):
             assert domain is not None
             column, parameter = tunable.column, tunable.parameter
             if column.name in self.current:
                 continue
-            if column.role in layout:
-                current[column.name] = layout[column.role] / bytes_of(column)
+            if column.role in seen.layout:
+                current[column.name] = seen.layout[column.role] / bytes_of(column)
             elif parameter is not None and (parameter.carrier, parameter.setting) in acted:
                 value = _told(tunable, acted[parameter.carrier, parameter.setting], domain)
                 current |= {} if value is None else {column.name: value}
         return PrescriptionRequest(
-            self.workload.merged(observed),
+            self.workload.merged(seen.workload),
             {**current, **self.current},
             self.context,
-            self.processes or processes,
+            self.processes or seen.processes,
             self.existing,
-            {**self.traits, **(traits or {})},
+            {**self.traits, **seen.traits},
         )
 
 

@@ -59,6 +59,7 @@ def simulated_report(
     moved = {direction: int(phase.bytes[0]) for direction, phase in phases.items()}
     whole, ranks, nodes = sum(seconds.values()), workload.processes or 1, workload.nodes or 1
     bandwidth = {direction: moved[direction] / _MIB / seconds[direction] for direction in phases}
+    files = _files(site, workload, plan, batches, phases, data, seconds)
     return Report.model_validate(
         {
             "format": REPORT_FORMAT,
@@ -92,7 +93,8 @@ def simulated_report(
                 "read_bandwidth": bandwidth.get("read"),
                 "write_bandwidth": bandwidth.get("write"),
             },
-            "files": _files(site, workload, plan, batches, phases, data, seconds),
+            "files": files,
+            "files_left_out": ranks - len(files) if workload.file_per_process and ranks > 1 else 0,
         }
     )
 
