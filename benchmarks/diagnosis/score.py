@@ -19,7 +19,7 @@ from pathlib import Path
 
 from stripewise.diagnose.finding import RULES
 from stripewise.diagnose.site import diagnose
-from stripewise.observe.opening import open_all
+from stripewise.observe.sources import open_all
 
 # Codes that a report cannot decide: it has no offsets, no single ranks, nothing outside of MPI-IO.
 NOT_IN_REPORTS = {

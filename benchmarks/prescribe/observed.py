@@ -22,7 +22,7 @@ from stripewise.catalogue.plan import Plan
 from stripewise.catalogue.workload import Workload
 from stripewise.models.prescribe.prescriber import Prescriber
 from stripewise.models.prescribe.request import PrescriptionRequest
-from stripewise.observe.opening import observe
+from stripewise.observe.sources import observe
 from stripewise.requests.experiment import Experiment
 
 CAMPAIGN = """

@@ -34,8 +34,8 @@ from stripewise.facts import Facts, RunFacts
 from stripewise.launch import Outcome
 from stripewise.models import importance
 from stripewise.observe.from_report import activity_of
-from stripewise.observe.opening import open_all
 from stripewise.observe.report import parse_report
+from stripewise.observe.sources import open_all
 from stripewise.output import figures
 from stripewise.output.html import render_report
 from stripewise.requests.experiment import Budget, Confirmation, Experiment

@@ -15,7 +15,7 @@ from stripewise.diagnose.site import diagnose
 from stripewise.errors import UserError
 from stripewise.observe.activity import FileActivity
 from stripewise.observe.darshan_logs import UnreadableLogError, read_log, read_logs
-from stripewise.observe.opening import open_all, open_one
+from stripewise.observe.sources import open_all, open_one
 
 EXAMPLES = sorted(Path(str(entry)) for entry in Path(str(resources.files("darshan"))).rglob("*.darshan"))
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "reports"

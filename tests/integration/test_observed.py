@@ -10,7 +10,7 @@ import pytest
 
 from stripewise.errors import UserError
 from stripewise.observe.activity import Activity, ActivityJob, Calls, FileActivity, FileLayout, Level, Modes
-from stripewise.observe.opening import observe
+from stripewise.observe.sources import observe
 from stripewise.observe.workload import observed
 from tests.unit.reports import recorded
 

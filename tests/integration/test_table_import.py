@@ -189,7 +189,7 @@ def test_malformed_csv_ends_in_one_line(
         (["a.out", "--from-name", "abc"], "names no column"),
         (["a.out", "--from-name", "(?P<stripe_count>x+y)"], "does not match"),
         (["a.out", "--set", "stripe_count"], "is not NAME=VALUE"),
-        (["empty"], "nothing could be imported"),
+        (["empty"], "empty holds no Darshan logs"),
     ],
 )
 def test_what_cannot_be_imported_ends_in_one_line(

@@ -16,7 +16,7 @@ from stripewise.diagnose.site import diagnose
 from stripewise.engine.campaign.importing import read_sources
 from stripewise.observe.activity import Activity
 from stripewise.observe.darshan_logs import UnreadableLogError, read_log
-from stripewise.observe.opening import find, observe, open_all
+from stripewise.observe.sources import find, observe, open_all
 
 TRACES = Path(__file__).parents[1] / "fixtures" / "traces"
 SAMPLE, SAMPLES, READ = 4096, 256, 64  # of workers.py

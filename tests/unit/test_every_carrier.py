@@ -27,7 +27,7 @@ from stripewise.models.prescribe.prescriber import Prescriber
 from stripewise.models.prescribe.request import PrescriptionRequest
 from stripewise.models.registry import load_model, make_model
 from stripewise.models.table import Schema, Table, make_table, read_table, write_table
-from stripewise.observe.opening import observe
+from stripewise.observe.sources import observe
 from stripewise.requests.experiment import Experiment
 from stripewise.runners.function import FunctionRunner
 from stripewise.search.base import make_sampler

@@ -462,6 +462,8 @@ class Activity(_ActivityPart):
         Bytes and time of each level of a Darshan log (``mpiio``, ``posix``, ``stdio``) that moved data.
     summed_seconds : float
         Time in I/O calls over all ranks.
+    rates : dict
+        MiB/s by direction, where the source states them.
     processes : list of ProcessActivity
         Of a report of a program without MPI; empty elsewhere.
     files : list of FileActivity
@@ -485,6 +487,7 @@ class Activity(_ActivityPart):
     moved: int | None = None
     modules: dict[Literal["mpiio", "posix", "stdio"], Moved] = Field(default_factory=dict)
     summed_seconds: float = 0.0
+    rates: dict[Literal["read", "write"], float] = Field(default_factory=dict)
     totals: ActivityTotals = ActivityTotals()
     counted: Counted = Counted()
     files: list[FileActivity] = Field(default_factory=list)

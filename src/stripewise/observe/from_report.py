@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 from stripewise.catalogue.filesystems import of_role
 from stripewise.formats import SIZE_LIMITS, SIZE_NAMES
@@ -100,8 +101,8 @@ def _from_posix(made: Posix) -> Calls:
     )
 
 
-def _layout(file: FileReport) -> FileLayout | None:
-    known = file.layout
+def file_layout(known: Mapping[str, Any] | None) -> FileLayout | None:
+    """Give the stripes of a file, as the runtime writes them; None where they are not known."""
     if not known or "stripe_count" not in known:
         return None
     return FileLayout(
@@ -150,7 +151,7 @@ def _file(file: FileReport, interface: str | None) -> FileActivity:
         whole_readers=file.whole_readers,
         whole_read=file.whole_read,
         size=size,
-        layout=_layout(file),
+        layout=file_layout(file.layout),
         driver=file.driver,
         info=file.info,
         asked=[
@@ -218,7 +219,9 @@ def _within(file: FileReport, way: Direction) -> Within:
     return Within(calls=made.count, ranks=made.ranks, moving=moving)
 
 
-def _sum(levels: list[Level]) -> Level:
+def sum_of(levels: Sequence[Level]) -> Level:
+    """Give the sums of calls on several files."""
+
     def calls(direction: str) -> Calls:
         own: list[Calls] = [getattr(level, direction) for level in levels]
         return Calls(
@@ -315,10 +318,11 @@ def activity_of(report: Report, source: str) -> Activity:
         ],
         io_seconds=report.job.io_time,
         summed_seconds=sum(file.seconds for file in files) + on_paths,
+        rates={way: rate for way in reversed(DIRECTIONS) if (rate := getattr(report.totals, f"{way}_bandwidth"))},
         totals=ActivityTotals(
-            mpiio=_sum([file.mpiio for file in files if file.mpiio]),
+            mpiio=sum_of([file.mpiio for file in files if file.mpiio]),
             posix=_with_paths(
-                _sum([file.posix for file in files if file.posix]),
+                sum_of([file.posix for file in files if file.posix]),
                 sum(calls.count for name, calls in paths if name in ("stat", "list")),
                 sum(calls.count for name, calls in paths if name == "failed_open"),
                 on_paths,

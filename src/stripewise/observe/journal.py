@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from stripewise.errors import UserError
 from stripewise.formats import JOURNAL_HEADER
 from stripewise.observe.report import Candidate, Report
 
@@ -102,11 +103,6 @@ class Journal:
     damaged: int
 
 
-def is_journal(text: str) -> bool:
-    """Whether a text begins as a journal does."""
-    return text.startswith(JOURNAL_HEADER + "\n")
-
-
 def parse_journal(text: str) -> Journal:
     """Read the records of a text; other lines are counted."""
     phases, damaged = [], 0
@@ -119,6 +115,20 @@ def parse_journal(text: str) -> Journal:
         else:
             phases.append(phase)
     return Journal(tuple(phases), damaged)
+
+
+def read_journal(text: str, origin: str) -> tuple[JournalPhase, ...]:
+    """Read the phases of a text.
+
+    Raises
+    ------
+    UserError
+        If it holds none.
+    """
+    phases = parse_journal(text).phases
+    if not phases:
+        raise UserError(f"{origin} holds no whole record", "was it written by mode online?")
+    return phases
 
 
 def learned_lines(report: Report) -> list[str]:

@@ -261,7 +261,7 @@ def _api(files: Sequence[FileActivity], main: FileActivity) -> str | None:
     if any(file.pnetcdf is not None and file.pnetcdf.count for file in files):
         return "pnetcdf"
     for name, level in (("mpiio", main.mpiio), ("posix", main.posix)):
-        if level is not None and level.count:
+        if level is not None and (level.count or level.bytes):
             return name
     return None
 

@@ -25,7 +25,7 @@ from stripewise.models.carriers import SetBy, TunableColumn, tunable_columns
 from stripewise.models.prescribe.prescriber import Prescriber, to_switch
 from stripewise.models.prescribe.prescription import Prescription, lines
 from stripewise.models.prescribe.request import PrescriptionRequest, default_of
-from stripewise.observe.opening import observe
+from stripewise.observe.sources import observe
 from stripewise.observe.workload import Observed
 
 

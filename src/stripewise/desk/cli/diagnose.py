@@ -20,7 +20,7 @@ from stripewise.diagnose.site import Diagnosis, JobRow, SiteProfile, TableWriter
 from stripewise.errors import StripewiseError, UserError, choose
 from stripewise.observe.activity import Activity
 from stripewise.observe.darshan_logs import LogResult, UnreadableLogError
-from stripewise.observe.opening import find, open_all
+from stripewise.observe.sources import find, open_all
 from stripewise.output.html import write_whole
 from stripewise.sizes import format_size
 
@@ -38,7 +38,7 @@ def run_diagnose(
     logs: Annotated[
         list[Path],
         typer.Argument(
-            help="Darshan logs, traces, reports, records, IOR output, folders of them, or CSV timings.", metavar="LOG"
+            help="Darshan logs, traces, reports, records, journals, IOR output, folders, or CSV timings.", metavar="LOG"
         ),
     ],
     html: Annotated[

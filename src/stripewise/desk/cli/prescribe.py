@@ -33,7 +33,7 @@ from stripewise.models.prescribe.prescription import Neighbour, Prescription, ca
 from stripewise.models.prescribe.request import PrescriptionRequest, parse_request
 from stripewise.models.registry import load_model, make_model
 from stripewise.models.table import read_table, table_files
-from stripewise.observe.opening import observe
+from stripewise.observe.sources import observe
 from stripewise.output.export import TARGETS, export
 from stripewise.sizes import format_size
 
@@ -51,7 +51,9 @@ def prescribe(
     observed: Annotated[
         Path | None,
         typer.Option(
-            "--from", help="A Darshan log, trace, report of the runtime, or record: what a run did.", metavar="FILE"
+            "--from",
+            help="A Darshan log, trace, report, record, journal or IOR output: what a run did.",
+            metavar="FILE",
         ),
     ] = None,
     table: Annotated[

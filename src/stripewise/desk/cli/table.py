@@ -36,7 +36,9 @@ def _root() -> None:
 def import_table(
     files: Annotated[
         list[Path],
-        typer.Argument(help="IOR output, Darshan logs, traces, reports, folders of them, or CSV.", metavar="FILE"),
+        typer.Argument(
+            help="IOR output, Darshan logs, traces, reports, journals, folders of them, or CSV.", metavar="FILE"
+        ),
     ],
     out: Annotated[Path, typer.Option(help="The table to write (NAME.csv and NAME.toml).", metavar="TABLE")],
     schema: Annotated[

@@ -27,7 +27,7 @@ from stripewise.models.prescribe.request import PrescriptionRequest
 from stripewise.models.registry import load_model
 from stripewise.models.table import Column, read_table
 from stripewise.models.training import learn
-from stripewise.observe.opening import observe, open_one
+from stripewise.observe.sources import observe, open_one
 from stripewise.output.export import export
 from stripewise.output.markup import measured_text
 from stripewise.requests.campaign import changed_campaign, parse_campaign

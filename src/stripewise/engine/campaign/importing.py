@@ -8,26 +8,22 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from stripewise.catalogue.configuration import plain_number
 from stripewise.catalogue.factor import ROLES, SIZES, WORKLOAD_ROLES
 from stripewise.catalogue.filesystems import of_role
 from stripewise.catalogue.stack import every_stack, load_stack
 from stripewise.errors import StripewiseError, UserError
-from stripewise.formats import JOURNAL_HEADER
 from stripewise.models.table import Column, ObjectiveColumn, Schema, Table, make_table
-from stripewise.observe.activity import Activity
-from stripewise.observe.darshan_logs import is_log, read_logs
-from stripewise.observe.from_report import activity_of
-from stripewise.observe.ior import IorRow, IorRun, is_ior, parse_ior
-from stripewise.observe.journal import JournalPhase, is_journal, parse_journal
-from stripewise.observe.report import read_report
-from stripewise.observe.traces import form_of, traces_within
+from stripewise.observe.activity import Activity, Calls
+from stripewise.observe.ior import IorRow, IorRun, parse_ior
+from stripewise.observe.journal import JournalPhase, read_journal
+from stripewise.observe.sources import find, open_all, source_of
 from stripewise.observe.workload import Observed, observed
 from stripewise.sizes import parse_size
 
@@ -186,7 +182,6 @@ def _column(name: str, role: str, rows: Sequence[Row]) -> Column:
 
 
 _MIB = 2**20
-_MOST_TEXT = 256 << 20
 
 
 @dataclass
@@ -211,7 +206,7 @@ class Imported:
 def read_sources(
     paths: Iterable[Path], *, workers: int | None = None, on_file: Callable[[int], None] = lambda done: None
 ) -> Imported:
-    """Read files, and all Darshan logs, reports and IOR outputs below folders.
+    """Read files, and all sources of activities below folders.
 
     Parameters
     ----------
@@ -227,122 +222,83 @@ def read_sources(
         If a path does not exist, or nothing can be read at all.
     """
     found, done = Imported(), 0
-    logs: list[Path] = []
-    others: list[tuple[Path, bool]] = []
-    for path, named in _files(paths):
-        if is_log(path):
-            logs.append(path)
+    own: list[tuple[Path, Callable[[Path, Counter[str]], list[Row]]]] = []
+    others: list[Path] = []
+    for path in find(paths):
+        source = source_of(path)
+        if source is not None and source.name in _BY_RUN:
+            own.append((path, _BY_RUN[source.name]))
+        elif source is None and path.suffix == ".csv":
+            own.append((path, _no_csv))
         else:
-            others.append((path, named))
-    for result in sorted(read_logs(logs, workers), key=lambda entry: str(entry.path)) if logs else ():
+            others.append(path)
+    for result in sorted(open_all(others, workers), key=lambda entry: str(entry.path)) if others else ():
         done += 1
         on_file(done)
-        kind = result.activity.kind if result.activity else ""
-        _take(found, result.path, kind, lambda r=result: _of_log(r.activity, r.error))  # type: ignore[misc]
-    for path, named in others:
+        _take(found, result.path, lambda r=result: _of_log(r.activity, r.error, found.kinds))  # type: ignore[misc]
+    for path, read in own:
         done += 1
         on_file(done)
-        if named or _recognised(path):
-            _take(found, path, "", lambda p=path: _text(p, found.kinds))  # type: ignore[misc]
+        _take(found, path, lambda p=path, r=read: r(p, found.kinds))  # type: ignore[misc]
     if not found.rows:
-        why = found.unreadable[0] if found.unreadable else "the folders hold no log, trace, report or output of IOR"
-        raise UserError(f"nothing could be imported: {why}")
+        raise UserError(f"nothing could be imported: {found.unreadable[0]}")
     return found
 
 
-def _take(found: Imported, path: Path, kind: str, read: Callable[[], list[Row]]) -> None:
+def _take(found: Imported, path: Path, read: Callable[[], list[Row]]) -> None:
     try:
-        rows = read()
+        found.rows += [{**row, "_file": str(path)} for row in read()]
+    except OSError as error:
+        found.unreadable.append(f"cannot read {path}: {error.strerror}; check the path")
     except StripewiseError as error:
         found.unreadable.append(str(error) if str(path) in error.what else f"{path}: {error}")
-        return
-    found.rows += [{**row, "_file": str(path)} for row in rows]
-    if kind:
-        found.kinds[kind] += 1
 
 
-def _files(paths: Iterable[Path]) -> Iterator[tuple[Path, bool]]:
-    for path in paths:
-        if path.is_dir():
-            inner = sorted(path.rglob("*"))
-            yield from ((folder, False) for folder in traces_within(path))
-            yield from ((child, False) for child in inner if child.is_file() and form_of(child) is None)
-        elif path.exists():
-            yield path, True
-        else:
-            raise UserError(f"file {path} does not exist", "check the path")
+def _journal(path: Path, kinds: Counter[str]) -> list[Row]:
+    rows = journal_rows(read_journal(path.read_text("utf-8", errors="replace"), str(path)))
+    kinds["journal"] += 1
+    return rows
 
 
-def _recognised(path: Path) -> bool:
-    """Whether a file found in a folder looks like something that can be imported."""
-    try:
-        with path.open("rb") as stream:
-            head = stream.read(4096)
-    except OSError:
-        return False
-    if head.startswith(JOURNAL_HEADER.encode()):
-        return True
-    return b'"stripewise-report"' in head or is_ior(path)
-
-
-def _text(path: Path, kinds: Counter[str]) -> list[Row]:
-    try:
-        if path.stat().st_size > _MOST_TEXT:
-            raise UserError(f"{path} is larger than {_MOST_TEXT >> 20} MiB", "is it the right file?")
-        text = path.read_text("utf-8", errors="replace")
-    except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror}", "check the path") from error
-    if '"stripewise-report"' in text[:4096]:
-        rows = _report(path, text)
-        kinds["report"] += 1
-        return rows
-    if is_journal(text):
-        found = parse_journal(text)
-        if not found.phases:
-            raise UserError(f"{path} holds no whole record", "was it written by mode online?")
-        kinds["journal"] += 1
-        return journal_rows(found.phases)
-    if path.suffix == ".csv" and not is_ior(path):
-        raise UserError(f"{path} is not a CSV of IOR", "say what its columns mean with --schema FILE.toml")
-    output = parse_ior(text, str(path))
+def _ior(path: Path, kinds: Counter[str]) -> list[Row]:
+    output = parse_ior(path.read_text("utf-8", errors="replace"), str(path))
     kinds[f"IOR {output.form}"] += 1
     return [ior_row(run, row) for run in output.runs for row in run.rows]
+
+
+def _no_csv(path: Path, kinds: Counter[str]) -> list[Row]:
+    raise UserError(f"{path} is not a CSV of IOR", "say what its columns mean with --schema FILE.toml")
+
+
+_BY_RUN = {"ior": _ior, "journal": _journal}
+"""Sources that measured several times, or with several settings, in one job: a row each."""
 
 
 # -- observed programs ---------------------------------------------------------------------------------------------
 
 
-def _of_log(activity: Activity | None, error: StripewiseError | None) -> list[Row]:
+def _of_log(activity: Activity | None, error: StripewiseError | None, kinds: Counter[str]) -> list[Row]:
     if activity is None:
         raise error or UserError("the log cannot be read")
     seen = observed(activity)
-    total = activity.totals.mpiio if activity.totals.mpiio.bytes else activity.totals.posix
-    if not total.bytes:
-        total = activity.totals.stdio
-    spent = total.read.seconds + total.write.seconds
-    rows = []
-    for operation, calls in (("write", total.write), ("read", total.read)):
-        if calls.bytes <= 0.001 * total.bytes or calls.seconds <= 0 or activity.io_seconds <= 0:
-            continue
-        # Darshan's estimate by the slowest rank; where both directions occur, its time is shared out by theirs.
-        seconds = activity.io_seconds * calls.seconds / spent
-        rows.append(_seen(seen, operation, calls.bytes / _MIB / seconds))
+    rows = [_seen(seen, way, rate) for way, rate in (activity.rates or _rates(activity)).items()]
     if not rows:
         raise UserError(f"{activity.source} shows no time in reads or writes", "was the program's I/O observed?")
+    kinds[activity.kind] += 1
     return rows
 
 
-def _report(path: Path, text: str) -> list[Row]:
-    report = read_report(text, str(path))
-    seen, totals = observed(activity_of(report, str(path))), report.totals
-    rows = [
-        _seen(seen, operation, bandwidth)
-        for operation, bandwidth in (("write", totals.write_bandwidth), ("read", totals.read_bandwidth))
-        if bandwidth and math.isfinite(bandwidth)
-    ]
-    if not rows:
-        raise UserError(f"{path} shows no reads or writes through MPI-IO", "give the report of a program that does any")
-    return rows
+def _rates(activity: Activity) -> dict[Literal["read", "write"], float]:
+    """Darshan's estimate by the slowest rank; where both directions occur, its time is shared out by theirs."""
+    totals = activity.totals
+    total = next((level for level in (totals.mpiio, totals.posix) if level.bytes), totals.stdio)
+    spent = total.read.seconds + total.write.seconds
+    ways: tuple[tuple[Literal["read", "write"], Calls], ...] = (("write", total.write), ("read", total.read))
+    return {
+        way: calls.bytes / _MIB / (activity.io_seconds * calls.seconds / spent)
+        for way, calls in ways
+        if calls.bytes > 0.001 * total.bytes and calls.seconds > 0 and activity.io_seconds > 0 and activity.timed
+    }
 
 
 def _seen(seen: Observed, operation: str, bandwidth: float) -> Row:

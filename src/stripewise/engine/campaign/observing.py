@@ -11,8 +11,8 @@ from stripewise.catalogue.factor import SIZES
 from stripewise.errors import UserError
 from stripewise.models.table import Column, Table
 from stripewise.observe.darshan_logs import is_log
-from stripewise.observe.opening import open_all
 from stripewise.observe.profile_features import TRAITS
+from stripewise.observe.sources import open_all
 from stripewise.observe.traces import SUFFIXES
 from stripewise.observe.workload import Observed, observed
 

@@ -35,12 +35,13 @@ from stripewise.errors import StripewiseError
 from stripewise.observe import traces
 from stripewise.observe.activity import Activity
 from stripewise.observe.darshan_logs import log_seconds
+from stripewise.observe.sources import NAMES
 from stripewise.output import diagnosis as page
 from stripewise.store.service.keeping import Item
 
 resource = Resource("/diagnoses", "diagnoses")
 
-_SUFFIXES = (".darshan", *traces.SUFFIXES, ".json", ".record", ".txt", ".out", ".log")
+_SUFFIXES = (".darshan", *traces.SUFFIXES, ".json", ".record", ".journal", ".txt", ".out", ".log")
 FileName = Annotated[str, Query(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f/\\]+$", examples=["job.darshan"])]
 
 
@@ -59,11 +60,12 @@ def list_diagnoses(service: Here, limit: Limit = 50, offset: Offset = 0) -> dict
 
 @resource.post("", 415, status=201, openapi_extra=BODY)
 def upload_log(service: Here, user: User, name: FileName, upload: Upload) -> dict[str, Any]:
-    """Say why I/O was slow, from a Darshan log, a trace of DFTracer, a report, a record, or IOR's output."""
+    """Say why I/O was slow, from a Darshan log, a trace of DFTracer, a report, a record, a journal, or IOR's output."""
     identifier = new_identifier()
     place = folder_of(service.settings.data, "diagnosis", identifier)
     place.mkdir(mode=0o700, parents=True)
-    suffix = next((one for one in _SUFFIXES if name.lower().endswith(one)), ".darshan")
+    # Without one of these, the content alone decides.
+    suffix = next((one for one in _SUFFIXES if name.lower().endswith(one)), ".log")
     path = place / f"log{suffix}"
     try:
         upload.rename(path)
@@ -71,7 +73,7 @@ def upload_log(service: Here, user: User, name: FileName, upload: Upload) -> dic
             found = _read(path)
         except StripewiseError as error:
             if suffix != name.lower()[-len(suffix) :]:
-                what = f"{name} is no Darshan log, DFTracer trace, report of the runtime, record, or output of IOR"
+                what = f"{name} is none of these: {NAMES}"
                 raise Refused(422, what, "upload one of these, or the whole of it if it was cut off") from error
             raise Refused(422, error.what.replace(str(path), "the upload"), error.fix) from error
         document = {**found, "source": name, "file": path.name}
