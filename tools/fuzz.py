@@ -48,7 +48,7 @@ from stripewise.diagnose.script import parse_script
 from stripewise.errors import StripewiseError
 from stripewise.lab.site import parse_site
 from stripewise.models.artifact import content as form
-from stripewise.models.artifact.reader import parse_artifact
+from stripewise.models.artifact.file import parse_artifact
 from stripewise.models.prescribe.request import parse_request
 from stripewise.models.registry import load_model, make_model
 from stripewise.models.table import read_table

@@ -20,7 +20,7 @@ from public import TABLES
 from run import GROUPS, held_out
 
 from stripewise.models.landscape import landscapes
-from stripewise.models.prescribing import Quality, logarithms, prescribing, reachable
+from stripewise.models.prescription_quality import Quality, logarithms, prescribing, reachable
 from stripewise.models.registry import make_model
 from stripewise.models.table import Table
 

@@ -29,7 +29,7 @@ import numpy as np
 
 from stripewise.models.cells import Data
 from stripewise.models.domain import Domain
-from stripewise.models.prescribing import prescribing
+from stripewise.models.prescription_quality import prescribing
 from stripewise.models.registry import make_model
 from stripewise.models.table import Table, read_table
 from stripewise.models.validation import oracle_scores, scores

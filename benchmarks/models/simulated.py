@@ -10,8 +10,7 @@ import itertools
 import numpy as np
 
 from stripewise.catalogue.workload import Workload
-from stripewise.lab.access import LAYOUTS
-from stripewise.lab.batch import RunBatch
+from stripewise.lab.batch import LAYOUTS, RunBatch
 from stripewise.lab.engine import noisy, simulate
 from stripewise.models.table import Column, ObjectiveColumn, Schema, Table
 from stripewise.requests.campaign import load_campaign

@@ -27,7 +27,7 @@ from stripewise.catalogue.workload import Workload
 from stripewise.formats import TUNABLE
 from stripewise.models.artifact.content import Artifact
 from stripewise.models.artifact.export import to_artifact
-from stripewise.models.artifact.writer import save_artifact
+from stripewise.models.artifact.file import save_artifact
 from stripewise.models.prescribe.prescriber import Prescriber
 from stripewise.models.prescribe.request import PrescriptionRequest
 from stripewise.models.registry import make_model

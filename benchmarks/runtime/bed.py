@@ -40,7 +40,7 @@ from stripewise.engine.session import Session
 from stripewise.engine.space import bind_space
 from stripewise.launch import Launch, Outcome
 from stripewise.models.artifact.export import to_artifact
-from stripewise.models.artifact.writer import save_artifact
+from stripewise.models.artifact.file import save_artifact
 from stripewise.models.registry import make_model
 from stripewise.models.table import Schema, make_table, read_table, write_table
 from stripewise.observe.objectives import measure, parse_objective

@@ -25,7 +25,7 @@ from typing import Any
 from benchmarks.prescribe.speed import every_setting, table
 
 from stripewise.models.artifact.export import to_artifact
-from stripewise.models.artifact.writer import save_artifact
+from stripewise.models.artifact.file import save_artifact
 from stripewise.models.registry import make_model
 
 

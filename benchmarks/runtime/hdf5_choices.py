@@ -43,7 +43,7 @@ from stripewise.catalogue.plan import spell
 from stripewise.catalogue.stack import load_stack
 from stripewise.catalogue.workload import Workload
 from stripewise.models.artifact.export import to_artifact
-from stripewise.models.artifact.writer import save_artifact
+from stripewise.models.artifact.file import save_artifact
 from stripewise.models.carriers import described
 from stripewise.models.prescribe.prescriber import Prescriber
 from stripewise.models.prescribe.request import PrescriptionRequest

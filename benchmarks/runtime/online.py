@@ -33,7 +33,7 @@ from typing import Any
 
 from stripewise.catalogue.stack import load_stack
 from stripewise.models.artifact.export import to_artifact
-from stripewise.models.artifact.writer import save_artifact
+from stripewise.models.artifact.file import save_artifact
 from stripewise.models.registry import make_model
 from stripewise.models.table import Column, ObjectiveColumn, Schema, make_table
 

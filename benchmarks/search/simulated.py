@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 
 from stripewise.catalogue.workload import Workload
-from stripewise.lab.access import Access
-from stripewise.lab.batch import RunBatch
+from stripewise.lab.batch import Access, RunBatch
 from stripewise.lab.engine import noisy, simulate
 from stripewise.lab.site import load_site
 from stripewise.models.table import Column, ObjectiveColumn, Schema, Table, write_table

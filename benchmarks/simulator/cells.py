@@ -18,8 +18,7 @@ from functools import cache
 from typing import Any
 
 from stripewise.catalogue.workload import Workload
-from stripewise.lab.access import Access
-from stripewise.lab.batch import RunBatch
+from stripewise.lab.batch import Access, RunBatch
 from stripewise.lab.engine import simulate
 from stripewise.lab.site import Site, load_site
 

@@ -14,8 +14,7 @@ import numpy as np
 from benchmarks.studies.steps import Study
 
 from stripewise.catalogue.workload import Workload
-from stripewise.lab.access import APIS, Access
-from stripewise.lab.batch import RunBatch
+from stripewise.lab.batch import APIS, Access, RunBatch
 from stripewise.lab.engine import noisy, simulate
 from stripewise.lab.site import load_site
 
@@ -93,7 +92,7 @@ def _batch(operation: str, api: str, columns: dict[str, np.ndarray]) -> RunBatch
 
 def campaign(axes: dict[str, list[Any]], repeats: int) -> dict[str, Any]:
     """Five-number summaries of every configuration, their clusters, and the settings that stay good."""
-    from stripewise.output.summaries.clusters import cluster  # noqa: PLC0415  slow to load
+    from stripewise.output.summaries.five import cluster  # noqa: PLC0415  slow to load
 
     site = load_site(SITE)
     grid = list(itertools.product(*axes.values()))

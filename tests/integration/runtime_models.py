@@ -9,8 +9,8 @@ import numpy as np
 
 from stripewise.formats import ARTIFACT_NONE, CONTEXT, TUNABLE, WORD, Op
 from stripewise.models.artifact.content import Artifact, ArtifactInput, InputValue, Member, Texts, TreeBlock
+from stripewise.models.artifact.file import save_artifact
 from stripewise.models.artifact.program import OUTPUT, apply, constant, read
-from stripewise.models.artifact.writer import save_artifact
 
 MIB = 1 << 20
 

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from stripewise.errors import UserError
 from stripewise.formats import ARTIFACT_NONE, CONTEXT, TUNABLE, Op
 from stripewise.models.artifact.content import Artifact, ArtifactInput, InputValue, Layer, Member, TreeBlock
+from stripewise.models.artifact.file import artifact_bytes, parse_artifact, save_artifact
 from stripewise.models.artifact.program import OUTPUT, Program, apply, constant, read
-from stripewise.models.artifact.reader import parse_artifact
-from stripewise.models.artifact.writer import artifact_bytes, save_artifact
 from tests.fixtures.make_artifacts import ARTIFACTS, FOLDER
 from tests.integration.building import core_library
 from tests.integration.native_model import NativeModel, open_library

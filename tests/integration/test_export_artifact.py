@@ -16,8 +16,7 @@ from stripewise.formats import TUNABLE, WORD
 from stripewise.models.ann import AnnModel
 from stripewise.models.artifact.content import Artifact
 from stripewise.models.artifact.export import to_artifact
-from stripewise.models.artifact.reader import parse_artifact
-from stripewise.models.artifact.writer import artifact_bytes
+from stripewise.models.artifact.file import artifact_bytes, parse_artifact
 from stripewise.models.carriers import SetBy, tunable_columns
 from stripewise.models.domain import table_frame
 from stripewise.models.network import NeuralNetwork

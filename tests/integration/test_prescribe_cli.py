@@ -10,7 +10,7 @@ import pytest
 
 from stripewise.catalogue.plan import Plan
 from stripewise.desk.cli.main import main
-from stripewise.models.artifact.reader import read_artifact
+from stripewise.models.artifact.file import read_artifact
 from stripewise.models.registry import make_model
 from stripewise.models.table import write_table
 from tests.fixtures.campaigns import campaign

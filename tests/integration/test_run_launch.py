@@ -15,7 +15,7 @@ from stripewise.catalogue.carriers import HINT, Setting
 from stripewise.catalogue.plan import Plan
 from stripewise.desk.cli.main import main
 from stripewise.errors import UserError
-from stripewise.models.artifact.reader import read_artifact
+from stripewise.models.artifact.file import read_artifact
 from stripewise.models.registry import make_model
 from stripewise.models.table import Schema, make_table
 from stripewise.runners.inject.foreground import Foreground

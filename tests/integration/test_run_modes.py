@@ -20,8 +20,7 @@ from stripewise.errors import UserError
 from stripewise.formats import TUNABLE
 from stripewise.models.artifact.content import Artifact, ArtifactInput, Member, Texts
 from stripewise.models.artifact.content import InputValue as Choice
-from stripewise.models.artifact.reader import read_artifact, within
-from stripewise.models.artifact.writer import save_artifact
+from stripewise.models.artifact.file import read_artifact, save_artifact, within
 from stripewise.requests.policy import Policy, PolicyStriping
 from stripewise.runners.inject.foreground import Foreground
 from stripewise.runners.inject.injection import Guidance, Injection, inject

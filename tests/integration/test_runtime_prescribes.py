@@ -16,8 +16,7 @@ import pytest
 from stripewise.catalogue.carriers import HINT, LAYOUT
 from stripewise.catalogue.workload import Workload
 from stripewise.models.artifact.export import to_artifact
-from stripewise.models.artifact.reader import read_artifact
-from stripewise.models.artifact.writer import save_artifact
+from stripewise.models.artifact.file import read_artifact, save_artifact
 from stripewise.models.prescribe.prescriber import Prescriber
 from stripewise.models.prescribe.request import PrescriptionRequest
 from stripewise.models.registry import make_model

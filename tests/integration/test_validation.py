@@ -16,7 +16,7 @@ from stripewise.desk.cli import remote
 from stripewise.desk.cli.main import main
 from stripewise.errors import UserError
 from stripewise.models import registry
-from stripewise.models.prescribing import prescribing
+from stripewise.models.prescription_quality import prescribing
 from stripewise.models.table import Column, ObjectiveColumn, Schema, Table, make_table, write_table
 from stripewise.models.trees.tree import TreeModel
 from stripewise.models.validation import HoldOut, validate

@@ -16,7 +16,7 @@ from stripewise.desk.client.transport import _OverSocket, default_socket
 from stripewise.diagnose.causes.models import load
 from stripewise.engine.folders import make_runs_folder
 from stripewise.errors import UserError
-from stripewise.models.artifact.reader import read_artifact
+from stripewise.models.artifact.file import read_artifact
 from stripewise.models.files import Stored, write_model_file
 from stripewise.models.registry import load_model
 from stripewise.ownership import check_above, check_model, check_own, make_folder

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from stripewise.models.landscape import Landscape
-from stripewise.models.prescribing import _judged, logarithms, reachable
+from stripewise.models.prescription_quality import _judged, logarithms, reachable
 from stripewise.models.table import Column, ObjectiveColumn, Schema, make_table
 
 

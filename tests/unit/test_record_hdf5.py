@@ -7,7 +7,7 @@ import pytest
 
 from stripewise.engine.fidelity import Done, Faithfulness
 from stripewise.errors import UserError
-from stripewise.lab.access import Access
+from stripewise.lab.batch import Access
 from stripewise.lab.recorded import parts_of
 from stripewise.observe.from_record import activity_of
 from stripewise.observe.record_hdf5 import Pieces, Shape, pieces_of

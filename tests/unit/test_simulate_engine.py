@@ -14,8 +14,7 @@ from stripewise.catalogue.configuration import Configuration
 from stripewise.catalogue.space import Space
 from stripewise.catalogue.stack import load_stack
 from stripewise.catalogue.workload import Workload
-from stripewise.lab.access import APIS, LAYOUTS, Access, directions
-from stripewise.lab.batch import RunBatch
+from stripewise.lab.batch import APIS, LAYOUTS, Access, RunBatch, directions
 from stripewise.lab.engine import BOUNDS, simulate
 from stripewise.lab.site import Site, load_site, site_names
 

@@ -12,7 +12,7 @@ from stripewise.desk.cli.main import main
 from stripewise.engine.fidelity import Done
 from stripewise.errors import UserError
 from stripewise.lab import recorded
-from stripewise.lab.access import Access
+from stripewise.lab.batch import Access
 from stripewise.lab.recorded import SimulatedPart, parts_of
 from stripewise.lab.request import load_request
 from stripewise.lab.site import load_site

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from stripewise.catalogue.workload import Workload
 from stripewise.errors import UserError
 from stripewise.lab import layout, romio
-from stripewise.lab.access import Access
-from stripewise.lab.batch import RunBatch
+from stripewise.lab.batch import Access, RunBatch
 from stripewise.lab.engine import SimulatedOutcome, simulate
 from stripewise.lab.site import Site, load_site
 

@@ -10,7 +10,7 @@ import pytest
 from pydantic import BaseModel
 
 from stripewise.errors import UserError
-from stripewise.lab.access import Access
+from stripewise.lab.batch import Access
 from stripewise.lab.site import Site, Slowdown, load_site, parse_rate, parse_seconds, parse_site, site_names
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -18,8 +18,7 @@ from pydantic import ValidationError
 from stripewise.catalogue.workload import Workload
 from stripewise.documents import explain_validation, toml_value
 from stripewise.errors import UserError, choose
-from stripewise.lab.access import APIS, LAYOUTS
-from stripewise.lab.batch import RunBatch
+from stripewise.lab.batch import APIS, LAYOUTS, RunBatch
 from stripewise.lab.engine import simulate
 from stripewise.lab.site import Site
 from stripewise.models.table import Column, Table

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stripewise.lab.access import LAYOUTS
-from stripewise.lab.batch import Flags, Numbers, RunBatch
+from stripewise.lab.batch import LAYOUTS, Flags, Numbers, RunBatch
 from stripewise.lab.site import Site
 
 SEGMENTED, STRIDED, RANDOM, TILE = range(len(LAYOUTS))

@@ -24,10 +24,8 @@ import numpy as np
 from stripewise.catalogue.workload import Workload
 from stripewise.errors import UserError
 from stripewise.formats import RECORD_BEFORE, RECORD_LINES
-from stripewise.lab.access import LAYOUTS, Access
-from stripewise.lab.batch import RunBatch
+from stripewise.lab.batch import LAYOUTS, Access, RunBatch, of_hints
 from stripewise.lab.engine import SimulatedOutcome, simulate
-from stripewise.lab.settings import of_hints
 from stripewise.lab.site import Site
 from stripewise.observe.record import DIGITS, RankGroup, Record, is_collective, not_open
 from stripewise.observe.record_hdf5 import OPENS, Pieces, Shape, is_hdf5, pieces_of

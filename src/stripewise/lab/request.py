@@ -17,10 +17,9 @@ from stripewise.catalogue.workload import Workload
 from stripewise.documents import parse_document, read_document
 from stripewise.errors import UserError
 from stripewise.formats import MAX_RECORD_BYTES, RECORD_HEADER
-from stripewise.lab.access import Access, directions
+from stripewise.lab.batch import Access, directions, parameters
 from stripewise.lab.engine import SimulatedOutcome
 from stripewise.lab.recorded import SimulatedPart, parts_of, run_parts
-from stripewise.lab.settings import parameters
 from stripewise.lab.site import Site
 from stripewise.observe.record import Record
 from stripewise.observe.record_reading import parse_record, read_record

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from stripewise.errors import UserError, choose
 from stripewise.models.cells import Data
 from stripewise.models.domain import Domain, Floats
-from stripewise.models.prescribing import Prescribing, prescribing
+from stripewise.models.prescription_quality import Prescribing, prescribing
 from stripewise.models.registry import make_model
 from stripewise.models.table import Table
 

@@ -31,7 +31,6 @@ from stripewise.requests.experiment import Experiment
 from stripewise.result import Result
 from stripewise.store import base as rules
 from stripewise.store import codec
-from stripewise.store import journal_claims as claims
 from stripewise.store import journal_files as files
 from stripewise.store.base import Claim
 from stripewise.store.holder import Holder
@@ -123,11 +122,11 @@ class JournalStore(JournalReader):
         with self._using(identifier) as folder:
             for _ in range(_TRIES):
                 now = self._clock()
-                last = claims.holding(folder, certain=True)
+                last = files.newest_claim(folder, certain=True)
                 if last.alive(now) and (last.owner, last.holder) != (owner, me):
                     raise rules.held(identifier, last.owner, last.expires - now)
                 claim = Claim(identifier, last.token + 1, owner, lease_seconds)
-                if claims.take(folder, claim.token, owner, me, now + lease_seconds):
+                if files.take_claim(folder, claim.token, owner, me, now + lease_seconds):
                     self._begin(folder, claim)
                     return claim
             raise StoreError(f"experiment {identifier} is claimed by many at once", "try again")
@@ -135,7 +134,7 @@ class JournalStore(JournalReader):
     def _begin(self, folder: Path, claim: Claim) -> None:
         """Seal the earlier journals and begin a new one."""
         first, merged = merged_events(folder, None, certain=True)
-        writer = files.Writer(claims.journal_path(folder, claim.token))
+        writer = files.Writer(files.journal_path(folder, claim.token))
         opened = _Open(writer, fold(claim.experiment, first, merged))
         writer.open()
         counts = {str(token): count for token, count in merged.counts.items() if token < claim.token}
@@ -146,7 +145,7 @@ class JournalStore(JournalReader):
         """Prolong the lease; see :meth:`Store.renew`."""
         with self._using(claim.experiment) as folder:
             self._held(folder, claim, certain=True)
-            claims.prolong(folder, claim.token, self._clock() + claim.lease_seconds)
+            files.prolong_lease(folder, claim.token, self._clock() + claim.lease_seconds)
 
     def release(self, claim: Claim) -> None:
         """Give the right to write back; see :meth:`Store.release`."""
@@ -154,13 +153,13 @@ class JournalStore(JournalReader):
             self._end(claim)
             folder = self._experiments / claim.experiment
             with contextlib.suppress(FileNotFoundError):
-                if claims.newest(folder) == claim.token:
-                    claims.prolong(folder, claim.token, 0.0)
+                if files.newest_token(folder) == claim.token:
+                    files.prolong_lease(folder, claim.token, 0.0)
 
     def request_stop(self, identifier: str) -> None:
         """Ask for a stop; see :meth:`Store.request_stop`."""
         with self._using(identifier) as folder:
-            claims.ask_to_stop(folder, claims.newest(folder))
+            files.ask_to_stop(folder, files.newest_token(folder))
 
     def annotate(self, identifier: str, *, tags: Sequence[str] | None = None, remark: str | None = None) -> None:
         """Replace tags, remark; see :meth:`Store.annotate`."""
@@ -217,9 +216,9 @@ class JournalStore(JournalReader):
     def _held(self, folder: Path, claim: Claim, *, certain: bool = False) -> _Open:
         """Refuse to write under a claim that has ended."""
         opened = self._open.get((claim.experiment, claim.token))
-        if opened is None or claims.newest(folder, certain=certain) != claim.token:
+        if opened is None or files.newest_token(folder, certain=certain) != claim.token:
             self._end(claim)
-            raise rules.lost(claim, claims.holding(folder).owner)
+            raise rules.lost(claim, files.newest_claim(folder).owner)
         return opened
 
     def _end(self, claim: Claim) -> None:

@@ -1,8 +1,7 @@
-"""Files that several hosts write without locks: made whole or not at all, or appended to by one writer.
+"""Files of a shared folder that several hosts write without locks: whole or not at all, or appended to by one writer.
 
-Only operations that are atomic on network file systems are used: exclusive creation, link and rename.
-
-Folders whose names survive the loss of power.
+Only operations that are atomic on network file systems are used: exclusive creation, link and rename. A claim of an
+experiment is a small file that only one host can be the first to create. Names of folders survive the loss of power.
 """
 
 from __future__ import annotations
@@ -22,6 +21,7 @@ from stripewise import ownership
 from stripewise.errors import StoreError
 from stripewise.ownership import PART, part_of, written_whole
 from stripewise.store import codec
+from stripewise.store.holder import Holder
 from stripewise.store.transactions import explained
 
 _NO_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EBADF)
@@ -363,3 +363,112 @@ def _check_marker(marker: Path, where: str) -> None:
             f"store {where} was written by a newer Stripewise (version {data['version']}, this one knows {_VERSION})",
             "update Stripewise: pip install --upgrade stripewise",
         )
+
+
+# A claim whose owner crashed before it could say who it was, where the file system has no links.
+_UNSIGNED_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Holding:
+    """The newest claim, as others see it.
+
+    Attributes
+    ----------
+    token : int
+        0 where there never was one.
+    owner : str
+    holder : Holder or None
+        The process behind it, if known.
+    expires : float
+        Epoch seconds; 0 once it is given back.
+    """
+
+    token: int
+    owner: str = ""
+    holder: Holder | None = None
+    expires: float = 0.0
+
+    def alive(self, now: float) -> bool:
+        """Whether it still holds."""
+        return self.expires > now and not (self.holder is not None and self.holder.proven_dead())
+
+
+def _name(token: int, ending: str = "json") -> str:
+    return f"{token:08d}.{ending}"
+
+
+def journal_path(folder: Path, token: int) -> Path:
+    """Give the journal of a claim."""
+    return folder / "events" / _name(token, "jsonl")
+
+
+def claim_tokens(folder: Path) -> list[int]:
+    """List the claims ever made, oldest first.
+
+    Raises
+    ------
+    OSError
+        FileNotFoundError where the experiment does not exist.
+    """
+    return sorted(int(path.stem) for path in (folder / "claims").iterdir() if path.stem.isdigit())
+
+
+def newest_token(folder: Path, *, certain: bool = False) -> int:
+    """Give the fencing number of the newest claim.
+
+    Parameters
+    ----------
+    folder : Path
+        The experiment's.
+    certain : bool
+        Do not believe what a network file system's client remembers.
+    """
+    if certain:
+        refresh(folder / "claims")
+    return max(claim_tokens(folder), default=0)
+
+
+def newest_claim(folder: Path, *, certain: bool = False) -> Holding:
+    """Read the newest claim; ``certain`` as in :func:`newest`."""
+    if certain:
+        refresh(folder / "leases")
+    token = newest_token(folder, certain=certain)
+    if token == 0:
+        return Holding(0)
+    claim = folder / "claims" / _name(token)
+    data = read_file(claim)
+    if data is None:
+        return Holding(token, "an unknown owner", None, claim.stat().st_mtime + _UNSIGNED_SECONDS)
+    try:
+        lease = read_file(folder / "leases" / _name(token)) or data
+    except FileNotFoundError:
+        lease = data
+    expires = lease.get("expires")
+    return Holding(
+        token,
+        str(data.get("owner", "")),
+        Holder.read(data.get("holder")),
+        float(expires) if isinstance(expires, int | float) else 0.0,
+    )
+
+
+def take_claim(folder: Path, token: int, owner: str, holder: Holder, expires: float) -> bool:
+    """Try to be the one who makes a claim."""
+    data = {"owner": owner, "holder": holder.as_json(), "expires": expires}
+    return create_file(folder / "claims" / _name(token), data)
+
+
+def prolong_lease(folder: Path, token: int, expires: float) -> None:
+    """Set until when a claim of our own holds; 0 gives it back."""
+    replace_file(folder / "leases" / _name(token), {"expires": expires})
+
+
+def ask_to_stop(folder: Path, token: int) -> None:
+    """Leave a note for the owner of a claim."""
+    create_file(folder / "stops" / _name(token), {})
+
+
+def asked_to_stop(folder: Path, token: int) -> bool:
+    """Whether there is a note for the owner of a claim."""
+    return (folder / "stops" / _name(token)).exists()

@@ -23,7 +23,6 @@ from stripewise.errors import StoreError
 from stripewise.facts import Facts, RunFacts
 from stripewise.store import base as rules
 from stripewise.store import codec
-from stripewise.store import journal_claims as claims
 from stripewise.store import journal_files as files
 from stripewise.store.base import OnUnreadable, Record, Sort, Store, readable
 from stripewise.store.journal_files import Lines
@@ -288,7 +287,7 @@ class JournalReader(Store):
 
     def _record(self, identifier: str) -> Record:
         folder = self._experiments / identifier
-        holding = claims.holding(folder)
+        holding = files.newest_claim(folder)
         alive = holding.alive(self._clock())
         live = holding.token if alive else None
         signature = (live, _signature(folder))
@@ -323,7 +322,7 @@ class JournalReader(Store):
     def trials(self, identifier: str, *, facts: bool = True) -> tuple[Trial, ...]:
         """Give the trials with their runs; see :meth:`Store.trials`."""
         with self._using(identifier) as folder:
-            found = fold(identifier, *merged_events(folder, claims.holding(folder).token)).together()
+            found = fold(identifier, *merged_events(folder, files.newest_claim(folder).token)).together()
         if facts:
             return found
         return tuple(
@@ -333,7 +332,7 @@ class JournalReader(Store):
     def stop_requested(self, identifier: str) -> bool:
         """Whether a stop was asked for; see :meth:`Store.stop_requested`."""
         with self._using(identifier) as folder:
-            return claims.asked_to_stop(folder, claims.newest(folder))
+            return files.asked_to_stop(folder, files.newest_token(folder))
 
     @property
     def _experiments(self) -> Path:
@@ -386,8 +385,8 @@ def merged_events(folder: Path, live: int | None, *, certain: bool = False) -> t
     first = files.read_file(folder / "experiment.json")
     if first is None or not {"created", "experiment", "facts"} <= first.keys():
         raise codec.damaged(str(folder / "experiment.json"))
-    found = claims.tokens(folder)
-    journals = [(token, files.read_lines(claims.journal_path(folder, token), certain=certain)) for token in found]
+    found = files.claim_tokens(folder)
+    journals = [(token, files.read_lines(files.journal_path(folder, token), certain=certain)) for token in found]
     try:
         return first, merge(journals, live)
     except StoreError:

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from stripewise.catalogue.workload import Workload
-from stripewise.lab.access import Access
-from stripewise.lab.batch import RunBatch
+from stripewise.lab.batch import Access, RunBatch
 from stripewise.lab.layout import pieces, striping
 from stripewise.lab.romio import way
 from stripewise.lab.site import Site, load_site

@@ -36,8 +36,7 @@ from stripewise.errors import CannotExecute, StripewiseError, UserError, choose
 from stripewise.formats import ARTIFACT_MAGIC, MAX_PLAN_BYTES, MODES
 from stripewise.models.artifact.content import Artifact
 from stripewise.models.artifact.export import to_artifact
-from stripewise.models.artifact.reader import read_artifact, within
-from stripewise.models.artifact.writer import save_artifact
+from stripewise.models.artifact.file import read_artifact, save_artifact, within
 from stripewise.models.base import PerformanceModel
 from stripewise.models.registry import load_model
 from stripewise.observe.journal import learned_lines

@@ -25,7 +25,7 @@ from stripewise.desk.client import Client
 from stripewise.documents import read_document
 from stripewise.errors import UserError, choose
 from stripewise.models.artifact.export import to_artifact
-from stripewise.models.artifact.writer import save_artifact
+from stripewise.models.artifact.file import save_artifact
 from stripewise.models.base import PerformanceModel
 from stripewise.models.prescribe.policies import by_policy, policy_names
 from stripewise.models.prescribe.prescriber import Prescriber

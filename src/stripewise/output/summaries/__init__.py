@@ -5,8 +5,7 @@ repeats, configurations of like behaviour are found by hierarchical clustering o
 stays good at its lower quartile, not what was best once. Reads and writes are kept apart throughout.
 """
 
-from stripewise.output.summaries.clusters import Clusters, cluster
-from stripewise.output.summaries.five import NUMBERS, FiveNumbers, five_numbers
+from stripewise.output.summaries.five import NUMBERS, Clusters, FiveNumbers, cluster, five_numbers
 from stripewise.output.summaries.operations import (
     Consistency,
     Default,

@@ -13,11 +13,12 @@ import numpy as np
 from stripewise.catalogue.configuration import Value
 from stripewise.errors import UserError
 from stripewise.models.table import Column, Table
-from stripewise.output.summaries.clusters import Clusters, cluster
 from stripewise.output.summaries.five import (
+    Clusters,
     FiveNumbers,
     best_values,
     by_configuration,
+    cluster,
     five_numbers,
     geometric,
     mean,

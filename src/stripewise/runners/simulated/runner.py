@@ -26,11 +26,9 @@ from stripewise.documents import explain_validation
 from stripewise.errors import UserError
 from stripewise.facts import RunFacts
 from stripewise.lab import noise
-from stripewise.lab.access import Access, directions
-from stripewise.lab.batch import RunBatch
+from stripewise.lab.batch import Access, RunBatch, directions, not_modelled, parameters
 from stripewise.lab.engine import SimulatedOutcome as Simulated
 from stripewise.lab.engine import noisy, simulate
-from stripewise.lab.settings import not_modelled, parameters
 from stripewise.lab.site import Site, load_site
 from stripewise.launch import Launch, Outcome
 from stripewise.observe.objectives import Phases, kind_of, kinds, objective_of

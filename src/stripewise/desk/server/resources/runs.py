@@ -29,8 +29,7 @@ from stripewise.engine.folders import runs_folder
 from stripewise.errors import UserError
 from stripewise.facts import RunFacts
 from stripewise.output.bundle import helpdesk_bundle, log_tail
-from stripewise.output.export import TARGETS, export
-from stripewise.output.export.request import Export
+from stripewise.output.export import TARGETS, Export, export
 from stripewise.output.html import render_report
 from stripewise.result import Result
 from stripewise.store.base import Record

@@ -203,7 +203,7 @@ class Prescribing:
     chosen : list of dict
         Each workload with the choice and its ratio.
     oracle : Quality or None
-        Of choices that are the best in truth, see :func:`~stripewise.models.prescribing.reachable`.
+        Of choices that are the best in truth, see :func:`~stripewise.models.prescription_quality.reachable`.
     """
 
     quality: Quality
@@ -239,7 +239,7 @@ class _Workload:
     truth: Floats
     fold: int
     logs: Floats
-    """See :func:`~stripewise.models.prescribing.logarithms`."""
+    """See :func:`~stripewise.models.prescription_quality.logarithms`."""
 
 
 def prescribing(
