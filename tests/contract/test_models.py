@@ -17,7 +17,7 @@ from stripewise import plugins
 from stripewise.errors import UserError
 from stripewise.models import registry
 from stripewise.models.base import PerformanceModel
-from stripewise.models.files import Stored
+from stripewise.models.files import Stored, write_model_file
 from stripewise.models.registry import load_model, make_model, model_names
 from stripewise.testing.models import ModelContract, sample_table
 
@@ -137,6 +137,20 @@ def test_reading_a_model_runs_no_code(tmp_path: Path) -> None:
     with pytest.raises(UserError):
         load_model(tmp_path / "a.pt")
     assert not sprung.exists()
+
+
+def test_a_model_of_an_earlier_version_is_read_without_its_network(tmp_path: Path) -> None:
+    table = sample_table(repeats=1)
+    model = make_model("auto").fit(table)
+    stored = model._stored()
+    stored.head["options"]["ann"] = False
+    write_model_file(tmp_path / "a.model", stored)
+    again = load_model(tmp_path / "a.model")
+    assert np.array_equal(again.predict_table(table).value, model.predict_table(table).value)
+    next(iter(stored.head["state"]["members"].values()))[0]["kind"] = "network"
+    write_model_file(tmp_path / "b.model", stored)
+    with pytest.raises(UserError, match=r"b\.model is damaged: a member of the kind 'network'; train it again"):
+        load_model(tmp_path / "b.model")
 
 
 @pytest.mark.parametrize("version", ["2.2.0", "2.5.1+cpu"])

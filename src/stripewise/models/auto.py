@@ -23,7 +23,6 @@ from stripewise.models.members import (
     Learn,
     LearnerInput,
     comparable,
-    learn_ann,
     learn_boosted,
     learn_extra,
     learn_forest,
@@ -173,7 +172,6 @@ class AutoModelOptions(ModelOptions):
     """Options of ``auto``."""
 
     folds: int = Field(default=5, ge=2, le=50, description="folds of either cross-validation inside the training data")
-    ann: bool = Field(default=False, description="let the network join (needs PyTorch)")
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,6 +226,7 @@ class AutoModel(PerformanceModel):
 
     name: ClassVar[str] = "auto"
     Options: ClassVar[type[ModelOptions]] = AutoModelOptions
+    retired_options: ClassVar[frozenset[str]] = frozenset({"ann"})
     options: AutoModelOptions
     blended: dict[str, BlendMember]
     known: Blend
@@ -251,8 +250,6 @@ class AutoModel(PerformanceModel):
             "smooth": learn_smooth,
             "linear": learn_linear(kinds, switch, self.domain.objective.maximize),
         }
-        if self.options.ann:
-            learners["ann"] = learn_ann
         own = np.array(
             [p for p, f in enumerate(self.encoder.features) if max((*f.plus, *f.minus)) < contexts], dtype=np.int64
         )

@@ -232,6 +232,8 @@ class PerformanceModel(ABC):
 
     name: ClassVar[str]
     Options: ClassVar[type[ModelOptions]] = ModelOptions
+    retired_options: ClassVar[frozenset[str]] = frozenset()
+    """Options that only files of earlier versions have; they are ignored there."""
     ratios: ClassVar[bool] = True
     """Whether the ratios by role are among the features."""
 
@@ -513,7 +515,8 @@ class PerformanceModel(ABC):
     @classmethod
     def restored(cls, stored: Stored) -> Self:
         """Make a model from what :meth:`save` wrote."""
-        model = cls(cls.Options.model_validate(stored.head["options"]))
+        options = {key: value for key, value in stored.head["options"].items() if key not in cls.retired_options}
+        model = cls(cls.Options.model_validate(options))
         model._domain = Domain.from_json(stored.head["domain"])
         model._encoder = Encoder.from_json(stored.head["encoder"])
         model.noise = float(stored.head["noise"])

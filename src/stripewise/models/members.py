@@ -14,7 +14,6 @@ from stripewise.models.cells import Cells
 from stripewise.models.domain import Floats
 from stripewise.models.features import Matrix
 from stripewise.models.linear import Equation
-from stripewise.models.network import NeuralNetwork, TrainingOptions, train
 from stripewise.models.smooth import Smooth
 from stripewise.models.trees.boosting import Boosted, BoostingOptions, boost
 from stripewise.models.trees.ensemble import Trees
@@ -43,21 +42,6 @@ class Grown:
 
 
 @dataclass(frozen=True, eq=False)
-class LogNetwork:
-    """A network, which predicts values, as a part that predicts their logarithms."""
-
-    network: NeuralNetwork
-
-    def predict(self, x: Matrix) -> Floats:
-        """Predicted ln(value), shape ``(n,)``."""
-        return np.log(self.network.predict(x))
-
-    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Numbers and arrays, for a model file."""
-        return self.network.state()
-
-
-@dataclass(frozen=True, eq=False)
 class LogTrees:
     """Trees whose sum is a positive value, as a part that predicts its logarithm.
 
@@ -76,7 +60,7 @@ class LogTrees:
         return self.level + np.log(np.maximum(self.trees.predict(x), _TINY))
 
 
-Part = Trees | Smooth | Equation | Boosted | Grown | LogNetwork | LogTrees
+Part = Trees | Smooth | Equation | Boosted | Grown | LogTrees
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +111,7 @@ class BlendMember:
                 arrays |= part.trees.arrays(own)
             else:
                 numbers, several = part.state()
-                kind = {Smooth: "smooth", Equation: "equation", LogNetwork: "network"}[type(part)]
+                kind = {Smooth: "smooth", Equation: "equation"}[type(part)]
                 documents.append({"kind": kind, "features": seen, **numbers})
                 arrays |= {own + key: array for key, array in several.items()}
         return documents, arrays
@@ -145,10 +129,10 @@ class BlendMember:
                 part = LogTrees(Trees.restored(arrays, 0.0, own), float(document["level"]))
             elif document["kind"] == "equation":
                 part = Equation.restored(document, arrays, own)
-            elif document["kind"] == "network":
-                part = LogNetwork(NeuralNetwork.restored(document, arrays, own))
-            else:
+            elif document["kind"] == "smooth":
                 part = Smooth.restored(document, arrays, own)
+            else:
+                raise ValueError(f"a member of the kind {document['kind']!r}")
             features = document["features"]
             parts.append((part, None if features is None else np.asarray(features, dtype=np.int64)))
         return cls(tuple(parts))
@@ -278,13 +262,6 @@ def learn_linear(kinds: str, switch: list[int], inverse: bool) -> Learn:
         return BlendMember(((equation, None),))
 
     return learn
-
-
-def learn_ann(given: LearnerInput) -> BlendMember:
-    """A network of the size and training of ``ann``, over the features by role."""
-    cells, rng = given.cells, given.rng
-    network = train(TrainingOptions(), cells.x, np.exp(cells.mean), 0.0, 0.0, int(rng.integers(2**31)))
-    return BlendMember(((LogNetwork(network), None),))
 
 
 def learn_relative(context_features: NDArray[np.int64]) -> Learn:
