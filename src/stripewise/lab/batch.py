@@ -93,7 +93,7 @@ def _unset(column: NDArray[Any]) -> NDArray[np.bool_]:
     return unset
 
 
-def left_out(column: NDArray[Any], default: Any) -> NDArray[Any]:
+def blank_defaults(column: NDArray[Any], default: Any) -> NDArray[Any]:
     """Give numbers with NaN, which stands for "not set", where they are the default."""
     return np.where(column == default, np.nan, column.astype(float))
 
@@ -431,7 +431,7 @@ class RunBatch:
         values = space.columns(space.fold(levels))
         for parameter in space.parameters:
             column = np.asarray(values[parameter.name])
-            settings[parameter.name] = left_out(column, parameter.default) if parameter.ordered else column
+            settings[parameter.name] = blank_defaults(column, parameter.default) if parameter.ordered else column
         return cls.make(workload, direction, settings, access)
 
 

@@ -33,7 +33,7 @@ _MOST_COMBINATIONS = 64
 _TINY = 1e-12
 
 
-def over_measured(
+def ask_measured_categories(
     domain: Domain,
     points: Floats,
     ask: Callable[[Floats], Floats],
@@ -343,7 +343,7 @@ class PerformanceModel(ABC):
         A point with a category that was never measured is predicted with each measured one in its place. The mean
         counts, and the deviation holds how far they differ (the law of total variance, for one more category).
         """
-        mean, deviation, shared = over_measured(self.domain, points, self._predict_measured, of_one_more)
+        mean, deviation, shared = ask_measured_categories(self.domain, points, self._predict_measured, of_one_more)
         return Prediction(np.exp(mean), deviation, self.domain.objective.maximize, shared)
 
     def _predict_measured(self, points: Floats) -> Floats:
@@ -391,7 +391,7 @@ class PerformanceModel(ABC):
         def ask(points: Floats) -> Floats:
             return trees.predict(self.encoder.encode(self.domain.folded(points)))[None, :]
 
-        found: Floats = over_measured(self.domain, points, ask, lambda each, workload: each.mean(axis=0))[0]
+        found: Floats = ask_measured_categories(self.domain, points, ask, lambda each, workload: each.mean(axis=0))[0]
         return found if self.domain.objective.maximize else -found
 
     def margins(self) -> Floats:

@@ -189,13 +189,13 @@ class Domain:
             As :meth:`points`.
         """
         split = self.contexts
-        first = [self._column(i, self._given(workloads, i)) for i in range(split)]
-        second = [self._column(i, self._given(configurations, i)) for i in range(split, len(self.columns))]
+        first = [self._column(i, self._require_column(workloads, i)) for i in range(split)]
+        second = [self._column(i, self._require_column(configurations, i)) for i in range(split, len(self.columns))]
         n = len(first[0]) if first else 1
         m = len(second[0])
         return np.stack([*(np.repeat(c, m) for c in first), *(np.tile(c, n) for c in second)], axis=1)
 
-    def _given(self, frame: Frame, index: int) -> Sequence[Value] | NDArray[Any]:
+    def _require_column(self, frame: Frame, index: int) -> Sequence[Value] | NDArray[Any]:
         name = self.names[index]
         if name not in frame:
             raise UserError(f"the model needs the column {name}", f"all columns: {', '.join(self.names)}")

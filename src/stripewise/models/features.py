@@ -201,7 +201,7 @@ def _ratios(domain: Domain, points: Floats, known: Sequence[Feature]) -> list[Fe
         constant = sum(_to_bytes(domain, c) for c in up) - sum(_to_bytes(domain, c) for c in down)
         feature = Feature(f"log2 {name}", "log2", tuple(up), tuple(down), constant=constant)
         column_values = Encoder((feature,)).encode(points).astype(np.float64)[:, 0]
-        if np.ptp(column_values) < 1e-6 or _said(column_values, have):
+        if np.ptp(column_values) < 1e-6 or _repeats_another(column_values, have):
             continue
         kept.append(feature)
         have = np.column_stack([have, column_values])
@@ -241,7 +241,7 @@ def _to_bytes(domain: Domain, index: int) -> float:
     return float(log2(bytes_of(domain.columns[index])))
 
 
-def _said(column: Floats, have: Floats) -> bool:
+def _repeats_another(column: Floats, have: Floats) -> bool:
     """Whether a feature is, but for shift and factor, one that is there already."""
     centred = column - column.mean()
     others = have - have.mean(axis=0)

@@ -142,7 +142,7 @@ def evaluation_page(document: Mapping[str, Any]) -> str:
         simulated=bool(document["simulated"]),
         document=document,
         unit=objective["unit"],
-        shown=shown,
+        shown=format_figure,
         counts=_counts,
         values=_values,
         common=_common,
@@ -195,7 +195,7 @@ def _case(number: int, pair: Mapping[str, Any]) -> tuple[str, ...]:
     )
 
 
-def shown(value: float | None, form: str) -> str:
+def format_figure(value: float | None, form: str) -> str:
     """Write a figure in a form of :func:`format`; a dash where a value of 0 left it without a finite one."""
     return "-" if value is None or not math.isfinite(value) else format(value, form)
 

@@ -384,7 +384,7 @@ def ambiguous(identifier: str, found: list[str]) -> UserError:
     return UserError(f"'{identifier}' begins several experiments: {', '.join(found)}", "give more of the identifier")
 
 
-def held(identifier: str, owner: str, seconds: float) -> StoreError:
+def explain_held_claim(identifier: str, owner: str, seconds: float) -> StoreError:
     """Say who has the right to write."""
     return StoreError(
         f"experiment {identifier} is being run by {owner}",
@@ -393,7 +393,7 @@ def held(identifier: str, owner: str, seconds: float) -> StoreError:
     )
 
 
-def lost(claim: Claim, owner: str) -> StoreError:
+def explain_lost_claim(claim: Claim, owner: str) -> StoreError:
     """Say that a claim has ended."""
     by = f"was taken over by {owner}" if owner and owner != claim.owner else "has ended"
     return StoreError(

@@ -124,7 +124,7 @@ class JournalStore(JournalReader):
                 now = self._clock()
                 last = files.newest_claim(folder, certain=True)
                 if last.alive(now) and (last.owner, last.holder) != (owner, me):
-                    raise rules.held(identifier, last.owner, last.expires - now)
+                    raise rules.explain_held_claim(identifier, last.owner, last.expires - now)
                 claim = Claim(identifier, last.token + 1, owner, lease_seconds)
                 if files.take_claim(folder, claim.token, owner, me, now + lease_seconds):
                     self._begin(folder, claim)
@@ -144,7 +144,7 @@ class JournalStore(JournalReader):
     def renew(self, claim: Claim) -> None:
         """Prolong the lease; see :meth:`Store.renew`."""
         with self._using(claim.experiment) as folder:
-            self._held(folder, claim, certain=True)
+            self._check_claim(folder, claim, certain=True)
             files.prolong_lease(folder, claim.token, self._clock() + claim.lease_seconds)
 
     def release(self, claim: Claim) -> None:
@@ -206,19 +206,19 @@ class JournalStore(JournalReader):
         # As readers will see it: nothing of the caller's, and plain numbers and lists only.
         event = codec.load(codec.dump({"time": self._clock(), **event}), "an event")
         with self._using(identifier) as folder:
-            opened = self._held(folder, claim)
+            opened = self._check_claim(folder, claim)
             opened.fold.check(event)
             opened.writer.append(event)
             opened.fold.apply(event)
             # Still the newest after the append: then every later claim will count it.
-            self._held(folder, claim, certain=True)
+            self._check_claim(folder, claim, certain=True)
 
-    def _held(self, folder: Path, claim: Claim, *, certain: bool = False) -> _Open:
+    def _check_claim(self, folder: Path, claim: Claim, *, certain: bool = False) -> _Open:
         """Refuse to write under a claim that has ended."""
         opened = self._open.get((claim.experiment, claim.token))
         if opened is None or files.newest_token(folder, certain=certain) != claim.token:
             self._end(claim)
-            raise rules.lost(claim, files.newest_claim(folder).owner)
+            raise rules.explain_lost_claim(claim, files.newest_claim(folder).owner)
         return opened
 
     def _end(self, claim: Claim) -> None:

@@ -257,7 +257,7 @@ def postgresql_engine(text: str) -> sa.Engine:
         ) from None
 
 
-def shown(url: sa.URL) -> str:
+def hide_password(url: sa.URL) -> str:
     """Write an address without its password, wherever it stands."""
     query = {name: "***" if "pass" in name.lower() else value for name, value in url.query.items()}
     return url.set(drivername=url.get_backend_name(), query=query).render_as_string(hide_password=True)
@@ -353,7 +353,7 @@ def _open_journal(folder: Path) -> Store:
 
 def _open_postgresql(text: str) -> Store:
     engine = postgresql_engine(text)
-    url = shown(engine.url)
+    url = hide_password(engine.url)
     with explained(url):
         upgrade(engine.execution_options(writing=True), url)
     return SqlStore(engine, url)

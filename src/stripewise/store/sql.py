@@ -208,7 +208,7 @@ class SqlStore(SqlReader):
             now = self._database.now(connection)
             row = self._locked(connection, identifier)
             if rows.alive(row, now):
-                raise rules.held(identifier, row.owner, row.lease - now)
+                raise rules.explain_held_claim(identifier, row.owner, row.lease - now)
             # Bottom up: the cascade would look each trial's runs up one by one.
             for table in (runs, trials):
                 connection.execute(table.delete().where(table.c.experiment == identifier))
@@ -231,7 +231,7 @@ class SqlStore(SqlReader):
                 return Claim(identifier, row.token, owner, lease_seconds)
             mine = row.owner == owner and rows.holder(row.holder) == me
             if not mine and rows.alive(row, now):
-                raise rules.held(identifier, row.owner, row.lease - now)
+                raise rules.explain_held_claim(identifier, row.owner, row.lease - now)
             claim = Claim(identifier, row.token + 1, owner, lease_seconds)
             self._touch(
                 connection, identifier, token=claim.token, owner=owner, holder=holder, lease=now + lease_seconds
@@ -244,7 +244,7 @@ class SqlStore(SqlReader):
         """Prolong the lease; see :meth:`Store.renew`."""
 
         def work(connection: sa.Connection, again: bool) -> None:
-            self._held(connection, claim)
+            self._check_claim(connection, claim)
             lease = self._database.now(connection) + claim.lease_seconds
             connection.execute(experiments.update().where(experiments.c.id == claim.experiment).values(lease=lease))
 
@@ -303,7 +303,7 @@ class SqlStore(SqlReader):
             values |= {"result": codec.dump(result.as_json()), "gain": result.gain}
 
         def work(connection: sa.Connection, again: bool) -> None:
-            self._held(connection, claim)
+            self._check_claim(connection, claim)
             self._touch(connection, identifier, **values)
 
         self._database.write(work)
@@ -316,7 +316,7 @@ class SqlStore(SqlReader):
         trial_row = None if trial is None else rows.trial_values(identifier, trial)
 
         def work(connection: sa.Connection, again: bool) -> None:
-            self._held(connection, claim)
+            self._check_claim(connection, claim)
             planned = self._run(connection, identifier, run.number)
             if planned is not None:
                 if again and planned.token == claim.token:
@@ -341,7 +341,7 @@ class SqlStore(SqlReader):
         rules.check_claim(identifier, claim)
 
         def work(connection: sa.Connection, again: bool) -> None:
-            self._held(connection, claim)
+            self._check_claim(connection, claim)
             self._planned(connection, identifier, run)
             values: dict[str, Any] = {"state": State.RUNNING.value, "token": claim.token}
             if facts:
@@ -359,7 +359,7 @@ class SqlStore(SqlReader):
         row = rows.run_values(identifier, claim, run)
 
         def work(connection: sa.Connection, again: bool) -> None:
-            self._held(connection, claim)
+            self._check_claim(connection, claim)
             found = self._run(connection, identifier, run.number)
             if again and found is not None and found.token == claim.token and found.state == run.state.value:
                 return
@@ -383,12 +383,12 @@ class SqlStore(SqlReader):
             raise rules.no_experiment(identifier, self._url)
         return row
 
-    def _held(self, connection: sa.Connection, claim: Claim) -> None:
+    def _check_claim(self, connection: sa.Connection, claim: Claim) -> None:
         """Refuse to write under a claim that has ended."""
         row = self._locked(connection, claim.experiment)
         # A lease that ran out unnoticed does no harm: had somebody taken over, the token would tell.
         if row.token != claim.token or row.lease is None:
-            raise rules.lost(claim, row.owner)
+            raise rules.explain_lost_claim(claim, row.owner)
 
     def _run(self, connection: sa.Connection, identifier: str, number: int) -> sa.Row[Any] | None:
         columns: list[Any] = [runs.c.number, runs.c.trial, runs.c.state, runs.c.token]

@@ -31,7 +31,7 @@ from stripewise.engine.folders import state_folder
 from stripewise.errors import UserError
 from stripewise.models.cases import LEAST_REPEATS
 from stripewise.output.html import write_whole
-from stripewise.output.model_pages import evaluation_page, shown
+from stripewise.output.model_pages import evaluation_page, format_figure
 from stripewise.requests.campaign import campaign_text, load_campaign
 from stripewise.requests.campaign_points import Points
 
@@ -119,8 +119,8 @@ def _print(document: Mapping[str, Any]) -> None:
         say(
             f"{operation}: {found['improved']:,} of {found['cases']:,} cases improved "
             f"({found['improved_percent']:.1f}%), {found['not_improved']:,} not, {found['unchanged']:,} unchanged; "
-            f"overall {shown(found['overall_gain_percent'], '+.1f')}%, "
-            f"an oracle {shown(found['oracle_gain_percent'], '+.1f')}%"
+            f"overall {format_figure(found['overall_gain_percent'], '+.1f')}%, "
+            f"an oracle {format_figure(found['oracle_gain_percent'], '+.1f')}%"
         )
         table = grid("", ">default", ">prescribed", ">oracle")
         for name in found["default"]:

@@ -261,11 +261,13 @@ class Inputs:
             known |= {"romio_cb_write": word, "romio_cb_read": word}
         found = []
         for piece in expected_harms(self._domain, tunables):
-            names = {name: known[name] if name in known else self._said(name) for name in piece.condition.names}
+            names = {
+                name: known[name] if name in known else self._workload_word(name) for name in piece.condition.names
+            }
             found.append(apply(Op.NOT, compile_expression(piece.condition, names, self._code)))
         return tuple(found)
 
-    def _said(self, name: str) -> Program:
+    def _workload_word(self, name: str) -> Program:
         """A word of the workload, else a parameter that the model does not know."""
         return self._word(name) if name in Workload().words() else self._default_or_word(name)
 

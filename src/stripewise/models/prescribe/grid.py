@@ -199,26 +199,26 @@ class CandidateGrid:
         for rule in domain.schema.rules:
             if not self._truth(rule, columns).all():
                 told_of |= rule.names
-                told = self._told({name: columns[name] for name in sorted(rule.names)})
+                told = self._spell({name: columns[name] for name in sorted(rule.names)})
                 found.append(f"{told} was never measured: the table's constraint is {rule.text}")
         folded = domain.folded(rows)
         for pair in () if domain.measured is None else domain.measured.apart:
             places = {domain.names[place]: place for place in (pair.other, pair.place)}
             if not holds(domain, pair, folded).all() and not places.keys() & told_of:
-                told = self._told({name: domain.values(place, folded[:, place]) for name, place in places.items()})
+                told = self._spell({name: domain.values(place, folded[:, place]) for name, place in places.items()})
                 found.append(f"{told} was never measured")
         after, before = self._by_parameter(rows, words), self._by_parameter(now[None, :], words)
         for piece in self._harms:
             if self._truth(piece.condition, after).all() and not self._truth(piece.condition, before).any():
                 names = piece.condition.names & (self._named | ({*after} - {*words}))
                 found.append(
-                    f"{self._told({name: after[name] for name in sorted(names)})} is expected to be {piece.gain:.2g} "
+                    f"{self._spell({name: after[name] for name in sorted(names)})} is expected to be {piece.gain:.2g} "
                     f"times as fast ({piece.source}), and no measurement of such a workload says otherwise"
                 )
         return found
 
     @staticmethod
-    def _told(values: Mapping[str, Any]) -> str:
+    def _spell(values: Mapping[str, Any]) -> str:
         return " with ".join(f"{name} = {spell(plain_number(np.ravel(v).tolist()[0]))}" for name, v in values.items())
 
     @staticmethod

@@ -32,7 +32,7 @@ from stripewise.models.prescribe.prescription import (
     advice_text,
     lines,
     plan_of,
-    shown,
+    spell_value,
 )
 from stripewise.models.prescribe.request import Known, PrescriptionRequest, all_rows, known_values, rows_of
 from stripewise.models.table import Table
@@ -456,8 +456,8 @@ class Answer:
             current = self._value(tunable, chosen[0]) if known else None
             if tunable.set_by is SetBy.OTHER:
                 unset.append(
-                    f"{tunable.name} = {shown(tunable, value)} is predicted to be {np.exp(gain):.2f} times as fast, "
-                    "but no known stack says how it is set: name yours with --stack FILE"
+                    f"{tunable.name} = {spell_value(tunable, value)} is predicted to be {np.exp(gain):.2f} times as "
+                    "fast, but no known stack says how it is set: name yours with --stack FILE"
                 )
                 continue
             text = advice_text(tunable, current, value)

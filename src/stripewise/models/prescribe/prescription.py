@@ -290,7 +290,7 @@ def _other(values: Sequence[Value], value: Value) -> Value:
     return next((v for v in values if v != value), value)
 
 
-def shown(tunable: TunableColumn, value: Value | None) -> str:
+def spell_value(tunable: TunableColumn, value: Value | None) -> str:
     """A value as people read it."""
     if value is None:
         return "unknown"
@@ -301,24 +301,24 @@ def shown(tunable: TunableColumn, value: Value | None) -> str:
 
 def advice_text(tunable: TunableColumn, current: Value | None, value: Value) -> str:
     """Say what to change in the program or in its start."""
-    instead = "" if current is None else f" instead of {shown(tunable, current)}"
+    instead = "" if current is None else f" instead of {spell_value(tunable, current)}"
     role = tunable.column.role
     if role == "transfer_size":
-        return f"let each call of the program move {shown(tunable, value)}{instead}: no hint can change that"
+        return f"let each call of the program move {spell_value(tunable, value)}{instead}: no hint can change that"
     if role == "collective":
         calls = (
             "collective calls (MPI_File_write_all, ...)" if value is True else "independent calls (MPI_File_write_at)"
         )
         return f"use {calls} in the program: no hint turns one kind into the other"
     if role == "processes_per_node":
-        return f"start {shown(tunable, value)} processes per node{instead}"
+        return f"start {spell_value(tunable, value)} processes per node{instead}"
     if role == "processes":
-        return f"start {shown(tunable, value)} processes{instead}"
+        return f"start {spell_value(tunable, value)} processes{instead}"
     if role == "api":
-        return f"write through {shown(tunable, value)}{instead}"
+        return f"write through {spell_value(tunable, value)}{instead}"
     if role == "file_per_process":
         return "write one file per process" if value is True else "write one shared file"
-    return f"choose {tunable.name} = {shown(tunable, value)}{instead} in the program"
+    return f"choose {tunable.name} = {spell_value(tunable, value)}{instead} in the program"
 
 
 POOL = "pool:"

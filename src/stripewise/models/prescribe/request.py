@@ -96,7 +96,7 @@ class PrescriptionRequest:
             if column.role in seen.layout:
                 current[column.name] = seen.layout[column.role] / bytes_of(column)
             elif parameter is not None and (parameter.carrier, parameter.setting) in acted:
-                value = _told(tunable, acted[parameter.carrier, parameter.setting], domain)
+                value = _parse_setting(tunable, acted[parameter.carrier, parameter.setting], domain)
                 current |= {} if value is None else {column.name: value}
         return PrescriptionRequest(
             self.workload.merged(seen.workload),
@@ -108,7 +108,7 @@ class PrescriptionRequest:
         )
 
 
-def _told(tunable: TunableColumn, text: str, domain: Domain) -> Value | None:
+def _parse_setting(tunable: TunableColumn, text: str, domain: Domain) -> Value | None:
     """A column's value as its carrier spells it; None for a category that was never measured, or no number."""
     column = tunable.column
     if column.kind == "categorical":

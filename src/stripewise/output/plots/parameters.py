@@ -471,7 +471,7 @@ def trials(
             "array": [max(p.values) - p.median for p in own], "arrayminus": [p.median - min(p.values) for p in own],
             "type": "data", "symmetric": False, "thickness": 1.5, "width": 4, "color": colour,
         }  # fmt: skip
-        told = [(p.trial, p.median, _told(p, unit)) for p in own]
+        told = [(p.trial, p.median, _trial_text(p, unit)) for p in own]
         marks(figure, told, name, colour, symbol, error_y=spread)
     last = max((p.trial for p in points), default=0)
     medians(figure, last, unit, default, reference)
@@ -480,7 +480,7 @@ def trials(
     return figure
 
 
-def _told(point: TrialPoint, unit: str) -> str:
+def _trial_text(point: TrialPoint, unit: str) -> str:
     runs = f"{len(point.values)} run{'' if len(point.values) == 1 else 's'}"
     return f"<b>trial {point.trial}</b>: {number(point.median, plain(unit))}, {runs}<br>{lines(point.label)}"
 

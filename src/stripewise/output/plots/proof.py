@@ -195,7 +195,7 @@ def control_chart(points: Sequence[ChartPoint], limits: Limits | None, *, quanti
     ):
         own = [p for p in points if bool(p.rules) is broken]
         if own:
-            told = [(p.when / step, p.value, f"<b>{number(p.value, plain(unit))}</b><br>{_said(p)}") for p in own]
+            told = [(p.when / step, p.value, f"<b>{number(p.value, plain(unit))}</b><br>{_chart_text(p)}") for p in own]
             marks(figure, told, name, colour, symbol, 12 if broken else 9)
     if limits is not None and points:
         ends = [points[0].when / step, points[-1].when / step]
@@ -210,7 +210,7 @@ def control_chart(points: Sequence[ChartPoint], limits: Limits | None, *, quanti
     return figure
 
 
-def _said(point: ChartPoint) -> str:
+def _chart_text(point: ChartPoint) -> str:
     return lines("\n".join((point.label, *point.rules)))
 
 

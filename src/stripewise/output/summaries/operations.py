@@ -123,19 +123,19 @@ def _classes(column: Column, values: Sequence[Value]) -> dict[str, str]:
     """Name the class of each value: itself, or the third of the column's values in which it lies."""
     present = [value for value in column.values if value in values]
 
-    def said(value: Value) -> str:
+    def spell(value: Value) -> str:
         if column.unit == "B" and isinstance(value, int) and not isinstance(value, bool):
             return format_size(value)
         return str(value).lower() if isinstance(value, bool) else str(value)
 
     if column.kind == "categorical" or len(present) <= _CLASSES:
-        return {repr(value): said(value) for value in present}
+        return {repr(value): spell(value) for value in present}
     named = {}
     size = -(-len(present) // _CLASSES)
     for start in range(0, len(present), size):
         part = present[start : start + size]
         for value in part:
-            named[repr(value)] = f"{said(part[0])} to {said(part[-1])}" if len(part) > 1 else said(part[0])
+            named[repr(value)] = f"{spell(part[0])} to {spell(part[-1])}" if len(part) > 1 else spell(part[0])
     return named
 
 

@@ -211,7 +211,7 @@ class Jobs:
         """Note how far a job has come when it is taken; False if it was taken too often without getting further."""
 
         def work(connection: sa.Connection, again: bool) -> bool:
-            row = self._held(connection, job)
+            row = self._check_job(connection, job)
             idle = row.idle if again else row.idle + 1
             idle = 1 if progress > row.progress else idle
             where = jobs.update().where(jobs.c.id == job.id)
@@ -230,7 +230,7 @@ class Jobs:
         """
 
         def work(connection: sa.Connection, again: bool) -> bool:
-            row = self._held(connection, job)
+            row = self._check_job(connection, job)
             lease = self._database.now(connection) + lease_seconds
             connection.execute(jobs.update().where(jobs.c.id == job.id).values(lease=lease))
             return bool(row.stop == row.token)
@@ -247,7 +247,7 @@ class Jobs:
         """
 
         def work(connection: sa.Connection, again: bool) -> None:
-            row = self._held(connection, job, ended=again)
+            row = self._check_job(connection, job, ended=again)
             if row.state != "running":
                 return
             now = self._database.now(connection)
@@ -273,7 +273,7 @@ class Jobs:
         """
 
         def work(connection: sa.Connection, again: bool) -> None:
-            self._held(connection, job, ended=again)
+            self._check_job(connection, job, ended=again)
             due = self._database.now(connection) + seconds
             where = jobs.update().where(jobs.c.id == job.id)
             idle = jobs.c.idle if counted else sa.case((jobs.c.idle > 0, jobs.c.idle - 1), else_=0)
@@ -282,7 +282,7 @@ class Jobs:
 
         self._database.write(work)
 
-    def _held(self, connection: sa.Connection, job: ServiceJob, *, ended: bool = False) -> sa.Row[Any]:
+    def _check_job(self, connection: sa.Connection, job: ServiceJob, *, ended: bool = False) -> sa.Row[Any]:
         row = connection.execute(sa.select(jobs).where(jobs.c.id == job.id).with_for_update()).first()
         if row is None or row.token != job.token or (row.state != "running" and not ended):
             by = f" by {row.owner}" if row is not None and row.token != job.token else ""
