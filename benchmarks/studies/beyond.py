@@ -18,7 +18,7 @@ def site_file(study: Study) -> str:
     """The bundled site with ten thousand nodes, as a file of its own."""
     import stripewise as package  # noqa: PLC0415
 
-    bundled = Path(package.__file__).parent / "simulate" / "sites" / "frontier-like.toml"
+    bundled = Path(package.__file__).parent / "lab" / "sites" / "frontier-like.toml"
     lines = bundled.read_text("utf-8").splitlines()
     changed = [f"nodes = {NODES + 240}" if line.startswith("nodes = ") else line for line in lines]
     file = study.work / "ten-thousand.toml"

@@ -31,6 +31,7 @@ from stripewise.engine.space import bind_space
 from stripewise.errors import UserError
 from stripewise.formats import CARRIERS, FILE_SYSTEMS, PLAN_HEADER
 from stripewise.lab.site import parse_site
+from stripewise.models.registry import model_class, model_names
 from stripewise.models.table import Column, ObjectiveColumn, Schema
 from stripewise.observe.evidence import RULES
 from stripewise.output.export import TARGETS
@@ -250,6 +251,31 @@ def test_samplers_with_their_options_are_documented() -> None:
             continue
         options = sampler_class("optuna:tpe" if name == "optuna:NAME" else name).Options
         assert set(options.model_fields) == rows(section(text, name)).keys()
+
+
+def test_models_with_their_options_are_documented() -> None:
+    text = reference("models")
+    for name in model_names():
+        assert f"| `{name}` |" in text, f"{name} is not in docs/reference/models.md"
+        for option, field in model_class(name).Options.model_fields.items():
+            default = str(field.default).lower() if isinstance(field.default, bool) else field.default
+            row = f"| `{name}` | `{option}` | `{default}` | {field.description} |"
+            assert row in text, f"docs/reference/models.md has no row {row}"
+    listed = re.findall(r"^\| `(\w+)` \| `(\w+)` \|", text, flags=re.MULTILINE)
+    assert all(option in model_class(name).Options.model_fields for name, option in listed)
+
+
+@pytest.mark.slow
+def test_the_example_of_models_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (example,) = blocks(REFERENCE / "models.md", "python")
+    table = ROOT / "benchmarks" / "data" / "tables" / "ior_vast_scaling"
+    monkeypatch.chdir(tmp_path)
+    example = example.replace("benchmarks/data/tables/ior_vast_scaling", str(table)).replace("100", "5")
+    exec(compile(example, "models.md", "exec"), {})
+    assert (tmp_path / "site.model").is_file()
+    assert "xfersize" in capsys.readouterr().out
 
 
 def test_verbs_of_the_plan_are_documented() -> None:
