@@ -124,7 +124,7 @@ def main() -> None:
     parser.add_argument("--disk", type=Path, help="a folder on a disk")
     parser.add_argument("--only", help="a family")
     parser.add_argument("--setting", help="a line of a plan to apply instead of what is proposed")
-    parser.add_argument("--native", type=Path, help="what 'stripewise native build --json' printed")
+    parser.add_argument("--native", type=Path, help="what 'stripewise site native build --json' printed")
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     parts = native(given.native)

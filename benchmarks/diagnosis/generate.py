@@ -26,7 +26,7 @@ SECONDS = 300
 
 def native(printed: Path | None) -> dict[str, str]:
     """The runtime's library, the kernel and mpicc."""
-    command = [sys.executable, "-m", "stripewise", "native", "build", "--json"]
+    command = [sys.executable, "-m", "stripewise", "site", "native", "build", "--json"]
     text = (
         printed.read_text() if printed else subprocess.run(command, check=True, capture_output=True, text=True).stdout
     )
@@ -89,7 +89,7 @@ def main() -> None:
     parser.add_argument("--libdarshan")
     parser.add_argument("--only", help="a family")
     parser.add_argument(
-        "--native", type=Path, help="what 'stripewise native build --json' printed, where it is built already"
+        "--native", type=Path, help="what 'stripewise site native build --json' printed, where it is built already"
     )
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)

@@ -172,7 +172,7 @@ class _OneExperiment:
             jobs = Jobs(database_of(store))
             if identifier not in jobs.waiting():
                 jobs.submit("experiment", identifier, "soak")
-            command = ["worker", "--lease", str(LEASE), "--data", str(self._work / "data")]
+            command = ["service", "worker", "--lease", str(LEASE), "--data", str(self._work / "data")]
             missing = WORKERS - len(self._processes)
         else:
             command = ["resume", identifier, "--yes", "--json"]

@@ -71,7 +71,7 @@ class _Stage(Bench):
         taken = statistics.median(self.static([], "files", options.phases) for _ in range(3))
         self.options.think = max(1, round(COMPUTED * taken / options.phases * 1000))
         self.record = build / "program.record"
-        words = [sys.executable, "-m", "stripewise", "record", "--output", str(self.record), "--", *self.words]
+        words = [sys.executable, "-m", "stripewise", "lab", "record", "--output", str(self.record), "--", *self.words]
         self._delete()
         subprocess.run(words, env=self.environment(), check=True, stdout=subprocess.DEVNULL)
 

@@ -18,9 +18,9 @@ from stripewise.trial import Phase
 
 
 def trained(campaign: str, model: str, folder: Path, seed: int = 0) -> PerformanceModel:
-    """Run a campaign (TOML) with ``stripewise profile`` and train a model on its table."""
+    """Run a campaign (TOML) with ``stripewise site profile`` and train a model on its table."""
     (folder / "campaign.toml").write_text(campaign, "utf-8")
-    if command(["profile", str(folder / "campaign.toml"), "--out", str(folder / "site")]):
+    if command(["site", "profile", str(folder / "campaign.toml"), "--out", str(folder / "site")]):
         raise SystemExit(1)
     return make_model(model).fit(read_table(folder / "site"), seed)
 

@@ -1,6 +1,6 @@
 """How many runs a model of `profile quick` saves on real MPI-IO that it has not seen; measured runs, replayed.
 
-    stripewise profile quick --folder /dev/shm/quick --out quick
+    stripewise site profile quick --folder /dev/shm/quick --out quick
     python benchmarks/prescribe/tune_from_quick.py quick benchmarks/data/tables/romio_write_collective_1k --seeds 20
 
 The campaign measures 36 combinations in under three minutes. Each TABLE holds real runs of ROMIO under every setting of

@@ -8,7 +8,7 @@ slowed to 10 MB/s and the writer is tuned once more. `predict` learns a model fr
 the runtime choose at open, with no run before.
 
     make cluster-up
-    python -m benchmarks.runtime.bed --kernel "$(stripewise native build --mpicc mpicc --json | jq -r .kernel)"
+    python -m benchmarks.runtime.bed --kernel "$(stripewise site native build --mpicc mpicc --json | jq -r .kernel)"
 
 It submits itself as one allocation of all nodes, in which runs are steps.
 """

@@ -109,7 +109,7 @@ def profiled(
             plan = write_toml(
                 study.work / f"{name}-{hole}-campaign.toml", campaign(hole, operations, blocks, repeats, site)
             )
-            found = stripewise("profile", plan, "--out", study.work / f"{name}-{hole}")
+            found = stripewise("site", "profile", plan, "--out", study.work / f"{name}-{hole}")
             with Path(found["table"] if Path(found["table"]).is_absolute() else study.work / found["table"]).open(
                 encoding="utf-8", newline=""
             ) as rows:
@@ -118,7 +118,7 @@ def profiled(
                     off = row[f"romio_ds_{row['operation']}"] == "disable"
                     writer.writerow({**row, "hole_size": hole, "sieving": "disable" if off else "enable"})
     form_file = write_toml(study.work / f"{name}-schema.toml", form)
-    stripewise("table", "import", merged, "--schema", form_file, "--out", study.work / name)
+    stripewise("site", "table", "import", merged, "--schema", form_file, "--out", study.work / name)
     return study.work / name
 
 
@@ -136,7 +136,7 @@ def medians(table: Path, out: Path) -> Path:
         writer.writerow([*names, "bandwidth"])
         writer.writerows([*key, statistics.median(values)] for key, values in runs.items())
     form = table.with_suffix(".toml")
-    stripewise("table", "import", rows, "--schema", form, "--out", out)
+    stripewise("site", "table", "import", rows, "--schema", form, "--out", out)
     return out
 
 
@@ -164,7 +164,7 @@ def errors(table: Path, models: Sequence[str], folds: Sequence[int], seed: int) 
     found: dict[str, Any] = {}
     for model in models:
         for k in folds:
-            told = stripewise("validate", table, "--model", model, "--folds", k, "--seed", seed)["metrics"]
+            told = stripewise("site", "validate", table, "--model", model, "--folds", k, "--seed", seed)["metrics"]
             found.setdefault(model, {})[str(k)] = {key: told[key] for key in ("mae", "class_error", "mape", "r2_log")}
     return found
 
@@ -190,7 +190,7 @@ def simulated(study: Study) -> None:
     study.step(
         "learning curve",
         lambda: {
-            model: stripewise("validate", prediction, "--model", model, "--inverse", study.size(16, 4))[
+            model: stripewise("site", "validate", prediction, "--model", model, "--inverse", study.size(16, 4))[
                 "learning_curve"
             ]
             for model in ("linear", "tree")

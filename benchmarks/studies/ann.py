@@ -118,7 +118,10 @@ def _on_site(study: Study, site: str, models: Sequence[str]) -> None:
         study.step(
             f"{of}training of {name}",
             lambda name=name, model=model: (
-                {key: stripewise("train", table, "--model", name, "--out", model)[key] for key in ("rows", "seconds")}
+                {
+                    key: stripewise("site", "train", table, "--model", name, "--out", model)[key]
+                    for key in ("rows", "seconds")
+                }
                 | ({"device": device()} if name == "ann" else {})
             ),
             "simulated",
@@ -144,7 +147,7 @@ def _profiled(study: Study, site: str, table: Path) -> dict[str, Any]:
     """Simulate the bundled campaign in one go: ``profile`` asks the same engine for one run after the other."""
     if study.quick:
         plan = write_toml(study.work / "training.toml", training_campaign())
-        found = stripewise("profile", plan, "--out", table)
+        found = stripewise("site", "profile", plan, "--out", table)
         return {"configurations": found["configurations"], "runs": found["runs"]["finished"]}
     from stripewise.engine.campaign.outcome import save  # noqa: PLC0415  loads the engine
 
@@ -251,7 +254,7 @@ def _tables(site: str, repeats: int, seed: int) -> Any:
 def _cases(study: Study, site: str, model: Path) -> dict[str, Any]:
     """The study's listing 5, and an oracle that knows every setting's true value."""
     campaign = write_toml(study.work / "cases.toml", cases_campaign(study.quick, site))
-    told = stripewise("evaluate", campaign, "--model", model, "--repeats", 3, "--eager")
+    told = stripewise("site", "evaluate", campaign, "--model", model, "--repeats", 3, "--eager")
     oracle = Oracle(site, study.work)
     found: dict[str, Any] = {
         "cases": told["cases"],
@@ -323,20 +326,22 @@ def bed(study: Study, site: Any) -> None:
     """A small campaign of the same parameters on the test bed, and how well models predict its runs."""
     from benchmarks.studies.on_bed import MPICC  # noqa: PLC0415  of the system tests
 
-    kernel = stripewise("native", "build", "--mpicc", MPICC)["kernel"]
+    kernel = stripewise("site", "native", "build", "--mpicc", MPICC)["kernel"]
     table, size, repeats = study.work / "bed", study.size(32, 4), study.size(2, 1)
     journal = study.work / "bed-journal"
 
     def measured() -> dict[str, Any]:
         plan = write_toml(study.work / "bed-campaign.toml", bed_campaign(kernel, site, size, repeats))
-        told = site.stripewise("profile", plan, "--folder", site.folder, "--journal", journal, "--out", table, "--yes")
+        told = site.stripewise(
+            "site", "profile", plan, "--folder", site.folder, "--journal", journal, "--out", table, "--yes"
+        )
         return {key: told[key] for key in ("configurations", "repeats", "runs")}
 
     study.step("bed campaign", measured, "measured", (table.with_suffix(".csv"),), size=size, seed=0)
     study.step(
         "bed accuracy",
         lambda: {
-            name: stripewise("validate", table, "--model", name, "--folds", study.size(5, 2))["metrics"]
+            name: stripewise("site", "validate", table, "--model", name, "--folds", study.size(5, 2))["metrics"]
             for name in study.size(MODELS, ("boosting",))
         },
         "measured",

@@ -109,9 +109,9 @@ def _chain(study: Study, size: int) -> dict[str, Any]:
 
     runner = site_file(study)
     table, model = study.work / "site", study.work / "site.model"
-    stripewise("profile", write_toml(study.work / "campaign.toml", campaign(runner, size)), "--out", table)
+    stripewise("site", "profile", write_toml(study.work / "campaign.toml", campaign(runner, size)), "--out", table)
     kind = "auto" if size > 100 else "boosting"
-    stripewise("train", table, "--model", kind, "--out", model)
+    stripewise("site", "train", table, "--model", kind, "--out", model)
     truth = Truth(experiment(runner, 1, None))
     every = truth.all()
     told = stripewise("prescribe", model, "--workload", write_toml(study.work / "w.toml", {"workload": workload()}))

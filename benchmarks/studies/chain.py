@@ -118,7 +118,7 @@ def on_bed(study: Study, site: Site) -> None:
     rounds, phases, runs = study.size(5, 1), study.size(40, 4), study.size(6, 3)
     from benchmarks.studies.on_bed import MPICC  # noqa: PLC0415  of the system tests
 
-    native = stripewise("native", "build", "--mpicc", MPICC)
+    native = stripewise("site", "native", "build", "--mpicc", MPICC)
     program = interfaces.built(study.work, MPICC, hdf5=False)
     table, model = study.work / "bed", study.work / "bed.model"
     study.step(
@@ -145,8 +145,10 @@ def on_bed(study: Study, site: Site) -> None:
 def _learned(study: Study, site: Site, kernel: str, table: Path, model: Path) -> dict[str, Any]:
     plan = write_toml(study.work / "bed-campaign.toml", campaign(kernel, site, quick=study.quick))
     journal = study.work / "bed-journal"
-    told = site.stripewise("profile", plan, "--folder", site.folder, "--journal", journal, "--out", table, "--yes")
-    stripewise("train", table, "--model", "boosting" if study.quick else "auto", "--out", model)
+    told = site.stripewise(
+        "site", "profile", plan, "--folder", site.folder, "--journal", journal, "--out", table, "--yes"
+    )
+    stripewise("site", "train", table, "--model", "boosting" if study.quick else "auto", "--out", model)
     return {key: told[key] for key in ("configurations", "runs", "repeats")}
 
 

@@ -38,7 +38,7 @@ def real(study: Study) -> None:
     if shutil.which(MPICC) is None:
         raise StudyError(f"{MPICC} is missing: apt-get install libopenmpi-dev libhdf5-openmpi-dev")
     options = argparse.Namespace(
-        library=Path(stripewise("native", "build", "--mpicc", shutil.which(MPICC))["library"]),
+        library=Path(stripewise("site", "native", "build", "--mpicc", shutil.which(MPICC))["library"]),
         mpicc=MPICC, mpiexec=choices.LAUNCHER + ("" if os.geteuid() else " --allow-run-as-root"),
         repeats=study.size(6, 2), phases=study.size(60, 4), rounds=study.size(5, 1),
     )  # fmt: skip

@@ -92,13 +92,13 @@ def _measured(study: Study, site: Any, table: Path, rounds: int) -> dict[str, An
         for (way, name, chosen), own in zip(listed, values, strict=True):
             writer.writerows([way, name, *chosen, repeat, round(value, 4)] for repeat, value in enumerate(own))
     form = write_toml(study.work / "hdf5-settings-schema.toml", schema(table.name))
-    stripewise("table", "import", rows, "--schema", form, "--out", table)
+    stripewise("site", "table", "import", rows, "--schema", form, "--out", table)
     return {"runs": sum(map(len, values)), "repeats": rounds}
 
 
 def summary(table: Path) -> dict[str, Any]:
     """What each setting brings, clusters, and the dependable setting of each operation."""
-    told = stripewise("summarize", table)["operations"]
+    told = stripewise("site", "summarize", table)["operations"]
     values = read(table)
     workloads = [_split(values, way, name) for way in ("write", "read") for name in WORKLOADS]
     dependable = {}

@@ -76,7 +76,9 @@ def profiled(study: Study, out: Path, blocks: Sequence[int], holes: Sequence[int
             off = row[f"romio_ds_{row['operation']}"] == "disable"
             writer.writerow({**row, "sieving": "disable" if off else "enable", "bandwidth": row[objective]})
     form = schema(out.name, "in the memory of one machine", blocks, holes)
-    stripewise("table", "import", rows, "--schema", write_toml(study.work / "sieving-schema.toml", form), "--out", out)
+    stripewise(
+        "site", "table", "import", rows, "--schema", write_toml(study.work / "sieving-schema.toml", form), "--out", out
+    )
     return {
         "configurations": 2 * len(blocks) * len(holes),
         "runs": told["runs"],

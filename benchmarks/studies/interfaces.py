@@ -91,7 +91,7 @@ class Program:
     def __init__(self, study: Study, folder: Path, piece: int = HELD, total: int = BYTES) -> None:
         self._program, self._folder = built(study.work), folder
         self._piece, self._pieces = piece, total // RANKS // piece
-        self._library = stripewise("native", "build", "--mpicc", shutil.which(MPICC) or MPICC)["library"]
+        self._library = stripewise("site", "native", "build", "--mpicc", shutil.which(MPICC) or MPICC)["library"]
 
     def run(self, phases: int, environment: Mapping[str, str], settings: Sequence[str] | None = None) -> list[float]:
         """Seconds of each phase of an HDF5 program that writes checkpoints; ``settings`` are lines of a plan."""
@@ -147,7 +147,7 @@ def real(study: Study) -> None:
 
 def _prescribed(program: Program, work: Path, table: Path, model: Path, kind: str) -> dict[str, Any]:
     """Observe one run with default settings; what its report shows is all that the prescription is asked with."""
-    stripewise("train", table, "--model", kind, "--out", model)
+    stripewise("site", "train", table, "--model", kind, "--out", model)
     report = work / "report.json"
     program.run(1, {"STRIPEWISE_MODE": "observe", "STRIPEWISE_REPORT": str(report)})
     told = stripewise("prescribe", model, "--from", report)

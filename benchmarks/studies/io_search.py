@@ -245,7 +245,7 @@ def _ends(work: Path, case: Case, site: str, counts: Sequence[int]) -> dict[str,
         found[name] = truth.of(configuration)
         if "@" not in site:
             file = write_toml(work / "end.toml", {"workload": case.workload, "settings": dict(configuration)})
-            (told,) = stripewise("simulate", "run", site, file)["runs"]
+            (told,) = stripewise("lab", "simulate", "run", site, file)["runs"]
             found[f"{name}_bound"] = told["bound"]
     return found
 
@@ -253,8 +253,8 @@ def _ends(work: Path, case: Case, site: str, counts: Sequence[int]) -> dict[str,
 def _model(work: Path, model: Path, size: int) -> dict[str, Any]:
     kind = "auto" if size > 100 else "boosting"
     plan = write_toml(work / "site-campaign.toml", campaign(size))
-    stripewise("profile", plan, "--out", work / "site")
-    found = stripewise("train", work / "site", "--model", kind, "--out", model)
+    stripewise("site", "profile", plan, "--out", work / "site")
+    found = stripewise("site", "train", work / "site", "--model", kind, "--out", model)
     return {"rows": found["rows"], "seconds": found["seconds"]}
 
 

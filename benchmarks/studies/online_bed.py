@@ -85,5 +85,5 @@ def _learned(study: Study, folder: Any, table: Any, model: Any, repeats: int) ->
     told = stripewise(
         "profile", plan, "--folder", folder, "--journal", model.parent / "journal", "--out", table, "--yes"
     )
-    stripewise("train", table, "--model", study.size("auto", "boosting"), "--out", model)
+    stripewise("site", "train", table, "--model", study.size("auto", "boosting"), "--out", model)
     return {"configurations": told["configurations"], "runs": told["runs"]}

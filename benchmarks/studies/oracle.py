@@ -130,7 +130,7 @@ class Oracle:
                 "stripe_size": sorted({*STRIPE_SIZES, *CASES["stripe_size"]}),
             }
             write_toml(self._file, {"workload": workload, "settings": layouts})
-            told = stripewise("simulate", "run", self._site, self._file)["runs"]
+            told = stripewise("lab", "simulate", "run", self._site, self._file)["runs"]
             self._known[key] = {
                 (run["settings"]["stripe_count"], run["settings"]["stripe_size"]): run["bandwidth"] for run in told
             }

@@ -80,7 +80,7 @@ def _speedups(study: Study, setting: Mapping[str, Any], sizes: list[int]) -> lis
         found = []
         for settings in ({}, chosen, tried):
             write_toml(file, {"workload": workload, "settings": settings})
-            found.append(max(run["bandwidth"] for run in stripewise("simulate", "run", site, file)["runs"]))
+            found.append(max(run["bandwidth"] for run in stripewise("lab", "simulate", "run", site, file)["runs"]))
         rows.append(
             {
                 "workload": f"writes of {size // MIB} MiB, {8 * NODES:,} processes",

@@ -40,7 +40,7 @@ def served(site: Site, home: Path) -> Iterator[dict[str, str]]:
     with tempfile.TemporaryDirectory(prefix="stripewise-") as short:
         socket = Path(short) / "sock"
         environment = {**site.environment, "STRIPEWISE_HOME": str(home), "STRIPEWISE_STORE": f"sqlite:///{home}/db"}
-        _call(["token", "create", "study", "--role", "operator", "--save"], environment, home)
+        _call(["service", "token", "create", "study", "--role", "operator", "--save"], environment, home)
         words = [sys.executable, "-m", "stripewise", "serve", "--socket", str(socket), "--root", str(home.parent)]
         with (home / "serve.log").open("w") as log:
             process = subprocess.Popen(words, env=environment, cwd=home, stdout=log, stderr=log)

@@ -50,7 +50,7 @@ def measured(study: Study, file: Path, other: Path, table: Path) -> dict[str, An
         for key, own in zip(listed, values, strict=True):
             writer.writerows([*key, repeat, round(value, 6)] for repeat, value in enumerate(own))
     form = schema(table.name, "on CephFS, nothing of the file in the client's cache", blocks, holes)
-    stripewise("table", "import", rows, "--schema", write_toml(study.work / "sieved-schema.toml", form), "--out", table)  # fmt: skip
+    stripewise("site", "table", "import", rows, "--schema", write_toml(study.work / "sieved-schema.toml", form), "--out", table)  # fmt: skip
     medians = {key: statistics.median(own) for key, own in zip(listed, values, strict=True)}
     gains = {
         way: [medians[way, block, hole, "enable"] / medians[way, block, hole, "disable"] for block in blocks for hole in holes]

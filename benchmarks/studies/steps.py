@@ -216,8 +216,8 @@ def summarised(plan: Mapping[str, Any], table: Path, title: str, text: str, *opt
         Of ``profile``.
     """
     file = write_toml(table.with_name(f"{table.name}-campaign.toml"), plan)
-    stripewise("profile", file, "--out", table, *options)
-    told = stripewise("summarize", table)
+    stripewise("site", "profile", file, "--out", table, *options)
+    told = stripewise("site", "summarize", table)
     operations = {}
     for name, own in told["operations"].items():
         # The most dependable setting that lies in the clusters' best one for the most workloads would be the same pick.

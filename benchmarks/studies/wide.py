@@ -106,7 +106,7 @@ def _measured(study: Study, table: Path, configurations: Sequence[dict[str, Any]
         writer = csv.writer(stream)
         writer.writerow(["operation", *names, "repeat", "bandwidth"])
         writer.writerows(_rows(configurations, found))
-    stripewise("table", "import", rows, "--schema", write_toml(study.work / "wide-schema.toml", schema()), "--out", table)  # fmt: skip
+    stripewise("site", "table", "import", rows, "--schema", write_toml(study.work / "wide-schema.toml", schema()), "--out", table)  # fmt: skip
     medians = [statistics.median(values) for values in found]
     usual = {parameter["name"]: parameter["default"] for parameter in PARAMETERS}
     default = next((m for c, m in zip(configurations, medians, strict=True) if c == usual), None)

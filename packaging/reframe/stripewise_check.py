@@ -32,7 +32,7 @@ class StripewiseHint(rfm.RunOnlyRegressionTest):
     def build_and_plan(self):
         self.env_vars = {"STRIPEWISE_PLAN": "$PWD/one_hint.plan", "STRIPEWISE_REPORT": "$PWD/seen.json"}
         self.prerun_cmds = [
-            f"stripewise native build --mpicc {self.mpicc} --json > native.json",
+            f"stripewise site native build --mpicc {self.mpicc} --json > native.json",
             """built() { sed -n "s/^ *\\"$1\\": \\"\\(.*\\)\\",*$/\\1/p" native.json; }""",
             f"printf 'stripewise-plan 1\\nhint romio_cb_write {self.value}\\n' > one_hint.plan",
         ]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Stripewise for Spack: copy this folder to packages/stripewise of a repository of your own, and `spack repo add` it.
 
-The native parts are built when they are needed, with the MPI of the program to be tuned (`stripewise native build`), so
-that one installation serves all MPI libraries of a site: CMake, make and a C compiler are needed at run time.
+The native parts are built when they are needed, with the MPI of the program to be tuned (`stripewise site native
+build`), so that one installation serves all MPI libraries: CMake, make and a C compiler are needed at run time.
 packaging/README.md says what of this recipe was tried, and which packages Spack's own repository lacks.
 """
 
@@ -94,7 +94,7 @@ class Stripewise(PythonPackage):
         os.environ["STRIPEWISE_HOME"] = os.getcwd()
         mpi = self.spec["mpi"].prefix.bin
         stripewise = Executable(self.prefix.bin.stripewise)
-        built = json.loads(stripewise("native", "build", "--mpicc", mpi.mpicc, "--json", output=str.split))
+        built = json.loads(stripewise("site", "native", "build", "--mpicc", mpi.mpicc, "--json", output=str.split))
         with open("one_hint.plan", "w") as plan:
             plan.write("stripewise-plan 1\nhint romio_cb_write disable\n")
         os.environ["STRIPEWISE_PLAN"] = os.path.abspath("one_hint.plan")

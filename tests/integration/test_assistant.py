@@ -1,4 +1,4 @@
-"""The tools of ``stripewise mcp`` are requests to a service, whose limits hold; before a start the person is asked."""
+"""Tools of ``stripewise service mcp`` are requests to a service with its limits; the person is asked before a start."""
 
 from __future__ import annotations
 

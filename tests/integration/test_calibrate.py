@@ -18,7 +18,7 @@ MIB = 1 << 20
 @pytest.mark.slow
 def test_cached_and_uncached_reads_are_told_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "site.json"
-    if main(["calibrate", str(tmp_path), "--out", str(out), "--size", "16 MiB", "--repeats", "6", "--json"]):
+    if main(["site", "calibrate", str(tmp_path), "--out", str(out), "--size", "16 MiB", "--repeats", "6", "--json"]):
         pytest.skip(f"no storage here whose pages can be put out of memory: {capsys.readouterr().err}")
     models = json.loads(capsys.readouterr().out)["models"]
     assert set(models["read"]) == {"memory", "discarded", "cached", "uncached"}

@@ -13,7 +13,7 @@ import typer
 import stripewise
 from stripewise.catalogue.configuration import Configuration
 from stripewise.desk.cli import hints, main
-from stripewise.desk.cli.main import app
+from stripewise.desk.cli.main import COMMANDS, GROUPS, OLD_NAMES, app
 from stripewise.desk.cli.manage import print_runs
 from stripewise.desk.cli.output import number
 from stripewise.desk.cli.result import interval
@@ -50,11 +50,51 @@ def test_no_module_loads_what_is_slow_and_seldom_needed():
 
 
 def test_the_summary_of_each_command_is_the_first_sentence_of_its_help():
-    group = typer.main.get_command(app)
-    assert list(group.commands) == list(group.modules)
-    for name, command in group.commands.items():
-        assert command.name == name
-        assert " ".join(command.help.split("\n\n")[0].split()) == group.modules[name][1]
+    root = typer.main.get_command(app)
+    for group in (root, *(root.commands[name] for name in GROUPS)):
+        own = [name for name in group.commands if not (group is root and name in GROUPS)]
+        assert own == list(COMMANDS[group.name])
+        for name in own:
+            command = group.commands[name]
+            assert command.name == name
+            assert " ".join(command.help.split("\n\n")[0].split()) == COMMANDS[group.name][name][1]
+
+
+def test_help_shows_at_most_a_dozen_commands_in_the_order_of_need(capsys):
+    assert main(["--help"]) == 0
+    text = capsys.readouterr().out
+    shown = re.search(r"Commands:\n(.*?)\n\n", text, re.S)[1]
+    names = re.findall(r"^  (\w+)  ", shown, re.M)
+    assert len(names) <= 12 and names[:2] == ["tune", "run"] and names[-1] == "doctor"
+    assert len(text.splitlines()) <= 40
+    assert main(["site", "table", "--help"]) == 0
+    assert "import" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("old", "now"), OLD_NAMES.items())
+def test_an_old_name_works_and_says_the_new_one(old, now, capsys):
+    assert main([*now.split(), "--help"]) == 0
+    new = capsys.readouterr()
+    assert main([old, "--help"]) == 0
+    printed = capsys.readouterr()
+    assert (printed.out, new.err) == (new.out, "")
+    assert (
+        printed.err == f"stripewise: write 'stripewise {now}'; the name 'stripewise {old}' works for one version more\n"
+    )
+
+
+def test_the_result_of_an_old_name_is_that_of_the_new_one(capsys):
+    code = main(["site", "validate", "none", "--json"])
+    new = capsys.readouterr()
+    assert main(["validate", "none", "--json"]) == code == 2
+    old = capsys.readouterr()
+    assert old.out == new.out and old.err.endswith(new.err)
+
+
+def test_types_in_help_are_plain_words(capsys):
+    for path in (["tune"], ["site", "train"], ["serve"], ["list"], ["site", "table", "import"]):
+        assert main([*path, "--help"]) == 0
+        assert not re.search(r"<\w+|\[x[<>]|INTEGER|BOOLEAN", capsys.readouterr().out)
 
 
 def test_a_mistyped_command_is_told_with_the_nearest(capfd):
@@ -70,9 +110,12 @@ def test_a_mistyped_command_is_told_with_the_nearest(capfd):
         ("see: stripewise list", "see: stripewise list --store S"),
         ("stripewise run 0123abcd -- COMMAND", "stripewise run 0123abcd --store S -- COMMAND"),
         ("stripewise export ID --to plan", "stripewise export ID --store S --to plan"),
-        ("stop it with: stripewise stop 0123abcd; or", "stop it with: stripewise stop 0123abcd --store S; or"),
+        (
+            "stop it with: stripewise experiment stop 0123abcd; or",
+            "stop it with: stripewise experiment stop 0123abcd --store S; or",
+        ),
         ("stripewise run stripewise.plan -- COMMAND", "stripewise run stripewise.plan -- COMMAND"),
-        ("build it with stripewise native build", "build it with stripewise native build"),
+        ("build it with stripewise site native build", "build it with stripewise site native build"),
     ],
 )
 def test_commands_in_messages_repeat_the_store(message, complete, monkeypatch):
@@ -155,11 +198,11 @@ def test_nothing_is_deleted_where_nobody_answers(tmp_path, capfd, monkeypatch):
     with open_store(url) as store:
         identifier = store.create(Experiment(name="mine", command=["true"]))
     monkeypatch.setattr("sys.stdin", io.StringIO(""))
-    assert main(["delete", identifier, "--store", url, "--json"]) == 2
+    assert main(["experiment", "delete", identifier, "--store", url, "--json"]) == 2
     told = capfd.readouterr()
     assert told.out == "" and "nobody answered, so nothing is deleted; add --yes" in told.err
     monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
-    assert main(["delete", identifier, "--store", url, "--json"]) == 0
+    assert main(["experiment", "delete", identifier, "--store", url, "--json"]) == 0
     assert '"deleted": true' in capfd.readouterr().out
 
 
@@ -167,7 +210,7 @@ def test_an_experiment_is_annotated_and_listed_with_its_tags(tmp_path, capfd):
     url = f"sqlite:///{tmp_path}/own.db"
     with open_store(url) as store:
         identifier = store.create(Experiment(name="mine", command=["true"]))
-    annotate = ["annotate", identifier, "--store", url]
+    annotate = ["experiment", "annotate", identifier, "--store", url]
     assert main([*annotate, "--tag", "night", "--tag", "lustre", "--remark", "before the firmware"]) == 0
     assert main([*annotate, "--untag", "lustre"]) == 0
     assert main([*annotate, "--untag", "lustre"]) == 2

@@ -1,4 +1,4 @@
-"""``stripewise knobs`` and ``stripewise bundle``."""
+"""``stripewise knobs`` and ``stripewise experiment bundle``."""
 
 import json
 import zipfile
@@ -105,12 +105,12 @@ def test_bundle_writes_a_zip_file(tmp_path, capsys):
     identifier = opened.create(Experiment(name="x", command=["./a"], env={"MY_TOKEN": "s3cret"}))
     opened.close()
     target = tmp_path / "b.zip"
-    assert main(["bundle", identifier, "-o", str(target), "--store", store, "--json"]) == 0
+    assert main(["experiment", "bundle", identifier, "-o", str(target), "--store", store, "--json"]) == 0
     told = {"id": identifier, "file": str(target), "bytes": target.stat().st_size}
     assert json.loads(capsys.readouterr().out) == told
     assert target.stat().st_mode & 0o777 == 0o600
     with zipfile.ZipFile(target) as archive:
         text = archive.read(f"stripewise-{identifier}/experiment.json").decode()
     assert "s3cret" not in text and json.loads(text)["name"] == "x"
-    assert main(["bundle", identifier, "-o", str(tmp_path / "no" / "b.zip"), "--store", store]) == 1
+    assert main(["experiment", "bundle", identifier, "-o", str(tmp_path / "no" / "b.zip"), "--store", store]) == 1
     assert "--output" in capsys.readouterr().err

@@ -205,6 +205,6 @@ def test_causes_are_written_as_a_page(tmp_path: Path, calibrated: bool) -> None:
 def test_nothing_is_measured_where_the_calibration_could_not_be_written(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["calibrate", str(tmp_path), "--out", str(tmp_path / "none" / "c.json")]) == 2
+    assert main(["site", "calibrate", str(tmp_path), "--out", str(tmp_path / "none" / "c.json")]) == 2
     assert "none does not exist; create it first" in capfd.readouterr().err
     assert list(tmp_path.iterdir()) == []

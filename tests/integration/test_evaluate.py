@@ -198,10 +198,21 @@ def test_the_command_evaluates_on_a_simulated_site(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "campaign.toml").write_text(SITE, "utf-8")
-    assert main(["profile", "campaign.toml", "--out", "site"]) == 0
-    assert main(["train", "site", "--model", "tree", "--out", "site.model"]) == 0
+    assert main(["site", "profile", "campaign.toml", "--out", "site"]) == 0
+    assert main(["site", "train", "site", "--model", "tree", "--out", "site.model"]) == 0
     capsys.readouterr()
-    words = ["evaluate", "campaign.toml", "--model", "site.model", "--seed", "7", "--eager", "--report", "page.html"]
+    words = [
+        "site",
+        "evaluate",
+        "campaign.toml",
+        "--model",
+        "site.model",
+        "--seed",
+        "7",
+        "--eager",
+        "--report",
+        "page.html",
+    ]
     assert main([*words, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     table = found["operations"]["write"]
@@ -219,7 +230,7 @@ def test_the_command_evaluates_on_a_simulated_site(
     assert "Simulated: these runs were computed" in page
     assert 'data-figure="cases-write"' in page
     assert '"cases-write"' in page
-    assert main(["evaluate", "campaign.toml", "--model", "site.model"]) == 0
+    assert main(["site", "evaluate", "campaign.toml", "--model", "site.model"]) == 0
     assert "cases improved" in capsys.readouterr().out
 
 
@@ -286,7 +297,7 @@ def test_mistakes_end_in_one_line(
     words: list[str], message: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert main(["evaluate", *words]) == 2
+    assert main(["site", "evaluate", *words]) == 2
     error = capsys.readouterr().err
     assert message in error
     assert len(error.strip().splitlines()) == 1

@@ -61,7 +61,7 @@ def test_table_import_makes_trials_of_phases(tmp_path: Path, capsys: pytest.Capt
     journal = tmp_path / "online.journal"
     runs = [("", 4.0), ("", 4.2), ("hint romio_cb_write disable;hint cb_nodes 2", 1.0), ("hint cb_nodes 4", 2.0)]
     journal.write_text(HEADER + "\n" + "".join(record(settings=s, seconds=t) for s, t in runs) + "cut", "utf-8")
-    assert main(["table", "import", str(journal), "--out", str(tmp_path / "learned"), "--json"]) == 0
+    assert main(["site", "table", "import", str(journal), "--out", str(tmp_path / "learned"), "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["files"] == {"journal": 1} and document["rows"] == 4
     assert {"cb_nodes", "romio_cb_write"} <= set(document["parameters"])

@@ -306,7 +306,16 @@ values = ["1 MiB", "4 MiB"]
 """,
         "utf-8",
     )
-    words = ["profile", str(file), "--journal", str(tmp_path / "journal"), "--out", str(tmp_path / "out"), "--json"]
+    words = [
+        "site",
+        "profile",
+        str(file),
+        "--journal",
+        str(tmp_path / "journal"),
+        "--out",
+        str(tmp_path / "out"),
+        "--json",
+    ]
     assert main(words) == 0
     assert json.loads(capsys.readouterr().out)["runs"]["finished"] == 4
     table = read_table(tmp_path / "out")

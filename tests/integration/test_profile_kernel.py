@@ -67,7 +67,7 @@ def test_a_real_campaign_measures_deletes_and_repeats_nothing(
     data.mkdir()
     file.write_text(CAMPAIGN.replace("FOLDER", str(data)), "utf-8")
     out = str(tmp_path / "out")
-    command = [sys.executable, "-m", "stripewise", "profile", str(file), "--out", out, "--json"]
+    command = [sys.executable, "-m", "stripewise", "site", "profile", str(file), "--out", out, "--json"]
     environment = {**os.environ, "XDG_STATE_HOME": str(tmp_path / "state")}
     environment["PATH"] = f"{mpich.mpicc.parent}:{os.environ['PATH']}"
     environment["XDG_CACHE_HOME"] = str(cache_home(tmp_path_factory))

@@ -78,7 +78,17 @@ def campaign(folder: Path, runner: str, jobs: int, launcher: str) -> str:
 
 
 def profiled(folder: Path, file: str, capsys: pytest.CaptureFixture[str]) -> dict[str, object]:
-    words = ["profile", file, "--journal", str(folder / "journal"), "--out", str(folder / "out"), "--yes", "--json"]
+    words = [
+        "site",
+        "profile",
+        file,
+        "--journal",
+        str(folder / "journal"),
+        "--out",
+        str(folder / "out"),
+        "--yes",
+        "--json",
+    ]
     code = main(words)
     told = capsys.readouterr()
     assert code == 0, told.err
@@ -123,7 +133,7 @@ def test_steps_get_nodes_of_the_allocation_one_at_a_time(
 
 def test_outside_an_allocation_steps_say_so(written: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = campaign(written, "steps", 1, '["srun", "-N{nodes}", "-n{processes}"]')
-    assert main(["profile", file, "--journal", str(written / "journal"), "--yes"]) == 2
+    assert main(["site", "profile", file, "--journal", str(written / "journal"), "--yes"]) == 2
     assert "runner steps works inside a Slurm allocation" in capsys.readouterr().err
 
 

@@ -116,7 +116,7 @@ class Told:
 def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
     made = Terminal(tmp_path_factory.mktemp("service"))
     (made.folder / "e.toml").write_text(EXPERIMENT)
-    made("token", "create", "ada", "--role", "operator", "--save")
+    made("service", "token", "create", "ada", "--role", "operator", "--save")
     with (made.folder / "log").open("w") as log:
         command = [sys.executable, "-m", "stripewise", "serve", "--socket", str(made.socket)]
         process = subprocess.Popen(command, env=made.environment, cwd=made.folder, stderr=log)
@@ -155,14 +155,14 @@ def test_tune_list_show_export_and_delete_say_the_same(terminal: Terminal) -> No
     assert terminal(*dry).stdout == terminal(*dry, far=True).stdout
     identifier = listed[0]["id"]
     assert same(terminal("resume", identifier, far=True).stdout) == same(far.stdout)
-    for words in (("stop", identifier), ("show", "zzz"), ("tune", "e.toml", "--sampler", "nonsense")):
+    for words in (("experiment", "stop", identifier), ("show", "zzz"), ("tune", "e.toml", "--sampler", "nonsense")):
         wrong = [terminal(*words, far=there, code=2).stderr for there in (False, True)]
         assert wrong[0].replace(f"sqlite:///{terminal.folder}/s.db", "HERE") == wrong[1].replace(
             f"unix:{terminal.socket}", "HERE"
         )
-    terminal("annotate", identifier, "--tag", "far", "--remark", "seen", far=True)
-    assert json.loads(terminal("annotate", identifier, "--json").stdout)["tags"] == ["far"]
-    terminal("delete", identifier, "--yes", far=True)
+    terminal("experiment", "annotate", identifier, "--tag", "far", "--remark", "seen", far=True)
+    assert json.loads(terminal("experiment", "annotate", identifier, "--json").stdout)["tags"] == ["far"]
+    terminal("experiment", "delete", identifier, "--yes", far=True)
     assert identifier not in terminal("list").stdout
 
 
@@ -181,18 +181,18 @@ def test_a_failing_experiment_ends_alike(terminal: Terminal) -> None:
 def test_measuring_learning_judging_and_prescribing_say_the_same(terminal: Terminal) -> None:
     both = terminal.both
     (terminal.folder / "campaign.toml").write_text(SITE)
-    words = ("profile", "campaign.toml", "--out", "site", "--seed", "3")
+    words = ("site", "profile", "campaign.toml", "--out", "site", "--seed", "3")
     near, far = both(*words)
     assert near.stdout == far.stdout and "72 of 72 simulated runs" in far.stdout
     assert all(line in far.stderr for line in near.stderr.splitlines() if line.startswith("design"))
     near, far = both(*words, "--dry-run")
     assert near.stdout == far.stdout
-    near, far = both("train", "./site", "--model", "tree", "--out", "site.model", "--explain")
+    near, far = both("site", "train", "./site", "--model", "tree", "--out", "site.model", "--explain")
     assert _untimed(near.stdout) == _untimed(far.stdout) and "slow, average, fast:" in far.stdout
     for options in (("--leave-out", "contexts", "--depths", "1-2"), ("--inverse", "4", "--json")):
-        near, far = both("validate", "./site", "--model", "tree", *options)
+        near, far = both("site", "validate", "./site", "--model", "tree", *options)
         assert near.stdout == far.stdout
-    near, far = both("evaluate", "campaign.toml", "--model", "site.model", "--eager", "--report", "page.html")
+    near, far = both("site", "evaluate", "campaign.toml", "--model", "site.model", "--eager", "--report", "page.html")
     assert near.stdout == far.stdout and "cases improved" in far.stdout
     assert far.stderr.splitlines()[-1] == near.stderr.splitlines()[0], "how many cases and points"
     (terminal.folder / "w.toml").write_text("[workload]\noperation = 'write'\nnodes = 2\nfile_size = '4 GiB'\n")
@@ -201,8 +201,8 @@ def test_measuring_learning_judging_and_prescribing_say_the_same(terminal: Termi
     places = ("--place", "/home=site.model", "--place", "/scratch=./site", "--place-by", "env:OUT_DIR")
     near, far = both("prescribe", "--workload", "w.toml", *places)
     assert near.stdout == far.stdout and "/scratch" in far.stdout
-    both("train", "./site", "--out", "x.model", "--model-option", "nonsense=1", code=2)
-    both("validate", "./site", "--folds", "100000", code=2)
+    both("site", "train", "./site", "--out", "x.model", "--model-option", "nonsense=1", code=2)
+    both("site", "validate", "./site", "--folds", "100000", code=2)
 
 
 def _untimed(text: str) -> str:

@@ -1,4 +1,4 @@
-"""``stripewise simulate run``."""
+"""``stripewise lab simulate run``."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def workload(tmp_path: Path) -> Path:
 
 
 def test_a_sweep_says_simulated_and_puts_the_fastest_first(workload: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["simulate", "run", "edison", str(workload)]) == 0
+    assert main(["lab", "simulate", "run", "edison", str(workload)]) == 0
     shown = capsys.readouterr().out
     assert shown.startswith("simulated on edison")
     assert shown.index("stripe_count=16") < shown.index("stripe_count=1 ")
@@ -45,7 +45,7 @@ def test_a_sweep_says_simulated_and_puts_the_fastest_first(workload: Path, capsy
 
 
 def test_explain_names_bounds_and_settings_without_effect(workload: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["simulate", "run", "edison", str(workload), "--explain"]) == 0
+    assert main(["lab", "simulate", "run", "edison", str(workload), "--explain"]) == 0
     shown = capsys.readouterr().out
     assert "no effect on this write: cb_buffer_size" in shown
     lines = [line.split() for line in shown.splitlines()]
@@ -55,7 +55,7 @@ def test_explain_names_bounds_and_settings_without_effect(workload: Path, capsys
 
 
 def test_json(workload: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["simulate", "run", "kay", str(workload), "--json"]) == 0
+    assert main(["lab", "simulate", "run", "kay", str(workload), "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["simulated"] is True and document["site"] == "kay"
     one, all_of_them = document["runs"]
@@ -71,7 +71,7 @@ def test_json(workload: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_both_directions_of_a_workload_are_simulated(workload: Path, capsys: pytest.CaptureFixture[str]) -> None:
     workload.write_text(WORKLOAD.replace('operation = "write"', 'operation = "both"'))
-    assert main(["simulate", "run", "edison", str(workload), "--json"]) == 0
+    assert main(["lab", "simulate", "run", "edison", str(workload), "--json"]) == 0
     assert [run["direction"] for run in json.loads(capsys.readouterr().out)["runs"]] == ["write"] * 2 + ["read"] * 2
 
 
@@ -96,14 +96,14 @@ def test_what_is_wrong_is_said_in_one_line(
     workload: Path, change: tuple[str, str], says: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     workload.write_text(WORKLOAD.replace(*change))
-    assert main(["simulate", "run", "kay", str(workload)]) == 2
+    assert main(["lab", "simulate", "run", "kay", str(workload)]) == 2
     caught = " ".join(capsys.readouterr().err.split())
     assert says in caught and "Traceback" not in caught
 
 
 def test_missing_files(tmp_path: Path, workload: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["simulate", "run", "kay", str(tmp_path / "none.toml")]) == 2
-    assert main(["simulate", "run", "nowhere", str(workload)]) == 2
+    assert main(["lab", "simulate", "run", "kay", str(tmp_path / "none.toml")]) == 2
+    assert main(["lab", "simulate", "run", "nowhere", str(workload)]) == 2
     caught = capsys.readouterr().err
     assert "cannot read the workload file" in caught and "unknown site 'nowhere'" in caught
 

@@ -218,7 +218,16 @@ def test_the_command_calibrates_and_writes_a_site(tmp_path: Path, app: typer.Typ
     write_table(campaign(0), tmp_path / "campaign")
     (tmp_path / "start.toml").write_text(site_toml(start()))
     (tmp_path / "rest.toml").write_text('[workload]\ntransfer_size = "4 MiB"\nlayout = "segmented"\n')
-    words = ["simulate", "fit", str(tmp_path / "campaign.csv"), "--site", str(tmp_path / "start.toml"), "--folds", "2"]
+    words = [
+        "lab",
+        "simulate",
+        "fit",
+        str(tmp_path / "campaign.csv"),
+        "--site",
+        str(tmp_path / "start.toml"),
+        "--folds",
+        "2",
+    ]
     words += ["--workload", str(tmp_path / "rest.toml"), "--out", str(tmp_path / "mine.toml")]
     words += ["--free", "ost.write_bandwidth", "--free", "network.node_write_bandwidth"]
     shown = CliRunner().invoke(app, [*words, "--json"])
@@ -242,7 +251,16 @@ def test_a_site_that_predicts_poorly_is_not_recommended(tmp_path: Path, app: typ
     write_table(campaign(0), tmp_path / "campaign")
     (tmp_path / "start.toml").write_text(site_toml(start()))
     (tmp_path / "rest.toml").write_text('[workload]\ntransfer_size = "4 MiB"\nlayout = "segmented"\n')
-    words = ["simulate", "fit", str(tmp_path / "campaign.csv"), "--site", str(tmp_path / "start.toml"), "--folds", "2"]
+    words = [
+        "lab",
+        "simulate",
+        "fit",
+        str(tmp_path / "campaign.csv"),
+        "--site",
+        str(tmp_path / "start.toml"),
+        "--folds",
+        "2",
+    ]
     words += ["--workload", str(tmp_path / "rest.toml"), "--free", "ost.write_bandwidth"]
     told = CliRunner().invoke(app, words)
     assert told.exit_code == 0, told.output

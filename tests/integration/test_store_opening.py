@@ -274,7 +274,7 @@ def test_an_unreadable_experiment_hides_no_other(where: str, tmp_path: Path, cap
     assert [one["id"] for one in json.loads(said.out)] == [good] and bad in said.err
     with open_store(url) as store, refused(StoreError, bad):
         store.records()
-    assert main(["delete", bad, "--yes", "--store", url]) == 0
+    assert main(["experiment", "delete", bad, "--yes", "--store", url]) == 0
     with open_store(url) as store:
         assert [record.id for record in store.records()] == [good]
 

@@ -32,7 +32,7 @@ def ior_text(write: float, read: float, transfer: int = 1024, tasks: int = 8, fl
 
 
 def run(*words: object) -> int:
-    return main(["table", "import", *map(str, words)])
+    return main(["site", "table", "import", *map(str, words)])
 
 
 def test_ior_text_with_columns_from_the_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

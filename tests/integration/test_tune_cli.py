@@ -208,8 +208,8 @@ def test_a_terminal_that_knows_no_such_letters_gets_escapes(monkeypatch, capfd):
 def test_stop_and_delete_speak_json(capfd):
     assert tune("--budget", "2", command=program()) == 0
     identifier = experiments(capfd)[0]["id"]
-    assert main(["stop", identifier, "--json"]) == 2
-    assert main(["delete", identifier, "--yes", "--json"]) == 0
+    assert main(["experiment", "stop", identifier, "--json"]) == 2
+    assert main(["experiment", "delete", identifier, "--yes", "--json"]) == 0
     assert json.loads(capfd.readouterr().out) == {"id": identifier, "deleted": True}
 
 

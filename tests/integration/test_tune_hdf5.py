@@ -151,7 +151,7 @@ def test_settings_are_searched_proven_and_applied(
     plan, lines = tmp_path / "best.plan", tmp_path / "settings.sh"
     stripewise("export", identifier, "--to", "plan", "-o", plan)
     stripewise("export", identifier, "--to", "shell", "-o", lines)
-    library = json.loads(stripewise("native", "build", "--mpicc", mpi.mpicc, "--json").stdout)["library"]
+    library = json.loads(stripewise("site", "native", "build", "--mpicc", mpi.mpicc, "--json").stdout)["library"]
     launch = f'{shlex.join(mpi.mpiexec(2))} env LD_PRELOAD="$STRIPEWISE_LIBRARY" {shlex.join(words)}'
     script = f"export STRIPEWISE_LIBRARY={shlex.quote(library)}; . {shlex.quote(str(lines))}; {launch}"
     for way in (identifier, plan, script):

@@ -193,7 +193,7 @@ def files(tmp_path: Path) -> Path:
 
 
 def test_train_writes_a_model_and_explains_it(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    command = ["train", str(files / "sample"), "--model", "tree", "--model-option", "max_depth=2", "--out"]
+    command = ["site", "train", str(files / "sample"), "--model", "tree", "--model-option", "max_depth=2", "--out"]
     assert main([*command, str(files / "a.model"), "--explain"]) == 0
     shown = capsys.readouterr().out
     assert "what matters" in shown
@@ -209,7 +209,7 @@ def test_train_writes_a_model_and_explains_it(files: Path, capsys: pytest.Captur
 def test_validate_prints_the_documented_json(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table = str(files / "sample")
     page = files / "page.html"
-    words = ["validate", table, "--model", "linear", "--leave-out", "contexts", "--depths", "1-2", "--json"]
+    words = ["site", "validate", table, "--model", "linear", "--leave-out", "contexts", "--depths", "1-2", "--json"]
     assert main([*words, "--report", str(page)]) == 0
     document = json.loads(capsys.readouterr().out)
     body, figures = re.match(r'(.*)id="figures">(.*?)</script>', page.read_text("utf-8"), re.S).groups()  # type: ignore[union-attr]
@@ -222,7 +222,7 @@ def test_validate_prints_the_documented_json(files: Path, capsys: pytest.Capture
     }  # fmt: skip
     assert document["prescription"].keys() >= {"arithmetic", "harmonic", "worst", "best_static", "by_depth"}
     assert set(document["prescription"]["by_depth"]) == {"1", "2"}
-    assert main(["validate", table, "--model", "linear", "--inverse", "4"]) == 0
+    assert main(["site", "validate", table, "--model", "linear", "--inverse", "4"]) == 0
     assert "rows to learn from" in capsys.readouterr().out
 
 
@@ -237,7 +237,7 @@ def test_validate_prints_the_documented_json(files: Path, capsys: pytest.Capture
     ],
 )
 def test_wrong_use_says_so(files: Path, capsys: pytest.CaptureFixture[str], words: list[str], message: str) -> None:
-    assert main(["validate", str(files / "sample"), "--model", "linear", *words]) == 2
+    assert main(["site", "validate", str(files / "sample"), "--model", "linear", *words]) == 2
     assert message in capsys.readouterr().err
 
 
@@ -250,5 +250,5 @@ def test_an_answer_of_an_older_service_without_a_description_is_shown(
     monkeypatch.setattr(remote, "connect", lambda service: client)
     monkeypatch.setattr(remote, "table_there", lambda client, table: "t1")
     monkeypatch.setattr(remote, "wait", lambda client, made: dict(answer))
-    assert main(["validate", "site", "--json"]) == 0
+    assert main(["site", "validate", "site", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {"folds": 2}

@@ -154,7 +154,7 @@ def kernel_program() -> str:
     mpicc = shutil.which("mpicc", path=str(BIN))
     require(mpicc, "mpicc of the mpich package")
     told = subprocess.run(
-        [sys.executable, "-m", "stripewise", "native", "build", "--mpicc", str(mpicc), "--json"],
+        [sys.executable, "-m", "stripewise", "site", "native", "build", "--mpicc", str(mpicc), "--json"],
         capture_output=True,
         text=True,
         check=True,

@@ -40,7 +40,16 @@ values = [1, 4]
 def test_three_shards_as_an_array_write_one_table(bed: Bed, tmp_path: Path) -> None:
     case = Case(bed, tmp_path)
     (tmp_path / "shards.toml").write_text(f'executable = "{kernel_program()}"\n{CAMPAIGN}')
-    words = [str(BIN / "stripewise"), "profile", "shards.toml", "--folder", str(bed.shared), "--journal", "journal"]
+    words = [
+        str(BIN / "stripewise"),
+        "site",
+        "profile",
+        "shards.toml",
+        "--folder",
+        str(bed.shared),
+        "--journal",
+        "journal",
+    ]
     words += ["--out", "table", "--array", "3", "--at-once", "2", "--directive=--time=5", "--json"]
 
     def call(*more: str) -> subprocess.CompletedProcess[str]:
@@ -74,7 +83,7 @@ def test_three_shards_as_an_array_write_one_table(bed: Bed, tmp_path: Path) -> N
 def test_more_shards_than_the_cluster_takes_are_made_fewer(bed: Bed, tmp_path: Path) -> None:
     case = Case(bed, tmp_path)
     (tmp_path / "shards.toml").write_text(CAMPAIGN.replace("repeats = 2", "repeats = 1000"))
-    words = [str(BIN / "stripewise"), "profile", "shards.toml", "--folder", str(bed.shared), "--array", "3000"]
+    words = [str(BIN / "stripewise"), "site", "profile", "shards.toml", "--folder", str(bed.shared), "--array", "3000"]
     done = subprocess.run(
         [*words, "--dry-run", "--json"], env=case.environment, cwd=tmp_path, capture_output=True, text=True, check=True
     )

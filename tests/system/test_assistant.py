@@ -1,4 +1,4 @@
-"""``stripewise mcp`` over standard input and output: an assistant finds and proves settings, and then leaves."""
+"""``stripewise service mcp`` over standard input and output: an assistant finds and proves settings, then leaves."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_an_assistant_gets_advice_with_a_proof(tmp_path: Path) -> None:
     shutil.copy(example_log(), tmp_path / "job.darshan")
     program = StdioServerParameters(
         command=sys.executable,
-        args=["-m", "stripewise", "mcp", "--root", str(tmp_path), "--store", store],
+        args=["-m", "stripewise", "service", "mcp", "--root", str(tmp_path), "--store", store],
         env={**os.environ, "STRIPEWISE_HOME": str(tmp_path / "home")},
     )
 

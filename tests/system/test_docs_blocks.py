@@ -96,9 +96,9 @@ def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
     # Measured on a simulated cluster what takes a hundred launches on a real one.
     made.run(
         "a simulated campaign",
-        "stripewise profile quick --runner sim:kay --out quick\n"
+        "stripewise site profile quick --runner sim:kay --out quick\n"
         "for kind in csv toml; do cp quick.$kind quick-table.$kind; done\n"
-        "stripewise train quick --out site.model",
+        "stripewise site train quick --out site.model",
     )
     yield made
 

@@ -163,7 +163,7 @@ def test_each_program_runs_as_the_person_who_asked(people: tuple[Person, Person]
     ann, ben = people
     with manager(ann), manager(ben):
         for person in people:
-            made = person.stripewise("token", "create", "me", "--role", "admin", "--save")
+            made = person.stripewise("service", "token", "create", "me", "--role", "admin", "--save")
             assert made.returncode == 0, made.stderr
             started = person.do("systemctl", "--user", "enable", "--now", "stripewise")
             assert started.returncode == 0, started.stderr

@@ -35,7 +35,7 @@ pytestmark = [pytest.mark.system, pytest.mark.slow, pytest.mark.timeout(3600)]
 def workers(url: str, folder: Path) -> Iterator[list[subprocess.Popen[bytes]]]:
     """Start workers as separate processes, and end those that are left."""
     environment = {**os.environ, "STRIPEWISE_STORE": url, "STRIPEWISE_HOME": str(folder), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "stripewise", "worker", "--lease", "10", "--data", str(folder / "data")]
+    command = [sys.executable, "-m", "stripewise", "service", "worker", "--lease", "10", "--data", str(folder / "data")]
     with (folder / "workers.log").open("ab") as log:
         started = [subprocess.Popen(command, env=environment, stderr=log, cwd=folder) for _ in range(WORKERS)]
     try:

@@ -271,11 +271,11 @@ def test_a_cluster_without_arrays_says_so() -> None:
 
 
 def test_the_script_of_an_array(tmp_path: Path) -> None:
-    array = Array("c", ("stripewise", "profile", "a b.toml"), 8, 2, 4, 2, tmp_path, ("--time=10", "--nodes=5"))
+    array = Array("c", ("stripewise", "site", "profile", "a b.toml"), 8, 2, 4, 2, tmp_path, ("--time=10", "--nodes=5"))
     lines = array.script(Slurm()).splitlines()
     assert lines[0] == "#!/bin/bash"
     assert lines.index("#SBATCH --nodes=4") < lines.index("#SBATCH --nodes=5"), "what is asked for wins"
     assert "#SBATCH --array=1-8%2" in lines
-    assert lines[-1] == "exec stripewise profile 'a b.toml' --shard \"$SLURM_ARRAY_TASK_ID/8\""
+    assert lines[-1] == "exec stripewise site profile 'a b.toml' --shard \"$SLURM_ARRAY_TASK_ID/8\""
     with pytest.raises(UserError, match="needs 4 nodes"):
         Array("c", ("x",), 8, 2, 4, 2, tmp_path, ("-N 2",)).script(Slurm())

@@ -414,11 +414,11 @@ def test_links_resolve(page: Path) -> None:
 def test_commands_shown_exist(page: Path) -> None:
     """Every `stripewise COMMAND --option` shown is one that the program has."""
     known = COMMANDS
-    groups = {path.split()[0] for path in known if " " in path}
     text = "\n".join(blocks(page, "")).replace("\\\n", " ")
     for line in re.findall(r"^(?:[A-Z_]+=\S+ )*stripewise (.+)$", text, re.MULTILINE):
         words = line.split(" -- ")[0].split()
-        name = " ".join(words[:2]) if words[0] in groups else words[0]
+        paths = [" ".join(words[:count]) for count in (3, 2, 1)]
+        name = next((path for path in paths if path in known), words[0])
         if name not in known:
             assert name.endswith(":") or name.startswith("-"), f"there is no command {name}"
             continue

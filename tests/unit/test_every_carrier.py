@@ -181,7 +181,7 @@ def test_the_settings_of_the_accelerator_and_of_an_argument_are_given(
         ("transfer", TRANSFER, {4096: 1, MIB: 8}, f"argument transfer {MIB}"),
     ):
         write_table(table_of(name, gains, unit="B"), tmp_path / "t")
-        train = ["train", str(tmp_path / "t"), "--model", "tree", "--out", str(tmp_path / "m")]
+        train = ["site", "train", str(tmp_path / "t"), "--model", "tree", "--out", str(tmp_path / "m")]
         assert main(train) == 0
         capsys.readouterr()
         # Without its stack nothing is known of a column that no bundled stack has, and the answer says what to do.

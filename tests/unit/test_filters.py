@@ -84,7 +84,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def asked(capsys: pytest.CaptureFixture[str], *words: object) -> dict:
-    assert main(["filters", *map(str, words), "--json"]) == 0
+    assert main(["site", "filters", *map(str, words), "--json"]) == 0
     return json.loads(capsys.readouterr().out)
 
 
@@ -103,7 +103,7 @@ def test_the_plan_holds_the_choice_for_the_dataset(file, tmp_path, capsys):
     # HDF5's filter for digits of reals breaks the accuracy: it is never a choice.
     assert not any("scaleoffset" in name for name in by_name)
     assert found["dataset"] == "/run/smooth" and found["sampled"] == 1
-    assert main(["filters", *map(str, words), "-o", str(tmp_path / "b.plan")]) == 0
+    assert main(["site", "filters", *map(str, words), "-o", str(tmp_path / "b.plan")]) == 0
     printed = capsys.readouterr().out
     assert "hdf5 deflate" not in printed and f"written: {tmp_path / 'b.plan'}\n" in printed
     table = printed[printed.index("filter ") : printed.index("note: ")].splitlines()
@@ -136,13 +136,13 @@ def test_a_dataset_with_filters_of_its_own_is_named(file, capsys):
     ],
 )
 def test_wrong_use_says_what_to_do(file, capsys, words, text):
-    assert main(["filters", str(file), *words]) == 2
+    assert main(["site", "filters", str(file), *words]) == 2
     assert text in " ".join(capsys.readouterr().err.split())
 
 
 def test_h5py_is_named_where_it_is_missing(tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "h5py", None)
-    assert main(["filters", str(tmp_path / "data.h5"), "--bandwidth", "1GiB"]) == 2
+    assert main(["site", "filters", str(tmp_path / "data.h5"), "--bandwidth", "1GiB"]) == 2
     assert "pip install 'stripewise[hdf5]'" in capsys.readouterr().err
 
 
@@ -190,5 +190,5 @@ def test_a_file_is_read_by_a_child_that_may_end(file, tmp_path, capfd, monkeypat
     os.mkfifo(tmp_path / "pipe.h5")
     for path, text in ((tmp_path / "pipe.h5", "is not a regular file"), (file, "its reader ended with 7")):
         monkeypatch.setattr(evaluated, "python", lambda *_: ["/bin/sh", "-c", "exit 7"])
-        assert main(["filters", str(path), "--bandwidth", "1GiB"]) == 2
+        assert main(["site", "filters", str(path), "--bandwidth", "1GiB"]) == 2
         assert text in " ".join(capfd.readouterr().err.split())

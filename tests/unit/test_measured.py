@@ -195,7 +195,7 @@ values = ["segmented", "strided"]
 """,
         "utf-8",
     )
-    assert main(["profile", str(tmp_path / "small.toml"), "--out", str(tmp_path / "table"), "--json"]) == 0
+    assert main(["site", "profile", str(tmp_path / "small.toml"), "--out", str(tmp_path / "table"), "--json"]) == 0
     table = read_table(tmp_path / "table")
     assert table.schema.constraints == [CONSTRAINT, "nodes * stripe_count <= 8"]
     assert make_model("tree").fit(table).domain.schema.constraints == table.schema.constraints

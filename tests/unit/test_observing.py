@@ -76,7 +76,7 @@ def test_a_model_of_profiles_answers_for_another_program(folder: Path) -> None:
 def test_the_commands_do_the_same(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_table(table(), folder / "measured")
     words = [str(folder / "measured"), "--column", "program", "--from", str(folder), "--out", str(folder / "described")]
-    assert main(["table", "observe", *words, "--json"]) == 0
+    assert main(["site", "table", "observe", *words, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["context"] == ["write_size"]
     make_model("tree").fit(read_table(folder / "described")).save(folder / "site.model")
     (folder / "new.json").write_text(json.dumps(profile(48 << 10)))

@@ -185,7 +185,7 @@ def test_a_bare_word_is_an_identifier_whatever_the_folder_holds(
     assert main(["run", "2df67e55", "--server", "unix:/nowhere", "--", "true"]) != 0
     said = " ".join(capsys.readouterr().err.split())
     assert said.count("does not exist in sqlite:") == 2
-    assert "stripewise token create" in said, "the service is asked, not the file"
+    assert "stripewise service token create" in said, "the service is asked, not the file"
     assert "LD_PRELOAD" not in said
     with pytest.raises(UserError, match="unknown stack 'romiox'"):
         load_stack("romiox")

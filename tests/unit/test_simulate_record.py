@@ -148,16 +148,16 @@ def test_the_command_takes_a_record_and_a_file_that_names_one(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "app.record").write_text(sealed(SEGMENTED, 16, 4))
-    assert main(["simulate", "run", "kay", str(tmp_path / "app.record"), "--json"]) == 0
+    assert main(["lab", "simulate", "run", "kay", str(tmp_path / "app.record"), "--json"]) == 0
     (one,) = json.loads(capsys.readouterr().out)["runs"]
     sweep = tmp_path / "sweep.toml"
     sweep.write_text('record = "app.record"\n[settings]\nstripe_count = [1, 16]\ncb_buffer_size = ["1 MiB", "4 MiB"]\n')
-    assert main(["simulate", "run", "kay", str(sweep), "--json"]) == 0
+    assert main(["lab", "simulate", "run", "kay", str(sweep), "--json"]) == 0
     runs = json.loads(capsys.readouterr().out)["runs"]
     assert [run["stripe_count"] for run in runs] == [1, 1, 16, 16]
     assert runs[2]["seconds"]["data"] < runs[0]["seconds"]["data"] / 3
     assert one["seconds"] in [run["seconds"] for run in runs]
-    assert main(["simulate", "run", "kay", str(sweep), "--explain"]) == 0
+    assert main(["lab", "simulate", "run", "kay", str(sweep), "--explain"]) == 0
     assert "no effect on this write: cb_buffer_size" in " ".join(capsys.readouterr().out.split())
 
 

@@ -175,7 +175,7 @@ def test_the_middle_of_numbers_of_runs_may_not_be_reached() -> None:
 @pytest.mark.slow
 def test_a_command_that_fails_ends_the_study(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(StudyError, match="profile nothing"):
-        stripewise("profile", "nothing")
+        stripewise("site", "profile", "nothing")
     assert "nothing" in capsys.readouterr().err
 
 

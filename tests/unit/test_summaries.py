@@ -220,7 +220,7 @@ def test_malformed_tables_end_in_one_line(
     data = (tmp_path / "site.csv").read_text("utf-8").splitlines()
     data[7] = data[7].rpartition(",")[0] + f",{text}"
     (tmp_path / "site.csv").write_text("\n".join(data) + "\n", "utf-8")
-    assert main(["summarize", str(tmp_path / "site")]) == 2
+    assert main(["site", "summarize", str(tmp_path / "site")]) == 2
     error = capsys.readouterr().err
     assert message in error and "row 7" in error and error.count("\n") == 1
 
@@ -228,10 +228,10 @@ def test_malformed_tables_end_in_one_line(
 @pytest.mark.slow
 def test_the_command_prints_tables_json_and_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_table(build(steady), tmp_path / "site")
-    assert main(["summarize", str(tmp_path / "site.csv")]) == 0
+    assert main(["site", "summarize", str(tmp_path / "site.csv")]) == 0
     shown = capsys.readouterr().out
     assert "good under load" in shown and "cb_nodes=2 mode=a" in shown
-    assert main(["summarize", str(tmp_path / "site"), "--json", "--report", str(tmp_path / "page.html")]) == 0
+    assert main(["site", "summarize", str(tmp_path / "site"), "--json", "--report", str(tmp_path / "page.html")]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["operations"]["write"]["consistent"][0]["configuration"] == {"cb_nodes": 2, "mode": "a"}
     assert document["operations"]["read"]["clusters"]["count"] >= 2

@@ -147,9 +147,8 @@ def test_help_loses_nothing_and_shows_the_basic_options_of_tune_first(capsys, mo
     assert re.search(r"tune \[OPTIONS\] \[?EXPERIMENT.toml\]? \[-- COMMAND\.\.\.\]", text)
     places = [text.index(word) for word in ("--budget", "--objective", "The program and its runs", "The search")]
     assert places == sorted(places)
-    monkeypatch.setenv("COLUMNS", "300")
     assert main(["run", "--help"]) == 0
-    assert "online they are learned while the program runs, and" in capsys.readouterr().out
+    assert "online they are learned while the program runs, and" in " ".join(capsys.readouterr().out.split())
 
 
 @pytest.mark.parametrize(

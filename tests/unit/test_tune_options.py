@@ -275,10 +275,17 @@ def test_the_budget_of_a_confirmation_holds_all_its_runs() -> None:
         confirm_again(record, minimum_effect=0.5)
 
 
-def test_the_help_and_the_reference_say_what_a_mode_takes(capsys: pytest.CaptureFixture[str]) -> None:
-    by_name = {one.name: one.help for one in TUNE.params}
+def helped(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    assert main(["tune", *words, "--help"]) == 0
+    return capsys.readouterr().out
+
+
+def test_the_help_and_the_reference_say_what_a_mode_takes(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     takes = options_of(Mode.CONFIRM)
-    assert by_name["confirm"].endswith(f"It takes only {', '.join(takes)}.")
+    assert f"--confirm takes only {', '.join(takes)}." in " ".join(helped(["--confirm"], capsys).split())
     row = next(
         line
         for line in (ROOT / "docs" / "reference" / "commands.md").read_text("utf-8").splitlines()
@@ -289,4 +296,18 @@ def test_the_help_and_the_reference_say_what_a_mode_takes(capsys: pytest.Capture
         refused = [
             word_for(option) for option in MODES if option not in ("file", "command") and mode not in MODES[option]
         ]
-        assert f"{TITLES[mode]} does not take {', '.join(refused)}." in by_name[name]
+        said = " ".join(helped([f"--{name}"], capsys).split())
+        assert f"{TITLES[mode]} takes all options of stripewise tune --help but {', '.join(refused)}." in said
+
+
+def test_plain_help_fits_two_screens_and_leaves_out_what_belongs_to_one_mode(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = helped([], capsys).splitlines()
+    assert len(lines) <= 100 and max(map(len, lines)) <= 80
+    for mode, own in (("within", ("max-loss", "families", "settle")), ("replay", ("replay-folder",))):
+        page = helped([f"--{mode}"], capsys)
+        for option in own:
+            assert f"  --{option}" in page
+            assert not any(line.startswith(f"  --{option}") for line in lines)

@@ -87,7 +87,7 @@ def predict(activity: Activity, model: Path) -> SettingsPrediction:
     ----------
     activity : Activity
     model : Path
-        Written by ``stripewise train``.
+        Written by ``stripewise site train``.
 
     Raises
     ------

@@ -109,7 +109,7 @@ def read_model_file(path: str | Path) -> Stored:
                 )
             head = json.loads(archive.read(_HEAD).decode("utf-8"))
             if not isinstance(head, dict) or head.get("format") != FORMAT:
-                raise UserError(f"{path} is not a performance model", "make one with stripewise train")
+                raise UserError(f"{path} is not a performance model", "make one with stripewise site train")
             if head.get("version") != VERSION:
                 raise UserError(
                     f"model {path} has format version {head.get('version')}, this program reads {VERSION}",
@@ -123,7 +123,9 @@ def read_model_file(path: str | Path) -> Stored:
                 if name.startswith(_ARRAYS)
             }
     except OSError as error:
-        raise UserError(f"cannot read the model {path}: {error.strerror}", "make one with stripewise train") from error
+        raise UserError(
+            f"cannot read the model {path}: {error.strerror}", "make one with stripewise site train"
+        ) from error
     except MemoryError as error:
         raise UserError(f"model {path} needs more memory than there is", "train it again, on less data") from error
     except (

@@ -82,11 +82,13 @@ def load_model(path: str | Path) -> PerformanceModel:
     """
     table = table_files(path)
     if (Path(path) in table or not Path(path).exists()) and all(file.is_file() for file in table):
-        raise UserError(f"{path} is a table, not a model", f"make one of it: stripewise train {path} --out FILE")
+        raise UserError(f"{path} is a table, not a model", f"make one of it: stripewise site train {path} --out FILE")
     try:
         check_model(Path(path))
     except OSError as error:
-        raise UserError(f"cannot read the model {path}: {error.strerror}", "make one with stripewise train") from error
+        raise UserError(
+            f"cannot read the model {path}: {error.strerror}", "make one with stripewise site train"
+        ) from error
     stored = read_pt(path) if is_pt(path) else read_model_file(path)
     try:
         return model_class(str(stored.head["model"])).restored(stored)

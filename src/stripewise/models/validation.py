@@ -254,7 +254,7 @@ def validate(
     hold_out: HoldOut = HoldOut(),
     progress: Progress = lambda done, of: None,
 ) -> ValidationResult:
-    """Validate a kind of model on a table, as ``stripewise validate`` is asked.
+    """Validate a kind of model on a table, as ``stripewise site validate`` is asked.
 
     Parameters
     ----------

@@ -571,11 +571,11 @@ def parse_report(data: Mapping[str, Any]) -> Report:
         place = ".".join(str(part) for part in first["loc"]) or "top level"
         raise StripewiseError(
             f"the runtime's report is malformed: {place}: {first['msg']}",
-            "was the file changed? Run the program again with the runtime that stripewise native build makes",
+            "was the file changed? Run the program again with the runtime that stripewise site native build makes",
         ) from error
     if report.version != REPORT_VERSION:
         raise StripewiseError(
             f"the runtime's report has version {report.version}, this Stripewise reads {REPORT_VERSION}",
-            "use one Stripewise for both: stripewise native build makes the runtime of this one",
+            "use one Stripewise for both: stripewise site native build makes the runtime of this one",
         )
     return report

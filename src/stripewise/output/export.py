@@ -275,7 +275,7 @@ def sbatch(request: Request) -> Export:
 def _library(request: Request) -> str:
     if request.library:
         return assign("STRIPEWISE_LIBRARY", request.library)
-    ask = "set it to the library that stripewise native build names on the login node"
+    ask = "set it to the library that stripewise site native build names on the login node"
     return f': "${{STRIPEWISE_LIBRARY:?{ask}}}"'
 
 

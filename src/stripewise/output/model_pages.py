@@ -29,7 +29,7 @@ def validation_page(
     Parameters
     ----------
     document : mapping
-        As ``stripewise validate --json`` prints it.
+        As ``stripewise site validate --json`` prints it.
     pairs : sequence of (float, float)
         Measured and predicted value of each row; none for inverse k-fold.
     table, description : str
@@ -123,7 +123,7 @@ def evaluation_page(document: Mapping[str, Any]) -> str:
     Parameters
     ----------
     document : mapping
-        As ``stripewise evaluate --json`` prints it.
+        As ``stripewise site evaluate --json`` prints it.
     """
     objective = document["objective"]
     own = {

@@ -149,7 +149,7 @@ class Replay(BaseModel):
     """The ``[replay]`` table: the search launches replays of a record, and the proof the program itself."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-    record: VariableValue = Field(description="the record of the program, as `stripewise record` writes it")
+    record: VariableValue = Field(description="the record of the program, as `stripewise lab record` writes it")
     folder: VariableValue | Literal[""] = Field(
         default="",
         description="folder for the files of the replays, to whose name that of the experiment is added; by default "

@@ -388,7 +388,7 @@ def explain_held_claim(identifier: str, owner: str, seconds: float) -> StoreErro
     """Say who has the right to write."""
     return StoreError(
         f"experiment {identifier} is being run by {owner}",
-        f"stop it with: stripewise stop {identifier}; if it died on another host, it can be taken over in "
+        f"stop it with: stripewise experiment stop {identifier}; if it died on another host, it can be taken over in "
         f"{math.ceil(max(seconds, 1))} s",
     )
 

@@ -104,7 +104,7 @@ class JournalStore(JournalReader):
     def delete(self, identifier: str) -> None:
         """Delete an experiment; see :meth:`Store.delete`."""
         # Whoever claims is alone: nobody can take the experiment up while its files go.
-        claim = self.claim(identifier, "stripewise delete")
+        claim = self.claim(identifier, "stripewise experiment delete")
         with self._using(identifier) as folder:
             self._end(claim)
             gone = part_of(folder)

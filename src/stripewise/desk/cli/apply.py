@@ -18,9 +18,9 @@ from rich.markup import escape
 from stripewise.catalogue.carriers import Setting
 from stripewise.catalogue.plan import Plan
 from stripewise.catalogue.vocabulary import check_plan
+from stripewise.desk.cli.help import Commands, ProgramCommand
 from stripewise.desk.cli.options import (
     JsonOption,
-    ProgramCommand,
     ServerOption,
     StoreOption,
     identifiers_and_files,
@@ -61,7 +61,7 @@ from stripewise.runners.local.attend import attend, end_by_signal, take_place
 _SIMULATED = "these settings come from simulated runs, not from measurements: confirm them on the real machine"
 
 
-def register(app: typer.Typer) -> None:
+def register(app: Commands) -> None:
     """Add the commands."""
     app.command("run", cls=ProgramCommand)(run)
     app.command("export")(export_plan)

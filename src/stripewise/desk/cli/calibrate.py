@@ -1,4 +1,4 @@
-"""``stripewise calibrate``."""
+"""``stripewise site calibrate``."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
+from stripewise.desk.cli.help import Commands
 from stripewise.desk.cli.options import JsonOption, check_place
 from stripewise.desk.cli.output import console, grid, notes, number, overwritten, print_json, say
 from stripewise.diagnose.causes.calibrate import calibrate
@@ -21,7 +22,7 @@ from stripewise.sizes import format_size, parse_size
 _LEAST = 16 << 20
 
 
-def register(app: typer.Typer) -> None:
+def register(app: Commands) -> None:
     """Add the command."""
     app.command("calibrate")(run_calibrate)
 

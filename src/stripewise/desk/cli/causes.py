@@ -65,7 +65,7 @@ def _print(found: Causes, calibrated: bool) -> None:
             )
         console.print(f"  best case, all from the cache: {number(found.best[way], 's')}")
     if not calibrated:
-        console.print("not calibrated: classes need --calibration FILE (make one with stripewise calibrate)")
+        console.print("not calibrated: classes need --calibration FILE (make one with stripewise site calibrate)")
     for anomaly in found.anomalies:
         say(
             f"anomaly ({anomaly.cause}): {anomaly.says}; {anomaly.count:,} operations, "

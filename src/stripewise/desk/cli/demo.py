@@ -15,6 +15,7 @@ from typing import Annotated
 
 import typer
 
+from stripewise.desk.cli.help import Commands
 from stripewise.errors import UserError
 from stripewise.interpreter import python
 
@@ -27,7 +28,7 @@ NEEDED = 1 << 30
 REPORT = "demo-report.html"
 
 
-def register(app: typer.Typer) -> None:
+def register(app: Commands) -> None:
     """Add the command."""
     app.command("demo")(demo)
 
@@ -40,7 +41,7 @@ def demo(
     """Tune the bundled benchmark on this machine in under three minutes, and write demo-report.html."""
     begin = time.monotonic()
     stripewise = python("-m", "stripewise")
-    built = subprocess.run([*stripewise, "native", "build", "--json"], stdout=subprocess.PIPE, check=False)
+    built = subprocess.run([*stripewise, "site", "native", "build", "--json"], stdout=subprocess.PIPE, check=False)
     if built.returncode:
         raise typer.Exit(built.returncode)
     told = json.loads(built.stdout)

@@ -12,6 +12,7 @@ from rich.markup import escape
 
 from stripewise.desk.cli import remote
 from stripewise.desk.cli.causes import print_causes, timings_among
+from stripewise.desk.cli.help import Commands
 from stripewise.desk.cli.options import JsonOption, ServerOption, check_place, pairs
 from stripewise.desk.cli.output import console, duration, notes, number, overwritten, print_json, prose, remark, say
 from stripewise.desk.client import Client, ServiceError
@@ -29,7 +30,7 @@ _STYLES = {"high": "bold red", "medium": "yellow", "low": "cyan", "info": "dim",
 _FINDINGS = 3
 
 
-def register(app: typer.Typer) -> None:
+def register(app: Commands) -> None:
     """Add the command."""
     app.command("diagnose")(run_diagnose)
 

@@ -11,6 +11,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from stripewise.desk.cli.help import Commands
 from stripewise.desk.cli.options import JsonOption, StoreOption
 from stripewise.desk.cli.output import console, print_json
 from stripewise.errors import StripewiseError, UserError
@@ -21,7 +22,7 @@ _NEXT = "stripewise tune -- mpiexec -n 4 ./my_app"
 _MARKS = {"ok": "[green]ok[/]", "missing": "[red]missing[/]", "note": "[yellow]-[/]"}
 
 
-def register(app: typer.Typer) -> None:
+def register(app: Commands) -> None:
     """Add the command."""
     app.command("doctor")(doctor)
 

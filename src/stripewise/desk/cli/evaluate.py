@@ -1,4 +1,4 @@
-"""``stripewise evaluate``."""
+"""``stripewise site evaluate``."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from rich.markup import escape
 
 from stripewise.desk.cli import remote
 from stripewise.desk.cli.campaign_loop import carried, changes, check_agreed, for_service
+from stripewise.desk.cli.help import Commands
 from stripewise.desk.cli.options import (
     DesignSeedOption,
     JsonOption,
@@ -36,7 +37,7 @@ from stripewise.requests.campaign import campaign_text, load_campaign
 from stripewise.requests.campaign_points import Points
 
 
-def register(app: typer.Typer) -> None:
+def register(app: Commands) -> None:
     """Add the command."""
     app.command("evaluate")(evaluate)
 

@@ -1,4 +1,4 @@
-"""``stripewise filters``."""
+"""``stripewise site filters``."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import typer
 from rich.markup import escape
 
 from stripewise.catalogue.plan import Plan
+from stripewise.desk.cli.help import Commands
 from stripewise.desk.cli.options import JsonOption, check_place
 from stripewise.desk.cli.output import console, grid, print_json, say, write_text
 from stripewise.diagnose.filters import (
@@ -31,7 +32,7 @@ _LARGEST_CHUNK = 0xFFFFFFFF
 """HDF5's own limit, in bytes."""
 
 
-def register(app: typer.Typer) -> None:
+def register(app: Commands) -> None:
     """Add the command."""
     app.command("filters")(filters)
 

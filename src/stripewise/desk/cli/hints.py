@@ -12,7 +12,7 @@ import typer
 
 _COMMAND = re.compile(
     r"stripewise (?:list|resume|tune --confirm [0-9a-f]{8}"
-    r"|(?:resume|show|stop|delete|run|export) (?:[0-9a-f]{8}|ID))\b(?! [0-9a-f]{8})"
+    r"|(?:resume|show|experiment stop|experiment delete|run|export) (?:[0-9a-f]{8}|ID))\b(?! [0-9a-f]{8})"
 )
 _PASSWORD = re.compile(r"(?<=://)([^/:@\s]*):[^/\s]*@")
 _HIDDEN = r"\1:***@"

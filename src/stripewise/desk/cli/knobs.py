@@ -1,4 +1,4 @@
-"""``stripewise knobs`` and ``stripewise bundle``."""
+"""``stripewise knobs`` and ``stripewise experiment bundle``."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import typer
 from rich.markup import escape
 
 from stripewise.catalogue.workload import Workload
+from stripewise.desk.cli.help import Commands
 from stripewise.desk.cli.options import IdArgument, JsonOption, StoreOption
 from stripewise.desk.cli.output import console, print_json, prose, remark, say
 from stripewise.diagnose.hints_file import named_hints
@@ -27,7 +28,7 @@ _MOST_VALUES = 9
 _MARKS = {"dead": "[red]dead[/]", "live": "[green]live[/]", "doubtful": "doubtful", "unknown": "unknown"}
 
 
-def register(app: typer.Typer) -> None:
+def register(app: Commands) -> None:
     """Add the commands."""
     app.command("knobs")(knobs)
     app.command("bundle")(bundle)

@@ -10,110 +10,134 @@ import shlex
 import shutil
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import typer
-from rich.markup import escape
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperCommand
 
 from stripewise import __version__
 from stripewise.desk.cli import hints
-from stripewise.desk.cli.output import Notes, UsageProblem, print_error, print_usage
+from stripewise.desk.cli.help import Commands, HelpfulGroup
+from stripewise.desk.cli.output import Notes, UsageProblem, print_error, print_usage, remark
 from stripewise.errors import StripewiseError, UserError, long_name
 
-
-class LazyGroup(TyperGroup):
-    """A group of commands that knows no more of them than their names and summaries.
-
-    Each command's module has ``register(app)``, which adds it to an
-    application under the same name.
-    """
-
-    modules: ClassVar[dict[str, tuple[str, str]]] = {
+COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
+    "stripewise": {
         "tune": ("desk.cli.tune", "Find better settings for a program, prove the gain, and say how to apply them."),
-        "resume": ("desk.cli.tune", "Continue an interrupted experiment, as if it had never stopped."),
-        "list": ("desk.cli.manage", "List experiments."),
-        "show": ("desk.cli.manage", "Show the result of an experiment, or of several side by side."),
-        "annotate": ("desk.cli.manage", "Give an experiment tags and a remark, to find it again."),
-        "stop": ("desk.cli.manage", "Ask a running experiment to stop; it can be resumed."),
-        "delete": ("desk.cli.manage", "Delete an experiment with all its runs."),
         "run": (
             "desk.cli.apply",
             "Run a program with the settings found, as in: stripewise run ID -- mpiexec -n 4 ./my_app.",
         ),
-        "record": (
-            "desk.cli.record",
-            "Record what a program does in MPI-IO and HDF5, as in: stripewise record -- mpiexec -n 4 ./my_app.",
-        ),
-        "replay": (
-            "desk.cli.replay",
-            "Carry out what a program did in MPI-IO, by its record, and say how faithful that is.",
-        ),
+        "show": ("desk.cli.manage", "Show the result of an experiment, or of several side by side."),
+        "list": ("desk.cli.manage", "List experiments."),
+        "resume": ("desk.cli.tune", "Continue an interrupted experiment, as if it had never stopped."),
         "export": (
             "desk.cli.apply",
             "Write the settings found for another tool, with their undo and what it cannot express.",
-        ),
-        "race": ("desk.cli.race", "Race samplers over measured tables, to see how few runs each of them needs."),
-        "profile": ("desk.cli.profile", "Measure a site: run a campaign of benchmarks and write its table."),
-        "prescribe": (
-            "desk.cli.prescribe",
-            "Choose settings without a run, from a model, from other systems or by a rule of thumb.",
-        ),
-        "filters": (
-            "desk.cli.filters",
-            "Say which filter of HDF5 pays for a dataset, from a sample of its data and the bandwidth of the storage.",
-        ),
-        "calibrate": (
-            "desk.cli.calibrate",
-            "Learn how long reads and writes take here from memory, cache and storage, to derive causes from "
-            "time alone.",
-        ),
-        "evaluate": (
-            "desk.cli.evaluate",
-            "Compare default test cases with their prescribed settings, measured, beside an oracle.",
         ),
         "diagnose": ("desk.cli.diagnose", "Say why I/O is slow, and how to fix it, from logs of past runs."),
         "knobs": (
             "desk.cli.knobs",
             "Find settings in a job script that do nothing, and say why; or say what one setting does.",
         ),
-        "bundle": (
-            "desk.cli.knobs",
-            "Write a ZIP file of an experiment for the helpdesk, with names of people and hosts and secrets removed.",
+        "prescribe": (
+            "desk.cli.prescribe",
+            "Choose settings without a run, from a model, from other systems or by a rule of thumb.",
         ),
-        "simulate": ("desk.cli.simulate", "The simulated cluster: run workloads on it, or calibrate it."),
-        "train": ("desk.cli.train", "Train a performance model on a table."),
-        "validate": ("desk.cli.validate", "Say how well a model predicts and prescribes for what it has not seen."),
-        "summarize": (
-            "desk.cli.summarize",
-            "Say what a site's measurements show: clusters, settings that stay good under load, the best defaults.",
-        ),
-        "table": ("desk.cli.table", "Measured tables."),
         "serve": ("desk.server.commands", "Serve experiments to many: REST, live events and pages."),
-        "worker": (
-            "desk.server.commands",
-            "Carry out the experiments and campaigns of the service, on any number of hosts.",
-        ),
-        "mcp": (
-            "desk.server.assistant",
-            "Let an assistant tune, diagnose and prescribe, by the Model Context Protocol.",
-        ),
-        "token": ("desk.server.commands", "The tokens with which people and programs use the service."),
         "demo": (
             "desk.cli.demo",
             "Tune the bundled benchmark on this machine in under three minutes, and write demo-report.html.",
         ),
         "doctor": ("desk.cli.doctor", "Check what this machine has for tuning, what is missing, and how to get it."),
+    },
+    "experiment": {
+        "stop": ("desk.cli.manage", "Ask a running experiment to stop; it can be resumed."),
+        "annotate": ("desk.cli.manage", "Give an experiment tags and a remark, to find it again."),
+        "delete": ("desk.cli.manage", "Delete an experiment with all its runs."),
+        "bundle": (
+            "desk.cli.knobs",
+            "Write a ZIP file of an experiment for the helpdesk, with names of people and hosts and secrets removed.",
+        ),
+    },
+    "site": {
+        "profile": ("desk.cli.profile", "Measure a site: run a campaign of benchmarks and write its table."),
+        "train": ("desk.cli.train", "Train a performance model on a table."),
+        "validate": ("desk.cli.validate", "Say how well a model predicts and prescribes for what it has not seen."),
+        "evaluate": (
+            "desk.cli.evaluate",
+            "Compare default test cases with their prescribed settings, measured, beside an oracle.",
+        ),
+        "summarize": (
+            "desk.cli.summarize",
+            "Say what a site's measurements show: clusters, settings that stay good under load, the best defaults.",
+        ),
+        "table": ("desk.cli.table", "Measured tables."),
+        "calibrate": (
+            "desk.cli.calibrate",
+            "Learn how long reads and writes take here from memory, cache and storage, to derive causes from "
+            "time alone.",
+        ),
+        "filters": (
+            "desk.cli.filters",
+            "Say which filter of HDF5 pays for a dataset, from a sample of its data and the bandwidth of the storage.",
+        ),
         "native": ("desk.cli.native", "The native parts: the preloaded runtime and the benchmark program."),
-    }
-    """Name of the command to its module and its summary, which is the first sentence of its help."""
+    },
+    "lab": {
+        "simulate": ("desk.cli.simulate", "The simulated cluster: run workloads on it, or calibrate it."),
+        "race": ("desk.cli.race", "Race samplers over measured tables, to see how few runs each of them needs."),
+        "record": (
+            "desk.cli.record",
+            "Record what a program does in MPI-IO and HDF5, as in: stripewise lab record -- mpiexec -n 4 ./my_app.",
+        ),
+        "replay": (
+            "desk.cli.replay",
+            "Carry out what a program did in MPI-IO, by its record, and say how faithful that is.",
+        ),
+    },
+    "service": {
+        "worker": (
+            "desk.server.commands",
+            "Carry out the experiments and campaigns of the service, on any number of hosts.",
+        ),
+        "token": ("desk.server.commands", "The tokens with which people and programs use the service."),
+        "mcp": (
+            "desk.server.assistant",
+            "Let an assistant tune, diagnose and prescribe, by the Model Context Protocol.",
+        ),
+    },
+}
+"""Commands of the program and of its groups, in the order of need: name to module and summary.
+
+The summary is the first sentence of the command's help. The module has ``register(app)``, which adds the command under
+the same name.
+"""
+GROUPS: Mapping[str, str] = {
+    "experiment": "Stop, label, delete or hand over an experiment.",
+    "site": "Measure a site, learn models from it, and judge them.",
+    "lab": "Simulated clusters, races of samplers, and records of programs with their replay.",
+    "service": "What runs beside stripewise serve: workers, tokens, assistants.",
+}
+"""Groups and what they hold."""
+OLD_NAMES: Mapping[str, str] = {name: f"{group} {name}" for group in GROUPS for name in COMMANDS[group]}
+"""Names of version 0.1 to those of now; they work for one version more."""
+
+
+class LazyGroup(HelpfulGroup):
+    """A group of commands that knows no more of them than their names and summaries."""
+
+    @property
+    def modules(self) -> Mapping[str, tuple[str, str]]:
+        """Name of each command to its module and its summary."""
+        return COMMANDS[str(self.name)]
 
     @property
     def commands(self) -> Any:
-        """All commands, loaded."""
-        return {name: self.load(name) for name in self.modules}
+        """All commands and groups, loaded."""
+        return {name: self.load(name) for name in self.list_commands(None)}
 
     @commands.setter
     def commands(self, given: Any) -> None:
@@ -122,25 +146,31 @@ class LazyGroup(TyperGroup):
     def load(self, name: str) -> Any:
         """Give a command, with its module loaded."""
         if name not in self._loaded:
-            app = typer.Typer()
-            importlib.import_module(f"stripewise.{self.modules[name][0]}").register(app)
-            loaded = typer.main.get_group(app).commands
-            for command in loaded.values():
-                _plain_help(command)
-            self._loaded |= loaded
+            if name not in self.modules:
+                return self.get_command(None, name)
+            added = Commands()
+            importlib.import_module(f"stripewise.{self.modules[name][0]}").register(added)
+            self._loaded |= {
+                one: command for one, command in typer.main.get_group(added).commands.items() if one in self.modules
+            }
         return self._loaded[name]
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Give the names, for the help."""
-        return list(self.modules)
+        return [*self.modules, *(GROUPS if self.name == "stripewise" else ())]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Give a command as far as it is known: loaded, or its name and summary for the help."""
         if cmd_name in self._loaded:
             return self._loaded[cmd_name]
-        if cmd_name not in self.modules:
+        if cmd_name in self.modules:
+            return TyperCommand(cmd_name, callback=None, help=self.modules[cmd_name][1])
+        if cmd_name not in self.list_commands(ctx):
             return None
-        return TyperCommand(cmd_name, callback=None, help=self.modules[cmd_name][1])
+        return self._loaded.setdefault(
+            cmd_name,
+            LazyGroup(name=cmd_name, help=GROUPS[cmd_name], no_args_is_help=True, rich_help_panel="Groups of commands"),
+        )
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Find the command that is called, and load it."""
@@ -149,29 +179,14 @@ class LazyGroup(TyperGroup):
         return super().resolve_command(ctx, args)
 
 
-def _plain_help(command: Any) -> None:
-    """Let help texts print as written, whatever the version of Typer.
-
-    Some versions break the lines of later paragraphs where the source does, and later ones read what stands in brackets
-    as markup.
-    """
-    if command.help:
-        command.help = "\n\n".join(" ".join(paragraph.split()) for paragraph in command.help.split("\n\n"))
-    marked = getattr(command, "rich_markup_mode", None) == "rich"
-    for parameter in command.params:
-        if marked and getattr(parameter, "help", None):
-            parameter.help = escape(parameter.help)
-    for inner in getattr(command, "commands", {}).values():
-        _plain_help(inner)
-
-
 app = typer.Typer(
     name="stripewise",
     cls=LazyGroup,
     help="Find, prove and apply better settings for the parallel I/O of MPI programs.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
 )
 
 
@@ -195,6 +210,16 @@ def split_command(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
         place = words.index("--")
         return words[:place], words[place + 1 :]
     return words, []
+
+
+def _renamed(own: list[str]) -> list[str]:
+    """Give the words with the command's name of now; a remark says it where they have that of version 0.1."""
+    if not own or own[0] not in OLD_NAMES:
+        return own
+    now = OLD_NAMES[own[0]]
+    if "_STRIPEWISE_COMPLETE" not in os.environ:
+        remark(f"stripewise: write 'stripewise {now}'; the name 'stripewise {own[0]}' works for one version more")
+    return [*now.split(), *own[1:]]
 
 
 def _forgotten(own: Sequence[str], command: Sequence[str]) -> str:
@@ -226,6 +251,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _hear_of_long_work()
     hints.forget()
     own, command = split_command(sys.argv[1:] if arguments is None else arguments)
+    own = _renamed(own)
     try:
         outcome = typer.main.get_command(app).main(
             args=own, prog_name="stripewise", standalone_mode=False, obj={"command": command}

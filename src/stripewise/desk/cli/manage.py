@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
+from stripewise.desk.cli.help import Commands
 from stripewise.desk.cli.hints import completed
 from stripewise.desk.cli.options import IdArgument, JsonOption, ReportOption, ServerOption, StoreOption, identifiers
 from stripewise.desk.cli.output import console, grid, notes, number, print_json, printable, prose, say
@@ -21,7 +22,7 @@ from stripewise.store.base import Record
 from stripewise.trial import State, Trial
 
 
-def register(app: typer.Typer) -> None:
+def register(app: Commands) -> None:
     """Add the commands."""
     app.command("list")(list_experiments)
     app.command("show")(show)
@@ -219,7 +220,9 @@ def delete(
             record = opened.record(identifier)
             identifier, about = record.id, record.experiment.name
             if record.state == "running":
-                raise UserError(f"experiment {identifier} is running", f"stop it first: stripewise stop {identifier}")
+                raise UserError(
+                    f"experiment {identifier} is running", f"stop it first: stripewise experiment stop {identifier}"
+                )
         except StoreError as error:
             about = error.what
         if not yes and not _agreed(f"delete experiment {identifier} ({about}) and its runs?"):

@@ -1,4 +1,4 @@
-"""``stripewise native build``."""
+"""``stripewise site native build``."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
+from stripewise.desk.cli.help import Commands
 from stripewise.desk.cli.options import JsonOption
 from stripewise.desk.cli.output import console, print_json, remark
 from stripewise.runners.native.build import KERNEL, KERNEL_HDF5, RUNTIME, BuildFailed, build
 from stripewise.runners.native.compiler import ask_compiler, find_compiler
 
 
-def register(app: typer.Typer) -> None:
+def register(app: Commands) -> None:
     """Add the commands."""
-    group = typer.Typer(help="The native parts: the preloaded runtime and the benchmark program.", no_args_is_help=True)
+    group = Commands(help="The native parts: the preloaded runtime and the benchmark program.")
     group.command("build")(build_native)
     app.add_typer(group, name="native")
 

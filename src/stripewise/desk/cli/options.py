@@ -7,10 +7,9 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from typer.core import TyperCommand
 
 from stripewise.catalogue.stack import load_stack
 from stripewise.desk.cli import hints
@@ -104,14 +103,6 @@ ServerOption = Annotated[
         callback=hints.remember,
     ),
 ]
-
-
-class ProgramCommand(TyperCommand):
-    """A command that the user's program follows, which its usage line says."""
-
-    def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """Give the parts of the usage line."""
-        return [*super().collect_usage_pieces(ctx), "[-- COMMAND...]"]
 
 
 BOTH = "both --stack and --server are given"

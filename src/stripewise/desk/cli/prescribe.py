@@ -11,6 +11,7 @@ from rich.markup import escape
 
 from stripewise.catalogue.workload import Workload
 from stripewise.desk.cli import remote
+from stripewise.desk.cli.help import Commands
 from stripewise.desk.cli.options import (
     BOTH,
     STACK_THERE,
@@ -38,7 +39,7 @@ from stripewise.output.export import TARGETS, export
 from stripewise.sizes import format_size
 
 
-def register(app: typer.Typer) -> None:
+def register(app: Commands) -> None:
     """Add the command."""
     app.command("prescribe")(prescribe)
 

@@ -1,4 +1,4 @@
-"""``stripewise profile``."""
+"""``stripewise site profile``."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import typer
 
 from stripewise.desk.cli import remote
 from stripewise.desk.cli.campaign_loop import Display, carried, changes, check_agreed, cost_lines, for_service
+from stripewise.desk.cli.help import Commands
 from stripewise.desk.cli.options import (
     DesignSeedOption,
     JsonOption,
@@ -37,7 +38,7 @@ from stripewise.requests.objective import Objective
 from stripewise.trial import Run
 
 
-def register(app: typer.Typer) -> None:
+def register(app: Commands) -> None:
     """Add the command."""
     app.command("profile")(profile)
 
@@ -275,8 +276,8 @@ def _deliver(document: dict[str, Any], json_output: bool) -> None:
         say(f"failed    {count} times: {reason}")
     if document["table"] is not None:
         say(f"table     {document['table']}")
-        say(f"look at it: stripewise summarize {document['table']}")
-        say(f"a model of it: stripewise train {document['table']} --out site.model")
+        say(f"look at it: stripewise site summarize {document['table']}")
+        say(f"a model of it: stripewise site train {document['table']} --out site.model")
     else:
         index, count = document["shard"]
         console.print(f"shard {index} of {count} has ended; others have not: --merge puts their journals together")

@@ -1,4 +1,4 @@
-"""``stripewise profile --array``: a campaign's shards as a job array."""
+"""``stripewise site profile --array``: a campaign's shards as a job array."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def submit_array(
     array = Array(
         name=campaign.name,
         command=(
-            *python("-m", "stripewise", "profile", *words),
+            *python("-m", "stripewise", "site", "profile", *words),
             *("--journal", str(where.absolute()), "--out", str(out.absolute())),
         ),
         shards=number,

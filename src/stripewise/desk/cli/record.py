@@ -1,4 +1,4 @@
-"""``stripewise record``."""
+"""``stripewise lab record``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from rich.markup import escape
 
 from stripewise.catalogue.plan import Plan
 from stripewise.desk.cli.apply import end_as, started_as_by_shell
-from stripewise.desk.cli.options import ProgramCommand, check_place
+from stripewise.desk.cli.help import Commands, ProgramCommand
+from stripewise.desk.cli.options import check_place
 from stripewise.desk.cli.output import notes, write_text
 from stripewise.documents import read_document
 from stripewise.engine.folders import state_folder
@@ -32,7 +33,7 @@ class Level(StrEnum):
     MPI_IO = "mpi-io"
 
 
-def register(app: typer.Typer) -> None:
+def register(app: Commands) -> None:
     """Add the command."""
     app.command("record", cls=ProgramCommand)(record)
 
@@ -51,7 +52,7 @@ def record(
     ] = Level.HDF5,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only the output of the program.")] = False,
 ) -> None:
-    """Record what a program does in MPI-IO and HDF5, as in: stripewise record -- mpiexec -n 4 ./my_app.
+    """Record what a program does in MPI-IO and HDF5, as in: stripewise lab record -- mpiexec -n 4 ./my_app.
 
     The record says which files each rank opened, and which calls it made with which views, offsets and sizes, in which
     order and after which pauses. It holds no data. Output, signals and exit code are the program's.

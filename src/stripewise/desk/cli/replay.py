@@ -1,4 +1,4 @@
-"""``stripewise replay``."""
+"""``stripewise lab replay``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import typer
 
 from stripewise.catalogue.plan import Plan
 from stripewise.desk.cli.apply import end_as
-from stripewise.desk.cli.options import JsonOption, ProgramCommand
+from stripewise.desk.cli.help import Commands, ProgramCommand
+from stripewise.desk.cli.options import JsonOption
 from stripewise.desk.cli.output import number, print_json, prose
 from stripewise.engine.fidelity import Done, Faithfulness
 from stripewise.engine.folders import state_folder
@@ -26,7 +27,7 @@ from stripewise.runners.native.replaying import make_replayer
 from stripewise.runners.program.mpi import mpiexec
 
 
-def register(app: typer.Typer) -> None:
+def register(app: Commands) -> None:
     """Add the command."""
     app.command("replay", cls=_ReplayCommand)(replay)
 
@@ -58,7 +59,7 @@ def replay(
     """Carry out what a program did in MPI-IO, by its record, and say how faithful that is.
 
     As many ranks as were recorded make the same calls, with data of their own, on files of their own that are deleted
-    in the end. A launcher may follow two dashes: stripewise replay my_app.record -- srun -N 4 -n 64
+    in the end. A launcher may follow two dashes: stripewise lab replay my_app.record -- srun -N 4 -n 64
     """
     found = read_record(record)
     launcher = context.obj["command"] or [mpiexec(os.environ), "-n", str(found.ranks)]

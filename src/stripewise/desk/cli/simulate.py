@@ -1,4 +1,4 @@
-"""``stripewise simulate``: runs on a simulated cluster, and what binds them."""
+"""``stripewise lab simulate``: runs on a simulated cluster, and what binds them."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from rich.markup import escape
 
 from stripewise.catalogue.workload import Workload
+from stripewise.desk.cli.help import Commands
 from stripewise.desk.cli.options import JsonOption
 from stripewise.desk.cli.output import console, grid, number, print_json, write_text
 from stripewise.documents import parse_document, read_document
@@ -35,9 +36,9 @@ _MEANING = {
 }
 
 
-def register(app: typer.Typer) -> None:
+def register(app: Commands) -> None:
     """Add the commands."""
-    group = typer.Typer(help="The simulated cluster: run workloads on it, or calibrate it.", no_args_is_help=True)
+    group = Commands(help="The simulated cluster: run workloads on it, or calibrate it.")
     group.command("run")(run_simulation)
     group.command("fit")(fit_site)
     app.add_typer(group, name="simulate")

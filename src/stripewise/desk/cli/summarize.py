@@ -1,4 +1,4 @@
-"""``stripewise summarize``."""
+"""``stripewise site summarize``."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
+from stripewise.desk.cli.help import Commands
 from stripewise.desk.cli.options import JsonOption, TableArgument, check_place
 from stripewise.desk.cli.output import console, grid, number, print_json, remark, say
 from stripewise.models.table import Table, read_table
@@ -16,7 +17,7 @@ from stripewise.output.summaries import NUMBERS, SummaryReport, summarise
 from stripewise.sizes import format_size
 
 
-def register(app: typer.Typer) -> None:
+def register(app: Commands) -> None:
     """Add the command."""
     app.command("summarize")(summarize)
 
@@ -107,7 +108,9 @@ def _print(report: SummaryReport, unit: str, units: Mapping[str, str], top: int)
         console.print(table)
         console.print("[dim]factors against each parameter's worst value, workloads and other parameters held[/]")
     if not report.defaults:
-        console.print("no setting was measured in most of the workloads: let a model prescribe, stripewise train TABLE")
+        console.print(
+            "no setting was measured in most of the workloads: let a model prescribe, stripewise site train TABLE"
+        )
         return
     table = grid("class of workload", "best default", ">workloads", ">mean", ">harmonic", ">worst", ">today's")
     for entry in report.defaults[: top + 1]:

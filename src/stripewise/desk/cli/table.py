@@ -1,4 +1,4 @@
-"""``stripewise table import`` and ``table observe``."""
+"""``stripewise site table import`` and ``table observe``."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 from pydantic import ValidationError
 
+from stripewise.desk.cli.help import Commands
 from stripewise.desk.cli.options import JsonOption, pairs
 from stripewise.desk.cli.output import notes, overwritten, print_json, remark, say
 from stripewise.documents import explain_validation, read_document, toml_document
@@ -19,9 +20,9 @@ from stripewise.errors import UserError
 from stripewise.models.table import Schema, Table, make_table, read_table
 
 
-def register(app: typer.Typer) -> None:
+def register(app: Commands) -> None:
     """Add the commands."""
-    group = typer.Typer(help="Measured tables.", no_args_is_help=True)
+    group = Commands(help="Measured tables.")
     # A group of one command would become that command.
     group.callback()(_root)
     group.command("import")(import_table)

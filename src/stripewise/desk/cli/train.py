@@ -1,4 +1,4 @@
-"""``stripewise train``."""
+"""``stripewise site train``."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import typer
 from rich.markup import escape
 
 from stripewise.desk.cli import remote
+from stripewise.desk.cli.help import Commands
 from stripewise.desk.cli.options import (
     BOTH,
     STACK_THERE,
@@ -34,7 +35,7 @@ ModelOptionsOption = Annotated[
 SeedOption = Annotated[int, typer.Option(help="Seed of everything random.", min=0)]
 
 
-def register(app: typer.Typer) -> None:
+def register(app: Commands) -> None:
     """Add the command."""
     app.command("train")(train)
 
@@ -66,7 +67,7 @@ def train(
         return
     what = f"{model} learned {learned.rows} rows of {name} in {duration(learned.seconds)}: {out}"
     say(what)
-    say(f"how good it is: stripewise validate {table} --model {model} --leave-out contexts")
+    say(f"how good it is: stripewise site validate {table} --model {model} --leave-out contexts")
     say(f"use it: stripewise prescribe {out} --workload FILE.toml, or --from LOG")
     if explain:
         _print_explanation(learned)

@@ -13,6 +13,7 @@ import typer
 from stripewise.catalogue.stack import stack_names
 from stripewise.desk.cli import remote
 from stripewise.desk.cli.experiment_loop import asking, begin, begin_small, carry_on, case_of, with_a_way_on
+from stripewise.desk.cli.help import Commands
 from stripewise.desk.cli.hints import completed
 from stripewise.desk.cli.options import (
     IdArgument,
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
     from stripewise.desk.client.store import RemoteStore
 
 
-def register(app: typer.Typer) -> None:
+def register(app: Commands) -> None:
     """Add the commands."""
     app.command("tune", cls=TuneCommand)(tune)
     app.command("resume")(resume)
@@ -162,21 +163,19 @@ def tune(
     ] = False,
     max_loss: Annotated[
         float | None,
-        typer.Option(
-            help="With --within: the most I/O time that trying may lose, in percent. Default: 5.", metavar="PERCENT"
-        ),
+        typer.Option(help="The most I/O time that trying may lose, in percent. Default: 5.", metavar="PERCENT"),
     ] = None,
     families: Annotated[
         str | None,
         typer.Option(
-            help="With --within: tune the costliest file family (the default), the sum of all by one search, or each "
+            help="Tune the costliest file family (the default), the sum of all by one search, or each "
             "by a search of its own.",
             metavar="costliest|sum|each",
         ),
     ] = None,
     settle: Annotated[
         bool | None,
-        typer.Option("--settle", help="With --within: each phase pays for its own write-back (sync before close)."),
+        typer.Option("--settle", help="Each phase pays for its own write-back (sync before close)."),
     ] = None,
     replay: Annotated[
         Path | None,
@@ -399,7 +398,7 @@ def _follow(opened: RemoteStore, identifier: str, report: Path | None, json_outp
             result = remote.follow(opened.client, identifier, progress, after)
         except KeyboardInterrupt:
             progress.__exit__()
-            stops = completed(f"stripewise stop {identifier} ends it")
+            stops = completed(f"stripewise experiment stop {identifier} ends it")
             remark(f"no longer watched; the service continues experiment {identifier}; {stops}")
             raise typer.Exit(130) from None
         except NothingWorks as error:

@@ -8,7 +8,7 @@ from typing import Any
 
 import typer
 
-from stripewise.desk.cli.options import ProgramCommand
+from stripewise.desk.cli.help import ProgramCommand
 from stripewise.errors import UserError
 
 
@@ -77,9 +77,11 @@ TABLE: Mapping[str | None, Mapping[str, Mode]] = {
         "seed": _ALL,
     },
     "The proof": {"pairs": _ALL, "minimum_effect": _ALL, "confirm": _ALL},
-    "Inside one launch": dict.fromkeys(("within", "max_loss", "families", "settle"), Mode.WITHIN | _ANYWHERE),
-    "On replays of a record": dict.fromkeys(("replay", "replay_folder"), Mode.LAUNCHES | Mode.REPLAYS | _ANYWHERE),
-    "Small before large": dict.fromkeys(("small", "small_budget"), Mode.LAUNCHES | Mode.SMALL | Mode.DRY),
+    "Other ways to search": {
+        **dict.fromkeys(("within", "max_loss", "families", "settle"), Mode.WITHIN | _ANYWHERE),
+        **dict.fromkeys(("replay", "replay_folder"), Mode.LAUNCHES | Mode.REPLAYS | _ANYWHERE),
+        **dict.fromkeys(("small", "small_budget"), Mode.LAUNCHES | Mode.SMALL | Mode.DRY),
+    },
     "Where experiments are kept": {"store": _ALL, "server": ~Mode.SMALL},
 }
 """Options of ``tune`` under the headings of its help, each with the modes that honour it.
@@ -108,18 +110,18 @@ _PARTS = {
 """Options that say more about another one: what they belong to, its mode, and the option to add."""
 _LATER = ("report", "yes", "store")
 """Options that a dry run takes, because the same command without ``--dry-run`` needs them, and does not use."""
-_HELPED = {
-    "confirm": (Mode.CONFIRM,),
+_HELPED: Mapping[str, tuple[Mode, ...]] = {
     "within": (Mode.WITHIN,),
     "replay": (Mode.REPLAYS,),
     "small": (Mode.SMALL,),
+    "confirm": (Mode.CONFIRM,),
     "runner": (Mode.SIMULATED, Mode.RECORDED),
 }
-"""Options whose help says what their modes take."""
+"""Options with a help of their own, as ``tune --within --help``: the modes that it describes."""
 
 
 class TuneCommand(ProgramCommand):
-    """``tune``, whose help shows its options in groups, and which options a mode takes."""
+    """``tune``, whose help shows its options in groups; with a mode before ``--help``, what belongs to that mode."""
 
     def __init__(self, *given: Any, params: list[Any] | None = None, **more: Any) -> None:
         places = {name: (heading, place) for heading, names in TABLE.items() for place, name in enumerate(names)}
@@ -127,10 +129,40 @@ class TuneCommand(ProgramCommand):
         options = [one for one in params or () if one.param_type_name == "option"]
         for option in options:
             option.rich_help_panel = places[option.name][0]
-            option.help = " ".join([option.help, *(_taken(mode) for mode in _HELPED.get(option.name, ()))])
         options.sort(key=lambda option: (order.index(places[option.name][0]), places[option.name][1]))
         arguments = [one for one in params or () if one.param_type_name != "option"]
         super().__init__(*given, params=[*arguments, *options], **more)
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Take note of the modes that stand beside ``--help``; a mode needs no value there."""
+        if {"-h", "--help"} & {*args}:
+            ctx.meta[_ASKED] = [name for name in _HELPED if word_for(name) in {one.partition("=")[0] for one in args}]
+            args = ["--help"]
+        return super().parse_args(ctx, args)
+
+    def shown(self, ctx: Any) -> list[Any]:
+        """Give the options of the modes that are asked about, or all but those that belong to one mode alone."""
+        asked = _asked(ctx)
+        modes = [mode for name in asked for mode in _HELPED[name]]
+        own = [*asked, *(name for name, (_, mode, _) in _PARTS.items() if mode in modes)]
+        return [one for one in super().shown(ctx) if (one.name in own if asked else one.name not in _PARTS)]
+
+    def more(self, ctx: Any) -> list[str]:
+        """Give what the modes that are asked about take or refuse, or how to ask."""
+        asked = _asked(ctx)
+        if not asked:
+            return [
+                "stripewise tune --within --help shows what belongs to --within alone; so with --replay, --small, "
+                "--confirm and --runner."
+            ]
+        return [_taken(mode) for name in asked for mode in _HELPED[name]]
+
+
+_ASKED = "stripewise.tune.modes"
+
+
+def _asked(ctx: Any) -> list[str]:
+    return list(ctx.meta.get(_ASKED, ()))
 
 
 def given_options(context: typer.Context) -> dict[str, str]:
@@ -158,9 +190,9 @@ def options_of(mode: Mode) -> list[str]:
 def _taken(mode: Mode) -> str:
     """Say in the help of a mode which options it takes; of a mode that takes most of them, which it does not take."""
     if mode is Mode.CONFIRM:
-        return f"It takes only {', '.join(options_of(mode))}."
+        return f"{TITLES[mode]} takes only {', '.join(options_of(mode))}."
     refused = [word_for(name) for names in TABLE.values() for name, modes in names.items() if mode not in modes]
-    return f"{TITLES[mode]} does not take {', '.join(refused)}."
+    return f"{TITLES[mode]} takes all options of stripewise tune --help but {', '.join(refused)}."
 
 
 def mode_of(runner: str) -> Mode:

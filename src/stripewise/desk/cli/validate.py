@@ -1,4 +1,4 @@
-"""``stripewise validate``."""
+"""``stripewise site validate``."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import typer
 from rich.markup import escape
 
 from stripewise.desk.cli import remote
+from stripewise.desk.cli.help import Commands
 from stripewise.desk.cli.options import (
     BOTH,
     STACK_THERE,
@@ -31,7 +32,7 @@ _DEEPEST = 30
 _STATICS = 8
 
 
-def register(app: typer.Typer) -> None:
+def register(app: Commands) -> None:
     """Add the command."""
     app.command("validate")(validate)
 

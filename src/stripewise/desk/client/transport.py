@@ -61,7 +61,7 @@ def find_token() -> str:
     except FileNotFoundError:
         raise UserError(
             "the token for the service is missing",
-            f"put it into {path} (mode 0600), or ask for one: stripewise token create NAME --save",
+            f"put it into {path} (mode 0600), or ask for one: stripewise service token create NAME --save",
         ) from None
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"cannot read the token in {path}: {error}", "check the file") from error

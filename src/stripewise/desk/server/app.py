@@ -170,7 +170,7 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
         schema["components"].setdefault("securitySchemes", {})["bearer"] = {
             "type": "http",
             "scheme": "bearer",
-            "description": "a token that stripewise token create has made",
+            "description": "a token that stripewise service token create has made",
         }
         schema["security"] = [{"bearer": []}]
         schema["paths"].get("/api/health", {}).get("get", {})["security"] = []
@@ -284,7 +284,7 @@ class Workers:
     def __init__(self, count: int, store: str | None, data: Path, silent_seconds: float = _SILENT_SECONDS) -> None:
         self._silent = silent_seconds
         self._environment = {**os.environ, **({"STRIPEWISE_STORE": store} if store else {})}
-        self._command = python("-m", "stripewise", "worker", "--until-closed", "--data", str(data))
+        self._command = python("-m", "stripewise", "service", "worker", "--until-closed", "--data", str(data))
         self._ending = threading.Event()
         self._threads = [threading.Thread(target=self._keep, daemon=True) for _ in range(count)]
 

@@ -1,4 +1,4 @@
-"""``stripewise mcp``: the service's resources as tools of an assistant, by the Model Context Protocol.
+"""``stripewise service mcp``: the service's resources as tools of an assistant, by the Model Context Protocol.
 
 Every tool is a request to a service, so the limits, the folders and the allow-list are the service's. Without
 ``--server`` this process is a service for one assistant: it listens on a socket of its own, with a token that ends with
@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from stripewise import __version__
+from stripewise.desk.cli.help import Commands
 from stripewise.desk.client.client import Client
 from stripewise.desk.server.commands import DataOption, StoreOption, data_folder, log_to_stderr
 from stripewise.engine.process import user_name
@@ -44,7 +45,7 @@ true. Begin with `diagnose` or `knobs`, which start nothing. Call `dry_run` befo
 `tune` starts the user's program many times; it returns at once, and `show` says how far it is."""
 
 
-def register(app: typer.Typer) -> None:
+def register(app: Commands) -> None:
     """Add the command."""
     app.command("mcp")(serve_assistant)
 
@@ -185,7 +186,7 @@ def assistant(client: Client, settings: Any, *, ask: bool) -> "MCPServer[Any]":
         if context.client_capabilities is None or context.client_capabilities.elicitation is None:
             raise UserError(
                 "this assistant's program cannot ask the person whether to start something",
-                "the person can run stripewise tune, or restart stripewise mcp with --yes",
+                "the person can run stripewise tune, or restart stripewise service mcp with --yes",
             )
         return Elicit(_question(definition, folder, dry), Consent)
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from stripewise.desk.cli.help import Commands
 from stripewise.desk.client.transport import default_socket, token_file
 from stripewise.engine.folders import state_folder
 from stripewise.engine.process import terminated_as_interrupted, user_name
@@ -35,11 +36,11 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for machine
 DataOption = Annotated[Path | None, typer.Option(help="Folder for uploads, models and campaigns.", metavar="FOLDER")]
 
 
-def register(app: typer.Typer) -> None:
+def register(app: Commands) -> None:
     """Add the commands."""
     app.command("serve")(serve)
     app.command("worker")(worker)
-    tokens = typer.Typer(no_args_is_help=True, help="The tokens with which people and programs use the service.")
+    tokens = Commands(help="The tokens with which people and programs use the service.")
     tokens.command("create")(create_token)
     tokens.command("list")(list_tokens)
     tokens.command("revoke")(revoke_token)
@@ -138,7 +139,9 @@ def serve(
     with open_store(store) as opened:
         known = [token for token in Tokens(database_of(opened)).all() if token.revoked is None]
     if not known and not show:
-        typer.echo("the service has no token yet; make one: stripewise token create NAME --role admin --save", err=True)
+        typer.echo(
+            "the service has no token yet; make one: stripewise service token create NAME --role admin --save", err=True
+        )
     path = None if host is not None else (socket or default_socket()).absolute()
     listener = tcp_socket(host or "", port, force=force) if path is None else unix_socket(path)
     where = f"unix:{path}" if path is not None else f"http://{shown_host}:{listener.getsockname()[1]}"
@@ -202,7 +205,7 @@ def create_token(
     with open_store(store) as opened:
         database = database_of(opened)
         token, secret = Tokens(database).create(name, role, days * 86400)
-        Audit(database).add(user_name(), "", "command line", "stripewise token create", token.label, 201)
+        Audit(database).add(user_name(), "", "command line", "stripewise service token create", token.label, 201)
     if save:
         path = token_file()
         _write_secret(path, secret)
@@ -223,7 +226,7 @@ def list_tokens(store: StoreOption = None, json_output: JsonOption = False) -> N
         typer.echo(json.dumps([_shown(token) for token in found], indent=2))
         return
     if not found:
-        typer.echo("no tokens; make one: stripewise token create NAME --role admin")
+        typer.echo("no tokens; make one: stripewise service token create NAME --role admin")
     for token in found:
         state = "revoked" if token.revoked else f"last used {_moment(token.used)}" if token.used else "never used"
         until = f", until {_moment(token.expires)}" if token.expires else ""
@@ -239,7 +242,7 @@ def revoke_token(
     with open_store(store) as opened:
         database = database_of(opened)
         revoked = Tokens(database).revoke(token)
-        Audit(database).add(user_name(), "", "command line", "stripewise token revoke", revoked.label, 200)
+        Audit(database).add(user_name(), "", "command line", "stripewise service token revoke", revoked.label, 200)
     typer.echo(json.dumps(_shown(revoked), indent=2) if json_output else f"token {revoked.id} is revoked")
 
 

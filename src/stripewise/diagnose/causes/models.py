@@ -212,4 +212,4 @@ def load(path: Path) -> Calibration:
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}", "check the path") from error
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise UserError(f"{path} is not a calibration: {error}", "make one with stripewise calibrate") from error
+        raise UserError(f"{path} is not a calibration: {error}", "make one with stripewise site calibrate") from error

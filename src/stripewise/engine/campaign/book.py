@@ -144,7 +144,7 @@ class Book:
             self._store.update(self._identifier, state=state, claim=self._claim)
 
     def stop_requested(self) -> bool:
-        """Whether somebody asked for a stop (``stripewise stop ID --store journal:FOLDER``)."""
+        """Whether somebody asked for a stop (``stripewise experiment stop ID --store journal:FOLDER``)."""
         return self._store is not None and self._store.stop_requested(self._identifier)
 
     def close(self) -> None:

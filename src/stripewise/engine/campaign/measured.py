@@ -277,7 +277,7 @@ class Evaluation:
         ----------
         asked : Campaign
         model : Path
-            Written by ``stripewise train``.
+            Written by ``stripewise site train``.
         defaults : sequence of Point
             The test cases as they are.
         eager : bool

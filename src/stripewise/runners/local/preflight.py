@@ -142,7 +142,7 @@ def find(
         If no run could succeed.
     """
     if runtime not in ("auto", "none") and not Path(runtime).is_file():
-        raise UserError(f"runtime library {runtime} does not exist", "build it with stripewise native build")
+        raise UserError(f"runtime library {runtime} does not exist", "build it with stripewise site native build")
     limits = experiment.hooks
     hidden = bool(experiment.setup) and not probing.allows(_SETUP)
     lines = [] if hidden else experiment.setup

@@ -326,7 +326,7 @@ class BuildFailed(StripewiseError):  # noqa: N818
         self.lines = tuple(lines[-_SHOWN_LINES:])
         super().__init__(
             f"building the {name} with {compiler} failed: {_first_error(lines)}",
-            "check that this compiler builds MPI programs, or name another with stripewise native build --mpicc",
+            "check that this compiler builds MPI programs, or name another with stripewise site native build --mpicc",
         )
 
 

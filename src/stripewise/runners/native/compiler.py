@@ -123,7 +123,7 @@ def find_compiler(mpi: Mpi | None, launcher: Path | None, environment: Mapping[s
     reason = f": {'; '.join(rejected[:3])}" if rejected else ""
     raise UserError(
         f"no compiler wrapper found for {wanted}{reason}",
-        "load the module that has its mpicc, or run stripewise native build --mpicc PATH where there is one",
+        "load the module that has its mpicc, or run stripewise site native build --mpicc PATH where there is one",
     )
 
 

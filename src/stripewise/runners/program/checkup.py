@@ -165,7 +165,9 @@ def _launcher_in_path(environment: Mapping[str, str]) -> Path | None:
 def _native() -> Check:
     built = [path for abi in ("mpich", "openmpi", "standard") if (path := find_built(RUNTIME, abi))]
     if not built:
-        return Check("runtime", "note", "not built yet", "tune builds it on first use; or: stripewise native build")
+        return Check(
+            "runtime", "note", "not built yet", "tune builds it on first use; or: stripewise site native build"
+        )
     return Check("runtime", "ok", f"built: {', '.join(str(path) for path in built)}")
 
 

@@ -157,7 +157,7 @@ class Tokens:
             found = [row for row in found if row.id == identifier] or found
             found = [row for row in found if row.revoked is None] or found
             if not found:
-                raise NotFound(f"token '{identifier[:100]}' does not exist", "see: stripewise token list")
+                raise NotFound(f"token '{identifier[:100]}' does not exist", "see: stripewise service token list")
             if len(found) > 1:
                 raise UserError(f"several tokens are called '{identifier[:100]}'", "give the identifier instead")
             now = self._database.now(connection)

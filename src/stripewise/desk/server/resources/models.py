@@ -77,7 +77,7 @@ def list_models(service: Here, limit: Limit = 50, offset: Offset = 0) -> dict[st
 
 @resource.post("", 409, 415, status=201, openapi_extra=BODY)
 def upload_model(service: Here, user: User, name: ModelName, upload: Upload) -> dict[str, Any]:
-    """Store a model written by `stripewise train`."""
+    """Store a model written by `stripewise site train`."""
     place = folder_of(service.settings.data, "model", checked_name(name, "model"))
     try:
         kind = bounded.ask("describe_model", path=str(upload))["kind"]
