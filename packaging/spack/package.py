@@ -30,6 +30,7 @@ class Stripewise(PythonPackage):
 
     variant("mpi", default=True, description="an MPI library with which `spack test run` tries the runtime")
     variant("hdf5", default=False, description="h5py, to choose filters for datasets")
+    variant("files", default=False, description="settings in TOML, YAML and namelist files of a program")
     variant("server", default=False, description="the web service")
     variant("ann", default=False, description="neural networks as performance models")
 
@@ -39,7 +40,6 @@ class Stripewise(PythonPackage):
     depends_on("py-numpy@1.26:", type=("build", "run"))
     depends_on("py-scipy@1.11.1:", type=("build", "run"))
     depends_on("py-scikit-learn@1.4:", type=("build", "run"))
-    depends_on("py-threadpoolctl@3.1:", type=("build", "run"))
     depends_on("py-lightgbm@4.3:", type=("build", "run"))
     depends_on("py-pydantic@2.10.1:", type=("build", "run"))
     depends_on("py-typer@0.16:", type=("build", "run"))
@@ -49,10 +49,6 @@ class Stripewise(PythonPackage):
     depends_on("py-plotly@5.20:", type=("build", "run"))
     depends_on("py-jinja2@3.1.6:", type=("build", "run"))
     depends_on("py-darshan@3.4.6:", type=("build", "run"))
-    depends_on("py-pandas@2.1.1:", type=("build", "run"))
-    depends_on("py-tomlkit@0.12:", type=("build", "run"))
-    depends_on("py-ruamel-yaml@0.18:", type=("build", "run"))
-    depends_on("py-f90nml@1.4.3:", type=("build", "run"))
 
     # Of the native build, at run time.
     depends_on("cmake@3.20:", type="run")
@@ -61,6 +57,11 @@ class Stripewise(PythonPackage):
 
     depends_on("mpi", type="run", when="+mpi")
     depends_on("py-h5py@3.10:", type=("build", "run"), when="+hdf5")
+
+    with when("+files"):
+        depends_on("py-tomlkit@0.12:", type=("build", "run"))
+        depends_on("py-ruamel-yaml@0.18:", type=("build", "run"))
+        depends_on("py-f90nml@1.4.3:", type=("build", "run"))
 
     with when("+server"):
         depends_on("py-fastapi@0.120.1:", type=("build", "run"))

@@ -20,7 +20,7 @@ from stripewise.catalogue.space import Space
 from stripewise.documents import explain_validation
 from stripewise.engine.events import Event, Listener, silent
 from stripewise.engine.session import Session
-from stripewise.errors import UserError
+from stripewise.errors import UserError, optional
 from stripewise.requests.experiment import Experiment
 from stripewise.requests.from_python import space_of
 from stripewise.requests.objective import Objective
@@ -89,8 +89,15 @@ class Tuned:
         return dict((self._reading.result.shown or self._reading.result.default).configuration)
 
     def to_dataframe(self) -> pandas.DataFrame:
-        """Give a row per run: its numbers, phase, state, value and seconds, and the value of every parameter."""
-        import pandas  # noqa: PLC0415  half a second, for this alone
+        """Give a row per run: its numbers, phase, state, value and seconds, and the value of every parameter.
+
+        Raises
+        ------
+        UserError
+            If pandas is not installed.
+        """
+        with optional("pandas"):
+            import pandas  # noqa: PLC0415  half a second, for this alone
 
         usual = self._reading.default
         rows = [

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -209,3 +210,21 @@ def test_an_entry_that_the_file_lacks_is_named_before_the_first_run(tmp_path: Pa
 
     with pytest.raises(UserError, match="a_toml_io_bufer: the program's configuration file has no such entry"):
         check_space(Experiment(command=["app", "a.toml"], parameters=own), Workload(), None, lost=lost)
+
+
+@pytest.mark.parametrize(
+    ("package", "name", "text", "entry"),
+    [
+        ("tomlkit", "a.toml", "[io]\nsize = 4\n", "io.size"),
+        ("ruamel", "a.yaml", "io:\n  size: 4\n", "io.size"),
+        ("f90nml", "a.nml", "&io\n  size = 4\n/\n", "io.size"),
+    ],
+)
+def test_a_form_whose_reader_is_not_installed_names_the_extra(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package: str, name: str, text: str, entry: str
+):
+    for loaded in [one for one in sys.modules if one.partition(".")[0] == package]:
+        monkeypatch.delitem(sys.modules, loaded)
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(UserError, match=rf"the package {package} is .*; install it: pip install 'stripewise\[files\]'"):
+        changed(tmp_path, name, text, {entry: "8"})

@@ -105,7 +105,8 @@ def asked_by_conda() -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    ("asked", "extras"), [(asked_by_spack, ("server", "hdf5", "ann")), (asked_by_conda, ("server",))]
+    ("asked", "extras"),
+    [(asked_by_spack, ("server", "hdf5", "ann", "files")), (asked_by_conda, ("server", "files", "pandas"))],
 )
 def test_recipes_have_every_dependency_with_its_version(
     asked: Callable[[], dict[str, str]], extras: tuple[str, ...]
@@ -158,12 +159,13 @@ def test_the_lock_of_the_service_is_in_step() -> None:
 def test_every_package_that_is_imported_is_asked_for() -> None:
     """What comes with another package today need not come with it tomorrow."""
     optional = PROJECT["optional-dependencies"]
-    extras = (line for name in ("server", "mcp", "ann", "optuna", "hdf5") for line in optional[name])
+    extras = (line for name in ("server", "mcp", "ann", "optuna", "hdf5", "files", "pandas") for line in optional[name])
     lines = [*PROJECT["dependencies"], *extras, "pytest"]
     asked = {Requirement(line).name.lower() for line in lines}
     other = {"sklearn": "scikit-learn", "ruamel": "ruamel.yaml"}
-    # Parts of pydantic and of Jinja, which ask for the exact version that they need.
-    asked |= {"pydantic_core", "annotated_types", "markupsafe"}
+    # Parts of pydantic and of Jinja, which ask for the exact version that they need; scikit-learn cannot do without the
+    # last, and we use it for scikit-learn's libraries.
+    asked |= {"pydantic_core", "annotated_types", "markupsafe", "threadpoolctl"}
     for path in (ROOT / "src").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.Import):

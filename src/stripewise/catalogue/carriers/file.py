@@ -12,6 +12,7 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from stripewise.catalogue.carriers.copied import CopiedFile, text_of
+from stripewise.errors import StripewiseError, optional
 
 _MARK = "\ufeff"
 """Byte order mark, with which some editors begin a file."""
@@ -134,7 +135,8 @@ def _set_all(tree: Any, wanted: Mapping[str, str]) -> set[str]:
 
 
 def _toml(text: str, wanted: Mapping[str, str]) -> tuple[str, set[str]]:
-    import tomlkit  # noqa: PLC0415  slow to load, and few programs have such a file
+    with optional("files"):
+        import tomlkit  # noqa: PLC0415  slow to load, and few programs have such a file
 
     tree = tomlkit.parse(text)
     met = _set_all(tree, wanted)
@@ -142,7 +144,8 @@ def _toml(text: str, wanted: Mapping[str, str]) -> tuple[str, set[str]]:
 
 
 def _yaml(text: str, wanted: Mapping[str, str]) -> tuple[str, set[str]]:
-    from ruamel.yaml import YAML  # noqa: PLC0415  slow to load, and few programs have such a file
+    with optional("files"):
+        from ruamel.yaml import YAML  # noqa: PLC0415  as above
 
     reader = YAML()
     reader.preserve_quotes = True
@@ -169,7 +172,8 @@ def _each_once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _namelist(text: str, wanted: Mapping[str, str]) -> tuple[str, set[str]]:
-    import f90nml  # noqa: PLC0415  slow to load, and few programs have such a file
+    with optional("files"):
+        import f90nml  # noqa: PLC0415  as above
 
     out = io.StringIO()
     # Its reader prints a table where a text ends early, and what Stripewise prints may be JSON.
@@ -229,7 +233,7 @@ def _guarded(edit: Edit, text: str, wanted: Mapping[str, str]) -> tuple[str, set
     try:
         new, met = edit(text, wanted)
         new.encode()  # escapes in a text may name characters that no file has
-    except ValueError:
+    except (ValueError, StripewiseError):
         raise
     except Exception as error:
         # What the readers of these forms raise for a damaged file is of many kinds, and not documented.
