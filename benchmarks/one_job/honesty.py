@@ -109,10 +109,10 @@ def proof(seed: int, law: Law, phases: int) -> dict[str, Any]:
                     block=LONGEST_BLOCK,
                 )
             )
-            while not (ended := runner.poll(1.0)) and not runner.over:
+            while not (ended := runner.poll(1.0)) and not runner.shared.over:
                 pass
             arms[arm] += [outcome.metrics["phase_bandwidth"] for outcome in ended]
-        if runner.over:
+        if runner.shared.over:
             break
         if len(arms["default"]) in looks(most):
             decision = assess(*arms.values(), maximize=True, most_pairs=most).decision

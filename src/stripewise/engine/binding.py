@@ -186,7 +186,7 @@ class Seen:
             if first.insisted(experiment):
                 note(f"{first.idle}: the search continues because the experiment names its stacks")
                 first = FirstRun()
-        if not fixed and (seen := self.runner.seen) is not None:
+        if not fixed and (seen := self.runner.shared.seen) is not None:
             workload = experiment.workload.merged(seen[0]).merged(workload)
             layout = dict(seen[1])
         elif not fixed and report is not None:

@@ -16,7 +16,7 @@ from stripewise.errors import NotFound, Stopped, StripewiseError, UserError
 from stripewise.facts import Facts
 from stripewise.requests.experiment import LONGEST_NAME, Experiment
 from stripewise.result import FamilyResult, Result
-from stripewise.runners.base import Family, Runner
+from stripewise.runners.base import Family, Runner, SharedLaunch
 from stripewise.runners.within.families import pattern_of, said_of
 from stripewise.store.base import Record, Store
 
@@ -44,8 +44,8 @@ class Companions:
     store : Store
     ledger : Ledger
         Of the costliest family's experiment, which remembers those of the others.
-    runner : Runner
-        Of the costliest family.
+    launch : SharedLaunch
+        As the runner of the costliest family sees it.
     begin : callable
         Gives the steps of an experiment by its identifier and runner.
     note : callable
@@ -56,13 +56,13 @@ class Companions:
         self,
         store: Store,
         ledger: Ledger,
-        runner: Runner,
+        launch: SharedLaunch,
         begin: Callable[[str, Runner], Steps],
         note: Callable[[str], None],
     ) -> None:
         self._store = store
         self._ledger = ledger
-        self._runner = runner
+        self._launch = launch
         self._begin = begin
         self._note = note
         self._all: list[_Companion] | None = None
@@ -103,7 +103,7 @@ class Companions:
         """Give the result of the costliest family with those of the others, and a plan for all of them."""
         if not self._known():
             return own
-        first, experiment = self._runner.family, self._ledger.experiment
+        first, experiment = self._launch.family, self._ledger.experiment
         families = [_told(first, self._ledger.identifier, own)]
         plan = replace(
             Plan.parse(own.plan, "the plan of the result"), override=experiment.override, files=pattern_of(first[0])
@@ -122,12 +122,12 @@ class Companions:
 
     def _known(self) -> list[_Companion]:
         if self._all is None:
-            families = self._runner.others
+            families = self._launch.others
             if not families:
                 return []
             self._all = [self._companion(family) for family in families]
             names = ", ".join(f"{said_of(one.family)} (experiment {one.experiment})" for one in self._all)
-            self._note(f"{said_of(self._runner.family)} is tuned here; each beside it by a search of its own: {names}")
+            self._note(f"{said_of(self._launch.family)} is tuned here; each beside it by a search of its own: {names}")
         return self._all
 
     def _companion(self, family: Family) -> _Companion:
@@ -141,11 +141,11 @@ class Companions:
             made = [{"family": list(one), "experiment": identifier} for one, identifier in kept.items()]
             self._ledger.remember(families=made)
         one = _Companion(family, record.id, result=record.result)
-        runner = self._runner.beside(family, record.experiment)
+        runner = self._launch.beside(family, record.experiment)
         if record.result is None:
             one.steps = self._begin(record.id, runner)
         elif record.result.confirmed:
-            runner.keep(Plan.parse(record.result.plan, "its plan"))
+            runner.shared.keep(Plan.parse(record.result.plan, "its plan"))
         return one
 
     def _definition(self, family: Family) -> Experiment:

@@ -159,7 +159,9 @@ class Session:
             self._announce_cost()
             planner = self._planner()
             self._interrupted = reap_interrupted(self._ledger, self._runner, self._bound)
-            self._companions = Companions(self._store, self._ledger, self._runner, self._begin_beside, self._note)
+            self._companions = Companions(
+                self._store, self._ledger, self._runner.shared, self._begin_beside, self._note
+            )
             result = yield from self._loop(planner)
         except NothingWorks as error:
             # Kept, so that a resumed session gives the program another try instead of the same answer.
@@ -194,9 +196,9 @@ class Session:
                 self._keep(planner, step.reason)
             self._collect(planner)
             self._companions.advance()
-            if self._runner.over:
+            if self._runner.shared.over:
                 how_far = so_far(self._objective, self._ledger.experiment, self._ledger.trials)
-                raise self._over(f"{self._runner.over}: {how_far}")
+                raise self._over(f"{self._runner.shared.over}: {how_far}")
             self._tell("waiting")
             if planner.space is not None:
                 self._remarks.changes(machine_level(planner.history(self._ledger.trials)).changes)
@@ -233,7 +235,7 @@ class Session:
             self._decided = True
             result = self._result(planner, reason)
             if result.confirmed:
-                self._runner.keep(Plan.parse(result.plan, "the plan of the result"))
+                self._runner.shared.keep(Plan.parse(result.plan, "the plan of the result"))
 
     def _fill(self, planner: Planner) -> Finish | Wait:
         """Start runs until the runner is full or nothing can be planned; interrupted ones come first."""
@@ -311,7 +313,7 @@ class Session:
 
         Runs of a proof wait: one that never was must not count in its pair.
         """
-        held, done = self._runner.held, sum(run.state.ended for _, run in self._ledger.runs())
+        held, done = self._runner.shared.held, sum(run.state.ended for _, run in self._ledger.runs())
         if not held or set(held) != set(self._running) or self._considered == done:
             return
         if any(self._ledger.run(number).phase is Phase.CONFIRMATION for number in held):
@@ -343,9 +345,9 @@ class Session:
         self._ledger.set_state("finished", result)
         plan = Plan.parse(own.plan, "the plan of the result") if own.confirmed else Plan()
         if self._beside:
-            self._runner.keep(plan)
+            self._runner.shared.keep(plan)
         else:
-            self._runner.conclude(plan)
+            self._runner.shared.conclude(plan)
         return result
 
     def _result(self, planner: Planner, reason: str) -> Result:

@@ -69,6 +69,54 @@ class Preflight:
     unknown: tuple[str, ...] = ()
 
 
+class SharedLaunch:
+    """A launch whose phases are the runs, so that it goes on beside them and between them.
+
+    This one is shared by nobody: where each run is a launch of its own, there is nothing to tell and to do.
+    """
+
+    @property
+    def held(self) -> Mapping[int, int]:
+        """Runs that were started but wait because trying has cost too much, and for how many phases of the default."""
+        return {}
+
+    @property
+    def over(self) -> str:
+        """Why no run can be started or end any more until the experiment is resumed; empty while one can."""
+        return ""
+
+    @property
+    def seen(self) -> tuple[Workload, Mapping[str, int]] | None:
+        """What runs without reports have shown: the workload, and the layout of the files; None if nothing."""
+        return None
+
+    def conclude(self, plan: Plan) -> None:
+        """Take note that the experiment is decided: what still runs may use the plan, whose settings are proven.
+
+        Called once at the end, with an empty plan where no gain is proven.
+        """
+
+    @property
+    def family(self) -> Family:
+        """The file family that is tuned; asked for only where there are :attr:`others`."""
+        raise NotImplementedError
+
+    @property
+    def others(self) -> Sequence[Family]:
+        """Families of the same launch that are to have searches of their own; none before they are known."""
+        return ()
+
+    def beside(self, family: Family, experiment: Experiment) -> Runner:
+        """Give the runner of another family, for an experiment of its own; called for each of :attr:`others`."""
+        raise NotImplementedError
+
+    def keep(self, plan: Plan) -> None:
+        """Take note that a family is decided while others go on: its phases may use the plan from now on."""
+
+
+_APART = SharedLaunch()
+
+
 class Runner(ABC):
     """Launches planned runs, at most :attr:`capacity` at a time.
 
@@ -96,42 +144,9 @@ class Runner(ABC):
         return 0.0
 
     @property
-    def held(self) -> Mapping[int, int]:
-        """Runs that were started but wait because trying has cost too much, and for how many phases of the default."""
-        return {}
-
-    @property
-    def over(self) -> str:
-        """Why no run can be started or end any more until the experiment is resumed; empty while one can."""
-        return ""
-
-    @property
-    def seen(self) -> tuple[Workload, Mapping[str, int]] | None:
-        """What runs without reports have shown: the workload, and the layout of the files; None if nothing."""
-        return None
-
-    def conclude(self, plan: Plan) -> None:  # noqa: B027  where every run is a launch, nothing is left to do
-        """Take note that the experiment is decided: what still runs may use the plan, whose settings are proven.
-
-        Called once at the end, with an empty plan where no gain is proven.
-        """
-
-    @property
-    def family(self) -> Family:
-        """The file family that is tuned; asked for only where there are :attr:`others`."""
-        raise NotImplementedError
-
-    @property
-    def others(self) -> Sequence[Family]:
-        """Families of the same launch that are to have searches of their own; none before they are known."""
-        return ()
-
-    def beside(self, family: Family, experiment: Experiment) -> Runner:
-        """Give the runner of another family, for an experiment of its own; called for each of :attr:`others`."""
-        raise NotImplementedError
-
-    def keep(self, plan: Plan) -> None:  # noqa: B027  only runs within one launch share it
-        """Take note that a family is decided while others go on: its phases may use the plan from now on."""
+    def shared(self) -> SharedLaunch:
+        """The launch that all runs share; by default each run is a launch of its own."""
+        return _APART
 
     def charged(self, timeout: float) -> tuple[float, int | None]:
         """Give the most that a run with a time limit can cost. Call it after :meth:`prepare`.

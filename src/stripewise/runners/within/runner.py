@@ -36,7 +36,7 @@ from stripewise.observe.objectives.reported import PhaseBandwidth
 from stripewise.observe.orders import Order
 from stripewise.observe.phase_report import report_of
 from stripewise.requests.experiment import Experiment
-from stripewise.runners.base import Family, Preflight, Runner
+from stripewise.runners.base import Family, Preflight, Runner, SharedLaunch
 from stripewise.runners.local.preflight import Found, find, inspect
 from stripewise.runners.within.families import (
     MIXED,
@@ -145,7 +145,7 @@ _AHEAD = 16
 """Orders that are written ahead once the experiment is decided."""
 
 
-class WithinRunner(Runner):
+class WithinRunner(Runner, SharedLaunch):
     """Runs the phases of one launch of the experiment's command, on this machine or by the command's own launcher.
 
     Parameters
@@ -299,17 +299,22 @@ class WithinRunner(Runner):
             self._searches.remove(self)
 
     @property
+    def shared(self) -> SharedLaunch:
+        """All runs share its launches; see :class:`Runner`."""
+        return self
+
+    @property
     def family(self) -> Family:
-        """See :class:`Runner`."""
+        """See :class:`SharedLaunch`."""
         return self._kinds[0]
 
     @property
     def others(self) -> Sequence[Family]:
-        """See :class:`Runner`."""
+        """See :class:`SharedLaunch`."""
         return self._others
 
     def beside(self, family: Family, experiment: Experiment) -> Runner:
-        """Give the runner of another family of the same launches; see :class:`Runner`."""
+        """Give the runner of another family of the same launches; see :class:`SharedLaunch`."""
         other = copy.copy(self)
         other._begin_again()
         other._experiment = experiment
@@ -327,7 +332,7 @@ class WithinRunner(Runner):
 
     @property
     def held(self) -> Mapping[int, int]:
-        """Runs that wait because trying has cost too much; see :class:`Runner`."""
+        """Runs that wait because trying has cost too much; see :class:`SharedLaunch`."""
         if not self._launches or not self._kinds:
             return {}
         current = self._launches[-1]
@@ -336,12 +341,12 @@ class WithinRunner(Runner):
 
     @property
     def over(self) -> str:
-        """The program has ended; see :class:`Runner`."""
+        """The program has ended; see :class:`SharedLaunch`."""
         return self._over
 
     @property
     def seen(self) -> tuple[Workload, Mapping[str, int]] | None:
-        """What the first phase of the kind that is tuned shows; see :class:`Runner`."""
+        """What the first phase of the kind that is tuned shows; see :class:`SharedLaunch`."""
         phase = next((phase for one in self._launches for phase in self._alike(one)), None)
         if phase is None:
             return None
@@ -357,11 +362,11 @@ class WithinRunner(Runner):
         return 0.0, None
 
     def keep(self, plan: Plan) -> None:
-        """Let phases that nobody asks about have what is proven; see :class:`Runner`."""
+        """Let phases that nobody asks about have what is proven; see :class:`SharedLaunch`."""
         self._kept = [setting for setting in plan.settings if setting.carrier.decided]
 
     def conclude(self, plan: Plan) -> None:
-        """Let the rest of the program run with what is proven, and wait for its end; see :class:`Runner`."""
+        """Let the rest of the program run with what is proven, and wait for its end; see :class:`SharedLaunch`."""
         self.keep(plan)
         if not self._launches or not self._kinds:
             return
