@@ -9,7 +9,7 @@ import pytest
 from stripewise.desk.cli.main import main
 from stripewise.diagnose.site import Diagnosis, diagnose
 from stripewise.errors import UserError
-from stripewise.observe import from_record, recorded
+from stripewise.observe import from_record
 from stripewise.observe.from_record import activity_of
 from stripewise.observe.record_reading import parse_record
 
@@ -74,7 +74,7 @@ def test_what_an_incomplete_record_lacks_is_said() -> None:
 def test_files_that_are_not_listed_count_in_the_sums(
     monkeypatch: pytest.MonkeyPatch, told_apart: int, counts: tuple[int, int, int]
 ) -> None:
-    monkeypatch.setattr(recorded, "_MOST_TOLD_APART", told_apart)
+    monkeypatch.setattr(from_record, "_MOST_TOLD_APART", told_apart)
     # Rank 0 writes more, and reads the file of the last rank; each of the others writes a file of its own.
     first = "ranks 0 1\nfile 0 /d/out.0000\nfile 0 /d/out.2999\ncomm 0 1 1\nopen 0 0 0 9 0\nwrite_at 0 0 4096 0\n"
     first += "close 0 0\nopen 0 1 0 9 0\nread_at 0 0 1024 0\nclose 0 0\n"
@@ -100,7 +100,7 @@ def test_a_record_without_end_and_one_of_very_many_ranks_take_no_time(monkeypatc
         diagnosed(body.format(4, 1 << 48))
     with pytest.raises(UserError, match="a loop without calls"):
         diagnosed("ranks 0 4\nloop 9\nloop 9\nend\nend\n")
-    monkeypatch.setattr(recorded, "_MOST_TOLD_APART", 2000)
+    monkeypatch.setattr(from_record, "_MOST_TOLD_APART", 2000)
     most = (1 << 31) - 1
     found = diagnosed(body.format(most, 3).replace("file - /a", "file 1 /a.0"), ranks=most).activity
     assert found.ranks is None and any("at most 1,000,000 ranks" in gap for gap in found.unseen)

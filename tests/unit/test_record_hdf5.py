@@ -12,10 +12,13 @@ from stripewise.lab.recorded import parts_of
 from stripewise.observe.from_record import activity_of
 from stripewise.observe.record_hdf5 import Pieces, Shape, pieces_of
 from stripewise.observe.record_reading import parse_record, read_record
-from stripewise.observe.recorded import report_of
+from stripewise.observe.report import read_report_file
 from stripewise.observe.workload import workload_of
 
-PHASES = Path(__file__).resolve().parents[1] / "fixtures" / "records" / "hdf5.record"
+FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
+PHASES = FIXTURES / "records" / "hdf5.record"
+REPLAYED = FIXTURES / "reports" / "hdf5_replayed.json"
+"""A report with the calls of that record."""
 """Two ranks write 4096 bytes each to three datasets in each of five files, collectively."""
 HEAD = "stripewise-record 1\njob 2 1 10 5\nranks 0 2\nfile - /a\ncomm 0 2 1\n"
 
@@ -34,16 +37,15 @@ def test_datasets_and_transfers_are_read() -> None:
     assert [call for call in record.calls(1) if call[0] == "h5select"][:2] == [("h5select", (4096, 1, 4096, 1))] * 2
 
 
-def test_reports_and_workloads_know_datasets() -> None:
-    report = report_of(read_record(PHASES))
-    assert len(report.files) == 5
-    hdf5 = report.files[0].hdf5
-    assert hdf5 is not None and hdf5.operations["dataset_write"].count == 6 and len(hdf5.datasets) == 3
-    moved = hdf5.datasets[0].write
-    assert moved is not None
-    assert (moved.calls, moved.bytes, moved.collective, moved.selections) == (2, 8192, 2, {"block": 2})
-    assert report.files[0].size == 3 * 8192
-    workload = workload_of(activity_of(read_record(PHASES), "x"))
+def test_activities_and_workloads_know_datasets() -> None:
+    activity = activity_of(read_record(PHASES), "x")
+    assert len(activity.files) == 5
+    file = activity.files[0]
+    moved = file.transfers["write"]
+    assert file.hdf5_driver == "mpio" and file.size == moved.bytes == 3 * 8192
+    assert (moved.collective, moved.independent, moved.selections, moved.flat) == (6, 0, ["block"], True)
+    assert moved.common == 3 * [(4096, 2)]
+    workload = workload_of(activity)
     assert (workload.api, workload.transfer_size, workload.collective) == ("hdf5", 4096, True)
 
 
@@ -105,7 +107,7 @@ def test_damaged_lines_are_refused(body: str, why: str) -> None:
 def test_transfers_without_an_open_dataset_are_refused() -> None:
     record = parse_record(sealed(HEAD + "h5dwrite 1 1 0 1 10 1\n"), "x")
     with pytest.raises(UserError, match="h5dwrite on a file that is not open"):
-        report_of(record)
+        activity_of(record, "x")
 
 
 def test_a_selection_may_stand_before_a_loop() -> None:
@@ -124,14 +126,14 @@ def test_of_an_incomplete_record_the_last_call_may_be_missing() -> None:
 def test_a_selection_has_the_dimensions_of_its_dataset() -> None:
     text = PHASES.read_text().rpartition("checksum ")[0].replace("h5select", "h5select 0 1 1 1 0\nh5select")
     record = parse_record(sealed(text), "x")
-    for use in (report_of, lambda record: parts_of(record, Access())):
+    for use in (lambda record: activity_of(record, "x"), lambda record: parts_of(record, Access())):
         with pytest.raises(UserError, match="a selection in 2 dimensions of a dataset of 1"):
             use(record)
 
 
 def test_replays_are_compared_by_calls_of_hdf5() -> None:
     record = read_record(PHASES)
-    report = report_of(record)
+    report = read_report_file(REPLAYED)
     assert Faithfulness(Done.by_record(record), Done.by_report(report, record), whole=True).differences == []
     fewer = report.model_copy(update={"files": report.files[1:]})
     differences = Faithfulness(Done.by_record(record), Done.by_report(fewer, record), whole=True).differences
@@ -141,7 +143,7 @@ def test_replays_are_compared_by_calls_of_hdf5() -> None:
 def test_a_replay_may_close_what_the_program_left_open() -> None:
     text = PHASES.read_text().rpartition("checksum ")[0]
     lines = [line for line in text.splitlines(keepends=True) if not line.startswith(("h5fclose", "h5dclose"))]
-    left, closed = parse_record(sealed("".join(lines)), "x"), read_record(PHASES)
+    left = parse_record(sealed("".join(lines)), "x")
     assert left.count("h5fclose", "h5dclose") == 0
-    done = Done.by_report(report_of(closed), left)
+    done = Done.by_report(read_report_file(REPLAYED), left)
     assert Faithfulness(Done.by_record(left), done, whole=True).differences == []

@@ -17,9 +17,9 @@ from stripewise.lab.recorded import SimulatedPart, parts_of
 from stripewise.lab.request import load_request
 from stripewise.lab.site import load_site
 from stripewise.observe import record as spec_record
+from stripewise.observe.from_record import activity_of
 from stripewise.observe.record import Record
 from stripewise.observe.record_reading import parse_record, read_record
-from stripewise.observe.recorded import report_of
 
 STEPS = Path(__file__).resolve().parents[1] / "fixtures" / "records" / "steps.record"
 MIB = 1 << 20
@@ -53,7 +53,7 @@ def test_how_data_lie_in_memory_changes_nothing_of_what_the_program_does_to_its_
     told = STRIDED.replace("open 0", "type 0 8\nblock 0 4\nopen 0").replace("read_all", "memory 1 0\nread_all")
     plain, with_memory = record_of(STRIDED), record_of(told)
     assert ("memory", (1,)) in with_memory.calls(0) and with_memory.count() == plain.count()
-    assert report_of(with_memory) == report_of(plain)
+    assert activity_of(with_memory, "x") == activity_of(plain, "x")
     assert Done.by_record(with_memory) == Done.by_record(plain)
     assert parts_of(with_memory, Access()) == parts_of(plain, Access())
 
@@ -133,7 +133,7 @@ def test_what_cannot_be_simulated_is_refused(monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(UserError, match="moves no bytes"):
         parts_of(record_of(idle), Access())
     never_opened = "file - /a\ncomm 0 16 1\nwrite_at 3 0 8 0\n"
-    for look in (lambda record: parts_of(record, Access()), report_of):
+    for look in (lambda record: parts_of(record, Access()), lambda record: activity_of(record, "x")):
         with pytest.raises(UserError, match="write_at on a file that is not open"):
             look(record_of(never_opened))
     monkeypatch.setattr(recorded, "MOST_PHASES", 2)

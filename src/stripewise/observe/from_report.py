@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Literal
@@ -50,9 +51,9 @@ def _bin(size: int) -> int:
     return bisect_left(SIZE_LIMITS, size)
 
 
-def _sizes(operations: list[Operation], pattern: Pattern | None) -> list[int]:
+def _sizes(operations: list[Operation], count: int, pattern: Pattern | None) -> list[int]:
     """Calls by size: as the report counts them, else where the smallest and the largest call share a bin."""
-    if pattern is not None and sum(pattern.histogram) == sum(op.count for op in operations):
+    if pattern is not None and sum(pattern.histogram) == count:
         return pattern.histogram
     sizes = [0] * len(SIZE_NAMES)
     for op in operations:
@@ -63,8 +64,11 @@ def _sizes(operations: list[Operation], pattern: Pattern | None) -> list[int]:
     return sizes
 
 
-def _from_operations(operations: list[Operation], pattern: Pattern | None) -> Calls:
-    count = sum(op.count for op in operations)
+def calls_of(made: Mapping[str, Operation], way: str, pattern: Pattern | None = None) -> Calls:
+    """Give the data calls of a direction, of operations by their names; an end counts with its begin."""
+    own = {name: operation for name, operation in made.items() if name.split("_")[0] in (way, f"i{way}")}
+    count = sum(operation.count for name, operation in own.items() if not name.endswith("_end"))
+    operations = [operation for name, operation in own.items() if not name.endswith("_end") or operation.bytes]
     same = (
         {op.max_size for op in operations if op.count}
         if all(op.min_size == op.max_size for op in operations)
@@ -73,9 +77,9 @@ def _from_operations(operations: list[Operation], pattern: Pattern | None) -> Ca
     only = next(iter(same)) if len(same) == 1 else None
     return Calls(
         count=count,
-        bytes=sum(op.bytes for op in operations),
-        seconds=sum(op.time_sum for op in operations),
-        sizes=_sizes(operations, pattern) if count else [],
+        bytes=sum(op.bytes for op in own.values()),
+        seconds=sum(op.time_sum for op in own.values()),
+        sizes=_sizes(operations, count, pattern) if count else [],
         random=pattern.random if pattern is not None else None,
         common=[(only, count)] if only is not None and count else [],
         largest=max((op.max_size or 0 for op in operations), default=0) or None,
@@ -166,7 +170,7 @@ def _file(file: FileReport, interface: str | None) -> FileActivity:
             for one in file.settings
         ],
     )
-    write, read = (_from_operations(file.moved(way), getattr(file.pattern, way)) for way in ("write", "read"))
+    write, read = (calls_of(file.operations, way, getattr(file.pattern, way)) for way in ("write", "read"))
     program = Level(
         read=read,
         write=write.model_copy(update={"extent": size}) if size and write.bytes else write,
@@ -184,16 +188,8 @@ def _file(file: FileReport, interface: str | None) -> FileActivity:
         posix=Level(read=_from_posix(made.read), write=_from_posix(made.write))
         if made.read.count or made.write.count
         else None,
-        modes=Modes(
-            collective_reads=file.calls("read", True),
-            collective_writes=file.calls("write", True),
-            independent_reads=file.calls("read", False),
-            independent_writes=file.calls("write", False),
-            nonblocking_reads=sum(op.count for name, op in file.operations.items() if name.startswith("iread")),
-            nonblocking_writes=sum(op.count for name, op in file.operations.items() if name.startswith("iwrite")),
-            views=file.operations["set_view"].count if "set_view" in file.operations else 0,
-            collective_bytes=file.collective.bytes,
-            independent_bytes=file.independent.bytes,
+        modes=modes_of(file.operations).model_copy(
+            update={"collective_bytes": file.collective.bytes, "independent_bytes": file.independent.bytes}
         ),
         beneath=Beneath(
             collective_ranks=max(share.ranks for share in shares),
@@ -209,6 +205,23 @@ def _file(file: FileReport, interface: str | None) -> FileActivity:
         properties={} if file.hdf5 is None else file.hdf5.properties,
         transfers=_transfers(file),
     )
+
+
+def modes_of(made: Mapping[str, Operation]) -> Modes:
+    """Say how MPI-IO was called, of operations by their names; an end counts with its begin."""
+    counts: Counter[str] = Counter()
+    moved = {True: 0, False: 0}
+    for name, operation in made.items():
+        word, together = name.split("_")[0], any(mark in name for mark in ("_all", "_ordered"))
+        way = next((way for way in DIRECTIONS if word in (way, f"i{way}")), None)
+        if way is None:
+            continue
+        moved[together] += operation.bytes
+        calls = 0 if name.endswith("_end") else operation.count
+        counts[f"{'collective' if together else 'independent'}_{way}s"] += calls
+        counts[f"nonblocking_{way}s"] += calls if word.startswith("i") else 0
+    views = made["set_view"].count if "set_view" in made else 0
+    return Modes(**counts, views=views, collective_bytes=moved[True], independent_bytes=moved[False])
 
 
 def _within(file: FileReport, way: Direction) -> Within:
