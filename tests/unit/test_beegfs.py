@@ -164,4 +164,4 @@ def test_a_script_that_sets_a_pattern_is_read_and_judged() -> None:
     here = judge_script(script, Surroundings(file_system="beegfs"))
     assert {one.verdict for one in here} == {"live"}
     there = judge_script(script, Surroundings(file_system="lustre"))
-    assert all("lays out files of BeeGFS alone" in one.reason for one in there)
+    assert all("lays out files on BeeGFS, the program's lie on lustre" in one.reason for one in there)

@@ -8,21 +8,22 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any
 
-from stripewise.catalogue.carriers import Carrier, Setting
+from stripewise.catalogue.carriers import Setting
 from stripewise.catalogue.configuration import Value
-from stripewise.catalogue.expression import Expression
 from stripewise.catalogue.filesystems import type_names
-from stripewise.catalogue.parameter import Kind, Parameter
+from stripewise.catalogue.meaning import Situation, acting, find_parameter, holds, parameters, unread, value_of
+from stripewise.catalogue.parameter import Parameter
 from stripewise.catalogue.space import Knowledge
-from stripewise.catalogue.stack import every_stack
+from stripewise.catalogue.stack import Stack, every_stack
 from stripewise.catalogue.workload import Workload
 
 _WORTH = 1.05
+HARMS = 1 / _WORTH
+"""A gain up to this is a loss that counts."""
 _MANY_NODES = 16
 _PIECES = (64, 512, 4096, 32768, 262144)
 _SHAPE = {"layout", "piece_size", "pieces", "interleaved"}
@@ -56,7 +57,7 @@ class Expected:
     @property
     def loses(self) -> bool:
         """Whether a loss is expected whatever is unknown."""
-        return self.high <= 1 / _WORTH
+        return self.high <= HARMS
 
     @property
     def says(self) -> str:
@@ -79,6 +80,7 @@ def propose(
     now: Mapping[str, str],
     processes: int | None = None,
     io: str | None = None,
+    mpi: str = "",
 ) -> Proposal:
     """Choose among candidates; none where no gain is expected of any.
 
@@ -86,12 +88,12 @@ def propose(
     ----------
     candidates : sequence of sequence of Setting
         Each is applied as a whole.
-    workload, now, processes, io
+    workload, now, processes, io, mpi
         As in :func:`expect`.
     """
     best = Proposal()
     for settings in candidates:
-        expected = expect(settings, workload, now, processes, io)
+        expected = expect(settings, workload, now, processes, io, mpi)
         if expected.gains and expected.low > best.expected.low:
             best = Proposal(tuple(settings), expected)
     return best
@@ -103,6 +105,7 @@ def expect(
     now: Mapping[str, str],
     processes: int | None = None,
     io: str | None = None,
+    mpi: str = "",
     *,
     measured: bool = False,
 ) -> Expected:
@@ -118,39 +121,35 @@ def expect(
         Ranks, where they are known and the nodes are not.
     io : str or None
         The MPI-IO implementation, ``romio`` or ``ompio``.
+    mpi : str
+        The MPI library with its version, as it names itself.
     measured : bool
         Whether only knowledge counts that was measured on other systems.
     """
+    situation = Situation(workload, io=io, mpi=mpi)
     changed: dict[str, Value] = {}
     for setting in settings:
-        parameter = _by_setting().get((setting.carrier, setting.key, setting.layer))
-        if parameter is not None and _reaches(parameter, workload, io):
+        parameter = find_parameter(setting)
+        if parameter is not None and not unread(parameter, situation) and parameter.meets(workload.api):
             changed[parameter.name] = value_of(parameter, setting.value)
-    pieces = [
-        piece
-        for piece in _knowledge()
-        if piece.condition.names & changed.keys() and not (measured and piece.doubt is None)
-    ]
+    pieces = [piece for piece in pieces_about(changed, every_stack()) if not (measured and piece.doubt is None)]
     if not pieces:
         return Expected()
-    current = {
-        parameter.name: value_of(parameter, now[parameter.setting])
-        for parameter in _parameters().values()
-        if parameter.setting in now
-    }
+    known = parameters()
+    current = {p.name: value_of(p, now[p.setting]) for p in known.values() if p.setting in now}
     names = {name for piece in pieces for name in piece.condition.names}
-    names |= {name for own in changed for name in _rule_names(_parameters()[own])}
+    names |= {name for own in changed for name in _rule_names(known[own])}
     logs: list[float] = []
     doubt = 0.0
     reasons: dict[str, None] = {}
     for words in _worlds(workload, processes, names):
-        before = _acting(words, current)
-        after = _acting(words, {**current, **changed})
+        before = acting(words, current)
+        after = acting(words, {**current, **changed})
         total = variance = 0.0
         for piece in pieces:
-            held, holds = (_holds(piece.condition, words, values) for values in (before, after))
-            if held != holds:
-                total += math.log(piece.gain) * (holds - held)
+            held, held_then = (holds(piece.condition, words, values) for values in (before, after))
+            if held != held_then:
+                total += math.log(piece.gain) * (held_then - held)
                 variance += (piece.doubt or 0.0) ** 2
                 reasons[piece.source] = None
         logs.append(total)
@@ -158,68 +157,14 @@ def expect(
     return Expected(math.exp(min(logs)), math.exp(max(logs)), tuple(reasons), doubt)
 
 
-@cache
-def _parameters() -> dict[str, Parameter]:
-    return {p.name: p for stack in every_stack() for p in stack.parameters}
-
-
-@cache
-def _by_setting() -> dict[tuple[Carrier, str, str], Parameter]:
-    """Parameters by carrier, key and, for layouts, file system."""
-    found = {}
-    for parameter in _parameters().values():
-        made = Setting(parameter.carrier, parameter.setting, "", parameter.layer)
-        found[made.carrier, made.key, made.layer] = parameter
-    return found
-
-
-@cache
-def _knowledge() -> tuple[Knowledge, ...]:
-    return tuple(piece for stack in every_stack() for piece in stack.knowledge)
-
-
-def _reaches(parameter: Parameter, workload: Workload, io: str | None) -> bool:
-    """Whether the MPI library and the file's driver read it, for this direction."""
-    driver = (workload.driver or "").upper()
-    return (
-        not (parameter.io_component and io and io not in parameter.io_component)
-        and not (parameter.driver and driver and not driver.startswith(parameter.driver))
-        and workload.operation in (None, "both", *parameter.operations)
-    )
-
-
-def value_of(parameter: Parameter, text: str) -> Value:
-    """Give the value that a setting spells; the default where it spells none, as the library takes it."""
-    if parameter.kind is Kind.BOOLEAN:
-        return text.lower() in ("true", "1", "enable")
-    if parameter.ordered:
-        try:
-            return int(text)
-        except ValueError:
-            return parameter.default
-    return next((value for value in parameter.values if str(value).lower() == text.lower()), parameter.default)
+def pieces_about(names: Collection[str], stacks: Iterable[Stack]) -> tuple[Knowledge, ...]:
+    """Give what stacks know of parameters of some names."""
+    return tuple(piece for stack in stacks for piece in stack.knowledge if not piece.condition.names.isdisjoint(names))
 
 
 def _rule_names(parameter: Parameter) -> set[str]:
     rules = (parameter.active_if, parameter.same_as_default)
     return {name for rule in rules if rule is not None for name in rule.names}
-
-
-def _holds(rule: Expression, words: Mapping[str, Any], values: Mapping[str, Value]) -> bool:
-    """Evaluate a rule; parameters without a value are at their defaults."""
-    others = rule.names - words.keys() - values.keys()
-    defaults = {name: _parameters()[name].bind(words).default for name in others}
-    return bool(rule({**words, **defaults, **values}))
-
-
-def _acting(words: Mapping[str, Any], values: Mapping[str, Value]) -> dict[str, Value]:
-    """What acts of some values: those that mean nothing here, or the same as the default, are left out."""
-    found = {}
-    for name, value in values.items():
-        active, same = _parameters()[name].active_if, _parameters()[name].same_as_default
-        if (active is None or _holds(active, words, values)) and (same is None or not _holds(same, words, values)):
-            found[name] = value
-    return found
 
 
 def _worlds(workload: Workload, processes: int | None, names: set[str]) -> Iterator[dict[str, Any]]:

@@ -145,6 +145,10 @@ class Parameter:
         MPI-IO implementations under which it acts (``romio``, ``ompio``), as its stack says; empty for any.
     since, until : str
         Version range of the component that knows it; empty where open.
+    library : str
+        The component whose versions these are, as its stack says.
+    mpi : tuple of str
+        MPI libraries that alone know it (``Cray MPICH``), as its stack says; empty for any.
     active_if : Expression or None
         When false, the value means nothing and folds to the default.
     same_as_default : Expression or None
@@ -184,6 +188,8 @@ class Parameter:
     io_component: tuple[str, ...] = ()
     since: str = ""
     until: str = ""
+    library: str = ""
+    mpi: tuple[str, ...] = ()
     active_if: Expression | None = None
     same_as_default: Expression | None = None
     maximum_from: Expression | None = None
@@ -281,9 +287,7 @@ class Parameter:
         if self.maximum_from is None and self.default_from is None:
             return self
         values = list(self.values)
-        default = self.default
-        if self.default_from is not None:
-            default = plain_number(self.default_from(context))
+        default = self.default if self.default_from is None else plain_number(self.default_from(context))
         if self.maximum_from is not None:
             largest = self.maximum_from(context)
             values = [value for value in values if float(value) <= largest or value == default]

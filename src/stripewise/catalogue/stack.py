@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from stripewise.catalogue.carriers import ARGUMENT, Carrier, Setting
+from stripewise.catalogue.carriers import ARGUMENT, Carrier
 from stripewise.catalogue.configuration import Value
 from stripewise.catalogue.expression import Expression
 from stripewise.catalogue.parameter import OPERATIONS, Breakage, Kind, Parameter, Safety, Scale, Scope, When
@@ -114,7 +114,9 @@ class ParameterEntry(BaseModel):
 
     _renamed = model_validator(mode="before")(staticmethod(carried))
 
-    def build(self, layer: str, io_component: Sequence[str] = ()) -> Parameter:
+    def build(
+        self, layer: str, io_component: Sequence[str] = (), library: str = "", mpi: Sequence[str] = ()
+    ) -> Parameter:
         """Make the parameter.
 
         Raises
@@ -132,7 +134,8 @@ class ParameterEntry(BaseModel):
         fields["breaks"] = tuple(self.breaks)
         fields["switch"] = tuple(self._switch_value(value) for value in self.switch)
         fields |= {"values": values, "default": values[0] if default is None else default}
-        return Parameter(**fields, scale=self.scale or Scale.LINEAR, layer=layer, io_component=tuple(io_component))
+        fields |= {"layer": layer, "io_component": tuple(io_component), "library": library, "mpi": tuple(mpi)}
+        return Parameter(**fields, scale=self.scale or Scale.LINEAR)
 
     def _switch_value(self, value: Any) -> Any:
         ordered = self.kind in (Kind.INTEGER, Kind.ORDINAL)
@@ -235,6 +238,8 @@ class StackFile(BaseModel):
     description: str = ""
     source: str = ""
     io_component: list[str] = Field(default_factory=list)
+    library: str = ""
+    mpi: list[str] = Field(default_factory=list)
     env: dict[VariableName, VariableValue] = Field(default_factory=dict)
     parameter: list[ParameterEntry] = Field(min_length=1)
     constraint: list[str] = Field(default_factory=list)
@@ -342,6 +347,7 @@ def build_stack(entry: StackFile, origin: str) -> Stack:
         As :func:`parse_stack`.
     """
     layer = entry.layer or entry.name
+    library = entry.library or _library_of(layer)
     for one in entry.parameter:
         if unknown := [broken.value for broken in one.breaks if broken.value not in (one.values or [])]:
             raise UserError(
@@ -352,7 +358,7 @@ def build_stack(entry: StackFile, origin: str) -> Stack:
             name=entry.name,
             layer=layer,
             description=entry.description,
-            parameters=tuple(parameter.build(layer, entry.io_component) for parameter in entry.parameter),
+            parameters=tuple(one.build(layer, entry.io_component, library, entry.mpi) for one in entry.parameter),
             constraints=tuple(Expression.parse(constraint) for constraint in entry.constraint),
             derived=tuple(
                 Derived(d.name, d.carrier, layer, d.template, Expression.parse(d.value), _expression(d.active_if))
@@ -368,6 +374,12 @@ def build_stack(entry: StackFile, origin: str) -> Stack:
         raise UserError(f"{origin}: {error.what}", error.fix) from error
 
 
+@cache
+def _library_of(layer: str) -> str:
+    """Whose versions the stack of a layer goes by that comes with Stripewise; empty if there is none."""
+    return parse_document(StackFile, *_STACKS.find(layer)).library if layer in stack_names() else ""
+
+
 def stack_names() -> list[str]:
     """List the stacks that come with Stripewise."""
     return _STACKS.names()
@@ -377,17 +389,6 @@ def stack_names() -> list[str]:
 def every_stack() -> tuple[Stack, ...]:
     """Load all stacks that come with Stripewise."""
     return tuple(load_stack(name) for name in stack_names())
-
-
-def breakage(setting: Setting) -> Breakage | None:
-    """Which calls a setting breaks, as the stacks that come with Stripewise state it; None if it breaks none."""
-    found = (
-        parameter.breakage(setting.value)
-        for stack in every_stack()
-        for parameter in stack.parameters
-        if (parameter.carrier, parameter.setting) == (setting.carrier, setting.key)
-    )
-    return next((one for one in found if one is not None), None)
 
 
 def own_stack(name: str) -> StackFile | None:

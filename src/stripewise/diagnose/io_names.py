@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from functools import cache
 
-from stripewise.catalogue.carriers import ENVIRONMENT, HINT, MCA, Carrier
-from stripewise.catalogue.stack import every_stack
+from stripewise.catalogue.carriers import ENVIRONMENT, HINT, MCA
+from stripewise.catalogue.meaning import names_of
 
 _HINTS = frozenset(
     {
@@ -33,13 +33,6 @@ _VARIABLE_PREFIXES = (
 )
 """Beginnings that libraries reserve for their settings of I/O."""
 _MCA_FRAMEWORKS = ("io", "fcoll", "fbtl", "fs", "sharedfp", "common_ompio")
-
-
-@cache
-def names_of(carrier: Carrier) -> frozenset[str]:
-    """Names that the stacks know of a carrier."""
-    settings = {p.setting for stack in every_stack() for p in stack.parameters if p.carrier is carrier}
-    return frozenset(settings | {d.name for stack in every_stack() for d in stack.derived if d.carrier is carrier})
 
 
 def is_hint(name: str) -> bool:

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import difflib
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Literal
 
 from stripewise.catalogue.carriers import HINT, MCA, Setting
-from stripewise.catalogue.filesystems import named
+from stripewise.catalogue.configuration import Value
+from stripewise.catalogue.meaning import (
+    Meaning,
+    Situation,
+    acts,
+    find_parameter,
+    names_of,
+    parse,
+    value_of,
+)
 from stripewise.catalogue.parameter import Parameter
 from stripewise.catalogue.stack import Stack, every_stack
-from stripewise.diagnose.io_names import bare_names, names_of
-from stripewise.diagnose.knob_sense import Values, meaningless, misread, systems_of
+from stripewise.diagnose.io_names import bare_names
 from stripewise.diagnose.script import Script, ScriptSetting, parse_script
 from stripewise.diagnose.surroundings import FORMS, MPI, Surroundings
 from stripewise.errors import UserError, choose
@@ -112,19 +121,58 @@ def _surely(where: Surroundings, script: Script, outer: Script) -> Surroundings:
 
 def _judge_all(knobs: Sequence[ScriptSetting], script: Script, where: Surroundings) -> list[JudgedSetting]:
     seen = [knob for knob in knobs if knob.exported and not (knob.unset or knob.again or knob.fault or knob.late)]
-    values = Values(where, [knob for knob in seen if where.mpi in FORMS[knob.form].readers])
-    return [_judge(knob, script, where, values) for knob in knobs]
+    situations = _Situations(where, [knob for knob in seen if where.mpi in FORMS[knob.form].readers])
+    return [_judge(knob, script, where, situations) for knob in knobs]
 
 
-def _judge(knob: ScriptSetting, script: Script, where: Surroundings, values: Values) -> JudgedSetting:
+class _Situations:
+    """Where each setting of a script acts: what the script sets in all, and what may differ in its branches.
+
+    Parameters
+    ----------
+    where : Surroundings
+    knobs : sequence of ScriptSetting
+        Those that reach the program.
+    """
+
+    def __init__(self, where: Surroundings, knobs: Sequence[ScriptSetting]) -> None:
+        self._given: dict[str, Value] = {}
+        self._several: set[str] = set()
+        self._branches: defaultdict[tuple[int, ...], set[str]] = defaultdict(set)
+        texts: dict[str, str] = {}
+        targets = {knob.target for knob in knobs if knob.target and knob.form != "romio_file"}
+        for knob in knobs:
+            parameter = find_parameter(_as_setting(knob))
+            if parameter is None:
+                continue
+            # What one folder or one pattern of files gets, others do not.
+            elsewhere = knob.target in targets and len(targets) > 1
+            if texts.setdefault(parameter.name, knob.value) != knob.value or elsewhere or "$" in knob.value:
+                self._several.add(parameter.name)
+            self._branches[knob.block].add(parameter.name)
+            self._given.setdefault(parameter.name, value_of(parameter, knob.value))
+        self._conditional = {name for block, names in self._branches.items() if block for name in names}
+        workload = where.workload
+        if where.file_system and workload.file_system is None:
+            workload = workload.model_copy(update={"file_system": where.file_system})
+        mpi = f"{MPI[where.mpi]} {where.version}".strip()
+        self._plain = Situation(workload, io="ompio" if where.mpi == "openmpi" else "romio", mpi=mpi)
+
+    def of(self, knob: ScriptSetting) -> Situation:
+        """Give the situation of one setting."""
+        around = [self._branches.get(knob.block[:depth], set()) for depth in range(len(knob.block) + 1)]
+        unsure = self._several | self._conditional.difference(*around)
+        return replace(self._plain, values=self._given, unsure=frozenset(unsure))
+
+
+def _judge(knob: ScriptSetting, script: Script, where: Surroundings, situations: _Situations) -> JudgedSetting:
     for look in (_placed, _carried):
         found = look(knob, script, where)
         if found is not None:
             return found
-    known = _parameters().get(_as_setting(knob))
-    if known is None:
+    parameter = find_parameter(_as_setting(knob))
+    if parameter is None:
         return _unknown(knob)
-    stack, parameter = known
     caution = parameter.caution(knob.value)
     if parameter.name in where.effects:
         status, evidence = where.effects[parameter.name]
@@ -135,16 +183,17 @@ def _judge(knob: ScriptSetting, script: Script, where: Surroundings, values: Val
             )
         if status == "effective":
             return JudgedSetting(knob, "live", f"measured in an experiment: {evidence or 'effective'}", caution)
-    reason = meaningless(knob, stack, parameter, where, values)
-    if reason:
-        return JudgedSetting(knob, "dead", reason, "leave it out")
-    told, fix = misread(knob, parameter)
-    if told:
-        return JudgedSetting(knob, "live", told, fix)
-    if parameter.driver and not where.file_system:
-        return JudgedSetting(
-            knob, "doubtful", f"acts on {systems_of(parameter)} alone, and the file system is not said", "name it above"
-        )
+    # A variable of the shell may hold any value.
+    meaning = Meaning(None) if "$" in knob.value else parse(parameter, knob.value)
+    if meaning.wrong:
+        return JudgedSetting(knob, "dead", meaning.wrong, "leave it out")
+    answer = acts(parameter, meaning.value, situations.of(knob))
+    if answer.acts is False:
+        return JudgedSetting(knob, "dead", answer.why, "leave it out")
+    if meaning.misread:
+        return JudgedSetting(knob, "live", meaning.misread, meaning.fix)
+    if "file_system" in answer.unknown:
+        return JudgedSetting(knob, "doubtful", answer.why, "name it above")
     return JudgedSetting(knob, "live", _about(parameter), caution)
 
 
@@ -189,29 +238,11 @@ def _carried(knob: ScriptSetting, script: Script, where: Surroundings) -> Judged
     if where.mpi not in form.readers:
         reason = f"{form.why}, and the program uses {MPI[where.mpi]}"
         return JudgedSetting(knob, "dead", reason, "use that library's own form")
-    system = named(knob.layer)
-    if knob.layer and where.file_system and not system.is_type(where.file_system):
-        return JudgedSetting(
-            knob,
-            "dead",
-            f"{system.tool} lays out files of {system.label} alone, the files lie on {where.file_system}",
-            "leave it out",
-        )
     return None
 
 
 def _as_setting(knob: ScriptSetting) -> Setting:
     return Setting(FORMS[knob.form].carrier, knob.name, "", knob.layer)
-
-
-@cache
-def _parameters() -> dict[Setting, tuple[Stack, Parameter]]:
-    """The parameter behind each setting; of several stacks, the first."""
-    known: dict[Setting, tuple[Stack, Parameter]] = {}
-    for stack in every_stack():
-        for parameter in stack.parameters:
-            known.setdefault(Setting(parameter.carrier, parameter.setting, "", parameter.layer), (stack, parameter))
-    return known
 
 
 @cache

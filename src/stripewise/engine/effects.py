@@ -7,10 +7,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from stripewise.catalogue.carriers import Setting
+from stripewise.catalogue.meaning import Situation, find_parameter, parse, unread
 from stripewise.catalogue.parameter import Parameter
 from stripewise.catalogue.plan import settings_of
 from stripewise.catalogue.space import Derived, Space
-from stripewise.observe.evidence import NO_EFFECT, RULES, UNPROVABLE, Case, Verdict, legal
+from stripewise.catalogue.workload import Workload
+from stripewise.observe.evidence import NO_EFFECT, RULES, UNPROVABLE, Case, Verdict
 from stripewise.observe.report import FileReport, Report, SettingOutcome
 from stripewise.result import Effect
 from stripewise.trial import Role, State, Trial
@@ -177,14 +179,12 @@ def _without_rule(
     parameter: Parameter, setting: Setting, value: str, report: Report, file: FileReport
 ) -> Verdict | None:
     """What makes a setting dead before any rule is asked."""
-    if not legal(parameter, value):
-        return NO_EFFECT, f"'{value}' is not a value of {setting.key}, and such values are ignored silently"
-    readers = parameter.io_component
-    if readers and report.mpi.io in ("romio", "ompio") and report.mpi.io not in readers:
-        opened = report.mpi.io.upper()
-        return NO_EFFECT, f"the file was opened by {opened}, and only {' or '.join(readers).upper()} reads it"
-    if parameter.driver and file.driver and not file.driver.upper().startswith(parameter.driver):
-        return NO_EFFECT, f"acts under {' or '.join(parameter.driver)}, the file was opened by {file.driver}"
+    found = parse(parameter, value)
+    if found.wrong:
+        return NO_EFFECT, found.wrong
+    situation = Situation(Workload(driver=file.driver), io=report.mpi.io, mpi=report.mpi.library)
+    if why := unread(parameter, situation):
+        return NO_EFFECT, why
     return None
 
 
@@ -201,13 +201,10 @@ def _by_rule(case: Case, outcome: SettingOutcome | None) -> Verdict:
 
 
 def _parameter(space: Space, setting: Setting, derived: Derived | None) -> Parameter | None:
-    for parameter in space.parameters:
-        if derived is not None:
-            if parameter.name in derived.value.names and parameter.carrier is setting.carrier:
-                return parameter
-        elif parameter.setting == setting.key and parameter.carrier is setting.carrier:
-            return parameter
-    return None
+    if derived is None:
+        return find_parameter(setting, space.parameters)
+    own = (p for p in space.parameters if p.name in derived.value.names and p.carrier is setting.carrier)
+    return next(own, None)
 
 
 def _alone(space: Space, setting: Setting, settings: Iterable[Setting]) -> bool:

@@ -5,15 +5,16 @@ What values a parameter has here: the limits of machine, folders and site, and w
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from stripewise.catalogue.carriers import HINT
+from stripewise.catalogue.configuration import place_of
 from stripewise.catalogue.expression import Expression
-from stripewise.catalogue.filesystems import FILE_SYSTEMS, GENERIC, named, of_file
-from stripewise.catalogue.parameter import Breakage, Kind, Parameter, When
+from stripewise.catalogue.filesystems import FILE_SYSTEMS, of_file
+from stripewise.catalogue.meaning import Situation, parse, unread
+from stripewise.catalogue.parameter import Breakage, Kind, Parameter, Scale
 from stripewise.catalogue.plan import spell
 from stripewise.catalogue.space import Space
 from stripewise.catalogue.stack import Stack, every_stack, load_stack
@@ -40,12 +41,15 @@ def as_set(parameter: Parameter, hints: Mapping[str, str]) -> Parameter:
     text = hints.get(parameter.setting) if parameter.carrier is HINT else None
     if text is None:
         return parameter
-    known = next((value for value in parameter.values if spell(value) == text.strip().lower()), None)
+    known = parse(parameter, text).value
     values = parameter.values
-    if known is None and parameter.ordered and text.strip().isdigit():
-        known = int(text)
+    if known is None:
+        return parameter
+    if place_of(known, values) is None:
+        if not parameter.ordered or (parameter.scale is Scale.LOG2 and float(known) < 0):
+            return parameter
         values = tuple(sorted({*values, known}, key=float))
-    return parameter if known is None else replace(parameter, values=values, default=known, default_from=None)
+    return replace(parameter, values=values, default=known, default_from=None)
 
 
 def end(role: str, largest: Mapping[str, int], policy: Policy) -> int | None:
@@ -95,7 +99,6 @@ def why_broken(breakage: Breakage, calls: Set[str]) -> str:
 _COUNTED = 100_000
 _INTERFACES = ("posix", "mpiio", "hdf5", "pnetcdf")
 _OVERRIDE = "; --override lets Stripewise change it"
-_LIBRARIES = {"ompio": "Open MPI", "romio": "MPICH"}
 
 
 @dataclass(frozen=True)
@@ -326,6 +329,7 @@ def _chosen(
     left_out: dict[str, str] = {}
     changed = set()
     policy = load_policy()
+    situation = Situation(workload, io=io, mpi=mpi or "")
     for stack in stacks:
         for parameter in stack.parameters:
             override = experiment.parameters.get(parameter.name)
@@ -346,10 +350,9 @@ def _chosen(
                 beyond
                 or forbidden
                 or broken
-                or _why_not(parameter, workload, io)
-                or _other_version(parameter, mpi or "")
+                or unread(parameter, situation)
                 or lost(parameter)
-                or ("" if experiment.override else _set_by_program(parameter, own))
+                or ("" if experiment.override else _set_by_program(parameter, replace(situation, own=own)))
             )
             if reason:
                 left_out[parameter.name] = reason
@@ -428,46 +431,9 @@ def _why_dead(space: Space, dead: Sequence[str]) -> dict[str, str]:
     return why | {name: "has only one value" for name in dead if len(space[name].values) == 1}
 
 
-def _why_not(parameter: Parameter, workload: Workload, io: str | None) -> str:
-    if parameter.io_component and io and io not in parameter.io_component:
-        return f"acts under {' or '.join(parameter.io_component)}, the program uses {io}"
-    if parameter.driver and workload.driver and not workload.driver.upper().startswith(parameter.driver):
-        return f"acts under driver {' or '.join(parameter.driver)}, the file is opened by {workload.driver}"
-    if parameter.carrier.of_file_system and workload.file_system:
-        asked = named(parameter.layer)
-        if asked is not GENERIC and asked is not of_file(workload.file_system, workload.driver):
-            return f"lays out files on {asked.label}, the program's lie on {workload.file_system}"
-    if workload.operation == "write" and "write" not in parameter.operations:
-        return "acts on reads only, the program writes"
-    if workload.operation == "read" and "read" not in parameter.operations:
-        return "acts on writes only, the program reads"
-    if workload.operation == "read" and parameter.when is When.CREATE:
-        return "acts when a file is created, the program only reads"
-    return ""
-
-
-def _set_by_program(parameter: Parameter, own: Mapping[str, str]) -> str:
-    if parameter.carrier is not HINT or parameter.setting not in own:
-        return ""
-    return f"the program sets it itself, to {own[parameter.setting]}{_OVERRIDE}"
-
-
-def _other_version(parameter: Parameter, mpi: str) -> str:
-    """Why a parameter is unknown to the version of the MPI library that would have to read it."""
-    library = _LIBRARIES.get(parameter.layer)
-    found = re.match(rf"{library}\D*(\d+(?:\.\d+)*)", mpi) if library else None
-    if found is None:
-        return ""
-    version = _numbers(found[1])
-    if parameter.since and version < _numbers(parameter.since):
-        return f"known since {library} {parameter.since}, the program uses {found[1]}"
-    if parameter.until and version[: len(_numbers(parameter.until))] > _numbers(parameter.until):
-        return f"known until {library} {parameter.until}, the program uses {found[1]}"
-    return ""
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in re.findall(r"\d+", version))
+def _set_by_program(parameter: Parameter, situation: Situation) -> str:
+    why = unread(parameter, situation)
+    return f"{why}{_OVERRIDE}" if why else ""
 
 
 def describe_space(bound: BoundSpace) -> SpaceSummary:

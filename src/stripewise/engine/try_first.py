@@ -9,7 +9,7 @@ from typing import Any
 
 from stripewise.catalogue.carriers import Setting
 from stripewise.catalogue.configuration import Configuration, Value, place_of
-from stripewise.catalogue.expectation import value_of
+from stripewise.catalogue.meaning import find_parameter, value_of
 from stripewise.catalogue.plan import Plan
 from stripewise.catalogue.space import Space
 from stripewise.documents import read_document
@@ -86,13 +86,9 @@ def configurations(space: Space, entries: Sequence[str]) -> tuple[list[Configura
 
 def _values(space: Space, settings: Sequence[Setting]) -> dict[str, Value] | None:
     """Values of the space's parameters, None where there are none; what follows from a parameter is left to it."""
-    by_setting = {}
-    for parameter in space.parameters:
-        made = Setting(parameter.carrier, parameter.setting, "", parameter.layer)
-        by_setting[made.carrier, made.key, made.layer] = parameter
     found: dict[str, Value] = {}
     for setting in settings:
-        parameter_set = by_setting.get((setting.carrier, setting.key, setting.layer))
+        parameter_set = find_parameter(setting, space.parameters)
         if parameter_set is None:
             continue
         value = value_of(parameter_set, setting.value)

@@ -17,6 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
+from stripewise.catalogue.configuration import Value, place_of
+from stripewise.catalogue.meaning import parse
 from stripewise.catalogue.parameter import Parameter
 from stripewise.catalogue.space import Levels, Space
 from stripewise.catalogue.stack import every_stack
@@ -74,17 +76,17 @@ def not_modelled(parameter: Parameter) -> str:
     return "the simulated cluster does not model it"
 
 
-def of_hints(hints: Iterable[tuple[str, str]]) -> dict[str, int | str]:
+def of_hints(hints: Iterable[tuple[str, str]]) -> dict[str, Value]:
     """Give the hints of a program that a batch has columns for, with their values; a library ignores what is wrong."""
-    found: dict[str, int | str] = {}
-    for name, value in hints:
-        parameter = parameters().get(name)
-        if name == "cb_config_list" and _LIST.fullmatch(value.strip()):
-            found[name] = value
-        elif parameter is not None and parameter.ordered and value.strip().isdigit():
-            found[name] = int(value)
-        elif parameter is not None and not parameter.ordered and value in parameter.values:
-            found[name] = value
+    found: dict[str, Value] = {}
+    for name, text in hints:
+        if name == "cb_config_list" and _LIST.fullmatch(text.strip()):
+            found[name] = text
+        if name in parameters():
+            parameter = parameters()[name]
+            value = parse(parameter, text).value
+            if value is not None and (parameter.ordered or place_of(value, parameter.values) is not None):
+                found[name] = value
     return found
 
 

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from stripewise.catalogue.configuration import Value
 from stripewise.catalogue.workload import Workload
 from stripewise.errors import UserError
 from stripewise.formats import RECORD_BEFORE, RECORD_LINES
@@ -55,7 +56,7 @@ class SimulatedPart:
     direction: str
     access: Access = field(default_factory=Access)
     columns: Mapping[str, Any] = field(default_factory=dict)
-    hints: Mapping[str, int | str] = field(default_factory=dict)
+    hints: Mapping[str, Value] = field(default_factory=dict)
     times: int = 1
     opens: bool = True
     moves: bool = True

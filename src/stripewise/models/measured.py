@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stripewise.catalogue.configuration import Value
+from stripewise.catalogue.expectation import HARMS, pieces_about
 from stripewise.catalogue.space import Knowledge
 from stripewise.catalogue.workload import Workload
 from stripewise.models.carriers import SetBy, TunableColumn, bytes_of, known_parameters, stand_in, tunable_columns
 from stripewise.models.cells import Data
 from stripewise.models.domain import NEW, Apart, Domain, Floats, Measured
 
-_HARMS = 1 / 1.05
 NUMBER_ROLES = ("nodes", "processes", "processes_per_node", "file_size", "transfer_size", "piece_size")
 """Roles of columns that give the words of the same name."""
 _ROLES = (
@@ -161,12 +161,8 @@ def expected_harms(domain: Domain, tunables: Sequence[TunableColumn]) -> tuple[K
     overruled = () if domain.measured is None else domain.measured.overruled
     return tuple(
         piece
-        for stack in domain.schema.stacks
-        for piece in stack.knowledge
-        if piece.gain <= _HARMS
-        and piece.condition.names & names & {parameter.name for parameter in stack.parameters}
-        and piece.condition.names <= known
-        and piece.condition.text not in overruled
+        for piece in pieces_about(names, domain.schema.stacks)
+        if piece.gain <= HARMS and piece.condition.names <= known and piece.condition.text not in overruled
     )
 
 

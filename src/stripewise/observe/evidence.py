@@ -20,8 +20,8 @@ from functools import wraps
 from typing import Any
 
 from stripewise.catalogue.filesystems import key_of
-from stripewise.catalogue.parameter import Kind, Parameter
-from stripewise.catalogue.plan import spell
+from stripewise.catalogue.meaning import parse
+from stripewise.catalogue.parameter import Parameter
 from stripewise.errors import UserError
 from stripewise.observe.report import Dataset, FileReport, Operation, Posix, SettingOutcome, SystemCalls
 from stripewise.sizes import format_size
@@ -72,11 +72,9 @@ class Case:
 
     @property
     def number(self) -> int | None:
-        """The value as a number."""
-        try:
-            return int(self.value)
-        except ValueError:
-            return None
+        """The value as a number, as what reads it takes it."""
+        value = parse(self.parameter, self.value).value
+        return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 Judge = Callable[..., Verdict]
@@ -721,10 +719,3 @@ def check_evidence(parameter: Parameter, where: str) -> None:
             f"{where}: parameter {parameter.name}: evidence '{parameter.evidence}' {what}",
             f"choose from {', '.join(usable)}",
         )
-
-
-def legal(parameter: Parameter, value: str) -> bool:
-    """Whether a categorical parameter knows a value, as its carrier spells it: ROMIO ignores misspelt ones silently."""
-    if parameter.kind not in (Kind.CATEGORICAL, Kind.BOOLEAN):
-        return True
-    return value.lower() in {spell(known).lower() for known in parameter.values}

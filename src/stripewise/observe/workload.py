@@ -43,6 +43,10 @@ class Observed:
         What could not be seen.
     traits : mapping
         See :mod:`stripewise.observe.profile_features`.
+    mpi : str
+        The program's MPI library, as it names itself.
+    io : str or None
+        Its MPI-IO implementation: ``romio``, ``ompio`` or ``unknown``.
     """
 
     workload: Workload
@@ -51,6 +55,8 @@ class Observed:
     in_force: tuple[Setting, ...] = ()
     notes: tuple[str, ...] = ()
     traits: Mapping[str, float] = field(default_factory=dict)
+    mpi: str = ""
+    io: str | None = None
 
     @property
     def hints(self) -> dict[str, str]:
@@ -85,6 +91,8 @@ def observed(activity: Activity) -> Observed:
         _in_force(activity, main),
         tuple(notes),
         traits_of(activity),
+        activity.job.mpi or "",
+        activity.job.mpi_io,
     )
 
 

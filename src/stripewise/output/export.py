@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from stripewise.catalogue.carriers import HINT, LAYOUT, MCA, PNETCDF, Carrier, Expressed, Form, Setting, hint_lines
 from stripewise.catalogue.configuration import Value
 from stripewise.catalogue.filesystems import GENERIC, of_file
+from stripewise.catalogue.meaning import find_breakage
 from stripewise.catalogue.plan import Plan
-from stripewise.catalogue.stack import breakage
 from stripewise.documents import toml_value
 from stripewise.errors import UserError, choose
 from stripewise.formats import PLAN_HEADER
@@ -139,7 +139,7 @@ class Request:
     @property
     def cautions(self) -> dict[str, str]:
         """Which programs must not get a setting, by its key, as its stack says."""
-        broken = {setting.key: breakage(setting) for setting in self.plan.settings}
+        broken = {setting.key: find_breakage(setting) for setting in self.plan.settings}
         return {key: one.caution(key) for key, one in broken.items() if one is not None}
 
     @property

@@ -17,10 +17,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from stripewise.catalogue.carriers import FILE, Setting, named_in
 from stripewise.catalogue.configuration import place_of, sizes
+from stripewise.catalogue.meaning import check_value
 from stripewise.catalogue.parameter import Kind, Parameter
 from stripewise.catalogue.plan import spell
 from stripewise.catalogue.stack import EXPRESSIONS, ParameterEntry, Scalar, carried, load_stack
-from stripewise.catalogue.vocabulary import check_value
 from stripewise.catalogue.workload import Workload
 from stripewise.documents import explain_validation, parse_document
 from stripewise.errors import UserError
@@ -327,7 +327,7 @@ def parse_experiment(text: str, origin: str) -> Experiment:
 
 OWN_LAYER = "user"
 """The layer of parameters that no stack has."""
-_OF_STACK = ("layer", "io_component")
+_OF_STACK = ("layer", "io_component", "library", "mpi")
 
 
 def _entry(parameter: Parameter) -> dict[str, Any]:
@@ -346,7 +346,8 @@ def overridden(parameter: Parameter, override: ParameterOverride) -> Parameter:
     UserError
         If a value is none of the carrier's, or the definition contradicts itself.
     """
-    for value in override.values or []:
+    # Sizes of ordered values may be written as texts here.
+    for value in (override.values or []) if not parameter.ordered else []:
         known = Setting(parameter.carrier, parameter.setting, spell(value), parameter.layer)
         check_value(known, f"[parameters.{parameter.name}]")
     changes = {k: v for k, v in override.model_dump(exclude={"exclude"}).items() if v is not None}
@@ -356,17 +357,16 @@ def overridden(parameter: Parameter, override: ParameterOverride) -> Parameter:
     if "low" in changes or "high" in changes:
         entry.pop("values")
     where = f"[parameters.{parameter.name}]"
+    of_stack = [getattr(parameter, name) for name in _OF_STACK]
     try:
         entry_model = ParameterEntry.model_validate(entry)
         if "values" in changes and "default" not in changes:
             # The baseline is always in the space, whatever values the user wants tried; sizes may be written as texts.
-            values = list(
-                entry_model.model_copy(update={"default": None}).build(parameter.layer, parameter.io_component).values
-            )
+            values = list(entry_model.model_copy(update={"default": None}).build(*of_stack).values)
             wanted = values if place_of(parameter.default, values) is not None else [*values, parameter.default]
             ordered = sorted(wanted, key=float) if parameter.ordered else wanted
             entry_model = entry_model.model_copy(update={"values": ordered})
-        return entry_model.build(parameter.layer, parameter.io_component)
+        return entry_model.build(*of_stack)
     except ValidationError as error:
         raise explain_validation(error, where) from error
     except UserError as error:

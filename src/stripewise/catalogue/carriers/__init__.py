@@ -19,13 +19,14 @@ from stripewise.catalogue.carriers.base import (
     Program,
     Setting,
     carrier_named,
+    meant,
     own_files,
     with_files,
 )
 from stripewise.catalogue.carriers.environment import ENVIRONMENT
 from stripewise.catalogue.carriers.file import FILE, named_in
 from stripewise.catalogue.carriers.hdf5 import HDF5
-from stripewise.catalogue.carriers.hint import HINT, HINTS_FILE, HINTS_LIMIT, hint_lines
+from stripewise.catalogue.carriers.hint import HINT, HINTS_FILE, HINTS_LIMIT, hint_lines, romio_version
 from stripewise.catalogue.carriers.layout import LAYOUT
 from stripewise.catalogue.carriers.mca import MCA
 from stripewise.catalogue.carriers.pnetcdf import PNETCDF
@@ -57,10 +58,12 @@ __all__ = [
     "Setting",
     "carrier_named",
     "hint_lines",
+    "meant",
     "named_in",
     "need_observer",
     "own_files",
     "read_setting",
+    "romio_version",
     "verbs",
     "with_files",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -14,6 +15,7 @@ from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
 from stripewise.errors import UserError, choose
+from stripewise.sizes import parse_size
 
 RUNTIME, OBSERVER, LOST = "runtime", "observer", "none"
 """Who brings a setting to the program: the preloaded runtime; what is preloaded without MPI; nobody."""
@@ -26,6 +28,9 @@ RUNTIME_WINS = "the program's own hints win"
 
 OVER_MPI_IO = ("mpiio", "hdf5", "pnetcdf")
 """APIs whose I/O goes through MPI-IO, as a workload names them."""
+
+_LONGEST = 100
+"""Characters that a number may have."""
 
 _OWN_FILE = re.compile(r"(?<!\$)\{([a-z0-9]+):([^{}]+)\}")
 
@@ -251,6 +256,12 @@ class Carrier(ABC):
         Why there are none; empty if there are.
     names_files : bool
         Whether it changes a copy of a file of the user's, which the command names as ``{NAME:FILE}``.
+    reads : str
+        How numbers are read, by whom, in a sentence; said where a number is not what its writer means.
+    on_fault : str
+        What becomes of a text that is not understood.
+    switches : tuple of tuple of str
+        Words that turn something on and off: who knows one of a group knows all of it.
     """
 
     known: ClassVar[dict[str, Carrier]] = {}
@@ -270,6 +281,9 @@ class Carrier(ABC):
     proofs: frozenset[str] = frozenset({"calls"})
     unproven = ""
     names_files = False
+    reads = "the component reads it otherwise"
+    on_fault = "the component ignores it without a message"
+    switches: tuple[tuple[str, ...], ...] = ()
 
     def __init__(self) -> None:
         self.in_artifact = self.in_artifact or self.verb
@@ -317,6 +331,23 @@ class Carrier(ABC):
         """Say why a text cannot be a key; empty if it can."""
         return ""
 
+    # -- what a text means ---------------------------------------------------------------------------------
+
+    def number(self, key: str, text: str) -> float | None:
+        """Give the number that a key gets by a text; None where the text is refused or ignored.
+
+        Unless a subclass says otherwise, it is the number that a person means.
+        """
+        return meant(text)
+
+    def switch(self, text: str) -> bool | None:
+        """Whether a text turns something on or off; None where it is refused or ignored."""
+        return {"true": True, "false": False}.get(text)
+
+    def word(self, text: str, words: Sequence[str]) -> str | None:
+        """Give the word, among those that a key knows, by which a text is taken; None if there is none."""
+        return text if text in words else None
+
     # -- a launch ------------------------------------------------------------------------------------------
 
     def carry(self, setting: Setting, launch: LaunchSettings) -> Carried:
@@ -359,6 +390,30 @@ class Carrier(ABC):
     def needs_runtime(self, settings: Sequence[Setting], *, override: bool, pattern: str) -> list[str]:
         """Say what only the runtime does for settings; empty if files and variables do the same."""
         return []
+
+
+def meant(text: str) -> float | None:
+    """Give the number that a person means by a text, with a unit or without; None if it is not a number."""
+    if len(text) > _LONGEST or "_" in text or not text.isascii():
+        return None
+    for read in (int, float, parse_size):
+        try:
+            number = read(text)
+        except (UserError, ValueError):
+            continue
+        return number if math.isfinite(number) else None
+    return None
+
+
+def digits(text: str) -> int:
+    """Give the number at the beginning of a text, as strtoll(3) with base 10 does: 0 where there is none."""
+    found = re.match(r"[ \t\n\v\f\r]*([+-]?[0-9]+)", text[:_LONGEST])
+    return max(-(1 << 63), min(int(found[1]), (1 << 63) - 1)) if found else 0
+
+
+def whole(text: str) -> int | None:
+    """Give the number that a text is if it has digits alone."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= _LONGEST else None
 
 
 def own_files(words: Sequence[str], folder: Path) -> tuple[tuple[str, Path], ...]:

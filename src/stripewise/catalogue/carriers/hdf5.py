@@ -12,6 +12,7 @@ from stripewise.catalogue.carriers.base import (
     Carrier,
     LaunchSettings,
     Setting,
+    whole,
 )
 
 
@@ -25,6 +26,16 @@ class Hdf5Property(Carrier):
     apis = ("hdf5",)
     echo = "HDF5"
     proofs = frozenset({"calls", "hdf5"})
+    reads = "the runtime reads digits alone"
+    on_fault = "the runtime refuses it"
+
+    def number(self, key: str, text: str) -> float | None:
+        """Take digits alone."""
+        return whole(text)
+
+    def switch(self, text: str) -> bool | None:
+        """Take the words that ``native/core/hdf5_settings.c`` takes."""
+        return {"true": True, "yes": True, "false": False, "no": False}.get(text)
 
     def bring(self, setting: Setting, launch: LaunchSettings) -> Carried:
         """Let the runtime set the property."""

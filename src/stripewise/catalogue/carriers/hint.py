@@ -18,7 +18,9 @@ from stripewise.catalogue.carriers.base import (
     Form,
     LaunchSettings,
     Setting,
+    digits,
 )
+from stripewise.catalogue.filesystems import key_of
 
 HINTS_FILE = "romio-hints"
 HINTS_LIMIT = 4096
@@ -30,7 +32,10 @@ _COMPONENTS = {3: "romio314", 4: "romio321", 5: "romio341"}
 
 
 class Hint(Carrier):
-    """The runtime passes a hint to the open; without it, each MPI library's own file or variable does."""
+    """The runtime passes a hint to the open; without it, each MPI library's own file or variable does.
+
+    Texts are read as by ROMIO: ``hint_fns.c`` and the drivers' ``*_hints.c`` of MPICH 5.1.0a1 (src/mpi/romio/adio).
+    """
 
     name = verb = "hint"
     acts = ("open",)
@@ -38,6 +43,24 @@ class Hint(Carrier):
     undecided = ""
     apis = OVER_MPI_IO
     proofs = frozenset({"calls", "layout"})
+    reads = "ROMIO reads digits alone"
+    on_fault = "the library ignores it without a message"
+    switches = (("false", "true"), ("disable", "enable", "automatic"))
+
+    def number(self, key: str, text: str) -> float | None:
+        """Give what ``atoi`` makes of it: digits at the beginning, 0 without any, 32 bits; of layouts ``atoll``."""
+        number = digits(text)
+        return number if key_of(key) is not None else (number + (1 << 31)) % (1 << 32) - (1 << 31)
+
+    def switch(self, text: str) -> bool | None:
+        """Compare with the words in small letters and in capitals, as ROMIO does."""
+        return {"true": True, "TRUE": True, "false": False, "FALSE": False}.get(text)
+
+    def word(self, text: str, words: Sequence[str]) -> str | None:
+        """Compare with the words in small letters and in capitals; ``requested`` is another word for ``enable``."""
+        lower = text.lower() if text.isupper() else text
+        found = "enable" if lower == "requested" else lower
+        return text if text in words else found if found in words else None
 
     def bring(self, setting: Setting, launch: LaunchSettings) -> Carried:
         """Bring the hint by the runtime, or else by the file or variable that the MPI library reads."""
@@ -93,6 +116,13 @@ def romio_component(version: str = "") -> str:
     if found := re.match(r"Open MPI v?(\d+)\.", version):
         return _COMPONENTS.get(int(found[1]), _COMPONENTS[max(_COMPONENTS)])
     return " or ".join(f"{name} in Open MPI {major}" for major, name in sorted(_COMPONENTS.items(), reverse=True))
+
+
+def romio_version(mpi: str) -> str:
+    """Give the version of the ROMIO in an Open MPI, by the library as it names itself; empty for other libraries."""
+    found = re.match(r"Open MPI\D*(\d+)", mpi)
+    component = _COMPONENTS.get(int(found[1]), _COMPONENTS[max(_COMPONENTS)]) if found else ""
+    return ".".join(component.removeprefix("romio"))
 
 
 def bring_as_hints(setting: Setting, keys: Sequence[str], launch: LaunchSettings, wins: str) -> Carried:

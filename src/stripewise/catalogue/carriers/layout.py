@@ -35,6 +35,7 @@ class LayoutCarrier(Carrier):
     on_calls = True
     undecided = ""
     proofs = frozenset({"layout"})
+    on_fault = "the command refuses it"
 
     def bring(self, setting: Setting, launch: LaunchSettings) -> Carried:
         """Let the preloaded library lay out the file, or else hints that mean the same."""

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from stripewise.catalogue.carriers.base import Expressed, Form, Setting
 from stripewise.catalogue.carriers.environment import Environment
 
+_UNITS = {"k": 1, "m": 2, "g": 3}
+_SWITCHES = {
+    **dict.fromkeys(("true", "t", "enabled", "yes", "y"), True),
+    **dict.fromkeys(("false", "f", "disabled", "no", "n"), False),
+}
+_LONGEST = 100
+
 
 class Mca(Environment):
-    """Variables ``OMPI_MCA_NAME``, for the whole process."""
+    """Variables ``OMPI_MCA_NAME``, for the whole process.
+
+    Texts are read as by ``mca_base_var.c`` and ``mca_base_var_enum.c`` of Open MPI 6.1.0a1 (opal/mca/base).
+    """
 
     name = verb = "mca"
     undecided = "Open MPI reads its parameters in `MPI_Init`"
@@ -18,6 +29,23 @@ class Mca(Environment):
     by = "OMPI_MCA"
     wins = "the plan wins over --mca on the command line and the user's environment"
     proofs = frozenset({"calls", "layout"})
+    reads = "Open MPI reads a number, and one of K, M and G directly behind it"
+    on_fault = "Open MPI refuses it"
+
+    def number(self, key: str, text: str) -> float | None:
+        """Give what ``strtoull`` with base 0 makes of it, times a power of 1024 by the letter behind it."""
+        found = re.match(r"\s*([+-]?)(0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]{0,18})(.?)", text)
+        if found is None:
+            return 0
+        base = 16 if found[2][1:2] in ("x", "X") else 8 if found[2].startswith("0") else 10
+        number = int(found[2][:_LONGEST], base) << 10 * _UNITS.get(found[3].lower(), 0)
+        return -number if found[1] == "-" else number
+
+    def switch(self, text: str) -> bool | None:
+        """Take a number, or a word in small letters."""
+        if number := re.fullmatch(r"\s*([+-]?[0-9]{1,18})", text):
+            return int(number[1]) != 0
+        return _SWITCHES.get(text.lstrip())
 
     def express(self, form: Form, settings: Sequence[Setting], *, mpi: str = "", place: str = "") -> Expressed | None:
         """Write them as parameters, or as the variables that hold them."""

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stripewise.catalogue.carriers.base import Carried, Carrier, Expressed, Form, LaunchSettings, Setting
+from stripewise.catalogue.carriers.base import Carried, Carrier, Expressed, Form, LaunchSettings, Setting, digits
 
 _VARIABLE = "PNETCDF_HINTS"
 
 
 class Pnetcdf(Carrier):
-    """A variable holds them, with the runtime and without it: at the open it is too late."""
+    """A variable holds them, with the runtime and without it: at the open it is too late.
+
+    Texts are read as by ``ncmpio_util.c`` of PnetCDF 1.15.0 (src/drivers/ncmpio).
+    """
 
     name = "pnetcdf"
     verb = "hint"
@@ -19,6 +22,16 @@ class Pnetcdf(Carrier):
     undecided = "PnetCDF reads its variable before MPI-IO sees the file"
     reported = True
     apis = ("pnetcdf",)
+    reads = "PnetCDF reads digits alone"
+    on_fault = "the library ignores it without a message"
+
+    def number(self, key: str, text: str) -> float | None:
+        """Give what ``strtoll`` makes of it."""
+        return digits(text)
+
+    def word(self, text: str, words: Sequence[str]) -> str | None:
+        """Compare without regard to case."""
+        return next((word for word in words if word.lower() == text.lower()), None)
 
     def owns(self, key: str) -> bool:
         """PnetCDF's hints, and those of its library GIO, are known by their names."""

@@ -14,6 +14,7 @@ from stripewise.catalogue.carriers.base import (
     Form,
     LaunchSettings,
     Setting,
+    whole,
 )
 
 _VARIABLE = "STRIPEWISE_POSIX"
@@ -31,6 +32,12 @@ class Posix(Carrier):
     apis = ("posix",)
     echo = "the library"
     proofs = frozenset({"acts"})
+    reads = "the library reads digits alone"
+    on_fault = "the library refuses it"
+
+    def number(self, key: str, text: str) -> float | None:
+        """Take digits alone."""
+        return whole(text)
 
     def wrong_key(self, key: str) -> str:
         """Refuse what ends an entry of the variable."""

@@ -16,8 +16,8 @@ import typer
 from rich.markup import escape
 
 from stripewise.catalogue.carriers import Setting
+from stripewise.catalogue.meaning import check_plan
 from stripewise.catalogue.plan import Plan
-from stripewise.catalogue.vocabulary import check_plan
 from stripewise.desk.cli.help import Commands, ProgramCommand
 from stripewise.desk.cli.options import (
     JsonOption,

@@ -6,13 +6,10 @@ MPI-IO: which kinds of calls a job makes, and how many processes carry them out.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cache
 
-from stripewise.catalogue.carriers import HINT
 from stripewise.catalogue.filesystems import of_file
-from stripewise.catalogue.parameter import Kind as ParameterKind
-from stripewise.catalogue.plan import spell
-from stripewise.catalogue.stack import every_stack
+from stripewise.catalogue.meaning import Situation, find_parameter, parse, unread
+from stripewise.catalogue.workload import Workload
 from stripewise.diagnose.finding import Finding, FindingKind, Severity, each_way, rule, top, weigh
 from stripewise.diagnose.limits import Thresholds
 from stripewise.diagnose.rules.hdf5 import broken
@@ -52,22 +49,7 @@ def stdio(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator
     )
 
 
-@cache
-def _words() -> dict[str, tuple[str, ...]]:
-    """Hints that take words, with the words."""
-    every = (parameter for stack in every_stack() for parameter in stack.parameters)
-    words = (p for p in every if p.carrier is HINT and p.kind is ParameterKind.CATEGORICAL)
-    return {p.setting: tuple(spell(value) for value in p.values) for p in words}
-
-
-@cache
-def _drivers() -> dict[str, tuple[str, ...]]:
-    """Hints that only some of ROMIO's drivers read, with these drivers."""
-    every = (parameter for stack in every_stack() for parameter in stack.parameters)
-    return {p.setting: p.driver for p in every if p.driver and p.carrier is HINT}
-
-
-def dead(file: FileActivity, words: dict[str, tuple[str, ...]]) -> dict[str, str]:
+def dead(file: FileActivity) -> dict[str, str]:
     """Settings of a file that do nothing, with the reason."""
     found = {a.key: a.note or "it was refused" for a in file.asked if a.outcome in ("refused", "not_applicable")}
     found |= {
@@ -76,9 +58,8 @@ def dead(file: FileActivity, words: dict[str, tuple[str, ...]]) -> dict[str, str
     requested = {a.key: a.requested or "" for a in file.asked}
     # What was asked for first: a library echoes its default in place of a value that it does not know.
     values = {**file.info, **requested}
-    for key, value in values.items():
-        if key in words and value and value.lower() not in [word.lower() for word in words[key]]:
-            found[key] = f"'{value}' is not one of its values, and is ignored without a message"
+    known = {key: parameter for key in values if (parameter := find_parameter(hint(key, ""))) is not None}
+    found |= {key: why for key, one in known.items() if values[key] and (why := parse(one, values[key]).wrong)}
     system = of_file(file.file_system, file.driver)
     if ompio([file]):
         found |= {
@@ -87,12 +68,8 @@ def dead(file: FileActivity, words: dict[str, tuple[str, ...]]) -> dict[str, str
             if key.startswith(("romio_", "cb_", "ind_"))
         }
     elif file.driver is not None:
-        opened = file.driver.upper()
-        found |= {
-            key: f"only the driver {' or '.join(drivers)} reads it, and the file was opened by {file.driver}"
-            for key, drivers in _drivers().items()
-            if key in requested and not opened.startswith(drivers) and not {*system.drivers} & {*drivers}
-        }
+        where = Situation(Workload(driver=file.driver, file_system=file.file_system))
+        found |= {key: why for key, one in known.items() if key in requested and (why := unread(one, where))}
         if file.modes is not None and file.modes.collective_writes:
             found |= {key: why for key, why in system.unread_hints.items() if key in requested}
         if "romio_cb_write" in requested or "romio_cb_read" in requested:
@@ -119,11 +96,10 @@ def _no_calls(file: FileActivity, requested: dict[str, str]) -> dict[str, str]:
 )
 def dead_settings(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator[Finding]:
     """Look for settings without effect."""
-    words = _words()
     found: dict[str, str] = {}
     paths: dict[str, float] = {}
     for file in activity.files:
-        own = dead(file, words)
+        own = dead(file)
         if own:
             found |= own
             paths[file.path] = len(own)

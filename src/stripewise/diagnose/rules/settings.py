@@ -8,7 +8,7 @@ from typing import Any
 from stripewise.catalogue.carriers import HDF5, HINT, LAYOUT, Setting
 from stripewise.catalogue.expectation import Expected, Proposal, propose
 from stripewise.catalogue.filesystems import USUAL
-from stripewise.catalogue.stack import breakage
+from stripewise.catalogue.meaning import find_breakage
 from stripewise.catalogue.workload import Workload
 from stripewise.observe.activity import Activity, FileActivity
 from stripewise.observe.workload import workload_of
@@ -58,12 +58,13 @@ def proposed(
     current = {**file.info, **{key: str(value) for key, value in layout.items()}, **now}
     candidates = [settings for settings in candidates if not _breaks(settings, activity.files)]
     io = "ompio" if ompio(files) else activity.job.mpi_io
-    return propose(candidates, _workload(activity, file, direction), current, activity.job.ranks, io)
+    job = activity.job
+    return propose(candidates, _workload(activity, file, direction), current, job.ranks, io, job.mpi or "")
 
 
 def _breaks(settings: Sequence[Setting], files: Sequence[FileActivity]) -> bool:
     """Whether settings break calls of the program, on whichever file: what is proposed may be set for all of them."""
-    broken = {call for one in map(breakage, settings) if one is not None for call in one.calls}
+    broken = {call for one in map(find_breakage, settings) if one is not None for call in one.calls}
     return any(not broken.isdisjoint(file.calls) for file in files)
 
 

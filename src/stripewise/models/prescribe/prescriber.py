@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stripewise.catalogue.configuration import Value, plain_number
+from stripewise.catalogue.meaning import Situation, unread
 from stripewise.catalogue.parameter import When
 from stripewise.formats import WORTH
 from stripewise.models.artifact.inputs import Inputs
@@ -188,6 +189,9 @@ class Answer:
         self._request = request
         self._domain = model.domain
         self._workload = request.workload
+        # What an operation can set, the table itself says.
+        any_operation = request.workload.model_copy(update={"operation": None})
+        self._situation = Situation(any_operation, io=request.io, mpi=request.mpi)
         self._every = tunable_columns(self._domain.schema, file_system)
         self._words = self._workload.words()
         self._standin = self._stand_in()
@@ -214,7 +218,9 @@ class Answer:
         if tunable is self._standin or tunable.set_by is SetBy.PLACE:
             return True
         kept = self._request.existing and tunable.at_creation
-        meets = tunable.parameter is None or tunable.parameter.meets(self._workload.api)
+        meets = tunable.parameter is None or (
+            tunable.parameter.meets(self._workload.api) and not unread(tunable.parameter, self._situation)
+        )
         return tunable.set_by is SetBy.SETTING and not kept and meets and tunable.can_change(self._workload.operation)
 
     def _with_program(self, known: Known) -> Known:

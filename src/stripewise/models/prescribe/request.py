@@ -15,6 +15,8 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from stripewise.catalogue.configuration import Value, plain_number
+from stripewise.catalogue.meaning import parse
+from stripewise.catalogue.parameter import Parameter
 from stripewise.catalogue.plan import spell
 from stripewise.catalogue.stack import Scalar
 from stripewise.catalogue.workload import Workload
@@ -66,6 +68,10 @@ class PrescriptionRequest:
         The files exist: they keep their layout.
     traits : mapping
         What a profile showed besides, see :mod:`stripewise.observe.profile_features`.
+    mpi : str
+        The program's MPI library with its version, as it names itself.
+    io : str or None
+        Its MPI-IO implementation, ``romio`` or ``ompio``.
     """
 
     workload: Workload
@@ -74,6 +80,8 @@ class PrescriptionRequest:
     processes: int | None = None
     existing: bool = False
     traits: Mapping[str, float] = field(default_factory=dict)
+    mpi: str = ""
+    io: str | None = None
 
     def with_observed(self, seen: Observed, domain: Domain | None) -> PrescriptionRequest:
         """Add what a run showed: what is declared here stays.
@@ -96,7 +104,7 @@ class PrescriptionRequest:
             if column.role in seen.layout:
                 current[column.name] = seen.layout[column.role] / bytes_of(column)
             elif parameter is not None and (parameter.carrier, parameter.setting) in acted:
-                value = _parse_setting(tunable, acted[parameter.carrier, parameter.setting], domain)
+                value = _parse_setting(tunable, parameter, acted[parameter.carrier, parameter.setting], domain)
                 current |= {} if value is None else {column.name: value}
         return PrescriptionRequest(
             self.workload.merged(seen.workload),
@@ -105,20 +113,20 @@ class PrescriptionRequest:
             self.processes or seen.processes,
             self.existing,
             {**self.traits, **seen.traits},
+            self.mpi or seen.mpi,
+            self.io or seen.io,
         )
 
 
-def _parse_setting(tunable: TunableColumn, text: str, domain: Domain) -> Value | None:
+def _parse_setting(tunable: TunableColumn, parameter: Parameter, text: str, domain: Domain) -> Value | None:
     """A column's value as its carrier spells it; None for a category that was never measured, or no number."""
-    column = tunable.column
+    column, value = tunable.column, parse(parameter, text).value
+    if value is None:
+        return None
     if column.kind == "categorical":
         seen = [column.values[level] for level in domain.seen[tunable.place]]
-        return next((value for value in seen if str(value).lower() == text.lower()), None)
-    try:
-        number = float(text) / bytes_of(column)
-    except ValueError:
-        return None
-    return plain_number(number) if math.isfinite(number) else None
+        return next((one for one in seen if spell(one) == spell(value)), None)
+    return None if isinstance(value, str) else value / bytes_of(column)
 
 
 def parse_request(text: str, origin: str) -> PrescriptionRequest:

@@ -1,0 +1,399 @@
+"""What a setting means: which parameter it sets, what its text is taken for, and whether its value acts here.
+
+Every other room asks here. How texts are read is each carrier's knowledge, and what the words are is each parameter's.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+from stripewise.catalogue.carriers import HINT, Carrier, Setting, meant, romio_version
+from stripewise.catalogue.configuration import Value, place_of, plain_number, same
+from stripewise.catalogue.expression import Expression
+from stripewise.catalogue.filesystems import CRAYS, GENERIC, named, of_file
+from stripewise.catalogue.parameter import Breakage, Parameter, When
+from stripewise.catalogue.plan import Plan, spell
+from stripewise.catalogue.stack import every_stack
+from stripewise.catalogue.workload import Workload
+from stripewise.errors import UserError, choose
+
+_CLOSE = 0.85
+_IMPLEMENTATIONS = ("romio", "ompio")
+
+
+# -- which parameter a setting sets ------------------------------------------------------------------------
+
+
+def find_parameter(setting: Setting, among: Iterable[Parameter] | None = None) -> Parameter | None:
+    """Give the parameter that a setting sets, by carrier, key and, for layouts, file system.
+
+    Parameters
+    ----------
+    setting : Setting
+    among : iterable of Parameter, optional
+        By default those of all stacks that come with Stripewise.
+    """
+    known = _by_place() if among is None else {_place(parameter): parameter for parameter in among}
+    return known.get((setting.carrier, setting.key, setting.layer))
+
+
+def _place(parameter: Parameter) -> tuple[Carrier, str, str]:
+    made = Setting(parameter.carrier, parameter.setting, "", parameter.layer)
+    return made.carrier, made.key, made.layer
+
+
+@cache
+def _by_place() -> dict[tuple[Carrier, str, str], Parameter]:
+    return {_place(parameter): parameter for parameter in parameters().values()}
+
+
+@cache
+def parameters() -> dict[str, Parameter]:
+    """Give the parameters of all stacks that come with Stripewise, by name."""
+    return {parameter.name: parameter for stack in every_stack() for parameter in stack.parameters}
+
+
+def find_breakage(setting: Setting) -> Breakage | None:
+    """Which calls a setting breaks, as the stacks that come with Stripewise state it; None if it breaks none."""
+    parameter = find_parameter(setting)
+    value = None if parameter is None else parse(parameter, setting.value).value
+    return None if parameter is None or value is None else parameter.breakage(value)
+
+
+# -- what a text means -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """What a text is taken for.
+
+    Attributes
+    ----------
+    value : Value or None
+        The value that acts; None where the text is ignored or refused.
+    wrong : str
+        Why it is no value of the parameter, and what becomes of it; empty if it is one.
+    misread : str
+        What it is taken for, where that is not what its writer means; empty where it is.
+    fix : str
+        What to write instead.
+    """
+
+    value: Value | None
+    wrong: str = ""
+    misread: str = ""
+    fix: str = ""
+
+
+def parse(parameter: Parameter, text: str) -> Meaning:
+    """Say what a text means as the value of a parameter, by its carrier."""
+    values = () if isinstance(parameter.values, range) else parameter.values
+    if all(isinstance(value, bool) for value in values) and values:
+        found = parameter.carrier.switch(text)
+        return _not_among(parameter, text, ("true", "false")) if found is None else Meaning(found)
+    if all(isinstance(value, int | float) for value in values):
+        return _parse_number(parameter, text)
+    words = words_of(parameter)
+    known = {spell(value): value for value in values}
+    word = parameter.carrier.word(text, tuple(known) if words is None else words)
+    if word is None and words is not None:
+        return _not_among(parameter, text, words)
+    return Meaning(text if word is None else known.get(word, word))
+
+
+def value_of(parameter: Parameter, text: str) -> Value:
+    """Give the value that acts where a text was set: the default where it is ignored or refused."""
+    value = parse(parameter, text).value
+    return parameter.default if value is None else value
+
+
+def _parse_number(parameter: Parameter, text: str) -> Meaning:
+    taken, written = parameter.carrier.number(parameter.setting, text), meant(text)
+    if taken is None:
+        return Meaning(None, f"'{text}' is not a number: {parameter.carrier.on_fault}", fix="write a number")
+    number = plain_number(taken)
+    words = words_of(parameter)
+    if words is not None and place_of(number, parameter.values) is None:
+        return _not_among(parameter, text, words)
+    if written == taken:
+        return Meaning(number)
+    fix = "write a number" if written is None else f"write {int(written)}"
+    return Meaning(number, misread=f"{parameter.carrier.reads}: '{text}' is {number:,} for it", fix=fix)
+
+
+def _not_among(parameter: Parameter, text: str, words: Iterable[str]) -> Meaning:
+    known = tuple(words)
+    return Meaning(
+        None, f"'{text}' is not one of {', '.join(known)}: {parameter.carrier.on_fault}", fix=choose(text, known)
+    )
+
+
+def words_of(parameter: Parameter) -> tuple[str, ...] | None:
+    """Give the words that a parameter's key understands; None where it takes numbers, or they are not known."""
+    if parameter.other_values or parameter.ordered:
+        return None
+    words = tuple(spell(value) for value in parameter.values)
+    if len(words) > 1:
+        return words
+    # A single value is what is searched, not all that the library knows: users may name its others.
+    return next((switch for switch in parameter.carrier.switches if words[0] in switch), None)
+
+
+def check_value(setting: Setting, where: str) -> None:
+    """Refuse a value that would be ignored silently, or be taken for another.
+
+    Raises
+    ------
+    UserError
+        If the parameter's key does not understand it.
+    """
+    parameter = find_parameter(setting)
+    if parameter is None:
+        return
+    found = parse(parameter, setting.value)
+    if found.wrong or found.misread:
+        raise UserError(f"{where}: {setting.key}: {found.wrong or found.misread}", found.fix)
+
+
+def check_plan(plan: Plan, where: str) -> list[str]:
+    """Refuse values that would be ignored or misread, and name keys that look misspelt.
+
+    Returns
+    -------
+    list of str
+        A sentence for each key that no stack knows but that is close to one that a stack knows.
+
+    Raises
+    ------
+    UserError
+        See :func:`check_value`.
+    """
+    doubts = []
+    for setting in plan.settings:
+        check_value(setting, where)
+        names = names_of(setting.carrier)
+        close = difflib.get_close_matches(setting.key, sorted(names), 1, _CLOSE)
+        if close and setting.key not in names:
+            doubts.append(f"{setting.key} is not a known hint: was {close[0]} meant?")
+    return doubts
+
+
+@cache
+def names_of(carrier: Carrier) -> frozenset[str]:
+    """Names that the stacks know of a carrier."""
+    settings = {p.setting for stack in every_stack() for p in stack.parameters if p.carrier is carrier}
+    return frozenset(settings | {d.name for stack in every_stack() for d in stack.derived if d.carrier is carrier})
+
+
+# -- whether a value acts ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Situation:
+    """All that decides whether a value acts; what is not known rules nothing out.
+
+    Attributes
+    ----------
+    workload : Workload
+        What the program does, with the file system and the driver that opens the file.
+    io : str or None
+        The MPI-IO implementation, ``romio`` or ``ompio``; any other word stands for an unknown one.
+    mpi : str
+        The program's MPI library with its version, as it names itself.
+    versions : mapping
+        Versions of other components, by the names that stacks give in ``library``.
+    own : mapping
+        Hints that the program sets itself and that win, with their values.
+    values : mapping
+        The values of other parameters, by name.
+    unsure : frozenset of str
+        Parameters that may have other values than these where the value is to act.
+    """
+
+    workload: Workload = field(default_factory=Workload)
+    io: str | None = None
+    mpi: str = ""
+    versions: Mapping[str, str] = field(default_factory=dict)
+    own: Mapping[str, str] = field(default_factory=dict)
+    values: Mapping[str, Value] = field(default_factory=dict)
+    unsure: frozenset[str] = frozenset()
+
+    def version(self, library: str) -> str:
+        """Give the version of a component; empty if unknown. Open MPI's ROMIO has that of the MPICH it is from."""
+        if library in self.versions:
+            return self.versions[library]
+        if library == "MPICH" and (inside := romio_version(self.mpi)):
+            return inside
+        found = re.match(rf"{re.escape(library)}\D*(\d+(?:\.\d+)*)", self.mpi) if library else None
+        return found[1] if found else ""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Whether a value acts.
+
+    Attributes
+    ----------
+    acts : bool or None
+        None where what is not known decides it.
+    why : str
+        Why it does not act, or what is not known; empty where it acts.
+    unknown : frozenset of str
+        What would decide it: ``file_system``, or names of parameters.
+    """
+
+    acts: bool | None
+    why: str = ""
+    unknown: frozenset[str] = frozenset()
+
+
+def acts(parameter: Parameter, value: Value | None, situation: Situation) -> Answer:
+    """Say whether a value acts: it is read, means something, and is not what would act without it.
+
+    Parameters
+    ----------
+    parameter : Parameter
+    value : Value or None
+        None where it is not known: then it rules nothing out.
+    situation : Situation
+    """
+    workload = situation.workload
+    why = unread(parameter, situation)
+    if not why and not parameter.meets(workload.api):
+        why = f"acts on files used through {' or '.join(parameter.apis)}, the program's are used through {workload.api}"
+    if why:
+        return Answer(False, why)
+    rules = [rule for rule in (parameter.active_if, parameter.same_as_default) if rule is not None]
+    unsure = {name for rule in rules for name in rule.names & situation.unsure} - {parameter.name}
+    words = workload.words()
+    worlds = [words]
+    if workload.collective is None:
+        # Both kinds of calls may be made, or one alone.
+        worlds += [{**words, "independent": False}, {**words, "collective": False}]
+    if idle := _idle(parameter, value, worlds, situation.values, unsure):
+        return Answer(False, idle)
+    if parameter.driver and not workload.driver and not workload.file_system:
+        why = f"acts on {systems_of(parameter)} alone, and the file system is not said"
+        return Answer(None, why, frozenset({"file_system"}))
+    if unsure:
+        return Answer(None, f"depends on {', '.join(sorted(unsure))}, with other values elsewhere", frozenset(unsure))
+    return Answer(True)
+
+
+def unread(parameter: Parameter, situation: Situation) -> str:
+    """Say why nothing reads a parameter here, whatever its value; empty if it is read, or that is not known."""
+    return next((why for why in _obstacles(parameter, situation) if why), "")
+
+
+def _obstacles(parameter: Parameter, situation: Situation) -> Iterator[str]:
+    workload = situation.workload
+    if parameter.io_component and situation.io in _IMPLEMENTATIONS and situation.io not in parameter.io_component:
+        yield f"acts under {' or '.join(parameter.io_component)}, the program uses {situation.io}"
+    yield _other_library(parameter, situation)
+    if parameter.driver and workload.driver and not workload.driver.upper().startswith(parameter.driver):
+        yield f"acts under driver {' or '.join(parameter.driver)}, the file is opened by {workload.driver}"
+    kind = workload.file_system or ""
+    if parameter.driver and not workload.driver and kind and not kind.upper().startswith(parameter.driver):
+        yield f"acts on {systems_of(parameter)} alone, the files lie on {kind}"
+    if parameter.carrier.of_file_system and kind:
+        asked = named(parameter.layer)
+        if asked is not GENERIC and asked is not of_file(kind, workload.driver):
+            yield f"lays out files on {asked.label}, the program's lie on {kind}"
+    if workload.operation in ("read", "write") and workload.operation not in parameter.operations:
+        yield f"acts on {parameter.operations[0]}s only, the program {workload.operation}s"
+    if workload.operation == "read" and parameter.when is When.CREATE:
+        yield "acts when a file is created, the program only reads"
+    if parameter.carrier is HINT and parameter.setting in situation.own:
+        yield f"the program sets it itself, to {situation.own[parameter.setting]}"
+
+
+def _other_library(parameter: Parameter, situation: Situation) -> str:
+    """Why the MPI library, or the version of the component that would have to read a parameter, does not know it."""
+    mpi = situation.mpi
+    if parameter.mpi and mpi and not any(name.lower() in mpi.lower() for name in parameter.mpi):
+        return f"{' or '.join(parameter.mpi)} alone knows it, the program uses {mpi.partition(',')[0]}"
+    library, have = parameter.library, situation.version(parameter.library)
+    if not have:
+        return ""
+    if parameter.since and _compared(have, parameter.since) < 0:
+        return f"known since {library} {parameter.since}, the program uses {have}"
+    if parameter.until and _compared(have, parameter.until) > 0:
+        return f"known until {library} {parameter.until}, the program uses {have}"
+    return ""
+
+
+def _compared(have: str, bound: str) -> int:
+    """Compare a version with a bound as far as the bound goes: 4.1.9 is no later than 4.1, and 5 is 5.0."""
+    ours, theirs = ([int(part) for part in re.findall(r"\d+", version)] for version in (have, bound))
+    ours = (ours + [0] * len(theirs))[: len(theirs)]
+    return (ours > theirs) - (ours < theirs)
+
+
+def systems_of(parameter: Parameter) -> str:
+    """The file systems under whose drivers a parameter acts."""
+    return " or ".join(word.lower() for word in parameter.driver if word != CRAYS)
+
+
+def acting(words: Mapping[str, Any], values: Mapping[str, Value]) -> dict[str, Value]:
+    """Give what acts of some values of parameters, all known: those without a meaning or like the default are left out.
+
+    Parameters
+    ----------
+    words : mapping
+        Of the workload.
+    values : mapping
+        By the names of parameters; all others are at their defaults.
+    """
+    known = parameters()
+    return {name: value for name, value in values.items() if not _idle(known[name], value, [words], values)}
+
+
+def holds(rule: Expression, words: Mapping[str, Any], values: Mapping[str, Value]) -> bool:
+    """Evaluate a rule; parameters without a value are at their defaults."""
+    others = rule.names - words.keys() - values.keys()
+    known = parameters()
+    defaults = {name: known[name].bind(words).default for name in others & known.keys()}
+    return bool(rule({**words, **defaults, **values}))
+
+
+def _idle(
+    parameter: Parameter,
+    value: Value | None,
+    worlds: Sequence[Mapping[str, Any]],
+    values: Mapping[str, Value],
+    unsure: Set[str] = frozenset(),
+) -> str:
+    """Say why a value that is read does nothing in any of some worlds; rules on what is unsure rule nothing out."""
+    if value is None:
+        unsure = unsure | {parameter.name}
+    else:
+        values = {**values, parameter.name: value}
+    active, alike = (
+        rule if rule is not None and rule.names.isdisjoint(unsure) else None
+        for rule in (parameter.active_if, parameter.same_as_default)
+    )
+    if active is not None and not any(_maybe(active, words, values) for words in worlds):
+        shown = ("collective", "independent", "reads", "writes", "file_system")
+        given = {**{name: worlds[0][name] for name in shown}, **values}
+        because = [f"{name} is {spell(given[name])}" for name in sorted(active.names) if name in given]
+        flat = re.sub(r"\s+", " ", active.text).strip()
+        return f"it has a meaning only where {flat}" + (f"; here {', '.join(because)}" if because else "")
+    fixed = parameter.default_from is None and not parameter.carrier.of_file_system
+    if fixed and value is not None and same(value, parameter.default):
+        return "the library does the same without it: this is its default"
+    if alike is not None and value is not None and _maybe(alike, worlds[0], values, otherwise=False):
+        return "here it does what the default does anyway"
+    return ""
+
+
+def _maybe(rule: Expression, words: Mapping[str, Any], values: Mapping[str, Value], *, otherwise: bool = True) -> bool:
+    """Whether a rule holds; as given where it cannot be evaluated."""
+    try:
+        return holds(rule, words, values)
+    except UserError:
+        return otherwise

@@ -1,0 +1,300 @@
+"""What a text means for a parameter, and whether its value acts: every caller gives the catalogue's answer."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from stripewise.lab.settings import of_hints
+
+from stripewise.catalogue.carriers import HINT, MCA, Setting
+from stripewise.catalogue.configuration import Configuration, place_of, same
+from stripewise.catalogue.expectation import expect
+from stripewise.catalogue.meaning import (
+    Situation,
+    acts,
+    check_plan,
+    check_value,
+    find_parameter,
+    parameters,
+    parse,
+    unread,
+    value_of,
+)
+from stripewise.catalogue.parameter import Parameter, Scale
+from stripewise.catalogue.plan import Plan, spell
+from stripewise.catalogue.space import Space
+from stripewise.catalogue.stack import every_stack
+from stripewise.catalogue.workload import Workload
+from stripewise.diagnose.knobs import judge_script
+from stripewise.diagnose.script import ScriptSetting
+from stripewise.diagnose.surroundings import FORMS, Surroundings
+from stripewise.engine.effects import verdicts
+from stripewise.engine.space import as_set, bind_space
+from stripewise.engine.try_first import configurations
+from stripewise.errors import UserError
+from stripewise.observe.report import Report
+from stripewise.requests.experiment import Experiment
+from tests.unit.test_measure_effects import changed, recorded
+
+SOURCE = Path(__file__).parents[2] / "src" / "stripewise"
+EVERY = sorted(parameters())
+TEXTS = (
+    *("4m", "4M", "16K", "1MiB", "4 MiB", "16", "0", "-1", " 8", "8 ", "+8", "010", "0x10", "1.5", "1e3", "inf", "nan"),
+    *("4294967296", "9" * 30, "1_000", "٣", "abc", "-", "*", "none"),
+    *("true", "TRUE", "True", "false", "yes", "no", "on", "off", "enable", "ENABLE", "Enable", "enabled", "enabel"),
+    *("requested", "disable", "automatic", "AUTOMATIC"),
+)
+
+
+def texts_of(parameter: Parameter) -> list[str]:
+    return [*TEXTS, *(spell(value) for value in list(parameter.values)[:50])]
+
+
+def setting(parameter: Parameter, text: str) -> Setting:
+    return Setting(parameter.carrier, parameter.setting, text, parameter.layer)
+
+
+# -- one parameter, one text -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "value", "said"),
+    [
+        ("cb_buffer_size", "4m", 4, "ROMIO reads digits alone: '4m' is 4 for it"),
+        ("cb_buffer_size", "4194304", 4194304, ""),
+        ("cb_buffer_size", "4294967296", 0, "ROMIO reads digits alone: '4294967296' is 0 for it"),
+        ("cb_buffer_size", "abc", 0, "ROMIO reads digits alone: 'abc' is 0 for it"),
+        ("striping_unit", "4294901760", 4294901760, ""),
+        ("romio_no_indep_rw", "true", True, ""),
+        ("romio_no_indep_rw", "FALSE", False, ""),
+        ("romio_no_indep_rw", "yes", None, "'yes' is not one of true, false: the library ignores it without a message"),
+        ("romio_no_indep_rw", "1", None, "'1' is not one of true, false"),
+        ("romio_no_indep_rw", "enable", None, "'enable' is not one of true, false"),
+        ("romio_no_indep_rw", "True", None, "'True' is not one of true, false"),
+        ("romio_cb_write", "ENABLE", "enable", ""),
+        ("romio_cb_write", "Enable", None, "'Enable' is not one of automatic, enable, disable"),
+        ("romio_cb_write", "REQUESTED", "enable", ""),
+        ("romio_lustre_cb_lock_ahead_write", "1", 1, ""),
+    ],
+)
+def test_hints_are_read_as_romio_reads_them(key: str, text: str, value: object, said: str) -> None:
+    parameter = find_parameter(Setting(HINT, key, text))
+    assert parameter is not None
+    found = parse(parameter, text)
+    assert same(found.value, value)
+    assert (found.wrong or found.misread).startswith(said) and bool(said) == bool(found.wrong or found.misread)
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "value"),
+    [
+        ("io_ompio_bytes_per_agg", "4m", 4 << 20),
+        ("io_ompio_bytes_per_agg", "0x10", 16),
+        ("io_ompio_bytes_per_agg", "4T", 4),
+        ("io_ompio_num_aggregators", "010", 8),
+        ("fbtl_posix_write_datasieving", "0", False),
+        ("fbtl_posix_write_datasieving", "yes", True),
+        ("fbtl_posix_write_datasieving", "enable", None),
+    ],
+)
+def test_parameters_of_open_mpi_are_read_as_it_reads_them(key: str, text: str, value: object) -> None:
+    parameter = find_parameter(Setting(MCA, key, text))
+    assert parameter is not None
+    assert same(parse(parameter, text).value, value)
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_what_stripewise_writes_is_read_as_meant(name: str) -> None:
+    parameter = parameters()[name]
+    for value in list(parameter.values)[:50]:
+        found = parse(parameter, spell(value))
+        assert same(found.value, value) and not found.wrong and not found.misread
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_a_setting_belongs_to_one_parameter(name: str) -> None:
+    assert find_parameter(setting(parameters()[name], "1")) is parameters()[name]
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_all_callers_take_a_text_alike(name: str) -> None:
+    parameter = parameters()[name]
+    for text in texts_of(parameter):
+        found = parse(parameter, text)
+        assert (found.value is None) == bool(found.wrong), text
+        assert value_of(parameter, text) == (parameter.default if found.wrong else found.value)
+        _plans_refuse(parameter, text, refused=bool(found.wrong or found.misread))
+        _scripts_say(parameter, text, found.wrong, found.misread)
+        if parameter.carrier is HINT:
+            default = as_set(parameter, {parameter.setting: text}).default
+            number = parameter.ordered and not (parameter.scale is Scale.LOG2 and float(found.value or 0) < 0)
+            usable = found.value is not None and (number or place_of(found.value, parameter.values) is not None)
+            assert same(default, found.value if usable else parameter.default), text
+            if parameter.setting in (simulated := of_hints([(parameter.setting, text)])):
+                assert same(simulated[parameter.setting], found.value), text
+
+
+def _plans_refuse(parameter: Parameter, text: str, *, refused: bool) -> None:
+    plan = Plan((setting(parameter, text),))
+    for check in (lambda: check_value(plan.settings[0], "test"), lambda: check_plan(plan, "test")):
+        if refused:
+            with pytest.raises(UserError):
+                check()
+        else:
+            check()
+
+
+FORM = {
+    form.carrier.name: name for name, form in reversed(FORMS.items()) if name not in ("cray", "intel", "romio_file")
+}
+
+
+def judged(parameter: Parameter, text: str, where: Surroundings) -> tuple[str, str]:
+    form = FORM[parameter.carrier.name]
+    knob = ScriptSetting(1, parameter.setting, text, form, layer=setting(parameter, text).layer, bound=True)
+    (found,) = judge_script("", where, [knob])
+    return found.verdict, found.reason
+
+
+def _scripts_say(parameter: Parameter, text: str, wrong: str, misread: str) -> None:
+    if parameter.carrier.name not in FORM:
+        return
+    verdict, reason = judged(
+        parameter, text, Surroundings("openmpi" if parameter.io_component == ("ompio",) else "cray")
+    )
+    assert (reason == wrong and verdict == "dead") if wrong else True, (text, reason)
+    assert reason == misread if misread and verdict == "live" else True, (text, reason)
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_evidence_and_first_tries_take_a_hint_alike(text: str) -> None:
+    parameter = parameters()["romio_cb_write"]
+    space = Space.bind([parameter], [], [], Workload().words(), [])
+    given = recorded("romio_strided_write")
+    asked = Setting(HINT, "romio_cb_write", text)
+    report = changed(given["hint romio_cb_write disable"], "files.0.settings.0.requested", text)
+    (effect,) = verdicts(space, [asked], [Report.model_validate(report)], [])
+    wrong = parse(parameter, text).wrong
+    assert (effect.evidence == wrong) == bool(wrong)
+    if " " not in text:
+        tried, _ = configurations(space, [f"hint romio_cb_write {text}"])
+        expected = value_of(parameter, text)
+        assert tried == ([] if expected == "automatic" else [Configuration({"romio_cb_write": expected})])
+
+
+# -- situations --------------------------------------------------------------------------------------------
+
+SITUATIONS = {
+    "nothing known": Situation(),
+    "MPICH": Situation(io="romio", mpi="MPICH 4.2.1"),
+    "old MPICH": Situation(io="romio", mpi="MPICH Version:      3.2.1"),
+    "Cray": Situation(io="romio", mpi="Cray MPICH 8.1.29"),
+    "OMPIO": Situation(io="ompio", mpi="Open MPI v4.1.4, package: Debian OpenMPI"),
+    "OMPIO 5": Situation(io="ompio", mpi="Open MPI v5.0.6"),
+    "ROMIO of Open MPI": Situation(io="romio", mpi="Open MPI v4.1.4"),
+    "ext4": Situation(Workload(file_system="ext4"), io="romio"),
+    "Lustre": Situation(Workload(file_system="lustre"), io="romio"),
+    "UFS on Lustre": Situation(Workload(file_system="lustre", driver="UFS:"), io="romio"),
+    "reader": Situation(Workload(operation="read"), io="romio"),
+    "writer": Situation(Workload(operation="write"), io="romio"),
+}
+
+
+@pytest.mark.parametrize("situation", SITUATIONS.values(), ids=SITUATIONS)
+@pytest.mark.parametrize("stack", [stack.name for stack in every_stack()])
+def test_all_callers_leave_out_what_nothing_reads(stack: str, situation: Situation) -> None:
+    (own,) = [one for one in every_stack() if one.name == stack]
+    workload = situation.workload
+    try:
+        bound = bind_space(Experiment(command=["app"], stacks=[stack]), workload, situation.io, situation.mpi)
+    except UserError:
+        bound = None
+    mpi = next((name for text, name in MPI_NAMES if re.search(text, situation.mpi)), "")
+    version = (re.findall(r"\d+(?:\.\d+)+", situation.mpi) or [""])[0]
+    where = Surroundings(
+        "openmpi-romio" if mpi == "openmpi" and situation.io == "romio" else mpi,
+        workload.file_system or "", version, workload,
+    )  # fmt: skip
+    for parameter in own.parameters:
+        why = unread(parameter, situation)
+        if bound is not None and why:
+            assert bound.left_out[parameter.name] == why
+        if why:
+            assert acts(parameter, parameter.values[-1], situation).acts is False
+            brought = expect(
+                [setting(parameter, spell(parameter.values[-1]))], workload, {}, io=situation.io, mpi=situation.mpi
+            )
+            assert not brought.reasons
+        if why and mpi and parameter.carrier.name in FORM and mpi in FORMS[FORM[parameter.carrier.name]].readers:
+            verdict, reason = judged(parameter, spell(parameter.values[-1]), where)
+            assert verdict == "dead", (parameter.name, reason)
+
+
+MPI_NAMES = (("Cray", "cray"), ("Open MPI", "openmpi"), ("MPICH", "mpich"))
+
+
+@pytest.mark.parametrize(
+    ("name", "mpi", "versions", "said"),
+    [
+        ("fbtl_posix_write_datasieving", "Open MPI v4.1.4", {}, "known since Open MPI 5.0, the program uses 4.1.4"),
+        ("fbtl_posix_write_datasieving", "Open MPI v5", {}, ""),
+        ("fbtl_posix_write_datasieving", "MPICH 4.2.1", {}, ""),
+        ("romio_lustre_cb_lock_ahead_write", "MPICH 3.2.1", {}, "known since MPICH 3.3, the program uses 3.2.1"),
+        # Open MPI 4 has the ROMIO of MPICH 3.2.1, Open MPI 5 that of 3.4.1.
+        ("romio_lustre_cb_lock_ahead_write", "Open MPI v4.1.4", {}, "known since MPICH 3.3, the program uses 3.2.1"),
+        ("romio_lustre_cb_lock_ahead_write", "Open MPI v5.0.6", {}, ""),
+        ("hdf5_coll_metadata_write", "MPICH 1.4", {"HDF5": "1.10"}, ""),
+        (
+            "hdf5_coll_metadata_write",
+            "MPICH 4.2",
+            {"HDF5": "1.8.23"},
+            "known since HDF5 1.10.0, the program uses 1.8.23",
+        ),
+        ("overstripe_count", "MPICH 2.1", {}, ""),
+        ("cray_cb_write_lock_mode", "MPICH 4.2", {}, "Cray MPICH alone knows it, the program uses MPICH 4.2"),
+        ("cray_cb_write_lock_mode", "CRAY MPICH version 8.1.29", {}, ""),
+    ],
+)
+def test_versions_are_compared_with_those_of_the_same_component(
+    name: str, mpi: str, versions: dict[str, str], said: str
+) -> None:
+    assert unread(parameters()[name], Situation(mpi=mpi, versions=versions)) == said
+
+
+def test_what_decides_and_is_not_known_is_named() -> None:
+    hint = parameters()["romio_lustre_co_ratio"]
+    answer = acts(hint, 2, Situation(io="romio"))
+    assert answer.acts is None and answer.unknown == {"file_system"}
+    assert acts(hint, 2, Situation(Workload(file_system="lustre"))).acts is True
+    buffers = parameters()["cb_buffer_size"]
+    off = {"romio_cb_write": "disable", "romio_cb_read": "disable"}
+    assert acts(buffers, 4 << 20, Situation(values=off)).acts is False
+    elsewhere = acts(buffers, 4 << 20, Situation(values=off, unsure=frozenset(off)))
+    assert elsewhere.acts is None and elsewhere.unknown == off.keys()
+    assert acts(buffers, 16 << 20, Situation()).why == "the library does the same without it: this is its default"
+    assert acts(buffers, None, Situation()).acts is True
+    assert "the program sets it itself, to 4" in acts(buffers, 8, Situation(own={"cb_buffer_size": "4"})).why
+
+
+# -- no second home ----------------------------------------------------------------------------------------
+
+TELLTALES = re.compile(
+    r"\b\w+\.(?:since|until)\b|\bio_component\b|\bhint_fns\b|startswith\(\w+\.driver\)|\bin \(\"true\", \"1\"|\batoi\b"
+)
+ALLOWED = {
+    ("store/service/tokens.py", "row.until"),  # how long a token is barred
+    ("requests/experiment.py", "io_component"),  # a parameter is built again with its stack's facts
+    ("engine/binding.py", "io_component"),  # whether a program without MPI-IO meets it
+}
+
+
+def test_nothing_outside_the_catalogue_answers_its_questions() -> None:
+    found = {
+        (str(path.relative_to(SOURCE)), match[0])
+        for path in SOURCE.rglob("*.py")
+        if path.relative_to(SOURCE).parts[0] != "catalogue"
+        for match in TELLTALES.finditer(path.read_text("utf-8"))
+    }
+    assert found == ALLOWED
