@@ -30,6 +30,7 @@ from stripewise.catalogue.workload import Workload
 from stripewise.diagnose.knobs import judge_script
 from stripewise.diagnose.script import ScriptSetting
 from stripewise.diagnose.surroundings import FORMS, Surroundings
+from stripewise.engine.definition import check
 from stripewise.engine.effects import verdicts
 from stripewise.engine.space import as_set, bind_space
 from stripewise.engine.try_first import configurations
@@ -138,12 +139,12 @@ def test_all_callers_take_a_text_alike(name: str) -> None:
 
 def _plans_refuse(parameter: Parameter, text: str, *, refused: bool) -> None:
     plan = Plan((setting(parameter, text),))
-    for check in (lambda: check_value(plan.settings[0], "test"), lambda: check_plan(plan, "test")):
+    for look in (lambda: check_value(plan.settings[0], "test"), lambda: check_plan(plan, "test")):
         if refused:
             with pytest.raises(UserError):
-                check()
+                look()
         else:
-            check()
+            look()
 
 
 FORM = {
@@ -179,7 +180,15 @@ def test_evidence_and_first_tries_take_a_hint_alike(text: str) -> None:
     wrong = parse(parameter, text).wrong
     assert (effect.evidence == wrong) == bool(wrong)
     if " " not in text:
-        tried, _ = configurations(space, [f"hint romio_cb_write {text}"])
+        entry = f"hint romio_cb_write {text}"
+        experiment = Experiment(runner="sim:archer2-hdd", workload=Workload(operation="write"), try_first=[entry])
+        if wrong:
+            with pytest.raises(UserError, match="is not one of automatic, enable, disable"):
+                check(experiment)
+        else:
+            check(experiment)
+        # As in an experiment of an earlier version: such a value acts as the default does.
+        tried, _ = configurations(space, [entry])
         expected = value_of(parameter, text)
         assert tried == ([] if expected == "automatic" else [Configuration({"romio_cb_write": expected})])
 

@@ -352,6 +352,13 @@ def test_what_the_model_does_not_know_is_refused(current: Any, context: Any, mes
         prescriber().prescribe(PrescriptionRequest(workload(), current, context))
 
 
+@pytest.mark.parametrize(("io", "decided"), [("romio", True), ("unknown", True), ("ompio", False)])
+def test_what_the_mpi_library_does_not_read_is_not_prescribed(io: str, decided: bool) -> None:
+    found = Prescriber(*trained(HINTS)).prescribe(PrescriptionRequest(workload(), io=io))
+    assert any(setting.key == "romio_cb_write" for setting in found.decided) is decided
+    assert any(setting.key == "stripe_count" for setting in found.decided)
+
+
 def test_layout_and_hints_that_were_seen_are_the_settings_of_today() -> None:
     model, _ = trained(HINTS)
     seen = PrescriptionRequest(Workload()).with_observed(

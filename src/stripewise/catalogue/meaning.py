@@ -355,10 +355,26 @@ def acting(words: Mapping[str, Any], values: Mapping[str, Value]) -> dict[str, V
 
 def holds(rule: Expression, words: Mapping[str, Any], values: Mapping[str, Value]) -> bool:
     """Evaluate a rule; parameters without a value are at their defaults."""
-    others = rule.names - words.keys() - values.keys()
     known = parameters()
-    defaults = {name: known[name].bind(words).default for name in others & known.keys()}
-    return bool(rule({**words, **defaults, **values}))
+    named = [known[name] for name in rule.names & known.keys()]
+    return bool(rule(with_defaults({**words, **values}, named)))
+
+
+def with_defaults(values: Mapping[str, Any], among: Iterable[Parameter]) -> dict[str, Any]:
+    """Add the defaults of parameters that have no value, as far as these can be told.
+
+    Parameters
+    ----------
+    values : mapping
+        Words of the workload and parameters to scalars, or to equally long arrays.
+    among : iterable of Parameter
+    """
+    found = dict(values)
+    for parameter in among:
+        rule = parameter.default_from
+        if parameter.name not in found and (rule is None or rule.names <= found.keys()):
+            found[parameter.name] = parameter.default if rule is None else rule(found)
+    return found
 
 
 def _idle(

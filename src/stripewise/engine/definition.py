@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from stripewise.catalogue.carriers import ARGUMENT, Carrier
 from stripewise.catalogue.configuration import sizes
+from stripewise.catalogue.meaning import check_value
 from stripewise.catalogue.stack import load_stack
 from stripewise.documents import explain_validation
 from stripewise.engine.folders import runs_folder
@@ -202,7 +203,8 @@ def check(experiment: Experiment, read_model: Callable[[str], object] = load_mod
             f"sampler {experiment.sampler} cannot start from earlier experiments", "use --sampler auto or surrogate"
         )
     for entry in experiment.try_first:
-        settings_of(entry)
+        for setting in settings_of(entry):
+            check_value(setting, f"try_first '{entry}'")
     make_resampler(experiment.resampling)
     make_pruner(experiment.pruning)
     make_stopping(experiment.stopping)

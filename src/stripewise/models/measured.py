@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from stripewise.catalogue.configuration import Value
 from stripewise.catalogue.expectation import HARMS, pieces_about
+from stripewise.catalogue.meaning import with_defaults
 from stripewise.catalogue.space import Knowledge
 from stripewise.catalogue.workload import Workload
 from stripewise.models.carriers import SetBy, TunableColumn, bytes_of, known_parameters, stand_in, tunable_columns
@@ -203,9 +204,7 @@ def _values_of(domain: Domain, tunables: Sequence[TunableColumn], points: Floats
     values: dict[str, Any] = {
         name: np.asarray([entry[name] for entry in words])[member.reshape(-1)] for name in Workload().words()
     }
-    for name, (_, parameter) in known_parameters(domain.schema).items():
-        if name not in values and (parameter.default_from is None or parameter.default_from.names <= values.keys()):
-            values[name] = parameter.default if parameter.default_from is None else parameter.default_from(values)
+    values = with_defaults(values, (parameter for _, parameter in known_parameters(domain.schema).values()))
     return values | setting_values(domain, tunables, standin, points)
 
 

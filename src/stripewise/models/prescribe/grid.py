@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from stripewise.catalogue.configuration import place_of, plain_number
 from stripewise.catalogue.expression import Expression
+from stripewise.catalogue.meaning import with_defaults
 from stripewise.catalogue.plan import spell
 from stripewise.errors import UserError
 from stripewise.models.base import PerformanceModel, apart
@@ -240,9 +241,7 @@ class CandidateGrid:
                 told[column.role] = points[:, place] * bytes_of(column)
             elif place == domain.operation:
                 told[column.role] = domain.values(place, points[:, place])
-        for name, parameter in self._known.items():
-            if name not in told and (parameter.default_from is None or parameter.default_from.names <= told.keys()):
-                told[name] = parameter.default_from(told) if parameter.default_from else parameter.default
+        told = with_defaults(told, self._known.values())
         return {**told, **setting_values(domain, self._tunables, self._standin, points)}
 
     # -- rules of the stacks -------------------------------------------------------------------------------
@@ -271,11 +270,8 @@ class CandidateGrid:
                 columns[word] = np.repeat(value, len(points) // len(value))
             else:
                 columns[word] = value
-        for name in self._unknown():
-            # A parameter that the model does not have acts at its default, and rules that name it see just that.
-            parameter = self._known[name]
-            if parameter.default_from is None or parameter.default_from.names <= columns.keys():
-                columns[name] = parameter.default_from(columns) if parameter.default_from else parameter.default
+        # A parameter that the model does not have acts at its default, and rules that name it see just that.
+        columns = with_defaults(columns, (self._known[name] for name in self._unknown()))
         for tunable in self._tunables:
             self._note(columns, tunable, points)
         return columns

@@ -189,9 +189,8 @@ class Answer:
         self._request = request
         self._domain = model.domain
         self._workload = request.workload
-        # What an operation can set, the table itself says.
-        any_operation = request.workload.model_copy(update={"operation": None})
-        self._situation = Situation(any_operation, io=request.io, mpi=request.mpi)
+        # What an operation can set, the table says; the files are to lie where it was measured, not where they lay.
+        self._situation = Situation(io=request.io, mpi=request.mpi)
         self._every = tunable_columns(self._domain.schema, file_system)
         self._words = self._workload.words()
         self._standin = self._stand_in()
