@@ -263,6 +263,12 @@ MPI_NAMES = (("Cray", "cray"), ("Open MPI", "openmpi"), ("MPICH", "mpich"))
         ),
         ("overstripe_count", "MPICH 2.1", {}, ""),
         ("cray_cb_write_lock_mode", "MPICH 4.2", {}, "Cray MPICH alone knows it, the program uses MPICH 4.2"),
+        (
+            "cray_cb_write_lock_mode",
+            "MPICH Version:      4.0.2\nMPICH Release date: Thu",
+            {},
+            "Cray MPICH alone knows it, the program uses MPICH Version: 4.0.2",
+        ),
         ("cray_cb_write_lock_mode", "CRAY MPICH version 8.1.29", {}, ""),
     ],
 )

@@ -316,7 +316,8 @@ def _other_library(parameter: Parameter, situation: Situation) -> str:
     """Why the MPI library, or the version of the component that would have to read a parameter, does not know it."""
     mpi = situation.mpi
     if parameter.mpi and mpi and not any(name.lower() in mpi.lower() for name in parameter.mpi):
-        return f"{' or '.join(parameter.mpi)} alone knows it, the program uses {mpi.partition(',')[0]}"
+        shown = " ".join(re.split(r"[,\n]", mpi, maxsplit=1)[0].split())
+        return f"{' or '.join(parameter.mpi)} alone knows it, the program uses {shown}"
     library, have = parameter.library, situation.version(parameter.library)
     if not have:
         return ""
