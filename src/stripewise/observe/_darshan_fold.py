@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import posixpath
 from collections import Counter
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,19 @@ from stripewise.observe.profile_features import BLOCKS
 
 _ROWS = 64
 _BINS = 200
+
+
+@dataclass(frozen=True)
+class LogHead:
+    """What a log says of itself; fields as those of :class:`stripewise.observe.activity.Activity`."""
+
+    kind: str
+    source: str
+    unseen: list[str]
+    version: str = ""
+    seen: list[str] = field(default_factory=lambda: ["POSIX", "STDIO"])
+    partial: list[str] = field(default_factory=list)
+    hints: dict[str, str] = field(default_factory=dict)
 
 
 class TimeGrid:
@@ -301,20 +315,9 @@ class Folded:
 
     # -- results ---------------------------------------------------------------------------------------------------
 
-    def activity(
-        self,
-        kind: str,
-        *,
-        source: str,
-        version: str,
-        job: dict[str, Any],
-        names: dict[int, str],
-        seen: list[str],
-        unseen: list[str],
-        partial: list[str],
-        hints: dict[str, str],
-    ) -> dict[str, Any]:
+    def activity(self, head: LogHead, job: dict[str, Any], names: dict[int, str]) -> dict[str, Any]:
         """Give all as an activity."""
+        unseen = head.unseen
         entries = {
             key: entry for key, file in self._files.items() if (entry := self._entry(key, file, names)) is not None
         }
@@ -332,14 +335,9 @@ class Folded:
             if file.layout and not file.traced and key in entries:
                 self._carry_evenly(file, entries[key])
         return {
-            "source": source,
-            "kind": kind,
-            "version": version,
+            **vars(head),
             "job": job,
-            "seen": seen,
-            "partial": partial,
             "unseen": unseen,
-            "hints": hints,
             "io_seconds": self._slowest.seconds,
             "moved": self._slowest.bytes,
             "modules": {

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from darshan.backend import cffi_backend as backend
 
-from stripewise.observe._darshan_fold import Folded, LogError
+from stripewise.observe._darshan_fold import Folded, LogError, LogHead
 
 __all__ = ["LogError", "summarise"]
 
@@ -92,17 +92,9 @@ def _summarise(path: str, log: dict[str, Any]) -> dict[str, Any]:
     seen = [name for name in modules if name not in ("NULL",)]
     unseen = [f"no {name} module: nothing is known of {what}" for name, what in _JUDGED.items() if name not in modules]
     partial = [name for name, entry in modules.items() if entry["partial_flag"]]
-    return folded.activity(
-        "darshan",
-        source=path,
-        version=job.pop("version"),
-        job=job,
-        names=names,
-        seen=seen,
-        unseen=[*unseen, *newer],
-        partial=partial,
-        hints=_hints(job.pop("metadata")),
-    )
+    hints = _hints(job.pop("metadata"))
+    head = LogHead("darshan", path, [*unseen, *newer], job.pop("version"), seen, partial, hints)
+    return folded.activity(head, job, names)
 
 
 def _job(log: dict[str, Any]) -> dict[str, Any]:

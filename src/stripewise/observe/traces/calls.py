@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from stripewise.formats import SIZE_LIMITS
-from stripewise.observe._darshan_fold import Folded
+from stripewise.observe._darshan_fold import Folded, LogHead
 from stripewise.observe._darshan_sums import Floats, Ints, places
 
 _NOT_FILES = ("/dev/", "/proc/", "/sys/", "pipe:", "socket:", "<")
@@ -137,11 +137,8 @@ class TraceCalls:
 
     def activity(
         self,
-        kind: str,
+        head: LogHead,
         *,
-        source: str,
-        unseen: list[str],
-        version: str = "",
         executable: str = "",
         ranks: int | None = None,
         nodes: int | None = None,
@@ -151,8 +148,9 @@ class TraceCalls:
 
         Parameters
         ----------
-        kind, source, version, executable, unseen, nodes
-            As those of :class:`stripewise.observe.activity.Activity`.
+        head : LogHead
+        executable, nodes
+            As those of :class:`stripewise.observe.activity.ActivityJob`.
         ranks : int, optional
             Where processes are numbered by rank; else each that moved data counts as one.
         started : bool
@@ -174,9 +172,7 @@ class TraceCalls:
             for way, requests in segments.items():
                 folded.add_trace(identifier, rank, requests, written=way == "write")
         return folded.activity(
-            kind,
-            source=source,
-            version=version,
+            head,
             job={
                 "executable": executable,
                 "ranks": ranks or max(1, len(order)),
@@ -185,10 +181,6 @@ class TraceCalls:
                 "started": self._first if started else None,
             },
             names={identifier: path for path, identifier in identifiers.items()},
-            seen=["POSIX", "STDIO"],
-            unseen=unseen,
-            partial=[],
-            hints={},
         )
 
     def _path(self, key: str) -> str:

@@ -51,7 +51,7 @@ def summarise(path: Path) -> dict[str, Any]:
     LogError
         If it cannot be read, or has no names of files.
     """
-    from stripewise.observe._darshan_fold import LogError  # noqa: PLC0415  loads Darshan's library
+    from stripewise.observe._darshan_fold import LogError, LogHead  # noqa: PLC0415  loads Darshan's library
     from stripewise.observe.traces.calls import TraceCalls  # noqa: PLC0415  loads Darshan's library
 
     calls = TraceCalls()
@@ -64,13 +64,10 @@ def summarise(path: Path) -> dict[str, Any]:
         raise LogError("none of its events names a file")
     calls.names = reader.names
     return calls.activity(
-        NAME,
-        source=str(path),
-        version=reader.version,
+        LogHead(NAME, str(path), [*_UNSEEN, *reader.damaged], reader.version),
         executable=reader.command,
         nodes=len(reader.hosts) or None,
         started=True,
-        unseen=[*_UNSEEN, *reader.damaged],
     )
 
 

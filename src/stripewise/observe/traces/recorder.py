@@ -53,7 +53,7 @@ def summarise(path: Path) -> dict[str, Any]:
     LogError
         If there are no texts, or these cannot be read.
     """
-    from stripewise.observe._darshan_fold import LogError  # noqa: PLC0415  loads Darshan's library
+    from stripewise.observe._darshan_fold import LogError, LogHead  # noqa: PLC0415  loads Darshan's library
     from stripewise.observe.traces.calls import TraceCalls  # noqa: PLC0415  loads Darshan's library
 
     texts = parts(path)
@@ -78,11 +78,13 @@ def summarise(path: Path) -> dict[str, Any]:
         raise LogError("no line of its text is a call on a file" if not damaged else damaged[0])
     version = (path.parent if path.name == _TEXT else path) / "VERSION"
     return calls.activity(
-        NAME,
-        source=str(path),
-        version=version.read_text("utf-8", errors="replace").strip()[:40] if version.is_file() else "",
+        LogHead(
+            NAME,
+            str(path),
+            [*_UNSEEN, *_missing(texts, ranks), *damaged],
+            version.read_text("utf-8", errors="replace").strip()[:40] if version.is_file() else "",
+        ),
         ranks=ranks,
-        unseen=[*_UNSEEN, *_missing(texts, ranks), *damaged],
     )
 
 
