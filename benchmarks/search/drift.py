@@ -218,7 +218,7 @@ def write_page(data: dict) -> str:
         "",
         "`race` appends to its file: run it without `--drift` and once for each kind. `--first` is the first seed.",
         "",
-        "## What is replayed",
+        "## How runs are answered",
         "",
         f"Searches of {race.budget} runs on {len(race.tables)} measured tables, {seeds} for each table, method and "
         "kind of drift. Each run is answered by a recorded one, with its noise, and made up to two times slower: "

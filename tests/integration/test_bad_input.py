@@ -249,6 +249,6 @@ def test_bad_input(kind, tmp_path, capfd):
     assert "secret" not in output.out + output.err
 
 
-def test_the_mend_is_part_of_the_line(tmp_path, capfd):
+def test_the_fix_is_part_of_the_line(tmp_path, capfd):
     assert main(["tune", "--stack", "none", "--", "true"]) == 2
     assert "romio" in capfd.readouterr().err
