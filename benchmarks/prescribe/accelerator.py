@@ -154,9 +154,9 @@ def measure_rows(machine: Machine, names: Sequence[str], each: int, workers: int
 def trained(rows: Sequence[Mapping[str, Any]], logs: Path, kind: str) -> Any:
     """The model of a campaign, its programs described by their profiles."""
     from stripewise.engine.campaign.observing import with_profiles  # noqa: PLC0415
-    from stripewise.models.carriers import described  # noqa: PLC0415  loads the engine
     from stripewise.models.registry import make_model  # noqa: PLC0415
     from stripewise.models.table import Schema, make_table  # noqa: PLC0415
+    from stripewise.models.tunables import described  # noqa: PLC0415  loads the engine
 
     columns: list[dict[str, Any]] = [{"name": "smallread", "kind": "categorical", "values": [True, False]}]
     columns += [

@@ -44,11 +44,11 @@ from stripewise.catalogue.stack import load_stack
 from stripewise.catalogue.workload import Workload
 from stripewise.models.artifact.export import to_artifact
 from stripewise.models.artifact.file import save_artifact
-from stripewise.models.carriers import described
 from stripewise.models.prescribe.prescriber import Prescriber
 from stripewise.models.prescribe.request import PrescriptionRequest
 from stripewise.models.registry import make_model
 from stripewise.models.table import Column, ObjectiveColumn, Schema, make_table
+from stripewise.models.tunables import described
 
 HERE = Path(__file__).resolve().parent
 SOURCE = HERE.parents[1] / "tests" / "fixtures" / "programs" / "hdf5_phases.c"

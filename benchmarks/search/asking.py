@@ -23,8 +23,8 @@ from stripewise.catalogue.space import Space  # noqa: E402
 from stripewise.observe.objectives import parse_objective  # noqa: E402
 from stripewise.search.base import Seen, sampler_rng  # noqa: E402
 from stripewise.search.belief.belief import believe  # noqa: E402
-from stripewise.search.samplers.acquisition import Pool, score, screen  # noqa: E402
 from stripewise.search.samplers.auto import AutoOptions, AutoSampler  # noqa: E402
+from stripewise.search.samplers.surrogate import Pool, score, screen  # noqa: E402
 from stripewise.trial import History, Phase, Run, State, Trial  # noqa: E402
 
 ELAPSED = parse_objective("elapsed")

@@ -27,7 +27,7 @@ from stripewise.engine.race import Recorded, SamplerPlayer, contestant, play  # 
 from stripewise.models.landscape import Landscape, landscapes  # noqa: E402
 from stripewise.models.table import read_table  # noqa: E402
 from stripewise.search.base import PriorMean, make_sampler  # noqa: E402
-from stripewise.search.belief.priors import Earlier, EarlierPrior  # noqa: E402
+from stripewise.search.belief.belief import Earlier, EarlierPrior  # noqa: E402
 from stripewise.search.policy.resampling import make_resampler  # noqa: E402
 from stripewise.trial import History, Trial  # noqa: E402
 

@@ -17,13 +17,13 @@ from stripewise.models.ann import AnnModel
 from stripewise.models.artifact.content import Artifact
 from stripewise.models.artifact.export import to_artifact
 from stripewise.models.artifact.file import artifact_bytes, parse_artifact
-from stripewise.models.carriers import SetBy, tunable_columns
 from stripewise.models.domain import table_frame
 from stripewise.models.network import NeuralNetwork
 from stripewise.models.prescribe.grid import CandidateGrid
 from stripewise.models.prescribe.prescriber import Prescriber
 from stripewise.models.prescribe.request import PrescriptionRequest
 from stripewise.models.registry import make_model
+from stripewise.models.tunables import SetBy, tunable_columns
 from tests.fixtures.campaigns import GIB, MIB, campaign
 from tests.integration.building import core_library
 from tests.integration.native_model import NativeModel, open_library

@@ -16,7 +16,7 @@ from stripewise.catalogue.space import Space
 from stripewise.errors import UserError
 from stripewise.observe.objectives import parse_objective
 from stripewise.search.base import PRESETS, make_sampler, sampler_class, sampler_names, sampler_rng
-from stripewise.search.samplers.annealing import AnnealingOptions
+from stripewise.search.samplers.metaheuristics import AnnealingOptions
 from stripewise.search.samplers.surrogate import ENTRY_POINTS as REGRESSORS
 from stripewise.search.samplers.surrogate import regressor_names
 from stripewise.testing.samplers import MAXIMIZE, Pace, all_finish, ask, mixed, play, sample_spaces, smooth_value

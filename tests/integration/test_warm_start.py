@@ -16,7 +16,7 @@ from stripewise.errors import UserError
 from stripewise.requests.experiment import Budget, Confirmation, Experiment
 from stripewise.runners.function import FunctionRunner
 from stripewise.search.base import sampler_rng
-from stripewise.search.belief.priors import Earlier, EarlierPrior, similarity, translate
+from stripewise.search.belief.belief import Earlier, EarlierPrior, similarity, translate
 from stripewise.search.samplers.auto import AutoSampler
 from stripewise.store.base import MEMORY
 from stripewise.store.opening import open_store

@@ -11,8 +11,8 @@ from stripewise.catalogue.space import Knowledge, Space
 from stripewise.errors import UserError
 from stripewise.search.base import Seen, make_sampler, sampler_rng
 from stripewise.search.belief.belief import believe, subsample
-from stripewise.search.samplers.acquisition import Pool, score, screen
 from stripewise.search.samplers.auto import AutoSampler
+from stripewise.search.samplers.surrogate import Pool, score, screen
 from stripewise.trial import History, Phase, Run, State, Trial
 from tests.unit.search_histories import ELAPSED
 

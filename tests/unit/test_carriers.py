@@ -28,9 +28,9 @@ from stripewise.catalogue.plan import Plan
 from stripewise.catalogue.stack import parse_stack
 from stripewise.errors import UserError
 from stripewise.formats import CARRIERS as CARRIER_WORDS
-from stripewise.models.carriers import SetBy, tunable_columns
 from stripewise.models.prescribe.prescription import lines
 from stripewise.models.table import Column, ObjectiveColumn, Schema
+from stripewise.models.tunables import SetBy, tunable_columns
 from stripewise.observe.evidence import RULES, check_evidence
 from stripewise.output.export import TARGETS, export
 from stripewise.requests.campaign import parse_campaign

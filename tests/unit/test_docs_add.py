@@ -33,9 +33,9 @@ from stripewise.engine.space import bind_space, default_stacks
 from stripewise.errors import RunFailed, UserError
 from stripewise.launch import Outcome
 from stripewise.models import registry as models
-from stripewise.models.carriers import SetBy, tunable_columns
 from stripewise.models.registry import load_model, make_model, model_names
 from stripewise.models.table import Column, ObjectiveColumn, Schema
+from stripewise.models.tunables import SetBy, tunable_columns
 from stripewise.observe.evidence import check_evidence
 from stripewise.observe.objectives import Conditions, kind_of, measure, parse_objective, usages
 from stripewise.observe.objectives import registry as objectives
@@ -216,7 +216,7 @@ def test_a_file_system_is_one_module_and_one_stack(
     found = stonefs.look(Path("/data"), "stonectl", lambda words: f"{' '.join(words)}\n")
     assert found is not None and found.text == "stonectl show /data"
     monkeypatch.setattr(
-        "stripewise.models.carriers.load_stack", lambda name: stack if name == "stonefs" else load_stack(name)
+        "stripewise.models.tunables.load_stack", lambda name: stack if name == "stonefs" else load_stack(name)
     )
     columns = [Column(name="stripes", kind="ordinal", role="stripe_count", values=[1, 2], default=1)]
     schema = Schema(name="t", objective=ObjectiveColumn(column="b", direction="maximize"), parameter=columns)

@@ -22,11 +22,11 @@ from stripewise.engine.space import bind_space
 from stripewise.engine.try_first import configurations
 from stripewise.errors import UserError
 from stripewise.models.artifact.export import to_artifact
-from stripewise.models.carriers import described
 from stripewise.models.prescribe.prescriber import Prescriber
 from stripewise.models.prescribe.request import PrescriptionRequest
 from stripewise.models.registry import load_model, make_model
 from stripewise.models.table import Schema, Table, make_table, read_table, write_table
+from stripewise.models.tunables import described
 from stripewise.observe.sources import observe
 from stripewise.requests.experiment import Experiment
 from stripewise.runners.function import FunctionRunner

@@ -18,7 +18,6 @@ from stripewise.catalogue.stack import load_stack
 from stripewise.catalogue.workload import Workload
 from stripewise.desk.cli.main import main
 from stripewise.errors import UserError
-from stripewise.models.carriers import SetBy, tunable_columns
 from stripewise.models.cells import Data
 from stripewise.models.landscape import landscapes
 from stripewise.models.prescribe.policies import by_policy, policy_names
@@ -27,6 +26,7 @@ from stripewise.models.prescribe.prescription import Prescription, carried_by, c
 from stripewise.models.prescribe.request import PrescriptionRequest, parse_request
 from stripewise.models.registry import make_model, model_class
 from stripewise.models.table import Column, Schema, read_table
+from stripewise.models.tunables import SetBy, tunable_columns
 from stripewise.observe.workload import Observed
 from stripewise.output.export import export
 from stripewise.requests.objective import Objective
@@ -283,7 +283,7 @@ def test_stripes_of_a_ceph_file_system_are_its_own() -> None:
 def test_stripes_of_a_file_system_without_them_are_nobody_s_setting(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = load_stack("beegfs")
     pools = tuple(p for p in whole.parameters if p.role == "other")
-    monkeypatch.setattr("stripewise.models.carriers.load_stack", lambda name: replace(whole, parameters=pools))
+    monkeypatch.setattr("stripewise.models.tunables.load_stack", lambda name: replace(whole, parameters=pools))
     table = schema(tunables=("stripe_count", "stripe_size", "cb_nodes"))
     by_name = {tunable.name: tunable.set_by for tunable in tunable_columns(table, "beegfs")}
     assert by_name["stripe_count"] is SetBy.OTHER

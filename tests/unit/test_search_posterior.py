@@ -7,9 +7,9 @@ import pytest
 
 from stripewise.catalogue.expression import Expression
 from stripewise.catalogue.space import Knowledge, Space
+from stripewise.search.belief.belief import knowledge_prior
 from stripewise.search.belief.costs import Costs, CostScale
 from stripewise.search.belief.posterior import TYPICAL_NOISE, Posterior, learned_noise, rank
-from stripewise.search.belief.priors import knowledge_prior
 from stripewise.trial import History, Phase
 from tests.unit.search_histories import BANDWIDTH, LINE, history, run, trial
 

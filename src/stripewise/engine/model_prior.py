@@ -12,9 +12,9 @@ from stripewise.catalogue.parameter import Parameter
 from stripewise.catalogue.space import Levels, Space
 from stripewise.catalogue.workload import Workload
 from stripewise.errors import UserError
-from stripewise.models.carriers import TunableColumn, bytes_of, tunable_columns
 from stripewise.models.domain import Domain, Floats
 from stripewise.models.prescribe.request import PrescriptionRequest, known_values, rows_of
+from stripewise.models.tunables import TunableColumn, bytes_of, tunable_columns
 
 
 class Expecting(Protocol):

@@ -18,7 +18,7 @@ from stripewise.errors import UserError
 from stripewise.models.registry import load_model
 from stripewise.requests.objective import Objective
 from stripewise.search.base import PriorMean, Sampler
-from stripewise.search.belief.priors import Earlier, EarlierPrior, similarity
+from stripewise.search.belief.belief import Earlier, EarlierPrior, similarity
 from stripewise.store.base import Record, Store
 from stripewise.trial import History
 

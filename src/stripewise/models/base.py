@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stripewise.errors import UserError
-from stripewise.models.carriers import with_stacks
 from stripewise.models.cells import Data
 from stripewise.models.domain import NEW, Domain, Floats, Frame
 from stripewise.models.features import Encoder, Matrix, make_encoder
@@ -26,6 +25,7 @@ from stripewise.models.measured import measured
 from stripewise.models.network import NeuralNetwork
 from stripewise.models.table import Table
 from stripewise.models.trees.ensemble import Trees
+from stripewise.models.tunables import with_stacks
 from stripewise.options import Options
 from stripewise.threads import for_rows
 
@@ -270,7 +270,7 @@ class PerformanceModel(ABC):
     def add_stacks(self, stacks: Iterable[str]) -> None:
         """Add stacks of the user's own, which say how columns are set; what was learned stays as it is.
 
-        Parameters and errors as for :func:`~stripewise.models.carriers.with_stacks`.
+        Parameters and errors as for :func:`~stripewise.models.tunables.with_stacks`.
         """
         self._domain = dataclasses.replace(self.domain, schema=with_stacks(self.domain.schema, stacks))
 

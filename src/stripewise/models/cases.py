@@ -10,10 +10,10 @@ from typing import Any
 from stripewise.catalogue.configuration import Configuration, Value
 from stripewise.errors import UserError
 from stripewise.models.base import PerformanceModel
-from stripewise.models.carriers import bytes_of
 from stripewise.models.prescribe.prescriber import Prescriber
 from stripewise.models.prescribe.request import PrescriptionRequest
 from stripewise.models.table import Column
+from stripewise.models.tunables import bytes_of
 from stripewise.requests.campaign import Campaign
 from stripewise.requests.campaign_points import Point, Points
 

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from stripewise.catalogue.parameter import logarithms
 from stripewise.models.artifact.program import log2
-from stripewise.models.carriers import bytes_of
 from stripewise.models.domain import Domain, Floats
+from stripewise.models.tunables import bytes_of
 
 Matrix = NDArray[np.float32]
 

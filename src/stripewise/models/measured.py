@@ -19,9 +19,9 @@ from stripewise.catalogue.expectation import HARMS, pieces_about
 from stripewise.catalogue.meaning import with_defaults
 from stripewise.catalogue.space import Knowledge
 from stripewise.catalogue.workload import Workload
-from stripewise.models.carriers import SetBy, TunableColumn, bytes_of, known_parameters, stand_in, tunable_columns
 from stripewise.models.cells import Data
 from stripewise.models.domain import NEW, Apart, Domain, Floats, Measured
+from stripewise.models.tunables import SetBy, TunableColumn, bytes_of, known_parameters, stand_in, tunable_columns
 
 NUMBER_ROLES = ("nodes", "processes", "processes_per_node", "file_size", "transfer_size", "piece_size")
 """Roles of columns that give the words of the same name."""

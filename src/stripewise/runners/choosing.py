@@ -21,10 +21,10 @@ from stripewise.documents import explain_validation
 from stripewise.errors import StripewiseError, UserError
 from stripewise.models.artifact.content import Artifact
 from stripewise.models.base import PerformanceModel
-from stripewise.models.carriers import SetBy, TunableColumn, tunable_columns
 from stripewise.models.prescribe.prescriber import Prescriber, to_switch
 from stripewise.models.prescribe.prescription import Prescription, lines
 from stripewise.models.prescribe.request import PrescriptionRequest, default_of
+from stripewise.models.tunables import SetBy, TunableColumn, tunable_columns
 from stripewise.observe.sources import observe
 from stripewise.observe.workload import Observed
 

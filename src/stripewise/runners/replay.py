@@ -13,9 +13,9 @@ from stripewise.catalogue.configuration import Configuration, Value
 from stripewise.errors import UserError
 from stripewise.facts import RunFacts
 from stripewise.launch import Launch, Outcome
-from stripewise.models.carriers import bytes_of, derived_settings, tunable_columns
 from stripewise.models.landscape import Landscape, TableSpace, workload
 from stripewise.models.table import Table, read_table
+from stripewise.models.tunables import bytes_of, derived_settings, tunable_columns
 from stripewise.requests.objective import Objective
 from stripewise.runners.base import AnsweringRunner, Preflight
 from stripewise.trial import State

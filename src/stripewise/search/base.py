@@ -119,7 +119,7 @@ class Sampler(ABC):
     def expectation(self, space: Space) -> PriorMean | None:
         """Give the prior, or what the method expects in its place (expert knowledge, say); None for neither.
 
-        Called before the search, by what is put on top of it (:class:`stripewise.search.belief.priors.EarlierPrior`).
+        Called before the search, by what is put on top of it (:class:`stripewise.search.belief.belief.EarlierPrior`).
         """
         return self.prior
 
@@ -174,8 +174,8 @@ _SAMPLERS = Plugins(
         "random": "stripewise.search.samplers.nonadaptive:RandomSampler",
         "latin_hypercube": "stripewise.search.samplers.nonadaptive:LatinHypercubeSampler",
         "exhaustive": "stripewise.search.samplers.nonadaptive:ExhaustiveSampler",
-        "genetic": "stripewise.search.samplers.genetic:GeneticSampler",
-        "annealing": "stripewise.search.samplers.annealing:AnnealingSampler",
+        "genetic": "stripewise.search.samplers.metaheuristics:GeneticSampler",
+        "annealing": "stripewise.search.samplers.metaheuristics:AnnealingSampler",
         "surrogate": "stripewise.search.samplers.surrogate:SurrogateSampler",
     },
 )

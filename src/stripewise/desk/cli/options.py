@@ -14,8 +14,8 @@ import typer
 from stripewise.catalogue.stack import load_stack
 from stripewise.desk.cli import hints
 from stripewise.errors import StripewiseError, UserError
-from stripewise.models.carriers import described
 from stripewise.models.table import Table, read_table
+from stripewise.models.tunables import described
 
 _COMPLETED = 200
 

@@ -12,8 +12,8 @@ from stripewise.catalogue.stack import load_stack
 from stripewise.documents import toml_document
 from stripewise.engine.campaign.plan import PlannedPoint, value_of
 from stripewise.errors import UserError
-from stripewise.models.carriers import described
 from stripewise.models.table import Column, ObjectiveColumn, Schema, Table, make_table, write_table
+from stripewise.models.tunables import described
 from stripewise.observe.objectives import kind_of
 from stripewise.requests.campaign import Campaign
 from stripewise.requests.campaign_points import Points

@@ -17,7 +17,10 @@ from stripewise.errors import UserError
 from stripewise.formats import CONTEXT, TUNABLE, Op
 from stripewise.models.artifact.content import ArtifactInput, DerivedSetting, InputValue, Texts
 from stripewise.models.artifact.program import Program, apply, compile_expression, constant, read
-from stripewise.models.carriers import (
+from stripewise.models.domain import Apart, Domain
+from stripewise.models.measured import NUMBER_ROLES, expected_harms, is_true
+from stripewise.models.table import Column
+from stripewise.models.tunables import (
     SetBy,
     TunableColumn,
     bytes_of,
@@ -26,9 +29,6 @@ from stripewise.models.carriers import (
     stand_in,
     tunable_columns,
 )
-from stripewise.models.domain import Apart, Domain
-from stripewise.models.measured import NUMBER_ROLES, expected_harms, is_true
-from stripewise.models.table import Column
 
 
 class Inputs:

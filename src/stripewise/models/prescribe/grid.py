@@ -16,9 +16,9 @@ from stripewise.catalogue.meaning import with_defaults
 from stripewise.catalogue.plan import spell
 from stripewise.errors import UserError
 from stripewise.models.base import PerformanceModel, apart
-from stripewise.models.carriers import TunableColumn, bytes_of, known_parameters
 from stripewise.models.domain import Floats
 from stripewise.models.measured import NUMBER_ROLES, expected_harms, holds, setting_values, together
+from stripewise.models.tunables import TunableColumn, bytes_of, known_parameters
 
 MOST = 2_000_000
 _ROWS = 200_000

@@ -21,7 +21,6 @@ from stripewise.catalogue.parameter import When
 from stripewise.formats import WORTH
 from stripewise.models.artifact.inputs import Inputs
 from stripewise.models.base import PerformanceModel, supported
-from stripewise.models.carriers import SetBy, TunableColumn, stand_in, tunable_columns
 from stripewise.models.cells import Data
 from stripewise.models.domain import Floats
 from stripewise.models.prescribe.grid import BestCombination, CandidateGrid, LogPrediction
@@ -37,6 +36,7 @@ from stripewise.models.prescribe.prescription import (
 )
 from stripewise.models.prescribe.request import Known, PrescriptionRequest, all_rows, known_values, rows_of
 from stripewise.models.table import Table
+from stripewise.models.tunables import SetBy, TunableColumn, stand_in, tunable_columns
 from stripewise.sizes import format_size
 
 _NEAREST = 3

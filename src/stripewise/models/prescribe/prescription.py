@@ -16,7 +16,7 @@ from stripewise.catalogue.plan import Plan, settings_of, spell
 from stripewise.catalogue.space import Space
 from stripewise.catalogue.workload import Workload
 from stripewise.errors import UserError
-from stripewise.models.carriers import TunableColumn, bytes_of, derived_settings
+from stripewise.models.tunables import TunableColumn, bytes_of, derived_settings
 from stripewise.requests.objective import Objective
 from stripewise.sizes import format_size
 

@@ -22,9 +22,9 @@ from stripewise.catalogue.stack import Scalar
 from stripewise.catalogue.workload import Workload
 from stripewise.documents import explain_validation, toml_document
 from stripewise.errors import UserError
-from stripewise.models.carriers import TunableColumn, bytes_of, tunable_columns
 from stripewise.models.domain import Domain, Floats
 from stripewise.models.table import Column
+from stripewise.models.tunables import TunableColumn, bytes_of, tunable_columns
 from stripewise.observe.workload import Observed
 from stripewise.sizes import parse_size
 

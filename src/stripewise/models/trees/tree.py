@@ -15,11 +15,11 @@ import numpy as np
 from pydantic import Field
 
 from stripewise.models.base import ModelOptions, PerformanceModel
-from stripewise.models.carriers import bytes_of
 from stripewise.models.cells import Data, error_correlation
 from stripewise.models.domain import Domain, Floats
 from stripewise.models.features import Encoder, Feature, Matrix, at_least_one
 from stripewise.models.trees.ensemble import Trees
+from stripewise.models.tunables import bytes_of
 from stripewise.sizes import format_size
 from stripewise.threads import threads
 

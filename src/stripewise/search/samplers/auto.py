@@ -12,13 +12,12 @@ from pydantic import Field
 
 from stripewise.catalogue.space import Levels, Space
 from stripewise.search.base import PriorMean, Sampler, SamplerOptions, Seen, Suggestion, suggest
-from stripewise.search.belief.belief import Belief, believe, expected
+from stripewise.search.belief.belief import Belief, believe, expected, knowledge_prior
 from stripewise.search.belief.costs import Floats
 from stripewise.search.belief.gp import optimizer
 from stripewise.search.belief.posterior import expected_improvement, rank
-from stripewise.search.belief.priors import knowledge_prior
-from stripewise.search.samplers.acquisition import Pool, Search, maximise
 from stripewise.search.samplers.initial import complete, next_switch
+from stripewise.search.samplers.surrogate import Pool, Search, maximise
 from stripewise.threads import one_thread
 from stripewise.trial import History, Trial
 
@@ -92,7 +91,7 @@ class AutoSampler(Sampler):
     4. The acquisition function is the expected improvement (Jones, Schonlau, Welch, J. Global Optim. 13, 1998) over
        the least posterior mean, times the probability that the configuration works (Gelbart, Snoek, Adams, UAI 2014).
     5. It is evaluated for every new configuration where that takes less than about a second, and otherwise climbed from
-       a random sample and the neighbours of the best (:func:`stripewise.search.samplers.acquisition.maximise`).
+       a random sample and the neighbours of the best (:func:`stripewise.search.samplers.surrogate.maximise`).
     6. For further suggestions at the same time, the chosen configuration counts as if it had its expected cost
        (Ginsbourger, Le Riche, Carraro, 2010), and steps 4 and 5 are repeated.
 
