@@ -5,6 +5,7 @@
     python benchmarks/models/run.py simulated --out simulated.jsonl    # a simulated campaign, 30,720 configurations
     python benchmarks/models/run.py measured --out measured.jsonl      # our campaign of real MPI-IO, against medians
     python benchmarks/models/run.py public --checkouts FOLDER --out public.jsonl   # public tables, half held back
+    python benchmarks/models/run.py members --out members.jsonl        # how much each member of auto counts
     python benchmarks/models/run.py scale --out scale.jsonl            # time and memory to learn 30,720 rows
     python benchmarks/models/run.py screen --out screen.jsonl          # 10,000 workloads x 160 configurations
     python benchmarks/models/run.py report FILE...                     # tables, and whether the aims were reached
@@ -27,6 +28,7 @@ from typing import Any
 
 import numpy as np
 
+from stripewise.models.auto import AutoModel
 from stripewise.models.cells import Data
 from stripewise.models.domain import Domain
 from stripewise.models.prescription_quality import prescribing
@@ -38,6 +40,7 @@ HERE = Path(__file__).resolve().parent
 TABLES = HERE.parent / "data" / "tables"
 sys.path.insert(0, str(HERE))
 MODELS = ("auto", "stock-lightgbm", "stock-forest", "ann", "linear", "boosting", "forest")
+MOST_ROWS = 1500
 GROUPS = 10
 """Workloads are held out one by one up to this number, in so many groups beyond it."""
 
@@ -127,6 +130,22 @@ def public(options: argparse.Namespace) -> None:
                 out.add(key, lambda t=table, m=model: judge(t, "workloads", m))
             else:
                 out.add(key, lambda t=table, m=model: row_by_row(t, m))
+
+
+def members(options: argparse.Namespace) -> None:
+    """Weights of the members of ``auto``, for measured and for new workloads, on at most 1,500 rows of each table."""
+    out = Out(options.out)
+    for path in options.tables or sorted(TABLES.glob("*.toml")):
+        table = read_table(path)
+        if len(table) > MOST_ROWS:
+            table = table.take(np.random.default_rng(0).permutation(len(table)) < MOST_ROWS)
+        out.add({"table": table.name, "how": "members"}, lambda t=table: weights(t))
+
+
+def weights(table: Table) -> dict[str, Any]:
+    model = AutoModel().fit(table)
+    pairs = zip(model.known.weights.tolist(), model.new.weights.tolist(), strict=True)
+    return {"weights": dict(zip(model.blended, pairs, strict=True))}
 
 
 def row_by_row(table: Table, model: str) -> dict[str, Any]:
@@ -369,7 +388,7 @@ def against_stock(entries: list[dict[str, Any]]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
-        "what", choices=["accuracy", "simulated", "measured", "public", "scale", "screen", "one", "report"]
+        "what", choices=["accuracy", "simulated", "measured", "public", "members", "scale", "screen", "one", "report"]
     )
     parser.add_argument("files", nargs="*")
     parser.add_argument("--models", type=lambda text: text.split(","), default=list(MODELS))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from stripewise.search.belief.belief import believe
-from stripewise.search.policy.failures import Failures, failed_once, retry
+from stripewise.search.policy.resampling import Failures, failed_once, retry
 from stripewise.search.samplers.auto import AutoSampler
 from stripewise.search.samplers.nonadaptive import RandomSampler
 from stripewise.trial import History, State

@@ -28,9 +28,8 @@ from stripewise.requests.objective import Objective
 from stripewise.search.base import Sampler, sampler_rng
 from stripewise.search.belief.costs import at_one_level
 from stripewise.search.belief.posterior import economical
-from stripewise.search.policy.failures import failed_once, retry
 from stripewise.search.policy.pruning import Pruner
-from stripewise.search.policy.resampling import Resampler
+from stripewise.search.policy.resampling import Resampler, failed_once, retry
 from stripewise.search.policy.stopping import Stopping
 from stripewise.trial import History, Phase, Role, Run, State, Trial
 
@@ -285,7 +284,7 @@ class Planner:
         return next((one for one in wanted if tuple(self.space.levels([one])[0]) not in tried), None)
 
     def _retry(self, history: History, *, at_once: bool = False) -> int | None:
-        """A trial that failed once and may work all the same; see :func:`stripewise.search.policy.failures.retry`."""
+        """A trial that failed once and may work all the same; see :func:`stripewise.search.policy.resampling.retry`."""
         assert self.space is not None
         failed = failed_once(history, at_once=at_once)
         if not failed:

@@ -38,11 +38,6 @@ def smooth_value(space: Space, configuration: Configuration) -> float:
     return float(100.0 * np.exp(-height) * (1 + 0.05 * _chance(configuration)))
 
 
-def all_finish(space: Space, configuration: Configuration) -> Sequence[tuple[State, float | None]]:
-    """Every run ends well."""
-    return [(State.FINISHED, smooth_value(space, configuration))]
-
-
 def all_fail(space: Space, configuration: Configuration) -> Sequence[tuple[State, float | None]]:
     """Every run fails."""
     return [(State.FAILED, None)]

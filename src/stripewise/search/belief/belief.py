@@ -22,7 +22,7 @@ from stripewise.search.belief.costs import Costs, Floats
 from stripewise.search.belief.gp import GaussianProcess, Hyperprior, ModelAverage, Observations, fit, most_probable
 from stripewise.search.belief.kernel import DECAYS, Geometry, Hyperparameters
 from stripewise.search.belief.posterior import RepeatNoise
-from stripewise.search.policy.failures import Failures
+from stripewise.search.policy.resampling import Failures
 from stripewise.trial import History, Role, State, Trial
 
 _MOST_FITTED = 120
@@ -267,7 +267,7 @@ def _feasibility(
     """Fit a process to labels, 1 where a configuration worked and -1 where it failed; None if nothing failed.
 
     Where the program fails at random, a failure says less: its label lies between the two
-    (:class:`stripewise.search.policy.failures.Failures`).
+    (:class:`stripewise.search.policy.resampling.Failures`).
     """
     if not costs.failed.any():
         return None
