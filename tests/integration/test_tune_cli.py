@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from stripewise.desk.cli import experiment_loop as carrying
+from stripewise.desk import carrying
 from stripewise.desk.cli import main
 
 STACK = """
@@ -161,7 +161,7 @@ def test_settings_that_another_user_found_are_used_only_with_consent(capfd, monk
     started = []
     monkeypatch.setattr("stripewise.desk.cli.apply.take_place", lambda words: started.append(words[-1]))
     assert main(["run", identifier, "--", "true"]) == 0
-    monkeypatch.setattr("stripewise.desk.cli.apply.user_name", lambda: "ada")
+    monkeypatch.setattr("stripewise.engine.process.user_name", lambda: "ada")
     assert main(["run", identifier, "--", "false"]) == 2
     refused = " ".join(capfd.readouterr().err.split())
     assert "its settings, variables and arguments would act on a program of ada" in refused and "--yes" in refused
@@ -214,7 +214,7 @@ def test_stop_and_delete_speak_json(capfd):
 
 
 def test_a_fault_of_ours_is_one_line_too(monkeypatch, capfd):
-    monkeypatch.setattr("stripewise.desk.cli.manage.open_experiments", lambda *where: {}["no such key"])
+    monkeypatch.setattr("stripewise.desk.cli.manage.desk_of", lambda *where: {}["no such key"])
     monkeypatch.delenv("STRIPEWISE_DEBUG", raising=False)
     assert main(["list"]) == 1
     errors = capfd.readouterr().err
@@ -246,7 +246,7 @@ def test_a_smaller_case_that_was_interrupted_is_followed_by_the_whole_when_it_is
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("stripewise.desk.cli.experiment_loop.Session.run", interrupted)
+        patched.setattr("stripewise.desk.carrying.Session.run", interrupted)
         assert main(["tune", *options, "--", whole]) == 130
     (begun,) = experiments(capfd)
     assert main(["resume", begun["id"], "--json"]) == 0
@@ -293,7 +293,7 @@ def test_the_full_size_after_another_user_s_smaller_case_needs_consent(capfd, mo
 
     monkeypatch.setenv("LOGNAME", "ada")
     with monkeypatch.context() as patched:
-        patched.setattr("stripewise.desk.cli.experiment_loop.after_small", interrupted)
+        patched.setattr("stripewise.desk.carrying.after_small", interrupted)
         main(["tune", *options, "--", whole])
     (searched,) = experiments(capfd)
     assert searched["state"] == "finished"

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stripewise.desk.cli import remote
 from stripewise.desk.cli.main import main
 from stripewise.errors import UserError
 from stripewise.models import registry
@@ -245,10 +244,9 @@ def test_an_answer_of_an_older_service_without_a_description_is_shown(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answer = {"name": "site", "objective": {"name": "time", "unit": "s"}, "pairs": [], "table": "t1", "folds": 2}
-    client = SimpleNamespace(validate=lambda table, model, **asked: "v1")
-    monkeypatch.setattr(remote, "server_of", lambda place, given: "service")
-    monkeypatch.setattr(remote, "connect", lambda service: client)
-    monkeypatch.setattr(remote, "table_there", lambda client, table: "t1")
-    monkeypatch.setattr(remote, "wait", lambda client, made: dict(answer))
+    job = {"id": "v1", "state": "done", "result": answer}
+    client = SimpleNamespace(validate=lambda table, model, **asked: job, wait=lambda job, hear: dict(job["result"]))
+    monkeypatch.setattr("stripewise.desk.client.client.Client", lambda url: client)
+    monkeypatch.setenv("STRIPEWISE_SERVER", "unix:service")
     assert main(["site", "validate", "site", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {"folds": 2}

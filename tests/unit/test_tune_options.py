@@ -56,57 +56,47 @@ def observed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Observ
     record, _ = finished()
     record = replace(record, facts=record.facts.with_(folder=str(tmp_path), user=""), owner="")
 
-    def begun(_store: Any, experiment: Experiment, folder: str, report: Any, as_json: bool, yes: bool) -> None:
-        found.experiment, found.folder, found.report, found.json, found.yes = experiment, folder, report, as_json, yes
+    class Watched:
+        """A desk that takes note of what it is asked."""
 
-    def begun_small(
-        _store: Any, experiment: Experiment, small: str, runs: int, report: Any, as_json: bool, yes: bool
-    ) -> None:
-        begun(_store, experiment, "", report, as_json, yes)
-        found.small = (small, runs)
+        def __init__(self, store: str | None, server: str | None, json_output: bool, yes: bool) -> None:
+            found.store, found.server, found.json, found.yes = store, server, json_output, yes
+            self.shared = server is not None
 
-    def dry(experiment: Experiment, _runner: Any) -> dict[str, Any]:
-        found.experiment, found.dry = experiment, True
-        return {"notes": []}
+        @contextlib.contextmanager
+        def experiments(self) -> Iterator[Any]:
+            yield SimpleNamespace(record=lambda _identifier: record)
+
+        def check_trust(self, _record: Any) -> None:
+            pass
+
+        def dry_run(self, experiment: Experiment, folder: str | None) -> dict[str, Any]:
+            found.experiment, found.folder, found.dry = experiment, folder, True
+            return {"notes": []}
+
+        def begin(self, experiment: Experiment, folder: str | None) -> tuple[str, None]:
+            found.experiment, found.folder = experiment, folder
+            return "51e11ec7", None
+
+        def begin_small(self, experiment: Experiment, small: str, runs: int) -> tuple[str, None]:
+            found.experiment, found.small = experiment, (small, runs)
+            return "51e11ec7", None
 
     def shown(document: dict[str, Any], as_json: bool) -> None:
         found.notes, found.json = tuple(document["notes"]), as_json
 
-    @contextlib.contextmanager
-    def opened(url: str | None) -> Iterator[Any]:
-        found.store = url
-        yield SimpleNamespace(record=lambda _identifier: record)
-
-    def create(definition: dict[str, Any], folder: str | None, agreed: bool, key: str) -> dict[str, str]:
-        found.experiment, found.folder, found.yes = Experiment.model_validate(definition), folder, agreed
-        return {"id": "51e11ec7"}
-
-    def dry_there(definition: dict[str, Any], folder: str | None) -> dict[str, Any]:
-        found.folder = folder
-        return dry(Experiment.model_validate(definition), None)
-
-    def experiments_of(url: str) -> Any:
-        found.server = url
-        return SimpleNamespace(
-            client=SimpleNamespace(create=create, dry_run=dry_there), record=lambda _identifier: record
-        )
-
-    def followed(_opened: Any, _identifier: str, report: Any, as_json: bool) -> None:
+    def delivered(_opened: Any, _identifier: str, _result: Any, report: Any, as_json: bool) -> None:
         found.report, found.json = report, as_json
 
     for name, value in {
-        "begin": begun,
-        "begin_small": begun_small,
-        "dry_run": dry,
+        "desk_of": Watched,
         "print_dry_run": shown,
-        "open_store": opened,
-        "_follow": followed,
+        "deliver": delivered,
         "proposals": lambda _path: ["hint romio_cb_write disable"],
         "with_options": functools.partial(with_options, read_model=lambda _path: None),
         "case_of": lambda experiment, _small, _runs: experiment,
     }.items():
         monkeypatch.setattr(command, name, value)
-    monkeypatch.setattr(command.remote, "experiments_of", experiments_of)
     monkeypatch.setenv("STRIPEWISE_HOME", str(tmp_path / "home"))
     for name in ("STRIPEWISE_STORE", "STRIPEWISE_SERVER"):
         monkeypatch.delenv(name, raising=False)

@@ -8,7 +8,6 @@ import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -26,12 +25,11 @@ from stripewise.desk.cli.options import (
     identifiers_and_files,
     pairs,
 )
-from stripewise.desk.cli.output import ask, notes, print_json, printable, prose, say, write_text
-from stripewise.desk.cli.remote import open_experiments, server_of
+from stripewise.desk.cli.output import notes, print_json, printable, prose, say, write_text
+from stripewise.desk.cli.remote import desk_of
+from stripewise.desk.desk import Desk
 from stripewise.documents import read_document
-from stripewise.engine.consent import Consent, check_author, granted
 from stripewise.engine.folders import folder_alone, state_folder
-from stripewise.engine.process import user_name
 from stripewise.errors import CannotExecute, StripewiseError, UserError, choose
 from stripewise.formats import ARTIFACT_MAGIC, MAX_PLAN_BYTES, MODES
 from stripewise.models.artifact.content import Artifact
@@ -128,8 +126,7 @@ def run(
     _check_orders(mode, orders, settle)
     plan, simulated, doubts = Plan(), False, list[str]()
     if source is not None:
-        consent = granted if yes else partial(ask, json_output=json_output)
-        plan, _, simulated = _plan_of(source, store, server, consent)
+        plan, _, simulated = _plan_of(source, desk_of(store, server, json_output=json_output, yes=yes))
         doubts = check_plan(plan, source)
     words = pairs("--workload", workload, "file_size=64GiB")
     plan = replace(plan, workload=(*plan.workload, *words.items()))
@@ -329,7 +326,7 @@ def export_plan(
     """Write the settings found for another tool, with their undo and what it cannot express."""
     if to not in TARGETS:
         raise UserError(f"no export is called '{to}'", choose(to, TARGETS))
-    plan, changed, simulated = _plan_of(source, store, server, granted)
+    plan, changed, simulated = _plan_of(source, desk_of(store, server, yes=True))
     library = os.environ.get("STRIPEWISE_LIBRARY", "")
     made = export(plan, to, library=library, directory=directory, program=program, changed=changed)
     if json_output:
@@ -363,19 +360,18 @@ def export_plan(
         prose(f"not expressed: {missing}", on=notes)
 
 
-def _plan_of(source: str, store: str | None, server: str | None, consent: Consent) -> tuple[Plan, dict[str, Any], bool]:
+def _plan_of(source: str, desk: Desk) -> tuple[Plan, dict[str, Any], bool]:
     """The plan of a file or of an experiment, the parameters that it changes, and whether its runs were simulated."""
     if names_file(source):
         return _plan_in(Path(source)), {}, False
-    with open_experiments(store, server) as opened:
+    with desk.experiments() as opened:
         record = opened.record(source)
     if record.result is None:
         raise UserError(
             f"experiment {record.id} is {record.state} and has no result yet",
             f"finish it: stripewise resume {record.id}",
         )
-    if server_of(store, server) is None:
-        check_author(record, user_name(), consent, "its settings, variables and arguments would act on a program of")
+    desk.check_trust(record, "its settings, variables and arguments would act on a program of")
     result = record.result
     plan = Plan.parse(result.plan, f"the plan of experiment {record.id}")
     return plan, result.changed(result.best), result.simulated

@@ -10,18 +10,14 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from stripewise.desk.cli import remote
 from stripewise.desk.cli.causes import print_causes, timings_among
 from stripewise.desk.cli.help import Commands
 from stripewise.desk.cli.options import JsonOption, ServerOption, check_place, pairs
 from stripewise.desk.cli.output import console, duration, notes, number, overwritten, print_json, prose, remark, say
-from stripewise.desk.client import Client, ServiceError
+from stripewise.desk.cli.remote import desk_of
 from stripewise.diagnose.finding import Finding, Severity
 from stripewise.diagnose.site import Diagnosis, JobRow, SiteProfile, TableWriter, diagnose, row_of, slowness
 from stripewise.errors import StripewiseError, UserError, choose
-from stripewise.observe.activity import Activity
-from stripewise.observe.darshan_logs import LogResult, UnreadableLogError
-from stripewise.observe.sources import find, open_all
 from stripewise.output.html import write_whole
 from stripewise.sizes import format_size
 
@@ -86,11 +82,10 @@ def run_diagnose(
         return 0
     if calibration is not None:
         raise UserError("--calibration is for CSV timings", "name a CSV file with operation, size, seconds")
-    service = remote.server_of(None, server)
-    reader = _Here(workers) if service is None else _There(remote.connect(service))
+    desk = desk_of(None, server)
     outcome = _Outcome(table)
     with contextlib.closing(outcome):
-        for result in reader.open_all(logs):
+        for result in desk.activities(logs, workers):
             if result.activity is None:
                 outcome.unreadable(str(result.error), result.path in logs)
                 continue
@@ -103,7 +98,7 @@ def run_diagnose(
         raise UserError(what, "name the log of one job")
     expected = None
     if one is not None and model is not None:
-        expected = reader.expected(one.activity, model)
+        expected = desk.expected(one.activity, model)
         one = one.led_by(expected)
     document = one.as_json() if one is not None else outcome.as_json()
     if expected is not None:
@@ -150,49 +145,6 @@ def _limits(given: Sequence[str] | None) -> dict[str, float]:
                 f"--threshold {name}: '{value}' is not a number", "write small_share=0.2 for instance"
             ) from None
     return found
-
-
-class _Here:
-    """Logs that are read by this machine."""
-
-    def __init__(self, workers: int | None) -> None:
-        self._workers = workers
-
-    def open_all(self, logs: Sequence[Path]) -> Iterator[LogResult]:
-        """Read all inputs."""
-        return open_all(logs, self._workers)
-
-    def expected(self, activity: Activity, model: Path) -> dict[str, Any]:
-        """Ask a model about a log."""
-        from stripewise.diagnose.prediction import predict  # noqa: PLC0415  models are slow to load
-
-        return predict(activity, model).as_json()
-
-
-class _There:
-    """Logs that are sent to a service: read there, and kept as its diagnoses."""
-
-    def __init__(self, client: Client) -> None:
-        self._client = client
-        self._last = ""
-
-    def open_all(self, logs: Sequence[Path]) -> Iterator[LogResult]:
-        """Read all inputs, one after the other."""
-        for path in find(logs):
-            try:
-                self._last, activity = remote.activity(self._client, path)
-            except ServiceError as error:
-                if error.status != 422:
-                    raise
-                yield LogResult(path, None, UnreadableLogError(error.what, error.fix))
-                continue
-            yield LogResult(path, activity)
-
-    def expected(self, activity: Activity, model: Path) -> dict[str, Any]:
-        """Ask a model about the log that was read last."""
-        name = remote.model_there(self._client, str(model))
-        found = self._client.post(f"/diagnoses/{self._last}/prediction", {"model": name})
-        return remote.whole(self._client, found, "origin", "expectations", "settings", "decided", "notes")
 
 
 class _Outcome:

@@ -104,10 +104,10 @@ def _evaluated_there(
 ) -> dict[str, Any]:
     if journal is not None:
         raise UserError("both --journal and --server are given", "leave --journal out: a service keeps its results")
-    client = remote.connect(service)
-    name = remote.model_there(client, model)
-    job = client.evaluate(campaign_text(campaign)[0], name, for_service(changed), eager=eager, retry=retry)
-    document = remote.wait(client, job)
+    desk = remote.remote_desk(service, remote.Terminal())
+    name = desk.send_model(model)
+    job = desk.client.evaluate(campaign_text(campaign)[0], name, for_service(changed), eager=eager, retry=retry)
+    document = desk.wait(job)
     notes.print(document.pop("says"))
     return document
 

@@ -21,6 +21,7 @@ from stripewise import __version__
 from stripewise.desk.cli import hints
 from stripewise.desk.cli.help import Commands, HelpfulGroup
 from stripewise.desk.cli.output import Notes, UsageProblem, print_error, print_usage, remark
+from stripewise.desk.desk import Interrupted
 from stripewise.errors import StripewiseError, UserError, long_name
 
 COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
@@ -257,6 +258,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             args=own, prog_name="stripewise", standalone_mode=False, obj={"command": command}
         )
         code = outcome if isinstance(outcome, int) else 0
+    except Interrupted as error:
+        remark(hints.completed(str(error)))
+        code = error.exit_code
     except StripewiseError as error:
         forgotten = _forgotten(own, command) if isinstance(error, UserError) else ""
         print_error(f"{error.what}; {forgotten}" if forgotten else error)

@@ -14,7 +14,7 @@ from stripewise.desk.cli.help import Commands
 from stripewise.desk.cli.hints import completed
 from stripewise.desk.cli.options import IdArgument, JsonOption, ReportOption, ServerOption, StoreOption, identifiers
 from stripewise.desk.cli.output import console, grid, notes, number, print_json, printable, prose, say
-from stripewise.desk.cli.remote import open_experiments, server_of
+from stripewise.desk.cli.remote import desk_of
 from stripewise.desk.cli.result import print_result, repeated
 from stripewise.errors import StoreError, UserError
 from stripewise.output.html import write_report
@@ -43,7 +43,7 @@ def list_experiments(
     json_output: JsonOption = False,
 ) -> None:
     """List experiments."""
-    with open_experiments(store, server) as opened:
+    with desk_of(store, server).experiments() as opened:
         records = opened.records(
             state=state, name=name, limit=limit, offset=offset, on_unreadable=lambda error: notes.print(str(error))
         )
@@ -87,7 +87,7 @@ def show(
     json_output: JsonOption = False,
 ) -> None:
     """Show the result of an experiment, or of several side by side."""
-    with open_experiments(store, server) as opened:
+    with desk_of(store, server).experiments() as opened:
         found = [(record, opened.trials(record.id)) for record in map(opened.record, experiments)]
     if len(found) > 1:
         if runs or report is not None:
@@ -163,7 +163,7 @@ def annotate(
     json_output: JsonOption = False,
 ) -> None:
     """Give an experiment tags and a remark, to find it again."""
-    with open_experiments(store, server) as opened:
+    with desk_of(store, server).experiments() as opened:
         record = opened.record(identifier)
         unknown = sorted({*(untag or ())} - {*record.tags})
         if unknown:
@@ -194,12 +194,7 @@ def stop(
     json_output: JsonOption = False,
 ) -> None:
     """Ask a running experiment to stop; it can be resumed."""
-    with open_experiments(store, server) as opened:
-        record = opened.record(identifier)
-        # A service knows besides what waits for a worker, and refuses the rest in the same words.
-        if record.state != "running" and server_of(store, server) is None:
-            raise UserError(f"experiment {record.id} is {record.state}, not running", "there is nothing to stop")
-        opened.request_stop(record.id)
+    record = desk_of(store, server).stop(identifier)
     if json_output:
         print_json({"id": record.id, "stopping": True})
     else:
@@ -215,7 +210,7 @@ def delete(
     json_output: JsonOption = False,
 ) -> None:
     """Delete an experiment with all its runs."""
-    with open_experiments(store, server) as opened:
+    with desk_of(store, server).experiments() as opened:
         try:
             record = opened.record(identifier)
             identifier, about = record.id, record.experiment.name

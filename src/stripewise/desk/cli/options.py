@@ -5,17 +5,13 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from stripewise.catalogue.stack import load_stack
 from stripewise.desk.cli import hints
 from stripewise.errors import StripewiseError, UserError
-from stripewise.models.table import Table, read_table
-from stripewise.models.tunables import described
 
 _COMPLETED = 200
 
@@ -33,15 +29,14 @@ StoreOption = Annotated[
 
 def identifiers(ctx: typer.Context, incomplete: str) -> list[str]:
     """Complete an identifier in the shell: those of the newest experiments that begin as it does."""
-    from stripewise.desk.cli.remote import experiments_of  # noqa: PLC0415  opens stores, which few commands do
-    from stripewise.store.opening import open_store  # noqa: PLC0415
+    from stripewise.desk.cli.remote import Terminal, desk_at  # noqa: PLC0415  opens stores, which few commands do
 
     store, server = (
         ctx.params.get(name) or os.environ.get(variable)
         for name, variable in (("store", "STRIPEWISE_STORE"), ("server", "STRIPEWISE_SERVER"))
     )
     try:
-        with experiments_of(server) if server else open_store(store) as opened:
+        with desk_at(store, server or None, Terminal()).experiments() as opened:
             found = opened.records(limit=_COMPLETED, on_unreadable=lambda error: None)
     except StripewiseError:
         # The shell shows no errors; the command itself says what is wrong.
@@ -103,43 +98,6 @@ ServerOption = Annotated[
         callback=hints.remember,
     ),
 ]
-
-
-BOTH = "both --stack and --server are given"
-STACK_THERE = "train here with --stack: the model then holds the stack; tables of campaigns hold theirs already"
-
-
-def table_with(path: str, stacks: Sequence[str] | None) -> Table:
-    """Read a table, with what the stacks of ``--stack`` say of it.
-
-    Raises
-    ------
-    UserError
-        If either cannot be read, or a stack has none of the table's columns.
-    """
-    table = read_table(path)
-    if not stacks:
-        return table
-    names = [column.name for column in table.schema.parameter]
-    check_stacks(stacks, names, f"table {table.name}")
-    return replace(table, schema=described(table.schema, stacks))
-
-
-def check_stacks(stacks: Sequence[str], names: Sequence[str], what: str) -> None:
-    """Refuse stacks that have none of some columns: they would say nothing.
-
-    Raises
-    ------
-    UserError
-        With the first such stack.
-    """
-    for name in stacks:
-        own = [parameter.name for parameter in load_stack(name).parameters]
-        if not set(own) & set(names):
-            raise UserError(
-                f"--stack {name} has none of the columns of {what}",
-                f"it has {', '.join(own)}; the columns are {', '.join(names)}",
-            )
 
 
 def pairs(option: str, given: Sequence[str] | None, example: str) -> dict[str, str]:

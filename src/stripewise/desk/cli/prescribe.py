@@ -9,32 +9,22 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from stripewise.catalogue.workload import Workload
-from stripewise.desk.cli import remote
 from stripewise.desk.cli.help import Commands
 from stripewise.desk.cli.options import (
-    BOTH,
-    STACK_THERE,
     JsonOption,
     ServerOption,
     TableStackOption,
-    check_stacks,
     pairs,
 )
 from stripewise.desk.cli.output import console, grid, number, print_json, prose, say, write_text
-from stripewise.desk.client import Client
-from stripewise.documents import read_document
+from stripewise.desk.cli.remote import desk_of
+from stripewise.desk.desk import Question
+from stripewise.desk.local import model_with
 from stripewise.errors import UserError, choose
 from stripewise.models.artifact.export import to_artifact
 from stripewise.models.artifact.file import save_artifact
-from stripewise.models.base import PerformanceModel
-from stripewise.models.prescribe.policies import by_policy, policy_names
-from stripewise.models.prescribe.prescriber import Prescriber
-from stripewise.models.prescribe.prescription import Neighbour, Prescription, carried_by, choose_place, prescription_of
-from stripewise.models.prescribe.request import PrescriptionRequest, parse_request
-from stripewise.models.registry import load_model, make_model
-from stripewise.models.table import read_table, table_files
-from stripewise.observe.sources import observe
+from stripewise.models.prescribe.policies import policy_names
+from stripewise.models.prescribe.prescription import Neighbour, Prescription, carried_by, choose_place
 from stripewise.output.export import TARGETS, export
 from stripewise.sizes import format_size
 
@@ -105,34 +95,13 @@ def prescribe(
         raise UserError("the workload is missing", "give --workload FILE, or --from a Darshan log or runtime report")
     if model is not None and policy is not None:
         raise UserError("both a model and a policy are given", "leave one of them out")
-    service = remote.server_of(None, server)
-    if service is not None and stack:
-        raise UserError(BOTH, STACK_THERE)
-    client = None if service is None else remote.connect(service)
+    desk, stacks = desk_of(None, server), stack or ()
     if place:
-        models = _places(place, place_by)
-        if client is not None:
-            there = {name: {"model": remote.learned_there(client, given)} for name, given in models.items()}
-            found_at = _prescribed_there(client, there, workload, observed)
-        else:
-            found_at = {name: _learned(given, stack, workload, observed) for name, given in models.items()}
-        _deliver_place(found_at, place_by, to, output, json_output)
+        models = {name: Question(given, learn=True) for name, given in _places(place, place_by).items()}
+        _deliver_place(desk.prescribe(models, workload, observed, stacks), place_by, to, output, json_output)
         return
-    if client is not None:
-        asked: dict[str, Any] = {"policy": policy, "osts": osts}
-        asked["model"] = None if model is None else remote.model_there(client, model)
-        asked["table"] = None if table is None else remote.table_there(client, table)
-        deliver(_prescribed_there(client, {"": asked}, workload, observed)[""], to, output, json_output)
-        return
-    loaded = None if model is None else _model(model, stack)
-    request = _request(workload, observed, loaded)
-    if loaded is None:
-        found = by_policy(
-            policy or policy_names()[0], request.workload, osts, request.current, existing=request.existing
-        )
-    else:
-        found = Prescriber(loaded, None if table is None else read_table(table)).prescribe(request)
-    deliver(found, to, output, json_output)
+    asked = Question(model, table, policy, osts)
+    deliver(desk.prescribe({"": asked}, workload, observed, stacks)[""], to, output, json_output)
 
 
 def _places(given: Sequence[str], by: str | None) -> dict[str, str]:
@@ -143,13 +112,6 @@ def _places(given: Sequence[str], by: str | None) -> dict[str, str]:
     if by is not None:
         carried_by(by)
     return models
-
-
-def _learned(given: str, stacks: Sequence[str] | None, workload: Path | None, observed: Path | None) -> Prescription:
-    """Ask a model, or one that is made for a table, what it prescribes."""
-    table = read_table(given) if all(file.is_file() for file in table_files(given)) else None
-    model = _model(given, stacks) if table is None else _with_stacks(make_model("auto").fit(table), given, stacks)
-    return Prescriber(model, table).prescribe(_request(workload, observed, model))
 
 
 def _deliver_place(
@@ -173,46 +135,10 @@ def _deliver_place(
     deliver(chosen, to, output, json_output, {"places": [one.as_json() for one in places]})
 
 
-def _prescribed_there(
-    client: Client, questions: Mapping[str, dict[str, Any]], workload: Path | None, observed: Path | None
-) -> dict[str, Prescription]:
-    """Ask a service the same of several models; a log is uploaded once and stays there as a diagnosis."""
-    about: dict[str, Any] = {}
-    if workload is not None:
-        request = _request(workload, None, None)
-        about["workload"] = request.workload.model_dump(mode="json", exclude_none=True)
-        about |= {"current": dict(request.current), "context": dict(request.context)}
-    if observed is not None:
-        about["diagnosis"] = client.upload("/diagnoses", observed)["id"]
-    return {
-        name: prescription_of(client.post("/prescriptions", {**asked, **about})) for name, asked in questions.items()
-    }
-
-
-def _request(workload: Path | None, observed: Path | None, model: PerformanceModel | None) -> PrescriptionRequest:
-    request = PrescriptionRequest(Workload())
-    if workload is not None:
-        request = parse_request(read_document(workload, "workload"), str(workload))
-    if observed is not None:
-        request = request.with_observed(observe(observed), None if model is None else model.domain)
-    return request
-
-
-def _model(path: str, stacks: Sequence[str] | None) -> PerformanceModel:
-    return _with_stacks(load_model(path), path, stacks)
-
-
-def _with_stacks(model: PerformanceModel, path: str, stacks: Sequence[str] | None) -> PerformanceModel:
-    if stacks:
-        check_stacks(stacks, model.domain.names[model.domain.contexts :], f"the model {path}")
-        model.add_stacks(stacks)
-    return model
-
-
 def _write_artifact(model: str | None, target: Path, stacks: Sequence[str] | None, json_output: bool) -> None:
     if model is None:
         raise UserError("--artifact needs a model", "name the file that train has written")
-    made = to_artifact(_model(model, stacks))
+    made = to_artifact(model_with(model, stacks or ()))
     size = save_artifact(made, target)
     if json_output:
         print_json({"artifact": str(target), "bytes": size, "name": made.name})

@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
-from stripewise import __version__
 from stripewise.desk.cli import hints
-from stripewise.desk.cli.output import notes, remark
+from stripewise.desk.cli.hints import completed
+from stripewise.desk.cli.output import ask, console, notes, remark
+from stripewise.desk.desk import Desk, Face
+from stripewise.desk.local import LocalDesk
 from stripewise.errors import StripewiseError, UserError
-from stripewise.models.files import write_whole
-from stripewise.ownership import check_model, names_file
-from stripewise.store.base import Store
-from stripewise.store.opening import open_store
 
 if TYPE_CHECKING:
-    from stripewise.desk.cli.progress import Progress
-    from stripewise.desk.client.client import Client
-    from stripewise.desk.client.store import RemoteStore
-    from stripewise.observe.activity import Activity
-    from stripewise.result import Result
+    from stripewise.desk.client.desk import RemoteDesk
+    from stripewise.engine.consent import Consent
+    from stripewise.engine.events import Listener
 
 
 def server_of(store: str | None, server: str | None) -> str | None:
@@ -43,156 +36,63 @@ def server_of(store: str | None, server: str | None) -> str | None:
     return server
 
 
-def open_experiments(store: str | None, server: str | None) -> Store:
-    """Open a store, or the experiments of a service."""
-    url = server_of(store, server)
-    return open_store(store) if url is None else experiments_of(url)
+def desk_of(store: str | None, server: str | None, *, json_output: bool = False, yes: bool = False) -> Desk:
+    """Give the desk that is meant: of this machine with its store, or of a service."""
+    return desk_at(store, server_of(store, server), Terminal(json_output, yes))
 
 
-def experiments_of(url: str) -> RemoteStore:
-    """Get ready to read the experiments of a service."""
-    from stripewise.desk.client.store import RemoteStore  # noqa: PLC0415  not needed without a service
-
-    return RemoteStore(connect(url))
+def desk_at(store: str | None, url: str | None, face: Face) -> Desk:
+    """Give the desk of a service, or of this machine where no address is given."""
+    return LocalDesk(store, face) if url is None else remote_desk(url, face)
 
 
-def connect(url: str) -> Client:
-    """Get ready to speak to a service."""
+def remote_desk(url: str, face: Face) -> RemoteDesk:
+    """Get ready to ask a service."""
     from stripewise.desk.client.client import Client  # noqa: PLC0415  only with a service
+    from stripewise.desk.client.desk import RemoteDesk  # noqa: PLC0415
 
-    return Client(url)
-
-
-def follow(client: Client, identifier: str, progress: Progress, after: int = 0) -> Result:
-    """Show an experiment of a service as it runs, and give its result."""
-    from stripewise.desk.client.follow import Follower  # noqa: PLC0415  only with a service
-    from stripewise.engine.events import Event  # noqa: PLC0415  only with a service
-
-    return Follower(client, identifier, lambda kind, data: progress(Event(kind, data))).run(after)
+    return RemoteDesk(Client(url), face)
 
 
-# -- tables, models, campaigns and logs ----------------------------------------------------------------------------
+class Terminal:
+    """The face of a desk on the terminal.
 
-
-def _table_here(table: str) -> tuple[Path, Path] | None:
-    """Give the two files of a table, if a word is theirs and they lie here."""
-    from stripewise.models.table import table_files  # noqa: PLC0415  only with a service
-
-    files = table_files(table)
-    return files if _is_here(table, files, "table") else None
-
-
-def _is_here(word: str, files: Sequence[Path], noun: str) -> bool:
-    """Whether a word is that of files that lie here; a remark says so where the service's are taken instead."""
-    here = all(file.is_file() for file in files)
-    if here and not names_file(word):
-        remark(f"{noun} {word} is the service's; write ./{word} for the one in this folder")
-    return here and names_file(word)
-
-
-def table_there(client: Client, table: str) -> str:
-    """Give the name that a table has on the service: one that lies here is sent, under a name made of its content."""
-    files = _table_here(table)
-    if files is None:
-        return table
-    try:
-        toml, csv = (file.read_bytes().decode() for file in files)
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"cannot read {table}: {error}", "check its two files") from error
-    name = _name_of(csv, toml)
-    with _known_already():
-        client.keep_table(name, csv, toml)
-    return name
-
-
-def model_there(client: Client, model: str) -> str:
-    """Give the name that a model has on the service: one that lies here is sent, as a table is."""
-    path = Path(model)
-    if not _is_here(model, [path], "model"):
-        return model
-    check_model(path)
-    name = _name_of(path.read_bytes())
-    with _known_already():
-        client.upload("/models", path, name=name)
-    return name
-
-
-def learned_there(client: Client, given: str) -> str:
-    """Give the name of a model on the service: a table that lies here is sent, and a model is trained on it there."""
-    if _table_here(given) is None:
-        return model_there(client, given)
-    name = table_there(client, given)
-    with _known_already():
-        wait(client, client.train(name, name, "auto"))
-    return name
-
-
-def _name_of(*contents: str | bytes) -> str:
-    digest = hashlib.sha256()
-    for content in contents:
-        digest.update(content.encode() if isinstance(content, str) else content)
-        digest.update(b"\0")
-    return f"sent-{digest.hexdigest()[:16]}"
-
-
-@contextlib.contextmanager
-def _known_already() -> Iterator[None]:
-    """Pass over the refusal of what has the same name, and so the same content."""
-    from stripewise.desk.client.transport import ServiceError  # noqa: PLC0415  only with a service
-
-    try:
-        yield
-    except ServiceError as error:
-        if error.status != 409:
-            raise
-
-
-def whole(client: Client, answer: Mapping[str, Any], *names: str) -> dict[str, Any]:
-    """Give the answer of a service back if it has all that this version expects in it.
-
-    Raises
-    ------
-    StripewiseError
-        If something is missing: then the service is of another version.
+    Parameters
+    ----------
+    json_output : bool
+        Standard output is for a document alone, and nobody is asked.
+    agreed : bool
+        Everything was agreed to beforehand.
     """
-    missing = [name for name in names if name not in answer]
-    if missing:
-        raise StripewiseError(
-            f"the service's answer has no '{missing[0]}': the service is version {client.get('/health')['version']}, "
-            f"this program is version {__version__}",
-            "use the same Stripewise on both sides",
-        )
-    return dict(answer)
 
+    def __init__(self, json_output: bool = False, agreed: bool = False) -> None:
+        self._json_output = json_output
+        self.agreed = agreed
 
-def fetch(client: Client, address: str, path: Path) -> None:
-    """Write a file of the service here, whole or not at all."""
-    content = client.download(address)
-    write_whole(path, lambda part: part.write_bytes(content), "file")
+    def tell(self, text: str) -> None:
+        """Print a remark on standard error, with the store in the commands that it names."""
+        remark(completed(text))
 
+    def consent(self) -> Consent:
+        """Give who agrees before anything is begun."""
+        return self._consent(nullcontext)
 
-def wait(client: Client, job: Mapping[str, Any]) -> dict[str, Any]:
-    """Wait for a job, and give its result; an interruption ends the waiting alone."""
-    said = ""
+    @contextmanager
+    def watching(self) -> Iterator[tuple[Listener, Consent]]:
+        """Show an experiment on the terminal as it runs; questions leave its display."""
+        from stripewise.desk.cli.progress import Progress  # noqa: PLC0415  few commands show one
 
-    def tell(found: Mapping[str, Any]) -> None:
-        nonlocal said
-        if found["state"] != said and found["state"] == "queued":
-            notes.print("waits for a worker of the service")
-        said = found["state"]
+        with Progress(notes if self._json_output or not console.is_terminal else console) as progress:
+            yield progress, self._consent(progress.paused)
 
-    with unwatched(f"job {job['id']}"):
-        return client.wait(job, tell)
+    def _consent(self, paused: Callable[[], AbstractContextManager[None]]) -> Consent:
+        def answered(question: str) -> bool:
+            if self.agreed:
+                return True
+            with paused():
+                return ask(question, self._json_output)
 
-
-@contextlib.contextmanager
-def unwatched(what: str) -> Iterator[None]:
-    """Say on an interruption that the service goes on, and end the command."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        remark(f"no longer watched; the service continues {what}")
-        raise typer.Exit(130) from None
+        return answered
 
 
 def profile(
@@ -227,10 +127,13 @@ def profile(
     StripewiseError
         As the worker has met it.
     """
-    client = connect(url)
+    from stripewise.desk.client.desk import watched  # noqa: PLC0415  only with a service
+
+    desk = remote_desk(url, Terminal())
+    client = desk.client
     found = client.run_campaign(text, changes, resume=True, retry=retry)
     place = f"/campaigns/{found['id']}"
-    with unwatched(f"campaign {found['id']}"):
+    with watched(f"campaign {found['id']}"):
         while found["state"] in ("queued", "running"):
             if found["ended"]:
                 show(found["ended"], max(0, runs - found["ended"]))
@@ -240,18 +143,5 @@ def profile(
         what, _, fix = str(found["error"] or f"campaign {found['id']} was stopped").partition("; ")
         raise StripewiseError(what, fix or "the same command goes on")
     for ending in (".csv", ".toml"):
-        fetch(client, f"{place}/table{ending}", out.with_name(out.name + ending))
+        desk.fetch(f"{place}/table{ending}", out.with_name(out.name + ending))
     return {**found["result"], "table": str(out.with_name(out.name + ".csv"))}
-
-
-def activity(client: Client, log: Path) -> tuple[str, Activity]:
-    """Send a log, and give the identifier of its diagnosis and what was read of it."""
-    from stripewise.desk.client.transport import ServiceError  # noqa: PLC0415  only with a service
-    from stripewise.observe.activity import Activity  # noqa: PLC0415  only with a service
-
-    try:
-        identifier = str(client.upload("/diagnoses", log)["id"])
-    except ServiceError as error:
-        raise ServiceError(error.status, error.what.replace("the upload", str(log)), error.fix) from error
-    found = Activity.model_validate(client.get(f"/diagnoses/{identifier}/activity"))
-    return identifier, found.model_copy(update={"source": str(log)})

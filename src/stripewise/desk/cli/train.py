@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
 
-from stripewise.desk.cli import remote
 from stripewise.desk.cli.help import Commands
 from stripewise.desk.cli.options import (
-    BOTH,
-    STACK_THERE,
     JsonOption,
     ServerOption,
     TableArgument,
     TableStackOption,
     check_place,
     pairs,
-    table_with,
 )
 from stripewise.desk.cli.output import console, duration, grid, print_json, say
-from stripewise.errors import UserError
-from stripewise.models.registry import load_model
-from stripewise.models.training import Learned, learn
+from stripewise.desk.cli.remote import desk_of
+from stripewise.desk.desk import Training
+from stripewise.models.training import Learned
 
 ModelOption = Annotated[str, typer.Option("--model", help="auto, linear, tree, forest, boosting, ann or another.")]
 ModelOptionsOption = Annotated[
@@ -54,14 +49,8 @@ def train(
     """Train a performance model on a table."""
     options = pairs("--model-option", model_option, "trees=500")
     check_place("--out", out)
-    service = remote.server_of(None, server)
-    if service is not None and stack:
-        raise UserError(BOTH, STACK_THERE)
-    if service is None:
-        measured = table_with(table, stack)
-        name, learned = measured.name, learn(measured, model, options, seed, out, explain=explain)
-    else:
-        name, learned = _learned_there(service, table, model, options, seed, out, explain=explain)
+    training = Training(table, model, options, seed, out, stack or (), explain)
+    name, learned = desk_of(None, server).train(training)
     if json_output:
         print_json(_document(learned, out))
         return
@@ -71,17 +60,6 @@ def train(
     say(f"use it: stripewise prescribe {out} --workload FILE.toml, or --from LOG")
     if explain:
         _print_explanation(learned)
-
-
-def _learned_there(
-    service: str, table: str, model: str, options: Mapping[str, str], seed: int, out: Path, *, explain: bool
-) -> tuple[str, Learned]:
-    """Let a service learn: the model stays there under the name of its file, and is written here."""
-    client = remote.connect(service)
-    asked = {"options": dict(options), "seed": seed, "replace": True, "explain": explain}
-    made = remote.wait(client, client.train(out.stem, remote.table_there(client, table), model, **asked))
-    remote.fetch(client, f"/models/{made['model']}/file", out)
-    return made["name"], Learned(load_model(out), made["rows"], made["seconds"], made["speed_rules"])
 
 
 def _document(learned: Learned, out: Path) -> dict[str, Any]:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from stripewise.catalogue.stack import stack_names
-from stripewise.desk.cli import remote
-from stripewise.desk.cli.experiment_loop import asking, begin, begin_small, carry_on, case_of, with_a_way_on
+from stripewise.desk.carrying import case_of
 from stripewise.desk.cli.help import Commands
-from stripewise.desk.cli.hints import completed
 from stripewise.desk.cli.options import (
     IdArgument,
     JsonOption,
@@ -25,30 +22,23 @@ from stripewise.desk.cli.options import (
     YesOption,
     check_place,
 )
-from stripewise.desk.cli.output import console, notes, remark
-from stripewise.desk.cli.progress import Progress
+from stripewise.desk.cli.output import remark
+from stripewise.desk.cli.remote import desk_of
 from stripewise.desk.cli.result import deliver, print_dry_run
 from stripewise.desk.cli.standard_input import with_input
 from stripewise.desk.cli.tune_options import Mode, TuneCommand, check_options, given_options, mode_of, used_later
+from stripewise.desk.desk import Desk
 from stripewise.documents import read_document
-from stripewise.engine.consent import check_author, granted
 from stripewise.engine.definition import NO_COMMAND, with_options
-from stripewise.engine.dryrun import dry_run
-from stripewise.engine.folders import runs_folder, working_folder
-from stripewise.engine.process import user_name
 from stripewise.engine.reconfirmation import confirm_again
 from stripewise.engine.schedule import schedule_of
 from stripewise.engine.smaller_case import SMALL_BUDGET
 from stripewise.engine.try_first import proposals
-from stripewise.errors import NothingWorks, UserError
+from stripewise.errors import UserError
 from stripewise.observe.objectives import usages
 from stripewise.requests.experiment import Budget, Experiment, parse_experiment
-from stripewise.runners.registry import make_runner
+from stripewise.result import Result
 from stripewise.search.base import sampler_names
-from stripewise.store.opening import open_store
-
-if TYPE_CHECKING:
-    from stripewise.desk.client.store import RemoteStore
 
 
 def register(app: Commands) -> None:
@@ -207,9 +197,9 @@ def tune(
     The program follows two dashes: stripewise tune -- mpiexec -n 4 ./my_app
     """
     given = given_options(context)
-    service = remote.server_of(store, server)
-    modes = (Mode.DRY if dry_run_only else Mode(0)) | (Mode.SERVER if service is not None else Mode(0))
-    manner = _Manner(dry_run_only, yes, report, json_output)
+    desk = desk_of(store, server, json_output=json_output, yes=yes)
+    modes = (Mode.DRY if dry_run_only else Mode(0)) | (Mode.SERVER if desk.shared else Mode(0))
+    manner = _Manner(dry_run_only, report, json_output)
     check_place("--report", report)
     if confirm is not None:
         check_options(given, modes | Mode.CONFIRM)
@@ -223,7 +213,7 @@ def tune(
             "scratch": None if scratch is None else str(Path(scratch).absolute()),
         }
         later = used_later(given, modes | Mode.CONFIRM)
-        _confirm(confirm, wanted, store, service, replace(manner, later=later))
+        _confirm(desk, confirm, wanted, replace(manner, later=later))
         return
     experiment = _read(file) if file is not None else Experiment()
     if within:
@@ -270,20 +260,14 @@ def tune(
         override=override,
     )
     manner = replace(manner, later=used_later(given, modes))
-    if service is not None:
-        _tune_there(service, experiment, str(Path.cwd()), manner)
-        return
-    if dry_run_only:
-        if small is not None:
-            case = case_of(experiment, small, small_budget or SMALL_BUDGET)
-            remark(f"the small case is searched first, with {schedule_of(case).counted(case.budget.runs)} of: {small}")
-        _tune_dry(experiment, Path.cwd(), manner)
-        return
-    with open_store(store) as opened:
-        if small is not None:
-            begin_small(opened, experiment, small, small_budget or SMALL_BUDGET, report, json_output, yes)
-        else:
-            begin(opened, experiment, str(Path.cwd()), report, json_output, yes)
+    if small is None:
+        _carry_out(desk, experiment, str(Path.cwd()), manner)
+    elif dry_run_only:
+        case = case_of(experiment, small, small_budget or SMALL_BUDGET)
+        remark(f"the small case is searched first, with {schedule_of(case).counted(case.budget.runs)} of: {small}")
+        _carry_out(desk, experiment, None, manner)
+    else:
+        _deliver(desk, desk.begin_small(experiment, small, small_budget or SMALL_BUDGET), manner)
 
 
 @dataclass(frozen=True)
@@ -294,7 +278,6 @@ class _Manner:
     ----------
     dry : bool
         Show what it would do, and start nothing.
-    yes : bool
     report : Path or None
     json_output : bool
     later : str
@@ -302,7 +285,6 @@ class _Manner:
     """
 
     dry: bool
-    yes: bool
     report: Path | None
     json_output: bool
     later: str = ""
@@ -313,30 +295,29 @@ def _replay(record: Path | None, folder: Path | None) -> dict[str, str] | None:
     return {name: str(path) for name, path in (("record", record), ("folder", folder)) if path is not None} or None
 
 
-def _confirm(finished: str, wanted: Mapping[str, Any], store: str | None, service: str | None, manner: _Manner) -> None:
+def _confirm(desk: Desk, finished: str, wanted: Mapping[str, Any], manner: _Manner) -> None:
     """Make and run the experiment that compares a result's best with its default."""
-    if service is not None:
-        record = remote.experiments_of(service).record(finished)
-        _tune_there(service, confirm_again(record, **wanted), record.facts.folder or None, manner)
-        return
-    with open_store(store) as opened:
+    with desk.experiments() as opened:
         record = opened.record(finished)
-        experiment = confirm_again(record, **wanted)
-        if manner.dry:
-            _tune_dry(experiment, Path(working_folder(record.facts)), manner)
-            return
-        check_author(record, user_name(), granted if manner.yes else asking(None, manner.json_output))
-        begin(opened, experiment, record.facts.folder, manner.report, manner.json_output, manner.yes)
+    experiment = confirm_again(record, **wanted)
+    if not manner.dry:
+        desk.check_trust(record)
+    _carry_out(desk, experiment, record.facts.folder or None, manner)
 
 
-def _tune_dry(experiment: Experiment, folder: Path, manner: _Manner) -> None:
-    with make_runner(experiment, runs_folder(experiment) / "dry-run", cwd=folder) as runner:
-        _print_dry(dry_run(experiment, runner), manner)
-
-
-def _print_dry(document: dict[str, Any], manner: _Manner) -> None:
+def _carry_out(desk: Desk, experiment: Experiment, folder: str | None, manner: _Manner) -> None:
+    """Begin an experiment and show its result, or show what it would do."""
+    if not manner.dry:
+        _deliver(desk, desk.begin(experiment, folder), manner)
+        return
+    document = desk.dry_run(experiment, folder)
     notes = [*document["notes"], *([manner.later] if manner.later else [])]
     print_dry_run({**document, "notes": notes}, manner.json_output)
+
+
+def _deliver(desk: Desk, found: tuple[str, Result], manner: _Manner) -> None:
+    with desk.experiments() as opened:
+        deliver(opened, *found, manner.report, manner.json_output)
 
 
 def resume(
@@ -349,58 +330,10 @@ def resume(
 ) -> None:
     """Continue an interrupted experiment, as if it had never stopped."""
     check_place("--report", report)
-    service = remote.server_of(store, server)
-    if service is not None:
-        _resume_there(service, identifier, report, json_output, agreed=yes)
-        return
-    with open_store(store) as opened:
-        carry_on(opened, opened.record(identifier).id, report, json_output, yes)
+    desk = desk_of(store, server, json_output=json_output, yes=yes)
+    _deliver(desk, desk.carry_on(identifier), _Manner(dry=False, report=report, json_output=json_output))
 
 
 def _read(file: str) -> Experiment:
     text = read_document(Path(file), "experiment", "a command to tune follows two dashes: tune -- ...")
     return parse_experiment(text, file)
-
-
-def _tune_there(service: str, experiment: Experiment, folder: str | None, manner: _Manner) -> None:
-    opened = remote.experiments_of(service)
-    client = opened.client
-    definition = experiment.model_dump(mode="json")
-    if manner.dry:
-        _print_dry(client.dry_run(definition, folder), manner)
-        return
-    # A key makes it harmless to send the request again where the answer was lost.
-    made = client.create(definition, folder, agreed=manner.yes, key=secrets.token_hex(16))
-    identifier = str(made["id"])
-    try:
-        _follow(opened, identifier, manner.report, manner.json_output)
-    except UserError:
-        if not opened.trials(identifier, facts=False):
-            opened.delete(identifier)
-        raise
-
-
-def _resume_there(service: str, identifier: str, report: Path | None, json_output: bool, *, agreed: bool) -> None:
-    opened = remote.experiments_of(service)
-    record = opened.record(identifier)
-    if record.state == "finished" and record.result is not None:
-        deliver(opened, record.id, record.result, report, json_output)
-        return
-    known = opened.client.messages(record.id)
-    opened.client.resume(record.id, agreed=agreed)
-    _follow(opened, record.id, report, json_output, known[-1]["number"] if known else 0)
-
-
-def _follow(opened: RemoteStore, identifier: str, report: Path | None, json_output: bool, after: int = 0) -> None:
-    """Show what a service's worker does, and end as if it had been done here."""
-    with Progress(notes if json_output or not console.is_terminal else console) as progress:
-        try:
-            result = remote.follow(opened.client, identifier, progress, after)
-        except KeyboardInterrupt:
-            progress.__exit__()
-            stops = completed(f"stripewise experiment stop {identifier} ends it")
-            remark(f"no longer watched; the service continues experiment {identifier}; {stops}")
-            raise typer.Exit(130) from None
-        except NothingWorks as error:
-            raise with_a_way_on(opened, identifier, error) from error
-    deliver(opened, identifier, result, report, json_output)

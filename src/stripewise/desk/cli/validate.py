@@ -9,24 +9,20 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from stripewise.desk.cli import remote
 from stripewise.desk.cli.help import Commands
 from stripewise.desk.cli.options import (
-    BOTH,
-    STACK_THERE,
     JsonOption,
     ServerOption,
     TableArgument,
     TableStackOption,
     check_place,
     pairs,
-    table_with,
 )
 from stripewise.desk.cli.output import Ticker, console, grid, number, print_json, remark
+from stripewise.desk.cli.remote import desk_of
 from stripewise.desk.cli.train import ModelOption, ModelOptionsOption, SeedOption
 from stripewise.errors import UserError
 from stripewise.models.validation import HoldOut
-from stripewise.models.validation import validate as run
 
 _DEEPEST = 30
 _STATICS = 8
@@ -69,39 +65,30 @@ def validate(
     check_place("--report", html)
     options = pairs("--model-option", model_option, "trees=500")
     columns = [name.strip() for name in (leave or "").split(",") if name.strip()]
-    service = remote.server_of(None, server)
-    if service is not None and stack:
-        raise UserError(BOTH, STACK_THERE)
-    if service is not None:
-        client = remote.connect(service)
-        made = client.validate(
-            remote.table_there(client, table), model, leave_out=columns, folds=folds, inverse=inverse, seed=seed,
-            options=options, depths=_depths(depths),
-        )  # fmt: skip
-        found = remote.wait(client, made)
-        name, objective, shown = found.pop("name"), found.pop("objective"), found.pop("pairs")
-        quantity, unit, description = objective["name"], objective["unit"], found.pop("description", "")
-        del found["table"]
-    else:
-        measured = table_with(table, stack)
-        ticker = Ticker()
-        hold_out = HoldOut(folds, inverse, columns, _depths(depths), seed)
-        result = run(measured, model, options, hold_out, lambda done, of: ticker.count(done, of, "models"))
-        ticker.close()
-        found, shown = result.as_json(), result.pairs
-        name, description = measured.name, measured.schema.description
-        quantity, unit = measured.objective.name, measured.objective.unit
+    hold_out = HoldOut(folds, inverse, columns, _depths(depths), seed)
+    ticker = Ticker()
+    judged = desk_of(None, server).validate(
+        table, model, options, hold_out, stack or (), lambda done, of: ticker.count(done, of, "models")
+    )
+    ticker.close()
     if html is not None:
         from stripewise.output.html import write_whole  # noqa: PLC0415  pages are slow to load
         from stripewise.output.model_pages import validation_page  # noqa: PLC0415
 
-        told = validation_page(found, shown, table=name, description=description, quantity=quantity, unit=unit)
+        told = validation_page(
+            judged.found,
+            judged.pairs,
+            table=judged.table,
+            description=judged.description,
+            quantity=judged.quantity,
+            unit=judged.unit,
+        )
         write_whole(html, told)
         remark(f"page: {html}")
     if json_output:
-        print_json(found)
+        print_json(judged.found)
         return
-    _print(found, name, unit)
+    _print(judged.found, judged.table, judged.unit)
 
 
 def _depths(text: str | None) -> list[int]:

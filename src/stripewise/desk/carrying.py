@@ -1,21 +1,15 @@
-"""Begin an experiment in a store, or go on with it, and show what happens."""
+"""Begin an experiment in a store, or go on with it, and show what happens on a face."""
 
 from __future__ import annotations
 
 import shlex
-from contextlib import nullcontext
 from dataclasses import astuple
 from pathlib import Path
 
-import typer
-
 from stripewise.catalogue.configuration import changed
-from stripewise.desk.cli.hints import completed
-from stripewise.desk.cli.output import ask, console, notes, remark
-from stripewise.desk.cli.progress import Progress
-from stripewise.desk.cli.result import deliver
+from stripewise.desk.desk import Face, Interrupted
 from stripewise.engine.budget import spent
-from stripewise.engine.consent import Consent, check_author, granted
+from stripewise.engine.consent import check_author
 from stripewise.engine.folders import make_runs_folder, runs_folder, working_folder
 from stripewise.engine.process import owner_name, terminated_as_interrupted, user_name
 from stripewise.engine.schedule import schedule_of
@@ -34,24 +28,20 @@ _LOOKED_AT = 1000
 """Experiments of one name among which one that a kill has left is looked for."""
 
 
-def begin(
-    store: Store, experiment: Experiment, folder: str | None, report: Path | None, json_output: bool, yes: bool
-) -> None:
-    """Create an experiment, carry it out and print its result."""
+def begin(store: Store, experiment: Experiment, folder: str | None, face: Face) -> tuple[str, Result]:
+    """Create an experiment and carry it out; give its identifier and its result."""
     identifier = _created(store, experiment, Facts(folder=folder or str(Path.cwd()), user=user_name()))
-    deliver(store, identifier, _begun(store, identifier, json_output, yes), report, json_output)
+    return identifier, _begun(store, identifier, face)
 
 
-def begin_small(
-    store: Store, experiment: Experiment, small: str, runs: int, report: Path | None, json_output: bool, yes: bool
-) -> None:
+def begin_small(store: Store, experiment: Experiment, small: str, runs: int, face: Face) -> tuple[str, Result]:
     """Search the small case of a program, then begin the experiment at full size from what it showed."""
     case = case_of(experiment, small, runs)
-    remark(f"first the small case, {schedule_of(case).counted(runs)} of: {small}")
+    face.tell(f"first the small case, {schedule_of(case).counted(runs)} of: {small}")
     whole = experiment.model_dump(mode="json")
     identifier = _created(store, case, Facts(folder=str(Path.cwd()), user=user_name(), whole=whole))
-    _begun(store, identifier, json_output, yes)
-    _follow(store, identifier, report, json_output, yes)
+    _begun(store, identifier, face)
+    return _follow(store, identifier, face)
 
 
 def case_of(experiment: Experiment, small: str, runs: int) -> Experiment:
@@ -63,33 +53,29 @@ def case_of(experiment: Experiment, small: str, runs: int) -> Experiment:
     return small_case(experiment, words, runs)
 
 
-def carry_on(store: Store, identifier: str, report: Path | None, json_output: bool, yes: bool) -> None:
-    """Go on with an experiment, and with the one at full size after a small case; print the result."""
+def carry_on(store: Store, identifier: str, face: Face) -> tuple[str, Result]:
+    """Go on with an experiment, and with the one at full size after a small case; give the last one and its result."""
     record = store.record(identifier)
     result = record.result if record.state == "finished" else None
     if result is None or (record.facts.whole is not None and not _is_there(store, record.facts.followed)):
-        check_author(record, user_name(), granted if yes else asking(None, json_output))
+        check_author(record, user_name(), face.consent())
     if result is None:
-        result = _carried(store, identifier, json_output, yes)
-    if record.facts.whole is None:
-        deliver(store, identifier, result, report, json_output)
-    else:
-        _follow(store, identifier, report, json_output, yes)
+        result = _carried(store, identifier, face)
+    return (identifier, result) if record.facts.whole is None else _follow(store, identifier, face)
 
 
-def _follow(store: Store, identifier: str, report: Path | None, json_output: bool, yes: bool) -> None:
+def _follow(store: Store, identifier: str, face: Face) -> tuple[str, Result]:
     """Begin the experiment at full size after its small case, or go on with it."""
     small = store.record(identifier)
     result, whole = small.result, small.facts.whole
     assert result is not None
     assert whole is not None
     if _is_there(store, small.facts.followed):
-        remark(f"experiment {identifier} is a small case: its full size is experiment {small.facts.followed}")
-        carry_on(store, small.facts.followed, report, json_output, yes)
-        return
+        face.tell(f"experiment {identifier} is a small case: its full size is experiment {small.facts.followed}")
+        return carry_on(store, small.facts.followed, face)
     found = result.candidate.configuration if result.candidate is not None else result.best.configuration
     shown = " ".join(f"{name}={value}" for name, value in changed(found, result.default.configuration).items())
-    remark(f"the small case, experiment {identifier}, liked best: {shown or 'the defaults'}; now the full size")
+    face.tell(f"the small case, experiment {identifier}, liked best: {shown or 'the defaults'}; now the full size")
     experiment = after_small(Experiment.model_validate(whole), small)
     following = _left(store, experiment) or _created(
         store, experiment, Facts(folder=small.facts.folder, user=user_name())
@@ -97,7 +83,7 @@ def _follow(store: Store, identifier: str, report: Path | None, json_output: boo
     claim = store.claim(identifier, owner_name())
     store.update(identifier, claim=claim, facts=small.facts.with_(followed=following))
     store.release(claim)
-    deliver(store, following, _begun(store, following, json_output, yes), report, json_output)
+    return following, _begun(store, following, face)
 
 
 def _left(store: Store, experiment: Experiment) -> str:
@@ -123,9 +109,9 @@ def _created(store: Store, experiment: Experiment, facts: Facts) -> str:
     return store.create(experiment, facts)
 
 
-def _begun(store: Store, identifier: str, json_output: bool, yes: bool) -> Result:
+def _begun(store: Store, identifier: str, face: Face) -> Result:
     try:
-        return _carried(store, identifier, json_output, yes)
+        return _carried(store, identifier, face)
     except UserError:
         if not store.trials(identifier):
             # It never began: what is wrong is said, and there is nothing to resume.
@@ -133,20 +119,17 @@ def _begun(store: Store, identifier: str, json_output: bool, yes: bool) -> Resul
         raise
 
 
-def _carried(store: Store, identifier: str, json_output: bool, yes: bool) -> Result:
+def _carried(store: Store, identifier: str, face: Face) -> Result:
     record = store.record(identifier)
     folder = runs_folder(record.experiment) / identifier
     runner = make_runner(record.experiment, folder, cwd=working_folder(record.facts))
-    with Progress(notes if json_output or not console.is_terminal else console) as progress:
-        consent = granted if yes else asking(progress, json_output)
-        session = Session(store, identifier, runner, owner_name(), progress, consent=consent, policy=load_policy())
+    with face.watching() as (listener, consent):
+        session = Session(store, identifier, runner, owner_name(), listener, consent=consent, policy=load_policy())
         try:
             with terminated_as_interrupted():
                 return session.run()
         except KeyboardInterrupt:
-            progress.__exit__()
-            remark(completed(f"stopped; nothing is lost: stripewise resume {identifier} goes on"))
-            raise typer.Exit(130) from None
+            raise Interrupted(f"stopped; nothing is lost: stripewise resume {identifier} goes on") from None
         except NothingWorks as error:
             raise with_a_way_on(store, identifier, error) from error
 
@@ -163,13 +146,3 @@ def with_a_way_on(store: Store, identifier: str, error: NothingWorks) -> Nothing
     runs = [run for trial in trials for run in trial.runs]
     folders = [run.facts.folder for run in runs if run.state is State.FAILED and run.facts.folder]
     return NothingWorks(error.what, f"{fix} (its output: {folders[-1]})" if folders else fix)
-
-
-def asking(progress: Progress | None, json_output: bool) -> Consent:
-    """Ask on the terminal, past what is shown there; where nobody is there to answer, nothing is agreed to."""
-
-    def answered(question: str) -> bool:
-        with nullcontext() if progress is None else progress.paused():
-            return ask(question, json_output)
-
-    return answered

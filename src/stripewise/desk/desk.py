@@ -1,0 +1,203 @@
+"""What commands may ask, wherever it is answered: on this machine, or by a service.
+
+A command takes a :class:`Desk` and never asks which one it has. What a desk has to say meanwhile goes to the face that
+it was opened with.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+from stripewise.errors import StripewiseError
+
+if TYPE_CHECKING:
+    from stripewise.engine.consent import Consent
+    from stripewise.engine.events import Listener
+    from stripewise.models.prescribe.prescription import Prescription
+    from stripewise.models.training import Learned
+    from stripewise.models.validation import HoldOut
+    from stripewise.observe.activity import Activity
+    from stripewise.observe.darshan_logs import LogResult
+    from stripewise.requests.experiment import Experiment
+    from stripewise.result import Result
+    from stripewise.store.base import Record, Store
+
+Count = Callable[[int, int], None]
+"""Is told how much is done, and of how much."""
+
+
+class Face(Protocol):
+    """Where people see what a desk does, and answer its questions."""
+
+    def tell(self, text: str) -> None:
+        """Show a remark."""
+
+    def watching(self) -> AbstractContextManager[tuple[Listener, Consent]]:
+        """Show an experiment as it runs: gives what hears its events, and who agrees to its cost meanwhile."""
+
+    def consent(self) -> Consent:
+        """Give who agrees before anything is begun."""
+
+    @property
+    def agreed(self) -> bool:
+        """Whether everything was agreed to beforehand."""
+
+
+class Interrupted(StripewiseError):  # noqa: N818
+    """The user no longer waits: what was begun can be resumed, or a service goes on with it."""
+
+    exit_code = 130
+
+
+@dataclass(frozen=True)
+class Training:
+    """What a model is to learn from and how.
+
+    Attributes
+    ----------
+    table, model : str
+    options : mapping
+        Of the model.
+    seed : int
+    out : Path
+        File for the model.
+    stacks : sequence of str
+        Stack files that say how the table's columns are set.
+    explain : bool
+    """
+
+    table: str
+    model: str
+    options: Mapping[str, str]
+    seed: int
+    out: Path
+    stacks: Sequence[str] = ()
+    explain: bool = False
+
+
+@dataclass(frozen=True)
+class Validated:
+    """How well a kind of model does on a table.
+
+    Attributes
+    ----------
+    found : dict
+        As ``stripewise site validate --json`` prints it.
+    pairs : sequence
+        Predicted and measured values, for figures.
+    table, description : str
+    quantity, unit : str
+        Of the objective.
+    """
+
+    found: dict[str, Any]
+    pairs: Sequence[Any]
+    table: str
+    description: str
+    quantity: str
+    unit: str
+
+
+@dataclass(frozen=True)
+class Question:
+    """Who is asked for a prescription.
+
+    Attributes
+    ----------
+    model, table : str or None
+        A model, and the measurements that it learned from.
+    policy : str or None
+    osts : int or None
+        Of the file system, for policies.
+    learn : bool
+        ``model`` may be a table: a model is trained on it.
+    """
+
+    model: str | None = None
+    table: str | None = None
+    policy: str | None = None
+    osts: int | None = None
+    learn: bool = False
+
+
+class Desk(ABC):
+    """Answers requests with documents."""
+
+    shared: ClassVar[bool]
+    """Whether others use it too, with runs that workers make."""
+
+    @abstractmethod
+    def experiments(self) -> Store:
+        """Open the experiments, to read, annotate and delete them."""
+
+    @abstractmethod
+    def stop(self, identifier: str) -> Record:
+        """Ask an experiment to stop.
+
+        Raises
+        ------
+        UserError
+            If there is nothing to stop.
+        """
+
+    @abstractmethod
+    def check_trust(self, record: Record, *what: str) -> None:
+        """Refuse to act on an experiment that another user of a store wrote, unless the face agrees.
+
+        ``what``: what that user has written, and that it would run as.
+        """
+
+    @abstractmethod
+    def dry_run(self, experiment: Experiment, folder: str | None) -> dict[str, Any]:
+        """Say what an experiment would do, in a folder or in the current one; nothing is started."""
+
+    @abstractmethod
+    def begin(self, experiment: Experiment, folder: str | None) -> tuple[str, Result]:
+        """Create an experiment and see it to its end; gives its identifier and its result."""
+
+    @abstractmethod
+    def begin_small(self, experiment: Experiment, small: str, runs: int) -> tuple[str, Result]:
+        """Search the small case of a program, then begin the experiment at full size from what it showed."""
+
+    @abstractmethod
+    def carry_on(self, identifier: str) -> tuple[str, Result]:
+        """Go on with an experiment, or with what follows it; gives the last one and its result."""
+
+    @abstractmethod
+    def train(self, training: Training) -> tuple[str, Learned]:
+        """Train a model and write its file; gives the table's name and what was learned."""
+
+    @abstractmethod
+    def validate(
+        self,
+        table: str,
+        model: str,
+        options: Mapping[str, Any],
+        hold_out: HoldOut,
+        stacks: Sequence[str],
+        count: Count,
+    ) -> Validated:
+        """Judge a kind of model on a table."""
+
+    @abstractmethod
+    def prescribe(
+        self,
+        questions: Mapping[str, Question],
+        workload: Path | None,
+        observed: Path | None,
+        stacks: Sequence[str],
+    ) -> dict[str, Prescription]:
+        """Ask several models or policies about one workload: a file of it, a log, or both."""
+
+    @abstractmethod
+    def activities(self, logs: Sequence[Path], workers: int | None) -> Iterator[LogResult]:
+        """Read logs, one after the other."""
+
+    @abstractmethod
+    def expected(self, activity: Activity, model: Path) -> dict[str, Any]:
+        """Ask a model about the log that was read last."""

@@ -1,0 +1,232 @@
+"""The desk of this machine: a store, and work that is done here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from stripewise.desk.desk import Count, Desk, Face, Question, Training, Validated
+from stripewise.errors import UserError
+from stripewise.facts import Facts
+from stripewise.store.opening import open_store
+
+if TYPE_CHECKING:
+    from stripewise.models.base import PerformanceModel
+    from stripewise.models.prescribe.prescription import Prescription
+    from stripewise.models.prescribe.request import PrescriptionRequest
+    from stripewise.models.table import Table
+    from stripewise.models.training import Learned
+    from stripewise.models.validation import HoldOut
+    from stripewise.observe.activity import Activity
+    from stripewise.observe.darshan_logs import LogResult
+    from stripewise.requests.experiment import Experiment
+    from stripewise.result import Result
+    from stripewise.store.base import Record, Store
+
+# Each command needs one of these methods, and what the others load is slow: they import it themselves.
+# ruff: noqa: PLC0415
+
+
+class LocalDesk(Desk):
+    """Answers on this machine.
+
+    Parameters
+    ----------
+    store : str or None
+        Address of the store; None is the usual one.
+    face : Face
+    """
+
+    shared = False
+
+    def __init__(self, store: str | None, face: Face) -> None:
+        self._store = store
+        self._face = face
+
+    def experiments(self) -> Store:
+        """Open the store."""
+        return open_store(self._store)
+
+    def stop(self, identifier: str) -> Record:
+        """Ask an experiment to stop; see :meth:`Desk.stop`."""
+        with self.experiments() as opened:
+            record = opened.record(identifier)
+            if record.state != "running":
+                raise UserError(f"experiment {record.id} is {record.state}, not running", "there is nothing to stop")
+            opened.request_stop(record.id)
+        return record
+
+    def check_trust(self, record: Record, *what: str) -> None:
+        """Ask before anything of another user of the store acts; see :meth:`Desk.check_trust`."""
+        from stripewise.engine.consent import check_author
+        from stripewise.engine.process import user_name
+
+        check_author(record, user_name(), self._face.consent(), *what)
+
+    def dry_run(self, experiment: Experiment, folder: str | None) -> dict[str, Any]:
+        """Say what an experiment would do; see :meth:`Desk.dry_run`."""
+        from stripewise.engine.dryrun import dry_run
+        from stripewise.engine.folders import runs_folder, working_folder
+        from stripewise.runners.registry import make_runner
+
+        place = working_folder(Facts(folder=folder))
+        with make_runner(experiment, runs_folder(experiment) / "dry-run", cwd=place) as runner:
+            return dry_run(experiment, runner)
+
+    def begin(self, experiment: Experiment, folder: str | None) -> tuple[str, Result]:
+        """Carry an experiment out; see :meth:`Desk.begin`."""
+        from stripewise.desk import carrying
+
+        with self.experiments() as opened:
+            return carrying.begin(opened, experiment, folder, self._face)
+
+    def begin_small(self, experiment: Experiment, small: str, runs: int) -> tuple[str, Result]:
+        """Carry both experiments out; see :meth:`Desk.begin_small`."""
+        from stripewise.desk import carrying
+
+        with self.experiments() as opened:
+            return carrying.begin_small(opened, experiment, small, runs, self._face)
+
+    def carry_on(self, identifier: str) -> tuple[str, Result]:
+        """Go on with an experiment; see :meth:`Desk.carry_on`."""
+        from stripewise.desk import carrying
+
+        with self.experiments() as opened:
+            return carrying.carry_on(opened, opened.record(identifier).id, self._face)
+
+    def train(self, training: Training) -> tuple[str, Learned]:
+        """Train a model; see :meth:`Desk.train`."""
+        from stripewise.models.training import learn
+
+        measured = table_with(training.table, training.stacks)
+        found = learn(measured, training.model, training.options, training.seed, training.out, explain=training.explain)
+        return measured.name, found
+
+    def validate(
+        self,
+        table: str,
+        model: str,
+        options: Mapping[str, Any],
+        hold_out: HoldOut,
+        stacks: Sequence[str],
+        count: Count,
+    ) -> Validated:
+        """Judge a kind of model; see :meth:`Desk.validate`."""
+        from stripewise.models.validation import validate
+
+        measured = table_with(table, stacks)
+        result = validate(measured, model, options, hold_out, count)
+        schema, objective = measured.schema, measured.objective
+        return Validated(
+            result.as_json(), result.pairs, measured.name, schema.description, objective.name, objective.unit
+        )
+
+    def prescribe(
+        self,
+        questions: Mapping[str, Question],
+        workload: Path | None,
+        observed: Path | None,
+        stacks: Sequence[str],
+    ) -> dict[str, Prescription]:
+        """Ask models or policies; see :meth:`Desk.prescribe`."""
+        return {name: _prescribed(asked, workload, observed, stacks) for name, asked in questions.items()}
+
+    def activities(self, logs: Sequence[Path], workers: int | None) -> Iterator[LogResult]:
+        """Read logs with several processes; see :meth:`Desk.activities`."""
+        from stripewise.observe.sources import open_all
+
+        return open_all(logs, workers)
+
+    def expected(self, activity: Activity, model: Path) -> dict[str, Any]:
+        """Ask a model about a log; see :meth:`Desk.expected`."""
+        from stripewise.diagnose.prediction import predict
+
+        return predict(activity, model).as_json()
+
+
+def table_with(path: str, stacks: Sequence[str]) -> Table:
+    """Read a table, with what stack files say of it.
+
+    Raises
+    ------
+    UserError
+        If either cannot be read, or a stack has none of the table's columns.
+    """
+    from stripewise.models.table import read_table
+    from stripewise.models.tunables import described
+
+    table = read_table(path)
+    if not stacks:
+        return table
+    names = [column.name for column in table.schema.parameter]
+    _check_stacks(stacks, names, f"table {table.name}")
+    return replace(table, schema=described(table.schema, stacks))
+
+
+def model_with(path: str, stacks: Sequence[str]) -> PerformanceModel:
+    """Read a model, with what stack files say of its parameters.
+
+    Raises
+    ------
+    UserError
+        If either cannot be read, or a stack has none of the model's columns.
+    """
+    from stripewise.models.registry import load_model
+
+    return _with_stacks(load_model(path), path, stacks)
+
+
+def request_of(workload: Path | None, observed: Path | None, model: PerformanceModel | None) -> PrescriptionRequest:
+    """Read what a prescription is asked for: a file with the workload, a log, or both."""
+    from stripewise.catalogue.workload import Workload
+    from stripewise.documents import read_document
+    from stripewise.models.prescribe.request import PrescriptionRequest, parse_request
+    from stripewise.observe.sources import observe
+
+    request = PrescriptionRequest(Workload())
+    if workload is not None:
+        request = parse_request(read_document(workload, "workload"), str(workload))
+    if observed is not None:
+        request = request.with_observed(observe(observed), None if model is None else model.domain)
+    return request
+
+
+def _prescribed(asked: Question, workload: Path | None, observed: Path | None, stacks: Sequence[str]) -> Prescription:
+    from stripewise.models.prescribe.policies import by_policy, policy_names
+    from stripewise.models.prescribe.prescriber import Prescriber
+    from stripewise.models.registry import make_model
+    from stripewise.models.table import read_table, table_files
+
+    if asked.model is None:
+        request = request_of(workload, observed, None)
+        policy = asked.policy or policy_names()[0]
+        return by_policy(policy, request.workload, asked.osts, request.current, existing=request.existing)
+    table = None if asked.table is None else read_table(asked.table)
+    if asked.learn and all(file.is_file() for file in table_files(asked.model)):
+        table = read_table(asked.model)
+        model = _with_stacks(make_model("auto").fit(table), asked.model, stacks)
+    else:
+        model = model_with(asked.model, stacks)
+    return Prescriber(model, table).prescribe(request_of(workload, observed, model))
+
+
+def _with_stacks(model: PerformanceModel, path: str, stacks: Sequence[str]) -> PerformanceModel:
+    if stacks:
+        _check_stacks(stacks, model.domain.names[model.domain.contexts :], f"the model {path}")
+        model.add_stacks(stacks)
+    return model
+
+
+def _check_stacks(stacks: Sequence[str], names: Sequence[str], what: str) -> None:
+    """Refuse stacks that have none of some columns: they would say nothing."""
+    from stripewise.catalogue.stack import load_stack
+
+    for name in stacks:
+        own = [parameter.name for parameter in load_stack(name).parameters]
+        if not set(own) & set(names):
+            raise UserError(
+                f"--stack {name} has none of the columns of {what}",
+                f"it has {', '.join(own)}; the columns are {', '.join(names)}",
+            )
