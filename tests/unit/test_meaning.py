@@ -28,6 +28,7 @@ from stripewise.catalogue.space import Space
 from stripewise.catalogue.stack import every_stack
 from stripewise.catalogue.workload import Workload
 from stripewise.diagnose.knobs import judge_script
+from stripewise.diagnose.rules.interface import dead
 from stripewise.diagnose.script import ScriptSetting
 from stripewise.diagnose.surroundings import FORMS, Surroundings
 from stripewise.engine.definition import check
@@ -37,6 +38,7 @@ from stripewise.engine.try_first import configurations
 from stripewise.errors import UserError
 from stripewise.observe.report import Report
 from stripewise.requests.experiment import Experiment
+from tests.unit.test_diagnosis_findings import activity
 from tests.unit.test_measure_effects import changed, recorded
 
 SOURCE = Path(__file__).parents[2] / "src" / "stripewise"
@@ -291,6 +293,13 @@ def test_what_decides_and_is_not_known_is_named() -> None:
     assert acts(buffers, 16 << 20, Situation()).why == "the library does the same without it: this is its default"
     assert acts(buffers, None, Situation()).acts is True
     assert "the program sets it itself, to 4" in acts(buffers, 8, Situation(own={"cb_buffer_size": "4"})).why
+
+
+def test_a_diagnosis_leaves_hints_to_romio() -> None:
+    file = activity(
+        {"driver": "ompio", "info": {"cb_nodes": "4", "striping_factor": "8", "romio_cb_write": "yes"}}
+    ).files[0]
+    assert dead(file) == dict.fromkeys(("cb_nodes", "romio_cb_write"), "acts under romio, the program uses ompio")
 
 
 # -- no second home ----------------------------------------------------------------------------------------

@@ -62,11 +62,7 @@ def dead(file: FileActivity) -> dict[str, str]:
     found |= {key: why for key, one in known.items() if values[key] and (why := parse(one, values[key]).wrong)}
     system = of_file(file.file_system, file.driver)
     if ompio([file]):
-        found |= {
-            key: "OMPIO does the I/O, which knows no hints of ROMIO"
-            for key in values
-            if key.startswith(("romio_", "cb_", "ind_"))
-        }
+        found |= {key: why for key, one in known.items() if (why := unread(one, Situation(io="ompio")))}
     elif file.driver is not None:
         where = Situation(Workload(driver=file.driver, file_system=file.file_system))
         found |= {key: why for key, one in known.items() if key in requested and (why := unread(one, where))}
