@@ -11,7 +11,7 @@ PYTEST := $(BIN)/python -m pytest
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test system system-bed system-others unit lint lint-types lint-native lowest ann lock audit formats format bench clean docs dist cluster-up cluster-down soak sanitize
+.PHONY: help demo test system system-bed system-others quick unit lint lint-types lint-native lowest ann lock audit formats format bench clean docs dist cluster-up cluster-down soak sanitize
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -84,7 +84,14 @@ system-bed:
 system-others:
 	STRIPEWISE_THOROUGH=1 nice -n 19 $(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not testbed" tests/system $(WHOLE)
 
-unit: $(VENV)/.dev ## the tests that answer in seconds
+# What may be set, what users may write, search, observation, the values of the engine, and the small parts of models.
+CORE := auto campaign carrier* expectation file_glob formats gp measure_* model_parts objectives observing phase_report
+CORE += process_parts quickscorer reachable record* rooms search_* spec_* stacks table tuning_*
+
+quick: $(VENV)/.dev ## unit tests of the core, in less than half a minute
+	$(PYTEST) -n auto -m "not slow" $(foreach name,$(CORE),$(wildcard tests/unit/test_$(name).py))
+
+unit: $(VENV)/.dev ## all unit tests that are not slow, in a minute or two
 	$(PYTEST) -n auto -m "not slow" tests/unit
 
 # Types and the analysis of C take most of the time, and neither waits for the other.
@@ -124,11 +131,12 @@ dist: $(VENV)/.dev ## the wheel, the sdist and a list of the service's parts (SB
 	$(BIN)/twine check --strict dist/*
 	$(BIN)/cyclonedx-py requirements requirements/service.lock --pyproject pyproject.toml --output-reproducible -o dist/stripewise-service.cdx.json
 
-soak: $(VENV)/.dev ## fuzz each parser for ten minutes (clang), the service with 10,000 requests, its workers with 2,000 runs, and kill 250 processes (root)
+soak: $(VENV)/.dev ## fuzz each parser for ten minutes (clang), the service with 10,000 requests, its workers with 2,000 runs, every setting with every MPI-IO call, and kill 250 processes (root)
 	$(BIN)/python native/soak.py --mpicc $(BIN)/mpicc
 	$(BIN)/python tools/fuzz.py
 	STRIPEWISE_SERVICE_CASES=10000 $(PYTEST) tests/integration/test_service_schema.py
 	STRIPEWISE_SERVICE_RUNS=2000 $(PYTEST) tests/system/test_service_workers.py
+	STRIPEWISE_EVERY_SETTING=1 $(PYTEST) --timeout 3600 tests/integration/test_every_setting.py
 	$(BIN)/python -m benchmarks.kills
 	$(BIN)/python -m benchmarks.one_job kills
 

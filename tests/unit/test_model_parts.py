@@ -319,6 +319,7 @@ def test_one_more_member_joins_only_where_it_helps_on_cells_that_chose_no_weight
     assert not helps(np.stack([truth, truth], axis=1), truth, trust, 1)
 
 
+@pytest.mark.slow
 def test_auto_keeps_up_with_a_stock_forest_where_values_go_in_steps(tmp_path: Path) -> None:
     # Steps of values, and errors of the same size everywhere: of the logarithm of small values they are large.
     rng = np.random.default_rng(1)

@@ -65,3 +65,10 @@ def test_the_folders_that_contributing_names_exist() -> None:
             assert (ROOT / package / name).is_dir(), f"{package} has no folder {name}"
     for path in re.findall(r"`((?:src|native|tests|tools)/[\w/]+)`", text):
         assert (ROOT / path).exists(), path
+
+
+def test_make_quick_finds_its_files() -> None:
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    names = " ".join(re.findall(r"^CORE [:+]= (.+)$", makefile, re.MULTILINE)).split()
+    assert len(names) > 20
+    assert [name for name in names if not list((ROOT / "tests" / "unit").glob(f"test_{name}.py"))] == []

@@ -282,6 +282,7 @@ def test_a_stack_is_read_and_parsed_once_a_process() -> None:
     assert all(load_stack(name) is load_stack(name) for name in stack_names())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("layout", "collective"), [("strided", True), ("strided", False), (None, None)])
 @pytest.mark.parametrize(
     ("operation", "nodes", "file_system"), [("write", 1, "tmpfs"), ("read", 4, "nfs"), ("both", 4, "ceph")]
