@@ -387,14 +387,6 @@ class Report(ReportPart):
         return max(self.files, key=lambda file: file.bytes, default=None)
 
     @property
-    def of_most_bytes(self) -> Report:
-        """The same seen from the calls that moved the bytes: of a program whose MPI-IO moved none, from its own."""
-        if not self.posix_files or any(file.bytes for file in self.files):
-            return self
-        job = self.job.model_copy(update={"interface": "posix"})
-        return self.model_copy(update={"job": job, "files": self.posix_files, "posix_files": []})
-
-    @property
     def paths(self) -> list[Path]:
         """The files whose place is known."""
         return [Path(file.path) for file in self.files if file.path.startswith("/")]
