@@ -13,8 +13,9 @@ import pytest
 
 from stripewise.catalogue.configuration import Configuration
 from stripewise.errors import StripewiseError, UserError
-from stripewise.output.html import render_report, sections, write_report, write_whole
+from stripewise.output.html import render_report, write_report, write_whole
 from stripewise.output.reading import Reading, control, sentence
+from stripewise.output.sections import sections
 from stripewise.trial import Phase, Role, Run, State, Trial
 from tests.unit.finished_experiment import changed, finished
 

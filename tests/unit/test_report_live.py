@@ -20,7 +20,7 @@ from stripewise.output import compare
 from stripewise.output.bundle import Redactor, helpdesk_bundle, log_tail, node_names, placement, sentence
 from stripewise.output.plots.accuracy import predicted_measured
 from stripewise.output.plots.parameters import Axis, LevelPoint, TrialPoint, by_level, trials
-from stripewise.output.reading import reading_of
+from stripewise.output.unfinished import reading_of
 from stripewise.requests.experiment import Experiment
 from stripewise.trial import Phase, Role, Run, State, Trial
 from tests.unit.finished_experiment import changed, finished

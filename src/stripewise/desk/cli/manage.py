@@ -124,7 +124,7 @@ def _show_side_by_side(found: Sequence[tuple[Record, Sequence[Trial]]], json_out
         print_json([_document(record, trials) for record, trials in found])
         return
     from stripewise.output import compare  # noqa: PLC0415  figures are slow to load
-    from stripewise.output.reading import reading_of  # noqa: PLC0415  as above
+    from stripewise.output.unfinished import reading_of  # noqa: PLC0415  as above
 
     readings = [reading_of(record, trials) for record, trials in found]
     table = grid(

@@ -13,8 +13,9 @@ from stripewise.engine.reconfirmation import confirm_again
 from stripewise.errors import UserError
 from stripewise.output.export import TARGETS, export
 from stripewise.output.figures import figure_names
-from stripewise.output.html import sections
-from stripewise.output.reading import Reading, reading_of
+from stripewise.output.reading import Reading
+from stripewise.output.sections import sections
+from stripewise.output.unfinished import reading_of
 from stripewise.store.base import Record
 from stripewise.trial import Role, Trial
 
