@@ -208,7 +208,7 @@ def test_forests_are_kept_as_they_are(learned: tuple[np.ndarray, np.ndarray, np.
     forest = ExtraTreesRegressor(9, random_state=0).fit(x, y)
     trees = Trees.from_sklearn(forest.estimators_, 1.0 / 9)
     assert np.allclose(trees.predict(new), forest.predict(new), rtol=1e-6, atol=1e-6)
-    assert np.allclose(trees.members(new).sum(axis=1), trees.predict(new))
+    assert np.allclose(trees.predict_each(new).sum(axis=1), trees.predict(new))
     leaves = trees.walk(new)
     assert np.allclose(trees.value[leaves].sum(axis=1), trees.predict(new), atol=1e-6)
 

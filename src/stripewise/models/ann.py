@@ -108,8 +108,8 @@ class AnnModel(PerformanceModel):
             total += way[0] / (way[0].sum() or 1.0)
         return total
 
-    def members(self) -> Mapping[int, NeuralNetwork]:
-        """See :meth:`PerformanceModel.members`."""
+    def runtime_form(self) -> Mapping[int, NeuralNetwork]:
+        """See :meth:`PerformanceModel.runtime_form`."""
         return self.networks
 
     # -- keeping -------------------------------------------------------------------------------------------

@@ -424,8 +424,8 @@ class AutoModel(PerformanceModel):
             share[self.memory.find(points) >= 0] = 0.0
         return deviation * np.sqrt(share)
 
-    def members(self) -> Trees:
-        """See :meth:`PerformanceModel.members`: the ensemble that learned the blend."""
+    def runtime_form(self) -> Trees:
+        """See :meth:`PerformanceModel.runtime_form`: the ensemble that learned the blend."""
         return self.student
 
     def measured(self) -> tuple[Floats, Floats] | None:

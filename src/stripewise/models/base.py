@@ -419,7 +419,7 @@ class PerformanceModel(ABC):
 
     # -- standing in ---------------------------------------------------------------------------------------
 
-    def members(self) -> Trees | Mapping[int, NeuralNetwork] | None:
+    def runtime_form(self) -> Trees | Mapping[int, NeuralNetwork] | None:
         """What the runtime evaluates in place of the model; None where it has no form for the model.
 
         Called when a model is exported (:mod:`stripewise.models.artifact.export`).
@@ -437,10 +437,10 @@ class PerformanceModel(ABC):
     def screening(self) -> Trees | None:
         """Trees whose sum is about ln(value), up to a constant, to choose quickly which of many points to predict.
 
-        By default the members, if they are trees.
+        By default what the runtime evaluates, if that is trees.
         """
-        members = self.members()
-        return members if isinstance(members, Trees) else None
+        form = self.runtime_form()
+        return form if isinstance(form, Trees) else None
 
     def measured(self) -> tuple[Floats, Floats] | None:
         """Folded points of the training that the model remembers, and their typical values; None if it forgets them."""
@@ -457,9 +457,9 @@ class PerformanceModel(ABC):
         return Explanation(self._by_column(self._importance()), tuple(self._rules()))
 
     def _importance(self) -> Floats | None:
-        """Importance of each feature, by default the members' if they are trees; None where the model knows none."""
-        members = self.members()
-        return members.importance(len(self.encoder.features)) if isinstance(members, Trees) else None
+        """Importance of each feature, by default that of :meth:`runtime_form`; None where the model knows none."""
+        form = self.runtime_form()
+        return form.importance(len(self.encoder.features)) if isinstance(form, Trees) else None
 
     def _rules(self) -> list[str]:
         return []

@@ -102,7 +102,7 @@ class _Export:
         return program
 
     def _members(self) -> tuple[tuple[Member, ...], Program]:
-        members = self._model.members()
+        members = self._model.runtime_form()
         if members is None:
             raise UserError(
                 f"the model {self._model.name} has no form that the runtime reads",

@@ -71,7 +71,7 @@ class BoostingModel(PerformanceModel):
         self.trees = Trees.joined([member.scaled(1.0 / copies) for member in members])
 
     def _predict(self, points: Floats, x: Matrix) -> tuple[Floats, Floats]:
-        each = self.trees.members(x)
+        each = self.trees.predict_each(x)
         ends = np.cumsum(self.parts)[:-1]
         copies = len(self.parts)
         sums = np.stack([part.sum(axis=1) for part in np.split(each, ends, axis=1)], axis=1) * copies
@@ -87,8 +87,8 @@ class BoostingModel(PerformanceModel):
         own = self.trees.first(self.parts[0])
         return replace(own, value=own.value * np.float32(len(self.parts)))
 
-    def members(self) -> Trees:
-        """See :meth:`PerformanceModel.members`."""
+    def runtime_form(self) -> Trees:
+        """See :meth:`PerformanceModel.runtime_form`."""
         return self.trees
 
     def _state(self) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:

@@ -313,7 +313,7 @@ class Trees(TreeArrays):
         )
         return values + self.bias
 
-    def members(self, x: Matrix) -> Floats:
+    def predict_each(self, x: Matrix) -> Floats:
         """Value of each tree, shape ``(n, t)``, without the bias."""
         if len(x) == 0 or len(self) == 0:
             return np.zeros((len(x), len(self)))

@@ -157,8 +157,8 @@ class TreeModel(PerformanceModel):
         leaves = self.trees.walk(x)[:, 0]
         return self.trees.value[leaves].astype(np.float64), np.maximum(self.spread[leaves], self.left_out)
 
-    def members(self) -> Trees:
-        """See :meth:`PerformanceModel.members`."""
+    def runtime_form(self) -> Trees:
+        """See :meth:`PerformanceModel.runtime_form`."""
         return self.trees
 
     def _rules(self) -> list[str]:
@@ -218,11 +218,11 @@ class ForestModel(PerformanceModel):
         self.trees = Trees.from_sklearn(forest.estimators_, 1.0 / options.trees)
 
     def _predict(self, points: Floats, x: Matrix) -> tuple[Floats, Floats]:
-        each = self.trees.members(x) * len(self.trees)
+        each = self.trees.predict_each(x) * len(self.trees)
         return each.mean(axis=1) + self.trees.bias, each.std(axis=1, ddof=1)
 
-    def members(self) -> Trees:
-        """See :meth:`PerformanceModel.members`."""
+    def runtime_form(self) -> Trees:
+        """See :meth:`PerformanceModel.runtime_form`."""
         return self.trees
 
     def _state(self) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
