@@ -57,7 +57,7 @@ def carry_on(store: Store, identifier: str, face: Face) -> tuple[str, Result]:
     """Go on with an experiment, and with the one at full size after a small case; give the last one and its result."""
     record = store.record(identifier)
     result = record.result if record.state == "finished" else None
-    if result is None or (record.facts.whole is not None and not _is_there(store, record.facts.followed)):
+    if result is None or (record.facts.whole is not None and not _exists(store, record.facts.followed)):
         check_author(record, user_name(), face.consent())
     if result is None:
         result = _carried(store, identifier, face)
@@ -70,7 +70,7 @@ def _follow(store: Store, identifier: str, face: Face) -> tuple[str, Result]:
     result, whole = small.result, small.facts.whole
     assert result is not None
     assert whole is not None
-    if _is_there(store, small.facts.followed):
+    if _exists(store, small.facts.followed):
         face.tell(f"experiment {identifier} is a small case: its full size is experiment {small.facts.followed}")
         return carry_on(store, small.facts.followed, face)
     found = result.candidate.configuration if result.candidate is not None else result.best.configuration
@@ -94,7 +94,7 @@ def _left(store: Store, experiment: Experiment) -> str:
     return next(same, "")
 
 
-def _is_there(store: Store, identifier: str) -> bool:
+def _exists(store: Store, identifier: str) -> bool:
     if not identifier:
         return False
     try:

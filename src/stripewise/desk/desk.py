@@ -23,12 +23,26 @@ if TYPE_CHECKING:
     from stripewise.models.validation import HoldOut
     from stripewise.observe.activity import Activity
     from stripewise.observe.darshan_logs import LogResult
+    from stripewise.requests.campaign_points import Points
     from stripewise.requests.experiment import Experiment
     from stripewise.result import Result
     from stripewise.store.base import Record, Store
 
 Count = Callable[[int, int], None]
 """Is told how much is done, and of how much."""
+
+
+class CampaignListener(Protocol):
+    """Shows how far a campaign is."""
+
+    def __call__(self, kind: str, data: Mapping[str, Any]) -> None:
+        """Hear of an event of a session."""
+
+    def plan(self, points: Points) -> int:
+        """Show what a service will measure; gives the runs that are planned, as far as is known."""
+
+    def show(self, done: int, left: int) -> None:
+        """Show how many runs were made and are left."""
 
 
 class Face(Protocol):
@@ -39,6 +53,9 @@ class Face(Protocol):
 
     def watching(self) -> AbstractContextManager[tuple[Listener, Consent]]:
         """Show an experiment as it runs: gives what hears its events, and who agrees to its cost meanwhile."""
+
+    def measuring(self) -> AbstractContextManager[CampaignListener]:
+        """Show a campaign as it runs."""
 
     def consent(self) -> Consent:
         """Give who agrees before anything is begun."""
@@ -51,7 +68,9 @@ class Face(Protocol):
 class Interrupted(StripewiseError):  # noqa: N818
     """The user no longer waits: what was begun can be resumed, or a service goes on with it."""
 
-    exit_code = 130
+    def __init__(self, what: str, fix: str = "", code: int = 130) -> None:
+        super().__init__(what, fix)
+        self.exit_code = code
 
 
 @dataclass(frozen=True)
@@ -123,6 +142,59 @@ class Question:
     policy: str | None = None
     osts: int | None = None
     learn: bool = False
+
+
+@dataclass(frozen=True)
+class Measuring:
+    """A campaign to measure.
+
+    Attributes
+    ----------
+    campaign : str
+        Its file, or the name of one that comes with Stripewise.
+    changed : sequence of (str, value)
+        Keys of the file that options replace.
+    points : Points
+        What the changed file asks for.
+    out : Path
+        Stem of the table.
+    shard : (int, int), optional
+        Of how many shards which one; by default all.
+    journal : Path, optional
+        Folder for the results; by default the usual one.
+    retry : bool
+        Repeat runs that failed.
+    """
+
+    campaign: str
+    changed: Sequence[tuple[str, Any]]
+    points: Points
+    out: Path
+    shard: tuple[int, int] | None = None
+    journal: Path | None = None
+    retry: bool = False
+
+
+@dataclass(frozen=True)
+class Evaluating:
+    """A campaign whose points are default test cases, and a model to prescribe for them.
+
+    Attributes
+    ----------
+    campaign, changed, points, journal, retry
+        As of :class:`Measuring`.
+    model : str
+    eager : bool
+        Take the best prediction even if its gain is within its uncertainty.
+    """
+
+    campaign: str
+    changed: Sequence[tuple[str, Any]]
+    points: Points
+    model: str
+    journal: Path | None = None
+    eager: bool = False
+    retry: bool = False
 
 
 class Desk(ABC):
@@ -201,3 +273,11 @@ class Desk(ABC):
     @abstractmethod
     def expected(self, activity: Activity, model: Path) -> dict[str, Any]:
         """Ask a model about the log that was read last."""
+
+    @abstractmethod
+    def measure(self, asked: Measuring) -> dict[str, Any]:
+        """Measure a campaign and write its table; gives what ``stripewise site profile --json`` prints."""
+
+    @abstractmethod
+    def evaluate(self, asked: Evaluating) -> dict[str, Any]:
+        """Measure what a model prescribes; gives what ``stripewise site evaluate --json`` prints."""

@@ -7,10 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stripewise.desk.desk import Count, Desk, Face, Question, Training, Validated
+from stripewise.desk.desk import Count, Desk, Evaluating, Face, Measuring, Question, Training, Validated
 from stripewise.errors import UserError
 from stripewise.facts import Facts
-from stripewise.store.opening import open_store
 
 if TYPE_CHECKING:
     from stripewise.models.base import PerformanceModel
@@ -47,6 +46,8 @@ class LocalDesk(Desk):
 
     def experiments(self) -> Store:
         """Open the store."""
+        from stripewise.store.opening import open_store
+
         return open_store(self._store)
 
     def stop(self, identifier: str) -> Record:
@@ -144,6 +145,18 @@ class LocalDesk(Desk):
         from stripewise.diagnose.prediction import predict
 
         return predict(activity, model).as_json()
+
+    def measure(self, asked: Measuring) -> dict[str, Any]:
+        """Measure a campaign; see :meth:`Desk.measure`."""
+        from stripewise.desk import measuring
+
+        return measuring.measure(asked, self._face)
+
+    def evaluate(self, asked: Evaluating) -> dict[str, Any]:
+        """Measure what a model prescribes; see :meth:`Desk.evaluate`."""
+        from stripewise.desk import measuring
+
+        return measuring.evaluate(asked, self._face)
 
 
 def table_with(path: str, stacks: Sequence[str]) -> Table:

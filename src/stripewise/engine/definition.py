@@ -18,9 +18,7 @@ from stripewise.documents import explain_validation
 from stripewise.engine.folders import runs_folder
 from stripewise.engine.try_first import settings_of
 from stripewise.errors import UserError, choose
-from stripewise.models.registry import load_model
 from stripewise.observe.objectives import kind_of, objective_of
-from stripewise.observe.record_reading import read_record
 from stripewise.requests.experiment import LONGEST_NAME, Experiment, Replay
 from stripewise.runners.program.command import split
 from stripewise.runners.registry import make_runner
@@ -37,13 +35,20 @@ LAUNCHING = ("local", "batch", "steps")
 """Runners that launch the program for each run."""
 
 
+def _read_model(path: str) -> object:
+    """Read a model, of which few experiments have one."""
+    from stripewise.models.registry import load_model  # noqa: PLC0415  slow to load
+
+    return load_model(path)
+
+
 def with_options(
     experiment: Experiment,
     *,
     command: Sequence[str],
     sampler_option: Sequence[str] = (),
     parameter: Sequence[str] = (),
-    read_model: Callable[[str], object] = load_model,
+    read_model: Callable[[str], object] = _read_model,
     **given: Any,
 ) -> Experiment:
     """Put options on top of a file's definition and check the whole before anything is started.
@@ -170,7 +175,7 @@ def _scalar(text: str) -> Any:
     return text
 
 
-def check(experiment: Experiment, read_model: Callable[[str], object] = load_model) -> None:
+def check(experiment: Experiment, read_model: Callable[[str], object] = _read_model) -> None:
     """Check all that can be checked without looking at the program.
 
     Raises
@@ -238,6 +243,8 @@ def _check_replay(experiment: Experiment) -> None:
             "use elapsed, io_time or a bandwidth that the runtime reports",
         )
     assert experiment.replay is not None
+    from stripewise.observe.record_reading import read_record  # noqa: PLC0415  few experiments have one
+
     found = read_record(Path(experiment.replay.record))
     if found.gaps:
         raise UserError(

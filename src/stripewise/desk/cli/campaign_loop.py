@@ -1,42 +1,20 @@
-"""A campaign under way, as ``profile`` and ``evaluate`` show it: what it costs, how far it is, how it ends early."""
+"""A campaign under way, as ``profile`` and ``evaluate`` show it: what it costs, and how far it is."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import typer
-
-from stripewise.desk.cli.output import Ticker, ask, duration, notes, number, remark
-from stripewise.engine.campaign.checks import CampaignCost
-from stripewise.engine.campaign.plan import PlannedPoint, Shard
-from stripewise.engine.campaign.running import WHOLE, CampaignEnd, carry_on
-from stripewise.engine.campaign.session import Paused, Remaining
-from stripewise.engine.consent import check_cost
-from stripewise.engine.process import owner_name, terminated_as_interrupted
+from stripewise.desk.cli.output import Ticker, duration, notes, number, remark
+from stripewise.engine.campaign.checks import CampaignCost, cost_of
+from stripewise.engine.campaign.plan import PlannedPoint
+from stripewise.engine.campaign.running import preview
+from stripewise.engine.campaign.session import Remaining
 from stripewise.requests.campaign import Campaign
 from stripewise.requests.campaign_points import Points
-from stripewise.requests.policy import load_policy
 from stripewise.sizes import format_size
 from stripewise.trial import Run, State
-
-
-def carried(points: Points, where: Path, kept: Path | None, *, part: Shard = WHOLE, retry: bool = False) -> CampaignEnd:
-    """Carry a campaign on here, showing how far it is; an interruption or a limit ends the command."""
-    display = Display()
-    try:
-        with terminated_as_interrupted():
-            return carry_on(points, where, kept, owner_name(), display, part=part, retry=retry)
-    except KeyboardInterrupt:
-        lost = "nothing is lost: the same command goes on" if kept is not None else "simulated runs are made again"
-        notes.print(f"stopped; {lost}")
-        raise typer.Exit(130) from None
-    except Paused as paused:
-        remark(str(paused))
-        raise typer.Exit(0) from None
-    finally:
-        display.close()
 
 
 def changes(folder: str | None, runner: str | None, repeats: int | None, seed: int | None) -> list[tuple[str, Any]]:
@@ -48,11 +26,6 @@ def changes(folder: str | None, runner: str | None, repeats: int | None, seed: i
         "seed": seed,
     }
     return [(key, value) for key, value in given.items() if value is not None]
-
-
-def for_service(changed: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    """Give what :func:`changes` has found under the names of a service's requests."""
-    return {name.rpartition(".")[2]: value for name, value in changed}
 
 
 def cost_lines(campaign: Campaign, cost: CampaignCost, left_out: int, *, more: bool = False) -> list[str]:
@@ -86,6 +59,14 @@ class Display(Ticker):
         if handler is not None:
             handler(**data)
 
+    def plan(self, points: Points) -> int:
+        """Say what a service will measure; give the runs that are planned, as far as is known."""
+        _, runs = preview(points)
+        if points.campaign.runner.startswith("sim:"):
+            notes.print("simulated: nothing is launched, figures are computed")
+        self._on_cost(cost_of(points.campaign, runs), points.campaign, points.left_out)
+        return len(runs)
+
     def show(self, done: int, left: int, rest: Callable[[], str] = str) -> None:
         """Say how many runs were made and are left, and the rest, unless that was said a moment ago."""
         self._done = done
@@ -117,19 +98,3 @@ def _time(remaining: Remaining) -> str:
     if not remaining.seconds:
         return ""
     return f", {duration(remaining.seconds)} ({duration(remaining.low)} to {duration(remaining.high)})"
-
-
-_CHARGED = ("batch", "steps")
-
-
-def check_agreed(campaign: Campaign, cost: CampaignCost, yes: bool, json_output: bool) -> None:
-    """Ask before jobs or steps are started whose worst case is above the site's limits.
-
-    Raises
-    ------
-    UserError
-        If it was not agreed to, or is more than the site allows.
-    """
-    if campaign.runner in _CHARGED:
-        worst = {"node_hours": cost.node_hours, "bytes": float(cost.moved)}
-        check_cost(worst, load_policy(), None, lambda question: yes or ask(question, json_output))

@@ -9,8 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from stripewise.desk.cli import remote
-from stripewise.desk.cli.campaign_loop import carried, changes, check_agreed, for_service
+from stripewise.desk.cli.campaign_loop import changes
 from stripewise.desk.cli.help import Commands
 from stripewise.desk.cli.options import (
     DesignSeedOption,
@@ -22,18 +21,14 @@ from stripewise.desk.cli.options import (
     YesOption,
     check_place,
 )
-from stripewise.desk.cli.output import console, grid, notes, number, print_json, say
+from stripewise.desk.cli.output import console, grid, number, print_json, say
+from stripewise.desk.cli.remote import desk_of
 from stripewise.desk.cli.standard_input import refuse_input
-from stripewise.engine.campaign.checks import cost_of
-from stripewise.engine.campaign.measured import Evaluation
-from stripewise.engine.campaign.plan import CampaignPlan, first_batch
-from stripewise.engine.campaign.running import values
-from stripewise.engine.folders import state_folder
-from stripewise.errors import UserError
+from stripewise.desk.desk import Evaluating
 from stripewise.models.cases import LEAST_REPEATS
 from stripewise.output.html import write_whole
 from stripewise.output.model_pages import evaluation_page, format_figure
-from stripewise.requests.campaign import campaign_text, load_campaign
+from stripewise.requests.campaign import load_campaign
 from stripewise.requests.campaign_points import Points
 
 
@@ -70,18 +65,8 @@ def evaluate(
     asked = load_campaign(campaign, changed)
     if asked.program == "command" and asked.launches:
         refuse_input("a campaign")
-    service = remote.server_of(None, server)
-    if service is not None:
-        document = _evaluated_there(service, campaign, changed, model, journal, eager=eager, retry=retry)
-    else:
-        question = Evaluation.prepare(asked, Path(model), first_batch(Points(asked)), eager=eager)
-        notes.print(question.says)
-        own, points = question.points.campaign, question.points
-        where = journal or state_folder() / "campaigns" / f"{own.name}-{own.digest}"
-        check_agreed(own, cost_of(own, CampaignPlan(points).known({}).runs), yes, json_output)
-        kept = where if own.launches or journal is not None else None
-        done = carried(points, where, kept, retry=retry)
-        document = question.document(*values(points, done.runs), done.bench)
+    desk = desk_of(None, server, json_output=json_output, yes=yes)
+    document = desk.evaluate(Evaluating(campaign, changed, Points(asked), model, journal, eager, retry))
     if html is not None:
         write_whole(html, evaluation_page(document))
     if json_output:
@@ -90,26 +75,6 @@ def evaluate(
     _print(document)
     if html is not None:
         say(f"page      {html}")
-
-
-def _evaluated_there(
-    service: str,
-    campaign: str,
-    changed: list[tuple[str, Any]],
-    model: str,
-    journal: Path | None,
-    *,
-    eager: bool,
-    retry: bool,
-) -> dict[str, Any]:
-    if journal is not None:
-        raise UserError("both --journal and --server are given", "leave --journal out: a service keeps its results")
-    desk = remote.remote_desk(service, remote.Terminal())
-    name = desk.send_model(model)
-    job = desk.client.evaluate(campaign_text(campaign)[0], name, for_service(changed), eager=eager, retry=retry)
-    document = desk.wait(job)
-    notes.print(document.pop("says"))
-    return document
 
 
 def _print(document: Mapping[str, Any]) -> None:

@@ -9,8 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from stripewise.desk.cli import remote
-from stripewise.desk.cli.campaign_loop import Display, carried, changes, check_agreed, cost_lines, for_service
+from stripewise.desk.cli.campaign_loop import changes, cost_lines
 from stripewise.desk.cli.help import Commands
 from stripewise.desk.cli.options import (
     DesignSeedOption,
@@ -23,19 +22,20 @@ from stripewise.desk.cli.options import (
 )
 from stripewise.desk.cli.output import console, duration, notes, number, print_json, remark, say
 from stripewise.desk.cli.profile_array import submit_array
+from stripewise.desk.cli.remote import desk_of
 from stripewise.desk.cli.standard_input import refuse_input
+from stripewise.desk.desk import Measuring
+from stripewise.desk.measuring import has_ended, usual_journal
 from stripewise.engine.campaign.book import collect
 from stripewise.engine.campaign.checks import CampaignCost, check_limits, check_room, cost_of
 from stripewise.engine.campaign.outcome import check_out, summary
-from stripewise.engine.campaign.plan import CampaignPlan, PlannedPoint, Shard, of_shard, parse_shard
+from stripewise.engine.campaign.plan import CampaignPlan, Shard, parse_shard
 from stripewise.engine.campaign.running import WHOLE, preview, write
-from stripewise.engine.folders import state_folder
 from stripewise.errors import UserError
 from stripewise.observe.objectives import parse_objective
 from stripewise.requests.campaign import Campaign, campaign_text, load_campaign
 from stripewise.requests.campaign_points import Points
 from stripewise.requests.objective import Objective
-from stripewise.trial import Run
 
 
 def register(app: Commands) -> None:
@@ -103,14 +103,14 @@ def profile(
     asked = load_campaign(campaign, changed)
     if asked.program == "command" and asked.launches:
         refuse_input("a campaign")
-    part = parse_shard(shard) if shard is not None else WHOLE
+    part = parse_shard(shard) if shard is not None else None
     # Looked at before the first run: days of them are not to end in a name that is taken.
     out = check_out(out or Path(f"{asked.name}-table"))
     if merge:
         _merge(asked, merge, out, json_output)
         return
     points = Points(asked)
-    where = journal or state_folder() / "campaigns" / f"{asked.name}-{asked.digest}"
+    where = journal or usual_journal(asked)
     if array is not None:
         if shard is not None:
             raise UserError("--array makes all shards, and --shard one", "give one of them")
@@ -129,65 +129,11 @@ def profile(
             json_output=json_output,
         )
         return
-    service = remote.server_of(None, server)
+    desk = desk_of(None, server, json_output=json_output, yes=yes)
     if dry_run:
-        _dry_run(points, part, where, json_output, here=service is None)
+        _dry_run(points, part or WHOLE, where, json_output, here=not desk.shared)
         return
-    if service is not None:
-        given = {"--shard": shard, "--journal": journal}
-        wrong = [name for name, value in given.items() if value is not None]
-        if wrong:
-            raise UserError(f"{wrong[0]} means nothing to a service", "leave it out, or --server")
-        _measured_there(service, campaign, points, changed, out, json_output, retry=retry)
-        return
-    # Simulated and replayed runs cost nothing to repeat: they are kept in memory, unless their shards are to be merged.
-    check_agreed(asked, cost_of(asked, of_shard(preview(points)[1], part)), yes, json_output)
-    kept = where if asked.launches or shard is not None or journal is not None else None
-    done = carried(points, where, kept, part=part, retry=retry)
-    results, seen = done.runs, {part[0]}
-    if kept is not None and part[1] > 1:
-        found = collect([kept])
-        results, seen = dict(found.runs), set(found.seen)
-    whole = len(seen) == part[1] and CampaignPlan(points).known(results)
-    table = None
-    if whole and whole.complete and all(_ended(results, run) for run in whole.runs):
-        table = write(points, whole, results, done.bench.objective(points.all[0]), done.bench.kind, out)
-    document = summary(
-        asked,
-        of_shard(done.progress.runs, part),
-        results,
-        kind=done.bench.kind,
-        complete=done.progress.complete,
-        table=table,
-        shard=part,
-        left_out=points.left_out,
-    )
-    _deliver(document, json_output)
-
-
-def _measured_there(
-    service: str,
-    campaign: str,
-    points: Points,
-    changed: list[tuple[str, Any]],
-    out: Path,
-    json_output: bool,
-    *,
-    retry: bool,
-) -> None:
-    _, runs = preview(points)
-    asked = points.campaign
-    if asked.runner.startswith("sim:"):
-        notes.print("simulated: nothing is launched, figures are computed")
-    for line in cost_lines(asked, cost_of(asked, runs), points.left_out):
-        remark(line)
-    display = Display()
-    text, names = campaign_text(campaign)[0], for_service(changed)
-    try:
-        document = remote.profile(service, text, names, len(runs), out, display.show, retry=retry)
-    finally:
-        display.close()
-    _deliver(document, json_output)
+    _deliver(desk.measure(Measuring(campaign, changed, points, out, part, journal, retry)), json_output)
 
 
 def _words(campaign: str, options: Mapping[str, object]) -> list[str]:
@@ -202,11 +148,6 @@ def _whole_cost(points: Points) -> CampaignCost:
     return cost
 
 
-def _ended(results: Mapping[int, Run], run: PlannedPoint) -> bool:
-    found = results.get(run.number)
-    return found is not None and found.state.ended
-
-
 def _merge(asked: Campaign, folders: list[Path], out: Path, json_output: bool) -> None:
     found = collect(folders)
     for note in found.notes:
@@ -215,7 +156,7 @@ def _merge(asked: Campaign, folders: list[Path], out: Path, json_output: bool) -
         raise UserError(f"the journals are of campaign '{found.campaign.name}', not of '{asked.name}'", "name that one")
     points = Points(found.campaign)
     progress = CampaignPlan(points).known(found.runs)
-    left = sum(not _ended(found.runs, run) for run in progress.runs)
+    left = sum(not has_ended(found.runs, run) for run in progress.runs)
     if left:
         missing = sorted(set(range(1, found.shards + 1)) - set(found.seen))
         about = (

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from stripewise.desk.cli import hints
 from stripewise.desk.cli.hints import completed
 from stripewise.desk.cli.output import ask, console, notes, remark
 from stripewise.desk.desk import Desk, Face
 from stripewise.desk.local import LocalDesk
-from stripewise.errors import StripewiseError, UserError
+from stripewise.errors import UserError
 
 if TYPE_CHECKING:
+    from stripewise.desk.cli.campaign_loop import Display
     from stripewise.desk.client.desk import RemoteDesk
     from stripewise.engine.consent import Consent
     from stripewise.engine.events import Listener
@@ -85,6 +84,17 @@ class Terminal:
         with Progress(notes if self._json_output or not console.is_terminal else console) as progress:
             yield progress, self._consent(progress.paused)
 
+    @contextmanager
+    def measuring(self) -> Iterator[Display]:
+        """Show on standard error how far a campaign is."""
+        from stripewise.desk.cli.campaign_loop import Display  # noqa: PLC0415  few commands show one
+
+        display = Display()
+        try:
+            yield display
+        finally:
+            display.close()
+
     def _consent(self, paused: Callable[[], AbstractContextManager[None]]) -> Consent:
         def answered(question: str) -> bool:
             if self.agreed:
@@ -93,55 +103,3 @@ class Terminal:
                 return ask(question, self._json_output)
 
         return answered
-
-
-def profile(
-    url: str,
-    text: str,
-    changes: Mapping[str, Any],
-    runs: int,
-    out: Path,
-    show: Callable[[int, int], None],
-    *,
-    retry: bool,
-) -> dict[str, Any]:
-    """Let a service measure a campaign, and give its summary; the table is written here.
-
-    Parameters
-    ----------
-    url : str
-    text : str
-        Of the campaign's file.
-    changes : mapping
-        ``folder``, ``runner``, ``repeats``, ``seed`` in place of the file's.
-    runs : int
-        Planned, as far as is known.
-    out : Path
-        Stem of the table.
-    show : callable
-        Is told how many runs are made and left.
-    retry : bool
-
-    Raises
-    ------
-    StripewiseError
-        As the worker has met it.
-    """
-    from stripewise.desk.client.desk import watched  # noqa: PLC0415  only with a service
-
-    desk = remote_desk(url, Terminal())
-    client = desk.client
-    found = client.run_campaign(text, changes, resume=True, retry=retry)
-    place = f"/campaigns/{found['id']}"
-    with watched(f"campaign {found['id']}"):
-        while found["state"] in ("queued", "running"):
-            if found["ended"]:
-                show(found["ended"], max(0, runs - found["ended"]))
-            time.sleep(0.5)
-            found = client.get(place)
-    if found["state"] != "done":
-        what, _, fix = str(found["error"] or f"campaign {found['id']} was stopped").partition("; ")
-        raise StripewiseError(what, fix or "the same command goes on")
-    for ending in (".csv", ".toml"):
-        desk.fetch(f"{place}/table{ending}", out.with_name(out.name + ending))
-    return {**found["result"], "table": str(out.with_name(out.name + ".csv"))}

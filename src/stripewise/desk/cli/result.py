@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 
@@ -14,15 +14,18 @@ from stripewise.desk.cli.hints import completed
 from stripewise.desk.cli.output import console, number, print_json, prose, say
 from stripewise.desk.cli.progress import left_out_lines, worst_case_line
 from stripewise.observe.objectives import timing
-from stripewise.output.html import write_report
 from stripewise.result import Interval, Result, Summary
-from stripewise.store.base import Store
+
+if TYPE_CHECKING:
+    from stripewise.store.base import Store
 
 
 def deliver(store: Store, identifier: str, result: Result, report: Path | None, json_output: bool) -> None:
     """Print a result, and write its report; a report that cannot be written keeps no result from being seen."""
     try:
         if report is not None:
+            from stripewise.output.html import write_report  # noqa: PLC0415  pages are slow to load
+
             write_report(store.record(identifier), store.trials(identifier), report, completed)
     finally:
         if json_output:

@@ -10,7 +10,6 @@ from typing import Annotated, Any
 import typer
 
 from stripewise.catalogue.stack import stack_names
-from stripewise.desk.carrying import case_of
 from stripewise.desk.cli.help import Commands
 from stripewise.desk.cli.options import (
     IdArgument,
@@ -263,6 +262,8 @@ def tune(
     if small is None:
         _carry_out(desk, experiment, str(Path.cwd()), manner)
     elif dry_run_only:
+        from stripewise.desk.carrying import case_of  # noqa: PLC0415  loads what carries a search out
+
         case = case_of(experiment, small, small_budget or SMALL_BUDGET)
         remark(f"the small case is searched first, with {schedule_of(case).counted(case.budget.runs)} of: {small}")
         _carry_out(desk, experiment, None, manner)
@@ -299,6 +300,7 @@ def _confirm(desk: Desk, finished: str, wanted: Mapping[str, Any], manner: _Mann
     """Make and run the experiment that compares a result's best with its default."""
     with desk.experiments() as opened:
         record = opened.record(finished)
+
     experiment = confirm_again(record, **wanted)
     if not manner.dry:
         desk.check_trust(record)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import secrets
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ from stripewise import __version__
 from stripewise.desk.client.client import Client
 from stripewise.desk.client.store import RemoteStore
 from stripewise.desk.client.transport import ServiceError
-from stripewise.desk.desk import Count, Desk, Face, Interrupted, Question, Training, Validated
+from stripewise.desk.desk import Count, Desk, Evaluating, Face, Interrupted, Measuring, Question, Training, Validated
 from stripewise.errors import NothingWorks, StripewiseError, UserError
 from stripewise.models.files import write_whole
 from stripewise.models.table import table_files
@@ -232,6 +233,45 @@ class RemoteDesk(Desk):
             )
         return dict(answer)
 
+    def measure(self, asked: Measuring) -> dict[str, Any]:
+        """Let workers measure a campaign; its table is written here."""
+        from stripewise.requests.campaign import campaign_text
+
+        given = {"--shard": asked.shard, "--journal": asked.journal}
+        wrong = [name for name, value in given.items() if value is not None]
+        if wrong:
+            raise UserError(f"{wrong[0]} means nothing to a service", "leave it out, or --server")
+        with self._face.measuring() as listener:
+            runs = listener.plan(asked.points)
+            found = self.client.run_campaign(
+                campaign_text(asked.campaign)[0], _changes(asked.changed), resume=True, retry=asked.retry
+            )
+            place = f"/campaigns/{found['id']}"
+            with watched(f"campaign {found['id']}"):
+                while found["state"] in ("queued", "running"):
+                    if found["ended"]:
+                        listener.show(found["ended"], max(0, runs - found["ended"]))
+                    time.sleep(0.5)
+                    found = self.client.get(place)
+        if found["state"] != "done":
+            what, _, fix = str(found["error"] or f"campaign {found['id']} was stopped").partition("; ")
+            raise StripewiseError(what, fix or "the same command goes on")
+        for ending in (".csv", ".toml"):
+            self.fetch(f"{place}/table{ending}", asked.out.with_name(asked.out.name + ending))
+        return {**found["result"], "table": str(asked.out.with_name(asked.out.name + ".csv"))}
+
+    def evaluate(self, asked: Evaluating) -> dict[str, Any]:
+        """Let a worker measure what a model prescribes; see :meth:`Desk.evaluate`."""
+        from stripewise.requests.campaign import campaign_text
+
+        if asked.journal is not None:
+            raise UserError("both --journal and --server are given", "leave --journal out: a service keeps its results")
+        name, text = self.send_model(asked.model), campaign_text(asked.campaign)[0]
+        job = self.client.evaluate(text, name, _changes(asked.changed), eager=asked.eager, retry=asked.retry)
+        document = self.wait(job)
+        self._face.tell(str(document.pop("says")))
+        return document
+
     # -- what the operations share -------------------------------------------------------------------------
 
     def send_table(self, table: str) -> str:
@@ -301,6 +341,11 @@ def watched(what: str) -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         raise Interrupted(f"no longer watched; the service continues {what}") from None
+
+
+def _changes(changed: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """Give changes of a campaign's file under the names of a service's requests."""
+    return {name.rpartition(".")[2]: value for name, value in changed}
 
 
 def _refuse(stacks: Sequence[str]) -> None:
