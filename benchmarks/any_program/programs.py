@@ -38,7 +38,7 @@ from benchmarks.slow_disk import slow_disk
 from stripewise.catalogue.configuration import Configuration
 from stripewise.catalogue.parameter import Parameter
 from stripewise.catalogue.space import Space
-from stripewise.engine.space import bind_space
+from stripewise.engine.space import Circumstances, bind_space
 from stripewise.launch import Outcome
 from stripewise.observe.objectives import objective_of
 from stripewise.requests.experiment import OWN_LAYER, Experiment
@@ -112,7 +112,7 @@ class Case:
         def lost(parameter: Parameter) -> str:
             return "" if parameter.layer in layers else "the program has no MPI"
 
-        return bind_space(self.experiment, self.experiment.workload, None, lost=lost).space
+        return bind_space(self.experiment, Circumstances(self.experiment.workload, None, lost=lost)).space
 
     def note(self, outcome: Outcome) -> None:
         """Keep the digest of what a run wrote and printed."""

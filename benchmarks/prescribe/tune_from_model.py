@@ -23,7 +23,7 @@ from stripewise.catalogue.plan import Plan, settings_of
 from stripewise.catalogue.space import Space
 from stripewise.catalogue.workload import Workload
 from stripewise.engine.session import Session
-from stripewise.engine.space import bind_space
+from stripewise.engine.space import Circumstances, bind_space
 from stripewise.requests.experiment import Experiment
 from stripewise.runners.registry import make_runner
 from stripewise.store.base import MEMORY
@@ -85,7 +85,7 @@ KEPT = ("stripe_count", "stripe_size", "romio_cb_write", "cb_nodes", "romio_ds_w
 
 def experiment(site: str, seed: int, budget: int, model: str | None) -> Experiment:
     """The tuning of the unseen pattern."""
-    bound = bind_space(Experiment(command=["./app"], stacks=["lustre", "romio"]), UNSEEN, "romio")
+    bound = bind_space(Experiment(command=["./app"], stacks=["lustre", "romio"]), Circumstances(UNSEEN, "romio"))
     parameters: dict[str, Any] = {name: {"values": values} for name, values in VALUES.items()}
     parameters |= {name: {"exclude": True} for name in bound.space.names if name not in KEPT}
     return Experiment.model_validate(
@@ -147,7 +147,7 @@ def main() -> None:
         folder = Path(name)
         model = folder / "site.model"
         trained(CAMPAIGN.format(site=options.site), options.model, folder).save(model)
-        space = bind_space(experiment(options.site, 0, 1, None), UNSEEN, "romio").space
+        space = bind_space(experiment(options.site, 0, 1, None), Circumstances(UNSEEN, "romio")).space
         truth = Truth(options.site, space, folder)
         every = [truth.of(space.configuration(row)) for row in space.enumerate()]
         median, best = statistics.median(every), max(every)

@@ -19,7 +19,7 @@ from stripewise.catalogue.configuration import Configuration
 from stripewise.catalogue.space import Space
 from stripewise.catalogue.stack import load_stack
 from stripewise.catalogue.workload import Workload
-from stripewise.engine.space import bind_space
+from stripewise.engine.space import Circumstances, bind_space
 from stripewise.launch import Launch, Outcome
 from stripewise.models.landscape import TableSpace
 from stripewise.requests.experiment import Experiment
@@ -120,7 +120,7 @@ class Record:
         parameters |= {name: {"exclude": True} for name in others}
         experiment = Experiment.model_validate({"command": ["-"], "stacks": stacks, "parameters": parameters})
         workload = Workload.model_validate(self.about["workload"])
-        space = bind_space(experiment, workload, self.about["io"]).space
+        space = bind_space(experiment, Circumstances(workload, self.about["io"])).space
         measured = space.levels([configuration_of(space, entry) for entry in self.about["sweep"]])
         return TableSpace(
             space.parameters, space.constraints, space.derived, space.context, space.knowledge, measured=measured

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from stripewise.catalogue.configuration import Configuration
-from stripewise.engine.space import bind_space
+from stripewise.engine.space import Circumstances, bind_space
 from stripewise.requests.experiment import Experiment
 from stripewise.trial import Role
 
@@ -78,7 +78,7 @@ def study(case: Case, narrow: dict[str, Any], folder: Path, repeats: int, seed: 
         experiment_of(case, narrow, sampler="exhaustive", budget=distinct + 2, pairs=0, seed=seed), store_url, folder
     )
     print(f"{case.name}: swept; now {(BEST + 2) * repeats} interleaved", file=sys.stderr)
-    space = bind_space(tuned_experiment, swept.workload, tuned.environment.get("io")).space
+    space = bind_space(tuned_experiment, Circumstances(swept.workload, tuned.environment.get("io"))).space
     ranked = sorted(
         (trial for trial in trials if trial.value is not None and trial.role is Role.CANDIDATE),
         key=lambda trial: -float(trial.value or 0.0),

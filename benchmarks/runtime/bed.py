@@ -37,7 +37,7 @@ from stripewise.catalogue.space import Space
 from stripewise.catalogue.stack import load_stack
 from stripewise.catalogue.workload import Workload
 from stripewise.engine.session import Session
-from stripewise.engine.space import bind_space
+from stripewise.engine.space import Circumstances, bind_space
 from stripewise.launch import Launch, Outcome
 from stripewise.models.artifact.export import to_artifact
 from stripewise.models.artifact.file import save_artifact
@@ -168,7 +168,9 @@ def study(name: str, options: argparse.Namespace, folder: Path, groups: Path, sc
     swept, trials, _ = carry_out(defined(budget=distinct + 2, **sweep), scratch)
     ranked = sorted((t for t in trials if t.value is not None), key=lambda trial: -float(trial.value or 0.0))
     workload = Workload.model_validate(swept["workload"])
-    space = bind_space(defined(), workload, swept["environment"].get("io"), swept["environment"].get("mpi")).space
+    space = bind_space(
+        defined(), Circumstances(workload, swept["environment"].get("io"), swept["environment"].get("mpi"))
+    ).space
     configurations = [space.default if t.role is Role.DEFAULT else t.configuration for t in ranked]
     arms = {f"sweep {place + 1}": found for place, found in enumerate(configurations[:BEST])}
     found = Configuration(tuned["best"]["configuration"]) if tuned["confirmed"] else space.default

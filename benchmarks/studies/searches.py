@@ -20,7 +20,7 @@ from stripewise.catalogue.space import Space
 from stripewise.catalogue.workload import Workload
 from stripewise.engine.model_prior import ModelPrior
 from stripewise.engine.race import SamplerPlayer
-from stripewise.engine.space import bind_space
+from stripewise.engine.space import Circumstances, bind_space
 from stripewise.launch import Launch, Outcome
 from stripewise.models.registry import load_model
 from stripewise.observe.objectives import objective_of
@@ -37,7 +37,7 @@ def space_of(asked: Mapping[str, Any]) -> tuple[Space, Workload]:
     experiment = Experiment.model_validate(asked)
     runner = make_runner(experiment, Path(tempfile.gettempdir()))
     workload = runner.prepare().workload or experiment.workload
-    return bind_space(experiment, workload, "romio").space, workload
+    return bind_space(experiment, Circumstances(workload, "romio")).space, workload
 
 
 class Simulated:

@@ -19,7 +19,7 @@ from stripewise.catalogue.configuration import Configuration, Value, changed
 from stripewise.catalogue.space import Space
 from stripewise.documents import explain_validation
 from stripewise.engine.events import Event, Listener, silent
-from stripewise.engine.session import Session
+from stripewise.engine.session import Given, Session
 from stripewise.errors import UserError, optional
 from stripewise.requests.experiment import Experiment
 from stripewise.requests.from_python import space_of
@@ -265,7 +265,7 @@ def tune(
         runner = FunctionRunner(call, bound, Objective("value", direction, unit))
         owner = f"python@{socket.gethostname()}:{os.getpid()}"
         with _shown(progress, budget, listener) as told:
-            result = Session(opened, identifier, runner, owner, told, sampler=method).run()
+            result = Session(opened, identifier, runner, owner, told, given=Given(sampler=method)).run()
         trials, record = opened.trials(identifier), opened.record(identifier)
     ends = result.speedup_interval
     return Tuned(

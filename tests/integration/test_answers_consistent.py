@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from statistics import median
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import darshan
@@ -183,19 +184,16 @@ def swept(path):
             open_.add(run[0])
             if len(open_) == 2:
                 pair, open_ = pair + 1, set()
-    result = conclude(
+    ledger = SimpleNamespace(
         identifier="0123abcd",
         experiment=experiment,
-        objective=objective,
-        bound=BoundSpace(space, (), {"other": "it cannot act here"}),
-        trials=trials,
-        candidate=candidate,
-        history=planner.history(trials),
-        spent=spent(trials, kept.seconds),
-        reason="the record ended",
         facts=Facts({"workload": kept.about["workload"]}),
+        trials=trials,
         simulated=False,
+        spent=lambda: spent(trials, kept.seconds),
     )
+    bound = BoundSpace(space, (), {"other": "it cannot act here"})
+    result = conclude(ledger, planner, bound, "the record ended")
     return Record("0123abcd", experiment, "finished", 0.0, 0.0, "", Facts({}), result), tuple(trials)
 
 

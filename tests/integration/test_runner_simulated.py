@@ -15,7 +15,7 @@ from stripewise.catalogue.plan import Plan
 from stripewise.catalogue.workload import Workload
 from stripewise.engine.dryrun import dry_run
 from stripewise.engine.effects import verdicts
-from stripewise.engine.space import bind_space
+from stripewise.engine.space import Circumstances, bind_space
 from stripewise.errors import UserError
 from stripewise.launch import Launch, Outcome
 from stripewise.observe.from_report import activity_of
@@ -166,7 +166,7 @@ def effects(site: str, *settings: Setting, workload: dict[str, Any] | None = Non
             "parameters": {name: change for name, change in everywhere.items() if name in names},
         }
     )
-    space = bind_space(experiment, simulated.workload, "romio").space
+    space = bind_space(experiment, Circumstances(simulated.workload, "romio")).space
     made = Plan(settings, "x.1")
     reports = [run(simulated, with_plan=p).report for p in (made, DEFAULT)]
     return {effect.name: effect.status for effect in verdicts(space, settings, reports[:1], reports[1:])}

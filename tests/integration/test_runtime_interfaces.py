@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from stripewise.engine.space import bind_space
+from stripewise.engine.space import Circumstances, bind_space
 from stripewise.observe.from_report import activity_of
 from stripewise.observe.report import parse_report
 from stripewise.observe.workload import workload_of
@@ -94,5 +94,5 @@ def test_a_report_keeps_how_pnetcdf_wrote_although_it_takes_its_views_back(
     expected = ("tile", 64 * 8) if shape == "tiles" else ("segmented", None)
     assert (workload.layout, workload.piece_size) == expected
     assert (workload.collective, workload.transfer_size) == (True, 64 * 64 * 8)
-    names = bind_space(Experiment(command=["./app"], stacks=["romio"]), workload, "romio").space.names
+    names = bind_space(Experiment(command=["./app"], stacks=["romio"]), Circumstances(workload, "romio")).space.names
     assert ("ind_wr_buffer_size" in names) is (shape == "tiles")

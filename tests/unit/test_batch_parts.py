@@ -14,7 +14,7 @@ from stripewise.catalogue.workload import Workload
 from stripewise.engine.budget import worst_case
 from stripewise.engine.campaign.array import Array
 from stripewise.engine.consent import check_author, check_cost, granted, refused
-from stripewise.engine.space import bind_space
+from stripewise.engine.space import Circumstances, bind_space
 from stripewise.errors import UserError
 from stripewise.facts import Facts
 from stripewise.requests import policy as policies
@@ -155,7 +155,7 @@ def test_stripes_and_pools_beyond_the_sites_are_not_searched(monkeypatch: pytest
     monkeypatch.setenv("STRIPEWISE_SITE", str(path))
     monkeypatch.setattr(policies, "PATH", tmp_path / "none")
     workload = Workload(nodes=1, processes_per_node=4, operation="write", driver="LUSTRE:", file_system="lustre")
-    values = bind_space(Experiment(stacks=["lustre"]), workload, "romio").space["stripe_count"].values
+    values = bind_space(Experiment(stacks=["lustre"]), Circumstances(workload, "romio")).space["stripe_count"].values
     assert list(values) == [1, 2, 4, 6]
     assert load_policy().allowed_values("pool", ["", "disk", "flash"]) == ("", "disk")
     # The head of a progressive layout has four stripes.

@@ -14,7 +14,7 @@ from stripewise.catalogue.workload import Workload
 from stripewise.diagnose.knobs import judge_script
 from stripewise.diagnose.script import parse_script
 from stripewise.diagnose.surroundings import Surroundings
-from stripewise.engine.space import bind_space, default_stacks
+from stripewise.engine.space import Circumstances, bind_space, default_stacks
 from stripewise.errors import UserError
 from stripewise.output.export import export
 from stripewise.requests.campaign import parse_campaign
@@ -125,7 +125,7 @@ def test_tune_leaves_out_what_cannot_reach_the_program() -> None:
         found = inject(plan, Program("mpich", "romio"), Path("/lib.so"), Path("/run")).lost
         return found[0].wins if found else ""
 
-    bound = bind_space(experiment, workload, "romio", lost=lost)
+    bound = bind_space(experiment, Circumstances(workload, "romio", lost=lost))
     assert "cannot lay out files of beegfs" in bound.left_out["beegfs_chunk_size"]
     assert "romio_cb_write" in bound.space.names
 

@@ -15,7 +15,7 @@ from stripewise.catalogue.parameter import Parameter
 from stripewise.catalogue.plan import Plan
 from stripewise.catalogue.workload import Workload
 from stripewise.engine.definition import parameter_entry, with_options
-from stripewise.engine.space import check_space
+from stripewise.engine.space import Circumstances, check_space
 from stripewise.errors import UserError
 from stripewise.requests.experiment import Experiment, parameters_of, parse_experiment
 from stripewise.runners.inject.foreground import prepare
@@ -209,7 +209,7 @@ def test_an_entry_that_the_file_lacks_is_named_before_the_first_run(tmp_path: Pa
         return "".join(carried.wins for carried in inject(plan, program, None, tmp_path).lost)
 
     with pytest.raises(UserError, match="a_toml_io_bufer: the program's configuration file has no such entry"):
-        check_space(Experiment(command=["app", "a.toml"], parameters=own), Workload(), None, lost=lost)
+        check_space(Experiment(command=["app", "a.toml"], parameters=own), Circumstances(Workload(), None, lost=lost))
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ from stripewise.diagnose.finding import RULES
 from stripewise.diagnose.limits import LIMITS
 from stripewise.diagnose.script import parse_script
 from stripewise.documents import Bundled
-from stripewise.engine.space import bind_space, default_stacks
+from stripewise.engine.space import Circumstances, bind_space, default_stacks
 from stripewise.errors import RunFailed, UserError
 from stripewise.launch import Outcome
 from stripewise.models import registry as models
@@ -133,14 +133,14 @@ def test_a_hint_is_one_table(tmp_path: Path) -> None:
     check_evidence(hint, "romio")
     experiment = Experiment(command=["app"], stacks=[str(path)])
     lustre = WRITES.model_copy(update={"driver": "LUSTRE:", "file_system": "lustre"})
-    space = bind_space(experiment, lustre, "romio").space
+    space = bind_space(experiment, Circumstances(lustre, "romio")).space
     chosen = Configuration({p.name: 4 if p.name == hint.name else p.default for p in space.parameters})
     plan = Plan(settings_of(space, chosen))
     assert plan.text().endswith("hint romio_lock_wait 4\n")
     assert "romio_lock_wait 4" in export(plan, "hints").text
-    elsewhere = bind_space(experiment, WRITES.model_copy(update={"driver": "UFS:"}), "romio")
+    elsewhere = bind_space(experiment, Circumstances(WRITES.model_copy(update={"driver": "UFS:"}), "romio"))
     assert "acts under driver LUSTRE" in elsewhere.left_out[hint.name]
-    older = bind_space(experiment, lustre, "romio", "MPICH 5.0.0")
+    older = bind_space(experiment, Circumstances(lustre, "romio", "MPICH 5.0.0"))
     assert "known since MPICH 5.1" in older.left_out[hint.name]
 
 
@@ -149,7 +149,7 @@ def test_a_stack_is_one_file(tmp_path: Path) -> None:
     path.write_text(block("add-a-stack.md", "toml"))
     for parameter in load_stack(str(path)).parameters:
         test_stacks.test_every_parameter_is_described_whole("burst", parameter)
-    space = bind_space(Experiment(command=["app"], stacks=[str(path)]), WRITES, "romio").space
+    space = bind_space(Experiment(command=["app"], stacks=[str(path)]), Circumstances(WRITES, "romio")).space
     assert space.names == ("burst_space", "burst_chunk")
     assert space.count() == (9, True)
     (expected,) = space.knowledge

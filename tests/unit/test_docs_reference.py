@@ -27,7 +27,7 @@ from stripewise.catalogue.workload import Workload
 from stripewise.desk.cli.main import app
 from stripewise.desk.cli.output import UsageProblem
 from stripewise.engine.definition import check
-from stripewise.engine.space import bind_space
+from stripewise.engine.space import Circumstances, bind_space
 from stripewise.errors import UserError
 from stripewise.formats import CARRIERS, FILE_SYSTEMS, PLAN_HEADER
 from stripewise.lab.site import parse_site
@@ -358,7 +358,7 @@ def test_a_stack_file_of_the_user_makes_a_space(tmp_path: Path) -> None:
     for text in shown:
         file = tmp_path / "own.toml"
         file.write_text(text, "utf-8")
-        bound = bind_space(Experiment(stacks=[str(file)]), Workload(), "romio")
+        bound = bind_space(Experiment(stacks=[str(file)]), Circumstances(Workload(), "romio"))
         assert bound.space.count()[0] > 1
 
 
@@ -372,7 +372,7 @@ def test_examples_can_be_planned(path: Path, monkeypatch: pytest.MonkeyPatch) ->
         return
     experiment = parse_experiment(text, path.name)
     check(experiment)
-    bound = bind_space(experiment, experiment.workload, "romio")
+    bound = bind_space(experiment, Circumstances(experiment.workload, "romio"))
     assert bound.space.count()[0] > 1
     for parameter in bound.space.parameters:
         if parameter.carrier == "argument":

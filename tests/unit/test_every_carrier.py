@@ -18,7 +18,7 @@ from stripewise.desk.cli.main import main
 from stripewise.engine.model_prior import ModelPrior
 from stripewise.engine.priors import choose, prior_of, start_from_model
 from stripewise.engine.session import Session
-from stripewise.engine.space import bind_space
+from stripewise.engine.space import Circumstances, bind_space
 from stripewise.engine.try_first import configurations
 from stripewise.errors import UserError
 from stripewise.models.artifact.export import to_artifact
@@ -146,7 +146,7 @@ def test_a_search_starts_from_what_is_known_whatever_carries_it(carrier: Carrier
     stack, gains = own(tmp_path, carrier), {65536: 1, MIB: 8, 4 * MIB: 2}
     api = carrier.apis[0] if carrier.apis else None
     workload = Workload(operation="write", nodes=4, processes_per_node=4, api=api)
-    space = bind_space(Experiment(command=["./app"], stacks=[stack]), workload, None).space
+    space = bind_space(Experiment(command=["./app"], stacks=[stack]), Circumstances(workload, None)).space
     fields = {"runner": "function", "sampler": "random", "warmup": 0, "budget": {"runs": 3}}
     with open_store(MEMORY) as store:
         earlier = store.create(

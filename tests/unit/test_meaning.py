@@ -219,7 +219,9 @@ def test_all_callers_leave_out_what_nothing_reads(stack: str, situation: Situati
     (own,) = [one for one in every_stack() if one.name == stack]
     workload = situation.workload
     try:
-        bound = bind_space(Experiment(command=["app"], stacks=[stack]), workload, situation.io, situation.mpi)
+        bound = bind_space(
+            Experiment(command=["app"], stacks=[stack]), Circumstances(workload, situation.io, situation.mpi)
+        )
     except UserError:
         bound = None
     mpi = next((name for text, name in MPI_NAMES if re.search(text, situation.mpi)), "")

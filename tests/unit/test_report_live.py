@@ -13,7 +13,7 @@ from stripewise.catalogue.configuration import Configuration
 from stripewise.catalogue.workload import Workload
 from stripewise.engine.definition import parameter_entry
 from stripewise.engine.reconfirmation import confirm_again
-from stripewise.engine.space import bind_space, describe_space
+from stripewise.engine.space import Circumstances, bind_space, describe_space
 from stripewise.errors import UserError
 from stripewise.facts import Facts, RunFacts
 from stripewise.output import compare
@@ -248,7 +248,7 @@ def test_confirming_again_holds_the_users_own_parameters_at_their_default():
     }
     experiment = Experiment.model_validate({"command": "x", "parameters": own, "stacks": ["romio"]})
     workload = Workload(operation="write", nodes=1, processes_per_node=4, collective=True)
-    bound = bind_space(experiment, workload, "romio")
+    bound = bind_space(experiment, Circumstances(workload, "romio"))
     default = dict(bound.space.default)
     for better in ({"romio_cb_write": "disable"}, {"k": 2, "fast": not default["fast"]}):
         record, _ = finished(
@@ -257,7 +257,7 @@ def test_confirming_again_holds_the_users_own_parameters_at_their_default():
             space=describe_space(bound).as_json(),
         )
         again = confirm_again(replace(record, experiment=experiment), pairs=6)
-        space = bind_space(again, workload, "romio").space
+        space = bind_space(again, Circumstances(workload, "romio")).space
         assert [{**default, **space.configuration(row)} for row in space.enumerate()] == [
             default,
             {**default, **better},
@@ -273,7 +273,7 @@ def own_only(parameter):
 def test_confirming_again_keeps_values_as_they_are_written(words):
     own = dict(parameter_entry(word) for word in words)
     experiment = Experiment.model_validate({"command": "x " + " ".join(f"{{{n}}}" for n in own), "parameters": own})
-    bound = bind_space(experiment, Workload(), None, lost=own_only)
+    bound = bind_space(experiment, Circumstances(Workload(), None, lost=own_only))
     default = dict(bound.space.default)
     for row in bound.space.enumerate()[1:]:
         best = dict(bound.space.configuration(row))
@@ -282,7 +282,8 @@ def test_confirming_again_keeps_values_as_they_are_written(words):
         )
         assert record.result.changed(record.result.best)
         again = bind_space(
-            confirm_again(replace(record, experiment=experiment), pairs=6), Workload(), None, lost=own_only
+            confirm_again(replace(record, experiment=experiment), pairs=6),
+            Circumstances(Workload(), None, lost=own_only),
         ).space
         both = [{**default, **again.configuration(row)} for row in again.enumerate()]
         assert sorted(map(repr, both)) == sorted(map(repr, [default, best]))

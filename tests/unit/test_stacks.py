@@ -13,7 +13,7 @@ from stripewise.catalogue.parameter import Parameter, Safety, Scope, When
 from stripewise.catalogue.plan import settings_of
 from stripewise.catalogue.stack import every_stack, load_stack, parse_stack, stack_names
 from stripewise.catalogue.workload import Workload
-from stripewise.engine.space import BoundSpace, bind_space
+from stripewise.engine.space import BoundSpace, Circumstances, bind_space
 from stripewise.errors import UserError
 from stripewise.observe.evidence import check_evidence
 from stripewise.observe.objectives import parse_objective
@@ -43,7 +43,7 @@ STRIDED = Workload(
 
 def bound(workload: Workload = STRIDED, *stacks: str, io: str = "romio", **changes) -> BoundSpace:
     described = workload.model_copy(update=changes)
-    return bind_space(Experiment(command=["app"], stacks=list(stacks) or ["romio"]), described, io)
+    return bind_space(Experiment(command=["app"], stacks=list(stacks) or ["romio"]), Circumstances(described, io))
 
 
 def test_all_stacks_are_there():
@@ -274,7 +274,7 @@ def test_knowledge_prefers_what_experts_expect():
 )
 def test_what_damages_files_is_not_searched(nodes, file_system, searched):
     workload = Workload(nodes=nodes, processes_per_node=1, operation="write", api="hdf5", file_system=file_system)
-    bound = bind_space(Experiment(command=["./app"], stacks=["hdf5"]), workload, "romio")
+    bound = bind_space(Experiment(command=["./app"], stacks=["hdf5"]), Circumstances(workload, "romio"))
     assert ("hdf5_coll_metadata_write" in bound.space.names) is searched
 
 
@@ -337,7 +337,7 @@ def test_values_that_guides_name_are_searched(guide, system, tuned):
     (block,) = re.findall(r"```toml\n(.*?)```", (GUIDES / f"{guide}.md").read_text("utf-8"), re.DOTALL)
     made = Experiment.model_validate(tomllib.loads(block))
     workload = STRIDED.model_copy(update={"file_system": system, "driver": f"{system.upper()}:"})
-    space = bind_space(made, workload, "romio").space
+    space = bind_space(made, Circumstances(workload, "romio")).space
     assert tuned == made.parameters.keys() <= set(space.names)
     for name, override in made.parameters.items():
         assert set(override.values) <= set(space[name].values)

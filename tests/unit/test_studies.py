@@ -41,7 +41,7 @@ from benchmarks.studies.sections import audit, online  # noqa: E402
 from benchmarks.studies.sections.writing import Aim, Section, middle  # noqa: E402
 from benchmarks.studies.steps import OutOfTime, Study, StudyError, stripewise, write_toml  # noqa: E402
 
-from stripewise.engine.space import bind_space  # noqa: E402
+from stripewise.engine.space import Circumstances, bind_space  # noqa: E402
 from stripewise.models.cases import _allowed  # noqa: E402
 from stripewise.models.table import Schema, Table  # noqa: E402
 from stripewise.requests.campaign import load_campaign  # noqa: E402
@@ -272,7 +272,7 @@ def test_what_the_test_bed_is_asked_can_be_read(tmp_path: Path) -> None:
         experiment = Experiment.model_validate(tomllib.loads(file.read_text("utf-8")))
         assert list(experiment.command)[-7:-4] == ["/bin/program", "mpiio", "write"]
         assert experiment.workload.file_size == chain.SIZE
-        space = bind_space(experiment, experiment.workload, "romio").space
+        space = bind_space(experiment, Circumstances(experiment.workload, "romio")).space
         assert set(space.names) == set(chain.TUNABLES)
 
 

@@ -10,7 +10,7 @@ import pytest
 from stripewise.catalogue.workload import Workload
 from stripewise.desk.cli.main import main
 from stripewise.engine.definition import check
-from stripewise.engine.space import bind_space
+from stripewise.engine.space import Circumstances, bind_space
 from stripewise.engine.try_first import configurations, proposals
 from stripewise.errors import UserError
 from stripewise.requests.experiment import Experiment
@@ -21,7 +21,7 @@ WORKLOAD = Workload(
     operation="write", nodes=2, processes_per_node=2, layout="strided", piece_size=1024, transfer_size=65536,
     collective=True, file_system="ext4",
 )  # fmt: skip
-SPACE = bind_space(Experiment(stacks=["romio"]), WORKLOAD, "romio").space
+SPACE = bind_space(Experiment(stacks=["romio"]), Circumstances(WORKLOAD, "romio")).space
 
 
 def test_the_proposals_of_a_diagnosis_all_together_and_one_by_one(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from stripewise.catalogue.stack import load_stack
 from stripewise.catalogue.workload import Workload
 from stripewise.engine.binding import FirstRun
 from stripewise.engine.definition import parameter_entry
-from stripewise.engine.space import bind_space, check_space, default_stacks
+from stripewise.engine.space import Circumstances, bind_space, check_space, default_stacks
 from stripewise.errors import UserError
 from stripewise.output.markup import changes
 from stripewise.requests.experiment import Experiment
@@ -34,14 +34,14 @@ def experiment(**fields):
 
 
 def test_a_writer_gets_no_read_settings():
-    bound = bind_space(experiment(), WRITER, "romio")
+    bound = bind_space(experiment(), Circumstances(WRITER, "romio"))
     assert "romio_cb_write" in bound.space.names
     assert "romio_cb_read" not in bound.space.names
     assert "read" in bound.left_out["romio_cb_read"]
 
 
 def test_aggregators_are_bounded_by_the_ranks():
-    space = bind_space(experiment(), WRITER, "romio").space
+    space = bind_space(experiment(), Circumstances(WRITER, "romio")).space
     assert max(space["cb_nodes"].values) == 4
     assert space["cb_nodes"].default == 1
 
@@ -53,23 +53,27 @@ LUSTRE = WRITER.model_copy(update={"driver": "LUSTRE:", "file_system": "lustre"}
     ("osts", "counts"), [(16, [1, 2, 4, 8, 16]), (12, [1, 2, 4, 8, 12]), (2, [1, 2]), (4000, [1, 2, 4, 8])]
 )
 def test_stripes_end_with_the_targets_that_there_are(osts, counts):
-    space = bind_space(experiment(stacks=["lustre"]), LUSTRE, "romio", largest={"stripe_count": osts}).space
+    space = bind_space(
+        experiment(stacks=["lustre"]), Circumstances(LUSTRE, "romio", largest={"stripe_count": osts})
+    ).space
     values = list(space["stripe_count"].values)
     assert values[: len(counts)] == counts
     assert max(values) == min(osts, 2000)
     named = experiment(stacks=["lustre"], parameters={"stripe_count": {"values": [1, 64]}})
-    values = bind_space(named, LUSTRE, "romio", largest={"stripe_count": osts}).space["stripe_count"].values
+    values = (
+        bind_space(named, Circumstances(LUSTRE, "romio", largest={"stripe_count": osts})).space["stripe_count"].values
+    )
     assert list(values) == [1, 64], "what the experiment itself names is tried"
 
 
 def test_one_target_leaves_no_stripes_to_choose():
-    bound = bind_space(experiment(stacks=["lustre"]), LUSTRE, "romio", largest={"stripe_count": 1})
+    bound = bind_space(experiment(stacks=["lustre"]), Circumstances(LUSTRE, "romio", largest={"stripe_count": 1}))
     assert bound.left_out["stripe_count"] == "1 is all there is"
 
 
 def test_a_layouts_default_is_what_the_folder_gives():
     present = {"stripe_count": 3, "stripe_size": 1 << 20}
-    space = bind_space(experiment(stacks=["lustre"]), LUSTRE, "romio", present=present).space
+    space = bind_space(experiment(stacks=["lustre"]), Circumstances(LUSTRE, "romio", present=present)).space
     assert space.default["stripe_size"] == 1 << 20
     assert space.default["stripe_count"] == 3
     assert list(space["stripe_count"].values)[:4] == [1, 2, 3, 4]
@@ -78,25 +82,27 @@ def test_a_layouts_default_is_what_the_folder_gives():
     named = experiment(
         stacks=["lustre"], parameters={"stripe_size": {"values": ["8 MiB"]}, "stripe_count": {"default": 2}}
     )
-    space = bind_space(named, LUSTRE, "romio", present=present).space
+    space = bind_space(named, Circumstances(LUSTRE, "romio", present=present)).space
     assert list(space["stripe_size"].values) == [1 << 20, 8 << 20]
     assert space.default["stripe_count"] == 2, "the experiment knows better"
 
 
 def test_values_of_the_user_keep_the_default_as_baseline():
-    bound = bind_space(experiment(parameters={"cb_buffer_size": {"values": ["1 MiB", "4 MiB"]}}), WRITER, "romio")
+    bound = bind_space(
+        experiment(parameters={"cb_buffer_size": {"values": ["1 MiB", "4 MiB"]}}), Circumstances(WRITER, "romio")
+    )
     assert list(bound.space["cb_buffer_size"].values) == [1 << 20, 4 << 20, 16 << 20]
 
 
 def test_an_excluded_parameter_is_left_out():
-    bound = bind_space(experiment(parameters={"cb_nodes": {"exclude": True}}), WRITER, "romio")
+    bound = bind_space(experiment(parameters={"cb_nodes": {"exclude": True}}), Circumstances(WRITER, "romio"))
     assert "cb_nodes" not in bound.space.names
     assert bound.left_out["cb_nodes"] == "excluded by the experiment"
 
 
 def test_a_parameter_of_the_users_own_joins_the_space():
     own = {"my_buffer": {"kind": "ordinal", "values": [1, 2, 4], "default": 2, "carrier": "env", "key": "MY_BUFFER"}}
-    bound = bind_space(experiment(parameters=own), WRITER, "romio")
+    bound = bind_space(experiment(parameters=own), Circumstances(WRITER, "romio"))
     assert bound.space["my_buffer"].default == 2
 
 
@@ -112,26 +118,26 @@ def test_a_parameter_of_the_users_own_joins_the_space():
 )
 def test_a_wrong_override_names_its_place(parameters, told):
     with pytest.raises(UserError, match=told) as caught:
-        bind_space(experiment(parameters=parameters), WRITER, "romio")
+        bind_space(experiment(parameters=parameters), Circumstances(WRITER, "romio"))
     assert next(iter(parameters)) in str(caught.value)
 
 
 def test_a_stack_for_another_mpi_leaves_nothing_to_tune():
     with pytest.raises(UserError, match="nothing is left to tune"):
-        bind_space(experiment(), WRITER, "ompio")
+        bind_space(experiment(), Circumstances(WRITER, "ompio"))
 
 
 @pytest.mark.slow
 def test_a_program_without_hdf5_is_told_what_the_stack_acts_on():
     other = WRITER.model_copy(update={"api": "mpiio"})
     with pytest.raises(UserError, match="no parameter of hdf5 can act on this program") as caught:
-        bind_space(experiment(stacks=["hdf5"]), other, "romio")
+        bind_space(experiment(stacks=["hdf5"]), Circumstances(other, "romio"))
     assert "acts on files used through hdf5, the program's are used through mpiio" in caught.value.what
-    both = bind_space(experiment(stacks=["hdf5", "romio"]), other, "romio").left_out
+    both = bind_space(experiment(stacks=["hdf5", "romio"]), Circumstances(other, "romio")).left_out
     assert both["hdf5_meta_block_size"] == both["hdf5_alignment"]
     assert "used through hdf5" in both["hdf5_alignment"]
     assert both["romio_cb_pfr"] == both["hdf5_shuffle"] == "has only one value"
-    assert "hdf5_alignment" in bind_space(experiment(stacks=["hdf5"]), WRITER, "romio").space.names
+    assert "hdf5_alignment" in bind_space(experiment(stacks=["hdf5"]), Circumstances(WRITER, "romio")).space.names
 
 
 FILTERS = {
@@ -145,7 +151,7 @@ FILTERS = {
 
 
 def test_what_is_not_searched_by_itself_is_searched_where_values_are_given():
-    space = bind_space(experiment(stacks=["hdf5"], parameters=FILTERS), WRITER, "romio").space
+    space = bind_space(experiment(stacks=["hdf5"], parameters=FILTERS), Circumstances(WRITER, "romio")).space
     assert set(space["hdf5_shuffle"].values) == {False, True}
     assert set(space["hdf5_scaleoffset"].values) == {"none", 3}
     wanted = Configuration({**space.default, "hdf5_shuffle": True, "hdf5_chunk_size": 65536})
@@ -158,7 +164,7 @@ def hints_are_lost(parameter):
 
 def test_what_cannot_reach_the_program_is_not_searched():
     own = {"level": {"kind": "ordinal", "values": [1, 2, 4], "carrier": "env", "key": "LEVEL"}}
-    bound = bind_space(experiment(parameters=own), WRITER, "romio", lost=hints_are_lost)
+    bound = bind_space(experiment(parameters=own), Circumstances(WRITER, "romio", lost=hints_are_lost))
     assert bound.space.names == ("level",)
     assert bound.left_out["cb_nodes"] == "app uses no MPI library"
 
@@ -174,13 +180,13 @@ def test_what_has_one_value_is_nothing_to_tune_where_the_rest_is_lost():
         return "" if parameter.carrier is ENVIRONMENT else "app uses no MPI library"
 
     with pytest.raises(UserError, match="nothing is left to tune: app uses no MPI library"):
-        check_space(experiment(stacks=["hdf5"]), Workload(), None, lost=lost)
+        check_space(experiment(stacks=["hdf5"]), Circumstances(Workload(), None, lost=lost))
 
 
 @pytest.mark.parametrize("named", [[], ["romio"]])
 def test_no_stack_is_advised_that_was_named_in_vain(named):
     with pytest.raises(UserError) as caught:
-        bind_space(experiment(stacks=named), WRITER, "romio", lost=hints_are_lost)
+        bind_space(experiment(stacks=named), Circumstances(WRITER, "romio", lost=hints_are_lost))
     assert ("--stack romio" in str(caught.value)) == (not named)
 
 
@@ -196,7 +202,7 @@ def test_no_stack_is_advised_that_was_named_in_vain(named):
 )
 def test_what_no_run_could_make_right_is_refused_before_the_first(fields, told):
     with pytest.raises(UserError, match=told):
-        check_space(experiment(**fields), Workload(), "romio")
+        check_space(experiment(**fields), Circumstances(Workload(), "romio"))
 
 
 OWN = """
@@ -224,7 +230,7 @@ def test_a_space_without_a_choice_and_rules_over_nothing_are_refused(text, field
     stack = tmp_path / "own.toml"
     stack.write_text(text)
     with pytest.raises(UserError, match=told):
-        check_space(experiment(stacks=[str(stack)], **fields), Workload(), None)
+        check_space(experiment(stacks=[str(stack)], **fields), Circumstances(Workload(), None))
 
 
 @pytest.mark.parametrize(
@@ -236,12 +242,12 @@ def test_a_space_without_a_choice_and_rules_over_nothing_are_refused(text, field
     ],
 )
 def test_what_the_first_run_may_make_right_is_let_through(fields):
-    check_space(experiment(**fields), Workload(), "romio")
+    check_space(experiment(**fields), Circumstances(Workload(), "romio"))
 
 
 def test_a_constraint_that_forbids_the_default_is_refused():
     with pytest.raises(UserError, match="the default configuration breaks"):
-        bind_space(experiment(constraints=["cb_nodes >= 2"]), WRITER, "romio")
+        bind_space(experiment(constraints=["cb_nodes >= 2"]), Circumstances(WRITER, "romio"))
 
 
 def test_default_stacks_follow_what_was_observed():
@@ -289,7 +295,7 @@ until = "4.1"
 def test_parameters_of_other_versions_are_left_out(tmp_path, mpi, names):
     stack = tmp_path / "ompio.toml"
     stack.write_text(VERSIONED)
-    bound = bind_space(experiment(stacks=[str(stack)]), WRITER, "ompio", mpi)
+    bound = bind_space(experiment(stacks=[str(stack)]), Circumstances(WRITER, "ompio", mpi))
     assert bound.space.names == names
     assert all("Open MPI" in reason for reason in bound.left_out.values())
 
@@ -298,26 +304,26 @@ def test_an_override_may_write_the_default_as_a_size() -> None:
     experiment = Experiment.model_validate(
         {"stacks": ["cephfs"], "parameters": {"cephfs_stripe_unit": {"values": ["1 MiB", "4 MiB"]}}}
     )
-    space = bind_space(experiment, Workload(operation="write"), None).space
+    space = bind_space(experiment, Circumstances(Workload(operation="write"), None)).space
     assert list(space["cephfs_stripe_unit"].values) == [1 << 20, 4 << 20]
 
 
 def test_one_parameter_whose_values_the_first_run_tells_is_enough() -> None:
     others = {p.name: {"exclude": True} for p in load_stack("romio").parameters if p.name != "cb_nodes"}
     chosen = experiment(stacks=["romio"], parameters=others)
-    check_space(chosen, Workload(operation="write", collective=True), "romio", None)
+    check_space(chosen, Circumstances(Workload(operation="write", collective=True), "romio", None))
 
 
 def test_a_rule_that_the_program_breaks_today_is_none_for_it() -> None:
     today = experiment(stacks=["romio"], parameters={"romio_no_indep_rw": {"default": True}})
     workload = Workload(operation="write", nodes=2, processes_per_node=4, collective=True)
-    check_space(today, workload, "romio", None)
-    assert bind_space(today, workload, "romio").space.default["romio_no_indep_rw"] is True
+    check_space(today, Circumstances(workload, "romio", None))
+    assert bind_space(today, Circumstances(workload, "romio")).space.default["romio_no_indep_rw"] is True
 
 
 def test_hints_that_the_program_sets_itself_leave_the_space_and_count_as_they_are_set():
     own = {"romio_cb_write": "disable", "cb_nodes": "3", "romio_ds_write": "nonsense", "nc_var_align_size": "1"}
-    bound = bind_space(experiment(), WRITER, "romio", own=own)
+    bound = bind_space(experiment(), Circumstances(WRITER, "romio", own=own))
     assert bound.left_out["romio_cb_write"] == (
         "the program sets it itself, to disable; --override lets Stripewise change it"
     )
@@ -329,7 +335,7 @@ def test_hints_that_the_program_sets_itself_leave_the_space_and_count_as_they_ar
 
 def test_an_override_searches_the_programs_own_hints_from_the_values_that_they_have():
     own = {"romio_cb_write": "disable", "cb_nodes": "3", "romio_ds_write": "nonsense"}
-    space = bind_space(experiment(override=True), WRITER, "romio", own=own).space
+    space = bind_space(experiment(override=True), Circumstances(WRITER, "romio", own=own)).space
     assert (space["romio_cb_write"].default, space["cb_nodes"].default) == ("disable", 3)
     assert 3 in space["cb_nodes"].values and space["romio_ds_write"].default == "automatic"
     chosen = Configuration({**space.default, "romio_cb_write": "automatic"})
@@ -341,9 +347,11 @@ def test_a_program_that_sets_everything_itself_is_told_of_the_override():
     with pytest.raises(UserError, match="--override, or name another stack"):
         bind_space(
             experiment(parameters={name: {"exclude": True} for name in ROMIO - {"cb_nodes"}}),
-            WRITER,
-            "romio",
-            own={"cb_nodes": "2"},
+            Circumstances(
+                WRITER,
+                "romio",
+                own={"cb_nodes": "2"},
+            ),
         )
 
 
@@ -376,17 +384,22 @@ def test_the_first_run_shows_whether_there_is_mpi_io_and_which_hints_the_program
 
 def test_values_that_break_calls_of_the_program_are_left_out_and_told() -> None:
     calls = {"open", "write_ordered", "write_all"}
-    bound = bind_space(experiment(), WRITER, "romio", calls=calls)
+    bound = bind_space(experiment(), Circumstances(WRITER, "romio", calls=calls))
     assert bound.space["romio_cb_write"].values == ("automatic", "enable")
     (told,) = bound.dropped
     assert told.startswith("romio_cb_write is not set to disable: the program calls MPI_File_write_ordered, and ")
-    plain = bind_space(experiment(), WRITER, "romio", calls={"write_all", "write_shared"})
+    plain = bind_space(experiment(), Circumstances(WRITER, "romio", calls={"write_all", "write_shared"}))
     assert "disable" in plain.space["romio_cb_write"].values and plain.dropped == ()
     # What the program sets itself is its own choice, and the baseline.
-    own = bind_space(experiment(override=True), WRITER, "romio", own={"romio_cb_write": "disable"}, calls=calls)
+    own = bind_space(
+        experiment(override=True), Circumstances(WRITER, "romio", own={"romio_cb_write": "disable"}, calls=calls)
+    )
     assert own.space["romio_cb_write"].default == "disable"
     named = experiment(parameters={"romio_cb_write": {"values": ["automatic", "disable"]}})
-    assert "MPI_File_write_ordered" in bind_space(named, WRITER, "romio", calls=calls).left_out["romio_cb_write"]
+    assert (
+        "MPI_File_write_ordered"
+        in bind_space(named, Circumstances(WRITER, "romio", calls=calls)).left_out["romio_cb_write"]
+    )
 
 
 def test_the_first_run_shows_the_calls_on_the_files_that_are_tuned() -> None:
@@ -404,11 +417,11 @@ def test_the_first_run_shows_the_calls_on_the_files_that_are_tuned() -> None:
 def test_layouts_of_a_file_system_that_holds_no_file_of_the_program_are_left_out():
     elsewhere = WRITER.model_copy(update={"file_system": "ext4"})
     with pytest.raises(UserError, match=r"nothing is left .*lays out files on Lustre, the program's lie on ext4"):
-        bind_space(experiment(stacks=["lustre"]), elsewhere, "romio")
-    bound = bind_space(experiment(stacks=["lustre", "romio"]), elsewhere, "romio")
+        bind_space(experiment(stacks=["lustre"]), Circumstances(elsewhere, "romio"))
+    bound = bind_space(experiment(stacks=["lustre", "romio"]), Circumstances(elsewhere, "romio"))
     assert bound.left_out["stripe_count"] == "lays out files on Lustre, the program's lie on ext4"
     assert "cb_nodes" in bound.space.names
-    assert "stripe_count" in bind_space(experiment(stacks=["lustre"]), LUSTRE, "romio").space.names
+    assert "stripe_count" in bind_space(experiment(stacks=["lustre"]), Circumstances(LUSTRE, "romio")).space.names
 
 
 def own_only(parameter):
@@ -424,7 +437,7 @@ def as_written(*words):
 
 
 def test_values_that_python_takes_for_equal_are_three():
-    space = bind_space(as_written("x=1,true,1.0"), WRITER, None, lost=own_only).space
+    space = bind_space(as_written("x=1,true,1.0"), Circumstances(WRITER, None, lost=own_only)).space
     rows = space.enumerate()
     tried = [space.configuration(row) for row in rows]
     assert [repr(one["x"]) for one in tried] == ["1", "True", "1.0"]
@@ -440,13 +453,13 @@ def test_values_that_python_takes_for_equal_are_three():
 
 def test_numbers_of_one_size_keep_their_texts():
     for words in (["x=1,1.0"], ["x=3,05"], ["x=5,5.0,true"]):
-        space = bind_space(as_written(*words), WRITER, None, lost=own_only).space
+        space = bind_space(as_written(*words), Circumstances(WRITER, None, lost=own_only)).space
         found = [str(space.configuration(row)["x"]) for row in space.enumerate()]
         assert ",".join(found).lower() == words[0].partition("=")[2]
 
 
 def test_a_number_may_be_given_as_an_equal_one_and_a_truth_may_not():
-    space = bind_space(as_written("x=1,2,0.5"), WRITER, None, lost=own_only).space
+    space = bind_space(as_written("x=1,2,0.5"), Circumstances(WRITER, None, lost=own_only)).space
     assert space.canonical({"x": 1.0}) == {"x": 1} and repr(space.canonical({"x": 1.0})["x"]) == "1"
     with pytest.raises(UserError, match="no value True"):
         space.canonical({"x": True})
@@ -462,6 +475,6 @@ def test_a_comma_after_a_backslash_belongs_to_the_value():
 def test_conditions_tell_values_of_several_types_apart():
     experiment = as_written("x=3,05", "y=1,true,1.0", "z=a,b")
     experiment = experiment.model_copy(update={"constraints": ["x == '05' or y == 1", "y != 1.0", "y in (1, true)"]})
-    space = bind_space(experiment, WRITER, None, lost=own_only).space
+    space = bind_space(experiment, Circumstances(WRITER, None, lost=own_only)).space
     found = [tuple(space.configuration(row).values()) for row in space.enumerate()]
     assert [repr(one) for one in found if one[2] == "a"] == ["(3, 1, 'a')", "('05', 1, 'a')", "('05', True, 'a')"]

@@ -13,7 +13,7 @@ from stripewise.engine.consent import check_author
 from stripewise.engine.folders import make_runs_folder, runs_folder, working_folder
 from stripewise.engine.process import owner_name, terminated_as_interrupted, user_name
 from stripewise.engine.schedule import schedule_of
-from stripewise.engine.session import Session
+from stripewise.engine.session import Given, Session
 from stripewise.engine.smaller_case import after_small, small_case
 from stripewise.errors import NotFound, NothingWorks, UserError
 from stripewise.facts import Facts
@@ -124,7 +124,7 @@ def _carried(store: Store, identifier: str, face: Face) -> Result:
     folder = runs_folder(record.experiment) / identifier
     runner = make_runner(record.experiment, folder, cwd=working_folder(record.facts))
     with face.watching() as (listener, consent):
-        session = Session(store, identifier, runner, owner_name(), listener, consent=consent, policy=load_policy())
+        session = Session(store, identifier, runner, owner_name(), listener, given=Given(consent, load_policy()))
         try:
             with terminated_as_interrupted():
                 return session.run()

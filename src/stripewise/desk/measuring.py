@@ -53,14 +53,13 @@ def measure(asked: Measuring, face: Face) -> dict[str, Any]:
     if whole and whole.complete and all(has_ended(results, run) for run in whole.runs):
         table = write(points, whole, results, done.bench.objective(points.all[0]), done.bench.kind, asked.out)
     return summary(
-        campaign,
+        points,
         of_shard(done.progress.runs, part),
         results,
         kind=done.bench.kind,
         complete=done.progress.complete,
         table=table,
         shard=part,
-        left_out=points.left_out,
     )
 
 

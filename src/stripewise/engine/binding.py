@@ -16,7 +16,7 @@ from stripewise.catalogue.stack import load_stack
 from stripewise.catalogue.workload import Workload
 from stripewise.engine.fidelity import Done, Faithfulness
 from stripewise.engine.ledger import Ledger
-from stripewise.engine.space import BoundSpace, bind_space
+from stripewise.engine.space import BoundSpace, Circumstances, bind_space
 from stripewise.errors import UserError
 from stripewise.file_glob import names_file
 from stripewise.observe.from_report import activity_of
@@ -202,9 +202,9 @@ class Seen:
         def lost(parameter: Parameter) -> str:
             return self.preflight.lost(parameter) or first.lost(parameter)
 
-        bound = bind_space(
-            experiment, workload, io, mpi, lost, self.preflight.largest, layout, first.hints, first.calls
-        )
+        largest = self.preflight.largest
+        known = Circumstances(workload, io, mpi, lost, largest, layout, first.hints, first.calls)
+        bound = bind_space(experiment, known)
         if not fixed:
             for sentence in bound.dropped:
                 note(sentence)

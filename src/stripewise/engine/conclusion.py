@@ -6,6 +6,7 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from stripewise.catalogue.workload import Workload
 from stripewise.engine.budget import Spent, confirmation_runs, pairs_left
@@ -24,11 +25,25 @@ from stripewise.engine.confirmation import (
 )
 from stripewise.engine.protocol import protocol_points
 from stripewise.engine.schedule import schedule_of
+from stripewise.facts import Facts
 from stripewise.requests.experiment import Experiment
 from stripewise.requests.objective import Objective
 from stripewise.result import Interval, PairOfRuns, Proof, Same
 from stripewise.search.statistics import Speedup
 from stripewise.trial import History, State, Trial
+
+
+class Kept(Protocol):
+    """What a result is drawn from; see :class:`stripewise.engine.ledger.Ledger`."""
+
+    identifier: str
+    experiment: Experiment
+    facts: Facts
+    trials: list[Trial]
+    simulated: bool
+
+    def spent(self) -> Spent:
+        """What has been used."""
 
 
 @dataclass(frozen=True)
@@ -164,24 +179,23 @@ def _failures(conclusion: Conclusion) -> str:
 
 
 def proof_of(
+    ledger: Kept,
     conclusion: Conclusion | None,
     pairs: Sequence[Pair],
     candidate: int | None,
     tested: int,
-    experiment: Experiment,
-    workload: Workload,
-    simulated: bool,
     more_budget: str,
 ) -> Proof:
     """The result's section on the confirmation."""
+    experiment = ledger.experiment
     kept, not_kept = protocol_points(
         experiment,
         len(pairs),
         conclusion.speedup if conclusion else None,
         conclusion.same if conclusion else None,
         _typical_seconds(pairs),
-        workload,
-        simulated,
+        ledger.facts.workload or Workload(),
+        ledger.simulated,
     )
     if pairs:
         runs = [run for p in pairs for run in (p.default, p.candidate) if run]

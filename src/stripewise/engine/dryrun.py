@@ -8,7 +8,7 @@ from stripewise.catalogue.configuration import Configuration
 from stripewise.catalogue.workload import Workload
 from stripewise.engine.budget import most_pairs, shortfall, worst_case
 from stripewise.engine.launching import run_timeout
-from stripewise.engine.space import BoundSpace, bind_space, check_space, describe_space
+from stripewise.engine.space import BoundSpace, Circumstances, bind_space, check_space, describe_space
 from stripewise.engine.try_first import configurations
 from stripewise.observe.objectives import objective_of
 from stripewise.requests.experiment import Experiment
@@ -37,8 +37,9 @@ def dry_run(experiment: Experiment, runner: Runner) -> dict[str, Any]:
         bound = BoundSpace(preflight.space, (), {})
     else:
         mpi = preflight.environment.get("mpi")
-        check_space(experiment, workload, preflight.io, mpi, preflight.lost, preflight.largest)
-        bound = bind_space(experiment, workload, preflight.io, mpi, preflight.lost, preflight.largest)
+        known = Circumstances(workload, preflight.io, mpi, preflight.lost, preflight.largest)
+        check_space(experiment, known)
+        bound = bind_space(experiment, known)
     objective = preflight.objective or objective_of(experiment.objective)
     longest, nodes = (None, None) if runner.kind != "measured" else runner.charged(run_timeout(experiment, (), None))
     if not (runner.charges or experiment.timeout):

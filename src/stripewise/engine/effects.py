@@ -89,12 +89,16 @@ def idle_settings(effects: Sequence[Effect]) -> set[str]:
 
 @dataclass(frozen=True)
 class _WithoutIt:
-    """The file in runs without a setting: of the default, of other values, of other values alone; all files."""
+    """The file in runs without a setting: of the default, of other values, of other values alone; all files.
+
+    ``alone`` tells whether no other setting of the plan concerns the same direction.
+    """
 
     usual: tuple[FileReport, ...]
     varied: tuple[FileReport, ...]
     paired: tuple[FileReport, ...]
     every: tuple[tuple[FileReport, ...], ...]
+    alone: bool
 
 
 def _effect(
@@ -129,8 +133,9 @@ def _effect(
             varied=_usual(file, [report for _, made in varied for report in made]),
             paired=_usual(file, paired),
             every=tuple((*one.files, *one.posix_files) for one in without),
+            alone=alone,
         )
-        status, evidence, by = _judge(parameter, setting, judged.value, report, file, outcome, without_it, alone)
+        status, evidence, by = _judge(parameter, setting, judged.value, report, file, outcome, without_it)
         echoed = outcome.echoed if outcome is not None else None
         requested = outcome.application if by == "application" and outcome is not None else setting.value
         found.append(Effect(name, layer, requested or setting.value, by, echoed, status, evidence))
@@ -145,7 +150,6 @@ def _judge(
     file: FileReport | None,
     outcome: SettingOutcome | None,
     without: _WithoutIt,
-    alone: bool,
 ) -> tuple[str, str, str]:
     """Status, evidence, and who asked for the value that counts."""
     if outcome is not None and outcome.outcome == "application_wins":
@@ -165,7 +169,7 @@ def _judge(
         value=value,
         file=file,
         before=next(iter(without.usual), None),
-        alone=alone,
+        alone=without.alone,
         baseline=without.usual,
         every=(*report.files, *report.posix_files),
         others=without.every,

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from stripewise.catalogue.carriers import ENVIRONMENT, Setting
 from stripewise.catalogue.plan import Plan, settings_of
 from stripewise.catalogue.stack import OffEntry, all_off, load_stack
+from stripewise.engine.ledger import Ledger
 from stripewise.engine.schedule import schedule_of
 from stripewise.engine.space import BoundSpace
 from stripewise.launch import Launch, Outcome
@@ -24,38 +25,36 @@ _TIMES_DEFAULT = 30.0
 
 
 def make_launch(
-    identifier: str,
-    experiment: Experiment,
+    ledger: Ledger,
     bound: BoundSpace | None,
     trial: Trial,
     run: Run,
     *,
     timeout: float | None = None,
     pruned: Bound | None = None,
-    attempt: int = 0,
     replayer: Replayer | None = None,
 ) -> Launch:
     """Make the launch of a run; with a replayer all but those of the confirmation replay the record.
 
     The default sets nothing but the environment that switches a component on; the reference switches it off.
     """
-    reference = trial.role is Role.REFERENCE
+    experiment, reference = ledger.experiment, trial.role is Role.REFERENCE
     configuration = trial.configuration
     if bound is not None and trial.role is not Role.CANDIDATE:
         configuration = bound.space.default
     off = switched_off(bound) if reference else OffEntry()
     return schedule_of(experiment).launched(
         Launch(
-            experiment=identifier,
+            experiment=ledger.identifier,
             number=run.number,
             configuration=configuration,
-            plan=plan_of(identifier, experiment, bound, trial),
+            plan=plan_of(ledger.identifier, experiment, bound, trial),
             phase=run.phase,
             reference=reference,
             timeout=timeout,
             bound=None if pruned is None else pruned.seconds,
             why_bound="" if pruned is None else pruned.why,
-            attempt=attempt,
+            attempt=run.facts.attempt,
             command=off.command,
             unset=tuple(off.unset),
             pair=run.pair,

@@ -47,7 +47,7 @@ class Ledger:
     ) -> None:
         self._store = store
         self.identifier = identifier
-        self._simulated = simulated
+        self.simulated = simulated
         self._clock = clock
         self._queued = queued
         self._claim: Claim = store.claim(identifier, owner, LEASE_SECONDS)
@@ -72,7 +72,7 @@ class Ledger:
 
     def spent(self) -> Spent:
         """What has been used so far, earlier sessions included."""
-        if self._simulated:
+        if self.simulated:
             seconds = sum(run.elapsed or 0.0 for _, run in self.runs())
         else:
             seconds = self._seconds_before + self._clock() - self._started - self._queued()

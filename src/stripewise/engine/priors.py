@@ -14,6 +14,7 @@ from stripewise.catalogue.space import Space
 from stripewise.catalogue.workload import Workload
 from stripewise.engine.ledger import Ledger
 from stripewise.engine.model_prior import Expecting, ModelPrior
+from stripewise.engine.planner import Planner
 from stripewise.errors import UserError
 from stripewise.models.registry import load_model
 from stripewise.requests.objective import Objective
@@ -33,12 +34,9 @@ _LEAST_RANKED = 5
 def sampler_at_start(
     store: Store,
     ledger: Ledger,
-    sampler: Sampler,
+    planner: Planner,
     space: Space,
     workload: Workload,
-    objective: Objective,
-    *,
-    simulated: bool,
     note: Callable[[str], None],
     read_model: Callable[[str], Expecting],
 ) -> Sampler:
@@ -53,6 +51,7 @@ def sampler_at_start(
     read_model : callable
         Reads the experiment's model.
     """
+    sampler = planner.sampler
     if ledger.experiment.model is not None:
         started = start_from_model(ledger.experiment.model, space, workload, ledger.facts.model, read_model)
         if ledger.facts.model is None:
@@ -64,11 +63,13 @@ def sampler_at_start(
         return sampler
     chosen = ledger.facts.warm_start
     if chosen is None:
-        chosen = choose(store, wanted, ledger.identifier, objective, space, workload, simulated=simulated)
+        chosen = choose(
+            store, wanted, ledger.identifier, planner.objective, space, workload, simulated=ledger.simulated
+        )
         ledger.remember(warm_start=chosen)
         names = ", ".join(f"{one['experiment']} ({one['similarity']:.0%} like this one)" for one in chosen)
         note(f"the search starts from {names or 'nothing: no earlier experiment is like it'}")
-    prior = prior_of(store, chosen, space, workload, objective, sampler.expectation(space))
+    prior = prior_of(store, chosen, space, workload, planner.objective, sampler.expectation(space))
     return sampler if prior is None else sampler.starting_from(prior)
 
 

@@ -13,15 +13,13 @@ import numpy as np
 
 from stripewise.catalogue.workload import Workload
 from stripewise.engine.budget import Spent, confirmation_runs
-from stripewise.engine.conclusion import Conclusion, conclusion_of, more_budget, proof_of, verdict
+from stripewise.engine.conclusion import Conclusion, Kept, conclusion_of, more_budget, proof_of, verdict
 from stripewise.engine.confirmation import Decision, against, pairs_of
 from stripewise.engine.effects import all_idle, beside_a_proven_gain, effects_of
 from stripewise.engine.launching import plan_of, switched_off
-from stripewise.engine.schedule import schedule_of
+from stripewise.engine.planner import Planner
 from stripewise.engine.space import BoundSpace, describe_space
-from stripewise.facts import Facts
 from stripewise.models.importance import importance
-from stripewise.requests.experiment import Experiment
 from stripewise.requests.objective import Objective
 from stripewise.result import (
     Alternative,
@@ -46,22 +44,11 @@ _MEASURED = "measured for these ranks, nodes, sizes and versions; confirm again 
 _SIMULATED = "simulated, not measured: confirm on the real machine before relying on it"
 
 
-def conclude(
-    *,
-    identifier: str,
-    experiment: Experiment,
-    objective: Objective,
-    bound: BoundSpace,
-    trials: Sequence[Trial],
-    candidate: int | None,
-    history: History,
-    spent: Spent,
-    reason: str,
-    facts: Facts,
-    simulated: bool,
-) -> Result:
-    """Draw the conclusion from all runs."""
-    schedule = schedule_of(experiment)
+def conclude(ledger: Kept, planner: Planner, bound: BoundSpace, reason: str) -> Result:
+    """Draw the conclusion from all runs, once they have ended for a reason."""
+    trials, facts, spent = ledger.trials, ledger.facts, ledger.spent()
+    experiment, objective, schedule = planner.experiment, planner.objective, planner.schedule
+    history = planner.history(trials)
     runs = confirmation_runs(trials)
     tested = list(dict.fromkeys(against(run) for run in runs))
     conclusions = {number: conclusion_of(pairs_of(runs, number), objective, experiment, trials) for number in tested}
@@ -76,7 +63,7 @@ def conclude(
     proven = conclusion is not None and conclusion.decision is Decision.PROVEN
     best = found if proven and found is not None else default
     workload = facts.workload or Workload()
-    shown = found if found is not None else _trial(trials, candidate)
+    shown = found if found is not None else _trial(trials, planner.candidate(trials))
     effects = [] if shown is None else effects_of(bound.space, shown, default, trials)
     if proven:
         effects = beside_a_proven_gain(effects)
@@ -88,12 +75,12 @@ def conclude(
         answer=best.configuration if found_better else None,
         proven=[effect.name for effect in effects if effect.status not in ("no_effect", "refused")] if proven else (),
     )
-    more = "" if all_idle(effects) else more_budget(identifier, conclusion, shown, history, experiment, spent)
+    more = "" if all_idle(effects) else more_budget(ledger.identifier, conclusion, shown, history, experiment, spent)
     off = switched_off(bound).model_dump(exclude_defaults=True)
     return Result(
-        experiment=identifier,
+        experiment=ledger.identifier,
         name=experiment.name,
-        simulated=simulated,
+        simulated=ledger.simulated,
         objective=objective,
         reference=None if reference is None else Reference(**dict(_summary(reference, runs)), off=off),
         default=Arm(**dict(_summary(default, shown_runs)), configuration=dict(bound.space.default)),
@@ -119,7 +106,7 @@ def conclude(
         left_out=dict(bound.left_out),
         warm_start=tuple(facts.warm_start or ()),
         model=facts.model,
-        confirmation=proof_of(conclusion, pairs, chosen, len(tested), experiment, workload, simulated, more),
+        confirmation=proof_of(ledger, conclusion, pairs, chosen, len(tested), more),
         candidate=None if shown is None or proven else _candidate(shown, bound, conclusion, shown_runs),
         replays=schedule.replays(trials, default, shown, facts.replay or {}),
         cheapest=cheapest(bound, history, best, tested),
@@ -127,7 +114,7 @@ def conclude(
         level=machine_level(history),
         failures=failures_of(run for trial in trials for run in trial.runs),
         cost=cost(trials, spent, default, best, shown_runs),
-        plan=plan_of(identifier, experiment, bound, best).text(),
+        plan=plan_of(ledger.identifier, experiment, bound, best).text(),
         environment={**facts.environment, "driver": workload.driver, "file_system": workload.file_system},
         validity=Validity(
             ranks=workload.processes,
@@ -135,7 +122,7 @@ def conclude(
             bytes=facts.run_bytes,
             mpi=facts.environment.get("mpi"),
             date=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-            warning=_SIMULATED if simulated else _MEASURED,
+            warning=_SIMULATED if ledger.simulated else _MEASURED,
         ),
         space=describe_space(bound),
         workload=workload,

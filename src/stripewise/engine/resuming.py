@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from stripewise.engine.launching import make_launch
 from stripewise.engine.ledger import Ledger
 from stripewise.engine.space import BoundSpace
@@ -34,7 +36,8 @@ def reap_interrupted(ledger: Ledger, runner: Runner, bound: BoundSpace | None) -
     """End the processes of runs that an earlier session planned and did not finish; give these runs, to start again."""
     interrupted = [(trial, run) for trial, run in ledger.runs() if not run.state.ended]
     for trial, run in interrupted:
-        runner.reap(make_launch(ledger.identifier, ledger.experiment, bound, trial, run, attempt=next_attempt(run)))
+        again = replace(run, facts=run.facts.with_(attempt=next_attempt(run)))
+        runner.reap(make_launch(ledger, bound, trial, again))
     return interrupted
 
 

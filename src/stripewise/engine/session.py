@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from stripewise.catalogue.plan import Plan
@@ -25,7 +25,7 @@ from stripewise.engine.remarks import Remarks, beside_own_figure, loss_told
 from stripewise.engine.result import conclude, machine_level
 from stripewise.engine.resuming import check_same_environment, next_attempt, reap_interrupted
 from stripewise.engine.schedule import schedule_of
-from stripewise.engine.space import BoundSpace, check_space, describe_space
+from stripewise.engine.space import BoundSpace, Circumstances, check_space, describe_space
 from stripewise.engine.try_first import configurations
 from stripewise.errors import NothingWorks, Stopped, StripewiseError
 from stripewise.facts import RunFacts
@@ -46,6 +46,28 @@ from stripewise.trial import Phase, Role, Run, State, Trial
 _POLL_SECONDS = 0.5
 
 
+@dataclass(frozen=True)
+class Given:
+    """What a session gets from whoever starts it, besides the experiment.
+
+    Attributes
+    ----------
+    consent : callable
+        Is asked before anything is started whose worst case is above the limits of the site.
+    policy : Policy
+        What the site allows.
+    read_model : callable
+        Reads the model from which the search starts.
+    sampler : Sampler or None
+        In place of the one that the experiment names.
+    """
+
+    consent: Consent = granted
+    policy: Policy = field(default_factory=Policy)
+    read_model: Callable[[str], Expecting] = load_model
+    sampler: Sampler | None = None
+
+
 class Session:
     """Carries one experiment on.
 
@@ -59,14 +81,7 @@ class Session:
         Who holds the claim, for messages to others.
     listener : callable
         Is told every :class:`~stripewise.engine.events.Event`.
-    consent : callable
-        Is asked before anything is started whose worst case is above the limits of the site.
-    policy : Policy
-        What the site allows.
-    read_model : callable
-        Reads the model from which the search starts.
-    sampler : Sampler, optional
-        In place of the one that the experiment names.
+    given : Given, optional
     beside : bool
         Whether another session shares the launch, and waits for its end.
     """
@@ -79,10 +94,7 @@ class Session:
         owner: str,
         listener: Listener = silent,
         *,
-        consent: Consent = granted,
-        policy: Policy | None = None,
-        read_model: Callable[[str], Expecting] = load_model,
-        sampler: Sampler | None = None,
+        given: Given | None = None,
         beside: bool = False,
     ) -> None:
         self._beside = beside
@@ -91,10 +103,7 @@ class Session:
         self._runner = runner
         self._owner = owner
         self._listener = listener
-        self._consent = consent
-        self._policy = policy or Policy()
-        self._read_model = read_model
-        self._sampler = sampler
+        self._given = given or Given()
         self._running: dict[int, Launch] = {}
         self._interrupted: list[tuple[Trial, Run]] = []
         self._bound: BoundSpace | None = None
@@ -221,8 +230,7 @@ class Session:
             identifier,
             runner,
             self._owner,
-            policy=self._policy,
-            read_model=self._read_model,
+            given=replace(self._given, consent=granted, sampler=None),
             beside=True,
         ).steps()
 
@@ -259,14 +267,12 @@ class Session:
     def _launch(self, planner: Planner, trial: Trial, run: Run, attempt: int) -> None:
         run = self._ledger.begin(run, attempt)
         launch = make_launch(
-            self._identifier,
-            self._ledger.experiment,
+            self._ledger,
             self._bound,
             trial,
             run,
             timeout=self._allowance.timeout(self._running, self._nodes, run.phase),
             pruned=self._bound_of(planner, run),
-            attempt=attempt,
             replayer=self._replayer(run),
         )
         self._running[run.number] = launch
@@ -357,25 +363,13 @@ class Session:
                 f"{reason} before the program has run once{f': {failed[-1]}' if failed else ''}",
                 "make the command work by itself, then start a new experiment with a larger budget",
             )
-        return conclude(
-            identifier=self._identifier,
-            experiment=self._ledger.experiment,
-            objective=self._objective,
-            bound=self._bound,
-            trials=self._ledger.trials,
-            candidate=planner.candidate(self._ledger.trials),
-            history=planner.history(self._ledger.trials),
-            spent=self._ledger.spent(),
-            reason=reason,
-            facts=self._ledger.facts,
-            simulated=self._runner.simulated,
-        )
+        return conclude(self._ledger, planner, self._bound, reason)
 
     # -- workload and space --------------------------------------------------------------------------------
 
     def _planner(self) -> Planner:
         experiment = self._ledger.experiment
-        sampler = self._sampler or make_sampler(experiment.sampler, experiment.sampler_options)
+        sampler = self._given.sampler or make_sampler(experiment.sampler, experiment.sampler_options)
         schedule_of(experiment).begin(sampler)
         return Planner(
             experiment,
@@ -403,13 +397,11 @@ class Session:
             sampler = sampler_at_start(
                 self._store,
                 self._ledger,
-                planner.sampler,
+                planner,
                 self._bound.space,
                 self._seen.workload,
-                self._objective,
-                simulated=self._runner.simulated,
-                note=self._note,
-                read_model=self._read_model,
+                self._note,
+                self._given.read_model,
             )
             reference = self._bound.reference is not None
             planner = replace(planner, space=self._bound.space, reference=reference, sampler=sampler)
@@ -429,8 +421,8 @@ class Session:
         self._tell("worst_case", **worst)
         if not self._runner.charges:
             return
-        check_run(self._ledger.facts.run_bytes if self._runner.kind == "measured" else None, self._policy)
-        agreed = check_cost(worst, self._policy, self._ledger.facts.agreed, self._consent)
+        check_run(self._ledger.facts.run_bytes if self._runner.kind == "measured" else None, self._given.policy)
+        agreed = check_cost(worst, self._given.policy, self._ledger.facts.agreed, self._given.consent)
         if agreed is not None:
             self._ledger.remember(agreed=agreed)
 
@@ -439,7 +431,8 @@ class Session:
         if preflight.space is None and not self._ledger.trials:
             mpi = preflight.environment.get("mpi")
             check_space(
-                self._ledger.experiment, self._seen.workload, preflight.io, mpi, preflight.lost, preflight.largest
+                self._ledger.experiment,
+                Circumstances(self._seen.workload, preflight.io, mpi, preflight.lost, preflight.largest),
             )
 
     @property

@@ -6,7 +6,7 @@ What values a parameter has here: the limits of machine, folders and site, and w
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from stripewise.catalogue.carriers import HINT
@@ -143,35 +143,20 @@ def default_stacks(io: str | None, workload: Workload, apis: Collection[str] = (
     return ["ompio" if io == "ompio" else "romio", *([system.name] if system.keys else []), *used]
 
 
-def _default_stacks(experiment: Experiment, io: str | None, workload: Workload) -> list[str]:
-    return default_stacks(io, workload, schedule_of(experiment).apis)
-
-
 def _reaches(parameter: Parameter) -> str:
     """Say that a parameter reaches the program, where nothing is known to the contrary."""
     return ""
 
 
-_UNKNOWN: Mapping[str, int] = MappingProxyType({})
 _NONE: Mapping[str, str] = MappingProxyType({})
 
 
-def bind_space(
-    experiment: Experiment,
-    workload: Workload,
-    io: str | None,
-    mpi: str | None = None,
-    lost: Callable[[Parameter], str] = _reaches,
-    largest: Mapping[str, int] = _UNKNOWN,
-    present: Mapping[str, int] = _UNKNOWN,
-    own: Mapping[str, str] = _NONE,
-    calls: Set[str] = frozenset(),
-) -> BoundSpace:
-    """Load the stacks, apply the experiment's overrides, leave out what cannot act here, and bind to the workload.
+@dataclass(frozen=True)
+class Circumstances:
+    """What is known of a program and its machine, by which parameters are chosen.
 
-    Parameters
+    Attributes
     ----------
-    experiment : Experiment
     workload : Workload
     io : str or None
         The program's MPI-IO implementation, ``romio`` or ``ompio``.
@@ -191,29 +176,45 @@ def bind_space(
     calls : set of str
         MPI-IO calls that the program makes on the files that are tuned, as a report names them: values that break one
         are not searched.
+    """
+
+    workload: Workload
+    io: str | None = None
+    mpi: str | None = None
+    lost: Callable[[Parameter], str] = _reaches
+    largest: Mapping[str, int] = field(default_factory=dict)
+    present: Mapping[str, int] = field(default_factory=dict)
+    own: Mapping[str, str] = field(default_factory=dict)
+    calls: Set[str] = frozenset()
+
+
+def _default_stacks(experiment: Experiment, known: Circumstances) -> list[str]:
+    return default_stacks(known.io, known.workload, schedule_of(experiment).apis)
+
+
+def bind_space(experiment: Experiment, known: Circumstances) -> BoundSpace:
+    """Load the stacks, apply the experiment's overrides, leave out what cannot act here, and bind to the workload.
+
+    Parameters
+    ----------
+    experiment : Experiment
+    known : Circumstances
 
     Raises
     ------
     UserError
         Unknown stacks or parameters, contradictory settings, or nothing left to tune.
     """
-    stacks = tuple(load_stack(name) for name in experiment.stacks or _default_stacks(experiment, io, workload))
-    parameters, left_out = _chosen(experiment, stacks, workload, io, mpi, lost, largest, present, own, calls=calls)
+    stacks = tuple(load_stack(name) for name in experiment.stacks or _default_stacks(experiment, known))
+    parameters, left_out = _chosen(experiment, stacks, known)
     constraints = [Expression.parse(text) for text in experiment.constraints]
-    space = _bound(parameters, constraints, stacks, left_out, workload, own)
-    bound = _only_live(BoundSpace(space, stacks, left_out, _dropped(parameters, calls)))
+    space = _bound(parameters, constraints, stacks, left_out, known.workload, known.own)
+    bound = _only_live(BoundSpace(space, stacks, left_out, _dropped(parameters, known.calls)))
     _check_choice(bound.space)
     return bound
 
 
-def check_space(
-    experiment: Experiment,
-    workload: Workload,
-    io: str | None,
-    mpi: str | None = None,
-    lost: Callable[[Parameter], str] = _reaches,
-    largest: Mapping[str, int] = _UNKNOWN,
-) -> None:
+def check_space(experiment: Experiment, known: Circumstances) -> None:
     """Refuse, before the first run, an experiment whose space nothing that a run can show would make right.
 
     What depends on the workload waits for :func:`bind_space`. Parameters are as there.
@@ -223,25 +224,25 @@ def check_space(
     UserError
         Unknown stacks, parameters or names in constraints, contradictory settings, or nothing left to tune.
     """
-    stacks = tuple(load_stack(name) for name in experiment.stacks or _default_stacks(experiment, io, workload))
+    stacks = tuple(load_stack(name) for name in experiment.stacks or _default_stacks(experiment, known))
     later: set[str] = set()
     if not experiment.stacks:
         # The first run shows the file system, and which MPI-IO is at work where that is not known.
-        possible = [*(system.name for system in FILE_SYSTEMS), *(() if io else ("romio", "ompio"))]
+        possible = [*(system.name for system in FILE_SYSTEMS), *(() if known.io else ("romio", "ompio"))]
         possible += schedule_of(experiment).apis
         later = {parameter.name for name in possible for parameter in load_stack(name).parameters}
-    parameters, left_out = _chosen(experiment, stacks, workload, io, mpi, lost, largest, later=later)
+    parameters, left_out = _chosen(experiment, stacks, known, later)
     constraints = [Expression.parse(text) for text in experiment.constraints]
-    fixed = {p.name for p in parameters if workload.processes or not (p.default_from or p.maximum_from)}
-    known = {p.name for p in parameters} | left_out.keys() | later | workload.words().keys()
+    fixed = {p.name for p in parameters if known.workload.processes or not (p.default_from or p.maximum_from)}
+    names = {p.name for p in parameters} | left_out.keys() | later | known.workload.words().keys()
     for constraint in constraints:
-        if not constraint.names <= known:
-            constraint(dict.fromkeys(known))
-    _check_stacks(stacks, known)
-    space = _bound(parameters, [c for c in constraints if c.names <= fixed], stacks, left_out, workload)
-    if workload.processes or len(fixed) == len(parameters):
+        if not constraint.names <= names:
+            constraint(dict.fromkeys(names))
+    _check_stacks(stacks, names)
+    space = _bound(parameters, [c for c in constraints if c.names <= fixed], stacks, left_out, known.workload)
+    if known.workload.processes or len(fixed) == len(parameters):
         if left_out and space.cardinality == 1 and not later:
-            raise _nothing_left(left_out, lost, experiment)
+            raise _nothing_left(left_out, known.lost, experiment)
         _check_choice(space)
 
 
@@ -314,27 +315,20 @@ def _bound(
 def _chosen(
     experiment: Experiment,
     stacks: Sequence[Stack],
-    workload: Workload,
-    io: str | None,
-    mpi: str | None,
-    lost: Callable[[Parameter], str],
-    largest: Mapping[str, int],
-    present: Mapping[str, int] = _UNKNOWN,
-    own: Mapping[str, str] = _NONE,
+    known: Circumstances,
     later: Collection[str] = (),
-    calls: Set[str] = frozenset(),
 ) -> tuple[list[Parameter], dict[str, str]]:
     """Choose the parameters to search, and say why others are left out; ``later`` names those that may yet come."""
     parameters: list[Parameter] = []
     left_out: dict[str, str] = {}
     changed = set()
     policy = load_policy()
-    situation = Situation(workload, io=io, mpi=mpi or "")
+    situation = Situation(known.workload, io=known.io, mpi=known.mpi or "")
     for stack in stacks:
         for parameter in stack.parameters:
             override = experiment.parameters.get(parameter.name)
             if override is None or "default" not in override.model_fields_set:
-                parameter = as_set(as_found(parameter, present), own)  # noqa: PLW2901
+                parameter = as_set(as_found(parameter, known.present), known.own)  # noqa: PLW2901
             if override is not None:
                 changed.add(parameter.name)
                 if override.exclude:
@@ -343,16 +337,16 @@ def _chosen(
                 parameter = overridden(parameter, override)  # noqa: PLW2901
             beyond = ""
             if override is None or not ({"values", "low", "high"} & override.model_fields_set):
-                parameter, beyond = within(parameter, end(parameter.role, largest, policy))  # noqa: PLW2901
+                parameter, beyond = within(parameter, end(parameter.role, known.largest, policy))  # noqa: PLW2901
             parameter, forbidden = allowed(parameter, policy)  # noqa: PLW2901
-            parameter, broken = unbroken(parameter, calls)  # noqa: PLW2901
+            parameter, broken = unbroken(parameter, known.calls)  # noqa: PLW2901
             reason = (
                 beyond
                 or forbidden
                 or broken
                 or unread(parameter, situation)
-                or lost(parameter)
-                or ("" if experiment.override else _set_by_program(parameter, replace(situation, own=own)))
+                or known.lost(parameter)
+                or ("" if experiment.override else _set_by_program(parameter, replace(situation, own=known.own)))
             )
             if reason:
                 left_out[parameter.name] = reason
@@ -363,13 +357,13 @@ def _chosen(
             if override.exclude:
                 raise UserError(f"[parameters.{name}] excludes a parameter that no stack has")
             added, forbidden = allowed(own_parameter(name, override), policy)
-            reason = forbidden or lost(added)
+            reason = forbidden or known.lost(added)
             if reason:
                 left_out[name] = reason
             else:
                 parameters.append(added)
     if not parameters:
-        raise _nothing_left(left_out, lost, experiment)
+        raise _nothing_left(left_out, known.lost, experiment)
     return parameters, left_out
 
 

@@ -169,14 +169,13 @@ def _merge(asked: Campaign, folders: list[Path], out: Path, json_output: bool) -
     objective = _objective(found.campaign)
     table = write(points, progress, found.runs, objective, kind, out)
     document = summary(
-        found.campaign,
+        points,
         progress.runs,
         found.runs,
         kind=kind,
         complete=progress.complete,
         table=table,
         shard=(1, 1),
-        left_out=points.left_out,
     )
     _deliver(document, json_output)
 

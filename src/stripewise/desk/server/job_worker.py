@@ -23,7 +23,7 @@ from stripewise.engine.consent import granted, refused
 from stripewise.engine.events import Event
 from stripewise.engine.folders import make_runs_folder, runs_folder, working_folder
 from stripewise.engine.process import owner_name
-from stripewise.engine.session import Session
+from stripewise.engine.session import Given, Session
 from stripewise.errors import NothingWorks, Stopped, StoreError, StripewiseError, TransientError, UserError
 from stripewise.interpreter import for_others
 from stripewise.requests.policy import load_policy
@@ -167,13 +167,8 @@ class Worker:
             consent = granted if job.request.get("agreed") else refused
             listener = self._listener(record.id, beat)
             with Helper(beat.stopping) as helper:
-                session = Session(
-                    *(self._store, record.id, runner, self._owner, listener),
-                    consent=consent,
-                    policy=load_policy(),
-                    read_model=lambda path: HelpedModel(helper, path),
-                )
-                session.run()
+                given = Given(consent, load_policy(), lambda path: HelpedModel(helper, path))
+                Session(self._store, record.id, runner, self._owner, listener, given=given).run()
         except (NothingWorks, UserError) as error:
             kind = "NothingWorks" if isinstance(error, NothingWorks) else "UserError"
             self._messages.add(record.id, "failed", {"error": kind, "what": error.what, "fix": error.fix})

@@ -116,14 +116,13 @@ def campaign(job: ServiceJob, data: Path, items: Items, stopping: Stopping) -> d
     bench, whole = done.bench, CampaignPlan(points).known(done.runs)
     saved = write(points, whole, done.runs, bench.objective(points.all[0]), bench.kind, place / "table")
     return summary(
-        asked,
+        points,
         done.progress.runs,
         done.runs,
         kind=bench.kind,
         complete=done.progress.complete,
         table=saved,
         shard=WHOLE,
-        left_out=points.left_out,
     )
 
 

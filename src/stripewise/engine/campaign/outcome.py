@@ -142,7 +142,7 @@ def _assumed(campaign: Campaign) -> str:
 
 
 def summary(
-    campaign: Campaign,
+    points: Points,
     planned: Sequence[PlannedPoint],
     results: Mapping[int, Run],
     *,
@@ -150,9 +150,9 @@ def summary(
     complete: bool,
     table: Path | None,
     shard: tuple[int, int],
-    left_out: int,
 ) -> dict[str, Any]:
     """Summarise a campaign, or a shard of it, as plain values."""
+    campaign = points.campaign
     ended = [(run, value_of(results, run.number)) for run in planned]
     failed = [(run, result) for run, result in ended if result is not None and result.state is not State.FINISHED]
     made = [run for run in results.values() if run.state.ended]
@@ -173,7 +173,7 @@ def summary(
             "left": sum(result is None for _, result in ended),
         },
         "complete": complete and all(result is not None for _, result in ended),
-        "left_out": left_out,
+        "left_out": points.left_out,
         "seconds": sum(run.elapsed or 0.0 for run in made),
         "node_hours": sum(run.facts.node_hours for run in made),
         "assumed": campaign.assumptions(),
