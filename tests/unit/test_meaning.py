@@ -33,7 +33,7 @@ from stripewise.diagnose.script import ScriptSetting
 from stripewise.diagnose.surroundings import FORMS, Surroundings
 from stripewise.engine.definition import check
 from stripewise.engine.effects import verdicts
-from stripewise.engine.space import as_set, bind_space
+from stripewise.engine.space import Circumstances, as_set, bind_space
 from stripewise.engine.try_first import configurations
 from stripewise.errors import UserError
 from stripewise.observe.report import Report
