@@ -31,7 +31,7 @@ from stripewise.diagnose.site import diagnose
 from stripewise.models.prescribe.policies import by_policy
 from stripewise.observe.from_report import activity_of
 from stripewise.observe.report import Report, read_report
-from stripewise.observe.workload import observe
+from stripewise.observe.sources import observe
 from stripewise.search.statistics import paired_speedup
 
 HARM = 0.95

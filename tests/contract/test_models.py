@@ -93,7 +93,7 @@ def test_models_of_other_packages_are_found(monkeypatch: pytest.MonkeyPatch) -> 
     assert make_model("mine").name == "tree"
     with pytest.raises(UserError, match="cannot be loaded"):
         make_model("broken")
-    with pytest.raises(UserError, match=r"is not a stripewise\.model\.base\.PerformanceModel"):
+    with pytest.raises(UserError, match=r"is not a stripewise\.models\.base\.PerformanceModel"):
         make_model("other")
 
 

@@ -12,13 +12,14 @@ from typing import Any
 import pytest
 
 from stripewise.catalogue.configuration import Configuration
-from stripewise.desk.cli.diagnose import _There
-from stripewise.desk.cli.remote import model_there
 from stripewise.desk.client.client import Client
+from stripewise.desk.client.desk import RemoteDesk
 from stripewise.desk.client.follow import Follower
 from stripewise.errors import StripewiseError, UserError
 from stripewise.trial import Phase, Role, Run, State, Trial
 
+FACE: Any = None
+"""Nothing is told and nobody is asked."""
 ANSWERS: dict[str, Any] = {
     "/api/v1/models/large/file": "x" * 3000,
     "/api/v1/health": {"status": "ok", "version": "0.0.7"},
@@ -63,13 +64,13 @@ def test_a_model_that_others_can_change_is_not_sent(client: Client, tmp_path: Pa
     path.touch()
     path.chmod(0o666)
     with pytest.raises(UserError, match="others can write the model"):
-        model_there(client, str(path))
+        RemoteDesk(client, FACE).send_model(str(path))
 
 
 def test_a_service_of_another_version_is_named(client: Client) -> None:
     activity: Any = None
     with pytest.raises(StripewiseError, match=r"has no 'decided': the service is version 0\.0\.7, this program"):
-        _There(client).expected(activity, Path("model"))
+        RemoteDesk(client, FACE).expected(activity, Path("model"))
 
 
 def test_a_run_that_is_told_late_is_compared_with_what_was_known_then(client: Client) -> None:

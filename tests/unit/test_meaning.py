@@ -6,7 +6,6 @@ import re
 from pathlib import Path
 
 import pytest
-from stripewise.lab.settings import of_hints
 
 from stripewise.catalogue.carriers import HINT, MCA, Setting
 from stripewise.catalogue.configuration import Configuration, place_of, same
@@ -36,6 +35,7 @@ from stripewise.engine.effects import verdicts
 from stripewise.engine.space import Circumstances, as_set, bind_space
 from stripewise.engine.try_first import configurations
 from stripewise.errors import UserError
+from stripewise.lab.batch import of_hints
 from stripewise.observe.report import Report
 from stripewise.requests.experiment import Experiment
 from tests.unit.test_diagnosis_findings import activity

@@ -94,9 +94,9 @@ def observed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Observ
         "deliver": delivered,
         "proposals": lambda _path: ["hint romio_cb_write disable"],
         "with_options": functools.partial(with_options, read_model=lambda _path: None),
-        "case_of": lambda experiment, _small, _runs: experiment,
     }.items():
         monkeypatch.setattr(command, name, value)
+    monkeypatch.setattr("stripewise.desk.carrying.case_of", lambda experiment, _small, _runs: experiment)
     monkeypatch.setenv("STRIPEWISE_HOME", str(tmp_path / "home"))
     for name in ("STRIPEWISE_STORE", "STRIPEWISE_SERVER"):
         monkeypatch.delenv(name, raising=False)

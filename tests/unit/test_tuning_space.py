@@ -172,7 +172,7 @@ def test_what_cannot_reach_the_program_is_not_searched():
 @pytest.mark.parametrize("make", [bind_space, check_space])
 def test_a_program_that_nothing_reaches_is_refused(make):
     with pytest.raises(UserError, match="nothing is left to tune: app uses no MPI library; launch an MPI program"):
-        make(experiment(), WRITER, None, lost=hints_are_lost)
+        make(experiment(), Circumstances(WRITER, None, lost=hints_are_lost))
 
 
 def test_what_has_one_value_is_nothing_to_tune_where_the_rest_is_lost():

@@ -85,7 +85,7 @@ def of_hints(hints: Iterable[tuple[str, str]]) -> dict[str, Value]:
         if name in parameters():
             parameter = parameters()[name]
             value = parse(parameter, text).value
-            if value is not None and (parameter.ordered or place_of(value, parameter.values) is not None):
+            if value is not None and ((parameter.ordered and value) or place_of(value, parameter.values) is not None):
                 found[name] = value
     return found
 
