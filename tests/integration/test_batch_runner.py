@@ -307,6 +307,10 @@ def test_the_record_is_believed_while_the_scheduler_is_away(slurm: Slurm, tmp_pa
     with runner_of(slurm, tmp_path, ["true"]) as runner:
         runner.start(launch())
         runner.poll(0.0)
+        deadline = time.monotonic() + 60
+        while not any(slurm.home.glob("*/exit")):  # the queue asks for the job, which the stand-in starts then
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
         slurm.fault("down")
         assert wait(runner).state is State.FINISHED
         slurm.fix("down")
