@@ -112,7 +112,7 @@ lint-native:
 
 bench: $(VENV)/.run ## what tune finds and what it claims, measured on this machine (an hour)
 	$(BIN)/python benchmarks/honesty/run.py
-	$(BIN)/python benchmarks/real_romio/run.py --programs kernel,c --kernel "$$($(BIN)/stripewise native build --mpicc $(BIN)/mpicc --json | $(BIN)/python -c 'import json, sys; print(json.load(sys.stdin)["kernel"])')"
+	$(BIN)/python benchmarks/real_romio/run.py --programs kernel,c --kernel "$$($(BIN)/stripewise site native build --mpicc $(BIN)/mpicc --json | $(BIN)/python -c 'import json, sys; print(json.load(sys.stdin)["kernel"])')"
 
 docs: $(VENV)/.dev ## web pages of the documents, in docs/_build; a warning fails
 	$(BIN)/sphinx-build -n -W --keep-going -q -b html docs docs/_build/html

@@ -158,7 +158,7 @@ CASES = {
     "experiment file nested deeply": (experiment("x = " + "[" * 5000), "nested too deeply"),
     "experiment file without an end": (words("tune", "/dev/zero"), "larger than 1 MiB"),
     "schema of a table without an end": (
-        words("table", "import", "x", "--out", "y", "--schema", "/dev/zero"),
+        words("site", "table", "import", "x", "--out", "y", "--schema", "/dev/zero"),
         "larger",
     ),
     "diagnosis nested deeply": (
@@ -166,7 +166,7 @@ CASES = {
         "not a diagnosis",
     ),
     "name that is not text": (words("tune", "--name", "a\udcff", "--", "true"), "can be shown"),
-    "record in no folder": (words("record", "--output", "{folder}/none/x", "--", "true"), "none does not exist"),
+    "record in no folder": (words("lab", "record", "--output", "{folder}/none/x", "--", "true"), "none does not exist"),
     "command with a NUL": (experiment(GOOD.replace('"true"', '"tr\\u0000ue"')), "NUL"),
     "folder with a NUL": (experiment('scratch = "/x\\u0000"\n' + GOOD), "NUL"),
     "unknown key": (experiment(GOOD + "colour = 1\n"), "colour"),
