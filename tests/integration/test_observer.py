@@ -348,8 +348,10 @@ def test_settings_act_on_chosen_files_and_are_counted(observe: Observe, tmp_path
     assert counts(report, "kept")["open"] == 4 and "advise" not in counts(report, "kept")
     assert json.loads((tmp_path / "report.json").read_text())["processes"][0]["settings_misread"] == 2
     (effect,) = verdicts(Space(load_stack("posix").parameters), [Setting(POSIX, "advice", "random")], [report], [])
-    assert effect.evidence == f"it acted in {'none of 4' if in_memory else '3 of 4'} calls on 1 file"
-    assert effect.status == ("no_effect" if in_memory else "effective")
+    assert effect.evidence == f"it acted in {'none of 4' if in_memory else '3 of 4'} calls on 1 file" + (
+        "" if in_memory else "; no run without it was observed"
+    )
+    assert effect.status == ("no_effect" if in_memory else "unprovable")
     report = observe(ADVISED, STRIPEWISE_POSIX="advice=7")
     (outcome,) = {file.settings[0] for file in report.files if file.path.endswith("/left")}
     assert (outcome.outcome, outcome.requested, outcome.acted, outcome.missed) == ("refused", "7", 0, 4)
@@ -671,7 +673,7 @@ def test_a_setuid_program_makes_no_file_where_its_user_says(observer: Path) -> N
 def test_one_script_of_a_command_is_measured_alone(
     accelerator: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("stripewise.runners.local.preflight.accelerator_for", lambda _: accelerator)
+    monkeypatch.setattr("stripewise.runners.local.preflight.accelerator_for", lambda *_: accelerator)
     for name in ("XDG_DATA_HOME", "XDG_STATE_HOME"):
         monkeypatch.setenv(name, str(tmp_path / name))
     monkeypatch.chdir(tmp_path)

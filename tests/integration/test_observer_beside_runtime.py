@@ -76,7 +76,7 @@ def test_own_calls_are_told_apart_from_those_of_mpi_io(bench: Bench, accelerator
     }
     assert len(summed([found, found]).posix_files) == 2 * len(found.posix_files)
     (effect,) = verdicts(Space(load_stack("posix").parameters), [Setting(POSIX, "advice", "random")], [found], [])
-    assert effect.evidence.endswith(f"of {RANKS} calls on {RANKS} files")
+    assert effect.evidence.endswith(f"of {RANKS} calls on {RANKS} files; no run without it was observed")
 
 
 def test_a_plan_that_acts_on_calls_preloads_both(

@@ -15,7 +15,7 @@ import pytest
 
 import stripewise
 from stripewise.desk.server.app import Workers
-from stripewise.interpreter import python
+from stripewise.interpreter import PROBING, python
 from stripewise.observe.darshan_logs import read_log
 from stripewise.observe.objectives.darshan import log_bandwidth
 from stripewise.runners.local.supervise import OrphanGuard
@@ -82,7 +82,7 @@ def test_the_guard_of_a_runner(planted):
 
 def test_the_search_for_an_mpi_library(planted, tmp_path):
     mpi._ask(tmp_path / "libmpi.so", ())
-    mpi._of_mpi4py(sys.executable, dict(os.environ), planted)
+    mpi._of_mpi4py(sys.executable, dict(os.environ), planted, PROBING)
 
 
 def test_commands_started_as_modules(planted):

@@ -182,7 +182,7 @@ def test_failed_runs_are_counted_and_can_be_retried(tmp_path: Path, capsys: pyte
 
 def test_a_program_that_never_works_records_nothing(tmp_path: Path) -> None:
     given = arguments(tmp_path, "[3, 4]")
-    asked = parse_campaign(Path(given[1]).read_text("utf-8").replace("!= 3", "= 9"), "x")
+    asked = parse_campaign(Path(given[2]).read_text("utf-8").replace("!= 3", "= 9"), "x")
     points = Points(asked)
     book = Book(asked, (1, 1), tmp_path / "journal")
     with pytest.raises(NothingWorks, match="the write does not work"):
@@ -265,7 +265,7 @@ def test_the_finished_of_several_attempts_counts() -> None:
 
 def test_nothing_else_is_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     given = arguments(tmp_path)
-    file = Path(given[1])
+    file = Path(given[2])
     before = file.read_text("utf-8")
     assert main([*given[:-1], str(file.with_suffix(""))]) == 2
     assert "describes no table" in capsys.readouterr().err

@@ -141,7 +141,9 @@ def test_the_program_starts_as_the_shell_would_have_started_it(home: Path, tmp_p
         assert [one for one in found[6:] if int(one) < 10] == ["0", "1", "2", "3"] * 2
 
 
-@pytest.mark.parametrize("words", [["run", "-q", "--mode", "observe"], ["run", "-q", "my.plan"], ["record", "-q"]])
+@pytest.mark.parametrize(
+    "words", [["run", "-q", "--mode", "observe"], ["run", "-q", "my.plan"], ["lab", "record", "-q"]]
+)
 def test_a_program_that_cannot_be_executed_has_the_exit_code_of_a_shell(
     home: Path, tmp_path: Path, words: list[str]
 ) -> None:

@@ -219,7 +219,6 @@ def test_the_command_calibrates_and_writes_a_site(tmp_path: Path, app: typer.Typ
     (tmp_path / "start.toml").write_text(site_toml(start()))
     (tmp_path / "rest.toml").write_text('[workload]\ntransfer_size = "4 MiB"\nlayout = "segmented"\n')
     words = [
-        "lab",
         "simulate",
         "fit",
         str(tmp_path / "campaign.csv"),
@@ -252,7 +251,6 @@ def test_a_site_that_predicts_poorly_is_not_recommended(tmp_path: Path, app: typ
     (tmp_path / "start.toml").write_text(site_toml(start()))
     (tmp_path / "rest.toml").write_text('[workload]\ntransfer_size = "4 MiB"\nlayout = "segmented"\n')
     words = [
-        "lab",
         "simulate",
         "fit",
         str(tmp_path / "campaign.csv"),

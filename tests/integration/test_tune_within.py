@@ -150,8 +150,8 @@ def test_settings_of_the_launch_are_left_to_ordinary_trials(bench: Bench, tmp_pa
     ("words", "complaint"),
     [
         (["--within", "--runner", "batch"], "--within and --runner batch exclude each other"),
-        (["--max-loss", "3"], "belong to trials inside one launch"),
-        (["--settle"], "belong to trials inside one launch"),
+        (["--max-loss", "3"], "belongs to trials inside one launch"),
+        (["--settle"], "belongs to trials inside one launch"),
         (["--objective", "phase_bandwidth:both"], "phase_bandwidth:read or phase_bandwidth:write"),
     ],
 )

@@ -40,7 +40,10 @@ class Kept(Protocol):
     experiment: Experiment
     facts: Facts
     trials: list[Trial]
-    simulated: bool
+
+    @property
+    def simulated(self) -> bool:
+        """Whether time is that of the runs."""
 
     def spent(self) -> Spent:
         """What has been used."""

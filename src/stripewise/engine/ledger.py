@@ -27,8 +27,8 @@ class Ledger:
         The experiment's.
     owner : str
         Who holds the claim, for messages to others.
-    simulated : bool
-        Whether time is that of the runs rather than of the clock.
+    simulated : callable
+        Whether time is that of the runs rather than of the clock; a table says it when the runner has read it.
     clock : callable
         Wall time in seconds.
     queued : callable
@@ -41,13 +41,13 @@ class Ledger:
         identifier: str,
         owner: str,
         *,
-        simulated: bool = False,
+        simulated: Callable[[], bool] = lambda: False,
         clock: Callable[[], float] = time.time,
         queued: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self._store = store
         self.identifier = identifier
-        self.simulated = simulated
+        self._simulated = simulated
         self._clock = clock
         self._queued = queued
         self._claim: Claim = store.claim(identifier, owner, LEASE_SECONDS)
@@ -59,6 +59,11 @@ class Ledger:
         self._seconds_before = self.facts.seconds
 
     # -- reading -------------------------------------------------------------------------------------------
+
+    @property
+    def simulated(self) -> bool:
+        """Whether time is that of the runs rather than of the clock."""
+        return self._simulated()
 
     def runs(self) -> Iterator[tuple[Trial, Run]]:
         """All runs with their trials."""

@@ -145,7 +145,7 @@ class Session:
             self._store,
             self._identifier,
             self._owner,
-            simulated=self._runner.simulated,
+            simulated=lambda: self._runner.simulated,
             queued=lambda: self._runner.queued_seconds,
         )
         self._allowance = Allowance(self._ledger, self._runner)
