@@ -82,7 +82,7 @@ def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
     subprocess.run([BIN / "mpicc", "-o", folder / "my_app", source], check=True)
     (folder / "input.nml").write_text("&io /\n")
     shutil.copy(example_log(), folder / "job.darshan")
-    for name in ("examples", "packaging"):
+    for name in ("examples", "native", "packaging"):
         shutil.copytree(ROOT / name, folder / name)
     settings = (DOCS / "how-to" / "settings-without-a-run.md").read_text("utf-8")
     workload = re.search(r"```toml\n(\[workload\].*?)```", settings, re.DOTALL)
