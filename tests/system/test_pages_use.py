@@ -201,7 +201,9 @@ def test_a_page_whose_form_was_sent_fetches_nothing_more(site, page):
     with page.expect_event("requestfailed", lambda request: "figures.json" in request.url):
         page.get_by_role("button", name="Delete").click(no_wait_after=True)
     page.wait_for_timeout(300)
-    assert [one.rpartition("/")[2] for one in asked] == ["delete"]
+    # What the live page asked for before the button was pressed does not count.
+    names = [one.rpartition("/")[2] for one in asked]
+    assert names[names.index("delete") :] == ["delete"]
     held[-1].continue_()
     expect(page).to_have_url(re.compile(r"^http://[^/]+/$"))
 

@@ -14,7 +14,7 @@ import pytest
 from stripewise.observe.processes import PREFIX, merge_parts
 from stripewise.observe.report import read_report_file
 from tests.conftest import require
-from tests.integration.test_observer import observer  # noqa: F401  a fixture
+from tests.integration.test_observer import accelerator  # noqa: F401  a fixture
 from tests.system.testbed.bed import Bed
 from tests.system.testbed.placement import object_hash, settled, spread_file
 from tests.system.testbed.processes import BedError, of_bed, pid_in, running
@@ -104,7 +104,7 @@ def test_one_bed_a_host(bed: Bed, tmp_path: Path) -> None:
         Bed(tmp_path / "another").up()
 
 
-def test_new_files_of_programs_without_mpi_are_laid_out(bed: Bed, observer: Path, tmp_path: Path) -> None:  # noqa: F811
+def test_new_files_of_programs_without_mpi_are_laid_out(bed: Bed, accelerator: Path, tmp_path: Path) -> None:  # noqa: F811
     folder = bed.ceph.mount(1) / "posix"
     folder.mkdir()
     (folder / "old").touch()
@@ -116,7 +116,7 @@ for name in ("new", "old", "own"):
     os.close(fd)
 """
     variables = {
-        "LD_PRELOAD": str(observer),
+        "LD_PRELOAD": str(accelerator),
         "STRIPEWISE_PROCESSES": f"{tmp_path}/{PREFIX}",
         "STRIPEWISE_LAYOUT": "cephfs stripe_count=2,cephfs stripe_unit=65536,cephfs object_size=1048576",
         "STRIPEWISE_POSIX_FILES": f"{folder}/*",
