@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 from stripewise.errors import UserError
 
 _UNITS = {"": 1, "b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40, "p": 2**50}
 _DECIMAL = {"kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12, "pb": 10**15}
+_LONGEST = 100
+"""Characters that a number may have."""
 _FORM = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([a-zA-Z]*)\s*\Z")
 
 
@@ -46,6 +49,19 @@ def parse_size(text: str | int) -> int:
             if value == int(value):
                 return int(value)
     raise UserError(f"'{text}' is not a size", "write bytes or a unit, as in 65536, 64 KiB or 4m")
+
+
+def parse_number(text: str) -> float | None:
+    """Give the number that a person means by a text, with a unit or without; None if it is not a number."""
+    if len(text) > _LONGEST or "_" in text or not text.isascii():
+        return None
+    for read in (int, float, parse_size):
+        try:
+            number = read(text)
+        except (UserError, ValueError):
+            continue
+        return number if math.isfinite(number) else None
+    return None
 
 
 def format_size(value: float) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from stripewise.catalogue.carriers import HINT, Carrier, Setting, meant, romio_version
+from stripewise.catalogue.carriers import HINT, Carrier, Setting, romio_version
 from stripewise.catalogue.configuration import Value, place_of, plain_number, same
 from stripewise.catalogue.expression import Expression
 from stripewise.catalogue.filesystems import CRAYS, GENERIC, named, of_file
@@ -21,6 +21,7 @@ from stripewise.catalogue.plan import Plan, spell
 from stripewise.catalogue.stack import every_stack
 from stripewise.catalogue.workload import Workload
 from stripewise.errors import UserError, choose
+from stripewise.sizes import parse_number
 
 _CLOSE = 0.85
 _IMPLEMENTATIONS = ("romio", "ompio")
@@ -113,17 +114,22 @@ def value_of(parameter: Parameter, text: str) -> Value:
 
 
 def _parse_number(parameter: Parameter, text: str) -> Meaning:
-    taken, written = parameter.carrier.number(parameter.setting, text), meant(text)
+    reader = named(parameter.layer) if parameter.carrier.of_file_system else parameter.carrier
+    taken, written = reader.number(parameter.setting, text), parse_number(text)
     if taken is None:
-        return Meaning(None, f"'{text}' is not a number: {parameter.carrier.on_fault}", fix="write a number")
+        wrong = "is not a number" if written is None else "is not possible"
+        return Meaning(None, f"'{text}' {wrong}: {parameter.carrier.on_fault}", fix="write a number")
     number = plain_number(taken)
     words = words_of(parameter)
     if words is not None and place_of(number, parameter.values) is None:
         return _not_among(parameter, text, words)
     if written == taken:
         return Meaning(number)
-    fix = "write a number" if written is None else f"write {int(written)}"
-    return Meaning(number, misread=f"{parameter.carrier.reads}: '{text}' is {number:,} for it", fix=fix)
+    if written is None:
+        fix = "write a number"
+    else:
+        fix = f"write {int(written) if reader.number(parameter.setting, str(int(written))) == written else number}"
+    return Meaning(number, misread=f"{reader.reads}: '{text}' is {number:,} for it", fix=fix)
 
 
 def _not_among(parameter: Parameter, text: str, words: Iterable[str]) -> Meaning:
@@ -156,6 +162,10 @@ def check_value(setting: Setting, where: str) -> None:
     if parameter is None:
         return
     found = parse(parameter, setting.value)
+    of_runtime = setting.carrier.of_file_system and isinstance(found.value, int)
+    if of_runtime and not found.misread and setting.value != str(found.value):
+        what = f"the runtime reads digits alone, not '{setting.value}'"
+        raise UserError(f"{where}: {setting.key}: {what}", f"write {found.value}")
     if found.wrong or found.misread:
         raise UserError(f"{where}: {setting.key}: {found.wrong or found.misread}", found.fix)
 

@@ -19,7 +19,6 @@ from stripewise.catalogue.carriers.base import (
     Program,
     Setting,
     carrier_named,
-    meant,
     own_files,
     with_files,
 )
@@ -58,7 +57,6 @@ __all__ = [
     "Setting",
     "carrier_named",
     "hint_lines",
-    "meant",
     "named_in",
     "need_observer",
     "own_files",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -15,7 +14,7 @@ from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
 from stripewise.errors import UserError, choose
-from stripewise.sizes import parse_size
+from stripewise.sizes import parse_number
 
 RUNTIME, OBSERVER, LOST = "runtime", "observer", "none"
 """Who brings a setting to the program: the preloaded runtime; what is preloaded without MPI; nobody."""
@@ -338,7 +337,7 @@ class Carrier(ABC):
 
         Unless a subclass says otherwise, it is the number that a person means.
         """
-        return meant(text)
+        return parse_number(text)
 
     def switch(self, text: str) -> bool | None:
         """Whether a text turns something on or off; None where it is refused or ignored."""
@@ -390,19 +389,6 @@ class Carrier(ABC):
     def needs_runtime(self, settings: Sequence[Setting], *, override: bool, pattern: str) -> list[str]:
         """Say what only the runtime does for settings; empty if files and variables do the same."""
         return []
-
-
-def meant(text: str) -> float | None:
-    """Give the number that a person means by a text, with a unit or without; None if it is not a number."""
-    if len(text) > _LONGEST or "_" in text or not text.isascii():
-        return None
-    for read in (int, float, parse_size):
-        try:
-            number = read(text)
-        except (UserError, ValueError):
-            continue
-        return number if math.isfinite(number) else None
-    return None
 
 
 def digits(text: str) -> int:

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from stripewise.shell import quote
+from stripewise.sizes import parse_number
 
 Ask = Callable[[list[str]], str]
 """Runs a command and gives what it prints; empty if it fails."""
@@ -84,6 +85,8 @@ class FileSystem:
         Hints that ROMIO's driver does not read in collective writes, with the reason.
     darshan_module : str
         The module of Darshan's logs that records layouts; empty where there is none.
+    reads : str
+        How the command reads numbers, in a sentence; said where a number is not what its writer means.
     client_settings : mapping
         For requests of one sort (``large``, ``small writes``, ``small reads in sequence``, ``reads at random``,
         ``unaligned``) the settings of the client that only its operators can change, and how.
@@ -100,6 +103,7 @@ class FileSystem:
     command: tuple[str, ...] = ()
     unread_hints: Mapping[str, str] = MappingProxyType({})
     darshan_module = ""
+    reads = "the command reads it otherwise"
     client_settings: Mapping[str, str] = MappingProxyType({})
 
     # -- recognising ---------------------------------------------------------------------------------------
@@ -117,6 +121,10 @@ class FileSystem:
     def key(self, name: str) -> Key | None:
         """The key of a name; also of an MPI-IO hint or a parameter of Open MPI that sets the same."""
         return next((key for key in self.keys if name in (key.name, key.mca, *key.hints)), None)
+
+    def number(self, name: str, text: str) -> float | None:
+        """Give the number that the command takes a key's text for; None where it refuses the text."""
+        return parse_number(text)
 
     def refused(self, name: str, value: str, others: Mapping[str, str]) -> str:
         """Say why a key cannot have a value in a layout; empty if it can.

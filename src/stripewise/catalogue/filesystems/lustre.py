@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -10,6 +11,13 @@ from stripewise.catalogue.filesystems.base import Ask, FileSystem, Key, LayoutFo
 from stripewise.shell import quote
 
 _STEP = 65536
+_SIZE = re.compile(r"\s*\+?(0[xX][0-9a-fA-F]+|[0-9]+)(?:\.([0-9]*))?(?:([bckmgtpeBCKMGTPE])(?:[iIbB].*)?)?", re.DOTALL)
+_COUNT = re.compile(r"\s*[+-]?(?:0[xX][0-9a-fA-F]+|[0-9]+)")
+_UNITS = {"": 1, "c": 1, "b": 512, **{letter: 1 << 10 * power for power, letter in enumerate("kmgtpe", start=1)}}
+_MOST_STRIPES = 2000
+_AS_KIB = 4096
+"""A size below this is taken as KiB."""
+_LONGEST = 100
 HEAD_STRIPES = 4
 """Stripes of a head's last component."""
 _HEAD_SHARE = 16
@@ -19,6 +27,17 @@ _SIZES = {
     "extension_size": (_STEP, "64 KiB, as Lustre's components are"),
     "head_size": (_STEP * _HEAD_SHARE, "1 MiB: a sixteenth of it is a component of its own"),
 }
+
+
+def _whole(text: str) -> int | None:
+    """Give a number as strtoul(3) with base 0 reads it: a leading 0 means octal."""
+    digits = text.strip().lstrip("+-")
+    octal = digits.startswith("0") and digits[1:2] not in ("x", "X", "")
+    try:
+        number = int(digits, 8 if octal else 0)
+    except ValueError:
+        return None
+    return -number if text.strip().startswith("-") else number
 
 
 class Lustre(FileSystem):
@@ -57,6 +76,7 @@ class Lustre(FileSystem):
     command = ("lfs", "setstripe")
     unread_hints = MappingProxyType({"cb_buffer_size": "on Lustre, collective writes use the stripe size instead"})
     darshan_module = "LUSTRE"
+    reads = "lfs reads units as powers of 1024, and a size below 4096 as KiB"
     client_settings = MappingProxyType(
         {
             "large": "more and larger RPCs (osc.*.max_rpcs_in_flight, osc.*.max_pages_per_rpc), with "
@@ -69,6 +89,26 @@ class Lustre(FileSystem):
             "unaligned": "llite.*.unaligned_dio, if the program opens its files with O_DIRECT",
         }
     )
+
+    def number(self, name: str, text: str) -> float | None:
+        """Read a size as ``llapi_parse_size``, and a count or an index as ``strtoul``, both with base 0.
+
+        As ``lfs.c`` and ``liblustreapi.c`` of Lustre 2.17.57 do it. Before 2.16, a unit is one letter: ``4MiB`` and
+        ``4MB``, which are the same, were refused.
+        """
+        if name in ("stripe_count", "overstripe_count", "start_ost"):
+            least = -32 if name == "overstripe_count" else -1
+            count = _whole(text) if len(text) <= _LONGEST and _COUNT.fullmatch(text) else None
+            return count if count is not None and least <= count <= _MOST_STRIPES else None
+        found = _SIZE.fullmatch(text) if len(text) <= _LONGEST else None
+        whole = None if found is None else _whole(found[1])
+        if found is None or whole is None:
+            return None
+        unit, fraction = _UNITS[(found[3] or "").lower()], found[2] or "0"
+        size = whole * unit + int(fraction) * unit // 10 ** len(fraction)
+        if size < _AS_KIB and name != "extension_size":
+            size *= 1024
+        return size if size % _STEP == 0 and size < 1 << 64 else None
 
     def refused(self, name: str, value: str, others: Mapping[str, str]) -> str:
         """Refuse what Lustre would misread, and keys that exclude one another."""
