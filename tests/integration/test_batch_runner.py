@@ -131,7 +131,7 @@ def test_a_script_of_the_users_own_keeps_its_directives_and_gets_the_environment
     with runner_of(slurm, tmp_path, ["my.sbatch", "word"], env={"CHOSEN": "a b"}) as runner:
         preflight = runner.prepare()
         assert preflight.workload.nodes == 2
-        assert runner.charged(100) == (1800, 2)
+        assert (preflight.occupied(100), preflight.nodes) == (1800, 2)
         runner.start(launch(3))
         outcome = wait(runner)
     assert outcome.state is State.FINISHED, outcome.reason

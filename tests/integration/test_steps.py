@@ -94,7 +94,7 @@ def test_runs_side_by_side_have_nodes_of_their_own(tmp_path: Path, environment: 
         preflight = runner.prepare()
         assert runner.capacity == 2, "five nodes hold two runs of two"
         assert preflight.workload.nodes == 2
-        assert runner.charged(60) == (60, 2)
+        assert (preflight.occupied(60), preflight.nodes) == (60, 2)
         runner.start(launch(0))
         runner.start(launch(1))
         with pytest.raises(StripewiseError, match="no nodes are free"):

@@ -9,7 +9,7 @@ from stripewise.engine.budget import worst_case
 from stripewise.engine.launching import run_timeout
 from stripewise.engine.ledger import Ledger
 from stripewise.launch import Launch
-from stripewise.runners.base import Runner
+from stripewise.runners.base import Preflight, Runner
 from stripewise.trial import Phase, Role, State
 
 _ROOM = 3.0
@@ -23,15 +23,18 @@ class Allowance:
     ----------
     ledger : Ledger
     runner : Runner
+    preflight : Preflight
+        Of the runner.
     """
 
-    def __init__(self, ledger: Ledger, runner: Runner) -> None:
+    def __init__(self, ledger: Ledger, runner: Runner, preflight: Preflight) -> None:
         self._ledger = ledger
         self._runner = runner
+        self._preflight = preflight
 
     def nodes(self, of_workload: int | None) -> int:
         """Nodes that a run occupies."""
-        return self._runner.charged(0.0)[1] or of_workload or 1
+        return self._preflight.nodes or of_workload or 1
 
     def timeout(self, running: Mapping[int, Launch], nodes: int, phase: Phase = Phase.SEARCH) -> float:
         """Seconds after which a run that begins now is ended."""
@@ -63,15 +66,16 @@ class Allowance:
     def worst(self, running: Mapping[int, Launch], of_workload: int | None) -> dict[str, float | None]:
         """Give the most that the experiment can cost, as far as it is known; see :func:`worst_case`."""
         experiment, facts = self._ledger.experiment, self._ledger.facts
-        seconds, nodes = self._runner.charged(self.timeout(running, self.nodes(of_workload)))
+        nodes, occupied = self.nodes(of_workload), self._preflight.occupied
+        seconds = self.timeout(running, nodes)
         # Where nothing is launched no hours pass, and no byte moves.
         launched = self._runner.kind == "measured"
         # The time limit of runs is the user's, or a run has shown how long they take.
-        known = launched and (self._runner.charges or experiment.timeout is not None or bool(self._ledger.trials))
+        known = launched and (occupied is not None or experiment.timeout is not None or bool(self._ledger.trials))
         return worst_case(
             experiment,
-            nodes or of_workload or 1,
-            seconds if known else None,
+            nodes,
+            (occupied(seconds) if occupied else seconds) if known else None,
             facts.run_bytes if launched else None,
             at_once=self._runner.capacity,
         )

@@ -8,6 +8,7 @@ from stripewise.catalogue.configuration import Configuration
 from stripewise.catalogue.workload import Workload
 from stripewise.engine.budget import most_pairs, shortfall, worst_case
 from stripewise.engine.launching import run_timeout
+from stripewise.engine.schedule import schedule_of
 from stripewise.engine.space import BoundSpace, Circumstances, bind_space, check_space, describe_space
 from stripewise.engine.try_first import configurations
 from stripewise.observe.objectives import objective_of
@@ -41,10 +42,12 @@ def dry_run(experiment: Experiment, runner: Runner) -> dict[str, Any]:
         check_space(experiment, known)
         bound = bind_space(experiment, known)
     objective = preflight.objective or objective_of(experiment.objective)
-    longest, nodes = (None, None) if runner.kind != "measured" else runner.charged(run_timeout(experiment, (), None))
-    if not (runner.charges or experiment.timeout):
-        # The first run will show how long runs take; until then the limit says nothing about the cost.
-        longest = None
+    longest, nodes, occupied = None, preflight.nodes or workload.nodes or 1, preflight.occupied
+    # The first run will show how long runs take; until then the limit says nothing about the cost. How long the one
+    # launch of a program lasts that goes on beside the runs, only the program knows.
+    if runner.kind == "measured" and schedule_of(experiment).announced and (occupied or experiment.timeout):
+        seconds = run_timeout(experiment, (), None)
+        longest = occupied(seconds) if occupied else seconds
     notes = [*preflight.warnings]
     # Of a program without MPI no run shows more than its time and what it prints.
     if workload.operation is None and preflight.space is None and preflight.environment.get("mpi_path"):
@@ -67,7 +70,7 @@ def dry_run(experiment: Experiment, runner: Runner) -> dict[str, Any]:
         "space": describe_space(bound).as_json(),
         "left_out": dict(bound.left_out),
         "first": [dict(configuration) for configuration in _first(experiment, bound, workload, objective)],
-        "worst_case": worst_case(experiment, nodes or workload.nodes or 1, longest, None, at_once=runner.capacity),
+        "worst_case": worst_case(experiment, nodes, longest, None, at_once=runner.capacity),
         "confirmation_pairs": most_pairs(experiment),
         "found": list(preflight.summary),
         "notes": notes,

@@ -148,9 +148,9 @@ class Session:
             simulated=lambda: self._runner.simulated,
             queued=lambda: self._runner.queued_seconds,
         )
-        self._allowance = Allowance(self._ledger, self._runner)
         try:
             self._preflight = self._runner.prepare()
+            self._allowance = Allowance(self._ledger, self._runner, self._preflight)
             if not self._ledger.trials and (short := shortfall(self._ledger.experiment)):
                 self._preflight = replace(self._preflight, warnings=(*self._preflight.warnings, short))
             self._objective = self._preflight.objective or objective_of(self._ledger.experiment.objective)
@@ -419,7 +419,7 @@ class Session:
             return
         worst = self._allowance.worst(self._running, self._seen.workload.nodes)
         self._tell("worst_case", **worst)
-        if not self._runner.charges:
+        if self._preflight.occupied is None:
             return
         check_run(self._ledger.facts.run_bytes if self._runner.kind == "measured" else None, self._given.policy)
         agreed = check_cost(worst, self._given.policy, self._ledger.facts.agreed, self._given.consent)

@@ -51,6 +51,11 @@ class Preflight:
         Given by runners that bring their own (a replayed table, a Python function).
     replayer : Replayer or None
         What the search launches in place of the program, where it is to replay a record.
+    nodes : int or None
+        Nodes that each run occupies; None where only the workload tells.
+    occupied : callable or None
+        Gives the most seconds for which a run with a time limit occupies nodes of a cluster, whose hours somebody pays:
+        then large costs need consent. None where runs occupy none.
     unknown : tuple of str
         What :meth:`Runner.inspect` did not find out, because it starts nothing.
     """
@@ -66,6 +71,8 @@ class Preflight:
     space: Space | None = None
     objective: Objective | None = None
     replayer: Replayer | None = None
+    nodes: int | None = None
+    occupied: Callable[[float], float] | None = None
     unknown: tuple[str, ...] = ()
 
 
@@ -128,8 +135,6 @@ class Runner(ABC):
     name: ClassVar[str]
     simulated: bool = False
     """Whether figures come from a simulation, once :meth:`prepare` was called; replayed measurements do not."""
-    charges: ClassVar[bool] = False
-    """Whether runs occupy nodes of a cluster, whose hours somebody pays: then large costs need consent."""
     kind: ClassVar[str] = "measured"
     """``measured``, ``replayed`` or ``simulated``: what results must say about their figures."""
 
@@ -147,16 +152,6 @@ class Runner(ABC):
     def shared(self) -> SharedLaunch:
         """The launch that all runs share; by default each run is a launch of its own."""
         return _APART
-
-    def charged(self, timeout: float) -> tuple[float, int | None]:
-        """Give the most that a run with a time limit can cost. Call it after :meth:`prepare`.
-
-        Returns
-        -------
-        tuple of (float, int or None)
-            Seconds for which its nodes are occupied, and how many these are; None where only the workload tells.
-        """
-        return timeout, None
 
     @abstractmethod
     def prepare(self) -> Preflight:

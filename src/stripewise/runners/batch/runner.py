@@ -59,7 +59,6 @@ class BatchRunner(Runner):
     """
 
     name = "batch"
-    charges = True
 
     def __init__(
         self,
@@ -132,11 +131,9 @@ class BatchRunner(Runner):
             environment=about,
             summary=(*preflight.summary, line),
             workload=declared.merged(preflight.workload),
+            nodes=nodes,
+            occupied=self._walltime,
         )
-
-    def charged(self, timeout: float) -> tuple[float, int]:
-        """See :meth:`Runner.charged`."""
-        return self._walltime(timeout), self._nodes()
 
     def start(self, launch: Launch) -> None:
         """Write a run's folder; its job is submitted at the next poll; see :class:`Runner`."""

@@ -55,7 +55,6 @@ class StepsRunner(LocalRunner):
     """
 
     name = "steps"
-    charges = True
 
     def __init__(
         self,
@@ -131,11 +130,10 @@ class StepsRunner(LocalRunner):
             many = f"{self._size} node{'' if self._size == 1 else 's'}"
             shown = f"steps     in job {allocation.job}: {len(allocation.nodes)} nodes, {many} a run"
             summary = (*summary, f"{shown}, {self.capacity} side by side")
-        return replace(preflight, summary=summary, workload=declared.merged(preflight.workload))
-
-    def charged(self, timeout: float) -> tuple[float, int]:
-        """See :meth:`Runner.charged`."""
-        return timeout, self._size
+        workload = declared.merged(preflight.workload)
+        return replace(
+            preflight, summary=summary, workload=workload, nodes=self._size, occupied=lambda timeout: timeout
+        )
 
     def start(self, launch: Launch) -> None:
         """Begin a run on a free set of nodes; see :class:`Runner`."""

@@ -357,10 +357,6 @@ class WithinRunner(Runner, SharedLaunch):
         layout = {key: int(value) for key, value in phase.layout.items() if value.isdigit()}
         return Workload.model_validate(known), {k: layout[k] for k in ("stripe_count", "stripe_size") if k in layout}
 
-    def charged(self, timeout: float) -> tuple[float, int | None]:
-        """One launch, whose length only the program knows."""
-        return 0.0, None
-
     def keep(self, plan: Plan) -> None:
         """Let phases that nobody asks about have what is proven; see :class:`SharedLaunch`."""
         self._kept = [setting for setting in plan.settings if setting.carrier.decided]
