@@ -28,6 +28,8 @@ def one_thread() -> AbstractContextManager[object]:
     The matrices of a search, or of a model of few rows, have some hundred rows. Several threads gain nothing on them,
     and where a program runs on the same cores they wait for one another most of the time.
     """
+    # It brings a library of its own, which must be there to be limited, and is slow to load.
+
     limits: AbstractContextManager[object] = _libraries(len(sys.modules)).limit(limits=1)
     return limits
 

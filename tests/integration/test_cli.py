@@ -39,6 +39,20 @@ def test_nothing_slow_is_loaded_before_it_is_needed(statement):
     assert done.stderr.split() == []
 
 
+def test_the_first_line_of_a_dry_run_needs_few_modules():
+    """It took as long as the rest of the dry run: a search was loaded, and what scipy computes with."""
+    code = (
+        "import sys; from stripewise.desk.cli import main; code = main(['tune', '--dry-run', '--', 'true'])\n"
+        "own = [name for name in sys.modules if name.partition('.')[0] == 'stripewise']\n"
+        "print(code, len(own), 'scipy.special' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    code, own, special = done.stdout.split()
+    assert code == "2"
+    assert int(own) <= 140
+    assert special == "False"
+
+
 def test_no_module_loads_what_is_slow_and_seldom_needed():
     """The service took twice the time and the memory to start: one of its modules needs scikit-learn in one case."""
     slow = re.compile(

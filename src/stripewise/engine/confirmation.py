@@ -24,8 +24,8 @@ from enum import StrEnum
 from functools import lru_cache
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import ndtr, ndtri
 
 from stripewise.requests.experiment import Confirmation
 from stripewise.requests.objective import Objective
@@ -104,9 +104,9 @@ def boundary(planned: tuple[int, ...], alpha: float, most_pairs: int, final: boo
         wanted = max(0.0, target - spent)
         critical = density.critical(n - pairs, n, wanted)
         # Ranks are discrete: what the attainable level leaves unspent stays available to later looks.
-        level = smallest_p(n, float(ndtr(-critical))) if wanted > 0 else 0.0
+        level = smallest_p(n, float(scipy.special.ndtr(-critical))) if wanted > 0 else 0.0
         levels.append(level)
-        bound = -float(ndtri(level)) * np.sqrt(n) if level > 0 else np.inf
+        bound = -float(scipy.special.ndtri(level)) * np.sqrt(n) if level > 0 else np.inf
         crossed, density = density.step(n - pairs, n, bound)
         spent += crossed
         pairs = n
@@ -125,7 +125,7 @@ def crossing_probabilities(design: Boundary, drift: float, start: tuple[int, flo
         if n <= pairs:
             chances.append(0.0)
             continue
-        bound = -float(ndtri(level)) * np.sqrt(n) if level > 0 else np.inf
+        bound = -float(scipy.special.ndtri(level)) * np.sqrt(n) if level > 0 else np.inf
         crossed, density = density.step(n - pairs, n, bound, drift)
         chances.append(crossed)
         pairs = n
@@ -162,7 +162,7 @@ class _Density:
         return cls(np.array([total]), np.array([1.0]))
 
     def _tail(self, more: int, bound: float, drift: float) -> float:
-        return float(np.sum(self.weight * ndtr((self.at + drift * more - bound) / np.sqrt(more))))
+        return float(np.sum(self.weight * scipy.special.ndtr((self.at + drift * more - bound) / np.sqrt(more))))
 
     def critical(self, more: int, n: int, chance: float) -> float:
         """The standard score at ``n`` pairs that is exceeded with ``chance`` (and not before)."""
@@ -195,7 +195,7 @@ class _Density:
 
 def quantile(chance: float) -> float:
     """Standard normal quantile."""
-    return float(ndtri(chance))
+    return float(scipy.special.ndtri(chance))
 
 
 _HOPELESS = 0.02

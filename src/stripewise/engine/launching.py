@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from stripewise.catalogue.carriers import ENVIRONMENT, Setting
 from stripewise.catalogue.plan import Plan, settings_of
 from stripewise.catalogue.stack import OffEntry, all_off, load_stack
-from stripewise.engine.ledger import Ledger
 from stripewise.engine.schedule import schedule_of
 from stripewise.engine.space import BoundSpace
 from stripewise.launch import Launch, Outcome
@@ -18,6 +18,9 @@ from stripewise.requests.objective import Objective
 from stripewise.runners.replayer import Replayer
 from stripewise.search.policy.pruning import Bound
 from stripewise.trial import Phase, Role, Run, State, Trial
+
+if TYPE_CHECKING:
+    from stripewise.engine.ledger import Ledger
 
 _FIRST_TIMEOUT = 3600.0
 _LEAST_TIMEOUT = 60.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from stripewise.catalogue.workload import Workload
 from stripewise.engine.definition import LAUNCHING, check
@@ -12,7 +13,9 @@ from stripewise.errors import UserError
 from stripewise.requests.experiment import LONGEST_NAME, Experiment
 from stripewise.runners.program.command import split
 from stripewise.search.base import make_sampler
-from stripewise.store.base import Record
+
+if TYPE_CHECKING:
+    from stripewise.store.base import Record
 
 SMALL_BUDGET = 20
 """Launches of the small case where nobody says how many."""

@@ -22,7 +22,7 @@ from stripewise.formats import REPORT_FORMAT, REPORT_VERSION
 class ReportPart(BaseModel):
     """A part of the report. It keeps what a newer runtime adds, so that a stored report is whole."""
 
-    model_config = ConfigDict(frozen=True, extra="allow", allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="allow", allow_inf_nan=False, defer_build=True)
 
 
 class Pattern(ReportPart):

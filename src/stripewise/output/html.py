@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from stripewise.errors import StripewiseError, UserError
 from stripewise.ownership import written_whole
-from stripewise.store.base import Record
-from stripewise.trial import Trial
+
+if TYPE_CHECKING:  # whoever writes a page of logs needs no store
+    from stripewise.store.base import Record
+    from stripewise.trial import Trial
 
 
 def write_report(record: Record, trials: Sequence[Trial], path: Path, completed: Callable[[str], str] = str) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from stripewise.errors import UserError, choose
-from stripewise.lab.site import site_names
 from stripewise.requests.experiment import Experiment
 from stripewise.requests.policy import load_policy
 from stripewise.runners.base import Runner
@@ -67,10 +66,11 @@ def make_runner(
 
         return ReplayRunner(rest, experiment.seed)
     if kind == "sim":
-        if not rest:
-            raise UserError("runner 'sim' names no site", f"write --runner sim:NAME, one of {', '.join(site_names())}")
+        from stripewise.lab.site import site_names  # noqa: PLC0415
         from stripewise.runners.simulated.runner import SimulatedRunner  # noqa: PLC0415
 
+        if not rest:
+            raise UserError("runner 'sim' names no site", f"write --runner sim:NAME, one of {', '.join(site_names())}")
         return SimulatedRunner(rest, experiment)
     if kind == "function":
         raise UserError(

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import bdtr
 
 from stripewise.result import Interval, Summary
 
@@ -167,6 +167,6 @@ def summary_of(values: Sequence[float], confidence: float = 0.95) -> Summary:
     n = len(ordered)
     if not n:
         return Summary()
-    r = int(np.sum(bdtr(np.arange(n + 1), n, 0.5) < (1 - confidence) / 2))
+    r = int(np.sum(scipy.special.bdtr(np.arange(n + 1), n, 0.5) < (1 - confidence) / 2))
     interval = Interval(ordered[r - 1], ordered[n - r], confidence) if r else None
     return Summary(value=float(np.median(ordered)), interval=interval, runs=n)

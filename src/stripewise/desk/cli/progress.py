@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,36 +15,11 @@ from rich.text import Text
 
 from stripewise.catalogue.configuration import Configuration
 from stripewise.desk.cli.output import duration, number, prose
+from stripewise.desk.cli.result import left_out_lines, worst_case_line
 from stripewise.engine.events import Event
 from stripewise.observe.objectives import timing
 from stripewise.requests.objective import Objective
-from stripewise.sizes import format_size
 from stripewise.trial import Phase, Role, Run, State, Trial
-
-_MANY_NAMES = 12
-_FIRST_NAMES = 3
-
-
-def left_out_lines(left_out: Mapping[str, str]) -> list[str]:
-    """Say what is not searched and why, one line per reason; of very many names the first few."""
-    lines = []
-    for reason in dict.fromkeys(left_out.values()):
-        names = [name for name, why in left_out.items() if why == reason]
-        more = [f"{len(names) - _FIRST_NAMES} more"] if len(names) > _MANY_NAMES else []
-        lines.append(f"left out: {', '.join([*(names[:_FIRST_NAMES] if more else names), *more])} ({reason})")
-    return lines
-
-
-def worst_case_line(runs: int, seconds: float | None, node_hours: float | None, bytes: int | None) -> str:
-    """Say the most that an experiment can cost, as far as that is known."""
-    cost = [f"{runs} launch{'' if runs == 1 else 'es'}"]
-    if seconds is not None:
-        cost.append(duration(seconds))
-    if node_hours is not None:
-        cost.append(number(node_hours, "node-hours", 3))
-    if bytes:
-        cost.append(f"{format_size(bytes)} of I/O")
-    return f"worst case: {', '.join(cost)}"
 
 
 class Progress:

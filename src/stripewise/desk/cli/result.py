@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,13 +12,38 @@ from stripewise.catalogue.carriers import HDF5
 from stripewise.catalogue.configuration import Configuration
 from stripewise.catalogue.plan import Plan, spell
 from stripewise.desk.cli.hints import completed
-from stripewise.desk.cli.output import console, number, print_json, prose, say
-from stripewise.desk.cli.progress import left_out_lines, worst_case_line
+from stripewise.desk.cli.output import console, duration, number, print_json, prose, say
 from stripewise.observe.objectives import timing
 from stripewise.result import Interval, Result, Summary
+from stripewise.sizes import format_size
 
 if TYPE_CHECKING:
     from stripewise.store.base import Store
+
+_MANY_NAMES = 12
+_FIRST_NAMES = 3
+
+
+def left_out_lines(left_out: Mapping[str, str]) -> list[str]:
+    """Say what is not searched and why, one line per reason; of very many names the first few."""
+    lines = []
+    for reason in dict.fromkeys(left_out.values()):
+        names = [name for name, why in left_out.items() if why == reason]
+        more = [f"{len(names) - _FIRST_NAMES} more"] if len(names) > _MANY_NAMES else []
+        lines.append(f"left out: {', '.join([*(names[:_FIRST_NAMES] if more else names), *more])} ({reason})")
+    return lines
+
+
+def worst_case_line(runs: int, seconds: float | None, node_hours: float | None, bytes: int | None) -> str:
+    """Say the most that an experiment can cost, as far as that is known."""
+    cost = [f"{runs} launch{'' if runs == 1 else 'es'}"]
+    if seconds is not None:
+        cost.append(duration(seconds))
+    if node_hours is not None:
+        cost.append(number(node_hours, "node-hours", 3))
+    if bytes:
+        cost.append(f"{format_size(bytes)} of I/O")
+    return f"worst case: {', '.join(cost)}"
 
 
 def deliver(store: Store, identifier: str, result: Result, report: Path | None, json_output: bool) -> None:

@@ -29,7 +29,6 @@ from stripewise.desk.cli.tune_options import Mode, TuneCommand, check_options, g
 from stripewise.desk.desk import Desk
 from stripewise.documents import read_document
 from stripewise.engine.definition import NO_COMMAND, with_options
-from stripewise.engine.reconfirmation import confirm_again
 from stripewise.engine.schedule import schedule_of
 from stripewise.engine.smaller_case import SMALL_BUDGET
 from stripewise.engine.try_first import proposals
@@ -298,9 +297,10 @@ def _replay(record: Path | None, folder: Path | None) -> dict[str, str] | None:
 
 def _confirm(desk: Desk, finished: str, wanted: Mapping[str, Any], manner: _Manner) -> None:
     """Make and run the experiment that compares a result's best with its default."""
+    from stripewise.engine.reconfirmation import confirm_again  # noqa: PLC0415  loads what carries a search out
+
     with desk.experiments() as opened:
         record = opened.record(finished)
-
     experiment = confirm_again(record, **wanted)
     if not manner.dry:
         desk.check_trust(record)

@@ -6,7 +6,6 @@ from pathlib import Path
 
 from stripewise.errors import RunFailed
 from stripewise.launch import Outcome
-from stripewise.observe.darshan_logs import UnreadableLogError, read_log
 from stripewise.observe.objectives.base import ObjectiveKind, Phases
 
 _MIB = 2**20
@@ -70,6 +69,8 @@ def log_bandwidth(log: Path) -> float:
     RunFailed
         If the log cannot be read, is incomplete, or holds no I/O.
     """
+    from stripewise.observe.darshan_logs import UnreadableLogError, read_log  # noqa: PLC0415  few objectives need it
+
     try:
         found = read_log(log).bandwidth
     except UnreadableLogError as error:

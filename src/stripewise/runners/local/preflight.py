@@ -30,7 +30,6 @@ from stripewise.runners.inject.injection import (
     words_of,
 )
 from stripewise.runners.native.build import accelerator_for, file_digest, observer_for, runtime_for
-from stripewise.runners.native.replaying import check_replayable, make_replayer
 from stripewise.runners.program import checkup as surroundings
 from stripewise.runners.program.command import split
 from stripewise.runners.program.preflight import MPI_VERSION, Target, check_placeholders, look, workload_of
@@ -196,6 +195,8 @@ def _observer(found: Found, library: Path | None, warnings: list[str], *, acts: 
 
 def _with_replayer(preflight: Preflight, replay: Replay, command: Sequence[str], found: Found) -> Preflight:
     """Make the replays of a record ready, which are launched as the program is."""
+    from stripewise.runners.native.replaying import check_replayable, make_replayer  # noqa: PLC0415  few replay
+
     if found.library_for(found.target) is None:
         raise UserError(
             "replays cannot be compared with the program: the runtime is not preloaded", "tune the program itself"

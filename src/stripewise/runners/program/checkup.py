@@ -25,7 +25,6 @@ from stripewise.runners.native.build import RUNTIME, find_built
 from stripewise.runners.native.compiler import Compiler, find_compiler
 from stripewise.runners.program.elf import contains
 from stripewise.runners.program.mpi import describe, library_of_launcher
-from stripewise.runners.schedulers.registry import installed
 
 
 def modules(environment: Mapping[str, str]) -> list[str]:
@@ -180,6 +179,8 @@ def _storage(path: Path, environment: Mapping[str, str]) -> list[Check]:
 
 
 def _schedulers(environment: Mapping[str, str]) -> list[Check]:
+    from stripewise.runners.schedulers.registry import installed  # noqa: PLC0415  of all that look, doctor alone asks
+
     found = []
     for scheduler in installed(environment.get("PATH")):
         said = next((line.strip() for line in _ask(list(scheduler.overview)).splitlines() if line.strip()), "")

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import log_ndtr, logsumexp, ndtr
 
 from stripewise.catalogue.configuration import Configuration, Value, place_of
 from stripewise.catalogue.parameter import Parameter, Scale, logarithms
@@ -96,7 +96,7 @@ class Belief:
             return np.ones(len(levels))
         knots = self.geometry.knots(levels) if knots is None else knots
         mean, sd = self.feasibility.predict(knots, np.zeros(len(levels)))
-        return np.asarray(ndtr(mean / np.sqrt(_LABEL_VARIANCE + sd**2)), dtype=np.float64)
+        return np.asarray(scipy.special.ndtr(mean / np.sqrt(_LABEL_VARIANCE + sd**2)), dtype=np.float64)
 
     def leaders(self, count: int) -> Levels:
         """The configurations that were run and are believed best, shape ``(m, d)``."""
@@ -235,7 +235,7 @@ def _fit_all(
 
 def _log_evidence(fits: list[tuple[Hyperparameters, float]]) -> float:
     """Logarithm of the probability of the data over all decays, up to a constant."""
-    return float(logsumexp([density for _, density in fits]))
+    return float(scipy.special.logsumexp([density for _, density in fits]))
 
 
 def _corrected(process: GaussianProcess, censored: NDArray[np.bool_]) -> GaussianProcess:
@@ -257,7 +257,7 @@ def _corrected(process: GaussianProcess, censored: NDArray[np.bool_]) -> Gaussia
 def _truncated_mean(mean: Floats, sd: Floats, bound: Floats) -> Floats:
     """Mean of a normal distribution given that it exceeds a bound."""
     z = (bound - mean) / sd
-    hazard = np.exp(-0.5 * z**2 - 0.5 * np.log(2 * np.pi) - log_ndtr(-z))
+    hazard = np.exp(-0.5 * z**2 - 0.5 * np.log(2 * np.pi) - scipy.special.log_ndtr(-z))
     return np.asarray(mean + sd * hazard, dtype=np.float64)
 
 

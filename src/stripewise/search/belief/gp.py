@@ -15,10 +15,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.linalg import cho_solve, solve_triangular
-from scipy.linalg.blas import dtrmm
-from scipy.linalg.lapack import dpotrf, dpotri
 
 from stripewise.search.belief.costs import Floats
 from stripewise.search.belief.kernel import Decay, Geometry, Hyperparameters, exponential, with_inactive
@@ -140,10 +138,12 @@ class GaussianProcess:
         cov_y_y[np.diag_indices(len(cov_y_y))] += (
             hyperparameters.residue_variance + self.noise**2 * data.variance + JITTER
         )
-        cholesky, _ = dpotrf(cov_y_y, lower=1, clean=1)
+        cholesky, _ = scipy.linalg.lapack.dpotrf(cov_y_y, lower=1, clean=1)
         # alpha = cov_y_y^-1 (y - prior), as in algorithm 2.1.
-        self._alpha = cho_solve((cholesky, True), data.cost - data.prior)
-        self._inverse_cholesky = np.asfortranarray(solve_triangular(cholesky, np.eye(len(cholesky)), lower=True))
+        self._alpha = scipy.linalg.cho_solve((cholesky, True), data.cost - data.prior)
+        self._inverse_cholesky = np.asfortranarray(
+            scipy.linalg.solve_triangular(cholesky, np.eye(len(cholesky)), lower=True)
+        )
 
     def _cov_f_y(self, knots: NDArray[np.int64], prior: Floats) -> Floats:
         """Covariance of the true cost of configurations with the observations, shape ``(m, n)``."""
@@ -170,7 +170,7 @@ class GaussianProcess:
             cov_f_y = self._cov_f_y(knots[part], prior[part])
             mean[part] = prior[part] + cov_f_y @ self._alpha
             # The factor is triangular, which halves the work that dominates large spaces.
-            white = dtrmm(1.0, self._inverse_cholesky, cov_f_y.T, lower=1, overwrite_b=1)
+            white = scipy.linalg.blas.dtrmm(1.0, self._inverse_cholesky, cov_f_y.T, lower=1, overwrite_b=1)
             explained = np.einsum("ij,ij->j", white, white)
             sd[part] = np.sqrt(np.maximum(var_f[part] - explained, _LEAST_VARIANCE))
         return mean, sd
@@ -367,12 +367,12 @@ class NegativeLogPosterior:
             signal *= table[pairs]
         cov_y_y = signal + self._fixed
         cov_y_y[np.diag_indices(n)] += residue + noise * data.variance + JITTER
-        cholesky, info = dpotrf(cov_y_y, lower=1, clean=1)
+        cholesky, info = scipy.linalg.lapack.dpotrf(cov_y_y, lower=1, clean=1)
         if info:
             return _NOT_POSITIVE_DEFINITE, None
         residual = data.cost - data.prior
-        alpha = cho_solve((cholesky, True), residual)
-        inverse, _ = dpotri(cholesky, lower=1)
+        alpha = scipy.linalg.cho_solve((cholesky, True), residual)
+        inverse, _ = scipy.linalg.lapack.dpotri(cholesky, lower=1)
         inverse = np.tril(inverse) + np.tril(inverse, -1).T
         value = 0.5 * residual @ alpha + np.sum(np.log(np.diag(cholesky)))
         value += 0.5 * data.squares / noise + 0.5 * data.freedom * np.log(noise)

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import expit
 
 from stripewise.catalogue.parameter import Parameter, Scale, logarithms
 from stripewise.catalogue.space import Levels, Space
@@ -295,7 +295,7 @@ class Hyperparameters:
     @property
     def relevance(self) -> Floats:
         """Share of the variance of each moving axis, shape ``(a,)``."""
-        return np.asarray(expit(self.logit_relevance), dtype=np.float64)
+        return np.asarray(scipy.special.expit(self.logit_relevance), dtype=np.float64)
 
     def lengths(self, geometry: Geometry) -> Floats:
         """Length scale of each moving axis, shape ``(a,)``; 1 where none is learned."""

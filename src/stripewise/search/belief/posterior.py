@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import chdtri, ndtr, ndtri
 
 from stripewise.catalogue.configuration import Value
 from stripewise.catalogue.space import Space
@@ -76,7 +76,7 @@ def learned_noise(history: History, doubt: float | None = None) -> float:
     repeats = RepeatNoise.of(history)
     if repeats.freedom > 1 and repeats.squares == 0:
         return _LEAST_NOISE  # what repeats to the last digit was computed, not measured
-    share = 1.0 if doubt is None else chdtri(repeats.freedom + 1, 1 - doubt) / (repeats.freedom + 1)
+    share = 1.0 if doubt is None else scipy.special.chdtri(repeats.freedom + 1, 1 - doubt) / (repeats.freedom + 1)
     return max(_LEAST_NOISE, float(repeats.deviation() / np.sqrt(share)))
 
 
@@ -175,7 +175,7 @@ def expected_improvement(mean: Floats, sd: Floats, best: float) -> Floats:
     sd = np.maximum(sd, 1e-12)
     z = (best - mean) / sd
     density = np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi)
-    return np.asarray(sd * (z * ndtr(z) + density), dtype=np.float64)
+    return np.asarray(sd * (z * scipy.special.ndtr(z) + density), dtype=np.float64)
 
 
 NEAR = 0.05
@@ -252,4 +252,4 @@ def _beliefs(history: History) -> dict[int, tuple[float, float]]:
 
 def _probably_near(trial: tuple[float, float], best: tuple[float, float]) -> bool:
     room = -np.log(1 - NEAR) - (trial[0] - best[0])
-    return bool(room >= ndtri(LIKELY) * np.hypot(trial[1], best[1]))
+    return bool(room >= scipy.special.ndtri(LIKELY) * np.hypot(trial[1], best[1]))

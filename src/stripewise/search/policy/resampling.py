@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+import scipy
 from pydantic import Field
-from scipy.special import bdtr, ndtr, ndtri, stdtrit
 
 from stripewise.catalogue.space import Space
 from stripewise.options import Options, parse_options
@@ -230,7 +230,7 @@ def knowledge_gradient(posterior: Posterior) -> Floats:
     lowest, second = np.partition(mean, 1)[:2]
     rival = np.where(np.arange(len(mean)) == np.argmin(mean), second, lowest)
     z = -np.abs(mean - rival) / change
-    return np.asarray(change * (z * ndtr(z) + np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi)), dtype=np.float64)
+    return np.asarray(change * (z * scipy.special.ndtr(z) + np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi)), dtype=np.float64)
 
 
 def _dependent_gradient(posterior: Posterior, covariance: Floats) -> Floats:
@@ -239,7 +239,7 @@ def _dependent_gradient(posterior: Posterior, covariance: Floats) -> Floats:
     with_run = covariance + posterior.to_next[:, None]
     own = np.diag(covariance) + 2 * posterior.to_next + posterior.next_variance + posterior.noise**2
     change = with_run / np.sqrt(own)
-    z = ndtri((np.arange(_QUANTILES) + 0.5) / _QUANTILES)
+    z = scipy.special.ndtri((np.arange(_QUANTILES) + 0.5) / _QUANTILES)
     found = [float(np.mean(np.min(posterior.mean[:, None] + change[:, [i]] * z, axis=0))) for i in range(len(own))]
     return np.asarray(float(np.min(posterior.mean)) - np.array(found))
 
@@ -254,9 +254,12 @@ def interval_width(values: Floats, statistic: Literal["mean", "median"]) -> floa
     if statistic == "mean":
         if count < 2:
             return np.inf
-        width, centre = 2 * stdtrit(count - 1, 0.975) * np.std(values, ddof=1) / np.sqrt(count), np.mean(values)
+        width, centre = (
+            2 * scipy.special.stdtrit(count - 1, 0.975) * np.std(values, ddof=1) / np.sqrt(count),
+            np.mean(values),
+        )
     else:
-        outer = int(np.sum(bdtr(np.arange(count + 1), count, 0.5) < 0.025))
+        outer = int(np.sum(scipy.special.bdtr(np.arange(count + 1), count, 0.5) < 0.025))
         if outer < 1:
             return np.inf
         # From the outer-th value to the outer-th from the end: covers 1 - 2 P(X < outer), at least 95% by definition.

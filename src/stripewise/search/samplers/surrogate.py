@@ -14,9 +14,9 @@ from functools import cached_property
 from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
-from scipy.special import log_ndtr
 
 from stripewise.catalogue.space import Levels, Space
 from stripewise.errors import UserError
@@ -63,7 +63,7 @@ def acquire(rule: Acquisition, mean: Floats, sd: Floats, best: float, *, margin:
     if rule == "ei":
         return expected_improvement(mean, sd, best - margin)
     if rule == "pi":
-        return np.asarray(log_ndtr((best - margin - mean) / np.maximum(sd, 1e-12)), dtype=np.float64)
+        return np.asarray(scipy.special.log_ndtr((best - margin - mean) / np.maximum(sd, 1e-12)), dtype=np.float64)
     return width * sd - mean
 
 
