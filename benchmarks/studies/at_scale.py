@@ -92,7 +92,7 @@ def _batch(operation: str, api: str, columns: dict[str, np.ndarray]) -> RunBatch
 
 def campaign(axes: dict[str, list[Any]], repeats: int) -> dict[str, Any]:
     """Five-number summaries of every configuration, their clusters, and the settings that stay good."""
-    from stripewise.output.summaries.five import cluster  # noqa: PLC0415  slow to load
+    from stripewise.output.summaries import cluster  # noqa: PLC0415  slow to load
 
     site = load_site(SITE)
     grid = list(itertools.product(*axes.values()))

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     import pandas
     from plotly.graph_objects import Figure
 
-    from stripewise.output.reading import Reading
+    from stripewise.output.experiment_view import ExperimentView
 
 
 @runtime_checkable
@@ -86,7 +86,7 @@ class Tuned:
     @property
     def best_found(self) -> dict[str, Value]:
         """The best configuration that the search found, whether its gain was proven or not."""
-        return dict((self._reading.result.shown or self._reading.result.default).configuration)
+        return dict((self._view.result.shown or self._view.result.default).configuration)
 
     def to_dataframe(self) -> pandas.DataFrame:
         """Give a row per run: its numbers, phase, state, value and seconds, and the value of every parameter.
@@ -99,7 +99,7 @@ class Tuned:
         with optional("pandas"):
             import pandas  # noqa: PLC0415  half a second, for this alone
 
-        usual = self._reading.default
+        usual = self._view.default
         rows = [
             {
                 "run": run.number,
@@ -113,7 +113,7 @@ class Tuned:
                 **usual,
                 **trial.configuration,
             }
-            for run, trial in self._reading.runs
+            for run, trial in self._view.runs
         ]
         return pandas.DataFrame(rows).set_index("run")
 
@@ -142,22 +142,22 @@ class Tuned:
         return self._plot("confirmation")
 
     @property
-    def _reading(self) -> Reading:
-        from stripewise.output.reading import Reading  # noqa: PLC0415  brings plotly, for looking at results alone
+    def _view(self) -> ExperimentView:
+        from stripewise.output.experiment_view import ExperimentView  # noqa: PLC0415  brings plotly, for looking at results alone
 
-        return Reading(self.record, self.trials)
+        return ExperimentView(self.record, self.trials)
 
     def _plot(self, name: str) -> Figure:
         from stripewise.output.figures import FIGURES  # noqa: PLC0415  as above
 
         there, draw = FIGURES[name]
-        if not there(self._reading):
+        if not there(self._view):
             raise UserError(f"there is no {name} to draw: {self.verdict}", "tune with a larger budget, or draw another")
-        return draw(self._reading)
+        return draw(self._view)
 
     def _repr_html_(self) -> str:
         """Show the verdict and what differs from the default, in a notebook."""
-        usual, unit = self._reading.default, self._reading.unit
+        usual, unit = self._view.default, self._view.unit
         cells = [(name, usual.get(name), value) for name, value in changed(self.best_found, usual).items()]
         rows = "".join(
             f"<tr>{''.join(f'<td>{html.escape(str(cell))}</td>' for cell in row)}</tr>"
@@ -167,7 +167,7 @@ class Tuned:
         return f"<p><strong>{html.escape(self.verdict)}</strong></p><table>{head}{rows}</table>"
 
     def _found_value(self) -> float | None:
-        shown = self._reading.result.shown
+        shown = self._view.result.shown
         return self.default if shown is None else shown.value
 
 

@@ -210,6 +210,17 @@ class PairOfRuns(_ResultPart):
     default: float | None = None
     candidate: float | None = None
 
+    @property
+    def first(self) -> str:
+        """The arm that ran first; empty where that is unknown."""
+        return self.order.removesuffix("-first")
+
+    def speedup(self, maximize: bool) -> float | None:
+        """How many times better the candidate was, or None."""
+        if not self.default or not self.candidate:
+            return None
+        return self.candidate / self.default if maximize else self.default / self.candidate
+
 
 class Same(_ResultPart):
     """The default compared with itself."""

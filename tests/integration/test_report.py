@@ -13,8 +13,9 @@ import pytest
 
 from stripewise.catalogue.configuration import Configuration
 from stripewise.errors import StripewiseError, UserError
-from stripewise.output.html import render_report, write_report, write_whole
-from stripewise.output.reading import Reading, control, sentence
+from stripewise.output.experiment_view import ExperimentView
+from stripewise.output.html import render_report, save_text, write_report
+from stripewise.output.plots.proof import chart_control, explain_control
 from stripewise.output.sections import sections
 from stripewise.trial import Phase, Role, Run, State, Trial
 from tests.unit.finished_experiment import changed, finished
@@ -24,7 +25,7 @@ EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&"
 
 
 class Page(HTMLParser):
-    """A strict reading of a page: elements with attributes, text by element, and every tag closed."""
+    """A strict view of a page: elements with attributes, text by element, and every tag closed."""
 
     def __init__(self, text):
         super().__init__()
@@ -243,7 +244,7 @@ def test_simulated_results_say_so_at_the_top(source):
     page = Page(render_report(record, trials))
     assert page.words.index("Simulated: these runs were computed, not measured") < page.words.index("Proven")
     assert "Simulated: these runs" not in source
-    held = sections(Reading(record, trials), (), ["validity"])["validity"]
+    held = sections(ExperimentView(record, trials), (), ["validity"])["validity"]
     assert "Simulated</" in held and "Measured</" not in held
 
 
@@ -276,22 +277,22 @@ def test_writing_is_whole_or_not_at_all(tmp_path, monkeypatch):
     path = tmp_path / "report.html"
     path.write_text("old")
     with pytest.raises(StripewiseError, match="cannot write"):
-        write_whole(tmp_path / "missing" / "report.html", "text")
+        save_text(tmp_path / "missing" / "report.html", "text")
 
     def full(descriptor):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(StripewiseError, match="No space left"):
-        write_whole(path, "new")
+        save_text(path, "new")
     monkeypatch.undo()
     assert path.read_text() == "old"
     assert [p.name for p in tmp_path.iterdir()] == ["report.html"]
-    write_whole(path, "new")
+    save_text(path, "new")
     assert path.read_text() == "new"
 
 
-# -- reading -------------------------------------------------------------------------------------------------
+# -- view -------------------------------------------------------------------------------------------------
 
 
 def test_incumbent_is_the_best_median_of_the_search_only():
@@ -307,26 +308,26 @@ def test_incumbent_is_the_best_median_of_the_search_only():
         trial(3, Role.CANDIDATE, 250.0, first=4),
         trial(4, Role.CANDIDATE, 800.0, phase=Phase.CONFIRMATION, first=5),
     )
-    assert Reading(record, trials).incumbent() == [(0, 100.0), (1, 300.0), (2, 200.0), (4, 250.0)]
+    assert ExperimentView(record, trials).incumbent() == [(0, 100.0), (1, 300.0), (2, 200.0), (4, 250.0)]
 
 
 def test_two_parameters_together_are_those_that_matter_most():
     record, trials = finished()
-    reading = Reading(record, trials)
-    (across, up), grid = reading.contour()
+    view = ExperimentView(record, trials)
+    (across, up), grid = view.contour()
     assert [across.name, up.name] == list(record.result.importance)[:2]
-    best = max(line.value for line in reading.lines()[1])
+    best = max(line.value for line in view.lines()[1])
     assert max(value for row in grid for value in row if value is not None) == best
     assert any(value is None for row in grid for value in row)
-    times = reading.times()
-    assert len(times) == sum(1 for run, _ in reading.runs if run.elapsed) and times[0].start == 0.0
+    times = view.times()
+    assert len(times) == sum(1 for run, _ in view.runs if run.elapsed) and times[0].start == 0.0
 
 
 def test_spending_adds_up_to_the_whole_time():
-    reading = Reading(*finished())
-    seconds, launches = reading.spending()
-    assert sum(seconds.values()) == pytest.approx(reading.result.seconds)
-    assert sum(launches.values()) == reading.result.runs
+    view = ExperimentView(*finished())
+    seconds, launches = view.spending()
+    assert sum(seconds.values()) == pytest.approx(view.result.seconds)
+    assert sum(launches.values()) == view.result.runs
     assert launches["failed"] == launches["cut"] == launches["warm-up"] == 1
 
 
@@ -335,7 +336,7 @@ def test_spending_adds_up_to_the_whole_time():
 
 def test_a_steady_machine_is_rarely_accused():
     rng = np.random.default_rng(1)
-    accused = sum(bool(control(list(np.exp(0.2 * rng.normal(size=13)))).broken) for _ in range(400))
+    accused = sum(bool(chart_control(list(np.exp(0.2 * rng.normal(size=13)))).broken) for _ in range(400))
     assert accused / 400 < 0.10
 
 
@@ -353,20 +354,20 @@ def test_a_steady_machine_is_rarely_accused():
     ],
 )
 def test_a_changed_machine_is_named_with_its_rule(values, index, rule):
-    chart = control([float(v) for v in values])
+    chart = chart_control([float(v) for v in values])
     assert rule in chart.rules[index], chart
-    assert f"run {index}" in sentence(chart, range(len(values)), "5 min") or len(chart.broken) > 4
+    assert f"run {index}" in explain_control(chart, range(len(values)), "5 min") or len(chart.broken) > 4
 
 
 def test_too_few_runs_of_the_default_tell_nothing():
-    chart = control([1.0, 2.0, 3.0])
+    chart = chart_control([1.0, 2.0, 3.0])
     assert (chart.centre, chart.broken) == (None, [])
-    assert "Cannot be told" in sentence(chart, [1, 2, 3], "5 s")
+    assert "Cannot be told" in explain_control(chart, [1, 2, 3], "5 s")
 
 
 def test_equal_and_negative_values_are_taken():
-    assert control([5.0] * 12).broken == []
-    assert control([-1.0, 0.0, 1.0, 0.5, -0.5, 0.2, -0.2, 0.1]).broken == []
+    assert chart_control([5.0] * 12).broken == []
+    assert chart_control([-1.0, 0.0, 1.0, 0.5, -0.5, 0.2, -0.2, 0.1]).broken == []
 
 
 def test_the_command_that_applies_names_the_store_that_was_given():

@@ -40,11 +40,11 @@ from stripewise.observe.evidence import check_evidence
 from stripewise.observe.objectives import Conditions, kind_of, measure, parse_objective, usages
 from stripewise.observe.objectives import registry as objectives
 from stripewise.output import figures as of_experiments
+from stripewise.output.experiment_view import ExperimentView
 from stripewise.output.export import export
 from stripewise.output.figures import figure_names
 from stripewise.output.html import render_report
 from stripewise.output.page import environment
-from stripewise.output.reading import Reading
 from stripewise.requests.experiment import Experiment, parse_experiment
 from stripewise.runners.inject.injection import inject
 from stripewise.runners.schedulers import registry as schedulers
@@ -417,7 +417,7 @@ def plot(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 def test_a_plot_draws_plain_data_and_has_its_place_in_the_report(plot: Any) -> None:
     assert list(plot.elapsed([0, 1], [2.0, 3.0]).data[0].y) == [2.0, 3.0]
     record, trials = finished()
-    assert "elapsed" in figure_names(Reading(record, trials))
+    assert "elapsed" in figure_names(ExperimentView(record, trials))
     page = render_report(record, trials)
     assert 'data-figure="elapsed"' in page
     document = json.loads(re.search(r'<script type="application/json" id="figures">(.*?)</script>', page, re.S)[1])

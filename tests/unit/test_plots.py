@@ -7,24 +7,33 @@ from pathlib import Path
 import pytest
 
 from stripewise.output import plots
+from stripewise.output.compare import progress
 from stripewise.output.markup import capitalised
 from stripewise.output.plots import job_io
-from stripewise.output.plots import parameters as places
-from stripewise.output.plots.parameters import WORST_TO_BEST
-from stripewise.output.plots.style import number
-from stripewise.output.plots.trajectory import confirmation_start
-from stripewise.result import Interval
+from stripewise.output.plots.parameters import (
+    WORST_TO_BEST,
+    Axis,
+    Line,
+    contour,
+    importance,
+    parallel_coordinates,
+)
+from stripewise.output.plots.proof import Control, chart_control, confirmation, control_chart, cost
+from stripewise.output.plots.style import PALETTE, number, template
+from stripewise.output.plots.trajectory import GuideLines, RunPoint, confirmation_start, timeline, trajectory
+from stripewise.result import Interval, PairOfRuns
+from stripewise.trial import Phase, Run, State
 
 ROOT = Path(plots.__file__).parents[1]
 SCALE = {"quantity": "write_bandwidth", "unit": "MiB/s", "maximize": True}
 POINTS = [
-    plots.RunPoint(0, 150.0, "warmup"),
-    plots.RunPoint(1, 200.0, "default", "default"),
-    plots.RunPoint(2, 300.0, "search", "cb_nodes=2\nsecond line"),
-    plots.RunPoint(3, None, "failed", "crashed: <b>exit code 1</b>"),
-    plots.RunPoint(4, 90.0, "pruned", "stopped"),
-    plots.RunPoint(5, 310.0, "confirmation"),
-    plots.RunPoint(6, 180.0, "reference"),
+    RunPoint(0, 150.0, "warmup"),
+    RunPoint(1, 200.0, "default", "default"),
+    RunPoint(2, 300.0, "search", "cb_nodes=2\nsecond line"),
+    RunPoint(3, None, "failed", "crashed: <b>exit code 1</b>"),
+    RunPoint(4, 90.0, "pruned", "stopped"),
+    RunPoint(5, 310.0, "confirmation"),
+    RunPoint(6, 180.0, "reference"),
 ]
 
 
@@ -43,7 +52,7 @@ def traces(figure):
     return {trace.name: trace for trace in figure.data if trace.name}
 
 
-@pytest.mark.parametrize("colour", [*plots.PALETTE, *(colour for _, colour in WORST_TO_BEST)])
+@pytest.mark.parametrize("colour", [*PALETTE, *(colour for _, colour in WORST_TO_BEST)])
 @pytest.mark.parametrize("page", ["#ffffff", "#14181d"])
 def test_marks_stand_out_on_light_and_dark_pages(colour, page):
     assert contrast(colour, page) >= 3.0
@@ -51,13 +60,13 @@ def test_marks_stand_out_on_light_and_dark_pages(colour, page):
 
 @pytest.mark.parametrize("dark", [False, True])
 def test_text_is_readable(dark):
-    look = plots.template(dark).layout
+    look = template(dark).layout
     assert contrast(look.font.color, "#14181d" if dark else "#ffffff") >= 7.0
     assert look.paper_bgcolor == "rgba(0,0,0,0)"
 
 
 def test_trajectory_marks_every_kind_of_run():
-    figure = plots.trajectory(POINTS, **SCALE, guides=plots.GuideLines([(1, 200.0), (2, 300.0)], 205.0, 180.0))
+    figure = trajectory(POINTS, **SCALE, guides=GuideLines([(1, 200.0), (2, 300.0)], 205.0, 180.0))
     by_name = traces(figure)
     marks = {name for name, trace in by_name.items() if trace.mode == "markers"}
     assert marks == {
@@ -74,32 +83,32 @@ def test_trajectory_marks_every_kind_of_run():
 
 
 def test_failures_lie_on_the_worse_edge():
-    high = traces(plots.trajectory(POINTS, **SCALE))["failed"]
-    low = traces(plots.trajectory(POINTS, **{**SCALE, "maximize": False}))["failed"]
+    high = traces(trajectory(POINTS, **SCALE))["failed"]
+    low = traces(trajectory(POINTS, **{**SCALE, "maximize": False}))["failed"]
     assert high.yaxis == low.yaxis == "y2"
     assert high.y[0] < 0.1
     assert low.y[0] > 0.9
 
 
 def test_text_of_users_is_shown_not_read():
-    figure = plots.trajectory(POINTS, quantity="regex:<i>(x)</i>", unit="<u>", maximize=True)
+    figure = trajectory(POINTS, quantity="regex:<i>(x)</i>", unit="<u>", maximize=True)
     assert "&lt;b&gt;exit code 1&lt;/b&gt;" in traces(figure)["failed"].text[0]
     assert "cb_nodes=2<br>second line" in traces(figure)["search"].text[0]
     assert figure.layout.yaxis.title.text == "regex:&lt;i&gt;(x)&lt;/i&gt; (&lt;u&gt;)"
 
 
 def test_wide_spreads_get_a_logarithmic_axis():
-    narrow = plots.trajectory(POINTS, **SCALE)
-    wide = plots.trajectory([*POINTS, plots.RunPoint(7, 9000.0, "search")], **SCALE)
+    narrow = trajectory(POINTS, **SCALE)
+    wide = trajectory([*POINTS, RunPoint(7, 9000.0, "search")], **SCALE)
     assert narrow.layout.yaxis.type != "log"
     assert wide.layout.yaxis.type == "log"
     assert wide.layout.yaxis2.type != "log"
 
 
 def test_parallel_coordinates_label_all_values_and_stress_the_best():
-    axes = [plots.Axis("cb_write", ["automatic", "enable"]), plots.Axis("buffer", ["64 KiB", "1 MiB", "16 MiB"])]
-    lines = [plots.Line([0, 2], 100.0, "a"), plots.Line([1, 0], 300.0, "b", best=True), plots.Line([1, 1], 200.0, "c")]
-    figure = plots.parallel_coordinates(axes, lines, **SCALE)
+    axes = [Axis("cb_write", ["automatic", "enable"]), Axis("buffer", ["64 KiB", "1 MiB", "16 MiB"])]
+    lines = [Line([0, 2], 100.0, "a"), Line([1, 0], 300.0, "b", best=True), Line([1, 1], 200.0, "c")]
+    figure = parallel_coordinates(axes, lines, **SCALE)
     texts = {annotation.text for annotation in figure.layout.annotations}
     assert {"automatic", "enable", "64 KiB", "1 MiB", "16 MiB", "<b>cb_write</b>", "<b>buffer</b>"} == texts
     drawn = [trace for trace in figure.data if "lines" in trace.mode]
@@ -111,18 +120,18 @@ def test_parallel_coordinates_label_all_values_and_stress_the_best():
 
 
 def test_parallel_coordinates_colour_by_goodness_when_minimising():
-    axes = [plots.Axis("a", ["0", "1"]), plots.Axis("b", ["0", "1"])]
-    lines = [plots.Line([0, 0], 1.0, "fast"), plots.Line([1, 1], 5.0, "slow")]
-    figure = plots.parallel_coordinates(axes, lines, quantity="elapsed", unit="s", maximize=False)
+    axes = [Axis("a", ["0", "1"]), Axis("b", ["0", "1"])]
+    lines = [Line([0, 0], 1.0, "fast"), Line([1, 1], 5.0, "slow")]
+    figure = parallel_coordinates(axes, lines, quantity="elapsed", unit="s", maximize=False)
     colours = {trace.text[0].split("<br>")[1]: trace.line.color for trace in figure.data if trace.text}
     assert colours == {"fast": WORST_TO_BEST[-1][1], "slow": WORST_TO_BEST[0][1]}
 
 
 @pytest.mark.slow
 def test_parallel_coordinates_keep_the_best_of_very_many():
-    axes = [plots.Axis("a", [str(i) for i in range(1000)]), plots.Axis("b", ["0", "1"])]
-    lines = [plots.Line([i, i % 2], float(i + 1), str(i)) for i in range(1000)]
-    figure = plots.parallel_coordinates(axes, lines, **SCALE)
+    axes = [Axis("a", [str(i) for i in range(1000)]), Axis("b", ["0", "1"])]
+    lines = [Line([i, i % 2], float(i + 1), str(i)) for i in range(1000)]
+    figure = parallel_coordinates(axes, lines, **SCALE)
     drawn = [trace for trace in figure.data if trace.text]
     assert len(drawn) == 200
     assert "best 200 of 1000" in figure.layout.title.text
@@ -131,19 +140,19 @@ def test_parallel_coordinates_keep_the_best_of_very_many():
 
 
 def test_parallel_coordinates_show_the_whole_range_where_an_even_sample_is_asked_for():
-    axes = [plots.Axis("b", ["0", "1"])]
-    lines = [plots.Line([i % 2], float(i + 1), str(i)) for i in range(401)]
-    figure = plots.parallel_coordinates(axes, lines, **SCALE, even=True)
+    axes = [Axis("b", ["0", "1"])]
+    lines = [Line([i % 2], float(i + 1), str(i)) for i in range(401)]
+    figure = parallel_coordinates(axes, lines, **SCALE, even=True)
     drawn = [trace.text[0].split("<br>")[1] for trace in figure.data if trace.text]
     assert len(drawn) == len(set(drawn)) == 200
     assert {"0", "400"} <= set(drawn) and "best" not in figure.layout.title.text
 
 
 def test_importance_says_where_nothing_was_measurable():
-    figure = plots.importance({"cb_nodes": 0.7, "ds_write": 0.0})
+    figure = importance({"cb_nodes": 0.7, "ds_write": 0.0})
     bars = dict(zip(figure.data[0].y, figure.data[0].text, strict=True))
     assert bars == {"cb_nodes": "70%", "ds_write": "no measurable influence"}
-    assert plots.importance({"a": 0.0}, zero="too few runs to tell").data[0].text[0] == "too few runs to tell"
+    assert importance({"a": 0.0}, zero="too few runs to tell").data[0].text[0] == "too few runs to tell"
 
 
 @pytest.mark.parametrize(("kinds", "start"), [
@@ -152,17 +161,17 @@ def test_importance_says_where_nothing_was_measurable():
     (["default", "search"], None),
 ])  # fmt: skip
 def test_the_confirmation_begins_with_the_first_pair_whichever_arm_is_first(kinds, start):
-    points = [plots.RunPoint(run, 1.0, kind) for run, kind in enumerate(kinds)]
+    points = [RunPoint(run, 1.0, kind) for run, kind in enumerate(kinds)]
     assert confirmation_start(points) == start
 
 
 def test_confirmation_shows_pairs_failures_and_interval():
     pairs = [
-        plots.PairPoint(0, 100.0, 200.0, "default"),
-        plots.PairPoint(1, None, 210.0),
-        plots.PairPoint(2, 110.0, 190.0),
+        PairOfRuns(pair=0, default=100.0, candidate=200.0, order="default-first"),
+        PairOfRuns(pair=1, candidate=210.0),
+        PairOfRuns(pair=2, default=110.0, candidate=190.0),
     ]
-    figure = plots.confirmation(pairs, **SCALE, estimate=1.9, interval=Interval(1.6, 2.1), minimum_effect=1.1)
+    figure = confirmation(pairs, **SCALE, estimate=1.9, interval=Interval(1.6, 2.1), minimum_effect=1.1)
     by_name = traces(figure)
     assert list(by_name["default"].x) == [1, 3]
     assert "ran first" in by_name["default"].text[0]
@@ -175,38 +184,39 @@ def test_confirmation_shows_pairs_failures_and_interval():
 
 
 def test_speedup_of_a_time_is_default_over_candidate():
-    assert plots.PairPoint(0, 10.0, 5.0).speedup(maximize=False) == 2.0
-    assert plots.PairPoint(0, 10.0, None).speedup(maximize=False) is None
+    assert PairOfRuns(pair=0, default=10.0, candidate=5.0).speedup(maximize=False) == 2.0
+    assert PairOfRuns(pair=0, default=10.0).speedup(maximize=False) is None
 
 
 def test_control_chart_flags_in_words_and_chooses_the_clock():
-    points = [plots.ChartPoint(60.0 * i, 100.0, f"run {i}") for i in range(10)]
-    points[4] = plots.ChartPoint(240.0, 50.0, "run 4", ("beyond the limits",))
-    figure = plots.control_chart(points, plots.Limits(100, 90, 110), quantity="elapsed", unit="s")
+    runs = [Run(i, 0, Phase.SEARCH, State.FINISHED, 50.0 if i == 4 else 100.0) for i in range(10)]
+    rules = tuple(("beyond the limits",) if i == 4 else () for i in range(10))
+    moments = [60.0 * i for i in range(10)]
+    figure = control_chart(runs, moments, Control(100, 90, 110, rules), quantity="elapsed", unit="s")
     flagged = traces(figure)["out of the ordinary"]
     assert list(flagged.x) == [4.0]
     assert "beyond the limits" in flagged.text[0]
     assert figure.layout.xaxis.title.text == "minutes since the first run"
     assert {"centre 100", "limits 90 and 110"} <= traces(figure).keys()
-    bare = plots.control_chart(points[:3], None, quantity="elapsed", unit="s")
+    bare = control_chart(runs[:3], moments[:3], Control(None, None, None, rules[:3]), quantity="elapsed", unit="s")
     assert bare.layout.xaxis.title.text == "seconds since the first run"
     assert not any("limits" in name for name in traces(bare))
 
 
 def test_cost_counts_launches():
-    figure = plots.cost({"search": 12.5, "failed": 0.0, "between runs": 2.0}, {"search": 3, "failed": 1})
+    figure = cost({"search": 12.5, "failed": 0.0, "between runs": 2.0}, {"search": 3, "failed": 1})
     bars = dict(zip(figure.data[0].y, figure.data[0].text, strict=True))
     assert bars == {"search": "12.5 s<br>3 launches", "failed": "0 s<br>1 launch", "between runs": "2 s"}
 
 
 def test_empty_input_draws_an_empty_figure():
     for figure in (
-        plots.trajectory([], **SCALE),
-        plots.parallel_coordinates([], [], **SCALE),
-        plots.importance({}),
-        plots.confirmation([], **SCALE),
-        plots.control_chart([], None, quantity="elapsed", unit="s"),
-        plots.cost({}, {}),
+        trajectory([], **SCALE),
+        parallel_coordinates([], [], **SCALE),
+        importance({}),
+        confirmation([], **SCALE),
+        control_chart([], [], chart_control([]), quantity="elapsed", unit="s"),
+        cost({}, {}),
     ):
         assert json.loads(figure.to_json())["layout"]["height"] > 0
 
@@ -243,22 +253,28 @@ def test_names_keep_their_small_letters():
 
 
 def test_few_runs_get_a_tick_each_from_zero():
-    figure = places.progress({"a": [(0, 1.0), (1, 1.5)]}, {"a": 1})
+    figure = progress({"a": [(0, 1.0), (1, 1.5)]}, {"a": 1})
     assert (figure.layout.xaxis.dtick, figure.layout.xaxis.tick0) == (1, 0)
-    assert places.progress({"a": [(0, 1.0), (40, 1.5)]}, {"a": 40}).layout.xaxis.dtick is None
+    assert progress({"a": [(0, 1.0), (40, 1.5)]}, {"a": 40}).layout.xaxis.dtick is None
 
 
 def test_pairs_of_values_show_the_best_and_leave_the_untried_empty():
-    pair = (plots.Axis("cb_write", ["enable", "<b>"]), plots.Axis("cb_nodes", ["1", "2"]))
-    figure = plots.contour(pair, [[200.0, None], [300.0, 250.0]], **SCALE)
+    pair = (Axis("cb_write", ["enable", "<b>"]), Axis("cb_nodes", ["1", "2"]))
+    figure = contour(pair, [[200.0, None], [300.0, 250.0]], **SCALE)
     (cells,) = figure.data
     assert list(cells.z[0]) == [200.0, None] and list(cells.text[0]) == ["200", ""] and cells.x[1] == "&lt;b&gt;"
-    wide = plots.contour(pair, [[1.0, None], [100.0, None]], **SCALE).data[0]
+    wide = contour(pair, [[1.0, None], [100.0, None]], **SCALE).data[0]
     assert wide.z[1][0] == 2.0 and wide.text[1][0] == "100" and not wide.showscale
 
 
 def test_runs_are_drawn_when_they_were_made():
-    figure = plots.timeline([plots.RunTime("search", 0.0, 60.0, "<b>"), plots.RunTime("failed", 7200.0, 1800.0)])
+    figure = timeline(
+        [
+            RunPoint(0, 1.0, "search", "<b>", 0.0, 60.0),
+            RunPoint(1, None, "failed", "", 7200.0, 1800.0),
+            RunPoint(2, 1.0, "search"),
+        ]
+    )
     assert [(bar.y[0], bar.base[0], bar.x[0]) for bar in figure.data] == [
         ("search", 0.0, 1 / 60), ("failed", 2.0, 0.5),
     ]  # fmt: skip

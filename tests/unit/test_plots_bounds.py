@@ -6,14 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from stripewise.output import plots
+from stripewise.output.experiment_view import ExperimentView
 from stripewise.output.figures import figures
 from stripewise.output.html import render_report
-from stripewise.output.plots.job_io import layers
-from stripewise.output.reading import Reading
+from stripewise.output.plots.job_io import BoundedRun, bounds, layers
 from tests.unit.finished_experiment import finished
 
-RUN = plots.BoundedRun("3", {"client": 2.0, "ost": 5.0, "locks": 4.0, "cache": 0.0}, 5.0, 0.5, "cb_nodes=2 <b>")
+RUN = BoundedRun("3", {"client": 2.0, "ost": 5.0, "locks": 4.0, "cache": 0.0}, 5.0, 0.5, "cb_nodes=2 <b>")
 
 
 def test_layers_are_what_lifting_a_bound_saves_and_add_up_to_the_run() -> None:
@@ -23,7 +22,7 @@ def test_layers_are_what_lifting_a_bound_saves_and_add_up_to_the_run() -> None:
 
 
 def test_bars_are_stacked_one_a_configuration() -> None:
-    figure = plots.bounds([RUN, replace(RUN, name="default", bounds={"rpc": 5.0})])
+    figure = bounds([RUN, replace(RUN, name="default", bounds={"rpc": 5.0})])
     assert "Simulated" in figure.layout.title.text
     heights = {trace.name: trace.y for trace in figure.data}
     assert heights["OSTs"] == (1.0, 0.0)
@@ -38,18 +37,18 @@ def test_bars_are_stacked_one_a_configuration() -> None:
 
 
 def test_a_long_sweep_is_cut() -> None:
-    figure = plots.bounds([replace(RUN, name=str(i)) for i in range(80)])
+    figure = bounds([replace(RUN, name=str(i)) for i in range(80)])
     assert len(figure.data[0].x) == 60
     assert "first 60 of 80" in figure.layout.title.text
 
 
 def test_bars_far_longer_than_most_are_cut_and_say_their_seconds() -> None:
     usual = [replace(RUN, name=str(i)) for i in range(7)]
-    figure = plots.bounds([*usual, replace(RUN, name="slow", data=200.0, bounds={"ost": 200.0})])
+    figure = bounds([*usual, replace(RUN, name="slow", data=200.0, bounds={"ost": 200.0})])
     assert figure.layout.yaxis.range[1] == pytest.approx(1.6 * 5.5)
     assert [(note.x, note.text) for note in figure.layout.annotations] == [(7, "200.5 s")]
     assert figure.layout.yaxis.title.text == "simulated seconds"
-    assert plots.bounds(usual).layout.yaxis.range is None
+    assert bounds(usual).layout.yaxis.range is None
 
 
 @pytest.mark.slow
@@ -60,8 +59,8 @@ def test_the_report_of_a_simulated_experiment_shows_them() -> None:
         "phases": {"write": {"open": 0.1, "data": 4.0, "close": 0.1}},
     }
     simulated = [replace(t, runs=tuple(replace(r, facts={**r.facts, **facts}) for r in t.runs)) for t in trials]
-    drawn = figures(Reading(record, simulated))
+    drawn = figures(ExperimentView(record, simulated))
     assert drawn["bounds"].data[0].x[0] == "default"
     page = render_report(record, simulated)
     assert "Simulated. The top layer of each bar" in page
-    assert "bounds" not in figures(Reading(*finished()))
+    assert "bounds" not in figures(ExperimentView(*finished()))

@@ -17,10 +17,11 @@ from stripewise.engine.space import Circumstances, bind_space, describe_space
 from stripewise.errors import UserError
 from stripewise.facts import Facts, RunFacts
 from stripewise.output import compare
-from stripewise.output.bundle import Redactor, helpdesk_bundle, log_tail, node_names, placement, sentence
+from stripewise.output.bundle import Redactor, helpdesk_bundle, log_tail
+from stripewise.output.experiment_view import view_experiment
+from stripewise.output.places import node_names, placement
 from stripewise.output.plots.accuracy import predicted_measured
-from stripewise.output.plots.parameters import Axis, LevelPoint, TrialPoint, by_level, trials
-from stripewise.output.unfinished import reading_of
+from stripewise.output.plots.parameters import Axis, LevelPoint, by_level, trials
 from stripewise.requests.experiment import Experiment
 from stripewise.trial import Phase, Role, Run, State, Trial
 from tests.unit.finished_experiment import changed, finished
@@ -28,22 +29,22 @@ from tests.unit.finished_experiment import changed, finished
 
 def test_an_unfinished_experiment_reads_like_a_finished_one():
     record, tried = finished()
-    whole = reading_of(record, tried)
+    whole = view_experiment(record, tried)
     # The session keeps objective and space as soon as it knows them.
     shown = record.result.as_json()
     known = {**record.facts, "space": shown["space"], "objective": shown["objective"]}
-    part = reading_of(replace(record, result=None, facts=Facts(known)), tried)
+    part = view_experiment(replace(record, result=None, facts=Facts(known)), tried)
     assert part.quantity == whole.quantity and part.unit == whole.unit
     assert part.points() == whole.points()
     assert part.incumbent() == whole.incumbent()
-    assert [p.pair for p in part.pairs()] == [p.pair for p in whole.pairs()]
+    assert [p.pair for p in part.result.confirmation.pairs] == [p.pair for p in whole.result.confirmation.pairs]
     assert part.result.confirmed is False and part.result.candidate.value is not None
 
 
 def test_an_experiment_without_runs_reads_too():
     record, _ = finished()
-    reading = reading_of(replace(record, result=None), ())
-    assert reading.points() == [] and reading.lines() == ([], []) and reading.result.candidate is None
+    view = view_experiment(replace(record, result=None), ())
+    assert view.points() == [] and view.lines() == ([], []) and view.result.candidate is None
 
 
 def runs_on(osts, slow, value=100.0):
@@ -71,17 +72,18 @@ def test_a_best_of_zero_is_shown_without_a_ratio():
         )
         for number, role in enumerate((Role.DEFAULT, Role.CANDIDATE))
     )
-    candidate = reading_of(record, tried).result.candidate
+    candidate = view_experiment(record, tried).result.candidate
     assert candidate is not None and (candidate.value, candidate.speedup) == (0.0, None)
 
 
 def test_a_slow_target_is_named_and_others_are_not():
     record, _ = finished()
     record = changed(record, objective={"name": "b", "unit": "", "direction": "maximize"})
-    found = placement(reading_of(record, runs_on([1, 2, 3, 4], slow=3)))
-    assert found.slow == ["OST 3"] and "OST 3" in sentence(found)
-    assert placement(reading_of(record, runs_on([1, 2, 3, 4], slow=None))).slow == []
-    assert "do not tell" in sentence(placement(reading_of(record, ())))
+    found = placement(view_experiment(record, runs_on([1, 2, 3, 4], slow=3)))
+    assert [place.name for place in found.osts if place.slow] == ["3"]
+    unmarked = placement(view_experiment(record, runs_on([1, 2, 3, 4], slow=None)))
+    assert not any(place.slow for place in (*unmarked.osts, *unmarked.nodes))
+    assert placement(view_experiment(record, ())).osts == ()
 
 
 @pytest.mark.parametrize(
@@ -101,10 +103,10 @@ def test_lists_of_nodes_are_read_as_schedulers_write_them(text, names):
 def test_comparison_says_what_differs():
     record, tried = finished()
     other = changed(replace(record, id="ffff0000"), environment={"mpi": "Other 1.0", "host": "x"})
-    readings = {"a": reading_of(record, tried), "b": reading_of(other, tried)}
-    assert any("MPI libraries" in note for note in compare.differences(list(readings.values())))
-    assert set(compare.figures(readings)) == {"speedups", "progress"}
-    assert compare.gain(readings["a"])[3] is record.result.confirmed
+    views = {"a": view_experiment(record, tried), "b": view_experiment(other, tried)}
+    assert any("MPI libraries" in note for note in compare.differences(list(views.values())))
+    assert set(compare.figures(views)) == {"speedups", "progress"}
+    assert compare.gain(views["a"])[3] is record.result.confirmed
 
 
 def test_the_bundle_holds_all_and_names_nobody(tmp_path):
@@ -290,8 +292,12 @@ def test_confirming_again_keeps_values_as_they_are_written(words):
 
 
 def test_figures_hold_what_they_are_given():
-    points = [TrialPoint(0, [1.0, 3.0, 2.0], "default"), TrialPoint(1, [5.0], label="x=1")]
-    figure = trials(points, quantity="elapsed", unit="s", maximize=False, default=2.0)
+    def trial(number, role, *values):
+        runs = [Run(n, number, Phase.SEARCH, State.FINISHED, value) for n, value in enumerate(values)]
+        return Trial(number, Configuration({}), role, tuple(runs))
+
+    tried = [trial(0, Role.DEFAULT, 1.0, 3.0, 2.0), trial(1, Role.CANDIDATE, 5.0), trial(2, Role.CANDIDATE)]
+    figure = trials(tried, lambda _: "x=1", quantity="elapsed", unit="s", maximize=False, default=2.0)
     by_name = {trace.name: trace for trace in figure.data}
     assert list(by_name["default"].y) == [2.0] and list(by_name["default"].error_y.array) == [1.0]
     levels = [LevelPoint(0, 1.0), LevelPoint(0, 3.0), LevelPoint(2, 9.0, best=True)]

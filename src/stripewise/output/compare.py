@@ -8,15 +8,15 @@ from typing import Any
 import plotly.graph_objects as go
 
 from stripewise.catalogue.workload import Workload
+from stripewise.output.experiment_view import ExperimentView
 from stripewise.output.markup import value_text, workload_text
-from stripewise.output.plots.parameters import comparison, progress
-from stripewise.output.reading import Reading
+from stripewise.output.plots.style import BLUE, ORANGE, blank, counting_axis, number, plain
 from stripewise.result import Interval
 
 
-def gain(reading: Reading) -> tuple[float, float | None, float | None, bool] | None:
+def gain(view: ExperimentView) -> tuple[float, float | None, float | None, bool] | None:
     """Speed-up over the own default, ends of its interval, and whether it is proven; None before there is any."""
-    result = reading.result
+    result = view.result
     if result.confirmed:
         return result.speedup, *_ends(result.speedup_interval), True
     candidate = result.candidate
@@ -29,54 +29,54 @@ def _ends(interval: Interval | None) -> tuple[float | None, float | None]:
     return (None, None) if interval is None else (interval.low, interval.high)
 
 
-def settings(reading: Reading) -> dict[str, Any]:
+def settings(view: ExperimentView) -> dict[str, Any]:
     """What the best changes, or what looks best."""
-    return reading.result.changed(reading.result.shown)
+    return view.result.changed(view.result.shown)
 
 
-def parameters(readings: Sequence[Reading]) -> list[tuple[str, list[str]]]:
+def parameters(views: Sequence[ExperimentView]) -> list[tuple[str, list[str]]]:
     """Each parameter that the best of one of them changes, with its value in each."""
-    names = sorted({name for one in readings for name in settings(one)})
-    return [(name, [_setting(one, name) for one in readings]) for name in names]
+    names = sorted({name for one in views for name in settings(one)})
+    return [(name, [_setting(one, name) for one in views]) for name in names]
 
 
-def _setting(one: Reading, name: str) -> str:
+def _setting(one: ExperimentView, name: str) -> str:
     changed, unit = settings(one), one.units.get(name, "")
     if name in changed:
         return value_text(changed[name], unit)
     return f"default ({value_text(one.default[name], unit)})" if name in one.default else "not searched"
 
 
-def figures(readings: Mapping[str, Reading]) -> dict[str, go.Figure]:
-    """Draw speed-ups and the way to them; readings by the names to be shown."""
-    rows = {name: found for name, reading in readings.items() if (found := gain(reading)) is not None}
+def figures(views: Mapping[str, ExperimentView]) -> dict[str, go.Figure]:
+    """Draw speed-ups and the way to them; views by the names to be shown."""
+    rows = {name: found for name, view in views.items() if (found := gain(view)) is not None}
     drawn: dict[str, go.Figure] = {}
     if rows:
         drawn["speedups"] = comparison(rows)
     curves: dict[str, list[tuple[int, float]]] = {}
     lasts: dict[str, int] = {}
-    for name, reading in readings.items():
-        base = reading.result.default.value
+    for name, view in views.items():
+        base = view.result.default.value
         if not base:
             continue
         curves[name] = [
-            (run, value / base if reading.maximize else base / value) for run, value in reading.incumbent() if value
+            (run, value / base if view.maximize else base / value) for run, value in view.incumbent() if value
         ]
-        lasts[name] = max((run.number for run, _ in reading.runs), default=0)
+        lasts[name] = max((run.number for run, _ in view.runs), default=0)
     if any(curves.values()):
         drawn["progress"] = progress(curves, lasts)
     return drawn
 
 
-def differences(readings: Sequence[Reading]) -> list[str]:
+def differences(views: Sequence[ExperimentView]) -> list[str]:
     """Say what keeps experiments from being compared number by number."""
     notes = []
     for what, values in (
-        ("objectives", {f"{r.quantity} ({r.result.objective.direction})" for r in readings}),
-        ("workloads", {_words(r.result.workload) for r in readings}),
-        ("MPI libraries", {str(r.result.environment.get("mpi") or "unknown") for r in readings}),
-        ("hosts", {str(r.result.environment.get("host") or "unknown") for r in readings}),
-        ("kinds of figures", {"simulated" if r.result.simulated else "measured" for r in readings}),
+        ("objectives", {f"{r.quantity} ({r.result.objective.direction})" for r in views}),
+        ("workloads", {_words(r.result.workload) for r in views}),
+        ("MPI libraries", {str(r.result.environment.get("mpi") or "unknown") for r in views}),
+        ("hosts", {str(r.result.environment.get("host") or "unknown") for r in views}),
+        ("kinds of figures", {"simulated" if r.result.simulated else "measured" for r in views}),
     ):
         if len(values) > 1:
             notes.append(f"different {what}: {'; '.join(sorted(values))}")
@@ -87,3 +87,75 @@ def _words(workload: Workload) -> str:
     keys = {"operation", "nodes", "processes_per_node", "file_size", "transfer_size", "layout"}
     known = workload.model_dump(include=keys, exclude_none=True)
     return " ".join(f"{key}={workload_text(key, value)}" for key, value in known.items()) or "unknown"
+
+
+_ROW = 32
+
+
+def comparison(rows: Mapping[str, tuple[float, float | None, float | None, bool]]) -> go.Figure:
+    """Draw the speed-ups of several experiments with their intervals.
+
+    Parameters
+    ----------
+    rows : mapping
+        Name to speed-up, the ends of its interval (None where unknown) and whether it is proven.
+    """
+    names = list(rows)[::-1]
+    figure = blank("Speed-up over each experiment's own default", 120 + _ROW * max(len(names), 2))
+    for proven, name, colour, symbol in (
+        (True, "proven", BLUE, "square"),
+        (False, "not proven", ORANGE, "square-open"),
+    ):
+        own = [(index, key) for index, key in enumerate(names) if rows[key][3] is proven]
+        if not own:
+            continue
+        figure.add_scatter(
+            x=[rows[key][0] for _, key in own],
+            y=[index for index, _ in own],
+            mode="markers",
+            name=name,
+            marker={"color": colour, "symbol": symbol, "size": 11},
+            error_x={
+                "type": "data", "symmetric": False, "color": colour, "thickness": 2.5, "width": 6,
+                "array": [_or(rows[key][2], rows[key][0]) - rows[key][0] for _, key in own],
+                "arrayminus": [rows[key][0] - _or(rows[key][1], rows[key][0]) for _, key in own],
+            },
+            text=[f"<b>{plain(key)}</b>: {number(rows[key][0])} times" for _, key in own],
+            hovertemplate="%{text}<extra></extra>",
+        )  # fmt: skip
+    figure.add_vline(x=1, line={"color": ORANGE, "width": 2, "dash": "dash"})
+    figure.update_xaxes(title_text="speed-up (1 = as the default)", rangemode="tozero")
+    figure.update_yaxes(
+        tickvals=list(range(len(names))), ticktext=[plain(name) for name in names], range=[-0.5, len(names) - 0.5]
+    )
+    return figure
+
+
+def progress(curves: Mapping[str, Sequence[tuple[int, float]]], lasts: Mapping[str, int]) -> go.Figure:
+    """Draw the best of each experiment over its runs, relative to its own default.
+
+    Parameters
+    ----------
+    curves : mapping
+        Name to run numbers and the speed-up of the best known after them.
+    lasts : mapping
+        Name to the number of its last run.
+    """
+    figure = blank("Best so far in the search", 380)
+    dashes = ("solid", "dash", "dot", "dashdot", "longdash")
+    for index, (name, steps) in enumerate(curves.items()):
+        if steps:
+            ends = [*steps, (max(lasts.get(name, 0), steps[-1][0]), steps[-1][1])]
+            figure.add_scatter(
+                x=[run for run, _ in ends], y=[value for _, value in ends], mode="lines", name=plain(name),
+                line={"shape": "hv", "width": 2.5, "dash": dashes[index % len(dashes)]},
+                hovertemplate="run %{x}: %{y:.3g}<extra>" + plain(name) + "</extra>",
+            )  # fmt: skip
+    figure.add_hline(y=1, line={"color": ORANGE, "width": 2, "dash": "dash"})
+    counting_axis(figure, "run", max(lasts.values(), default=0))
+    figure.update_yaxes(title_text="best so far (times the default)", rangemode="tozero")
+    return figure
+
+
+def _or(value: float | None, other: float) -> float:
+    return other if value is None else value

@@ -1,4 +1,4 @@
-"""An experiment's figures by name: what is drawn of a reading, once for its report, its page and notebooks."""
+"""An experiment's figures by name: what is drawn of a view, once for its report, its page and notebooks."""
 
 from __future__ import annotations
 
@@ -9,82 +9,73 @@ from typing import Any
 import plotly.graph_objects as go
 
 from stripewise.catalogue.configuration import changed
-from stripewise.output import plots
-from stripewise.output.reading import Reading
+from stripewise.output.experiment_view import ExperimentView
+from stripewise.output.plots import job_io, parameters, proof, style, trajectory
 
 
-def figure_names(reading: Reading) -> set[str]:
+def figure_names(view: ExperimentView) -> set[str]:
     """Name the figures that there will be, without drawing them."""
-    return {name for name, (there, _) in FIGURES.items() if there(reading)}
+    return {name for name, (there, _) in FIGURES.items() if there(view)}
 
 
-def figures(reading: Reading) -> dict[str, go.Figure]:
+def figures(view: ExperimentView) -> dict[str, go.Figure]:
     """Draw every figure for which there are data, by name."""
-    return {name: draw(reading) for name, (there, draw) in FIGURES.items() if there(reading)}
+    return {name: draw(view) for name, (there, draw) in FIGURES.items() if there(view)}
 
 
-def _trajectory(reading: Reading) -> go.Figure:
-    result = reading.result
-    guides = plots.GuideLines(
-        reading.incumbent(),
+def _trajectory(view: ExperimentView) -> go.Figure:
+    result = view.result
+    guides = trajectory.GuideLines(
+        view.incumbent(),
         result.default.value,
         result.reference.value if result.reference else None,
         [(one.run, one.default) for one in result.level.runs],
     )
-    return plots.trajectory(reading.points(), **reading.scale, guides=guides)
+    return trajectory.trajectory(view.points(), **view.scale, guides=guides)
 
 
-def _importance(reading: Reading) -> go.Figure:
+def _importance(view: ExperimentView) -> go.Figure:
     few = "too few runs to tell"
-    zero = few if few in reading.result.importance_note else "no measurable influence"
-    usual = reading.result.default.configuration
-    tried = {name for trial in reading.trials for name in changed(trial.configuration, usual)}
-    shares = {name: share for name, share in reading.result.importance.items() if share > 0 or name in tried}
-    return plots.importance(shares, zero=zero)
+    zero = few if few in view.result.importance_note else "no measurable influence"
+    usual = view.result.default.configuration
+    tried = {name for trial in view.trials for name in changed(trial.configuration, usual)}
+    shares = {name: share for name, share in view.result.importance.items() if share > 0 or name in tried}
+    return parameters.importance(shares, zero=zero)
 
 
-def _confirmation(reading: Reading) -> go.Figure:
-    result, proof = reading.result, reading.result.confirmation
-    estimate = proof.estimate
-    return plots.confirmation(
-        reading.pairs(),
-        **reading.scale,
+def _confirmation(view: ExperimentView) -> go.Figure:
+    result, shown = view.result, view.result.confirmation
+    estimate = shown.estimate
+    return proof.confirmation(
+        shown.pairs,
+        **view.scale,
         estimate=result.speedup if estimate is None and result.confirmed else estimate,
-        interval=proof.interval or result.speedup_interval,
-        minimum_effect=proof.minimum_effect,
+        interval=shown.interval or result.speedup_interval,
+        minimum_effect=shown.minimum_effect,
     )
 
 
-def _machine(reading: Reading) -> go.Figure:
-    runs, moments, chart = reading.machine
-    limits = None
-    if chart.centre is not None and chart.low is not None and chart.high is not None:
-        limits = plots.Limits(chart.centre, chart.low, chart.high)
-    points = [
-        plots.ChartPoint(when, float(run.value or 0.0), f"run {run.number}", rules)
-        for run, when, rules in zip(runs, moments, chart.rules, strict=True)
-    ]
-    return plots.control_chart(points, limits, quantity=reading.quantity, unit=reading.unit)
-
-
-FIGURES: dict[str, tuple[Callable[[Reading], bool], Callable[[Reading], go.Figure]]] = {
-    "trajectory": (lambda reading: True, _trajectory),
+FIGURES: dict[str, tuple[Callable[[ExperimentView], bool], Callable[[ExperimentView], go.Figure]]] = {
+    "trajectory": (lambda view: True, _trajectory),
     "parallel": (
-        lambda reading: bool(reading.lines()[0]) and len(reading.lines()[1]) > 1,
-        lambda reading: plots.parallel_coordinates(*reading.lines(), **reading.scale),
+        lambda view: bool(view.lines()[0]) and len(view.lines()[1]) > 1,
+        lambda view: parameters.parallel_coordinates(*view.lines(), **view.scale),
     ),
     "contour": (
-        lambda reading: bool(reading.contour()[0]),
-        lambda reading: plots.contour(*reading.contour(), **reading.scale),
+        lambda view: bool(view.contour()[0]),
+        lambda view: parameters.contour(*view.contour(), **view.scale),
     ),
-    "timeline": (lambda reading: len(reading.times()) > 1, lambda reading: plots.timeline(reading.times())),
-    "importance": (lambda reading: bool(reading.result.importance), _importance),
-    "confirmation": (lambda reading: bool(reading.pairs()), _confirmation),
-    "bounds": (lambda reading: bool(reading.bounded()), lambda reading: plots.bounds(reading.bounded())),
-    "machine": (lambda reading: len(reading.machine[0]) > 1, _machine),
-    "cost": (lambda reading: bool(reading.spending()[0]), lambda reading: plots.cost(*reading.spending())),
+    "timeline": (lambda view: len(view.times()) > 1, lambda view: trajectory.timeline(view.times())),
+    "importance": (lambda view: bool(view.result.importance), _importance),
+    "confirmation": (lambda view: bool(view.result.confirmation.pairs), _confirmation),
+    "bounds": (lambda view: bool(view.bounded()), lambda view: job_io.bounds(view.bounded())),
+    "machine": (
+        lambda view: len(view.machine[0]) > 1,
+        lambda view: proof.control_chart(*view.machine, quantity=view.quantity, unit=view.unit),
+    ),
+    "cost": (lambda view: bool(view.spending()[0]), lambda view: proof.cost(*view.spending())),
 }
-"""Name to whether there is such a figure of a reading, and how it is drawn."""
+"""Name to whether there is such a figure of a view, and how it is drawn."""
 
 
 def figures_json(drawn: dict[str, go.Figure]) -> str:
@@ -93,7 +84,7 @@ def figures_json(drawn: dict[str, go.Figure]) -> str:
     The titles are left out: on a page the headings and captions say them.
     """
     document: dict[str, Any] = {
-        "templates": {name: plots.template(dark).to_plotly_json() for name, dark in (("light", False), ("dark", True))},
+        "templates": {name: style.template(dark).to_plotly_json() for name, dark in (("light", False), ("dark", True))},
         "figures": {},
     }
     for name, figure in drawn.items():

@@ -34,7 +34,7 @@ def write_report(record: Record, trials: Sequence[Trial], path: Path, completed:
     StripewiseError
         If the file cannot be written.
     """
-    write_whole(path, render_report(record, trials, completed))
+    save_text(path, render_report(record, trials, completed))
 
 
 def render_report(record: Record, trials: Sequence[Trial], completed: Callable[[str], str] = str) -> str:
@@ -48,26 +48,26 @@ def render_report(record: Record, trials: Sequence[Trial], completed: Callable[[
     if record.result is None:
         raise UserError(f"experiment {record.id} has no result yet", f"finish it first: stripewise resume {record.id}")
     # Plotly takes half a second to import; commands that draw nothing are not to wait for it.
+    from stripewise.output.experiment_view import ExperimentView  # noqa: PLC0415
     from stripewise.output.figures import figures  # noqa: PLC0415
     from stripewise.output.markup import date  # noqa: PLC0415
     from stripewise.output.page import page  # noqa: PLC0415
-    from stripewise.output.reading import Reading  # noqa: PLC0415
     from stripewise.output.sections import HEADINGS, sections  # noqa: PLC0415
 
-    reading = Reading(record, trials, completed)
-    drawn = figures(reading)
+    view = ExperimentView(record, trials, completed)
+    drawn = figures(view)
     return page(
         "report.html",
         title=record.experiment.name or f"Experiment {record.id}",
         subtitle=f"{date(record.result.validity.date)} · experiment {record.id}",
         headings=HEADINGS,
-        experiment=sections(reading, drawn, ("headline", *HEADINGS)),
+        experiment=sections(view, drawn, ("headline", *HEADINGS)),
         figures=drawn,
         simulated=record.result.simulated,
     )
 
 
-def write_whole(path: Path, text: str) -> None:
+def save_text(path: Path, text: str) -> None:
     """Replace a file by a text, so that no reader ever sees a part of it.
 
     Raises

@@ -13,11 +13,12 @@ from markupsafe import Markup
 from stripewise import __version__
 from stripewise.catalogue.plan import Plan
 from stripewise.observe.objectives import timing
+from stripewise.output.experiment_view import ExperimentView
 from stripewise.output.export import TITLES, Export, export
 from stripewise.output.markup import duration, value_text, workload_text
 from stripewise.output.page import environment
+from stripewise.output.plots.proof import explain_control
 from stripewise.output.plots.style import number
-from stripewise.output.reading import Reading, sentence
 from stripewise.result import Cost, ParameterSummary
 
 HEADINGS = {
@@ -47,26 +48,26 @@ _STATUS_WORDS = {
 }
 
 
-def sections(reading: Reading, drawn: Collection[str], names: Iterable[str]) -> dict[str, Markup]:
+def sections(view: ExperimentView, drawn: Collection[str], names: Iterable[str]) -> dict[str, Markup]:
     """Write sections of an experiment, by name.
 
     Parameters
     ----------
-    reading : Reading
+    view : ExperimentView
     drawn : collection of str
         Names of the figures to leave places for.
     names : iterable of str
         Of :data:`HEADINGS`, or ``headline``.
     """
-    macros, about = environment().get_template("sections.html").module, Details(reading)
-    return {name: getattr(macros, name)(reading, drawn, about) for name in names}
+    macros, about = environment().get_template("sections.html").module, Details(view)
+    return {name: getattr(macros, name)(view, drawn, about) for name in names}
 
 
 @dataclass(frozen=True)
 class Details:
-    """What the templates ask of a reading besides its own attributes."""
+    """What the templates ask of a view besides its own attributes."""
 
-    reading: Reading
+    view: ExperimentView
     version: str = __version__
 
     def status(self, word: str) -> tuple[str, str, str]:
@@ -75,20 +76,20 @@ class Details:
 
     def timing(self) -> str:
         """Say what the objective counts, where people may expect something else."""
-        return timing(self.reading.result.objective)
+        return timing(self.view.result.objective)
 
     def statuses(self) -> list[str]:
         """List the statuses that occur, in the order of the legend."""
-        used = {entry.status for entry in self.reading.result.effects}
+        used = {entry.status for entry in self.view.result.effects}
         return [status for status in _STATUS_WORDS if status in used]
 
     def shares(self) -> list[str]:
         """Write the importance of the parameters that have any."""
-        return [f"{name} {share:.0%}" for name, share in self.reading.result.importance.items() if share > 0]
+        return [f"{name} {share:.0%}" for name, share in self.view.result.importance.items() if share > 0]
 
     def exports(self) -> dict[str, Export]:
         """Write the settings for each target, by title; nothing where the default is kept."""
-        result = self.reading.result
+        result = self.view.result
         plan = Plan.parse(result.plan, "the result's plan")
         if not result.applicable or not (plan.settings or plan.sections):
             return {}
@@ -97,19 +98,19 @@ class Details:
 
     def nothing_to_apply(self) -> str:
         """Say why there is nothing to export."""
-        result = self.reading.result
+        result = self.view.result
         if result.confirmed and result.reference is not None:
             return f"The program is best without the component{result.reference.how}."
         return "The default is kept: there is nothing to apply."
 
     def more(self) -> tuple[str, str]:
         """Say how many pairs would decide, and the command that makes them; empty where no number of pairs would."""
-        text, colon, command = self.reading.result.confirmation.more_budget.partition(": stripewise ")
-        return text + ("." if colon else ""), self.reading.completed(f"stripewise {command}") if colon else ""
+        text, colon, command = self.view.result.confirmation.more_budget.partition(": stripewise ")
+        return text + ("." if colon else ""), self.view.completed(f"stripewise {command}") if colon else ""
 
     def advice(self) -> str:
         """Say what to do where the default is kept and no number of further pairs is known to decide."""
-        result = self.reading.result
+        result = self.view.result
         if result.confirmation.same_against_same and not result.confirmation.same_against_same.passed:
             return "Repeat the experiment when the machine is quieter."
         if not result.effects:
@@ -120,7 +121,7 @@ class Details:
 
     def caveat(self) -> str:
         """Give the one reservation that matters most; empty where there is nothing to apply."""
-        result = self.reading.result
+        result = self.view.result
         proof = result.confirmation
         if not result.confirmed:
             return ""
@@ -132,31 +133,31 @@ class Details:
 
     def program(self) -> str:
         """Write the command as it was given."""
-        return shlex.join(self.reading.record.experiment.command)
+        return shlex.join(self.view.record.experiment.command)
 
     def command(self) -> str:
         """Write the command that applies the result."""
-        run = self.reading.completed(f"stripewise run {self.reading.result.experiment}")
+        run = self.view.completed(f"stripewise run {self.view.result.experiment}")
         return f"{run} -- {self.program() or 'COMMAND'}"
 
     def machine(self) -> str:
         """Say whether the machine changed meanwhile."""
-        runs, moments, chart = self.reading.machine
+        runs, moments, chart = self.view.machine
         span = duration(moments[-1] - moments[0]) if len(moments) > 1 else ""
-        return sentence(chart, [run.number for run in runs], span, self.reading.result.level.changes)
+        return explain_control(chart, [run.number for run in runs], span, self.view.result.level.changes)
 
     def cost(self) -> Cost:
         """Give the account; an unfinished experiment has none yet, and one that an earlier version kept may lack it."""
-        result = self.reading.result
+        result = self.view.result
         return result.cost or Cost(seconds=result.seconds, node_hours=result.node_hours)
 
     def environment(self) -> list[tuple[str, str]]:
         """Write what is known of the machine and its software."""
-        return [(_heading(key), _plain(value)) for key, value in self.reading.result.environment.items()]
+        return [(_heading(key), _plain(value)) for key, value in self.view.result.environment.items()]
 
     def workload(self) -> list[tuple[str, str]]:
         """Write what is known of the workload."""
-        known = self.reading.result.workload.model_dump(exclude_none=True)
+        known = self.view.result.workload.model_dump(exclude_none=True)
         return [(key.replace("_", " "), workload_text(key, value)) for key, value in known.items()]
 
     def values(self, parameter: ParameterSummary) -> str:
@@ -168,7 +169,7 @@ class Details:
 
     def definition(self) -> str:
         """Write the experiment as it was defined."""
-        definition = self.reading.record.experiment.model_dump(mode="json", exclude_defaults=True)
+        definition = self.view.record.experiment.model_dump(mode="json", exclude_defaults=True)
         return json.dumps(definition, indent=2, ensure_ascii=False)
 
 

@@ -14,7 +14,7 @@ from stripewise.output.markup import changes, value_text
 from stripewise.output.summaries import SummaryReport
 
 if TYPE_CHECKING:
-    from stripewise.output.plots import Axis, Line
+    from stripewise.output.plots.parameters import Axis, Line
 
 
 import numpy as np
@@ -47,7 +47,7 @@ def render_summary(data: Table, reports: Sequence[SummaryReport]) -> str:
 
 def summary_figures(data: Table, reports: Sequence[SummaryReport]) -> dict[str, Any]:
     """Draw the figures of all operations, by name."""
-    from stripewise.output.plots import parallel_coordinates  # noqa: PLC0415
+    from stripewise.output.plots.parameters import parallel_coordinates  # noqa: PLC0415
 
     drawn: dict[str, Any] = {}
     units = _units(data)
@@ -75,7 +75,7 @@ def summary_figures(data: Table, reports: Sequence[SummaryReport]) -> dict[str, 
 
 def _lines(data: Table, report: SummaryReport, units: Mapping[str, str]) -> tuple[list[Axis], list[Line]]:
     """Axes of what was varied, workload and settings, and a line for each configuration of each workload."""
-    from stripewise.output.plots import Axis, Line  # noqa: PLC0415
+    from stripewise.output.plots.parameters import Axis, Line  # noqa: PLC0415
 
     full = [{**entry.context, **entry.configuration} for entry in report.summaries]
     order: dict[str, list[Any]] = {}

@@ -15,7 +15,7 @@ from stripewise.desk.cli.output import console, grid, notes, number, overwritten
 from stripewise.diagnose.causes.calibrate import calibrate
 from stripewise.diagnose.causes.models import OVERLAP, Calibration, overlap
 from stripewise.errors import UserError
-from stripewise.output.html import write_whole
+from stripewise.output.html import save_text
 from stripewise.ownership import take_from_others
 from stripewise.sizes import format_size, parse_size
 
@@ -50,7 +50,7 @@ def run_calibrate(
             overwritten(f"{done} of {of} series")
 
     calibration = calibrate(folder, extent=extent, repeats=repeats, seed=seed, on_series=progress)
-    write_whole(out, calibration.text())
+    save_text(out, calibration.text())
     take_from_others(out)
     if json_output:
         print_json({"file": str(out), **_document(calibration)})

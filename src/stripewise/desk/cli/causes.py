@@ -12,7 +12,7 @@ from stripewise.diagnose.causes.analysis import Causes, analyse
 from stripewise.diagnose.causes.models import Calibration, load
 from stripewise.diagnose.causes.timings import Timing, is_timings, read_timings
 from stripewise.errors import UserError
-from stripewise.output.html import write_whole
+from stripewise.output.html import save_text
 from stripewise.sizes import format_size
 
 _START = 4096
@@ -46,7 +46,7 @@ def print_causes(paths: Sequence[Path], calibration: Path | None, html: Path | N
     found = analyse(timings, site)
     document = {"source": str(paths[0]), "operations": len(timings), **found.as_json()}
     if html is not None:
-        write_whole(html, _page(document, timings, found, site))
+        save_text(html, _page(document, timings, found, site))
     if json_output:
         print_json(document)
         return

@@ -18,7 +18,7 @@ from stripewise.desk.cli.remote import desk_of
 from stripewise.diagnose.finding import Finding, Severity
 from stripewise.diagnose.site import Diagnosis, JobRow, SiteProfile, TableWriter, diagnose, row_of, slowness
 from stripewise.errors import StripewiseError, UserError, choose
-from stripewise.output.html import write_whole
+from stripewise.output.html import save_text
 from stripewise.sizes import format_size
 
 _LEVELS = ("low", "medium", "high")
@@ -106,14 +106,14 @@ def run_diagnose(
     if one is not None and html is not None:
         from stripewise.output.diagnosis import render_diagnosis  # noqa: PLC0415  figures are slow to load
 
-        write_whole(html, render_diagnosis(document, one.activity, one.plan(), slowness(one)))
+        save_text(html, render_diagnosis(document, one.activity, one.plan(), slowness(one)))
     if one is not None and plan is not None:
         if not one.settings():
             raise StripewiseError(
                 "no finding asks for a setting, so the plan would be empty",
                 "see what it says to change in the program",
             )
-        write_whole(plan, one.plan())
+        save_text(plan, one.plan())
     if json_output:
         print_json(document)
     elif one is not None:

@@ -26,7 +26,7 @@ from stripewise.desk.cli.remote import desk_of
 from stripewise.desk.cli.standard_input import refuse_input
 from stripewise.desk.desk import Evaluating
 from stripewise.models.cases import LEAST_REPEATS
-from stripewise.output.html import write_whole
+from stripewise.output.html import save_text
 from stripewise.output.model_pages import evaluation_page, format_figure
 from stripewise.requests.campaign import load_campaign
 from stripewise.requests.campaign_points import Points
@@ -68,7 +68,7 @@ def evaluate(
     desk = desk_of(None, server, json_output=json_output, yes=yes)
     document = desk.evaluate(Evaluating(campaign, changed, Points(asked), model, journal, eager, retry))
     if html is not None:
-        write_whole(html, evaluation_page(document))
+        save_text(html, evaluation_page(document))
     if json_output:
         print_json(document)
         return

@@ -124,24 +124,24 @@ def _show_side_by_side(found: Sequence[tuple[Record, Sequence[Trial]]], json_out
         print_json([_document(record, trials) for record, trials in found])
         return
     from stripewise.output import compare  # noqa: PLC0415  figures are slow to load
-    from stripewise.output.unfinished import reading_of  # noqa: PLC0415  as above
+    from stripewise.output.experiment_view import view_experiment  # noqa: PLC0415  as above
 
-    readings = [reading_of(record, trials) for record, trials in found]
+    views = [view_experiment(record, trials) for record, trials in found]
     table = grid(
-        "", *(f"{escape(printable(one.record.experiment.name or 'experiment'))} {one.record.id}" for one in readings)
+        "", *(f"{escape(printable(one.record.experiment.name or 'experiment'))} {one.record.id}" for one in views)
     )
-    results = [one.result for one in readings]
+    results = [one.result for one in views]
     for heading, values in (
-        ("state", [one.record.state for one in readings]),
+        ("state", [one.record.state for one in views]),
         ("default", [number(one.default.value, one.objective.unit) for one in results]),
         ("best", [number(one.best.value, one.objective.unit) for one in results]),
-        ("speed-up", [_gain(compare.gain(one)) for one in readings]),
+        ("speed-up", [_gain(compare.gain(one)) for one in views]),
         ("runs", [str(record.ended) for record, _ in found]),
-        *compare.parameters(readings),
+        *compare.parameters(views),
     ):
         table.add_row(escape(heading), *map(escape, values))
     console.print(table)
-    for note in compare.differences(readings):
+    for note in compare.differences(views):
         prose(f"compare with care: {note}")
 
 

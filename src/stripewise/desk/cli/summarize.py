@@ -35,10 +35,10 @@ def summarize(
     data = read_table(table)
     reports = summarise(data)
     if html is not None:
-        from stripewise.output.html import write_whole  # noqa: PLC0415  pages are slow to load
+        from stripewise.output.html import save_text  # noqa: PLC0415  pages are slow to load
         from stripewise.output.summary import render_summary  # noqa: PLC0415
 
-        write_whole(html, render_summary(data, reports))
+        save_text(html, render_summary(data, reports))
         remark(f"page: {html}")
     if json_output:
         print_json(_document(data, reports))

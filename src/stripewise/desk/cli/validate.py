@@ -72,7 +72,7 @@ def validate(
     )
     ticker.close()
     if html is not None:
-        from stripewise.output.html import write_whole  # noqa: PLC0415  pages are slow to load
+        from stripewise.output.html import save_text  # noqa: PLC0415  pages are slow to load
         from stripewise.output.model_pages import validation_page  # noqa: PLC0415
 
         told = validation_page(
@@ -83,7 +83,7 @@ def validate(
             quantity=judged.quantity,
             unit=judged.unit,
         )
-        write_whole(html, told)
+        save_text(html, told)
         remark(f"page: {html}")
     if json_output:
         print_json(judged.found)

@@ -11,11 +11,10 @@ from stripewise.catalogue.plan import Plan
 from stripewise.desk.server.service import Service, version
 from stripewise.engine.reconfirmation import confirm_again
 from stripewise.errors import UserError
+from stripewise.output.experiment_view import ExperimentView, view_experiment
 from stripewise.output.export import TARGETS, export
 from stripewise.output.figures import figure_names
-from stripewise.output.reading import Reading
 from stripewise.output.sections import sections
-from stripewise.output.unfinished import reading_of
 from stripewise.store.base import Record
 from stripewise.trial import Role, Trial
 
@@ -31,7 +30,7 @@ class PageHistory:
     ----------
     record : Record
     trials : tuple of Trial
-    found : Reading
+    found : ExperimentView
     figures : set of str
         Names of the figures that there will be.
     sections : dict
@@ -44,7 +43,7 @@ class PageHistory:
 
     record: Record
     trials: tuple[Trial, ...]
-    found: Reading
+    found: ExperimentView
     figures: set[str]
     sections: dict[str, Any]
     targets: list[str]
@@ -64,7 +63,7 @@ def history(service: Service, identifier: str) -> PageHistory:
 
     def make() -> PageHistory:
         trials = service.store.trials(record.id, facts=False)
-        found = reading_of(record, trials, _completed(service))
+        found = view_experiment(record, trials, _completed(service))
         # The facts of simulated runs say what held them back; they are read with the figure.
         names = figure_names(found) | ({"bounds"} if found.result.simulated else set())
         if record.result is None:
@@ -77,14 +76,14 @@ def history(service: Service, identifier: str) -> PageHistory:
     return kept
 
 
-def read(service: Service, identifier: str, *, facts: bool = False) -> tuple[Record, tuple[Trial, ...], Reading]:
+def read(service: Service, identifier: str, *, facts: bool = False) -> tuple[Record, tuple[Trial, ...], ExperimentView]:
     """Read an experiment with its trials."""
     if not facts:
         known = history(service, identifier)
         return known.record, known.trials, known.found
     record = service.store.record(identifier)
     trials = service.store.trials(record.id)
-    return record, trials, reading_of(record, trials, _completed(service))
+    return record, trials, view_experiment(record, trials, _completed(service))
 
 
 def _completed(service: Service) -> Callable[[str], str]:
@@ -94,7 +93,7 @@ def _completed(service: Service) -> Callable[[str], str]:
     return lambda text: f"{text} --store {shlex.quote(service.store.url)}"
 
 
-def _targets(found: Reading) -> list[str]:
+def _targets(found: ExperimentView) -> list[str]:
     if not found.result.applicable:
         return []
     plan = Plan.parse(found.result.plan, "the result's plan")

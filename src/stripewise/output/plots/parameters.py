@@ -1,17 +1,15 @@
-"""What was tried: parameters and their importance, trials and values, and the places where runs were.
-
-Repeats are drawn apart or taken together. Storage targets and nodes are coloured by what the runs on them reached.
-"""
+"""What was tried: parameters and their importance, trials and values. Repeats are drawn apart or taken together."""
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import plotly.graph_objects as go
 
+from stripewise.output.markup import count
 from stripewise.output.plots.style import (
     BLUE,
     GREY,
@@ -29,7 +27,7 @@ from stripewise.output.plots.style import (
     value_axis,
     wide,
 )
-from stripewise.output.plots.style import lines as breaks
+from stripewise.trial import Trial
 
 WORST_TO_BEST = ((0.0, "#c2702a"), (0.5, "#85888d"), (1.0, BLUE))
 """Colours along which the objective improves."""
@@ -75,7 +73,7 @@ class Line:
 
 
 def parallel_coordinates(
-    axes: Sequence[Axis], lines: Sequence[Line], *, quantity: str, unit: str, maximize: bool, even: bool = False
+    axes: Sequence[Axis], tried: Sequence[Line], *, quantity: str, unit: str, maximize: bool, even: bool = False
 ) -> go.Figure:
     """Draw each configuration as a line over the parameters, coloured by the objective.
 
@@ -84,7 +82,7 @@ def parallel_coordinates(
     Parameters
     ----------
     axes : sequence of Axis
-    lines : sequence of Line
+    tried : sequence of Line
         At most 200 of them are drawn.
     quantity, unit : str
         The objective.
@@ -93,12 +91,12 @@ def parallel_coordinates(
         Draw an even sample of them by value, from the worst to the best, instead of the best ones.
     """
     sign = 1 if maximize else -1
-    ranked = sorted(lines, key=lambda line: sign * line.value)
+    ranked = sorted(tried, key=lambda line: sign * line.value)
     chosen, which = ranked[-_MOST_LINES:], "the best "
     if even and len(ranked) > _MOST_LINES:
         last = len(ranked) - 1
         chosen, which = [ranked[round(place * last / (_MOST_LINES - 1))] for place in range(_MOST_LINES)], ""
-    more = f", {which}{len(chosen)} of {len(lines)}" if len(chosen) < len(lines) else ""
+    more = f", {which}{len(chosen)} of {len(tried)}" if len(chosen) < len(tried) else ""
     figure = blank(f"What was tried{more}", 440)
     values = [line.value for line in chosen]
     logarithmic = wide(values)
@@ -118,7 +116,7 @@ def parallel_coordinates(
             opacity=1 if line.best else 0.35 + 0.5 * goodness,
             # For brushing: a page shows or fades a line by its levels.
             meta={"levels": list(line.levels), "opacity": 1 if line.best else 0.35 + 0.5 * goodness},
-            text=[f"<b>{number(line.value, plain(unit))}</b><br>{breaks(line.label)}"] * len(axes),
+            text=[f"<b>{number(line.value, plain(unit))}</b><br>{lines(line.label)}"] * len(axes),
             hovertemplate="%{text}<extra></extra>",
             showlegend=False,
         )
@@ -254,171 +252,12 @@ def importance(shares: Mapping[str, float], *, note: str = "", zero: str = "no m
     return figure
 
 
-_ROW = 32
-_MOST_TEXTS = 96
-
-
-@dataclass(frozen=True)
-class Place:
-    """A storage target or a node.
-
-    Attributes
-    ----------
-    name : str
-    values : sequence of float
-        Of the objective, relative to the median of the same configuration: 1 is as usual, larger is better.
-    slow : bool
-        Whether runs on it are slower than chance allows.
-    """
-
-    name: str
-    values: Sequence[float]
-    slow: bool = False
-
-
-def place_map(places: Sequence[Place], *, kind: str) -> go.Figure:
-    """Draw one cell a storage target or node, coloured by what the runs that used it reached.
-
-    Parameters
-    ----------
-    places : sequence of Place
-    kind : str
-        What they are, as a word: ``OST`` or ``node``.
-    """
-    width = min(max(len(places), 1), 16)
-    rows = -(-len(places) // width) or 1
-    figure = blank(f"{kind[:1].upper()}{kind[1:]}s used", 130 + 52 * rows)
-    medians = [statistics.median(place.values) for place in places]
-    grid: list[list[float | None]] = [[None] * width for _ in range(rows)]
-    words: list[list[str]] = [[""] * width for _ in range(rows)]
-    hover: list[list[str]] = [[""] * width for _ in range(rows)]
-    for index, (place, median) in enumerate(zip(places, medians, strict=True)):
-        row, column = divmod(index, width)
-        grid[row][column] = median
-        if len(places) <= _MOST_TEXTS:
-            words[row][column] = f"{plain(place.name)}{'<br>slow' if place.slow else ''}"
-        told = "; slower than chance allows" if place.slow else ""
-        runs = f"{len(place.values)} run{'' if len(place.values) == 1 else 's'}"
-        hover[row][column] = f"<b>{kind} {plain(place.name)}</b><br>{number(median)} of the usual, {runs}{told}"
-    figure.add_heatmap(
-        z=grid, text=words, texttemplate="%{text}", customdata=hover, hovertemplate="%{customdata}<extra></extra>",
-        colorscale=[list(stop) for stop in WORST_TO_BEST], zmin=min([0.8, *medians]), zmax=max([1.2, *medians]),
-        xgap=3, ygap=3, hoverongaps=False, textfont={"color": "#ffffff", "size": 11},
-        colorbar={"title": {"text": "of the usual", "side": "right"}, "thickness": 12, "outlinewidth": 0},
-    )  # fmt: skip
-    for index, place in enumerate(places):
-        if place.slow:
-            row, column = divmod(index, width)
-            figure.add_shape(
-                type="rect", x0=column - 0.48, x1=column + 0.48, y0=row - 0.48, y1=row + 0.48,
-                line={"color": ORANGE, "width": 3},
-            )  # fmt: skip
-    figure.update_xaxes(visible=False)
-    figure.update_yaxes(visible=False, autorange="reversed")
-    return figure
-
-
-def comparison(rows: Mapping[str, tuple[float, float | None, float | None, bool]]) -> go.Figure:
-    """Draw the speed-ups of several experiments with their intervals.
-
-    Parameters
-    ----------
-    rows : mapping
-        Name to speed-up, the ends of its interval (None where unknown) and whether it is proven.
-    """
-    names = list(rows)[::-1]
-    figure = blank("Speed-up over each experiment's own default", 120 + _ROW * max(len(names), 2))
-    for proven, name, colour, symbol in (
-        (True, "proven", WORST_TO_BEST[-1][1], "square"),
-        (False, "not proven", ORANGE, "square-open"),
-    ):
-        own = [(index, key) for index, key in enumerate(names) if rows[key][3] is proven]
-        if not own:
-            continue
-        figure.add_scatter(
-            x=[rows[key][0] for _, key in own],
-            y=[index for index, _ in own],
-            mode="markers",
-            name=name,
-            marker={"color": colour, "symbol": symbol, "size": 11},
-            error_x={
-                "type": "data", "symmetric": False, "color": colour, "thickness": 2.5, "width": 6,
-                "array": [_or(rows[key][2], rows[key][0]) - rows[key][0] for _, key in own],
-                "arrayminus": [rows[key][0] - _or(rows[key][1], rows[key][0]) for _, key in own],
-            },
-            text=[f"<b>{plain(key)}</b>: {number(rows[key][0])} times" for _, key in own],
-            hovertemplate="%{text}<extra></extra>",
-        )  # fmt: skip
-    figure.add_vline(x=1, line={"color": ORANGE, "width": 2, "dash": "dash"})
-    figure.update_xaxes(title_text="speed-up (1 = as the default)", rangemode="tozero")
-    figure.update_yaxes(
-        tickvals=list(range(len(names))), ticktext=[plain(name) for name in names], range=[-0.5, len(names) - 0.5]
-    )
-    return figure
-
-
-def progress(curves: Mapping[str, Sequence[tuple[int, float]]], lasts: Mapping[str, int]) -> go.Figure:
-    """Draw the best of each experiment over its runs, relative to its own default.
-
-    Parameters
-    ----------
-    curves : mapping
-        Name to run numbers and the speed-up of the best known after them.
-    lasts : mapping
-        Name to the number of its last run.
-    """
-    figure = blank("Best so far in the search", 380)
-    dashes = ("solid", "dash", "dot", "dashdot", "longdash")
-    for index, (name, steps) in enumerate(curves.items()):
-        if steps:
-            ends = [*steps, (max(lasts.get(name, 0), steps[-1][0]), steps[-1][1])]
-            figure.add_scatter(
-                x=[run for run, _ in ends], y=[value for _, value in ends], mode="lines", name=plain(name),
-                line={"shape": "hv", "width": 2.5, "dash": dashes[index % len(dashes)]},
-                hovertemplate="run %{x}: %{y:.3g}<extra>" + plain(name) + "</extra>",
-            )  # fmt: skip
-    figure.add_hline(y=1, line={"color": ORANGE, "width": 2, "dash": "dash"})
-    counting_axis(figure, "run", max(lasts.values(), default=0))
-    figure.update_yaxes(title_text="best so far (times the default)", rangemode="tozero")
-    return figure
-
-
-def _or(value: float | None, other: float) -> float:
-    return other if value is None else value
-
-
 _ROLES = {
     "candidate": ("trial, median of its runs", BLUE, "circle"),
     "default": ("default", ORANGE, "diamond"),
     "reference": ("without the component", PURPLE, "square"),
 }
 _TRIED_MOST_LABELS = 24
-
-
-@dataclass(frozen=True)
-class TrialPoint:
-    """A trial in a figure.
-
-    Attributes
-    ----------
-    trial : int
-    values : sequence of float
-        Of its finished runs; at least one.
-    role : str
-        ``candidate``, ``default`` or ``reference``.
-    label : str
-        Its configuration.
-    """
-
-    trial: int
-    values: Sequence[float]
-    role: str = "candidate"
-    label: str = ""
-
-    @property
-    def median(self) -> float:
-        """Median of its runs."""
-        return statistics.median(self.values)
 
 
 @dataclass(frozen=True)
@@ -442,7 +281,8 @@ class LevelPoint:
 
 
 def trials(
-    points: Sequence[TrialPoint],
+    found: Sequence[Trial],
+    describe: Callable[[Trial], str],
     *,
     quantity: str,
     unit: str,
@@ -450,11 +290,13 @@ def trials(
     default: float | None = None,
     reference: float | None = None,
 ) -> go.Figure:
-    """Draw each trial as the median of its runs, with the range of the runs.
+    """Draw each trial that has values as the median of its runs, with the range of the runs.
 
     Parameters
     ----------
-    points : sequence of TrialPoint
+    found : sequence of Trial
+    describe : callable
+        Gives the words for what a trial changes.
     quantity, unit : str
         The objective.
     maximize : bool
@@ -463,26 +305,31 @@ def trials(
         Horizontal lines.
     """
     figure = blank(f"Each trial ({'higher' if maximize else 'lower'} is better)", 420)
+    points = [(trial, trial.values, float(trial.value or 0.0)) for trial in found if trial.values]
     for role, (name, colour, symbol) in _ROLES.items():
-        own = [p for p in points if p.role == role]
+        own = [point for point in points if point[0].role == role]
         if not own:
             continue
         spread = {
-            "array": [max(p.values) - p.median for p in own], "arrayminus": [p.median - min(p.values) for p in own],
+            "array": [max(values) - median for _, values, median in own],
+            "arrayminus": [median - min(values) for _, values, median in own],
             "type": "data", "symmetric": False, "thickness": 1.5, "width": 4, "color": colour,
         }  # fmt: skip
-        told = [(p.trial, p.median, _trial_text(p, unit)) for p in own]
+        told = [
+            (
+                trial.number,
+                median,
+                f"<b>trial {trial.number}</b>: {number(median, plain(unit))}, {count(len(values), 'run')}"
+                f"<br>{lines(describe(trial))}",
+            )
+            for trial, values, median in own
+        ]
         marks(figure, told, name, colour, symbol, error_y=spread)
-    last = max((p.trial for p in points), default=0)
+    last = max((trial.number for trial, _, _ in points), default=0)
     medians(figure, last, unit, default, reference)
     counting_axis(figure, "trial", last)
-    value_axis(figure, quantity, unit, [value for p in points for value in p.values])
+    value_axis(figure, quantity, unit, [value for _, values, _ in points for value in values])
     return figure
-
-
-def _trial_text(point: TrialPoint, unit: str) -> str:
-    runs = f"{len(point.values)} run{'' if len(point.values) == 1 else 's'}"
-    return f"<b>trial {point.trial}</b>: {number(point.median, plain(unit))}, {runs}<br>{lines(point.label)}"
 
 
 def by_level(

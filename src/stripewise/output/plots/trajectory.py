@@ -48,44 +48,30 @@ class RunPoint:
         ``warmup``, ``default``, ``reference``, ``search``, ``confirmation``, ``failed`` or ``pruned``.
     label : str
         What to say about it: its configuration, why it failed; plain text, as everywhere in this package.
+    start, seconds : float or None
+        Since the first run, and how long it took.
     """
 
     run: int
     value: float | None
     kind: str
     label: str = ""
+    start: float | None = None
+    seconds: float | None = None
 
 
-@dataclass(frozen=True)
-class RunTime:
-    """When a run was made.
-
-    Attributes
-    ----------
-    kind : str
-        As in :class:`RunPoint`.
-    start, seconds : float
-        Since the first run, and how long it took.
-    label : str
-        What to say about it.
-    """
-
-    kind: str
-    start: float
-    seconds: float
-    label: str = ""
-
-
-def timeline(runs: Sequence[RunTime]) -> go.Figure:
-    """Draw when each run was made and how long it took, a row for each kind of run."""
+def timeline(points: Sequence[RunPoint]) -> go.Figure:
+    """Draw when each run was made and how long it took, where both are known: a row for each kind of run."""
     figure = blank("When each run was made", 300)
-    clock, step = clock_of(max((run.start + run.seconds for run in runs), default=0.0))
+    runs = [(point, point.start, point.seconds) for point in points if point.start is not None and point.seconds]
+    clock, step = clock_of(max((start + seconds for _, start, seconds in runs), default=0.0))
     for kind, (name, colour) in {**{key: row[:2] for key, row in _KINDS.items()}, "failed": ("failed", ORANGE)}.items():
-        own = [run for run in runs if run.kind == kind]
+        own = [run for run in runs if run[0].kind == kind]
         if own:
             figure.add_bar(
-                orientation="h", base=[run.start / step for run in own], x=[run.seconds / step for run in own],
-                y=[name] * len(own), text=[f"{number(run.seconds, 's')}<br>{lines(run.label)}" for run in own],
+                orientation="h", base=[start / step for _, start, _ in own], x=[took / step for _, _, took in own],
+                y=[name] * len(own),
+                text=[f"{number(took, 's')}<br>run {run.run}: {lines(run.label)}" for run, _, took in own],
                 textposition="none", hovertemplate="%{text}<extra></extra>", showlegend=False, opacity=0.85,
                 marker={"color": colour, "line": {"color": GREY, "width": 0.5}},
             )  # fmt: skip

@@ -367,7 +367,7 @@ def campaign_figures(service: Here, id: Name) -> Response:
 
 def _points(service: Service, identifier: str) -> dict[str, Any]:
     """Draw what a campaign that has not ended has measured."""
-    from stripewise.output.plots import RunPoint, trajectory  # noqa: PLC0415  figures are slow to load
+    from stripewise.output.plots.trajectory import RunPoint, trajectory  # noqa: PLC0415  figures are slow to load
 
     ended = _ended(service, identifier)
     if not ended:

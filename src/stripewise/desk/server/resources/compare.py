@@ -15,7 +15,7 @@ from stripewise.desk.server.resources.experiments import line
 from stripewise.desk.server.service import Here, Service, tell_unreadable
 from stripewise.errors import UserError
 from stripewise.output import compare
-from stripewise.output.reading import Reading
+from stripewise.output.experiment_view import ExperimentView
 
 resource = Resource("/compare")
 
@@ -32,7 +32,7 @@ def comparison(service: Service, identifiers: list[str]) -> dict[str, Any]:
     UserError
         More than :data:`MOST`, or one that does not exist.
     """
-    found = _readings(service, identifiers)
+    found = _views(service, identifiers)
     readings = list(found.values())
     chosen = {one.record.id for one in readings}
     others = [
@@ -42,7 +42,7 @@ def comparison(service: Service, identifiers: list[str]) -> dict[str, Any]:
     ]
     return {
         "lines": [line(entry) for entry in reading.summaries(service, [one.record for one in readings])],
-        "readings": readings,
+        "views": readings,
         "titles": list(found),
         "parameters": compare.parameters(readings),
         "facts": _facts(readings),
@@ -52,18 +52,18 @@ def comparison(service: Service, identifiers: list[str]) -> dict[str, Any]:
     }
 
 
-def _readings(service: Service, identifiers: list[str]) -> dict[str, Reading]:
+def _views(service: Service, identifiers: list[str]) -> dict[str, ExperimentView]:
     wanted = list(dict.fromkeys(identifiers))
     if len(wanted) > MOST:
         raise UserError(f"{len(wanted)} experiments are too many to compare", f"choose up to {MOST}")
-    found: dict[str, Reading] = {}
+    found: dict[str, ExperimentView] = {}
     for identifier in wanted:
         record, _, one = read(service, identifier)
         found[f"{record.experiment.name or 'experiment'} {record.id}"] = one
     return found
 
 
-def _facts(readings: list[Reading]) -> list[tuple[str, list[str]]]:
+def _facts(readings: list[ExperimentView]) -> list[tuple[str, list[str]]]:
     return [
         ("Objective", [f"{one.quantity} ({one.result.objective.direction})" for one in readings]),
         ("Sampler", [one.record.experiment.sampler for one in readings]),
@@ -84,4 +84,4 @@ def show(request: Request, service: Here, id: Ids = None) -> HTMLResponse:
 @resource.page("/figures.json")
 def figures(service: Here, id: Ids = None) -> Response:
     """Give the figures."""
-    return as_json(compare.figures(_readings(service, id or [])))
+    return as_json(compare.figures(_views(service, id or [])))

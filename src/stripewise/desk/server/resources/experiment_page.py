@@ -27,8 +27,8 @@ from stripewise.engine.reconfirmation import USUAL_PAIRS, changed_since
 from stripewise.errors import StripewiseError
 from stripewise.facts import RunFacts
 from stripewise.output.bundle import log_tail
+from stripewise.output.experiment_view import ExperimentView
 from stripewise.output.markup import value_text
-from stripewise.output.reading import Reading
 from stripewise.store.base import Record
 from stripewise.trial import Phase, Role, State, Trial
 
@@ -67,7 +67,7 @@ def experiment_page(
         record=record,
         line=line(reading.summaries(service, [record])[0]),
         error=job.error if job is not None and record.state not in ("finished", "running") else "",
-        reading=found,
+        view=found,
         result=found.result,
         whole=whole,
         command=shlex.join(record.experiment.command),
@@ -198,20 +198,15 @@ def figures(service: Here, id: Id, part: Literal["runs", "facts", "values"] = "r
     return Response(service.figures.get((part, *version(record)), draw), media_type="application/json")
 
 
-def _of_runs(found: Reading, trials: Sequence[Trial]) -> dict[str, Any]:
+def _of_runs(found: ExperimentView, trials: Sequence[Trial]) -> dict[str, Any]:
     """Draw what the report draws, and trials with their repeats taken together."""
     from stripewise.output.figures import figures as report_figures  # noqa: PLC0415
-    from stripewise.output.plots.parameters import TrialPoint  # noqa: PLC0415
     from stripewise.output.plots.parameters import trials as trials_figure  # noqa: PLC0415
 
     drawn = dict(report_figures(found))
-    points = [
-        TrialPoint(trial.number, trial.values, trial.role.value, found.describe(trial))
-        for trial in trials
-        if trial.values
-    ]
     drawn["trials"] = trials_figure(
-        points,
+        trials,
+        found.describe,
         **found.scale,
         default=found.result.default.value,
         reference=found.result.reference.value if found.result.reference else None,
@@ -219,7 +214,7 @@ def _of_runs(found: Reading, trials: Sequence[Trial]) -> dict[str, Any]:
     return drawn
 
 
-def _of_values(found: Reading, trials: Sequence[Trial]) -> dict[str, Any]:
+def _of_values(found: ExperimentView, trials: Sequence[Trial]) -> dict[str, Any]:
     """Draw each parameter by itself, raw and with repeats taken together."""
     from stripewise.output.plots.parameters import (  # noqa: PLC0415
         Axis,
@@ -251,23 +246,22 @@ def _of_values(found: Reading, trials: Sequence[Trial]) -> dict[str, Any]:
     return drawn
 
 
-def _found_level(found: Reading, trial: Trial, axis: Any) -> int | None:
+def _found_level(found: ExperimentView, trial: Trial, axis: Any) -> int | None:
     """Find the place of a trial's value on an axis; None if it has none."""
     value = {**found.default, **trial.configuration}.get(axis.name)
     text = value_text(value, found.units.get(axis.name, ""))
     return list(axis.labels).index(text) if text in axis.labels else None
 
 
-def _of_facts(found: Reading) -> dict[str, Any]:
+def _of_facts(found: ExperimentView) -> dict[str, Any]:
     """Draw what held simulated runs back, and the storage targets and nodes that runs used."""
-    from stripewise.output import plots  # noqa: PLC0415
-    from stripewise.output.bundle import placement  # noqa: PLC0415
-    from stripewise.output.plots.parameters import place_map  # noqa: PLC0415
+    from stripewise.output.places import place_map, placement  # noqa: PLC0415
+    from stripewise.output.plots.job_io import bounds  # noqa: PLC0415
 
     drawn: dict[str, Any] = {}
     bounded = found.bounded()
     if bounded:
-        drawn["bounds"] = plots.bounds(bounded)
+        drawn["bounds"] = bounds(bounded)
     where = placement(found)
     if where.osts:
         drawn["osts"] = place_map(where.osts, kind="OST")

@@ -1,122 +1,39 @@
-"""An experiment's record and runs, read for drawing: plain data, nothing drawn yet.
+"""An experiment as reports and pages show it, at any moment: plain data, nothing drawn yet.
 
-A control chart of the default over the session asks whether it was the machine. That is an individuals chart
-(Shewhart): limits at three standard deviations from the centre, where the deviation is estimated from the mean moving
-range, which a slow drift hardly widens. Performance varies by factors, so it is drawn up on logarithms.
+Until it has a result, what its runs show so far is put in the words of a result.
 """
 
 from __future__ import annotations
 
-import math
 import statistics
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 from stripewise.catalogue.configuration import identity, place_of
+from stripewise.catalogue.workload import Workload
+from stripewise.observe.objectives import objective_of
 from stripewise.output.markup import changes, value_text
-from stripewise.output.plots import Axis, BoundedRun, Line, PairPoint, RunPoint, RunTime
-from stripewise.result import LevelChange, ParameterSummary, Result
+from stripewise.output.plots.job_io import BoundedRun
+from stripewise.output.plots.parameters import Axis, Line
+from stripewise.output.plots.proof import Control, chart_control
+from stripewise.output.plots.trajectory import RunPoint
+from stripewise.requests.objective import Objective
+from stripewise.result import (
+    Arm,
+    Best,
+    Candidate,
+    PairOfRuns,
+    ParameterSummary,
+    Proof,
+    Reference,
+    Result,
+    SpaceSummary,
+)
+from stripewise.search.statistics import summary_of
 from stripewise.store.base import Record
-from stripewise.trial import Phase, Role, Run, State, Trial
-
-_PROOF = "The proof compares runs side by side in time, which a slow change does not favour."
-LEAST_RUNS = 8
-"""With fewer runs the limits would be guesses."""
-
-_MOVING_RANGE = 1.128  # expectation of the range of two standard normal values
-_ONE_SIDE = 9
-_TREND = 6
-
-
-@dataclass(frozen=True)
-class Control:
-    """A control chart.
-
-    Attributes
-    ----------
-    centre, low, high : float or None
-        None where there are too few runs.
-    rules : tuple of tuple of str
-        For each value, the rules that it breaks, in words.
-    """
-
-    centre: float | None
-    low: float | None
-    high: float | None
-    rules: tuple[tuple[str, ...], ...]
-
-    @property
-    def broken(self) -> list[int]:
-        """Indices of values out of the ordinary."""
-        return [index for index, rules in enumerate(self.rules) if rules]
-
-
-def control(values: Sequence[float]) -> Control:
-    """Draw up the chart of values in order of time.
-
-    By chance some rule is broken in 6% of steady log-normal series of 13 values, and in 13% of those of 24.
-    """
-    if len(values) < LEAST_RUNS:
-        return Control(None, None, None, ((),) * len(values))
-    positive = min(values) > 0
-    scaled = [math.log(value) if positive else value for value in values]
-    centre = statistics.fmean(scaled)
-    sigma = statistics.fmean(abs(b - a) for a, b in zip(scaled, scaled[1:], strict=False)) / _MOVING_RANGE
-    back = math.exp if positive else float
-    deviations = [value - centre for value in scaled]
-    rules = tuple(_rules(deviations, scaled, index, sigma) for index in range(len(values)))
-    return Control(back(centre), back(centre - 3 * sigma), back(centre + 3 * sigma), rules)
-
-
-def _rules(deviations: Sequence[float], scaled: Sequence[float], index: int, sigma: float) -> tuple[str, ...]:
-    broken = []
-    here = deviations[index]
-    side = 1 if here > 0 else -1
-    if abs(here) > 3 * sigma:
-        broken.append("beyond the limits")
-    lately = deviations[max(0, index - 2) : index + 1]
-    if side * here > 2 * sigma and sum(side * d > 2 * sigma for d in lately) >= 2:
-        broken.append("two of three near the same limit")
-    row = deviations[max(0, index - _ONE_SIDE + 1) : index + 1]
-    if len(row) == _ONE_SIDE and all(side * d > 0 for d in row):
-        broken.append(f"{_ONE_SIDE} in a row on one side")
-    steps = [b - a for a, b in zip(scaled[: index + 1], scaled[1 : index + 1], strict=False)][-(_TREND - 1) :]
-    if len(steps) == _TREND - 1 and (all(s > 0 for s in steps) or all(s < 0 for s in steps)):
-        broken.append(f"{_TREND} in a row {'rising' if steps[0] > 0 else 'falling'}")
-    return tuple(broken)
-
-
-def sentence(chart: Control, runs: Sequence[int], span: str, changes: Sequence[LevelChange] = ()) -> str:
-    """Answer the question in words.
-
-    Parameters
-    ----------
-    chart : Control
-    runs : sequence of int
-        The runs' numbers.
-    span : str
-        The time from the first to the last.
-    changes : sequence of LevelChange
-        Those of the machine that the search saw, in the runs of all configurations.
-    """
-    if changes:
-        told = " ".join(change.sentence for change in changes)
-        return f"Yes, it changed during the search. {told} {_PROOF}"
-    if chart.centre is None:
-        return (
-            f"Cannot be told: the default ran {len(runs)} times, and {LEAST_RUNS} runs are the least for a judgement."
-        )
-    if not chart.broken:
-        return (
-            f"Probably not: {len(runs)} runs of the default over {span} stay within their own limits; "
-            "nothing suggests that the machine changed."
-        )
-    told = "; ".join(f"run {runs[index]}: {', '.join(chart.rules[index])}" for index in chart.broken[:4])
-    more = f"; and {len(chart.broken) - 4} more" if len(chart.broken) > 4 else ""
-    return f"It may have changed: the default itself does not stay within what chance allows ({told}{more}). {_PROOF}"
-
+from stripewise.trial import Phase, Role, Run, State, Trial, failures_of
 
 _MOST_LEVELS = 200
 _MOST_CELLS = 16
@@ -124,7 +41,7 @@ _LEAST_LINES = 4
 
 
 @dataclass(frozen=True)
-class Reading:
+class ExperimentView:
     """A finished experiment.
 
     Attributes
@@ -206,16 +123,28 @@ class Reading:
     # -- figures -------------------------------------------------------------------------------------------
 
     def points(self) -> list[RunPoint]:
-        """Runs of the trajectory."""
-        return [RunPoint(run.number, run.value, kind(run, trial), self._label(run, trial)) for run, trial in self.runs]
+        """Runs of the trajectory; without their times where they were computed rather than made."""
+        zero = None if self.result.simulated else self.started
+        return [
+            RunPoint(
+                run.number,
+                run.value,
+                kind(run, trial),
+                "\n".join(part for part in (self.describe(trial), run.reason) if part),
+                None if zero is None or run.started is None else run.started - zero,
+                run.elapsed,
+            )
+            for run, trial in self.runs
+        ]
+
+    def times(self) -> list[RunPoint]:
+        """Runs of which is known when they were made and how long they took."""
+        return [point for point in self.points() if point.start is not None and point.seconds]
 
     @property
     def slower(self) -> dict[int, float]:
         """How many times slower than on average the machine was at each search run; empty if it did not change."""
         return {one.run: one.slower for one in self.result.level.runs}
-
-    def _label(self, run: Run, trial: Trial) -> str:
-        return "\n".join(part for part in (self.describe(trial), run.reason) if part)
 
     def bounded(self) -> list[BoundedRun]:
         """What limited each configuration, where runs were simulated: the default first, then by the objective."""
@@ -308,25 +237,6 @@ class Reading:
                 grid[row][column] = line.value
         return [across, up], grid
 
-    def times(self) -> list[RunTime]:
-        """When each run was made; nothing where runs were computed rather than made."""
-        if self.result.simulated or self.started is None:
-            return []
-        return [
-            RunTime(
-                kind(run, trial), run.started - self.started, run.elapsed, f"run {run.number}: {self.describe(trial)}"
-            )
-            for run, trial in self.runs
-            if run.started is not None and run.elapsed
-        ]
-
-    def pairs(self) -> list[PairPoint]:
-        """The confirmation's pairs."""
-        return [
-            PairPoint(row.pair, row.default, row.candidate, row.order.removesuffix("-first"))
-            for row in self.result.confirmation.pairs
-        ]
-
     @cached_property
     def machine(self) -> tuple[list[Run], list[float], Control]:
         """The default's runs in order of time, their seconds since the first run, and their control chart."""
@@ -341,7 +251,7 @@ class Reading:
         own.sort(key=lambda run: (run.started or 0.0, run.number))
         zero = self.started or 0.0
         when = [(run.started or zero) - zero for run in own]
-        return own, when, control([float(run.value or 0.0) for run in own])
+        return own, when, chart_control([float(run.value or 0.0) for run in own])
 
     def spending(self) -> tuple[dict[str, float], dict[str, int]]:
         """Seconds and launches by kind of run, and the seconds between runs."""
@@ -391,3 +301,94 @@ def _levels(parameter: ParameterSummary, used: Iterable[Any]) -> list[Any]:
     both = [*listed, *missing.values()]
     numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in both)
     return sorted(both, key=float) if numbers else both
+
+
+def view_experiment(record: Record, trials: Sequence[Trial], completed: Callable[[str], str] = str) -> ExperimentView:
+    """Read an experiment: by its result, or by what is known until it has one."""
+    if record.result is None:
+        record = replace(record, result=read_unfinished(record, trials))
+    return ExperimentView(record, trials, completed)
+
+
+def read_unfinished(record: Record, trials: Sequence[Trial]) -> Result:
+    """Write what an unfinished experiment has shown: the parts of a result that need no conclusion.
+
+    Nothing in it is confirmed: ``best`` is the default, and ``candidate`` is what looks best in the search.
+    """
+    objective = record.facts.objective or objective_of(record.experiment.objective)
+    default = next((trial for trial in trials if trial.role is Role.DEFAULT), None)
+    reference = next((trial for trial in trials if trial.role is Role.REFERENCE), None)
+    space = record.facts.space or SpaceSummary(parameters=_parameters(trials))
+    base = {parameter.name: parameter.default for parameter in space.parameters}
+    sign = -1 if objective.maximize else 1
+    ranked = sorted(
+        (trial for trial in trials if trial.value is not None and trial.role is Role.CANDIDATE),
+        key=lambda trial: (sign * float(trial.value or 0.0), trial.number),
+    )
+    best = ranked[0] if ranked else None
+    better = (
+        best is not None
+        and best.value is not None
+        and (default is None or default.value is None or objective.better(best.value, default.value))
+    )
+    # Figures stress the trial; nothing better than the default is claimed.
+    stressed = best if better else default
+    runs = [run for trial in trials for run in trial.runs]
+    own = dict(summary_of(default.values if default else ()))
+    return Result(
+        experiment=record.id,
+        name=record.experiment.name,
+        simulated=record.experiment.runner.startswith("sim:"),
+        state=record.state,
+        objective=objective,
+        default=Arm(**own, configuration=base),
+        reference=None if reference is None else Reference(**dict(summary_of(reference.values))),
+        best=Best(**own, configuration=base, trial=stressed.number if stressed else None),
+        candidate=_candidate(best, default, objective) if better and best is not None else None,
+        confirmation=Proof(pairs=pairs(runs)),
+        failures=failures_of(runs),
+        runs=len(runs),
+        seconds=record.facts.seconds,
+        node_hours=sum(run.facts.node_hours for run in runs),
+        environment=record.facts.environment,
+        workload=record.facts.workload or Workload(),
+        space=space,
+    )
+
+
+def pairs(runs: Sequence[Run]) -> tuple[PairOfRuns, ...]:
+    """List the pairs of the confirmation as they stand, those of the latest candidate."""
+    own = sorted((run for run in runs if run.phase is Phase.CONFIRMATION), key=lambda run: run.number)
+    if not own:
+        return ()
+    latest = own[-1].facts.against
+    rows: dict[int, PairOfRuns] = {}
+    for run in own:
+        if run.pair is None or run.facts.against != latest:
+            continue
+        row = rows.setdefault(run.pair, PairOfRuns(pair=run.pair, order=f"{run.arm}-first"))
+        if run.state is State.FINISHED:
+            rows[run.pair] = row.model_copy(update={run.arm: run.value})
+    return tuple(rows.values())
+
+
+def _parameters(trials: Sequence[Trial]) -> tuple[ParameterSummary, ...]:
+    """The parameters as the trials name them, where the space is not known yet."""
+    found: dict[str, list[Any]] = {}
+    for trial in trials:
+        for name, value in trial.configuration.items():
+            if place_of(value, found.setdefault(name, [])) is None:
+                found[name].append(value)
+    default: Mapping[str, Any] = next((trial.configuration for trial in trials if trial.role is Role.DEFAULT), {})
+    return tuple(
+        ParameterSummary(name=name, values=tuple(values), count=len(values), default=default.get(name))
+        for name, values in found.items()
+    )
+
+
+def _candidate(best: Trial, default: Trial | None, objective: Objective) -> Candidate:
+    speedup = None
+    # A value of zero has no ratio to another.
+    if default is not None and default.value and best.value:
+        speedup = objective.speedup(best.value, default.value)
+    return Candidate(configuration=dict(best.configuration), trial=best.number, value=best.value, speedup=speedup)
