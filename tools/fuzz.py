@@ -39,11 +39,11 @@ from stripewise.catalogue.filesystems import named, type_names
 from stripewise.catalogue.plan import Plan
 from stripewise.catalogue.stack import parse_stack
 from stripewise.diagnose import filters as filter_sample
+from stripewise.diagnose.causes.analysis import read_timings
 from stripewise.diagnose.causes.models import FORMAT as CALIBRATION
 from stripewise.diagnose.causes.models import VERSION as CALIBRATION_VERSION
 from stripewise.diagnose.causes.models import load as load_calibration
-from stripewise.diagnose.causes.timings import read_timings
-from stripewise.diagnose.hints_file import named_hints
+from stripewise.diagnose.knobs import named_hints
 from stripewise.diagnose.script import parse_script
 from stripewise.errors import StripewiseError
 from stripewise.lab.site import parse_site

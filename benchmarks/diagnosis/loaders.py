@@ -1,4 +1,4 @@
-"""Labelled runs of what loaders of training jobs and Python do, for the findings of rules/training.py.
+"""Labelled runs of what loaders of training jobs and Python do, for the findings of rules/processes.py.
 
     python benchmarks/diagnosis/loaders.py --seed 2 --observer LIBRARY --json benchmarks/diagnosis/results/loaders.json
 

@@ -16,9 +16,8 @@ import random
 from collections import Counter
 from pathlib import Path
 
-from stripewise.diagnose.causes import calibrate as calibration_module
-from stripewise.diagnose.causes.calibrate import calibrate
-from stripewise.diagnose.causes.probe import Prober
+from stripewise.diagnose.causes import probe
+from stripewise.diagnose.causes.probe import Prober, calibrate
 
 SEEN_PATTERNS = ("sequential", "random")
 SIZES = (2 << 10, 12 << 10, 24 << 10, 48 << 10, 96 << 10, 160 << 10, 384 << 10, 768 << 10, 3 << 20)
@@ -45,7 +44,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     parser.add_argument("--keep", type=Path, help="folder for the calibration and the times")
     given = parser.parse_args()
-    calibration_module.PATTERNS = SEEN_PATTERNS
+    probe.PATTERNS = SEEN_PATTERNS
     measured = calibrate(given.folder, extent=EXTENT, seed=given.seed)
     calibration = measured.among("cached", "uncached")
     draw = random.Random(given.seed)

@@ -10,10 +10,18 @@ import numpy as np
 import pytest
 
 from stripewise.desk.cli.main import main
-from stripewise.diagnose.causes.analysis import analyse, anomalies, classify, clusters, speed_rules
+from stripewise.diagnose.causes.analysis import (
+    Timing,
+    analyse,
+    anomalies,
+    classify,
+    clusters,
+    patterns,
+    read_timings,
+    speed_rules,
+)
 from stripewise.diagnose.causes.models import Calibration, TimeModel, fit, load, overlap
 from stripewise.diagnose.causes.probe import offsets
-from stripewise.diagnose.causes.timings import Timing, patterns, read_timings
 from stripewise.errors import UserError
 
 CACHED = TimeModel(2e-6, 1e-10, 0.2, 1024, 1 << 22, 100)

@@ -11,9 +11,8 @@ from stripewise.catalogue.carriers import LAYOUT, LOST, Program, Setting
 from stripewise.catalogue.filesystems import named, of_file, of_role, type_names
 from stripewise.catalogue.plan import Plan
 from stripewise.catalogue.workload import Workload
-from stripewise.diagnose.knobs import judge_script
+from stripewise.diagnose.knobs import Surroundings, judge_script
 from stripewise.diagnose.script import parse_script
-from stripewise.diagnose.surroundings import Surroundings
 from stripewise.engine.space import Circumstances, bind_space, default_stacks
 from stripewise.errors import UserError
 from stripewise.output.export import export

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from stripewise.catalogue.workload import Workload
-from stripewise.diagnose.knobs import dead, judge_script, library
+from stripewise.diagnose.knobs import Surroundings, dead, judge_script, library
 from stripewise.diagnose.script import parse_script
-from stripewise.diagnose.surroundings import Surroundings
 from stripewise.errors import UserError
 
 SCRIPTS = Path(__file__).parents[1] / "fixtures" / "scripts"

@@ -25,8 +25,7 @@ from stripewise.catalogue.plan import Plan, settings_of
 from stripewise.catalogue.stack import load_stack, parse_stack
 from stripewise.catalogue.workload import Workload
 from stripewise.diagnose import site as diagnosing
-from stripewise.diagnose.finding import RULES
-from stripewise.diagnose.limits import LIMITS
+from stripewise.diagnose.finding import LIMITS, RULES
 from stripewise.diagnose.script import parse_script
 from stripewise.documents import Bundled
 from stripewise.engine.space import Circumstances, bind_space, default_stacks

@@ -27,10 +27,9 @@ from stripewise.catalogue.plan import Plan, spell
 from stripewise.catalogue.space import Space
 from stripewise.catalogue.stack import every_stack
 from stripewise.catalogue.workload import Workload
-from stripewise.diagnose.knobs import judge_script
-from stripewise.diagnose.rules.interface import dead
+from stripewise.diagnose.knobs import FORMS, Surroundings, judge_script
+from stripewise.diagnose.rules.calls import dead
 from stripewise.diagnose.script import ScriptSetting
-from stripewise.diagnose.surroundings import FORMS, Surroundings
 from stripewise.engine.definition import check
 from stripewise.engine.effects import verdicts
 from stripewise.engine.space import Circumstances, as_set, bind_space

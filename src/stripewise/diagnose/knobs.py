@@ -1,15 +1,18 @@
-"""Dead knobs: settings in a user's script that do nothing where they are."""
+"""Dead knobs: settings in a user's script, or in the hints file that it names, that do nothing where they are."""
 
 from __future__ import annotations
 
 import difflib
+import re
 from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
+from pathlib import Path
+from string import Template
 from typing import Any, Literal
 
-from stripewise.catalogue.carriers import HINT, MCA, Setting
+from stripewise.catalogue.carriers import ENVIRONMENT, HINT, HINTS_LIMIT, LAYOUT, MCA, PNETCDF, Carrier, Setting
 from stripewise.catalogue.configuration import Value
 from stripewise.catalogue.meaning import (
     Meaning,
@@ -22,10 +25,79 @@ from stripewise.catalogue.meaning import (
 )
 from stripewise.catalogue.parameter import Parameter
 from stripewise.catalogue.stack import Stack, every_stack
+from stripewise.catalogue.workload import Workload
 from stripewise.diagnose.io_names import bare_names
 from stripewise.diagnose.script import Script, ScriptSetting, parse_script
-from stripewise.diagnose.surroundings import FORMS, MPI, Surroundings
 from stripewise.errors import UserError, choose
+from stripewise.runners.schedulers.registry import submission_folders
+
+MPI = {
+    "mpich": "MPICH",
+    "openmpi": "Open MPI with OMPIO",
+    "openmpi-romio": "Open MPI with ROMIO",
+    "cray": "Cray MPICH",
+    "intel": "Intel MPI",
+}
+"""The MPI libraries that verdicts are given for, each with the name that people know."""
+_ROMIO = frozenset({"mpich", "cray", "intel", "openmpi-romio"})
+
+
+@dataclass(frozen=True)
+class ScriptForm:
+    """How a script writes a setting.
+
+    Attributes
+    ----------
+    carrier : Carrier
+        That the setting is of.
+    readers : frozenset of str
+        The libraries of :data:`MPI` that read it.
+    why : str
+        Why the others do not.
+    """
+
+    carrier: Carrier
+    readers: frozenset[str] = frozenset(MPI)
+    why: str = ""
+
+
+FORMS = {
+    "hint": ScriptForm(HINT),
+    "cray": ScriptForm(HINT, frozenset({"cray"}), "only Cray MPICH reads MPICH_MPIIO_HINTS"),
+    "romio_file": ScriptForm(HINT, _ROMIO, "only ROMIO reads a hints file"),
+    "pnetcdf": ScriptForm(PNETCDF),
+    "openmpi": ScriptForm(MCA, frozenset({"openmpi", "openmpi-romio"}), "only Open MPI reads MCA parameters"),
+    "intel": ScriptForm(ENVIRONMENT, frozenset({"intel"}), "only Intel MPI reads I_MPI_ variables"),
+    "commands": ScriptForm(LAYOUT),
+    "env": ScriptForm(ENVIRONMENT),
+}
+"""Forms by name: ``hint`` is ``MPI_Info_set`` in program text, ``commands`` those of file systems."""
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """Where a script runs.
+
+    Attributes
+    ----------
+    mpi : str
+        One of :data:`MPI`; empty for the one that the script itself uses, MPICH where none shows.
+    file_system : str
+        ``lustre``, ``ceph``, ``gpfs``, ``nfs``, ``ext4`` ...; empty if unknown.
+    version : str
+        Of the MPI library, as ``4.2.1``; empty if unknown.
+    workload : Workload
+        What the program does, as far as it is known.
+    effects : mapping
+        Parameter to what an experiment with this program has shown: ``(status, evidence)``.
+    """
+
+    mpi: str = "mpich"
+    file_system: str = ""
+    version: str = ""
+    workload: Workload = field(default_factory=Workload)
+    effects: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+
 
 Verdict = Literal["dead", "doubtful", "live", "unknown"]
 _CLOSE = 0.8
@@ -79,7 +151,7 @@ def judge_script(text: str, where: Surroundings, hints: Sequence[ScriptSetting] 
         A job script, a ROMIO hints file, or program text with ``MPI_Info_set``.
     where : Surroundings
     hints : sequence of ScriptSetting
-        Of the hints file that the script names, see :func:`~stripewise.diagnose.hints_file.named_hints`.
+        Of the hints file that the script names, see :func:`~stripewise.diagnose.knobs.named_hints`.
 
     Returns
     -------
@@ -295,3 +367,89 @@ def explain(name: str) -> list[tuple[Stack, Parameter]]:
 def dead(found: Sequence[JudgedSetting]) -> list[JudgedSetting]:
     """Those that do nothing."""
     return [one for one in found if one.verdict == "dead"]
+
+
+_HERE = re.compile(r"\$\(pwd\)|`pwd`")
+
+
+@dataclass(frozen=True)
+class HintsFile:
+    """What was found.
+
+    Attributes
+    ----------
+    line : int
+        Of the script, which names the file.
+    path : str
+        As it was looked for; as the script names it where that says no place.
+    said : str
+        What was found there, or why nothing was.
+    knobs : tuple of ScriptSetting
+        Its hints, with their lines in it.
+    """
+
+    line: int
+    path: str
+    said: str
+    knobs: tuple[ScriptSetting, ...] = ()
+
+    def as_json(self) -> dict[str, object]:
+        """Give the plain values, but for the hints."""
+        return {"line": self.line, "path": self.path, "said": self.said}
+
+
+def named_hints(text: str, folder: Path, environment: Mapping[str, str]) -> HintsFile | None:
+    """Read the hints file that a job script names.
+
+    Parameters
+    ----------
+    text : str
+        The script.
+    folder : Path
+        From which the job is submitted: what ``$PWD`` and the scheduler's variables stand for, and where relative
+        names begin.
+    environment : mapping
+        Of other variables in the name.
+
+    Returns
+    -------
+    HintsFile or None
+        None where no line names one.
+    """
+    script = next((one for one in parse_script(text).all() if one.hints_path), None)
+    if script is None or script.hints_file is None:
+        return None
+    line, named = script.hints_file, script.hints_path
+    if Path(named).name in {Path(target).name for target in script.written}:
+        return HintsFile(line, named, "the script itself writes it")
+    known = {**environment, **dict.fromkeys(["PWD", *submission_folders()], str(folder))}
+    path = Template(_HERE.sub("$PWD", named)).safe_substitute(known)
+    if "$" in path or "`" in path:
+        return HintsFile(line, named, "not looked at: only the job knows the name")
+    place = folder / Path(path).expanduser()
+    try:
+        if not place.is_file():
+            return HintsFile(line, str(place), "this file does not exist here")
+        with place.open("rb") as stream:
+            data = stream.read(HINTS_LIMIT)
+    except OSError as error:
+        return HintsFile(line, str(place), f"it cannot be read: {error.strerror}")
+    if len(data) >= HINTS_LIMIT:
+        return HintsFile(line, str(place), f"ROMIO ignores files of {HINTS_LIMIT} bytes and more")
+    return _read(line, place, data.decode("utf-8", errors="replace"))
+
+
+def _read(line: int, place: Path, text: str) -> HintsFile:
+    knobs, other = [], 0
+    for number, raw in enumerate(text.splitlines(), start=1):
+        words = raw.split()
+        if not words or words[0].startswith("#"):
+            continue
+        if len(words) == 2:
+            knobs.append(ScriptSetting(number, words[0], words[1], "romio_file", file=str(place)))
+        else:
+            other += 1
+    said = f"{len(knobs)} hint{'s' if len(knobs) != 1 else ''}"
+    if other:
+        said += f"; lines without a name and a value, which ROMIO ignores: {other}"
+    return HintsFile(line, str(place), said, tuple(knobs))

@@ -118,7 +118,7 @@ class ScriptSetting:
     name, value : str
         As the carrier spells them.
     form : str
-        How the script writes it, one of :data:`stripewise.diagnose.surroundings.FORMS`.
+        How the script writes it, one of :data:`stripewise.diagnose.knobs.FORMS`.
     exported : bool
         Whether programs started later see it.
     file : str

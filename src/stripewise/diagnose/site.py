@@ -17,9 +17,8 @@ from typing import Any, TextIO
 from stripewise.catalogue.carriers import Setting
 from stripewise.catalogue.expectation import Proposal
 from stripewise.catalogue.plan import Plan
-from stripewise.diagnose.finding import RULES, Finding, Severity
-from stripewise.diagnose.limits import Thresholds
-from stripewise.diagnose.rules.layout import seconds_a_byte
+from stripewise.diagnose.finding import RULES, Finding, Severity, Thresholds
+from stripewise.diagnose.rules.files import seconds_a_byte
 from stripewise.errors import StripewiseError
 from stripewise.observe.activity import Activity
 from stripewise.plugins import import_all
@@ -120,7 +119,7 @@ def diagnose(activity: Activity, limits: Mapping[str, float] | None = None) -> D
     ----------
     activity : Activity
     limits : mapping, optional
-        Thresholds to replace, by the names of :data:`stripewise.diagnose.limits.LIMITS`.
+        Thresholds to replace, by the names of :data:`stripewise.diagnose.finding.LIMITS`.
 
     Raises
     ------

@@ -12,8 +12,8 @@ from rich.table import Table
 from stripewise.desk.cli.help import Commands
 from stripewise.desk.cli.options import JsonOption, check_place
 from stripewise.desk.cli.output import console, grid, notes, number, overwritten, print_json, say
-from stripewise.diagnose.causes.calibrate import calibrate
 from stripewise.diagnose.causes.models import OVERLAP, Calibration, overlap
+from stripewise.diagnose.causes.probe import calibrate
 from stripewise.errors import UserError
 from stripewise.output.html import save_text
 from stripewise.ownership import take_from_others

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from stripewise.desk.cli.output import console, number, print_json, say
-from stripewise.diagnose.causes.analysis import Causes, analyse
+from stripewise.diagnose.causes.analysis import Causes, Timing, analyse, is_timings, read_timings
 from stripewise.diagnose.causes.models import Calibration, load
-from stripewise.diagnose.causes.timings import Timing, is_timings, read_timings
 from stripewise.errors import UserError
 from stripewise.output.html import save_text
 from stripewise.sizes import format_size

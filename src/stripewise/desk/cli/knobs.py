@@ -14,9 +14,7 @@ from stripewise.catalogue.workload import Workload
 from stripewise.desk.cli.help import Commands
 from stripewise.desk.cli.options import IdArgument, JsonOption, StoreOption
 from stripewise.desk.cli.output import console, print_json, prose, remark, say
-from stripewise.diagnose.hints_file import named_hints
-from stripewise.diagnose.knobs import dead, explain, judge_script, library
-from stripewise.diagnose.surroundings import MPI, Surroundings
+from stripewise.diagnose.knobs import MPI, Surroundings, dead, explain, judge_script, library, named_hints
 from stripewise.documents import read_document
 from stripewise.errors import StripewiseError, UserError
 from stripewise.output.bundle import helpdesk_bundle

@@ -14,10 +14,9 @@ import sklearn.ensemble  # noqa: F401
 
 from stripewise.catalogue.workload import Workload
 from stripewise.desk.server.files import campaign_in
-from stripewise.diagnose.knobs import dead, judge_script, library
+from stripewise.diagnose.knobs import Surroundings, dead, judge_script, library
 from stripewise.diagnose.prediction import predict
 from stripewise.diagnose.site import diagnose
-from stripewise.diagnose.surroundings import Surroundings
 from stripewise.engine.campaign.measured import prescribed
 from stripewise.engine.campaign.plan import first_batch
 from stripewise.models.base import PerformanceModel

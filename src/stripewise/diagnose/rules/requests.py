@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from stripewise.diagnose.finding import Finding, FindingKind, Severity, each_way, rule, top, weigh
-from stripewise.diagnose.limits import Thresholds
+from stripewise.diagnose.finding import Finding, FindingKind, Severity, Thresholds, each_way, rule, top, weigh
 from stripewise.diagnose.rules.settings import aggregation, alignment
 from stripewise.formats import SIZE_LIMITS
 from stripewise.observe.activity import Activity, Calls, FileActivity

@@ -17,7 +17,7 @@ from stripewise.desk.server.html import render
 from stripewise.desk.server.problems import status_of
 from stripewise.desk.server.resource import Resource
 from stripewise.desk.server.service import Here, Service, tell_unreadable
-from stripewise.diagnose.surroundings import MPI
+from stripewise.diagnose.knobs import MPI
 from stripewise.errors import StripewiseError
 from stripewise.result import Result
 from stripewise.store.base import Record
