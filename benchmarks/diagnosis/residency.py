@@ -5,7 +5,7 @@
 Calibrates on sequential and random reads of some sizes, then classifies reads of other sizes in other patterns. The
 truth is mincore's, asked just before each read, which alone decides it; an
 undecided read counts as wrong; reads with O_DIRECT are uncached for certain. --keep leaves calibration.json and
-timings.csv there, for ``stripewise diagnose timings.csv --calibration calibration.json --report causes.html``.
+timings.csv there, for ``stripewise site causes timings.csv --calibration calibration.json --report causes.html``.
 """
 
 from __future__ import annotations

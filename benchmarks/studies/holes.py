@@ -116,7 +116,7 @@ def schema(name: str, where: str, blocks: Sequence[int], holes: Sequence[int]) -
 def residency(folder: Path, kept: Path, count: int) -> dict[str, Any]:
     """Cached reads told from uncached ones by their time, as ``benchmarks/diagnosis/residency.py`` does it.
 
-    The calibration, the times and the page that ``diagnose`` makes of them stay in ``kept``.
+    The calibration, the times and the page that ``site causes`` makes of them stay in ``kept``.
     """
     kept.mkdir(exist_ok=True)
     program = ROOT / "benchmarks" / "diagnosis" / "residency.py"
@@ -137,7 +137,7 @@ def residency(folder: Path, kept: Path, count: int) -> dict[str, Any]:
         raise StudyError(f"{' '.join(command)}: {done.stderr.strip().splitlines()[-1]}")
     found: dict[str, Any] = json.loads(done.stdout)
     calibration, page = kept / "calibration.json", kept / "causes.html"
-    told = stripewise("diagnose", kept / "timings.csv", "--calibration", calibration, "--report", page)
+    told = stripewise("site", "causes", kept / "timings.csv", "--calibration", calibration, "--report", page)
     clusters = Counter((one["operation"], one["size"]) for one in told["factors"])
     return found | {
         "page": {

@@ -182,10 +182,13 @@ def test_the_command_classes_a_file(tmp_path: Path, capsys: pytest.CaptureFixtur
     (tmp_path / "site.json").write_text(SITE.text(), "utf-8")
     rows = [f"read,4096,{second}" for second in drawn(CACHED, [4096] * 60)]
     (tmp_path / "t.csv").write_text("operation,size,seconds\n" + "\n".join(rows) + "\n")
-    assert main(["diagnose", str(tmp_path / "t.csv"), "--calibration", str(tmp_path / "site.json"), "--json"]) == 0
+    assert (
+        main(["site", "causes", str(tmp_path / "t.csv"), "--calibration", str(tmp_path / "site.json"), "--json"]) == 0
+    )
     document = json.loads(capsys.readouterr().out)
     assert document["counts"] == {"read": {"cached": 60}}
-    assert main(["diagnose", str(tmp_path / "t.csv"), "--fail-on", "high"]) == 2
+    assert main(["diagnose", str(tmp_path / "t.csv")]) == 2
+    assert f"stripewise site causes {tmp_path / 't.csv'}" in " ".join(capsys.readouterr().err.split())
 
 
 @pytest.mark.parametrize("calibrated", [True, False])
@@ -197,7 +200,7 @@ def test_causes_are_written_as_a_page(tmp_path: Path, calibrated: bool) -> None:
     (tmp_path / "t.csv").write_text("operation,size,seconds\n" + "\n".join(rows) + "\n")
     page = tmp_path / "t.html"
     known = ["--calibration", str(tmp_path / "site.json")] if calibrated else []
-    assert main(["diagnose", str(tmp_path / "t.csv"), "--report", str(page), *known]) == 0
+    assert main(["site", "causes", str(tmp_path / "t.csv"), "--report", str(page), *known]) == 0
     text = page.read_text("utf-8")
     assert 'data-figure="reads"' in text and 'data-figure="often"' in text and 'data-figure="writes"' not in text
     assert text.count("read of 4 KiB") >= 2  # a cluster of each condition

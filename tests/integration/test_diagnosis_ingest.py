@@ -205,7 +205,6 @@ def test_one_log_gives_page_plan_and_codes(tmp_path: Path, capsys: pytest.Captur
         (["--fail-on", "worst"], "choose from low, medium, high"),
         (["--threshold", "small_share=much"], "is not a number"),
         (["--threshold", "no=1"], "threshold 'no' does not exist"),
-        (["--calibration", "x.json"], "for CSV timings"),
     ],
 )
 def test_wrong_use_is_one_line(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -299,7 +299,7 @@ def _causes(page: Section, told: Mapping[str, Any]) -> None:
     counts, seconds = told["counts"]["read"], told["seconds"]["read"]
     spent = sum(seconds.values())
     page.say(
-        "The same times as a page with figures (time by size and class, clusters of repeated reads, anomalies, rules), as the study shows them: `stripewise diagnose timings.csv --calibration calibration.json --report causes.html`. "
+        "The same times as a page with figures (time by size and class, clusters of repeated reads, anomalies, rules), as the study shows them: `stripewise site causes timings.csv --calibration calibration.json --report causes.html`. "
         f"It holds {told['operations']:,} reads without `O_DIRECT`:"
     )
     page.table(

@@ -178,7 +178,7 @@ def _ai_for_io(steps: Steps) -> list[Point]:
             ("the tree printed, with the counts in its leaves", DONE, "of depth 4, with the two most frequent best settings of each leaf"),
         ),
         Point("003", "the simulation of two gamma components, and its clusters", DONE, "4 or 5 clusters, of which one is the slow component", "Times of two components (simulated)"),
-        Point("003", "timings and causes, with a page", DONE, "`diagnose --report`, with the truth from `mincore` beside it", "Causes from time alone (measured)"),
+        Point("003", "timings and causes, with a page", DONE, "`site causes --report`, with the truth from `mincore` beside it", "Causes from time alone (measured)"),
         Point("003", "class errors at or below the published ones, or the reason, measured", DONE, "`auto` is below them; the tree is not, and why was measured", "Errors of prediction"),
         Point("003", "sieving on storage where it matters", DONE, "on the test bed's CephFS, where neither choice is good everywhere", "Where sieving matters: on the test bed's CephFS (measured)"),
     ]  # fmt: skip

@@ -197,7 +197,7 @@ def causes_page(
     Parameters
     ----------
     document : mapping
-        As ``stripewise diagnose TIMINGS.csv --json`` prints it.
+        As ``stripewise site causes TIMINGS.csv --json`` prints it.
     classes : mapping
         Direction to class to sizes and seconds of its operations.
     models : mapping

@@ -58,7 +58,7 @@ def run_calibrate(
     console.print(_models(calibration))
     for line in _overlaps(calibration):
         say(line)
-    say(f"written: {out}; use it: stripewise diagnose TIMINGS.csv --calibration {out}")
+    say(f"written: {out}; use it: stripewise site causes TIMINGS.csv --calibration {out}")
 
 
 def _document(calibration: Calibration) -> dict[str, Any]:

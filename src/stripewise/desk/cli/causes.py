@@ -1,55 +1,53 @@
-"""``stripewise diagnose`` of CSV timings: which layer answered."""
+"""``stripewise site causes``."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import typer
+
+from stripewise.desk.cli.help import Commands
+from stripewise.desk.cli.options import JsonOption, check_place
 from stripewise.desk.cli.output import console, number, print_json, say
-from stripewise.diagnose.causes.analysis import Causes, Timing, analyse, is_timings, read_timings
+from stripewise.diagnose.causes.analysis import Causes, Timing, analyse, read_timings
 from stripewise.diagnose.causes.models import Calibration, load
-from stripewise.errors import UserError
 from stripewise.output.html import save_text
 from stripewise.sizes import format_size
 
-_START = 4096
+
+def register(app: Commands) -> None:
+    """Add the command."""
+    app.command("causes")(run_causes)
 
 
-def timings_among(paths: Sequence[Path]) -> bool:
-    """Whether any of the files holds timings."""
-    return any(path.is_file() and _is_timings(path) for path in paths)
-
-
-def _is_timings(path: Path) -> bool:
-    try:
-        with path.open("rb") as file:
-            return is_timings(file.read(_START))
-    except OSError:
-        return False
-
-
-def print_causes(paths: Sequence[Path], calibration: Path | None, html: Path | None, json_output: bool) -> None:
-    """Print what one file of timings tells, and write it as a page where that is asked for.
-
-    Raises
-    ------
-    UserError
-        If more than one file is named.
-    """
-    if len(paths) > 1:
-        raise UserError("timings are diagnosed one file at a time", "name one CSV file")
-    timings = read_timings(paths[0])
+def run_causes(
+    times: Annotated[
+        Path,
+        typer.Argument(
+            help="A CSV file with operation, size, seconds and, where known, offset.", metavar="TIMINGS.csv"
+        ),
+    ],
+    calibration: Annotated[
+        Path | None, typer.Option(help="The site's calibration, by site calibrate.", metavar="FILE.json")
+    ] = None,
+    html: Annotated[Path | None, typer.Option("--report", help="Write an HTML report.", metavar="FILE.html")] = None,
+    json_output: JsonOption = False,
+) -> None:
+    """Say who answered reads and writes (memory, cache or storage) from the time alone that each of them took."""
+    check_place("--report", html)
+    timings = read_timings(times)
     site = load(calibration) if calibration else None
     found = analyse(timings, site)
-    document = {"source": str(paths[0]), "operations": len(timings), **found.as_json()}
+    document = {"source": str(times), "operations": len(timings), **found.as_json()}
     if html is not None:
         save_text(html, _page(document, timings, found, site))
     if json_output:
         print_json(document)
         return
-    say(f"{paths[0]}: {len(timings):,} operations")
+    say(f"{times}: {len(timings):,} operations")
     _print(found, calibration is not None)
 
 

@@ -10,7 +10,6 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from stripewise.desk.cli.causes import print_causes, timings_among
 from stripewise.desk.cli.help import Commands
 from stripewise.desk.cli.options import JsonOption, ServerOption, check_place, pairs
 from stripewise.desk.cli.output import console, duration, notes, number, overwritten, print_json, prose, remark, say
@@ -35,12 +34,12 @@ def run_diagnose(
     logs: Annotated[
         list[Path],
         typer.Argument(
-            help="Darshan logs, traces, reports, records, journals, IOR output, folders, or CSV timings.", metavar="LOG"
+            help="Darshan logs, traces, reports, records, journals, IOR output, or folders of them.", metavar="LOG"
         ),
     ],
     html: Annotated[
         Path | None,
-        typer.Option("--report", help="Write an HTML report of one job, or of timings.", metavar="FILE.html"),
+        typer.Option("--report", help="Write an HTML report of one job.", metavar="FILE.html"),
     ] = None,
     plan: Annotated[Path | None, typer.Option(help="Write the settings that fix it as a plan.", metavar="FILE")] = None,
     table: Annotated[
@@ -51,9 +50,6 @@ def run_diagnose(
     ] = None,
     threshold: Annotated[
         list[str] | None, typer.Option(help="Another value of a threshold; repeatable.", metavar="NAME=VALUE")
-    ] = None,
-    calibration: Annotated[
-        Path | None, typer.Option(help="The site's calibration, for CSV timings.", metavar="FILE.json")
     ] = None,
     model: Annotated[
         Path | None, typer.Option(help="A performance model that predicts one job.", metavar="FILE")
@@ -73,21 +69,15 @@ def run_diagnose(
     limits = _limits(threshold)
     for option, path in (("--report", html), ("--plan", plan), ("--table", table)):
         check_place(option, path)
-    if timings_among(logs):
-        given = {"--plan": plan, "--table": table, "--fail-on": fail_on, "--model": model}
-        wrong = [name for name, value in given.items() if value is not None]
-        if wrong:
-            raise UserError(f"{wrong[0]} means nothing for timings", "leave it out, or name logs")
-        print_causes(logs, calibration, html, json_output)
-        return 0
-    if calibration is not None:
-        raise UserError("--calibration is for CSV timings", "name a CSV file with operation, size, seconds")
     desk = desk_of(None, server)
     outcome = _Outcome(table)
     with contextlib.closing(outcome):
         for result in desk.activities(logs, workers):
             if result.activity is None:
-                outcome.unreadable(str(result.error), result.path in logs)
+                text = str(result.error)
+                if result.path.suffix == ".csv":
+                    text = f"{text.partition('; ')[0]}; for times of operations: stripewise site causes {result.path}"
+                outcome.unreadable(text, result.path in logs)
                 continue
             outcome.add(diagnose(result.activity.on_nodes(nodes), limits))
     if not outcome.profile.jobs:

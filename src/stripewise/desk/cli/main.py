@@ -81,6 +81,10 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "Learn how long reads and writes take here from memory, cache and storage, to derive causes from "
             "time alone.",
         ),
+        "causes": (
+            "desk.cli.causes",
+            "Say who answered reads and writes (memory, cache or storage) from the time alone that each of them took.",
+        ),
         "filters": (
             "desk.cli.filters",
             "Say which filter of HDF5 pays for a dataset, from a sample of its data and the bandwidth of the storage.",

@@ -78,12 +78,6 @@ def _pattern(before: Timing | None, now: Timing) -> str:
     return "jump"
 
 
-def is_timings(start: bytes) -> bool:
-    """Whether a file that begins like this holds timings."""
-    head = start.split(b"\n", 1)[0].decode("utf-8", "replace").lower()
-    return all(name in [word.strip() for word in head.split(",")] for name in _NEEDED)
-
-
 def read_timings(path: Path) -> list[Timing]:
     """Read timings from a CSV file with the columns operation, size, seconds and, where known, offset.
 
