@@ -3,7 +3,7 @@
     python -m benchmarks.studies ai-for-io          # from the repository's folder; goes on where it was
     python -m benchmarks.studies all --simulated    # what needs no launch, on one core
     python -m benchmarks.studies all --quick        # everything in small, to see that it works
-    python -m benchmarks.studies page               # writes docs/benchmarks/studies.md from the results
+    python -m benchmarks.studies page               # writes the pages in docs/benchmarks from the results
 
 Results are kept in benchmarks/studies/results, step by step; what is there is not done again. Those of --quick are kept
 under build/studies-quick and mean nothing.

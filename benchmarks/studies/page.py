@@ -1,45 +1,45 @@
 # ruff: noqa: E501  prose of a page, one line a sentence or a row
-"""Writes docs/benchmarks/studies.md from the results: published figures beside ours, and every difference explained."""
+"""Writes the pages of the studies from their results: published figures beside ours, and why they differ."""
 
 from __future__ import annotations
 
 import json
+import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks.studies import chain, figures, io_search, shaman
-from benchmarks.studies.sections import SECTIONS, audit
+from benchmarks.studies import chain, figures, io_search, published, shaman
+from benchmarks.studies.sections import SECTIONS
 from benchmarks.studies.sections.writing import result
 from benchmarks.studies.steps import RESULTS, ROOT
+from benchmarks.studies.study_pages import PAGES
 
-PAGE = ROOT / "docs" / "benchmarks" / "studies.md"
-VERDICT = re.compile(r"- (Reached|Not reached|Open)")
+DOCS = ROOT / "docs" / "benchmarks"
+PAGE, CHAIN = DOCS / "studies.md", "studies-chain.md"
+VERDICT = re.compile(r"- (Reached|Not reached|Open)[^(]* \((measured|simulated|fitted)\): ")
 STUDIES = ("ann", "io-search", "shaman", "ai-for-io", "sctuner", "beyond")
 HEAD = """# The five studies, repeated
 
-Compare Stripewise with five published studies of I/O tuning. `benchmarks/studies` repeats each study with Stripewise's own commands and loops. `python -m benchmarks.studies page` makes this page from its results, and a test compares the two. Published figures are from other machines, other file systems and other years: they are the aim, not a competition. Each figure has a label:
+See what five published studies of I/O tuning report, and what Stripewise reaches with its own commands. Published figures are from other machines, file systems and years: they are a yardstick, not a competition. Each figure here is of one kind:
 
-- **measured**: programs ran, on the machine named;
-- **simulated**: computed by the [simulated cluster](../explanation/simulated-cluster.md), with its noise;
-- **assumed**: a value that the study does not print and that we chose;
-- **fitted to this figure**: a site or a value was chosen so that the published figure comes out. That it comes out is then no success. Such a site has a second form from hardware facts alone, and both are shown;
-- **computed**: arithmetic.
+- **measured**: programs ran, on a machine of two cores, in memory, on a slow disk or on CephFS with four OSDs of 50 MB/s;
+- **simulated**: computed by the [simulated cluster](../explanation/simulated-cluster.md) with its noise, on a site from hardware facts alone;
+- **fitted**: simulated on a site that was fitted to figures of the study. That these come out is no success, so the table leaves them out.
 
-Each aim says who set it, how far the result is above or below it, and what random choices get. A test refuses an aim that random choices reach too. [What an audit found](#what-an-audit-found-and-what-became-of-it) lists what was mended on this page, and what is still missing.
-
-```
-python -m benchmarks.studies all --simulated                # everything that launches nothing
-python -m benchmarks.studies all --simulated --minutes 10   # the same for ten minutes; the next call continues
-python -m benchmarks.studies all                            # also programs on this machine, on the test bed if it runs, and on a slow disk if you are root (hours)
-python -m benchmarks.studies all --quick                    # a small version, to see that it works; runs in CI
-```
-
-Each section ends with its own command. `--simulated`, `--measured`, `--bed` and `--disk` do one part of it: what is computed, programs on this machine, what needs the test bed, and what needs a disk with few requests per second, as root.
-
-Seeds are fixed. Every step is stored in `benchmarks/studies/results` as soon as it is done, and an interrupted study continues with the next step. Measured tables that took long are in its folder `tables`.
+## The twenty published figures
 """
+TAIL = """## Run them
+
+```
+python -m benchmarks.studies all --simulated    # everything that launches nothing
+python -m benchmarks.studies all                # also programs on this machine, and on the test bed and a slow disk as root (hours)
+python -m benchmarks.studies all --quick        # a small version, to see that it works; runs in CI
+python -m benchmarks.studies page               # these pages from the results; a test compares them
+```
+
+Seeds are fixed. Each step is stored in `benchmarks/studies/results` as soon as it is done, and an interrupted study goes on with the next one. All tables of a study are there too, as `NAME.md`; each aim in them says who set it, how far the result is from it, and what random choices get. An aim that random choices reach is refused."""
 
 
 def load(folder: Path = RESULTS) -> dict[str, dict[str, Any]]:
@@ -52,57 +52,71 @@ def load(folder: Path = RESULTS) -> dict[str, dict[str, Any]]:
 
 
 def cost(studies: Mapping[str, Mapping[str, Any]]) -> str:
-    """What the steps took."""
-    lines = [
-        "## What it cost",
-        "",
-        "The table shows the processor time of the steps, on two cores shared with other work, done in several sessions. A second run that finds all results takes none.",
-        "",
-        "| study | simulated and computed | measured |",
-        "|---|---:|---:|",
+    """Say what the simulated and computed steps took."""
+    spent = [
+        step["processor_seconds"] for steps in studies.values() for step in steps.values() if step["kind"] != "measured"
     ]
-    total = 0.0
-    for name, steps in studies.items():
-        spent = {True: 0.0, False: 0.0}
-        for step in steps.values():
-            spent[step["kind"] == "measured"] += step["processor_seconds"]
-        total += spent[False]
-        lines.append(f"| {name} | {spent[False] / 60:.1f} min | {spent[True] / 60:.1f} min |")
-    lines += [
-        "",
-        f"All simulated and computed steps together took {total / 60:.0f} minutes of one core (aim: under 60). Command: `python -m benchmarks.studies all --simulated`.",
+    return f"All simulated and computed steps together took {sum(spent) / 60:.0f} minutes of one core (aim: under 60)."
+
+
+def verdicts(text: str) -> list[str]:
+    """The aims of a study's tables, a line each."""
+    return [line for line in text.splitlines() if VERDICT.match(line)]
+
+
+def count_aims(lines: Iterable[str]) -> str:
+    """Say how many aims were reached, by the kind of figure."""
+    found: dict[str, list[bool]] = {}
+    for line in lines:
+        kind = VERDICT.match(line)
+        assert kind
+        found.setdefault(kind[2], []).append(kind[1] == "Reached")
+    counts = [f"{sum(found[kind])} of {len(found[kind])} {kind}" for kind in ("measured", "simulated", "fitted") if kind in found]  # fmt: skip
+    return "; ".join(counts) or "no aims"
+
+
+def tables(studies: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """All tables of each study in Markdown, by the name of its results."""
+    return {
+        name: f"# {title}: all tables\n\n{_raised(_moved(section(studies[name])))}"
+        for name, (title, section) in SECTIONS.items()
+        if name != "beyond"
+    }
+
+
+def _raised(text: str) -> str:
+    """Make the headings of a section those of a page."""
+    return re.sub(r"^### ", "## ", text, flags=re.MULTILINE)
+
+
+def _moved(text: str) -> str:
+    """Lead addresses of a page in the documents from the folder of the results."""
+
+    def moved(found: re.Match[str]) -> str:
+        return f"]({os.path.relpath(DOCS / found[1], RESULTS)}{found[2] or ''})"
+
+    return re.sub(r"\]\((?!http|#)([^)#]+)(#[^)]*)?\)", moved, text)
+
+
+def render(studies: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """Give the texts of the pages in docs/benchmarks, by file name."""
+    figures, facts = published.listed(studies), published.find_facts(studies)
+    aims = {name: verdicts(text) for name, text in tables(studies).items()}
+    rows = ["| study | figure | published | simulated | measured | verdict | why |", "|" + " --- |" * 7]
+    files = {one.study: one.file for one in PAGES}
+    rows += [
+        f"| [{one.study}]({files[one.study]}) | {one.what} | {one.published} | {one.simulated or 'nothing'} | {one.measured} | {one.verdict} | {one.why} |"
+        for one in figures
     ]
-    return "\n".join(lines) + "\n"
-
-
-def glance(sections: Mapping[str, str]) -> str:
-    """How many aims of each section were reached, and which were not."""
-    lines = ["## At a glance", "", "| section | aims reached | not reached |", "| --- | ---: | --- |"]
-    for title, text in sections.items():
-        verdicts = [line for line in text.splitlines() if VERDICT.match(line)]
-        missed = [
-            line.removeprefix("- ").partition(". Aim: ")[0].removeprefix("Not reached: ")
-            for line in verdicts
-            if not line.startswith("- Reached")
-        ]
-        count = f"{len(verdicts) - len(missed)} of {len(verdicts)}" if verdicts else "no aims"
-        lines.append(f"| [{title}](#{audit.anchor(title)}) | {count} | {'; '.join(missed)} |")
-    lines += [
-        "",
-        "Published figures that are no aim here, because a site was fitted to them or because only their order can be compared, are beside ours in the sections.",
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def render(studies: Mapping[str, Mapping[str, Any]]) -> str:
-    """Give the page's text."""
-    sections = {SECTIONS[name][0]: SECTIONS[name][1](studies[name]) for name in STUDIES}
-    parts = [HEAD, glance(sections)]
-    for name, (title, text) in zip(STUDIES, sections.items(), strict=True):
-        command = f"Command of these figures: `python -m benchmarks.studies {name}`."
-        parts.append(f"## {title}\n\n{text}\n{command}\n")
-    parts += [audit.shown(studies), cost(studies)]
-    return "\n".join(part.rstrip("\n") + "\n" for part in parts)
+    pages = ["## A page for each", "| page | aims reached |\n| --- | --- |"]
+    pages[1] += "".join(f"\n| [{one.title}]({one.file}) | {count_aims(aims[one.name])} |" for one in PAGES)
+    title, section = SECTIONS["beyond"]
+    pages[1] += f"\n| [{title}]({CHAIN}) | no aims |"
+    command = "Command: `python -m benchmarks.studies beyond`."
+    chained = {CHAIN: f"# {title}\n\n{_raised(section(studies['beyond']))}\n{command}\n"}
+    index = [HEAD.rstrip("\n"), published.count_verdicts(figures), "\n".join(rows), *pages, TAIL, cost(studies)]
+    found = {PAGE.name: "\n\n".join(index) + "\n"}
+    return found | chained | {one.file: one.text(figures, aims[one.name], facts) for one in PAGES}
 
 
 def pictures(studies: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
@@ -169,8 +183,9 @@ def pictures(studies: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
 
 
 def write() -> None:
-    """Write the page and its pictures."""
+    """Write the pages, their pictures, and the tables beside the results."""
     studies = load()
-    PAGE.write_text(render(studies), "utf-8")
-    for name, picture in pictures(studies).items():
-        (PAGE.parent / name).write_text(picture, "utf-8")
+    for name, text in (render(studies) | pictures(studies)).items():
+        (DOCS / name).write_text(text, "utf-8")
+    for name, text in tables(studies).items():
+        (RESULTS / f"{name}.md").write_text(text, "utf-8")

@@ -32,12 +32,13 @@ from benchmarks.studies import (  # noqa: E402
     interfaces,
     io_search,
     page,
+    published,
     shaman,
     sieved,
     wide,
 )
 from benchmarks.studies.oracle import GIB, MIB, Oracle  # noqa: E402
-from benchmarks.studies.sections import audit, online  # noqa: E402
+from benchmarks.studies.sections import online  # noqa: E402
 from benchmarks.studies.sections.writing import Aim, Section, middle  # noqa: E402
 from benchmarks.studies.steps import OutOfTime, Study, StudyError, stripewise, write_toml  # noqa: E402
 
@@ -49,8 +50,40 @@ from stripewise.requests.campaign_points import Points  # noqa: E402
 from stripewise.requests.experiment import Experiment  # noqa: E402
 
 
-def test_the_page_is_that_of_the_results() -> None:
-    assert page.PAGE.read_text("utf-8") == page.render(page.load()), "python -m benchmarks.studies page"
+def test_pages_and_tables_are_those_of_the_results() -> None:
+    studies = page.load()
+    texts = {page.DOCS / name: text for name, text in page.render(studies).items()}
+    texts |= {page.RESULTS / f"{name}.md": text for name, text in page.tables(studies).items()}
+    for file, text in texts.items():
+        assert file.read_text("utf-8") == text, f"{file.name}: python -m benchmarks.studies page"
+
+
+def test_a_page_of_a_study_is_short() -> None:
+    for one in page.PAGES:
+        assert len((page.DOCS / one.file).read_text("utf-8").split()) <= 800, one.file
+
+
+def test_each_published_figure_has_a_measured_value_or_says_that_it_was_never_measured() -> None:
+    figures = published.listed(page.load())
+    assert len(figures) == 20
+    assert {one.study for one in figures} == {"000", "001", "002", "003", "004"}
+    kinds = {f"{word}, {kind}" for word in ("reached", "not reached") for kind in ("measured", "simulated")}
+    for one in figures:
+        assert one.measured == published.NEVER or re.search(r"\d", one.measured), one
+        assert one.verdict in kinds | {published.NOT_COMPARABLE}, one
+        assert "measured" not in one.verdict or one.measured != published.NEVER, one
+        assert len(one.why.split()) <= 25, one
+
+
+def test_readme_and_paper_say_what_the_page_says() -> None:
+    sentence = published.count_verdicts(published.listed(page.load()))
+    for file in (page.PAGE, ROOT / "README.md", ROOT / "paper" / "paper.md"):
+        assert sentence in file.read_text("utf-8"), file.name
+
+
+def test_a_figure_is_judged_by_all_of_its_numbers() -> None:
+    assert published.judge("simulated", [71.0], [63.0]) == "reached, simulated"
+    assert published.judge("measured", [1.53, 1.53], [1.59, 1.34], least=False) == "not reached, measured"
 
 
 def test_the_pictures_are_those_of_the_results() -> None:
@@ -107,19 +140,22 @@ def test_no_step_begins_when_time_is_over(tmp_path: Path) -> None:
 
 def test_a_section_says_what_is_open_reached_and_missing() -> None:
     section = Section("About.", ("system", "theirs", "ours", "simulated"))
-    says = ("ours", "+1", "0", False)
-    section.aims(Aim("half", True, *says, 1, 2), Aim("all", True, *says, 2, 2), Aim("none", False, *says))
+    says, kind = ("ours", "+1", "0", False), "simulated"
+    section.aims(
+        Aim("half", True, *says, kind, 1, 2), Aim("all", True, *says, kind, 2, 2), Aim("none", False, *says, kind)
+    )
     section.missing({"done": {}}, {"done": "this", "left": "that"})
     rest = "Aim: ours. Headroom: +1. Random choices: 0."
     assert section.text().split("\n\n")[2:] == [
-        f"- Open, 1 of 2 done: half. {rest}\n- Reached: all. {rest}\n- Not reached: none. {rest}",
+        f"- Open, 1 of 2 done (simulated): half. {rest}\n- Reached (simulated): all. {rest}\n"
+        f"- Not reached (simulated): none. {rest}",
         "Not done yet: that.\n",
     ]
 
 
 def test_an_aim_that_random_choices_reach_is_refused() -> None:
     with pytest.raises(ValueError, match="random choices reach this aim too"):
-        Section("About.").aims(Aim("easy", True, "ours", "+9", "all of them", random_reaches=True))
+        Section("About.").aims(Aim("easy", True, "ours", "+9", "all of them", random_reaches=True, kind="measured"))
 
 
 def test_no_aim_says_by_a_constant_that_random_choices_miss_it() -> None:
@@ -134,38 +170,27 @@ def test_no_aim_says_by_a_constant_that_random_choices_miss_it() -> None:
     assert found
 
 
-def test_random_choices_reach_none_of_the_aims_of_the_page() -> None:
-    lines = list(filter(page.VERDICT.match, page.PAGE.read_text("utf-8").splitlines()))
+def test_random_choices_reach_none_of_the_aims_in_the_tables() -> None:
+    lines = [line for text in page.tables(page.load()).values() for line in page.verdicts(text)]
     assert lines
     for line in lines:
         assert re.search(r"\. Aim: \S.*\. Headroom: \S.*\. Random choices: \S", line), line
 
 
-def test_each_point_of_the_audit_leads_to_where_it_stands() -> None:
-    listed = audit.points(page.load())
-    assert {point.study for point in listed} == {"", "000", "001", "002", "003", "004"}
-    assert {point.status for point in listed} <= {audit.DONE, audit.PART}
-    known = audit.headings(page.PAGE.read_text("utf-8"))
-    for point in listed:
-        if point.where.endswith(".md"):
-            assert (page.PAGE.parent / point.where).is_file(), point
-        else:
-            assert audit.anchor(point.where) in known, point
-
-
-def test_the_page_begins_with_the_aims_that_were_not_reached() -> None:
+def test_aims_are_counted_by_the_kind_of_their_figures() -> None:
     says = ("ours", "+1", "0", False)
     section = Section("About.")
-    section.aims(Aim("one", True, *says), Aim("two", False, *says))
-    assert page.glance({"A (study 1)": section.text(), "B": "None.\n"}).splitlines()[4:6] == [
-        "| [A (study 1)](#a-study-1) | 1 of 2 | two |",
-        "| [B](#b) | no aims |  |",
-    ]
+    section.aims(
+        Aim("one", True, *says, "measured"), Aim("two", False, *says, "measured"), Aim("three", True, *says, "fitted")
+    )
+    assert page.count_aims(page.verdicts(section.text())) == "1 of 2 measured; 1 of 1 fitted"
+    assert page.count_aims([]) == "no aims"
 
 
-def test_headings_of_the_page_differ() -> None:
-    found = [line for line in page.PAGE.read_text("utf-8").splitlines() if line.startswith("#")]
-    assert len(found) == len(set(found))
+def test_headings_of_a_page_differ() -> None:
+    for name in page.render(page.load()):
+        found = [line for line in (page.DOCS / name).read_text("utf-8").splitlines() if line.startswith("#")]
+        assert len(found) == len(set(found)), name
 
 
 def test_the_middle_of_numbers_of_runs_may_not_be_reached() -> None:
@@ -296,8 +321,8 @@ def test_an_online_tuner_that_is_slower_than_allowed_misses_its_aim() -> None:
     section = Section("About.")
     online.say(section, steps)
     text = section.text()
-    assert "- Not reached: all phases under `online` take at most 1.15" in text
-    assert "- Reached: with the settings from one observed run" in text
+    assert "- Not reached (measured): all phases under `online` take at most 1.15" in text
+    assert "- Reached (measured): with the settings from one observed run" in text
     assert (
         "| 2 tables, rows of 24 KiB | hdf5 chunk_cache 4 | 10.00 | 10.00 | 1.20 | 1.00 | 1.00 | 1.05 | 7.00 |" in text
     )

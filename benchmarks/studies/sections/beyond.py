@@ -10,7 +10,7 @@ from benchmarks.studies.sections.writing import Section, Steps, result, settings
 def section(steps: Steps) -> str:
     """Give its text."""
     page = Section(
-        "This chain is in none of the five studies: a site is profiled and a model is trained; a program that was never tuned gets settings without a run; a search of five runs refines them; the runtime "
+        "See what the parts bring one after another. This chain is in none of the five studies: a site is profiled and a model is trained; a program that was never tuned gets settings without a run; a search of five runs refines them; the runtime "
         "applies them; and the program continues to learn by itself."
     )
     told = result(steps, "simulated chain")

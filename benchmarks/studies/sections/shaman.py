@@ -91,11 +91,6 @@ def _slow(page: Section, steps: Steps) -> None:
         f"{accelerated.READS} reads and 500 MB per second, with the stack [`accelerator`](../how-to/programs-without-mpi.md#small-reads), whose own default is off. Each program was tuned twice with 24 launches, warm-up and proof included: by the study's genetic search, with a plan of 8 runs instead of "
         f"30, and by `auto`. Then no accelerator, the study's default settings and both results took turns, three times each. {_load(found.values())}",
     )
-
-    def saved(told: Mapping[str, Any], which: str) -> float:
-        off, own = (statistics.median(told["seconds"][name]) for name in ("off", which))
-        return 100 * (off - own) / off
-
     names = ("default", *accelerated.SEARCHES)
     page.table(
         ("class", "programs", *(f"time saved, {name}" for name in names), *(f"proven, {name}" for name in accelerated.SEARCHES)),
@@ -113,6 +108,12 @@ def _slow(page: Section, steps: Steps) -> None:
         f"this would be 18,000 runs: at the {each / 60:.1f} minutes that a program took here for its 48 and 12 runs, about {each / 60 * 18_000 / 60 / 60:.0f} hours. Single runs of 86 of the ninety with the default and two other settings are on [a page of their own](accelerator.md). Command: "
         "`python -m benchmarks.studies shaman --disk`, as root; it goes on with the programs that are left."
     )
+
+
+def saved(told: Mapping[str, Any], which: str) -> float:
+    """Percent of the time without accelerator that a way of choosing its settings saves, medians of a program's runs."""
+    off, own = (statistics.median(told["seconds"][name]) for name in ("off", which))
+    return 100 * (off - own) / off
 
 
 def _load(found: Iterable[Mapping[str, Any]]) -> str:
@@ -171,6 +172,7 @@ def _classes(page: Section, steps: Steps, found: Mapping[str, Mapping[str, float
             if whole_random
             else "not computed yet",
             whole_random and lucky == len(classes),
+            "simulated",
             int(whole["programs"]),
             90,
         )

@@ -53,6 +53,8 @@ class Aim:
         What random choices, or guesses without a model, get instead.
     random_reaches : bool
         Whether that reaches the aim.
+    kind : {"measured", "simulated", "fitted"}
+        What the figure is; fitted if simulated on a site that was fitted to the study.
     done, of : int
         How much of how much is done; in part it is open.
     """
@@ -63,15 +65,15 @@ class Aim:
     headroom: str
     random: str
     random_reaches: bool
+    kind: str
     done: int = 1
     of: int = 1
 
     def __str__(self) -> str:
         open_still = self.done < self.of
         verdict = f"Open, {self.done} of {self.of} done" if open_still else "Reached" if self.reached else "Not reached"
-        return (
-            f"- {verdict}: {self.words}. Aim: {self.source}. Headroom: {self.headroom}. Random choices: {self.random}."
-        )
+        source = f"Aim: {self.source}. Headroom: {self.headroom}. Random choices: {self.random}."
+        return f"- {verdict} ({self.kind}): {self.words}. {source}"
 
 
 class Section:
