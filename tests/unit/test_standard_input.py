@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 
 from stripewise.desk.cli import main, standard_input
-from stripewise.desk.cli.standard_input import piped, refuse_input, with_input
+from stripewise.desk.cli.standard_input import piped, refuse_input, remark_on_input, with_input
 from stripewise.engine.definition import check
 from stripewise.errors import UserError
 from stripewise.requests.experiment import LARGEST_INPUT, Experiment
@@ -144,6 +144,26 @@ def test_an_experiment_may_name_the_file_and_keeps_its_text(tmp_path: Path, monk
 def test_what_is_piped_in_wins_over_the_file(from_file: Path) -> None:
     found = with_input(experiment(stdin="elsewhere")).stdin
     assert found is not None and found.text == DECK and not found.file
+
+
+def test_input_of_an_experiment_that_has_its_own_is_remarked_on_and_left(
+    from_file: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    remark_on_input("51e1")
+    assert "the program gets the input that experiment 51e1 was begun with" in " ".join(capfd.readouterr().err.split())
+    assert piped() == DECK.encode()
+    ends = os.pipe()
+    os.write(ends[1], b"deck")
+    for given, remarked in (("/dev/null", False), (ends[0], True)):
+        with os.fdopen(os.open(given, os.O_RDONLY) if isinstance(given, str) else given) as stream:
+            monkeypatch.setattr("sys.stdin", stream)
+            remark_on_input("51e1")
+            assert ("is not read" in capfd.readouterr().err) == remarked
+    os.close(ends[1])
+    for stream in (None, SimpleNamespace()):
+        monkeypatch.setattr("sys.stdin", stream)
+        remark_on_input("51e1")
+    assert capfd.readouterr().err == ""
 
 
 def test_the_kept_input_is_written_again_where_it_is_lost(tmp_path: Path) -> None:

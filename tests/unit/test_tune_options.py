@@ -295,7 +295,7 @@ def test_plain_help_fits_two_screens_and_leaves_out_what_belongs_to_one_mode(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     lines = helped([], capsys).splitlines()
-    assert len(lines) <= 100 and max(map(len, lines)) <= 80
+    assert len(lines) <= 80 and max(map(len, lines)) <= 80
     for mode, own in (("within", ("max-loss", "families", "settle")), ("replay", ("replay-folder",))):
         page = helped([f"--{mode}"], capsys)
         for option in own:

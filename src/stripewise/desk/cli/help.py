@@ -10,6 +10,9 @@ from typing import Any, get_args, get_type_hints
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+_WIDEST = 19
+"""Characters of an option beside which its description begins; that of a longer one begins below it."""
+
 
 class HelpfulCommand(TyperCommand):
     """A command whose help is plain text, the same with all versions of Typer."""
@@ -93,7 +96,7 @@ def _write_parameters(command: Any, ctx: Any, formatter: Any, shown: Iterable[An
 def _write_rows(rows: dict[str, list[tuple[str, str]]], formatter: Any) -> None:
     for heading, lines in rows.items():
         formatter.write(f"\n{heading}:\n")
-        indent = min(max(len(name) for name, _ in lines), 26) + 4
+        indent = min(max(len(name) for name, _ in lines), _WIDEST) + 4
         for name, said in lines:
             first = f"  {name}  ".ljust(indent)
             if len(first) > indent:

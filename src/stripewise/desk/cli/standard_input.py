@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import io
 import os
 import select
 import stat
 import sys
+import termios
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -61,6 +63,19 @@ def refuse_input(what: str) -> None:
         raise UserError(
             f"{what} gives its program no standard input",
             "write the input into the command: bash -c './app < FILE', or start it with < /dev/null",
+        )
+
+
+def remark_on_input(identifier: str) -> None:
+    """Say that what is piped in is not read, where an experiment has its input already; nothing is taken of it."""
+    try:
+        waiting = fcntl.ioctl(sys.stdin.fileno(), termios.FIONREAD, bytes(4))
+    except (AttributeError, OSError, ValueError):  # closed, or not a file
+        return
+    if not sys.stdin.isatty() and any(waiting):
+        remark(
+            f"note: your standard input is not read: the program gets the input that experiment {identifier} was begun "
+            "with; tune -- COMMAND < FILE begins one with another input"
         )
 
 

@@ -24,7 +24,7 @@ from stripewise.desk.cli.options import (
 from stripewise.desk.cli.output import remark
 from stripewise.desk.cli.remote import desk_of
 from stripewise.desk.cli.result import deliver, print_dry_run
-from stripewise.desk.cli.standard_input import with_input
+from stripewise.desk.cli.standard_input import remark_on_input, with_input
 from stripewise.desk.cli.tune_options import Mode, TuneCommand, check_options, given_options, mode_of, used_later
 from stripewise.desk.desk import Desk
 from stripewise.documents import read_document
@@ -62,14 +62,14 @@ def tune(
     context: typer.Context,
     file: Annotated[str | None, typer.Argument(help="An experiment file (TOML).", metavar="EXPERIMENT.toml")] = None,
     budget: Annotated[
-        int | None, typer.Option(help="Launches in total: warm-up, failures, confirmation. Default: 40.", min=1)
+        int | None, typer.Option(help="Launches in all, failures and the proof included. Default: 40.", min=1)
     ] = None,
     time: Annotated[float | None, typer.Option(help="Seconds in total. Default: no limit.", metavar="SECONDS")] = None,
     node_hours: Annotated[float | None, typer.Option(help="Node-hours in total. Default: no limit.")] = None,
     sampler: Annotated[
         str | None,
         typer.Option(
-            help="The sampler that proposes configurations: auto (default), surrogate, genetic, annealing, random, ...",
+            help="What proposes configurations: auto (default), surrogate, genetic, annealing, random, ...",
             autocompletion=_starting(sampler_names),
         ),
     ] = None,
@@ -79,24 +79,23 @@ def tune(
     stack: Annotated[
         list[str] | None,
         typer.Option(
-            help="Stack by name or .toml file; repeatable. Default: those of the program's MPI library and file "
-            "system.",
+            help="Stack by name or .toml file; repeatable. Default: those of its MPI library and file system.",
             autocompletion=_starting(stack_names),
         ),
     ] = None,
     parameter: Annotated[
         list[str] | None,
         typer.Option(
-            help="A parameter of your own and its values, the current one first; repeatable. NAME=VALUE,VALUE,... "
-            "replaces {NAME} in the command; env:NAME=VALUE,... sets a variable, file:FILE:ENTRY=VALUE,... an entry of "
-            "a configuration file. Write a comma within a value as \\,.",
+            help="A parameter of your own, the current value first; repeatable. NAME=... replaces {NAME} in the "
+            "command, env:NAME=... sets a variable, file:FILE:ENTRY=... an entry of a file. Write a comma within a "
+            "value as \\,.",
             metavar="NAME=VALUE,VALUE,...",
         ),
     ] = None,
     objective: Annotated[
         str | None,
         typer.Option(
-            help=f"What to measure: {', '.join(usages())}. Default: elapsed.", autocompletion=_starting(usages)
+            help=f"What to measure, by default the first: {', '.join(usages())}.", autocompletion=_starting(usages)
         ),
     ] = None,
     program: Annotated[
@@ -112,7 +111,7 @@ def tune(
     warm_start: Annotated[
         list[str] | None,
         typer.Option(
-            help="Start from a finished experiment in the store, or auto for the most similar; repeatable.",
+            help="Start from a finished experiment, or auto for the most similar; repeatable.",
             metavar="ID|auto",
         ),
     ] = None,
@@ -120,30 +119,18 @@ def tune(
         Path | None,
         typer.Option("--from", help="Try first what a diagnosis proposes (diagnose --json).", metavar="DIAGNOSIS.json"),
     ] = None,
-    seed: Annotated[
-        int | None, typer.Option(help="Seed of every random choice; the same seed gives the same choices. Default: 0.")
-    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of every random choice. Default: 0.")] = None,
     name: Annotated[str | None, typer.Option(help="A name for the experiment. Default: the program's.")] = None,
-    setup: Annotated[
-        list[str] | None, typer.Option(help="A shell line to run first (module load ...); repeatable.")
-    ] = None,
+    setup: Annotated[list[str] | None, typer.Option(help="A shell line to run first; repeatable.")] = None,
     delete: Annotated[list[str] | None, typer.Option(help="A file to delete before each run; repeatable.")] = None,
-    pairs: Annotated[
-        int | None, typer.Option(help="Most pairs of runs in the confirmation. Default: as the budget allows.", min=0)
-    ] = None,
+    pairs: Annotated[int | None, typer.Option(help="Most pairs of runs that prove the gain.", min=0)] = None,
     minimum_effect: Annotated[float | None, typer.Option(help="Smallest speed-up worth claiming. Default: 1.")] = None,
     confirm: Annotated[
         str | None,
-        typer.Option(
-            help="Compare the best of a finished experiment with its default again, and nothing else.", metavar="ID"
-        ),
+        typer.Option(help="Only prove the best of a finished experiment again.", metavar="ID"),
     ] = None,
-    timeout: Annotated[
-        float | None, typer.Option(help="Seconds after which a run counts as hung. Default: from the first run.")
-    ] = None,
-    scratch: Annotated[
-        str | None, typer.Option(help="Folder for the runs' output. Default: in the folder of Stripewise's state.")
-    ] = None,
+    timeout: Annotated[float | None, typer.Option(help="Seconds after which a run counts as hung.")] = None,
+    scratch: Annotated[str | None, typer.Option(help="Folder for the runs' output.")] = None,
     override: Annotated[bool | None, typer.Option(help="Win over the program's own hints.")] = None,
     within: Annotated[
         bool,
@@ -167,7 +154,7 @@ def tune(
     ] = None,
     replay: Annotated[
         Path | None,
-        typer.Option(help="Search on replays of this record, and prove the best on the program.", metavar="RECORD"),
+        typer.Option(help="Search on replays of this record; prove on the program.", metavar="RECORD"),
     ] = None,
     replay_folder: Annotated[
         Path | None,
@@ -175,7 +162,7 @@ def tune(
     ] = None,
     small: Annotated[
         str | None,
-        typer.Option(help="Search this smaller case of the program first, and start from its runs.", metavar="COMMAND"),
+        typer.Option(help="Search this smaller case of the program first.", metavar="COMMAND"),
     ] = None,
     small_budget: Annotated[
         int | None,
@@ -301,6 +288,7 @@ def _confirm(desk: Desk, finished: str, wanted: Mapping[str, Any], manner: _Mann
 
     with desk.experiments() as opened:
         record = opened.record(finished)
+    remark_on_input(record.id)
     experiment = confirm_again(record, **wanted)
     if not manner.dry:
         desk.check_trust(record)
@@ -333,6 +321,7 @@ def resume(
     """Continue an interrupted experiment, as if it had never stopped."""
     check_place("--report", report)
     desk = desk_of(store, server, json_output=json_output, yes=yes)
+    remark_on_input(identifier)
     _deliver(desk, desk.carry_on(identifier), _Manner(dry=False, report=report, json_output=json_output))
 
 

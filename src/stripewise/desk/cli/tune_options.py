@@ -68,15 +68,15 @@ TABLE: Mapping[str | None, Mapping[str, Mode]] = {
         "time": _ALL,
         "node_hours": _ALL,
     },
-    "The search": {
+    "The search and the proof": {
         "sampler": _SEARCH,
         "sampler_option": _SEARCH,
         "model": _SEARCH,
         "warm_start": _SEARCH,
         "diagnosis": _SEARCH,
         "seed": _ALL,
+        **dict.fromkeys(("pairs", "minimum_effect", "confirm"), _ALL),
     },
-    "The proof": {"pairs": _ALL, "minimum_effect": _ALL, "confirm": _ALL},
     "Other ways to search": {
         **dict.fromkeys(("within", "max_loss", "families", "settle"), Mode.WITHIN | _ANYWHERE),
         **dict.fromkeys(("replay", "replay_folder"), Mode.LAUNCHES | Mode.REPLAYS | _ANYWHERE),
