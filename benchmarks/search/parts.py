@@ -31,7 +31,7 @@ from stripewise.catalogue.configuration import Value  # noqa: E402
 from stripewise.catalogue.space import Levels, Space  # noqa: E402
 from stripewise.models.landscape import Landscape  # noqa: E402
 from stripewise.models.table import Column, ObjectiveColumn, Schema, Table  # noqa: E402
-from stripewise.observe.report import Report  # noqa: E402
+from stripewise.observe.report import Report, parse_report  # noqa: E402
 from stripewise.requests.experiment import Experiment  # noqa: E402
 from stripewise.requests.objective import Objective  # noqa: E402
 from stripewise.search.belief.belief import believe  # noqa: E402
@@ -62,8 +62,7 @@ def record(options: argparse.Namespace) -> None:
 
 def parts_of(report: Report) -> tuple[float, ...]:
     """Seconds of a rank in each part."""
-    file = report.main
-    assert file is not None
+    file = max(report.files, key=lambda file: file.collective.bytes + file.independent.bytes)
 
     def seconds(*operations: str) -> float:
         return sum(file.operations[name].time_sum for name in operations if name in file.operations) / file.ranks
@@ -89,8 +88,8 @@ def sweeps(store: str) -> dict[tuple[tuple[str, Value], ...], list[tuple[float, 
         for trial in opened.trials(one.id):
             values: Mapping[str, Value] = default if trial.role is Role.DEFAULT else trial.configuration
             for run in trial.runs:
-                if run.phase is Phase.SEARCH and run.report is not None:
-                    found.setdefault(tuple(sorted(values.items())), []).append(parts_of(run.report))
+                if run.phase is Phase.SEARCH and run.facts.report:
+                    found.setdefault(tuple(sorted(values.items())), []).append(parts_of(parse_report(run.facts.report)))
     return found
 
 

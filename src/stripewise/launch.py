@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from stripewise.catalogue.configuration import Configuration
 from stripewise.catalogue.plan import Plan
 from stripewise.facts import RunFacts
+from stripewise.observe.activity import Activity
+from stripewise.observe.from_report import activity_of
 from stripewise.observe.report import Report
 from stripewise.trial import Phase, State
 
@@ -97,7 +100,8 @@ class Outcome:
     exit_code : int or None
         None if it never started; negative for a signal.
     report : Report or None
-        The runtime's report, if one was written.
+        The runtime's report, if one was written: it is kept with the run. Who asks what the program did reads
+        :attr:`activity`.
     folder : Path or None
         The run's scratch folder, with ``stdout`` and ``stderr``.
     metrics : mapping
@@ -121,3 +125,8 @@ class Outcome:
         """Read plain facts."""
         if not isinstance(self.facts, RunFacts):
             object.__setattr__(self, "facts", RunFacts(self.facts))
+
+    @cached_property
+    def activity(self) -> Activity | None:
+        """What the program did, by the runtime's report; None without one."""
+        return activity_of(self.report, f"run {self.number}") if self.report is not None else None

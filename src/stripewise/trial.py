@@ -12,7 +12,9 @@ from typing import Any
 
 from stripewise.catalogue.configuration import Configuration
 from stripewise.facts import RunFacts
-from stripewise.observe.report import Report, parse_report
+from stripewise.observe.activity import Activity
+from stripewise.observe.from_report import activity_of
+from stripewise.observe.report import parse_report
 from stripewise.requests.objective import Objective
 from stripewise.result import Failure
 
@@ -91,15 +93,15 @@ class Run:
             object.__setattr__(self, "facts", RunFacts(self.facts))
 
     @cached_property
-    def report(self) -> Report | None:
-        """The runtime's report among the facts, if there is one.
+    def activity(self) -> Activity | None:
+        """What the program did, by the runtime's report among the facts; None without one.
 
         Raises
         ------
         StripewiseError
             If another version wrote it.
         """
-        return parse_report(self.facts.report) if self.facts.report else None
+        return activity_of(parse_report(self.facts.report), f"run {self.number}") if self.facts.report else None
 
     def as_json(self) -> dict[str, Any]:
         """Give it as JSON, without its facts."""

@@ -347,7 +347,9 @@ def test_settings_act_on_chosen_files_and_are_counted(observe: Observe, tmp_path
     assert (outcome.acted, outcome.missed) == ((0, 4) if in_memory else (3, 1))
     assert counts(report, "kept")["open"] == 4 and "advise" not in counts(report, "kept")
     assert json.loads((tmp_path / "report.json").read_text())["processes"][0]["settings_misread"] == 2
-    (effect,) = verdicts(Space(load_stack("posix").parameters), [Setting(POSIX, "advice", "random")], [report], [])
+    (effect,) = verdicts(
+        Space(load_stack("posix").parameters), [Setting(POSIX, "advice", "random")], [activity_of(report, "r")], []
+    )
     assert effect.evidence == f"it acted in {'none of 4' if in_memory else '3 of 4'} calls on 1 file" + (
         "" if in_memory else "; no run without it was observed"
     )

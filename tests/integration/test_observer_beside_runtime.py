@@ -75,7 +75,7 @@ def test_own_calls_are_told_apart_from_those_of_mpi_io(bench: Bench, accelerator
         **{f"{folder}/own.{rank}": 32768 + 4000 for rank in range(RANKS)},
     }
     assert len(summed([found, found]).posix_files) == 2 * len(found.posix_files)
-    (effect,) = verdicts(Space(load_stack("posix").parameters), [Setting(POSIX, "advice", "random")], [found], [])
+    (effect,) = verdicts(Space(load_stack("posix").parameters), [Setting(POSIX, "advice", "random")], [activity], [])
     assert effect.evidence.endswith(f"of {RANKS} calls on {RANKS} files; no run without it was observed")
 
 

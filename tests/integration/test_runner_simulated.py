@@ -168,8 +168,8 @@ def effects(site: str, *settings: Setting, workload: dict[str, Any] | None = Non
     )
     space = bind_space(experiment, Circumstances(simulated.workload, "romio")).space
     made = Plan(settings, "x.1")
-    reports = [run(simulated, with_plan=p).report for p in (made, DEFAULT)]
-    return {effect.name: effect.status for effect in verdicts(space, settings, reports[:1], reports[1:])}
+    runs = [run(simulated, with_plan=p).activity for p in (made, DEFAULT)]
+    return {effect.name: effect.status for effect in verdicts(space, settings, runs[:1], runs[1:])}
 
 
 def hint(key: str, value: str) -> Setting:

@@ -117,7 +117,7 @@ def test_a_replay_makes_the_calls_of_the_program(bench: Bench, tmp_path: Path, s
         record, _ = run(bench, tmp_path / "program.record", bench.program(source), tmp_path / "a.7", "own")
     again, outcome = replayed(bench, tmp_path)
     assert again.gaps == () and all_calls(again) == all_calls(record)
-    done = Done.by_report(parse_report(outcome.report or {}), record)
+    done = Done.by_activity(activity_of(parse_report(outcome.report or {}), "report"), record)
     compared = Faithfulness(Done.by_record(record), done, whole=True)
     assert compared.program.calls == compared.replay.calls
     assert (compared.program.read, compared.program.written) == (compared.replay.read, compared.replay.written)

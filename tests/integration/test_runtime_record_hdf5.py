@@ -7,6 +7,7 @@ import pytest
 
 from stripewise.engine.fidelity import Done, Faithfulness
 from stripewise.errors import UserError
+from stripewise.observe.from_report import activity_of
 from stripewise.observe.record import Record
 from stripewise.observe.record_reading import read_record
 from stripewise.observe.report import parse_report
@@ -55,7 +56,7 @@ def test_a_replay_makes_the_calls_of_the_program(bench: Hdf5Bench, tmp_path: Pat
     again, outcome = replayed(bench, tmp_path)
     assert again.gaps == () and all_calls(again) == all_calls(record)
     assert [group.shapes for group in again.groups] == [group.shapes for group in record.groups]
-    done = Done.by_report(parse_report(outcome.report or {}), record)
+    done = Done.by_activity(activity_of(parse_report(outcome.report or {}), "report"), record)
     compared = Faithfulness(Done.by_record(record), done, whole=True)
     assert compared.program.calls == compared.replay.calls
     assert (compared.program.read, compared.program.written) == (compared.replay.read, compared.replay.written)
@@ -86,7 +87,7 @@ def test_a_replay_closes_what_the_program_left_open(bench: Hdf5Bench, tmp_path: 
     record, _ = run(bench, tmp_path / "program.record", program, tmp_path / "a.h5", "left")
     assert record.gaps == () and record.count("h5fclose", "h5dclose") == 0
     _, outcome = replayed(bench, tmp_path)
-    done = Done.by_report(parse_report(outcome.report or {}), record)
+    done = Done.by_activity(activity_of(parse_report(outcome.report or {}), "report"), record)
     assert Done.by_record(record).calls == done.calls and done.calls["h5fclose"] == RANKS
 
 

@@ -239,7 +239,7 @@ def test_what_did_nothing_is_not_varied_any_more(monkeypatch, sampler):
         return {name: Effect(name, status="no_effect" if name == "mode" else "effective") for name in changed}
 
     monkeypatch.setattr("stripewise.engine.ineffective.Narrowing._effects", effects)
-    monkeypatch.setattr("stripewise.engine.ineffective.reports_of", lambda trial: [None])
+    monkeypatch.setattr("stripewise.engine.ineffective.activities_of", lambda trial: [None])
     machine, told = Machine(), []
     experiment = Experiment(
         runner="function",

@@ -19,6 +19,7 @@ from stripewise.catalogue.space import Space
 from stripewise.catalogue.stack import load_stack
 from stripewise.engine.effects import verdicts
 from stripewise.lab import romio as rules
+from stripewise.observe.from_report import activity_of
 from stripewise.observe.report import parse_report
 from stripewise.output.export import export
 from tests.conftest import require
@@ -306,7 +307,8 @@ def test_verdicts_on_settings_are_those_of_the_driver(
         context=context,
     )
     plan = Plan.parse(f"stripewise-plan 1\n{settings}\n", "test").settings
-    (effect,) = verdicts(space, plan, [parse_report(report)], [parse_report(plain)])
+    made, usual = (activity_of(parse_report(one), "report.json") for one in (report, plain))
+    (effect,) = verdicts(space, plan, [made], [usual])
     assert effect.status == status, effect
     # What is not called effective must not have changed anything, unless the reason is another layout.
     if status != "effective":

@@ -10,6 +10,8 @@ from typing import Any
 import darshan
 import pytest
 
+from stripewise.observe.activity import Activity
+from stripewise.observe.from_report import activity_of
 from stripewise.observe.report import Report, parse_report
 
 FOLDER = Path(__file__).parent.parent / "fixtures" / "reports"
@@ -23,6 +25,11 @@ def recorded(name: str) -> dict[str, dict[str, Any]]:
 def report(name: str, key: str = "default") -> Report:
     """One recorded report, parsed."""
     return parse_report(recorded(name)[key])
+
+
+def activity(data: dict[str, Any]) -> Activity:
+    """What a program did, by a report as JSON."""
+    return activity_of(parse_report(data), "report.json")
 
 
 def changed(data: dict[str, Any], path: str, value: Any) -> dict[str, Any]:

@@ -173,13 +173,13 @@ CASES: dict[str, tuple[Activity, Activity]] = {
         activity(collective(MIB, calls(16, 4 * MIB))),
     ),
     "collective-costs": (
-        activity(collective(4 * MIB, calls(16, 16 * MIB), beneath={"collective_ranks": 1})),
-        activity(collective(4 * MIB, calls(64, 4 * MIB), beneath={"collective_ranks": 4})),
+        activity(collective(4 * MIB, calls(16, 16 * MIB), beneath={"write": {"ranks": 1}})),
+        activity(collective(4 * MIB, calls(64, 4 * MIB), beneath={"write": {"ranks": 4}})),
     ),
     "broken-collective": (hdf5(broken=64), hdf5(broken=2)),
     "read-modify-write": (
-        activity({**collective(MIB, calls(64, MIB)), "beneath": {"read_while_writing": 32 * MIB}}),
-        activity({**collective(MIB, calls(64, MIB)), "beneath": {"read_while_writing": 2 * MIB}}),
+        activity({**collective(MIB, calls(64, MIB)), "beneath": {"reading_back": {"bytes": 32 * MIB}}}),
+        activity({**collective(MIB, calls(64, MIB)), "beneath": {"reading_back": {"bytes": 2 * MIB}}}),
     ),
     "shared-without-mpiio": (
         activity(posix(write=calls(100, MIB))),
@@ -367,7 +367,7 @@ def test_what_a_model_decides_is_not_proposed_otherwise() -> None:
 
 
 def test_nothing_is_proposed_that_breaks_calls_of_the_program() -> None:
-    file = collective(4 * MIB, calls(16, 16 * MIB), beneath={"collective_ranks": 1})
+    file = collective(4 * MIB, calls(16, 16 * MIB), beneath={"write": {"ranks": 1}})
     plain, ordered = (
         activity({**file, "calls": made}).on_nodes(1) for made in (["write_all"], ["write_all", "write_ordered"])
     )

@@ -36,10 +36,10 @@ from stripewise.engine.space import Circumstances, as_set, bind_space
 from stripewise.engine.try_first import configurations
 from stripewise.errors import UserError
 from stripewise.lab.batch import of_hints
-from stripewise.observe.report import Report
 from stripewise.requests.experiment import Experiment
+from tests.unit import reports
+from tests.unit.reports import changed, recorded
 from tests.unit.test_diagnosis_findings import activity
-from tests.unit.test_measure_effects import changed, recorded
 
 SOURCE = Path(__file__).parents[2] / "src" / "stripewise"
 EVERY = sorted(parameters())
@@ -222,7 +222,7 @@ def test_evidence_and_first_tries_take_a_hint_alike(text: str) -> None:
     given = recorded("romio_strided_write")
     asked = Setting(HINT, "romio_cb_write", text)
     report = changed(given["hint romio_cb_write disable"], "files.0.settings.0.requested", text)
-    (effect,) = verdicts(space, [asked], [Report.model_validate(report)], [])
+    (effect,) = verdicts(space, [asked], [reports.activity(report)], [])
     wrong = parse(parameter, text).wrong
     assert (effect.evidence == wrong) == bool(wrong)
     if " " not in text:

@@ -11,8 +11,7 @@ from stripewise.catalogue.space import Space
 from stripewise.catalogue.stack import load_stack
 from stripewise.engine.effects import Effect, verdicts
 from stripewise.observe.evidence import RULES
-from stripewise.observe.report import parse_report
-from tests.unit.reports import changed, recorded, report
+from tests.unit.reports import activity, changed, recorded, report
 
 
 def space_of(*names: str) -> Space:
@@ -25,8 +24,8 @@ def space_of(*names: str) -> Space:
 
 def judge(name: str, key: str, stack: str = "romio", data=None, baseline: bool = True, usual=None) -> dict[str, Effect]:
     settings = Plan.parse("stripewise-plan 1\n" + "\n".join(key.split("; ")), "test").settings
-    found = parse_report(data or recorded(name)[key])
-    before = report(name) if usual is None else parse_report(usual)
+    found = activity(data or recorded(name)[key])
+    before = activity(recorded(name)["default"] if usual is None else usual)
     effects = verdicts(space_of(stack), settings, [found], [before] if baseline else [])
     assert len(effects) == len(settings)
     return {effect.name: effect for effect in effects}
@@ -157,8 +156,10 @@ def test_the_file_system_tells_the_layout(layout, status):
     if status == "effective":
         plans = [Plan.parse(f"stripewise-plan 1\nlayout cephfs stripe_count {n}\n", "test").settings for n in (4, 2)]
         for other, verdict in ((usual, "effective"), (data, "unprovable")):
-            runs = [(plans[1], [parse_report(other)])]
-            (effect,) = verdicts(space_of("cephfs"), plans[0], [parse_report(data)], [report(name)], runs)
+            runs = [(plans[1], [activity(other)])]
+            (effect,) = verdicts(
+                space_of("cephfs"), plans[0], [activity(data)], [activity(recorded(name)["default"])], runs
+            )
             assert effect.status == verdict
         unseen = judge(name, key, "cephfs", data)["cephfs_stripe_count"]
         assert (unseen.status, unseen.evidence) == (
@@ -250,9 +251,9 @@ def test_a_value_between_those_of_several_default_runs_is_not_an_effect():
     def counted(more: int):
         return {**posix, "write": {**posix["write"], "count": posix["write"]["count"] + more}}
 
-    usual = [parse_report(of_sieving(counted(more))) for more in (-5, 5)]
+    usual = [activity(of_sieving(counted(more))) for more in (-5, 5)]
     for more, status in ((0, "no_effect"), (6, "effective")):
-        found = parse_report(of_sieving(counted(more), key))
+        found = activity(of_sieving(counted(more), key))
         (effect,) = verdicts(space_of("romio"), settings, [found], usual)
         assert effect.status == status
 
@@ -276,8 +277,8 @@ def test_runs_that_disagree_prove_nothing():
     settings = Plan.parse(f"stripewise-plan 1\n{key}\n", "test").settings
     acted = recorded(name)[key]
     idle = changed(acted, "files.0.posix", recorded(name)["default"]["files"][0]["posix"])
-    reports = [parse_report(acted), parse_report(idle)]
-    (effect,) = verdicts(space_of("romio"), settings, reports, [report(name)])
+    reports = [activity(acted), activity(idle)]
+    (effect,) = verdicts(space_of("romio"), settings, reports, [activity(recorded(name)["default"])])
     assert effect.status == "unprovable"
     assert "differ" in effect.evidence
 
@@ -318,15 +319,15 @@ def test_equal_messages_and_system_calls_are_no_effect():
 
 @pytest.mark.parametrize(("runs", "status"), [(1, "unprovable"), (3, "effective")])
 def test_time_outside_system_calls_counts_against_several_runs_only(runs, status):
-    usual = parse_report(without_messages(recorded(SMALL)["default"]))
-    found = parse_report(without_messages(recorded(SMALL)["hint romio_cb_write enable"]))
+    usual = activity(without_messages(recorded(SMALL)["default"]))
+    found = activity(without_messages(recorded(SMALL)["hint romio_cb_write enable"]))
     quiet = changed(recorded(SMALL)["default"], "files.0.settings", recorded(SMALL)[BOTH]["files"][0]["settings"])
     quiet = changed(without_messages(quiet), "files.0.operations.write_at_all.time_sum", 0.02)
     settings = Plan.parse("stripewise-plan 1\nhint romio_cb_write disable\n", "test").settings
-    (effect,) = verdicts(space_of("romio"), settings, [parse_report(quiet)], [usual] * runs)
+    (effect,) = verdicts(space_of("romio"), settings, [activity(quiet)], [usual] * runs)
     assert effect.status == status
     assert found.main is not None
-    assert found.main.exchange_seconds("write") > usual.main.exchange_seconds("write")
+    assert found.main.beneath.write.exchange > usual.main.beneath.write.exchange
 
 
 def filtered(*filters: str) -> dict[str, Any]:
@@ -350,7 +351,9 @@ def test_evidence_names_the_filter_that_acted_and_its_ratio() -> None:
     settings = Plan.parse("\n".join(["stripewise-plan 1", *lines]), "test").settings
 
     def of(*filters: str) -> dict[str, tuple[str, str]]:
-        found = verdicts(Space(own), settings, [parse_report(filtered(*filters))], [report("romio_strided_write")])
+        found = verdicts(
+            Space(own), settings, [activity(filtered(*filters))], [activity(recorded("romio_strided_write")["default"])]
+        )
         return {effect.name: (effect.status, effect.evidence) for effect in found}
 
     ratio = "4 MiB of data were written in 1 MiB, 4 to 1"
@@ -361,7 +364,7 @@ def test_evidence_names_the_filter_that_acted_and_its_ratio() -> None:
     }
     assert of("shuffle")["hdf5_deflate"] == ("no_effect", "no dataset is filtered by deflate")
     usual = changed(filtered("shuffle"), "files.0.settings", [])
-    found = verdicts(Space(own), settings, [parse_report(filtered("shuffle", "deflate"))], [parse_report(usual)])
+    found = verdicts(Space(own), settings, [activity(filtered("shuffle", "deflate"))], [activity(usual)])
     assert {effect.name: effect.status for effect in found} == {
         "hdf5_chunk_size": "no_effect",
         "hdf5_shuffle": "no_effect",

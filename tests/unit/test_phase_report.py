@@ -9,6 +9,8 @@ from stripewise.catalogue.space import Space
 from stripewise.catalogue.stack import load_stack
 from stripewise.catalogue.workload import Workload
 from stripewise.engine.effects import verdicts
+from stripewise.observe.activity import Activity
+from stripewise.observe.from_report import activity_of
 from stripewise.observe.journal import JournalPhase
 from stripewise.observe.phase_report import report_of
 
@@ -25,15 +27,22 @@ def phase(evidence: str, **settings: str) -> JournalPhase:
     )
 
 
+def activity(evidence: str, **settings: str) -> Activity:
+    report = report_of([phase(evidence, **settings)])
+    assert report is not None
+    return activity_of(report, "a phase")
+
+
 def test_an_answer_is_read_as_a_report_of_one_file() -> None:
     report = report_of([phase(CALLS + WITHIN, cb_nodes="2")])
     assert report is not None and report.mpi.io == "romio" and report.totals.bytes_written == 529664
-    (file,) = report.files
-    assert file.collective.calls == 8 and file.calls("write", collective=False) == 13 and file.messages("write") == 16
-    assert file.posix.write.during_collective.max_size == 65536 and file.posix.write.ranks == 2
-    assert file.posix.read.during_write.count == 3 and file.application_info == {"cb_nodes": "4"}
-    assert [(one.key, one.given, one.outcome) for one in file.settings] == [("cb_nodes", "2", "applied")]
-    assert file.exchange_seconds("write") == (0.0, 0.5) and file.hdf5 is None
+    (file,) = activity_of(report, "a phase").files
+    assert file.modes is not None and file.beneath is not None and file.posix is not None
+    assert file.modes.collective_writes == 8 and file.modes.independent_writes == 13
+    assert file.beneath.write.messages == 16 and file.beneath.write.largest == 65536 and file.posix.write.ranks == 2
+    assert file.beneath.reading_back.count == 3 and file.own_hints == {"cb_nodes": "4"}
+    assert [(one.key, one.given, one.outcome) for one in file.asked] == [("cb_nodes", "2", "applied")]
+    assert file.beneath.write.exchange == (0.0, 0.5) and not file.through_hdf5
 
 
 def test_damaged_evidence_and_none_are_no_report() -> None:
@@ -54,8 +63,7 @@ def test_rules_judge_phases_as_they_judge_runs() -> None:
     usual = f"{CALLS} hdf5.alignment=1 hdf5.collective=8 dataset=2048,131072,,,/values_0 dataset=133120,131072,,,/b,c"
     tuned = usual.replace("alignment=1", "alignment=65536").replace("=2048,", "=65536,").replace("=133120,", "=196608,")
     settings = [Setting(HDF5, "alignment", "65536")]
-    reports = [report_of([phase(tuned, alignment="65536")])], [report_of([phase(usual)])]
-    (effect,) = verdicts(space, settings, *reports)  # type: ignore[arg-type]
+    (effect,) = verdicts(space, settings, [activity(tuned, alignment="65536")], [activity(usual)])
     assert effect.status == "effective" and "2 of 2 datasets start at a multiple of 64 KiB, 0 of 2" in effect.evidence
 
 

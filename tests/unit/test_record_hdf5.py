@@ -10,6 +10,7 @@ from stripewise.errors import UserError
 from stripewise.lab.batch import Access
 from stripewise.lab.recorded import parts_of
 from stripewise.observe.from_record import activity_of
+from stripewise.observe.from_report import activity_of as report_activity
 from stripewise.observe.record_hdf5 import Pieces, Shape, pieces_of
 from stripewise.observe.record_reading import parse_record, read_record
 from stripewise.observe.report import read_report_file
@@ -134,9 +135,16 @@ def test_a_selection_has_the_dimensions_of_its_dataset() -> None:
 def test_replays_are_compared_by_calls_of_hdf5() -> None:
     record = read_record(PHASES)
     report = read_report_file(REPLAYED)
-    assert Faithfulness(Done.by_record(record), Done.by_report(report, record), whole=True).differences == []
+    assert (
+        Faithfulness(
+            Done.by_record(record), Done.by_activity(report_activity(report, "report"), record), whole=True
+        ).differences
+        == []
+    )
     fewer = report.model_copy(update={"files": report.files[1:]})
-    differences = Faithfulness(Done.by_record(record), Done.by_report(fewer, record), whole=True).differences
+    differences = Faithfulness(
+        Done.by_record(record), Done.by_activity(report_activity(fewer, "report"), record), whole=True
+    ).differences
     assert "it made 24 calls of H5Dwrite, and the program 30" in differences
 
 
@@ -145,5 +153,5 @@ def test_a_replay_may_close_what_the_program_left_open() -> None:
     lines = [line for line in text.splitlines(keepends=True) if not line.startswith(("h5fclose", "h5dclose"))]
     left = parse_record(sealed("".join(lines)), "x")
     assert left.count("h5fclose", "h5dclose") == 0
-    done = Done.by_report(read_report_file(REPLAYED), left)
+    done = Done.by_activity(report_activity(read_report_file(REPLAYED), "report"), left)
     assert Faithfulness(Done.by_record(left), done, whole=True).differences == []

@@ -16,6 +16,7 @@ TELL_TALES = [
     ("catalogue", r"\.since\b|\bparameter\.until\b"),
     ("observe", r"^(?:import|from) darshan\b"),
     ("observe", r"\bActivity\("),
+    ("observe", r"\bFileReport\b"),
     ("observe", r"^class \w+\((?:ObjectiveKind|Reported)\)"),
     ("search", r"^class \w+\(Sampler\)"),
     ("runners", r"^class \w+\((?:Runner|Scheduler)\)"),

@@ -19,8 +19,7 @@ from stripewise.engine.ledger import Ledger
 from stripewise.engine.space import BoundSpace, Circumstances, bind_space
 from stripewise.errors import UserError
 from stripewise.file_glob import names_file
-from stripewise.observe.from_report import activity_of
-from stripewise.observe.report import Report
+from stripewise.observe.activity import Activity
 from stripewise.observe.workload import layout_of, workload_of
 from stripewise.requests.experiment import Experiment, parameters_of
 from stripewise.runners.base import Preflight, Runner
@@ -57,11 +56,11 @@ class FirstRun:
             Glob of the files that are tuned, as in an experiment.
         """
         finished = [run for run in runs if run.state is State.FINISHED]
-        report = next((run.report for run in finished if run.report is not None), None)
-        if report is not None:
-            if not report.files:
+        seen = next((run.activity for run in finished if run.activity is not None), None)
+        if seen is not None:
+            if not seen.through:
                 return cls("the program opened no file through MPI-IO in its first run")
-            return cls(hints=_own_hints(report, files), calls=_calls(report, files))
+            return cls(hints=_own_hints(seen, files), calls=_calls(seen, files))
         missing = next((run.facts.no_report for run in finished if run.facts.no_report), "")
         doubt = "does it call MPI_Init and MPI_Finalize?"
         return cls(f"the program left no report of its first run ({missing}; {doubt})" if missing else "")
@@ -104,19 +103,19 @@ class FirstRun:
         return bool(self.idle) and any(not _acts_without_mpi_io(parameter) for parameter in stacks)
 
 
-def _own_hints(report: Report, files: str) -> dict[str, str]:
+def _own_hints(activity: Activity, files: str) -> dict[str, str]:
     """The hints that the program gave to all files that are tuned and moved bytes; values are those of the main one."""
-    tuned = [file for file in report.files if file.bytes and names_file(files, file.path)]
+    tuned = [file for file in activity.through if file.bytes and names_file(files, file.path)]
     main = max(tuned, key=lambda file: file.bytes, default=None)
     if main is None:
         return {}
-    return {k: v for k, v in main.application_info.items() if all(k in file.application_info for file in tuned)}
+    return {k: v for k, v in main.own_hints.items() if all(k in file.own_hints for file in tuned)}
 
 
-def _calls(report: Report, files: str) -> frozenset[str]:
+def _calls(activity: Activity, files: str) -> frozenset[str]:
     """The calls on the files that are tuned."""
-    tuned = [file for file in report.files if names_file(files, file.path)]
-    return frozenset(name for file in tuned for name, found in file.operations.items() if found.count)
+    tuned = [file for file in activity.through if names_file(files, file.path)]
+    return frozenset(name for file in tuned for name in file.calls)
 
 
 def _acts_without_mpi_io(parameter: Parameter) -> bool:
@@ -170,7 +169,7 @@ class Seen:
         if self.preflight.space is not None:
             return BoundSpace(self.preflight.space, (), {})
         ledger, experiment = self.ledger, self.ledger.experiment
-        report = self._first_report()
+        activity = self._first_activity()
         workload, io = self.workload, self.preflight.io
         fixed = ledger.facts.workload is not None
         layout: dict[str, Any] = {}
@@ -189,14 +188,13 @@ class Seen:
         if not fixed and (seen := self.runner.shared.seen) is not None:
             workload = experiment.workload.merged(seen[0]).merged(workload)
             layout = dict(seen[1])
-        elif not fixed and report is not None:
-            activity = activity_of(report, "the first run")
+        elif not fixed and activity is not None:
             workload = experiment.workload.merged(workload_of(activity)).merged(workload)
-            io = None if report.job.interface else report.mpi.io
-            run_bytes = report.totals.bytes_read + report.totals.bytes_written
+            io = None if activity.job.interface else activity.job.mpi_io
+            run_bytes = sum(one.bytes for one in activity.directions.values())
             layout = layout_of(activity)
-            if report.programs:
-                note(_of_several(report, program))
+            if activity.programs:
+                note(_of_several(activity.programs, program))
         mpi = self.preflight.environment.get("mpi")
 
         def lost(parameter: Parameter) -> str:
@@ -214,17 +212,16 @@ class Seen:
                 ledger.remember(run_bytes=run_bytes)
         return bound
 
-    def _first_report(self) -> Report | None:
+    def _first_activity(self) -> Activity | None:
         finished = (run for _, run in self.ledger.runs() if run.state is State.FINISHED)
-        return next((run.report for run in finished if run.report is not None), None)
+        return next((run.activity for run in finished if run.activity is not None), None)
 
 
-def _of_several(report: Report, program: str) -> str:
-    names = ", ".join(found.name for found in report.programs)
+def _of_several(programs: Sequence[str], program: str) -> str:
     measured = f"that of {program} alone" if program else "summed over all; --program NAME measures one alone"
     return (
-        f"the command starts {len(report.programs)} programs ({names}): settings act on all of them, and what the "
-        f"runtime measures is {measured}"
+        f"the command starts {len(programs)} programs ({', '.join(programs)}): settings act on all of them, and what "
+        f"the runtime measures is {measured}"
     )
 
 
@@ -245,7 +242,7 @@ def check_program(ledger: Ledger, run: Run) -> None:
         )
 
 
-def check_replay(ledger: Ledger, replayer: Replayer | None, run: Run, report: Report | None) -> None:
+def check_replay(ledger: Ledger, replayer: Replayer | None, run: Run, activity: Activity | None) -> None:
     """Refuse to search on replays that are not faithful to the program, once they ran with the default.
 
     Raises
@@ -254,12 +251,14 @@ def check_replay(ledger: Ledger, replayer: Replayer | None, run: Run, report: Re
         If they are not.
     """
     default = ledger.trials[run.trial].role is Role.DEFAULT
-    if replayer is None or not default or run.phase is Phase.CONFIRMATION or report is None:
+    if replayer is None or not default or run.phase is Phase.CONFIRMATION or activity is None:
         return
     known = ledger.facts.replay
     if known is not None and known["faithful"]:
         return
-    now = Faithfulness(Done.by_record(replayer.record), Done.by_report(report, replayer.record), replayer.replay.whole)
+    now = Faithfulness(
+        Done.by_record(replayer.record), Done.by_activity(activity, replayer.record), replayer.replay.whole
+    )
     ledger.remember(replay=now.as_json())
     if now.differences and run.phase is not Phase.WARMUP:
         raise UserError(

@@ -12,8 +12,8 @@ from stripewise.catalogue.parameter import Parameter
 from stripewise.catalogue.plan import settings_of
 from stripewise.catalogue.space import Derived, Space
 from stripewise.catalogue.workload import Workload
+from stripewise.observe.activity import Activity, FileActivity, SettingOutcome
 from stripewise.observe.evidence import NO_EFFECT, RULES, UNPROVABLE, Case, Verdict
-from stripewise.observe.report import FileReport, Report, SettingOutcome
 from stripewise.result import Effect
 from stripewise.trial import Role, State, Trial
 
@@ -21,9 +21,9 @@ from stripewise.trial import Role, State, Trial
 def verdicts(
     space: Space,
     settings: Sequence[Setting],
-    reports: Sequence[Report],
-    baseline: Sequence[Report],
-    others: Sequence[tuple[Sequence[Setting], Sequence[Report]]] = (),
+    made: Sequence[Activity],
+    baseline: Sequence[Activity],
+    others: Sequence[tuple[Sequence[Setting], Sequence[Activity]]] = (),
 ) -> list[Effect]:
     """Say of each setting of a plan whether it did anything.
 
@@ -33,10 +33,10 @@ def verdicts(
         With the parameters that the settings came from.
     settings : sequence of Setting
         The plan's.
-    reports, baseline : sequence of Report
+    made, baseline : sequence of Activity
         Of runs with the plan, and of runs of the default. Of these, a setting is compared with the ones that did not
         have its value.
-    others : sequence of (sequence of Setting, sequence of Report), optional
+    others : sequence of (sequence of Setting, sequence of Activity), optional
         Other plans with their runs. Those that give a setting another value stand in where the default tells nothing.
 
     Returns
@@ -44,25 +44,25 @@ def verdicts(
     list of Effect
         In the order of the settings.
     """
-    return [_effect(space, setting, settings, reports, baseline, others) for setting in settings]
+    return [_effect(space, setting, settings, made, baseline, others) for setting in settings]
 
 
 def effects_of(space: Space, trial: Trial, default: Trial, trials: Sequence[Trial] = ()) -> list[Effect]:
-    """Say what became of a trial's settings, by the reports of its runs, of the default's, and of other trials'."""
+    """Say what became of a trial's settings, by what its runs did, of the default's, and of other trials'."""
     if trial.role is not Role.CANDIDATE:
         return []
     others = [
-        (settings_of(space, other.configuration), reports)
+        (settings_of(space, other.configuration), made)
         for other in trials
-        if other.role is Role.CANDIDATE and other.number != trial.number and (reports := reports_of(other))
+        if other.role is Role.CANDIDATE and other.number != trial.number and (made := activities_of(other))
     ]
     settings = settings_of(space, trial.configuration)
-    return verdicts(space, settings, reports_of(trial), reports_of(default), others)
+    return verdicts(space, settings, activities_of(trial), activities_of(default), others)
 
 
-def reports_of(trial: Trial) -> list[Report]:
-    """Give the reports of a trial's finished runs: those that were cut or failed did not show all that acts."""
-    return [run.report for run in trial.runs if run.state is State.FINISHED and run.report is not None]
+def activities_of(trial: Trial) -> list[Activity]:
+    """Give what a trial's finished runs did: those that were cut or failed did not show all that acts."""
+    return [run.activity for run in trial.runs if run.state is State.FINISHED and run.activity is not None]
 
 
 def beside_a_proven_gain(effects: Sequence[Effect]) -> list[Effect]:
@@ -94,10 +94,10 @@ class _WithoutIt:
     ``alone`` tells whether no other setting of the plan concerns the same direction.
     """
 
-    usual: tuple[FileReport, ...]
-    varied: tuple[FileReport, ...]
-    paired: tuple[FileReport, ...]
-    every: tuple[tuple[FileReport, ...], ...]
+    usual: tuple[FileActivity, ...]
+    varied: tuple[FileActivity, ...]
+    paired: tuple[FileActivity, ...]
+    every: tuple[tuple[FileActivity, ...], ...]
     alone: bool
 
 
@@ -105,9 +105,9 @@ def _effect(
     space: Space,
     setting: Setting,
     settings: Sequence[Setting],
-    reports: Sequence[Report],
-    baseline: Sequence[Report],
-    others: Sequence[tuple[Sequence[Setting], Sequence[Report]]],
+    made: Sequence[Activity],
+    baseline: Sequence[Activity],
+    others: Sequence[tuple[Sequence[Setting], Sequence[Activity]]],
 ) -> Effect:
     derived = next((d for d in space.derived if d.name == setting.key and d.carrier is setting.carrier), None)
     parameter = _parameter(space, setting, derived)
@@ -117,25 +117,25 @@ def _effect(
     alone = _alone(space, setting, settings)
     # A derived setting acts through its parameter: it is judged by the value that it was computed from.
     judged = next((s for s in settings if derived and parameter and s.key == parameter.setting), setting)
-    without = [report for report in baseline if not _had(report, setting)]
-    varied = [(given, made) for given, made in others if setting not in given]
+    without = [activity for activity in baseline if not _had(activity, setting)]
+    varied = [(given, seen) for given, seen in others if setting not in given]
     rest = _others(setting, settings)
-    paired = [report for given, made in varied for report in made if _others(setting, given) == rest]
+    paired = [activity for given, seen in varied for activity in seen if _others(setting, given) == rest]
     found: list[Effect] = []
-    for report in reports:
-        given = _file_of(report, setting)
+    for activity in made:
+        given = _file_of(activity, setting)
         if given is None and setting.carrier.reported:
             plain = replace(plain, evidence="no file of the run was given it")
             continue
-        file, outcome = given or (report.main, None)
+        file, outcome = given or (activity.main, None)
         without_it = _WithoutIt(
             usual=_usual(file, without),
-            varied=_usual(file, [report for _, made in varied for report in made]),
+            varied=_usual(file, [other for _, seen in varied for other in seen]),
             paired=_usual(file, paired),
-            every=tuple((*one.files, *one.posix_files) for one in without),
+            every=tuple(tuple(one.files) for one in without),
             alone=alone,
         )
-        status, evidence, by = _judge(parameter, setting, judged.value, report, file, outcome, without_it)
+        status, evidence, by = _judge(parameter, setting, judged.value, activity, file, outcome, without_it)
         echoed = outcome.echoed if outcome is not None else None
         requested = outcome.application if by == "application" and outcome is not None else setting.value
         found.append(Effect(name, layer, requested or setting.value, by, echoed, status, evidence))
@@ -146,8 +146,8 @@ def _judge(
     parameter: Parameter | None,
     setting: Setting,
     value: str,
-    report: Report,
-    file: FileReport | None,
+    activity: Activity,
+    file: FileActivity | None,
     outcome: SettingOutcome | None,
     without: _WithoutIt,
 ) -> tuple[str, str, str]:
@@ -161,7 +161,7 @@ def _judge(
         return NO_EFFECT, outcome.note or "it does not apply to this file", "plan"
     if parameter is None or file is None:
         return "requested", "no parameter describes how its effect could be seen", "plan"
-    dead = _without_rule(parameter, setting, value, report, file)
+    dead = _without_rule(parameter, setting, value, activity, file)
     if dead is not None:
         return *dead, "plan"
     case = Case(
@@ -171,7 +171,7 @@ def _judge(
         before=next(iter(without.usual), None),
         alone=without.alone,
         baseline=without.usual,
-        every=(*report.files, *report.posix_files),
+        every=tuple(activity.files),
         others=without.every,
         varied=without.varied,
         paired=without.paired,
@@ -180,13 +180,13 @@ def _judge(
 
 
 def _without_rule(
-    parameter: Parameter, setting: Setting, value: str, report: Report, file: FileReport
+    parameter: Parameter, setting: Setting, value: str, activity: Activity, file: FileActivity
 ) -> Verdict | None:
     """What makes a setting dead before any rule is asked."""
     found = parse(parameter, value)
     if found.wrong:
         return NO_EFFECT, found.wrong
-    situation = Situation(Workload(driver=file.driver), io=report.mpi.io, mpi=report.mpi.library)
+    situation = Situation(Workload(driver=file.driver), io=activity.job.mpi_io, mpi=activity.job.mpi or "")
     if why := unread(parameter, situation):
         return NO_EFFECT, why
     return None
@@ -230,12 +230,12 @@ def _alone(space: Space, setting: Setting, settings: Iterable[Setting]) -> bool:
     return True
 
 
-def _file_of(report: Report, setting: Setting) -> tuple[FileReport, SettingOutcome] | None:
+def _file_of(activity: Activity, setting: Setting) -> tuple[FileActivity, SettingOutcome] | None:
     """The file with most bytes that the setting was meant for; one that met the observer if that alone acts on it."""
-    best: tuple[FileReport, SettingOutcome] | None = None
-    alone = setting.carrier.only_on_calls and bool(report.posix_files)
-    for file in report.posix_files if alone else (*report.files, *report.posix_files):
-        for outcome in file.settings:
+    best: tuple[FileActivity, SettingOutcome] | None = None
+    alone = setting.carrier.only_on_calls and bool(activity.beside)
+    for file in activity.beside if alone else (*activity.through, *activity.beside):
+        for outcome in file.asked:
             if outcome.key in (setting.name, setting.key) and outcome.requested is not None:
                 if best is None or file.bytes > best[0].bytes:
                     best = (file, outcome)
@@ -247,21 +247,21 @@ def _others(setting: Setting, settings: Sequence[Setting]) -> frozenset[Setting]
     return frozenset(other for other in settings if other.target != setting.target)
 
 
-def _had(report: Report, setting: Setting) -> bool:
+def _had(activity: Activity, setting: Setting) -> bool:
     """Whether a run had the setting with this value."""
     return any(
         outcome.key in (setting.name, setting.key) and outcome.requested == setting.value
-        for file in (*report.files, *report.posix_files)
-        for outcome in file.settings
+        for file in activity.files
+        for outcome in file.asked
     )
 
 
-def _usual(file: FileReport | None, baseline: Sequence[Report]) -> tuple[FileReport, ...]:
+def _usual(file: FileActivity | None, baseline: Sequence[Activity]) -> tuple[FileActivity, ...]:
     """The same file (by path, else the main one) in the runs without the setting."""
     found = []
-    for report in baseline:
-        same = next((other for other in report.files if file is not None and other.path == file.path), None)
-        if (usual := same or report.main) is not None:
+    for activity in baseline:
+        same = next((other for other in activity.through if file is not None and other.path == file.path), None)
+        if (usual := same or activity.main) is not None:
             found.append(usual)
     return tuple(found)
 

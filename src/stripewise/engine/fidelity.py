@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
 from stripewise.formats import RECORD_BEFORE, RECORD_CALLS, RECORD_LINES
+from stripewise.observe.activity import Activity
 from stripewise.observe.record import Record
 from stripewise.observe.record_hdf5 import OPERATIONS, is_hdf5
-from stripewise.observe.report import FileReport, Report
 
 MOST_APART = 1.5
 """A replay whose I/O takes more than so many times as long as the program's, or less than its part, is not faithful."""
@@ -50,45 +50,28 @@ class Done:
         return cls({n: c for n, c in counts.items() if c}, moved["read"], moved["write"], record.io_time)
 
     @classmethod
-    def by_report(cls, report: Report, like: Record) -> Self:
-        """Give what a report of all files says, at the levels that a record holds."""
+    def by_activity(cls, activity: Activity, like: Record) -> Self:
+        """Give what a report of all files shows, at the levels that a record holds."""
+        # What a job did beside MPI-IO counts in sums over all files, and a replay reads its record.
+        files, calls = activity.through, _MPI
         if like.uses_hdf5:
-            return cls._by_datasets(report)
-        # The report's totals also hold what the job did beside MPI-IO: a replay reads its record.
-        read, written = _moved(report.files)
-        return cls(_sum(report.files, _MPI), read, written, report.job.io_time)
-
-    @classmethod
-    def _by_datasets(cls, report: Report) -> Self:
-        """Count what HDF5 did to its files in place of what MPI-IO did beneath."""
-        ours = [file for file in report.files if file.hdf5 is not None and file.hdf5.driver == "mpio"]
-        others = [file for file in report.files if file.hdf5 is None]
-        calls = _sum(others, _MOVING)
-        for line, name in OPERATIONS.items():
-            made = [file.hdf5.operations[name].count for file in ours if file.hdf5 and name in file.hdf5.operations]
-            if sum(made):
-                calls[line] = sum(made)
-        read, written = _moved(others)
-        for dataset in (dataset for file in ours if file.hdf5 for dataset in file.hdf5.datasets):
-            read += dataset.read.bytes if dataset.read else 0
-            written += dataset.write.bytes if dataset.write else 0
-        return cls(calls, read, written, report.job.io_time)
+            # What HDF5 did to its files counts in place of what MPI-IO did beneath.
+            files, calls = [file for file in files if not file.through_hdf5], _MOVING
+        counts = _sum([file.calls for file in files], calls)
+        read, written = (sum(getattr(file.upper, way).bytes for file in files) for way in ("read", "write"))
+        if like.uses_hdf5:
+            ours = [file for file in activity.through if file.hdf5_driver == "mpio"]
+            made = _sum([file.hdf5_calls for file in ours], OPERATIONS.values())
+            counts |= {line: made[name] for line, name in OPERATIONS.items() if name in made}
+            moved = [(way, transfers.moved) for file in ours for way, transfers in file.transfers.items()]
+            read += sum(amount for way, amount in moved if way == "read")
+            written += sum(amount for way, amount in moved if way == "write")
+        return cls(counts, read, written, activity.io_seconds)
 
 
-def _moved(files: Sequence[FileReport]) -> tuple[int, int]:
-    """Sum up the bytes that MPI-IO read and wrote."""
-    read, written = (
-        sum(operation.bytes for file in files for name, operation in file.operations.items() if way in name)
-        for way in ("read", "write")
-    )
-    return read, written
-
-
-def _sum(files: Sequence[FileReport], names: Set[str]) -> dict[str, int]:
-    counts = dict.fromkeys(sorted(names), 0)
-    for file in files:
-        for name in names & file.operations.keys():
-            counts[name] += file.operations[name].count
+def _sum(made: Sequence[Mapping[str, int]], names: Iterable[str]) -> dict[str, int]:
+    """Sum up calls by name, of those that are to be counted and were made."""
+    counts = {name: sum(calls.get(name, 0) for calls in made) for name in sorted(names)}
     return {name: count for name, count in counts.items() if count}
 
 

@@ -9,7 +9,7 @@ from stripewise.catalogue.configuration import Value, same
 from stripewise.catalogue.expression import LONGEST, Expression
 from stripewise.catalogue.parameter import Parameter
 from stripewise.catalogue.space import Space
-from stripewise.engine.effects import effects_of, reports_of
+from stripewise.engine.effects import activities_of, effects_of
 from stripewise.observe.evidence import NO_EFFECT
 from stripewise.result import Effect
 from stripewise.trial import Role, Trial
@@ -86,7 +86,7 @@ class Narrowing:
             With the default's.
         """
         default = next((trial for trial in trials if trial.role is Role.DEFAULT), None)
-        if default is None or not reports_of(default):
+        if default is None or not activities_of(default):
             # Nothing is known of what the program does by itself, nor, with most runners, of any run.
             return ()
         found: dict[tuple[str, tuple[tuple[str, Value], ...]], list[tuple[Value, Effect | None]]] = {}
@@ -117,10 +117,10 @@ class Narrowing:
         """What became of a trial's settings, by name; empty without a report of one of its runs."""
         if trial.role is not Role.CANDIDATE:
             return {}
-        reports = len(reports_of(trial))
-        if not reports:
+        seen = len(activities_of(trial))
+        if not seen:
             return {}
-        key = (trial.number, reports + len(reports_of(default)))
+        key = (trial.number, seen + len(activities_of(default)))
         if key not in self._judged:
             self._judged[key] = {effect.name: effect for effect in effects_of(space, trial, default)}
         return self._judged[key]

@@ -262,7 +262,7 @@ def cost(
 
 
 def _bytes(run: Run) -> int:
-    return run.report.totals.bytes_read + run.report.totals.bytes_written if run.report is not None else 0
+    return sum(one.bytes for one in run.activity.directions.values()) if run.activity is not None else 0
 
 
 def machine_level(history: History) -> MachineLevel:

@@ -307,7 +307,7 @@ class Session:
             run = run_of(planned, outcome, self._objective, nodes, censored)
             self._ledger.accept(run)
             check_program(self._ledger, run)
-            check_replay(self._ledger, self._preflight.replayer, run, outcome.report)
+            check_replay(self._ledger, self._preflight.replayer, run, outcome.activity)
             trials = tuple(self._ledger.trials)
             self._tell("ended", run=run, trial=trials[run.trial], trials=trials, spent=self._ledger.spent())
             if told := loss_told(run, trials, self._ledger.experiment):

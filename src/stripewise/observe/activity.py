@@ -6,9 +6,10 @@ says in words what cannot be judged for that reason.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
 
 from stripewise.formats import SIZE_NAMES
 
@@ -44,6 +45,8 @@ class Calls(_ActivityPart):
         The most frequent sizes with their counts.
     largest : int or None
         Bytes of the largest call.
+    ranks : int or None
+        Ranks that made them.
     random : int or None
         Calls that neither continued the rank's previous one nor were as far from it as that from the one before.
     extent : int or None
@@ -61,6 +64,7 @@ class Calls(_ActivityPart):
     sizes: list[int] = Field(default_factory=list, max_length=len(SIZE_NAMES))
     common: list[tuple[int, int]] = Field(default_factory=list)
     largest: int | None = None
+    ranks: int | None = None
     extent: int | None = None
     start: float | None = None
     end: float | None = None
@@ -134,20 +138,31 @@ class Modes(_ActivityPart):
     independent_bytes: int | None = None
 
 
-class Within(_ActivityPart):
+class SystemCalls(_ActivityPart):
+    """System calls that moved data: how many, of how many ranks, and the bytes of all and of the largest."""
+
+    count: int = Field(default=0, ge=0, validation_alias=AliasChoices("count", "calls"))
+    bytes: int = 0
+    ranks: int = 0
+    largest: int = 0
+
+
+class Within(SystemCalls):
     """System calls within the collective calls of one direction.
 
     Attributes
     ----------
-    calls, ranks : int
-        System calls, and the ranks that made any.
     moving : int
         The collective calls around them that moved bytes: some ranks may only take part.
+    messages : int
+        MPI calls that the MPI library made within these collective calls; 0 also where none can be seen.
+    exchange : (float, float) or None
+        Seconds of these collective calls outside system calls, and all of them; None where they were not measured.
     """
 
-    calls: int = 0
-    ranks: int = 0
     moving: int = 0
+    messages: int = 0
+    exchange: tuple[float, float] | None = None
 
 
 class Beneath(_ActivityPart):
@@ -155,18 +170,27 @@ class Beneath(_ActivityPart):
 
     Attributes
     ----------
-    collective_ranks : int
-        Ranks that wrote or read within collective calls: the aggregators.
-    read_while_writing : int
-        Bytes read within write calls: read-modify-write.
     write, read : Within
-        By the direction of the collective calls.
+        Within collective calls, by the direction of these.
+    independent_write, independent_read : SystemCalls
+        Within independent calls.
+    reading_back : SystemCalls
+        Reads within write calls: read-modify-write.
     """
 
-    collective_ranks: int = 0
-    read_while_writing: int = 0
+    # Activities that earlier versions stored hold sums that follow from the rest.
+    model_config = ConfigDict(extra="ignore")
+
     write: Within = Within()
     read: Within = Within()
+    independent_write: SystemCalls = SystemCalls()
+    independent_read: SystemCalls = SystemCalls()
+    reading_back: SystemCalls = SystemCalls()
+
+    @property
+    def collective_ranks(self) -> int:
+        """Ranks that wrote or read within collective calls: the aggregators."""
+        return max(self.write.ranks, self.read.ranks)
 
 
 class DatasetTransfers(_ActivityPart):
@@ -180,8 +204,8 @@ class DatasetTransfers(_ActivityPart):
         Calls for which it asked for independent transfers.
     broken_by : list of str
         Why, in the words of ``H5Pget_mpio_no_collective_cause``.
-    bytes : int
-        That the datasets hold.
+    bytes, moved : int
+        That the datasets hold, and that the calls moved.
     selections : list of str
         How the program selected elements: ``block``, ``strided`` and so on.
     common : list of (int, int)
@@ -195,9 +219,30 @@ class DatasetTransfers(_ActivityPart):
     broken: int = 0
     broken_by: list[Name] = Field(default_factory=list)
     bytes: int = 0
+    moved: int = 0
     selections: list[Name] = Field(default_factory=list)
     common: list[tuple[int, int]] = Field(default_factory=list)
     flat: bool = False
+
+
+class Dataset(_ActivityPart):
+    """One dataset of HDF5.
+
+    Attributes
+    ----------
+    bytes : int
+        That its elements take, before any filter.
+    address : int or None
+        In the file; None where it does not lie in one piece.
+    chunk : list of int
+        In elements, slowest dimension first.
+    """
+
+    name: Name
+    bytes: int = 0
+    address: int | None = None
+    chunk: list[int] = Field(default_factory=list)
+    filters: list[Name] = Field(default_factory=list)
 
 
 class FileLayout(_ActivityPart):
@@ -226,16 +271,34 @@ class SettingOutcome(_ActivityPart):
     ----------
     layer : str
         The first word of its line in the plan.
-    in_force : str or None
-        The value that acted, as the library told it or as it was given.
+    requested, application : str or None
+        What the plan asked for, and what the program itself sets.
+    given, echoed : str or None
+        What was passed on, and what the library told of it.
+    acted, missed : int or None
+        Calls in which it acted, and others, where the observer counts them.
     """
 
     layer: Name = ""
     key: Name
     requested: Name | None = None
-    in_force: Name | None = None
+    application: Name | None = None
+    given: Name | None = Field(default=None, validation_alias=AliasChoices("given", "in_force"))
+    echoed: Name | None = None
     outcome: Name = ""
     note: Name = ""
+    acted: int | None = None
+    missed: int | None = None
+
+    @property
+    def in_force(self) -> str | None:
+        """The value that acted, as the library told it or as it was given."""
+        return self.echoed or self.given
+
+
+def _counted(calls: object) -> object:
+    """Take the names alone, as earlier versions stored them."""
+    return dict.fromkeys(calls, 1) if isinstance(calls, list) else calls
 
 
 class FileActivity(_ActivityPart):
@@ -249,8 +312,9 @@ class FileActivity(_ActivityPart):
         Processes that touched it, where the source tells processes and ranks apart.
     whole_readers, whole_read : int or None
         Those of them that read it from end to end, and the bytes that they read of it.
-    calls : list of str
-        MPI-IO calls made on it, as a report names them; empty where the source does not name them.
+    calls, hdf5_calls : dict
+        How often each function of MPI-IO and of HDF5 was called on it, as a report names them; empty where the source
+        does not name them.
     view_contiguous : bool or None
         Of the last MPI file view.
     view_bytes, view_piece : int or None
@@ -259,6 +323,10 @@ class FileActivity(_ActivityPart):
         With which HDF5 opened it.
     properties : dict
         That HDF5 said the open file has.
+    told_layout : dict
+        What the file system told of its layout, by the file system's own keys.
+    info, own_hints : dict
+        Hints that the MPI library echoed, and those that the program gave.
     redundant_read : int or None
         Bytes that a rank read again, where a trace tells.
     read_blocks : list of int
@@ -284,8 +352,10 @@ class FileActivity(_ActivityPart):
     modes: Modes | None = None
     beneath: Beneath | None = None
     layout: FileLayout | None = None
+    told_layout: dict[Name, int | Name] = Field(default_factory=dict)
     spread: Spread | None = None
-    calls: list[Name] = Field(default_factory=list, max_length=100)
+    calls: Annotated[dict[Name, int], BeforeValidator(_counted)] = Field(default_factory=dict, max_length=100)
+    hdf5_calls: dict[Name, int] = Field(default_factory=dict)
     view_contiguous: bool | None = None
     view_bytes: int | None = None
     view_piece: int | None = None
@@ -293,10 +363,17 @@ class FileActivity(_ActivityPart):
     properties: dict[Name, Name] = Field(default_factory=dict)
     driver: Name | None = None
     info: dict[Name, Name] = Field(default_factory=dict)
+    own_hints: dict[Name, Name] = Field(default_factory=dict)
     asked: list[SettingOutcome] = Field(default_factory=list)
     redundant_read: int | None = None
     read_blocks: list[int] = Field(default_factory=list, max_length=16)
     transfers: dict[Literal["read", "write"], DatasetTransfers] = Field(default_factory=dict)
+    datasets: list[Dataset] = Field(default_factory=list)
+
+    @property
+    def through_hdf5(self) -> bool:
+        """Whether the source saw HDF5 use it."""
+        return self.hdf5_driver is not None or bool(self.properties or self.datasets)
 
     @property
     def upper(self) -> Level:
@@ -410,7 +487,11 @@ class OstLoad(_ActivityPart):
 
 
 class ActivityJob(_ActivityPart):
-    """The job; seconds. ``started`` counts from 1970."""
+    """The job; seconds. ``started`` counts from 1970.
+
+    ``interface`` is ``posix`` where the runtime watched a program without MPI. ``ranks_seen`` are those that the
+    source holds, where some are missing.
+    """
 
     executable: Name = ""
     identifier: Name = ""
@@ -420,6 +501,8 @@ class ActivityJob(_ActivityPart):
     started: float | None = None
     mpi: str | None = None
     mpi_io: str | None = None
+    interface: Literal["posix"] | None = None
+    ranks_seen: int | None = None
 
 
 class Moved(_ActivityPart):
@@ -430,12 +513,18 @@ class Moved(_ActivityPart):
 
 
 class ActivityTotals(_ActivityPart):
-    """Sums over all files, a level each, and of collective calls."""
+    """Sums over all files, a level each, and of collective calls.
+
+    ``other_calls`` ask the file system for something else than data (opens, closes, syncs, sizes, calls on paths) and
+    take ``other_seconds`` over all ranks; both only where a report tells.
+    """
 
     posix: Level = Level()
     mpiio: Level = Level()
     stdio: Level = Level()
     modes: Modes = Modes()
+    other_calls: int = 0
+    other_seconds: float = 0.0
 
 
 class Activity(_ActivityPart):
@@ -462,8 +551,11 @@ class Activity(_ActivityPart):
         Bytes and time of each level of a Darshan log (``mpiio``, ``posix``, ``stdio``) that moved data.
     summed_seconds : float
         Time in I/O calls over all ranks.
-    rates : dict
-        MiB/s by direction, where the source states them.
+    rates, directions : dict
+        MiB/s by direction from open to close, and its bytes with the time in data calls of the slowest rank, where the
+        source states them.
+    programs : list of str
+        Of a report: the names of the programs that the command started, where they are several.
     processes : list of ProcessActivity
         Of a report of a program without MPI; empty elsewhere.
     files : list of FileActivity
@@ -488,6 +580,8 @@ class Activity(_ActivityPart):
     modules: dict[Literal["mpiio", "posix", "stdio"], Moved] = Field(default_factory=dict)
     summed_seconds: float = 0.0
     rates: dict[Literal["read", "write"], float] = Field(default_factory=dict)
+    directions: dict[Literal["read", "write"], Moved] = Field(default_factory=dict)
+    programs: list[Name] = Field(default_factory=list)
     totals: ActivityTotals = ActivityTotals()
     counted: Counted = Counted()
     files: list[FileActivity] = Field(default_factory=list)
@@ -504,6 +598,26 @@ class Activity(_ActivityPart):
     def bytes(self) -> int:
         """Bytes that the program moved."""
         return sum(file.bytes for file in self.files) if self.moved is None else self.moved
+
+    @property
+    def through(self) -> list[FileActivity]:
+        """The files that were used through MPI-IO; of a program without MPI, all."""
+        return [file for file in self.files if self.job.interface or file.mpiio is not None]
+
+    @property
+    def beside(self) -> list[FileActivity]:
+        """The files that a program with MPI used by calls of its own."""
+        return [file for file in self.files if not self.job.interface and file.mpiio is None]
+
+    @property
+    def main(self) -> FileActivity | None:
+        """The file of :attr:`through` that most bytes went through."""
+        return max(self.through, key=lambda file: file.bytes, default=None)
+
+    @property
+    def paths(self) -> list[Path]:
+        """The files of :attr:`through` whose place is known."""
+        return [Path(file.path) for file in self.through if file.path.startswith("/")]
 
     @property
     def bandwidth(self) -> float | None:

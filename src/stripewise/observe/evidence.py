@@ -1,4 +1,4 @@
-"""Rules that tell from a report whether a setting acted. Each parameter names its rule (``evidence`` in stack files).
+"""Rules that tell from an activity whether a setting acted. Parameters name theirs (``evidence`` in stack files).
 
 A rule compares what really happened to the file (which ranks wrote, in what sizes, how the file lies) with what was
 asked for. It says ``effective`` or ``no_effect`` only where the facts leave no other reading, and ``effective`` only
@@ -23,12 +23,13 @@ from stripewise.catalogue.filesystems import key_of
 from stripewise.catalogue.meaning import parse
 from stripewise.catalogue.parameter import Parameter
 from stripewise.errors import UserError
-from stripewise.observe.report import Dataset, FileReport, Operation, Posix, SettingOutcome, SystemCalls
+from stripewise.observe.activity import Calls, Dataset, FileActivity, SettingOutcome, SystemCalls, Within
 from stripewise.sizes import format_size
 
 Verdict = tuple[str, str]
 """Status and one sentence."""
 
+_WAYS = ("write", "read")
 EFFECTIVE, NO_EFFECT, UNPROVABLE = "effective", "no_effect", "unprovable"
 
 
@@ -41,34 +42,34 @@ class Case:
     parameter : Parameter
     value : str
         As it was passed on.
-    file, before : FileReport, FileReport or None
+    file, before : FileActivity, FileActivity or None
         The file in a run with the setting, and in a run without.
     alone : bool
         Whether no other setting of the plan could change the same facts.
-    baseline : tuple of FileReport
+    baseline : tuple of FileActivity
         The file in all runs without the setting.
-    every : tuple of FileReport
+    every : tuple of FileActivity
         All files of the run with the setting, those of the program's own calls included.
-    others : tuple of tuple of FileReport
+    others : tuple of tuple of FileActivity
         The same of each run without the setting.
-    varied, paired : tuple of FileReport
+    varied, paired : tuple of FileActivity
         The file in runs with another value of the setting, and in those of them that had nothing else changed.
     """
 
     parameter: Parameter
     value: str
-    file: FileReport
-    before: FileReport | None
+    file: FileActivity
+    before: FileActivity | None
     alone: bool
-    baseline: tuple[FileReport, ...] = ()
-    every: tuple[FileReport, ...] = ()
-    others: tuple[tuple[FileReport, ...], ...] = ()
-    varied: tuple[FileReport, ...] = ()
-    paired: tuple[FileReport, ...] = ()
+    baseline: tuple[FileActivity, ...] = ()
+    every: tuple[FileActivity, ...] = ()
+    others: tuple[tuple[FileActivity, ...], ...] = ()
+    varied: tuple[FileActivity, ...] = ()
+    paired: tuple[FileActivity, ...] = ()
 
     def directions(self) -> list[str]:
         """The directions that the parameter can influence and the file was used in."""
-        return [way for way in ("write", "read") if way in self.parameter.operations and self.file.moved(way)]
+        return [way for way in _WAYS if way in self.parameter.operations and getattr(self.file.upper, way).count]
 
     @property
     def number(self) -> int | None:
@@ -141,18 +142,17 @@ def _among(now: Any, known: Sequence[Any]) -> bool:
 
 
 def _same_calls(case: Case, way: str) -> bool:
-    made = getattr(case.file.posix, way)
-    return any(made == getattr(file.posix, way) for file in case.baseline)
+    made = _all_calls(case.file, way)
+    return any(made == _all_calls(file, way) for file in case.baseline)
 
 
 _NOT_HDF5 = "the file was not used through HDF5"
 
 
-def _placed(file: FileReport | None) -> dict[str, Dataset]:
+def _placed(file: FileActivity | None) -> dict[str, Dataset]:
     """Datasets that lie in one piece, by name."""
-    if file is None or file.hdf5 is None:
-        return {}
-    return {dataset.name: dataset for dataset in file.hdf5.datasets if dataset.address is not None}
+    datasets = file.datasets if file is not None else []
+    return {dataset.name: dataset for dataset in datasets if dataset.address is not None}
 
 
 def _aligned(datasets: list[Dataset], size: int) -> int:
@@ -163,7 +163,7 @@ def _number(text: str | None) -> int:
     return int(text) if text is not None and text.isdigit() else 1
 
 
-def _unaligned(case: Case, file: FileReport) -> int | None:
+def _unaligned(case: Case, file: FileActivity) -> int | None:
     found = [dataset for name, dataset in _placed(file).items() if name in _placed(case.file)]
     return len(found) - _aligned(found, case.number or 1) if found else None
 
@@ -172,11 +172,11 @@ def _unaligned(case: Case, file: FileReport) -> int | None:
 def alignment(case: Case) -> Verdict:
     """Addresses of datasets: multiples of the value, which they are not by default."""
     size = case.number
-    if case.file.hdf5 is None:
+    if not case.file.through_hdf5:
         return NO_EFFECT, _NOT_HDF5
     if not size or size < 2:
         return UNPROVABLE, f"any address is a multiple of {case.value}"
-    least = _number(case.file.hdf5.properties.get("alignment_threshold"))
+    least = _number(case.file.properties.get("alignment_threshold"))
     found = [dataset for dataset in _placed(case.file).values() if dataset.bytes >= least]
     if not found:
         return UNPROVABLE, "no dataset lies in one piece, so none has an address to look at"
@@ -192,9 +192,9 @@ def alignment(case: Case) -> Verdict:
     return (EFFECTIVE if _aligned(usual, size) < len(usual) else NO_EFFECT), sentence
 
 
-def _loose(case: Case, file: FileReport) -> int | None:
+def _loose(case: Case, file: FileActivity) -> int | None:
     """Small datasets that are not aligned in a file that aligns; None of a file that aligns nothing anyway."""
-    size = _number(file.hdf5.properties.get("alignment")) if file.hdf5 is not None else 1
+    size = _number(file.properties.get("alignment"))
     small = [dataset for dataset in _placed(file).values() if dataset.bytes < (case.number or 1)]
     return len(small) - _aligned(small, size) if size > 1 else None
 
@@ -202,9 +202,9 @@ def _loose(case: Case, file: FileReport) -> int | None:
 @compared(_loose)
 def threshold(case: Case) -> Verdict:
     """A dataset smaller than the value that is not aligned, as by default it would be."""
-    if case.file.hdf5 is None:
+    if not case.file.through_hdf5:
         return NO_EFFECT, _NOT_HDF5
-    size, least = _number(case.file.hdf5.properties.get("alignment")), case.number or 1
+    size, least = _number(case.file.properties.get("alignment")), case.number or 1
     if size < 2:
         return NO_EFFECT, "nothing is aligned in this file"
     small = [dataset for dataset in _placed(case.file).values() if dataset.bytes < least]
@@ -215,37 +215,38 @@ def threshold(case: Case) -> Verdict:
     return UNPROVABLE, "every dataset is aligned; whether metadata is cannot be seen"
 
 
-def _property(case: Case, file: FileReport) -> str | None:
-    return None if file.hdf5 is None else file.hdf5.properties.get(case.parameter.setting)
+def _property(case: Case, file: FileActivity) -> str | None:
+    return file.properties.get(case.parameter.setting)
 
 
 @compared(_property)
 def file_property(case: Case) -> Verdict:
     """What the file itself says."""
-    if case.file.hdf5 is None:
+    if not case.file.through_hdf5:
         return NO_EFFECT, _NOT_HDF5
     key = case.parameter.setting
-    found = case.file.hdf5.properties.get(key)
+    found = case.file.properties.get(key)
     if found is None:
         return UNPROVABLE, f"this HDF5 library does not tell the file's {key}"
     return (EFFECTIVE if found == case.value else NO_EFFECT), f"the file's {key} is {found}"
 
 
-def _collective_calls(case: Case, file: FileReport) -> int:
-    return file.calls("write" if "write" in case.parameter.operations else "read", collective=True)
+def _collective_calls(case: Case, file: FileActivity) -> int:
+    way = "write" if "write" in case.parameter.operations else "read"
+    return 0 if file.modes is None else int(getattr(file.modes, f"collective_{way}s"))
 
 
 @compared(_collective_calls)
 def metadata(case: Case) -> Verdict:
     """Collective MPI calls beyond those of the program's own transfers."""
-    if case.file.hdf5 is None:
+    if not case.file.through_hdf5:
         return NO_EFFECT, _NOT_HDF5
     if case.file.ranks < 2:
         return NO_EFFECT, "the file was opened by one rank"
     way = "write" if "write" in case.parameter.operations else "read"
     if case.before is None:
         return UNPROVABLE, "no default run to compare with"
-    now, usual = case.file.calls(way, collective=True), case.before.calls(way, collective=True)
+    now, usual = _collective_calls(case, case.file), _collective_calls(case, case.before)
     sentence = f"{now} collective {way} calls of MPI, {usual} by default"
     if now == usual:
         return NO_EFFECT, sentence
@@ -253,13 +254,12 @@ def metadata(case: Case) -> Verdict:
     return (EFFECTIVE if same and now > usual else UNPROVABLE), sentence
 
 
-def _collective_transfers(file: FileReport, way: str) -> int:
-    transfers = [getattr(dataset, way) for dataset in (file.hdf5.datasets if file.hdf5 else [])]
-    return sum(part.collective for part in transfers if part is not None)
+def _collective_transfers(file: FileActivity, way: str) -> int:
+    return sum(made.collective for direction, made in file.transfers.items() if direction == way)
 
 
-def _places(case: Case, file: FileReport) -> tuple[object, ...] | None:
-    if file.hdf5 is None:
+def _places(case: Case, file: FileActivity) -> tuple[object, ...] | None:
+    if not file.through_hdf5:
         return None
     return file.size, tuple(sorted((name, dataset.address) for name, dataset in _placed(file).items()))
 
@@ -267,9 +267,9 @@ def _places(case: Case, file: FileReport) -> tuple[object, ...] | None:
 @compared(_places)
 def addresses(case: Case) -> Verdict:
     """Where datasets lie, and the sizes of MPI's calls: metadata gathered in blocks moves both."""
-    if case.file.hdf5 is None:
+    if not case.file.through_hdf5:
         return NO_EFFECT, _NOT_HDF5
-    if case.before is None or case.before.hdf5 is None:
+    if case.before is None or not case.before.through_hdf5:
         return UNPROVABLE, "no default run to compare with"
     now, usual = _placed(case.file), _placed(case.before)
     moved = [name for name in now if name in usual and now[name].address != usual[name].address]
@@ -282,59 +282,67 @@ def addresses(case: Case) -> Verdict:
     return (EFFECTIVE, sentence) if case.alone else (UNPROVABLE, f"{sentence}; other settings changed with it")
 
 
-def _chunked(case: Case, file: FileReport) -> tuple[object, ...]:
-    datasets = file.hdf5.datasets if file.hdf5 is not None else []
-    return tuple(sorted((dataset.name, tuple(dataset.chunk)) for dataset in datasets if dataset.chunk))
+def _chunked(case: Case, file: FileActivity) -> tuple[object, ...]:
+    return tuple(sorted((dataset.name, tuple(dataset.chunk)) for dataset in file.datasets if dataset.chunk))
 
 
 @compared(_chunked)
 def chunks(case: Case) -> Verdict:
     """Chunks that datasets do not have by default."""
-    if case.file.hdf5 is None:
+    if not case.file.through_hdf5:
         return NO_EFFECT, _NOT_HDF5
-    usual = {d.name: d for d in (case.before.hdf5.datasets if case.before and case.before.hdf5 else [])}
-    chunked = [
-        d for d in case.file.hdf5.datasets if d.chunk and (d.name not in usual or d.chunk != usual[d.name].chunk)
-    ]
+    usual = {dataset.name: dataset.chunk for dataset in (case.before.datasets if case.before else [])}
+    chunked = [d for d in case.file.datasets if d.chunk and d.chunk != usual.get(d.name)]
     if not chunked:
         return NO_EFFECT, "no dataset has other chunks than by default"
     first = chunked[0]
     return EFFECTIVE, f"{first.name} has chunks of {' x '.join(map(str, first.chunk))} elements"
 
 
-def _filtered(case: Case, file: FileReport) -> list[Dataset]:
+def _filtered(case: Case, file: FileActivity) -> list[Dataset]:
     """Datasets with the filter; a plugin's number is not told, only that it is none of HDF5's own filters."""
     name = {"plugin": "other"}.get(case.parameter.setting, case.parameter.setting)
-    return [dataset for dataset in (file.hdf5.datasets if file.hdf5 else []) if name in dataset.filters]
+    return [dataset for dataset in file.datasets if name in dataset.filters]
 
 
 @compared(lambda case, file: tuple(sorted(dataset.name for dataset in _filtered(case, file))))
 def filters(case: Case) -> Verdict:
     """Filters that HDF5 lists for a dataset, and what all filters together made of the data."""
-    if case.file.hdf5 is None:
+    if not case.file.through_hdf5:
         return NO_EFFECT, _NOT_HDF5
     name = case.parameter.setting
     found = _filtered(case, case.file)
     if not found:
         return NO_EFFECT, f"no dataset is filtered by {name}"
     sentence = f"{'1 dataset is' if len(found) == 1 else f'{len(found)} datasets are'} filtered by {name}"
-    given = sum(dataset.write.bytes for dataset in case.file.hdf5.datasets if dataset.write is not None)
-    stored = sum(part.bytes for part in case.file.moved("write"))
+    given = sum(made.moved for way, made in case.file.transfers.items() if way == "write")
+    stored = case.file.upper.write.bytes
     if given and stored:
         sentence += f"; {format_size(given)} of data were written in {format_size(stored)}, {given / stored:.2g} to 1"
     return EFFECTIVE, sentence
 
 
-def posix(file: FileReport, way: str) -> Posix:
-    """The system calls of one direction."""
-    made: Posix = getattr(file.posix, way)
+def _all_calls(file: FileActivity, way: str) -> SystemCalls:
+    """The system calls of one direction that MPI-IO made."""
+    made = Calls() if file.beneath is None or file.posix is None else getattr(file.posix, way)
+    return SystemCalls(count=made.count, bytes=made.bytes, ranks=made.ranks or 0, largest=made.largest or 0)
+
+
+def _collective(file: FileActivity, way: str) -> Within:
+    """The system calls within collective calls of one direction."""
+    made: Within = Within() if file.beneath is None else getattr(file.beneath, way)
     return made
 
 
-def largest_call(file: FileReport, way: str) -> int:
-    """Bytes of the largest MPI call of one direction."""
-    operations: list[Operation] = file.moved(way)
-    return max((operation.max_size or 0 for operation in operations), default=0)
+def _independent(file: FileActivity, way: str) -> SystemCalls:
+    """The system calls within independent calls of one direction."""
+    made: SystemCalls = SystemCalls() if file.beneath is None else getattr(file.beneath, f"independent_{way}")
+    return made
+
+
+def _mpi_calls(file: FileActivity, way: str) -> Calls:
+    made: Calls = getattr(file.upper, way)
+    return made
 
 
 def _per_direction(judge: Callable[[Case, str], Verdict]) -> Callable[[Case], Verdict]:
@@ -363,12 +371,12 @@ def _exchange(case: Case, way: str) -> tuple[bool | None, str]:
     """Whether the ranks exchanged something else than by default, and how that shows; None if nothing shows it."""
     if case.before is None:
         return None, ""
-    now, usual = case.file.messages(way), case.before.messages(way)
+    now, usual = _collective(case.file, way).messages, _collective(case.before, way).messages
     if now or usual:
         sentence = f"{now or 'no'} messages between ranks within collective {way}s, {usual or 'none'} by default"
         return abs(now - usual) > 0.01 * max(now, usual), sentence
-    spent = case.file.exchange_seconds(way)
-    known = [seconds for file in case.baseline if (seconds := file.exchange_seconds(way)) is not None]
+    spent = _collective(case.file, way).exchange
+    known = [seconds for file in case.baseline if (seconds := _collective(file, way).exchange) is not None]
     if spent is None or len(known) < _FEWEST_BASELINES:
         return None, ""
     (outside, whole), others = spent, [seconds for seconds, _ in known]
@@ -406,13 +414,13 @@ def _ranks(count: int) -> str:
 
 @_per_direction
 @_with_exchange
-@compared(lambda case, file, way: posix(file, way).during_collective.ranks)
+@compared(lambda case, file, way: _collective(file, way).ranks)
 def aggregators(case: Case, way: str) -> Verdict:
     """Ranks that made system calls during collective calls."""
-    now = posix(case.file, way).during_collective
+    now = _collective(case.file, way)
     if not now.count:
         return UNPROVABLE, f"no {way} system call was seen during collective calls"
-    usual = posix(case.before, way).during_collective.ranks if case.before is not None else None
+    usual = _collective(case.before, way).ranks if case.before is not None else None
     sentence = f"{_ranks(now.ranks)} {_done(way)} during collective calls, {case.value} asked for"
     if usual is not None:
         sentence += f", {usual} by default"
@@ -429,9 +437,8 @@ def aggregators(case: Case, way: str) -> Verdict:
     return UNPROVABLE, sentence
 
 
-def _during_collective(case: Case, file: FileReport, way: str) -> tuple[int, ...]:
-    share = posix(file, way).during_collective
-    return share.count, share.bytes, share.ranks, share.max_size
+def _during_collective(case: Case, file: FileActivity, way: str) -> tuple[int, ...]:
+    return _print(_collective(file, way))
 
 
 @_per_direction
@@ -439,19 +446,19 @@ def _during_collective(case: Case, file: FileReport, way: str) -> tuple[int, ...
 @compared(_during_collective, otherwise=lambda case, way: bool(_exchange(case, way)[0]))
 def collective_buffering(case: Case, way: str) -> Verdict:
     """Aggregation: fewer ranks, or larger pieces, than the program's own calls."""
-    now = posix(case.file, way).during_collective
-    if not case.file.collective.calls:
+    now = _collective(case.file, way)
+    if case.file.modes is None or not case.file.modes.collective_reads + case.file.modes.collective_writes:
         return NO_EFFECT, "the file was used without collective calls"
     if not now.count:
         return UNPROVABLE, f"no {way} system call was seen during collective calls"
     if case.before is None:
         return UNPROVABLE, f"{_describe(now, way)}, no default to compare"
-    usual = posix(case.before, way).during_collective
+    usual = _collective(case.before, way)
     sentence = f"{_describe(now, way)}; by default {_describe(usual, way)}"
-    if _same(now, usual):
+    if _print(now) == _print(usual):
         sentence = f"{sentence}, the same"
         changed, words = _exchange(case, way)
-        if changed and case.value == "disable" and not case.file.messages(way):
+        if changed and case.value == "disable" and not _collective(case.file, way).messages:
             return EFFECTIVE, words
         # Fewer ranks writing than there are is aggregation. Where all write, only the exchange tells: automatic
         # buffering compares the ranks' offsets in each call before it leaves them to write by themselves.
@@ -464,18 +471,19 @@ def collective_buffering(case: Case, way: str) -> Verdict:
     return UNPROVABLE, f"{sentence}; other settings changed with it"
 
 
-def _describe(share: SystemCalls, way: str) -> str:
-    times = "once" if share.count == 1 else f"{share.count} times"
-    return f"{_ranks(share.ranks)} {_done(way)} {times}, at most {format_size(share.max_size)}"
+def _describe(made: SystemCalls, way: str) -> str:
+    times = "once" if made.count == 1 else f"{made.count} times"
+    return f"{_ranks(made.ranks)} {_done(way)} {times}, at most {format_size(made.largest)}"
 
 
-def _same(a: SystemCalls, b: SystemCalls) -> bool:
-    return (a.count, a.bytes, a.ranks, a.max_size) == (b.count, b.bytes, b.ranks, b.max_size)
+def _print(made: SystemCalls) -> tuple[int, ...]:
+    """What system calls are compared by."""
+    return made.count, made.bytes, made.ranks, made.largest
 
 
 def _buffer(case: Case, way: str, now: SystemCalls, usual: SystemCalls | None, calls: str, part: int = 1) -> Verdict:
     """A buffer's size acts where the buffer was filled, or where the default one would have been too small."""
-    size, default, largest = case.number, case.parameter.default, now.max_size
+    size, default, largest = case.number, case.parameter.default, now.largest
     if size is None or not isinstance(default, int):
         return UNPROVABLE, f"'{case.value}' is not a size"
     size, default = size // part, default // part
@@ -483,8 +491,8 @@ def _buffer(case: Case, way: str, now: SystemCalls, usual: SystemCalls | None, c
         return UNPROVABLE, f"no {way} system call was seen {calls}"
     sentence = f"largest {way} {calls} was {format_size(largest)} with a buffer of {format_size(size)}"
     if usual is not None:
-        sentence += f", {format_size(usual.max_size)} by default"
-        if _same(now, usual):
+        sentence += f", {format_size(usual.largest)} by default"
+        if _print(now) == _print(usual):
             return NO_EFFECT, f"{sentence}: the same system calls"
     if largest > size:
         return NO_EFFECT, f"{sentence}: larger than the buffer, so something else set it"
@@ -499,82 +507,82 @@ def _buffer(case: Case, way: str, now: SystemCalls, usual: SystemCalls | None, c
 
 @_per_direction
 @_with_exchange
-@compared(lambda case, file, way: posix(file, way).during_collective.max_size)
+@compared(lambda case, file, way: _collective(file, way).largest)
 def collective_buffer_size(case: Case, way: str) -> Verdict:
     """Largest system call during collective calls, against the buffer."""
-    usual = posix(case.before, way).during_collective if case.before is not None else None
-    return _buffer(case, way, posix(case.file, way).during_collective, usual, "during collective calls")
+    usual = _collective(case.before, way) if case.before is not None else None
+    return _buffer(case, way, _collective(case.file, way), usual, "during collective calls")
 
 
 @_per_direction
 @_with_exchange
-@compared(lambda case, file, way: posix(file, way).during_collective.max_size)
+@compared(lambda case, file, way: _collective(file, way).largest)
 def double_buffer_size(case: Case, way: str) -> Verdict:
     """As :func:`collective_buffer_size`, for OMPIO: vulcan fills half of the buffer while it writes the other."""
-    usual = posix(case.before, way).during_collective if case.before is not None else None
-    now = posix(case.file, way).during_collective
-    part = 2 if case.number is not None and now.max_size <= case.number // 2 else 1
+    usual = _collective(case.before, way) if case.before is not None else None
+    now = _collective(case.file, way)
+    part = 2 if case.number is not None and now.largest <= case.number // 2 else 1
     return _buffer(case, way, now, usual, "during collective calls", part)
 
 
-def _by_ranks(case: Case, file: FileReport, way: str) -> SystemCalls:
+def _by_ranks(case: Case, file: FileActivity, way: str) -> SystemCalls:
     # Where independent calls were made, collective ones may have gone through the other, collective buffer.
-    alone = bool(posix(case.file, way).during_independent.count)
-    return posix(file, way).during_independent if alone else posix(file, way).during_collective
+    alone = bool(_independent(case.file, way).count)
+    return _independent(file, way) if alone else _collective(file, way)
 
 
 @_per_direction
-@compared(lambda case, file, way: _by_ranks(case, file, way).max_size)
+@compared(lambda case, file, way: _by_ranks(case, file, way).largest)
 def sieving_buffer_size(case: Case, way: str) -> Verdict:
     """Largest system call, against the sieving buffer."""
     usual = None if case.before is None else _by_ranks(case, case.before, way)
     return _buffer(case, way, _by_ranks(case, case.file, way), usual, "by the ranks themselves")
 
 
-def _sieved(file: FileReport, way: str) -> int:
+def _sieved(file: FileActivity, way: str) -> int:
     """Reads inside write calls; of reads, whether more was read than asked for."""
     if way == "write":
-        return file.posix.read.during_write.count
-    asked = sum(operation.bytes for operation in file.moved("read"))
-    made = file.posix.read
-    return int(made.bytes > asked * 1.01 or made.max_size > largest_call(file, way))
+        return 0 if file.beneath is None else file.beneath.reading_back.count
+    asked = _mpi_calls(file, "read").bytes
+    made = _all_calls(file, "read")
+    return int(made.bytes > asked * 1.01 or made.largest > (_mpi_calls(file, way).largest or 0))
 
 
-def _sieving(case: Case, file: FileReport, way: str) -> tuple[int, ...] | None:
+def _sieving(case: Case, file: FileActivity, way: str) -> tuple[int, ...] | None:
     """What shows sieving: of one setting among others, only what no other one can have made."""
-    made = posix(file, way)
+    made = _all_calls(file, way)
     if not made.count:
         return None
     if case.alone:
-        return made.count, made.bytes, made.max_size, _sieved(file, way)
-    return bool(_sieved(file, way)), made.max_size < largest_call(file, way)
+        return made.count, made.bytes, made.largest, _sieved(file, way)
+    return bool(_sieved(file, way)), made.largest < (_mpi_calls(file, way).largest or 0)
 
 
 @_per_direction
 @compared(_sieving)
 def data_sieving(case: Case, way: str) -> Verdict:
     """Read-modify-write inside write calls; more bytes read than asked for inside read calls."""
-    made = posix(case.file, way)
+    made = _all_calls(case.file, way)
     if not made.count:
         return UNPROVABLE, f"no {way} system call was seen"
-    call = largest_call(case.file, way)
-    pieces = f"largest {way} {format_size(made.max_size)} of calls up to {format_size(call)}"
+    call = _mpi_calls(case.file, way).largest or 0
+    pieces = f"largest {way} {format_size(made.largest)} of calls up to {format_size(call)}"
     sieved = _sieved(case.file, way)
     if way == "write":
         sentence = f"{sieved} reads inside write calls, {pieces}"
     else:
-        asked = sum(operation.bytes for operation in case.file.moved("read"))
+        asked = _mpi_calls(case.file, "read").bytes
         sentence = f"{format_size(made.bytes)} read for {format_size(asked)} asked for, {pieces}"
     if case.value in ("disable", "false"):
         if sieved:
             return NO_EFFECT, sentence
-        if made.max_size >= call:
+        if made.largest >= call:
             return NO_EFFECT, f"{sentence}: a call was one piece anyway"
         return EFFECTIVE, f"{sentence}: piece by piece"
     if case.before is None:
         return UNPROVABLE, sentence
-    before = posix(case.before, way)
-    if (before.count, before.bytes, before.max_size) == (made.count, made.bytes, made.max_size):
+    before = _all_calls(case.before, way)
+    if (before.count, before.bytes, before.largest) == (made.count, made.bytes, made.largest):
         return NO_EFFECT, f"{sentence}, as by default"
     return (EFFECTIVE, sentence) if sieved and case.alone else (UNPROVABLE, f"{sentence}; other settings changed too")
 
@@ -587,19 +595,19 @@ def _layout_key(case: Case) -> str:
     return key.name if key is not None else case.parameter.role
 
 
-def _laid_out(case: Case, file: FileReport) -> str | None:
-    found = (file.layout or {}).get(_layout_key(case))
+def _laid_out(case: Case, file: FileActivity) -> str | None:
+    found = file.told_layout.get(_layout_key(case))
     return None if found is None else str(found)
 
 
 @compared(_laid_out)
 def layout(case: Case) -> Verdict:
     """What the file system says of the file, whatever the carrier calls it."""
-    key, found = _layout_key(case), case.file.layout
-    if found is None or key not in found:
+    key, found = _layout_key(case), case.file.told_layout
+    if key not in found:
         return UNPROVABLE, f"the file system does not tell the file's {key}"
     actual = str(found[key])
-    usual = (case.before.layout or {}).get(key) if case.before is not None else None
+    usual = case.before.told_layout.get(key) if case.before is not None else None
     if actual == case.value:
         return EFFECTIVE, f"the file's {key} is {actual}"
     if usual is not None and str(usual) != actual and case.number is not None and case.number <= 0:
@@ -607,9 +615,15 @@ def layout(case: Case) -> Verdict:
     return NO_EFFECT, f"the file's {key} is {actual}, {case.value} was asked for"
 
 
-def _prints(case: Case, file: FileReport) -> tuple[object, ...]:
-    made = [posix(file, way) for way in case.directions()]
-    return tuple((one.count, one.ranks, one.max_size, tuple(one.sizes)) for one in made)
+def _sizes(file: FileActivity, way: str) -> tuple[object, ...]:
+    """The system calls of one direction without their sum of bytes, but with the most frequent sizes."""
+    made = _all_calls(file, way)
+    common = getattr(file.posix, way).common if made.count else ()
+    return made.count, made.ranks, made.largest, tuple(common)
+
+
+def _prints(case: Case, file: FileActivity) -> tuple[object, ...]:
+    return tuple(_sizes(file, way) for way in case.directions())
 
 
 def _exchanged(case: Case) -> bool:
@@ -625,8 +639,8 @@ def fingerprint(case: Case) -> Verdict:
         changed, words = _exchange(case, way)
         if changed and case.alone:
             return EFFECTIVE, words
-        now, usual = posix(case.file, way), posix(case.before, way)
-        if (now.count, now.ranks, now.max_size, now.sizes) != (usual.count, usual.ranks, usual.max_size, usual.sizes):
+        if _sizes(case.file, way) != _sizes(case.before, way):
+            now, usual = _all_calls(case.file, way), _all_calls(case.before, way)
             sentence = f"{_describe(now, way)}; by default {_describe(usual, way)}"
             if case.alone:
                 return EFFECTIVE, sentence
@@ -634,9 +648,9 @@ def fingerprint(case: Case) -> Verdict:
     return UNPROVABLE, "the system calls are those of the default, which does not show what happened between the ranks"
 
 
-def _named(case: Case, files: Iterable[FileReport]) -> list[SettingOutcome]:
+def _named(case: Case, files: Iterable[FileActivity]) -> list[SettingOutcome]:
     key, layer = case.parameter.setting, case.parameter.carrier.verb
-    return [s for file in files for s in file.settings if (s.layer, s.key) == (layer, key)]
+    return [s for file in files for s in file.asked if (s.layer, s.key) == (layer, key)]
 
 
 @compared(lambda case, files: sum(s.acted or 0 for s in _named(case, files)), whole=True)

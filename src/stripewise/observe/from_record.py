@@ -231,7 +231,7 @@ class _Use:
             mpiio=mpiio,
             modes=modes_of(operations),
             beneath=Beneath(),
-            calls=[name for name, made in self.made.items() if made.count],
+            calls={name: made.count for name, made in self.made.items() if made.count},
             view_contiguous=contiguous,
             view_bytes=size,
             view_piece=piece,

@@ -17,17 +17,21 @@ from stripewise.observe.activity import (
     Beneath,
     Calls,
     Counted,
+    Dataset,
     DatasetTransfers,
     FileActivity,
     FileLayout,
     Level,
     Modes,
+    Moved,
     ProcessActivity,
     RankLoads,
     SettingOutcome,
+    SystemCalls,
     Within,
 )
 from stripewise.observe.report import FileReport, Operation, Pattern, Posix, Report, ReportedProcess
+from stripewise.observe.report import SystemCalls as ReportedCalls
 
 _UNSEEN = "a runtime report has no offsets: alignment, order and repeated reads are not judged"
 _UNSEEN_RANKS = "a runtime report has no figures of single ranks: balance is not judged"
@@ -39,8 +43,9 @@ _UNSEEN_OFFSETS = (
 _KNOWN_SIZES = 0.95
 Direction = Literal["read", "write"]
 DIRECTIONS: tuple[Direction, ...] = ("read", "write")
-
-
+_MOVING = ("read", "write", "iread", "iwrite")
+_WITHOUT_REQUEST = (*_MOVING, "seek", "map", "advise")
+"""First words of operations that move data, or that ask the file system for nothing."""
 _UNSEEN_POSIX = (
     "characters read or written one by one (getc, putc), scanf, and output by printf and puts are not counted",
     "io_uring, waiting for asynchronous calls, and reads and writes through mapped memory are not counted",
@@ -64,10 +69,23 @@ def _sizes(operations: list[Operation], count: int, pattern: Pattern | None) -> 
     return sizes
 
 
+def _of_direction(made: Mapping[str, Operation], way: str) -> dict[str, Operation]:
+    return {name: operation for name, operation in made.items() if name.split("_")[0] in (way, f"i{way}")}
+
+
+def _is_collective(name: str) -> bool:
+    return any(mark in name for mark in ("_all", "_ordered"))
+
+
+def _count(made: Mapping[str, Operation]) -> int:
+    """Number of data calls, of which an end counts with its begin."""
+    return sum(operation.count for name, operation in made.items() if not name.endswith("_end"))
+
+
 def calls_of(made: Mapping[str, Operation], way: str, pattern: Pattern | None = None) -> Calls:
     """Give the data calls of a direction, of operations by their names; an end counts with its begin."""
-    own = {name: operation for name, operation in made.items() if name.split("_")[0] in (way, f"i{way}")}
-    count = sum(operation.count for name, operation in own.items() if not name.endswith("_end"))
+    own = _of_direction(made, way)
+    count = _count(own)
     operations = [operation for name, operation in own.items() if not name.endswith("_end") or operation.bytes]
     same = (
         {op.max_size for op in operations if op.count}
@@ -102,6 +120,7 @@ def _from_posix(made: Posix) -> Calls:
         sizes=sizes,
         common=[(size, count) for size, count in made.sizes],
         largest=made.max_size or None,
+        ranks=made.ranks,
     )
 
 
@@ -121,7 +140,9 @@ def _transfers(file: FileReport) -> dict[Direction, DatasetTransfers]:
     datasets = file.hdf5.datasets if file.hdf5 is not None else []
     for way in DIRECTIONS:
         used = [
-            (dataset, calls) for dataset in datasets if (calls := getattr(dataset, way)) is not None and calls.calls
+            (dataset, calls)
+            for dataset in datasets
+            if (calls := getattr(dataset, way)) is not None and (calls.calls or calls.bytes)
         ]
         if used:
             found[way] = DatasetTransfers(
@@ -130,6 +151,7 @@ def _transfers(file: FileReport) -> dict[Direction, DatasetTransfers]:
                 broken=sum(calls.broken_collective for _, calls in used),
                 broken_by=sorted({cause for _, calls in used for cause in calls.broken_by}),
                 bytes=sum(dataset.bytes for dataset, _ in used),
+                moved=sum(calls.bytes for _, calls in used),
                 selections=sorted({name for _, calls in used for name, count in calls.selections.items() if count}),
                 common=[entry for _, calls in used for entry in calls.top],
                 flat=all(len(dataset.size) == 1 for dataset, _ in used),
@@ -138,13 +160,9 @@ def _transfers(file: FileReport) -> dict[Direction, DatasetTransfers]:
 
 
 def _file(file: FileReport, interface: str | None) -> FileActivity:
-    others = [
-        op for name, op in file.operations.items() if name.split("_")[0] not in ("read", "write", "iread", "iwrite")
-    ]
+    others = [op for name, op in file.operations.items() if name.split("_")[0] not in _MOVING]
     syncs = file.operations.get("sync")
-    made = file.posix
-    shares = (made.write.during_collective, made.read.during_collective)
-    size = file.size
+    made, size = file.posix, file.size
     seen = partial(
         FileActivity,
         path=file.path,
@@ -156,19 +174,11 @@ def _file(file: FileReport, interface: str | None) -> FileActivity:
         whole_read=file.whole_read,
         size=size,
         layout=file_layout(file.layout),
+        told_layout={key: value for key, value in (file.layout or {}).items() if isinstance(value, int | str)},
         driver=file.driver,
         info=file.info,
-        asked=[
-            SettingOutcome(
-                layer=one.layer,
-                key=one.key,
-                requested=one.requested,
-                in_force=one.echoed or one.given,
-                outcome=one.outcome,
-                note=one.note,
-            )
-            for one in file.settings
-        ],
+        own_hints=file.application_info,
+        asked=[SettingOutcome.model_validate(one, from_attributes=True) for one in file.settings],
     )
     write, read = (calls_of(file.operations, way, getattr(file.pattern, way)) for way in ("write", "read"))
     program = Level(
@@ -192,18 +202,23 @@ def _file(file: FileReport, interface: str | None) -> FileActivity:
             update={"collective_bytes": file.collective.bytes, "independent_bytes": file.independent.bytes}
         ),
         beneath=Beneath(
-            collective_ranks=max(share.ranks for share in shares),
-            read_while_writing=made.read.during_write.bytes,
-            write=_within(file, "write"),
-            read=_within(file, "read"),
+            write=_collective(file, "write"),
+            read=_collective(file, "read"),
+            independent_write=_within(made.write.during_independent),
+            independent_read=_within(made.read.during_independent),
+            reading_back=_within(made.read.during_write),
         ),
-        calls=[name for name, operation in file.operations.items() if operation.count],
+        calls={name: operation.count for name, operation in file.operations.items() if operation.count},
         view_contiguous=None if file.view is None else file.view.contiguous,
         view_bytes=None if file.view is None else file.view.filetype_size,
         view_piece=None if file.view is None else file.view.piece_size,
         hdf5_driver=None if file.hdf5 is None else file.hdf5.driver,
+        hdf5_calls={} if file.hdf5 is None else {name: one.count for name, one in file.hdf5.operations.items()},
         properties={} if file.hdf5 is None else file.hdf5.properties,
         transfers=_transfers(file),
+        datasets=[
+            Dataset.model_validate(one, from_attributes=True) for one in (file.hdf5.datasets if file.hdf5 else [])
+        ],
     )
 
 
@@ -212,7 +227,7 @@ def modes_of(made: Mapping[str, Operation]) -> Modes:
     counts: Counter[str] = Counter()
     moved = {True: 0, False: 0}
     for name, operation in made.items():
-        word, together = name.split("_")[0], any(mark in name for mark in ("_all", "_ordered"))
+        word, together = name.split("_")[0], _is_collective(name)
         way = next((way for way in DIRECTIONS if word in (way, f"i{way}")), None)
         if way is None:
             continue
@@ -224,12 +239,26 @@ def modes_of(made: Mapping[str, Operation]) -> Modes:
     return Modes(**counts, views=views, collective_bytes=moved[True], independent_bytes=moved[False])
 
 
-def _within(file: FileReport, way: Direction) -> Within:
-    made, pattern = getattr(file.posix, way).during_collective, getattr(file.pattern, way)
-    moving = file.calls(way, collective=True)
+def _within(made: ReportedCalls) -> SystemCalls:
+    return SystemCalls(count=made.count, bytes=made.bytes, ranks=made.ranks, largest=made.max_size)
+
+
+def _collective(file: FileReport, way: Direction) -> Within:
+    """System calls within collective calls of a direction, and what is known of these calls themselves."""
+    made, pattern = getattr(file.posix, way), getattr(file.pattern, way)
+    together = {name: op for name, op in _of_direction(file.operations, way).items() if _is_collective(name)}
+    alone = {name: op for name, op in _of_direction(file.operations, way).items() if not _is_collective(name)}
+    moving = _count(together)
     if pattern is not None:
-        moving = min(moving, sum(pattern.histogram) - file.calls(way, collective=False))
-    return Within(calls=made.count, ranks=made.ranks, moving=moving)
+        moving = min(moving, sum(pattern.histogram) - _count(alone))
+    back = file.posix.read.during_write.time_sum
+    system, exchange = made.during_collective.time_sum, None
+    if system is not None and back is not None:
+        whole = sum(op.time_sum for op in together.values())
+        exchange = max(0.0, whole - (system + back if way == "write" else system - back)), whole
+    messages = sum(op.messages for op in together.values())
+    calls = _within(made.during_collective).model_dump()
+    return Within(**calls, moving=moving, messages=messages, exchange=exchange)
 
 
 def sum_of(levels: Sequence[Level]) -> Level:
@@ -280,7 +309,7 @@ def _unseen(report: Report) -> list[str]:
 
 def _loads(report: Report) -> RankLoads | None:
     """Sums over the processes of each rank, where a launcher numbered them; not of what went through MPI-IO."""
-    if any(file.bytes for file in report.files) and not report.job.interface:
+    if any(file.collective.bytes + file.independent.bytes for file in report.files) and not report.job.interface:
         return None
     ranks = sorted({one.rank for one in report.processes if one.rank is not None})
     if len(ranks) < 2:
@@ -306,6 +335,12 @@ def activity_of(report: Report, source: str) -> Activity:
     interface = report.job.interface
     paths = [(name, calls) for process in report.processes for name, calls in process.metadata.items()]
     on_paths = sum(calls.time_sum for _, calls in paths)
+    requests = [
+        operation
+        for file in (*report.files, *report.posix_files)
+        for name, operation in file.operations.items()
+        if name.split("_")[0] not in _WITHOUT_REQUEST
+    ]
     found = [_file(file, interface) for file in report.files] + [_file(file, "posix") for file in report.posix_files]
     files = sorted(found, key=lambda file: -file.seconds)
     modes = [file.modes for file in files if file.modes]
@@ -323,6 +358,8 @@ def activity_of(report: Report, source: str) -> Activity:
             started=report.job.start or None,
             mpi=report.mpi.library or None,
             mpi_io=report.mpi.io,
+            interface=interface,
+            ranks_seen=None if report.job.complete else report.job.ranks_reported,
         ),
         seen=["POSIX"] if interface else ["MPI-IO", "POSIX"] if report.processes else ["MPI-IO"],
         unseen=[
@@ -330,8 +367,14 @@ def activity_of(report: Report, source: str) -> Activity:
             *([] if report.job.complete else ["not all ranks reported: figures are too low"]),
         ],
         io_seconds=report.job.io_time,
+        moved=report.totals.bytes_read + report.totals.bytes_written if report.files_left_out else None,
         summed_seconds=sum(file.seconds for file in files) + on_paths,
         rates={way: rate for way in reversed(DIRECTIONS) if (rate := getattr(report.totals, f"{way}_bandwidth"))},
+        directions={
+            "read": Moved(bytes=report.totals.bytes_read, seconds=report.totals.read_time or 0.0),
+            "write": Moved(bytes=report.totals.bytes_written, seconds=report.totals.write_time or 0.0),
+        },
+        programs=[one.name for one in report.programs],
         totals=ActivityTotals(
             mpiio=sum_of([file.mpiio for file in files if file.mpiio]),
             posix=_with_paths(
@@ -341,6 +384,8 @@ def activity_of(report: Report, source: str) -> Activity:
                 on_paths,
             ),
             modes=Modes(**{name: sum(getattr(m, name) or 0 for m in modes) for name in Modes.model_fields}),
+            other_calls=sum(op.count for op in requests) + sum(calls.count for _, calls in paths),
+            other_seconds=sum(op.time_sum for op in requests) + on_paths,
         ),
         counted=Counted(
             files=len(files) + report.files_left_out,

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from stripewise.formats import REPORT_FORMAT, REPORT_VERSION
+from stripewise.observe.from_report import DIRECTIONS, calls_of
 from stripewise.observe.journal import JournalPhase
 from stripewise.observe.report import (
     Dataset,
@@ -76,9 +77,9 @@ def _file(
 def _report(phases: Sequence[JournalPhase], files: list[FileReport]) -> Report:
     first = phases[0]
     ranks, elapsed = max(phase.ranks for phase in phases), sum(phase.seconds for phase in phases)
-    moving = [(way, operation) for file in files for way in _WAYS for operation in file.moved(way)]
-    seconds = {way: sum(operation.time_sum for one, operation in moving if one == way) for way in _WAYS}
-    moved = {way: sum(operation.bytes for one, operation in moving if one == way) for way in _WAYS}
+    made = {way: [calls_of(file.operations, way) for file in files] for way in DIRECTIONS}
+    moved = {way: sum(calls.bytes for calls in own) for way, own in made.items()}
+    seconds = {way: sum(calls.seconds for calls in own) for way, own in made.items()}
     io = "ompio" if first.driver == "ompio" else "romio" if "ROMIO" in first.driver else "unknown"
     return Report(
         format=REPORT_FORMAT,

@@ -198,53 +198,6 @@ class FileReport(ReportPart):
     settings: list[SettingOutcome] = Field(default_factory=list)
     hdf5: Hdf5Report | None = None
 
-    @property
-    def bytes(self) -> int:
-        """Bytes that MPI-IO calls moved."""
-        return self.collective.bytes + self.independent.bytes
-
-    @property
-    def without_data(self) -> list[Operation]:
-        """Operations that ask the file system for something else than data: opens, closes, syncs, sizes."""
-        others = ("read", "write", "iread", "iwrite", "seek", "map", "advise")
-        return [operation for name, operation in self.operations.items() if name.split("_")[0] not in others]
-
-    def moved(self, direction: str) -> list[Operation]:
-        """Data operations of a direction, ``read`` or ``write``."""
-        names = (direction, f"i{direction}")
-        return [operation for name, operation in self.operations.items() if name.split("_")[0] in names]
-
-    def calls(self, direction: str, collective: bool) -> int:
-        """Number of data calls of a direction, summed over ranks."""
-        return sum(
-            operation.count
-            for name, operation in self._data(direction, collective).items()
-            if not name.endswith("_end")
-        )
-
-    def messages(self, direction: str) -> int:
-        """MPI calls that the MPI library made within collective calls of a direction; 0 also where none can be seen."""
-        return sum(operation.messages for operation in self._data(direction, collective=True).values())
-
-    def exchange_seconds(self, direction: str) -> tuple[float, float] | None:
-        """Time in collective calls of a direction outside system calls, and all of it; None if it was not measured."""
-        write, read = self.posix.write, self.posix.read
-        within = read.during_write.time_sum
-        system = (write if direction == "write" else read).during_collective.time_sum
-        if within is None or system is None:
-            return None
-        system += within if direction == "write" else -within
-        whole = sum(operation.time_sum for operation in self._data(direction, collective=True).values())
-        return max(0.0, whole - system), whole
-
-    def _data(self, direction: str, collective: bool) -> dict[str, Operation]:
-        return {
-            name: operation
-            for name, operation in self.operations.items()
-            if name.split("_")[0] in (direction, f"i{direction}")
-            and any(mark in name for mark in ("_all", "_ordered")) is collective
-        }
-
 
 _MOST_BYTES = 64 << 20
 
@@ -380,16 +333,6 @@ class Report(ReportPart):
     programs: list[ReportedProgram] = Field(default_factory=list)
     processes: list[ReportedProcess] = Field(default_factory=list)
     files_left_out: int = 0
-
-    @property
-    def main(self) -> FileReport | None:
-        """The file that most bytes went through."""
-        return max(self.files, key=lambda file: file.bytes, default=None)
-
-    @property
-    def paths(self) -> list[Path]:
-        """The files whose place is known."""
-        return [Path(file.path) for file in self.files if file.path.startswith("/")]
 
     def as_json(self, files: int) -> dict[str, Any]:
         """Give it as JSON, with the ``files`` that moved most bytes: a job may use thousands of them.

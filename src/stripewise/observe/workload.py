@@ -219,11 +219,11 @@ def _aggregated(file: FileActivity, io: str | None) -> bool | None:
         return None  # these drivers' "automatic" aggregates whatever the ranges are
     for way in _WAYS:
         made: Within = getattr(beneath, way)
-        if made.calls and file.info.get(f"romio_cb_{way}", "automatic").lower() == "automatic":
+        if made.count and file.info.get(f"romio_cb_{way}", "automatic").lower() == "automatic":
             if made.ranks < file.ranks:
                 return True
             # As many system calls as MPI calls: each rank wrote its own. Anything else is a mixture (random offsets).
-            return False if made.calls == made.moving else None
+            return False if made.count == made.moving else None
     return None
 
 

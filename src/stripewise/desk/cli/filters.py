@@ -24,7 +24,7 @@ from stripewise.diagnose.filters import (
     take_sample,
 )
 from stripewise.errors import UserError
-from stripewise.observe.report import read_report_file
+from stripewise.observe.sources import open_one
 from stripewise.sizes import format_size, parse_size
 
 _TEST_FILE = 32 << 20
@@ -141,7 +141,7 @@ def _rates(bandwidth: str | None, folder: Path | None, report: Path | None) -> l
     assert report is not None
     if not report.is_file():
         raise UserError(f"{report} is not a report", "name the report.json of a run: stripewise run says where it is")
-    rate_seen = read_report_file(report).totals.write_bandwidth
+    rate_seen = open_one(report).rates.get("write")
     if not rate_seen:
         raise UserError(f"{report} tells no write bandwidth", "name a report of a run that wrote, or give --bandwidth")
     return [rate_seen * 2**20]

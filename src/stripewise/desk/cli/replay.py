@@ -18,7 +18,7 @@ from stripewise.desk.cli.output import number, print_json, prose
 from stripewise.engine.fidelity import Done, Faithfulness
 from stripewise.engine.folders import state_folder
 from stripewise.observe.record_reading import read_record
-from stripewise.observe.report import read_report_file
+from stripewise.observe.sources import open_one
 from stripewise.requests.experiment import Replay
 from stripewise.runners.inject.foreground import prepare
 from stripewise.runners.inject.injection import Guidance
@@ -82,8 +82,8 @@ def replay(
             files.rmdir()
     if ended:
         end_as(ended)
-    seen = read_report_file(folder / "report.json")
-    compared = Faithfulness(Done.by_record(found), Done.by_report(seen, found), options.whole)
+    seen = open_one(folder / "report.json")
+    compared = Faithfulness(Done.by_record(found), Done.by_activity(seen, found), options.whole)
     document = compared.as_json()
     if json_output:
         print_json({"record": str(record), "directory": replayer.replay.folder, "ranks": found.ranks, **document})

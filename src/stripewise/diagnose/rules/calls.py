@@ -253,7 +253,7 @@ def read_modify_write(activity: Activity, limits: Thresholds, kind: FindingKind)
         if file.mpiio is None or file.posix is None or not file.mpiio.write.bytes:
             continue
         if file.beneath is not None:
-            read = file.beneath.read_while_writing
+            read = file.beneath.reading_back.bytes
         else:
             # Darshan cannot tell which call reads for a write: what nobody asked for was read for that.
             read = max(0, file.posix.read.bytes - file.mpiio.read.bytes) if not file.mpiio.read.bytes else 0
@@ -435,7 +435,7 @@ def _reread(file: FileActivity) -> int:
     if not level.write.bytes or not level.read.bytes or (broken(file) and "read" not in file.transfers):
         return 0
     if file.beneath is not None:
-        return min(max(0, level.read.bytes - file.beneath.read_while_writing), level.write.bytes)
+        return min(max(0, level.read.bytes - file.beneath.reading_back.bytes), level.write.bytes)
     if file.mpiio is not None:
         return min(file.mpiio.read.bytes, file.mpiio.write.bytes)
     write_end, read_end = level.write.end, level.read.end

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from stripewise.errors import RunFailed, UserError
 from stripewise.launch import Outcome
+from stripewise.observe.activity import Activity
 from stripewise.observe.objectives.base import Conditions, ObjectiveKind, Phases
-from stripewise.observe.report import Report
+from stripewise.observe.report import over_all
 
 _MIB = 2**20
 
@@ -17,29 +18,29 @@ class Reported(ObjectiveKind):
 
     reported = True
 
-    def report(self, outcome: Outcome) -> Report:
-        """Give the report of a run.
+    def activity(self, outcome: Outcome) -> Activity:
+        """Give what a run did, by its report.
 
         Raises
         ------
         RunFailed
             If there is none, or ranks are missing in it.
         """
-        if outcome.report is None:
+        if outcome.activity is None:
             raise RunFailed(
                 f"no report, so {self.title} is unknown: the program made no MPI_Finalize (without MPI: it used no "
                 "regular file), or the runtime did not load",
                 "use --objective elapsed or regex:PATTERN, or ask stripewise doctor",
             )
-        job = outcome.report.job
-        if not job.complete:
-            raise RunFailed(f"only {job.ranks_reported} of {job.ranks} ranks reported")
-        return outcome.report
+        job = outcome.activity.job
+        if job.ranks_seen is not None:
+            raise RunFailed(f"only {job.ranks_seen} of {job.ranks} ranks reported")
+        return outcome.activity
 
     @staticmethod
-    def unseen(what: str, report: Report) -> RunFailed:
+    def unseen(what: str, activity: Activity) -> RunFailed:
         """Give the error of a run without the calls that the objective measures."""
-        if report.job.interface:
+        if activity.job.interface:
             fix = "does the program use regular files in a way that is counted? else take --objective elapsed"
             return RunFailed(f"no {what} was seen", fix)
         fix = "does the program use MPI-IO? else take --objective elapsed or regex:PATTERN"
@@ -56,7 +57,7 @@ class IoTime(Reported):
 
     def value(self, outcome: Outcome) -> float:
         """See :meth:`ObjectiveKind.value`."""
-        return self.report(outcome).job.io_time
+        return self.activity(outcome).io_seconds
 
     def simulated(self, phases: Phases) -> float:
         """See :meth:`ObjectiveKind.simulated`."""
@@ -72,22 +73,15 @@ class Bandwidth(Reported):
     unit = "MiB/s"
     timed = "from the first open to the last close of the slowest rank"
     leaves_room = "a program's own figure may leave out open, sync and close"
-    directions: ClassVar[tuple[str, ...]] = ("write", "read")
+    directions: ClassVar[tuple[Literal["read", "write"], ...]] = ("write", "read")
 
     def value(self, outcome: Outcome) -> float:
         """See :meth:`ObjectiveKind.value`."""
-        report = self.report(outcome)
-        totals = report.totals
-        measured = {
-            "read": (totals.bytes_read, totals.read_bandwidth),
-            "write": (totals.bytes_written, totals.write_bandwidth),
-        }
-        own = [(amount, rate) for amount, rate in map(measured.__getitem__, self.directions) if amount and rate]
-        if not own:
-            raise self.unseen(" or ".join(self.directions), report)
-        if len(own) == 1:
-            return own[0][1]
-        return sum(amount for amount, _ in own) / sum(amount / rate for amount, rate in own)
+        activity = self.activity(outcome)
+        rate = over_all([(activity.directions[way].bytes, activity.rates.get(way)) for way in self.directions])
+        if rate is None:
+            raise self.unseen(" or ".join(self.directions), activity)
+        return rate
 
     def simulated(self, phases: Phases) -> float | None:
         """See :meth:`ObjectiveKind.simulated`."""
@@ -104,7 +98,7 @@ class WriteBandwidth(Bandwidth):
 
     name = "write_bandwidth"
     about = "bytes written over the time from first open to last close (MiB/s)"
-    directions = ("write",)
+    directions: ClassVar[tuple[Literal["read", "write"], ...]] = ("write",)
     operation = "write"
 
     def of_operation(self, operation: str) -> str:
@@ -130,19 +124,15 @@ class WriteRate(Reported):
     unit = "MiB/s"
     timed = "in data calls alone, of the slowest rank"
     leaves_room = "a program's own figure may count open, sync and close as well"
-    operation = "write"
+    operation: ClassVar[Literal["read", "write"]] = "write"
 
     def value(self, outcome: Outcome) -> float:
         """See :meth:`ObjectiveKind.value`."""
-        report = self.report(outcome)
-        totals = report.totals
-        moved, seconds = {
-            "read": (totals.bytes_read, totals.read_time),
-            "write": (totals.bytes_written, totals.write_time),
-        }[self.operation]
+        activity = self.activity(outcome)
+        moved, seconds = activity.directions[self.operation].bytes, activity.directions[self.operation].seconds
         if not moved:
-            raise self.unseen(self.operation, report)
-        behind = {name for file in report.files for name in file.operations if name.startswith(f"i{self.operation}")}
+            raise self.unseen(self.operation, activity)
+        behind = {name for file in activity.files for name in file.calls if name.startswith(f"i{self.operation}")}
         if behind:
             raise RunFailed(
                 f"the program uses nonblocking calls ({', '.join(sorted(behind))}), whose time is not known",
@@ -181,15 +171,11 @@ class MetadataRate(Reported):
 
     def value(self, outcome: Outcome) -> float:
         """See :meth:`ObjectiveKind.value`."""
-        report = self.report(outcome)
-        made = [
-            *((one.count, one.time_sum) for file in (*report.files, *report.posix_files) for one in file.without_data),
-            *((one.count, one.time_sum) for process in report.processes for one in process.metadata.values()),
-        ]
-        calls, seconds = sum(count for count, _ in made), sum(spent for _, spent in made)
+        activity = self.activity(outcome)
+        calls, seconds = activity.totals.other_calls, activity.totals.other_seconds
         if not calls or not seconds:
-            raise self.unseen("call without data", report)
-        return calls * report.job.ranks / seconds
+            raise self.unseen("call without data", activity)
+        return calls * activity.job.ranks / seconds
 
 
 class PhaseBandwidth(ObjectiveKind):

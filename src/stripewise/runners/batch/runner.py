@@ -326,8 +326,8 @@ class BatchRunner(Runner):
         _wait(lambda: [job for job in jobs if job.gone() is False], _END_SECONDS)
 
     def _learn(self, outcome: Outcome) -> None:
-        if outcome.report is not None:
-            self._files |= dict.fromkeys(outcome.report.paths)
+        if outcome.activity is not None:
+            self._files |= dict.fromkeys(outcome.activity.paths)
 
     def _tick(self) -> None:
         """Count the time in which all runs under way waited in the queue."""

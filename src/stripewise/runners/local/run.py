@@ -427,6 +427,6 @@ class LocalRunner(Runner):
 
     def _take(self, run: LocalRun, ended: Outcome | StripewiseError) -> None:
         """Take the outcome of a run, from its thread."""
-        if isinstance(ended, Outcome) and ended.report is not None:
-            self._files |= dict.fromkeys(ended.report.paths)
+        if isinstance(ended, Outcome) and ended.activity is not None:
+            self._files |= dict.fromkeys(ended.activity.paths)
         self._ended.put((run, ended))
