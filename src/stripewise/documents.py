@@ -162,6 +162,10 @@ class Bundled:
             )
         return read_document(path, self.noun), str(path)
 
+    def document(self, name: str) -> dict[str, Any]:
+        """Read one that comes with Stripewise."""
+        return toml_document(*self.find(name))
+
 
 @cache
 def _texts(folder: str) -> dict[str, str]:

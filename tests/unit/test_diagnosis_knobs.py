@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from stripewise.catalogue.meaning import versions_in
 from stripewise.catalogue.workload import Workload
 from stripewise.diagnose.knobs import Surroundings, dead, judge_script, library
 from stripewise.diagnose.script import parse_script
@@ -233,7 +234,6 @@ FIELD = [
         "script-names-romio",
         {"mpi": "openmpi", "file_system": "gpfs"},
         [
-            "3 IBM_largeblock_io=true: unknown",
             "4 io=romio321: unknown",
             "7 romio_cb_write=enable: live",
             "8 romio_ds_write=enable: dead",
@@ -411,3 +411,29 @@ def test_the_time_for_a_script_grows_with_its_length(kind: str) -> None:
 
     # Eight times the length would take 64 times the time if it grew with the square.
     assert seconds(80_000) < 24 * seconds(10_000) + 0.5
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "why"),
+    [
+        ("module load cray-hdf5-parallel/1.8.16", "hdf5_coll_metadata_write", ""),
+        (
+            "module load mpich/3.2.1",
+            "romio_lustre_cb_lock_ahead_write",
+            "known since MPICH 3.3, the program uses 3.2.1",
+        ),
+        ("ml openmpi/4.1.4", "romio_lustre_cb_lock_ahead_write", ""),
+        ("module load mpich/3.2.1\nmodule swap mpich mpich/4.2", "romio_lustre_cb_lock_ahead_write", ""),
+    ],
+)
+def test_versions_are_those_of_the_modules_that_a_script_loads(module, name, why):
+    script = f"#!/bin/bash\n{module}\necho '{name} 1' > hints\nexport ROMIO_HINTS=hints\nsrun ./a\n"
+    found = {one.knob.name: one.reason for one in judge_script(script, Surroundings(mpi="", file_system="lustre"))}
+    assert (found.get(name) == why) if why else "known since" not in found.get(name, "")
+
+
+def test_versions_of_libraries_are_told_by_their_modules():
+    assert versions_in(["cray-hdf5-parallel/1.12.2.9", "gcc/12", "parallel-netcdf/1.12.3-intel"]) == {
+        "HDF5": "1.12.2.9", "PnetCDF": "1.12.3"
+    }  # fmt: skip
+    assert versions_in(["hdf5/1.8.1", "hdf5/1.14.0", "HDF5-tools/9", "cray-mpich/8.1"]) == {}

@@ -356,7 +356,6 @@ TELLTALES = re.compile(
 ALLOWED = {
     ("store/service/tokens.py", "row.until"),  # how long a token is barred
     ("requests/experiment.py", "io_component"),  # a parameter is built again with its stack's facts
-    ("engine/binding.py", "io_component"),  # whether a program without MPI-IO meets it
 }
 
 

@@ -35,8 +35,6 @@ ELSEWHERE = {
     r"^\s*(?:import|from) plotly\b|\bgo\.Figure\(": {"api.py"},
     # Asks on behalf of a Python program that runs what is tried by itself.
     r"sampler\.ask\(": {"api.py"},
-    # Each decides by itself whether a library's version knows a parameter.
-    r"\.since\b|\bparameter\.until\b": {"engine/space.py", "diagnose/knob_sense.py"},
 }
 """Second homes that are known; none may be added."""
 

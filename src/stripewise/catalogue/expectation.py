@@ -16,7 +16,6 @@ from stripewise.catalogue.carriers import Setting
 from stripewise.catalogue.configuration import Value
 from stripewise.catalogue.filesystems import type_names
 from stripewise.catalogue.meaning import Situation, acting, find_parameter, holds, parameters, unread, value_of
-from stripewise.catalogue.parameter import Parameter
 from stripewise.catalogue.space import Knowledge
 from stripewise.catalogue.stack import Stack, every_stack
 from stripewise.catalogue.workload import Workload
@@ -138,7 +137,7 @@ def expect(
     known = parameters()
     current = {p.name: value_of(p, now[p.setting]) for p in known.values() if p.setting in now}
     names = {name for piece in pieces for name in piece.condition.names}
-    names |= {name for own in changed for name in _rule_names(known[own])}
+    names |= {name for own in changed for rule in known[own].rules for name in rule.names}
     logs: list[float] = []
     doubt = 0.0
     reasons: dict[str, None] = {}
@@ -160,11 +159,6 @@ def expect(
 def pieces_about(names: Collection[str], stacks: Iterable[Stack]) -> tuple[Knowledge, ...]:
     """Give what stacks know of parameters of some names."""
     return tuple(piece for stack in stacks for piece in stack.knowledge if not piece.condition.names.isdisjoint(names))
-
-
-def _rule_names(parameter: Parameter) -> set[str]:
-    rules = (parameter.active_if, parameter.same_as_default)
-    return {name for rule in rules if rule is not None for name in rule.names}
 
 
 def _worlds(workload: Workload, processes: int | None, names: set[str]) -> Iterator[dict[str, Any]]:

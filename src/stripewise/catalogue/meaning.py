@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from stripewise.catalogue.carriers import HINT, Carrier, Setting, romio_version
+from stripewise.catalogue.carriers import ENVIRONMENT, HINT, MCA, Carrier, Setting, romio_version
 from stripewise.catalogue.configuration import Value, place_of, plain_number, same
 from stripewise.catalogue.expression import Expression
 from stripewise.catalogue.filesystems import CRAYS, GENERIC, named, of_file
@@ -20,10 +20,19 @@ from stripewise.catalogue.parameter import Breakage, Parameter, When
 from stripewise.catalogue.plan import Plan, spell
 from stripewise.catalogue.stack import every_stack
 from stripewise.catalogue.workload import Workload
+from stripewise.documents import Bundled
 from stripewise.errors import UserError, choose
 from stripewise.sizes import parse_number
 
 _CLOSE = 0.85
+_NAMES = Bundled("names", "catalogue")
+_OF_MODULE = {
+    **dict.fromkeys(("hdf5", "hdf5-parallel", "hdf5-mpi", "cray-hdf5", "cray-hdf5-parallel"), "HDF5"),
+    **dict.fromkeys(("pnetcdf", "parallel-netcdf", "cray-parallel-netcdf"), "PnetCDF"),
+    "mpich": "MPICH",
+    "openmpi": "Open MPI",
+}
+_MODULE = re.compile(rf"(?P<name>{'|'.join(_OF_MODULE)})/(?P<version>[0-9]+(?:\.[0-9]+)+).*", re.I)
 _IMPLEMENTATIONS = ("romio", "ompio")
 
 
@@ -200,6 +209,37 @@ def names_of(carrier: Carrier) -> frozenset[str]:
     return frozenset(settings | {d.name for stack in every_stack() for d in stack.derived if d.carrier is carrier})
 
 
+@cache
+def _further_names(carrier: Carrier) -> tuple[frozenset[str], tuple[str, ...]]:
+    """Names that libraries document and no stack has, and the beginnings that they reserve."""
+    entries = _NAMES.document("known_names").get(carrier.name, [])
+    names = (name for entry in entries for name in entry.get("names", []))
+    return frozenset(names), tuple(begin for entry in entries for begin in entry.get("begins", []))
+
+
+def knows_name(carrier: Carrier, name: str) -> bool:
+    """Whether an I/O library knows a setting of this name, or it could be nothing else: a misspelt one."""
+    names, begins = _further_names(carrier)
+    return name in names_of(carrier) or name in names or name.startswith(begins)
+
+
+@cache
+def bare_names() -> dict[str, Carrier]:
+    """Names of hints and MCA parameters, which no library reads as variables."""
+    return {name: one for one in (HINT, MCA) for name in names_of(one) if not knows_name(ENVIRONMENT, name)}
+
+
+def versions_in(modules: Iterable[str]) -> dict[str, str]:
+    """Give the versions of I/O libraries that names of environment modules tell, as ``cray-hdf5-parallel/1.14.3``."""
+    found = [one for one in map(_MODULE.fullmatch, modules) if one]
+    told = {(_OF_MODULE[one["name"].lower()], one["version"]) for one in found}
+    # Of a library with two versions, either may act.
+    several = {
+        library for library, version in told for other, another in told if library == other and version != another
+    }
+    return {library: version for library, version in told if library not in several}
+
+
 # -- whether a value acts ----------------------------------------------------------------------------------
 
 
@@ -216,7 +256,7 @@ class Situation:
     mpi : str
         The program's MPI library with its version, as it names itself.
     versions : mapping
-        Versions of other components, by the names that stacks give in ``library``.
+        Versions of other components, by the names that stacks give in ``library``; see :func:`versions_in`.
     own : mapping
         Hints that the program sets itself and that win, with their values.
     values : mapping
@@ -235,12 +275,10 @@ class Situation:
 
     def version(self, library: str) -> str:
         """Give the version of a component; empty if unknown. Open MPI's ROMIO has that of the MPICH it is from."""
-        if library in self.versions:
-            return self.versions[library]
         if library == "MPICH" and (inside := romio_version(self.mpi)):
             return inside
         found = re.match(rf"{re.escape(library)}\D*(\d+(?:\.\d+)*)", self.mpi) if library else None
-        return found[1] if found else ""
+        return found[1] if found else self.versions.get(library, "")
 
 
 @dataclass(frozen=True)
@@ -278,8 +316,7 @@ def acts(parameter: Parameter, value: Value | None, situation: Situation) -> Ans
         why = f"acts on files used through {' or '.join(parameter.apis)}, the program's are used through {workload.api}"
     if why:
         return Answer(False, why)
-    rules = [rule for rule in (parameter.active_if, parameter.same_as_default) if rule is not None]
-    unsure = {name for rule in rules for name in rule.names & situation.unsure} - {parameter.name}
+    unsure = {name for rule in parameter.rules for name in rule.names & situation.unsure} - {parameter.name}
     words = workload.words()
     worlds = [words]
     if workload.collective is None:

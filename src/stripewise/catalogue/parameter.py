@@ -264,6 +264,34 @@ class Parameter:
         """Whether it can act on I/O through an API; None where that is unknown."""
         return not self.apis or api is None or api in self.apis
 
+    @property
+    def needs_mpi_io(self) -> bool:
+        """Whether it can act only on a program that uses MPI-IO."""
+        before = self.carrier.acts == ("launch",) or not self.carrier.needs_mpi
+        return bool(self.io_component) or not before
+
+    @property
+    def rules(self) -> tuple[Expression, ...]:
+        """What decides whether a value acts: when it means something, and when it does what the default does."""
+        return tuple(rule for rule in (self.active_if, self.same_as_default) if rule is not None)
+
+    def acts_in(self, columns: Mapping[str, Any], n: int, *, partly: bool = False) -> NDArray[np.bool_]:
+        """Say in which of ``n`` configurations the value means something and is not what the default does.
+
+        Parameters
+        ----------
+        columns : mapping
+            Names to scalars or arrays of length ``n``, the parameter's own among them.
+        n : int
+        partly : bool
+            Whether a rule over names that are not there rules nothing out; else it is an error.
+        """
+        acts = np.ones(n, dtype=bool)
+        for rule, wanted in ((self.active_if, True), (self.same_as_default, False)):
+            if rule is not None and not (partly and rule.names - columns.keys()):
+                acts &= np.broadcast_to(np.asarray(rule(columns), dtype=bool), (n,)) == wanted
+        return acts
+
     def level(self, value: Value) -> int:
         """Give the index of a value.
 

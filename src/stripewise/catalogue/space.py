@@ -191,8 +191,7 @@ class Space(Grid):
     @cached_property
     def _order(self) -> tuple[int, ...]:
         """Indices of conditional parameters, each after those that its condition needs."""
-        conditions = {p.name: [c for c in (p.active_if, p.same_as_default) if c is not None] for p in self.parameters}
-        remaining = {name: frozenset().union(*(c.names for c in some)) for name, some in conditions.items() if some}
+        remaining = {p.name: frozenset().union(*(c.names for c in p.rules)) for p in self.parameters if p.rules}
         order: list[int] = []
         while remaining:
             ready = [name for name, needs in remaining.items() if not (needs - {name}) & remaining.keys()]
@@ -258,10 +257,7 @@ class Space(Grid):
             return folded
         columns = self.columns(folded)
         for index in self._order:
-            own = self._active(index, columns, len(folded))
-            same = self.parameters[index].same_as_default
-            if same is not None:
-                own = own & ~self._condition(same, columns, len(folded))
+            own = self.parameters[index].acts_in(columns, len(folded))
             folded[:, index] = np.where(own, folded[:, index], self._default_levels[index])
             columns[self.names[index]] = self._values[index][folded[:, index]]
         return folded
@@ -283,8 +279,7 @@ class Space(Grid):
     def _can_act(self, index: int) -> bool:
         involved = {index}
         while True:
-            some = [self.parameters[i] for i in involved]
-            conditions = [c for p in some for c in (p.active_if, p.same_as_default) if c is not None]
+            conditions = [rule for i in involved for rule in self.parameters[i].rules]
             needed = {self.names.index(name) for c in conditions for name in c.names & set(self.names)}
             if needed <= involved:
                 break

@@ -18,6 +18,7 @@ from stripewise.catalogue.meaning import (
     Meaning,
     Situation,
     acts,
+    bare_names,
     find_parameter,
     names_of,
     parse,
@@ -26,7 +27,6 @@ from stripewise.catalogue.meaning import (
 from stripewise.catalogue.parameter import Parameter
 from stripewise.catalogue.stack import Stack, every_stack
 from stripewise.catalogue.workload import Workload
-from stripewise.diagnose.io_names import bare_names
 from stripewise.diagnose.script import Script, ScriptSetting, parse_script
 from stripewise.errors import UserError, choose
 from stripewise.runners.schedulers.registry import submission_folders
@@ -188,12 +188,14 @@ def _surely(where: Surroundings, script: Script, outer: Script) -> Surroundings:
     chosen = {knob.value.split("_")[0].rstrip("0123456789") for knob in script.settings if knob.name == "io"}
     if mpi == "openmpi" and chosen == {"romio"}:
         mpi = "openmpi-romio"
-    return replace(where, mpi=mpi)
+    own = {"mpich": "MPICH", "openmpi": "Open MPI", "openmpi-romio": "Open MPI"}.get(mpi, "")
+    version = {**outer.versions, **script.versions}.get(own, "")
+    return replace(where, mpi=mpi, version=where.version or version)
 
 
 def _judge_all(knobs: Sequence[ScriptSetting], script: Script, where: Surroundings) -> list[JudgedSetting]:
     seen = [knob for knob in knobs if knob.exported and not (knob.unset or knob.again or knob.fault or knob.late)]
-    situations = _Situations(where, [knob for knob in seen if where.mpi in FORMS[knob.form].readers])
+    situations = _Situations(where, script.versions, [knob for knob in seen if where.mpi in FORMS[knob.form].readers])
     return [_judge(knob, script, where, situations) for knob in knobs]
 
 
@@ -203,11 +205,13 @@ class _Situations:
     Parameters
     ----------
     where : Surroundings
+    versions : mapping
+        Of other libraries.
     knobs : sequence of ScriptSetting
         Those that reach the program.
     """
 
-    def __init__(self, where: Surroundings, knobs: Sequence[ScriptSetting]) -> None:
+    def __init__(self, where: Surroundings, versions: Mapping[str, str], knobs: Sequence[ScriptSetting]) -> None:
         self._given: dict[str, Value] = {}
         self._several: set[str] = set()
         self._branches: defaultdict[tuple[int, ...], set[str]] = defaultdict(set)
@@ -228,7 +232,7 @@ class _Situations:
         if where.file_system and workload.file_system is None:
             workload = workload.model_copy(update={"file_system": where.file_system})
         mpi = f"{MPI[where.mpi]} {where.version}".strip()
-        self._plain = Situation(workload, io="ompio" if where.mpi == "openmpi" else "romio", mpi=mpi)
+        self._plain = Situation(workload, io="ompio" if where.mpi == "openmpi" else "romio", mpi=mpi, versions=versions)
 
     def of(self, knob: ScriptSetting) -> Situation:
         """Give the situation of one setting."""
@@ -304,7 +308,7 @@ def _carried(knob: ScriptSetting, script: Script, where: Surroundings) -> Judged
             "dead",
             f"no library reads an environment variable {knob.name}",
             f"export OMPI_MCA_{knob.name}={knob.value}"
-            if carrier == MCA.name
+            if carrier is MCA
             else f"write '{knob.name} {knob.value}' into a file and export ROMIO_HINTS=PATH",
         )
     if where.mpi not in form.readers:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 
+from stripewise.catalogue.carriers import ENVIRONMENT, HINT, MCA
 from stripewise.catalogue.filesystems import FILE_SYSTEMS
-from stripewise.diagnose.io_names import bare_names, is_hint, is_mca, is_variable
+from stripewise.catalogue.meaning import bare_names, knows_name, versions_in
 from stripewise.diagnose.shell_text import (
     Command,
     HereDocument,
@@ -46,6 +47,7 @@ _LAUNCHERS = frozenset(
         "prun",
     }
 )
+_LOADING = [["load"], ["add"], ["swap"], ["switch"]]
 _ALL_EXPORTED = frozenset({"-a", "allexport"})
 _EXPORTERS = frozenset({"export", "declare", "typeset", "local", "readonly"})
 _MCA_OPTIONS = frozenset({"-mca", "--mca", "-gmca", "--gmca"})
@@ -182,6 +184,8 @@ class Script:
         The MPI library whose commands or variables it uses; empty if none shows.
     nested : tuple of Script
         Scripts that it writes or feeds to a shell, with the line numbers of this one.
+    versions : mapping
+        Versions of I/O libraries, by the modules that it loads.
     """
 
     settings: tuple[ScriptSetting, ...] = ()
@@ -192,6 +196,7 @@ class Script:
     launches: bool = False
     mpi: str = ""
     nested: tuple[Script, ...] = ()
+    versions: Mapping[str, str] = field(default_factory=dict)
 
     def all(self) -> Iterator[Script]:
         """Give the script, and those in it."""
@@ -231,7 +236,7 @@ def _pasted_hints(lines: Sequence[tuple[int, str]]) -> list[ScriptSetting]:
         return []
     bare = [(number, line) for number, raw in lines if (line := without_comment(raw)).strip()]
     pairs = [(number, found) for number, line in bare if (found := _HINT_LINE.fullmatch(line))]
-    if not pairs or 2 * sum(is_hint(found["name"]) for _, found in pairs) < len(bare):
+    if not pairs or 2 * sum(knows_name(HINT, found["name"]) for _, found in pairs) < len(bare):
         return []
     return [ScriptSetting(number, found["name"], found["value"], "romio_file") for number, found in pairs]
 
@@ -276,6 +281,7 @@ class _Reading:
         self._hints_line: int | None = None
         self._hints_path = ""
         self._shown: set[str] = set()
+        self._modules: list[str] = []
         self._texts: list[tuple[str, Command, Sequence[tuple[int, str]]]] = []
         for number, comment in shell.comments:
             if _DIRECTIVE.match(comment):
@@ -307,6 +313,7 @@ class _Reading:
             self._launches,
             next((one for one in ("openmpi", "cray", "intel") if one in self._shown), ""),
             tuple(self._nested),
+            versions_in(self._modules),
         )
 
     def _add(self, command: Command, setting: ScriptSetting) -> None:
@@ -339,6 +346,8 @@ class _Reading:
         elif first in ("echo", "printf"):
             text = " ".join(words[1 : words.index(">")] if ">" in words else words[1:])
             self._texts += [(target, command, ((command.line, text),)) for target in _targets(command)]
+        elif first == "ml" or (first == "module" and words[1:2] in _LOADING):
+            self._modules += [word for word in words[1:] if not word.startswith("-")]
         elif first == "set" and _ALL_EXPORTED.intersection(words):
             self._all_exported = True
         else:
@@ -413,7 +422,7 @@ class _Reading:
             given = ""
             if word in _MCA_OPTIONS and place + 2 < len(words):
                 self._shown.add("openmpi")
-                if is_mca(words[place + 1]):
+                if knows_name(MCA, words[place + 1]):
                     made = ScriptSetting(command.line, words[place + 1], words[place + 2], "openmpi", bound=True)
                     self._add(command, made)
             elif word.startswith(("--env=", "--export=")):
@@ -441,7 +450,7 @@ class _Reading:
             filled = [(number, line) for number, line in text if line.strip() and not line.lstrip().startswith("#")]
             pairs = [(number, found) for number, line in filled if (found := _HINT_LINE.fullmatch(line))]
             if not (named and name == named):
-                pairs = [(number, found) for number, found in pairs if is_hint(found["name"])]
+                pairs = [(number, found) for number, found in pairs if knows_name(HINT, found["name"])]
                 if 2 * len(pairs) < len(filled):
                     continue
             # Another line may pass it to a program.
@@ -509,12 +518,12 @@ def _of_variable(line: int, name: str, value: str, exported: bool) -> list[Scrip
         parts = (part.partition("=") for part in value.split(";") if "=" in part)
         pairs, form = [(key.strip(), word.strip()) for key, _, word in parts], "pnetcdf"
     elif name.startswith("OMPI_MCA_"):
-        if not is_mca(name.removeprefix("OMPI_MCA_")):
+        if not knows_name(MCA, name.removeprefix("OMPI_MCA_")):
             return []
         pairs, form = [(name.removeprefix("OMPI_MCA_"), value)], "openmpi"
-    elif name.startswith("I_MPI_") and is_variable(name):
+    elif name.startswith("I_MPI_") and knows_name(ENVIRONMENT, name):
         form = "intel"
-    elif not is_variable(name) and not (exported and name in bare_names()):
+    elif not knows_name(ENVIRONMENT, name) and not (exported and name in bare_names()):
         return []
     return [ScriptSetting(line, key, word, form, exported, variable=name) for key, word in pairs]
 

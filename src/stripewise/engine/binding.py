@@ -76,7 +76,7 @@ class FirstRun:
 
     def lost(self, parameter: Parameter) -> str:
         """Say why a parameter cannot act on the program; empty if it can."""
-        return "" if _acts_without_mpi_io(parameter) else self.idle
+        return self.idle if parameter.needs_mpi_io else ""
 
     def check(self, experiment: Experiment) -> None:
         """Refuse to search where nothing that the experiment may change can act on the program.
@@ -86,7 +86,7 @@ class FirstRun:
         UserError
             With what the first run showed.
         """
-        acting = any(_acts_without_mpi_io(parameter) for parameter in parameters_of(experiment).values())
+        acting = not all(parameter.needs_mpi_io for parameter in parameters_of(experiment).values())
         if self.idle and not experiment.stacks and not acting:
             raise UserError(
                 f"{self.idle}: the settings of MPI-IO that would be searched cannot act on it",
@@ -100,7 +100,7 @@ class FirstRun:
     def insisted(self, experiment: Experiment) -> bool:
         """Whether the user named stacks of MPI-IO although the first run showed no MPI-IO."""
         stacks = [parameter for stack in map(load_stack, experiment.stacks) for parameter in stack.parameters]
-        return bool(self.idle) and any(not _acts_without_mpi_io(parameter) for parameter in stacks)
+        return bool(self.idle) and any(parameter.needs_mpi_io for parameter in stacks)
 
 
 def _own_hints(activity: Activity, files: str) -> dict[str, str]:
@@ -116,11 +116,6 @@ def _calls(activity: Activity, files: str) -> frozenset[str]:
     """The calls on the files that are tuned."""
     tuned = [file for file in activity.through if names_file(files, file.path)]
     return frozenset(name for file in tuned for name in file.calls)
-
-
-def _acts_without_mpi_io(parameter: Parameter) -> bool:
-    carrier = parameter.carrier
-    return (carrier.acts == ("launch",) or not carrier.needs_mpi) and not parameter.io_component
 
 
 @dataclass(frozen=True)
@@ -201,7 +196,9 @@ class Seen:
             return self.preflight.lost(parameter) or first.lost(parameter)
 
         largest = self.preflight.largest
-        known = Circumstances(workload, io, mpi, lost, largest, layout, first.hints, first.calls)
+        known = Circumstances(
+            workload, io, mpi, lost, largest, layout, first.hints, first.calls, self.preflight.versions
+        )
         bound = bind_space(experiment, known)
         if not fixed:
             for sentence in bound.dropped:

@@ -38,7 +38,9 @@ def dry_run(experiment: Experiment, runner: Runner) -> dict[str, Any]:
         bound = BoundSpace(preflight.space, (), {})
     else:
         mpi = preflight.environment.get("mpi")
-        known = Circumstances(workload, preflight.io, mpi, preflight.lost, preflight.largest)
+        known = Circumstances(
+            workload, preflight.io, mpi, preflight.lost, preflight.largest, versions=preflight.versions
+        )
         check_space(experiment, known)
         bound = bind_space(experiment, known)
     objective = preflight.objective or objective_of(experiment.objective)

@@ -127,8 +127,7 @@ class Narrowing:
 
 
 def _depends_on(space: Space, parameter: Parameter) -> list[str]:
-    conditions = [condition for condition in (parameter.active_if, parameter.same_as_default) if condition is not None]
-    needed: Iterable[str] = frozenset().union(*(condition.names for condition in conditions)) - {parameter.name}
+    needed: Iterable[str] = frozenset().union(*(rule.names for rule in parameter.rules)) - {parameter.name}
     return [name for name in space.names if name in needed]
 
 

@@ -432,7 +432,14 @@ class Session:
             mpi = preflight.environment.get("mpi")
             check_space(
                 self._ledger.experiment,
-                Circumstances(self._seen.workload, preflight.io, mpi, preflight.lost, preflight.largest),
+                Circumstances(
+                    self._seen.workload,
+                    preflight.io,
+                    mpi,
+                    preflight.lost,
+                    preflight.largest,
+                    versions=preflight.versions,
+                ),
             )
 
     @property

@@ -170,6 +170,8 @@ class Circumstances:
     present : mapping
         Role to the value that a file has for which nothing is set, as its folder and site make it: that is the default
         of a layout, whatever the stack file takes for one, unless the experiment itself names a default.
+    versions : mapping
+        Versions of other libraries, as in :class:`~stripewise.catalogue.meaning.Situation`.
     own : mapping
         Hints that the program sets itself, with their values: they are not searched unless the plan overrides them,
         and are then its defaults.
@@ -186,6 +188,7 @@ class Circumstances:
     present: Mapping[str, int] = field(default_factory=dict)
     own: Mapping[str, str] = field(default_factory=dict)
     calls: Set[str] = frozenset()
+    versions: Mapping[str, str] = field(default_factory=dict)
 
 
 def _default_stacks(experiment: Experiment, known: Circumstances) -> list[str]:
@@ -323,7 +326,7 @@ def _chosen(
     left_out: dict[str, str] = {}
     changed = set()
     policy = load_policy()
-    situation = Situation(known.workload, io=known.io, mpi=known.mpi or "")
+    situation = Situation(known.workload, io=known.io, mpi=known.mpi or "", versions=known.versions)
     for stack in stacks:
         for parameter in stack.parameters:
             override = experiment.parameters.get(parameter.name)

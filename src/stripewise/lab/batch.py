@@ -20,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from stripewise.catalogue.configuration import Value, place_of
 from stripewise.catalogue.meaning import parse
 from stripewise.catalogue.parameter import Parameter
+from stripewise.catalogue.plan import spell
 from stripewise.catalogue.space import Levels, Space
 from stripewise.catalogue.stack import every_stack
 from stripewise.catalogue.workload import Workload
@@ -46,9 +47,9 @@ _PLAIN: dict[str, tuple[str, Any]] = {
     "hdf5_alignment": ("hdf5_alignment", 1),
     "hdf5_meta_block_size": ("hdf5_meta_block_size", 2048),
 }
-_FLAGS: dict[str, tuple[str, bool]] = {
-    "romio_no_indep_rw": ("no_indep_rw", False),
-    "hdf5_coll_metadata_write": ("hdf5_collective_metadata", False),
+_FLAGS: dict[str, str] = {
+    "romio_no_indep_rw": "no_indep_rw",
+    "hdf5_coll_metadata_write": "hdf5_collective_metadata",
 }
 
 
@@ -112,25 +113,31 @@ def _number(value: Any, default: float) -> Any:
     return np.where(np.isnan(column), default, column) if column.dtype.kind == "f" else column
 
 
-def _codes(value: Any, words: tuple[str, ...], name: str, default: str) -> Any:
-    column = np.atleast_1d(np.asarray(default if value is None else value, dtype=object))
-    column = np.where(_unset(column), default, column)
+def _meant(value: Any, name: str) -> NDArray[Any]:
+    """Values of a parameter, or their texts, as its library takes them; its default where nothing is set."""
+    parameter = parameters()[name]
+    column = np.atleast_1d(np.asarray(value, dtype=object))
+    found = np.full(column.shape, parameter.default, dtype=object)
+    for given in set(column.tolist()) - {None}:
+        meaning = parse(parameter, spell(given))
+        if meaning.wrong:
+            raise UserError(f"{name}: {meaning.wrong}", meaning.fix)
+        found[column == given] = meaning.value
+    return found
+
+
+def _codes(value: Any, words: tuple[str, ...], name: str) -> Any:
+    column = _meant(value, name)
     codes = np.full(column.shape, -1, dtype=np.int8)
     for code, word in enumerate(words):
         codes[column == word] = code
     if np.any(codes < 0):
-        wrong = column[codes < 0][0]
-        raise UserError(f"{name} does not know '{wrong}'", f"choose from {', '.join(words)}")
+        raise UserError(f"{name} does not know '{column[codes < 0][0]}'", f"choose from {', '.join(words)}")
     return codes
 
 
-def _switch(value: Any, name: str, default: bool) -> Any:
-    column = np.atleast_1d(np.asarray(default if value is None else value, dtype=object))
-    spelt = {True: 1, False: 0, "true": 1, "false": 0, None: int(default)}
-    try:
-        return np.array([spelt[word] for word in column], dtype=bool)
-    except KeyError as error:
-        raise UserError(f"{name} does not know {error}", "choose from true, false") from error
+def _switch(value: Any, name: str) -> Any:
+    return _meant(value, name).astype(bool)
 
 
 def columns_of_settings(settings: Mapping[str, Any], direction: str, nodes: int) -> dict[str, Any]:
@@ -152,18 +159,18 @@ def columns_of_settings(settings: Mapping[str, Any], direction: str, nodes: int)
     """
     get = settings.get
     raw = {column: _number(get(name), default) for name, (column, default) in _PLAIN.items()}
-    raw |= {column: _switch(get(name), name, default) for name, (column, default) in _FLAGS.items()}
+    raw |= {column: _switch(get(name), name) for name, column in _FLAGS.items()}
     way = "write" if direction == "write" else "read"
     for column, name in (("collective_buffering", f"romio_cb_{way}"), ("data_sieving", f"romio_ds_{way}")):
-        raw[column] = _codes(get(name), SWITCHES, name, "automatic")
+        raw[column] = _codes(get(name), SWITCHES, name)
     raw["sieving_buffer_size"] = _number(get("ind_wr_buffer_size" if way == "write" else "ind_rd_buffer_size"), 0)
-    raw["ds_in_coll"] = _codes(get("romio_lustre_ds_in_coll"), SWITCHES, "romio_lustre_ds_in_coll", "enable") != 2
+    raw["ds_in_coll"] = _codes(get("romio_lustre_ds_in_coll"), SWITCHES, "romio_lustre_ds_in_coll") != 2
     raw["aggregators"] = _number(get("cb_nodes"), 0)
     raw["aggregators_per_node"] = _per_node(get("cb_config_list"), raw["aggregators"], nodes)
     raw["ompio_aggregators"] = np.maximum(raw["ompio_aggregators"], 0)
     fcoll = ("automatic", "vulcan", "dynamic_gen2", "individual")
-    raw["ompio_individual"] = _codes(get("fcoll"), fcoll, "fcoll", "automatic") == 3
-    raw["ompio_sieving"] = _switch(get(f"fbtl_posix_{way}_datasieving"), f"fbtl_posix_{way}_datasieving", True)
+    raw["ompio_individual"] = _codes(get("fcoll"), fcoll, "fcoll") == 3
+    raw["ompio_sieving"] = _switch(get(f"fbtl_posix_{way}_datasieving"), f"fbtl_posix_{way}_datasieving")
     return raw
 
 

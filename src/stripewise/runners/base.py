@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, ClassVar, Self
 
+from stripewise.catalogue.meaning import versions_in
 from stripewise.catalogue.parameter import Parameter
 from stripewise.catalogue.plan import Plan
 from stripewise.catalogue.space import Space
@@ -74,6 +75,11 @@ class Preflight:
     nodes: int | None = None
     occupied: Callable[[float], float] | None = None
     unknown: tuple[str, ...] = ()
+
+    @property
+    def versions(self) -> Mapping[str, str]:
+        """Versions of I/O libraries, as far as the loaded modules tell them."""
+        return versions_in(self.environment.get("modules") or ())
 
 
 class SharedLaunch:

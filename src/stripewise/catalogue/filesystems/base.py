@@ -81,8 +81,6 @@ class FileSystem:
         The program that lays out files.
     command : tuple of str
         Words of the command that takes the keys' options; empty where there is none.
-    unread_hints : mapping
-        Hints that ROMIO's driver does not read in collective writes, with the reason.
     darshan_module : str
         The module of Darshan's logs that records layouts; empty where there is none.
     reads : str
@@ -101,7 +99,6 @@ class FileSystem:
     in_program = False
     tool = ""
     command: tuple[str, ...] = ()
-    unread_hints: Mapping[str, str] = MappingProxyType({})
     darshan_module = ""
     reads = "the command reads it otherwise"
     client_settings: Mapping[str, str] = MappingProxyType({})

@@ -74,7 +74,6 @@ class Lustre(FileSystem):
     in_program = True
     tool = "lfs"
     command = ("lfs", "setstripe")
-    unread_hints = MappingProxyType({"cb_buffer_size": "on Lustre, collective writes use the stripe size instead"})
     darshan_module = "LUSTRE"
     reads = "lfs reads units as powers of 1024, and a size below 4096 as KiB"
     client_settings = MappingProxyType(

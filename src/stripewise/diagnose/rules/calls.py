@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from stripewise.catalogue.filesystems import of_file
-from stripewise.catalogue.meaning import Situation, find_parameter, parse, unread
+from stripewise.catalogue.meaning import Situation, acts, find_parameter, parse, unread, value_of
 from stripewise.catalogue.workload import Workload
 from stripewise.diagnose.finding import Finding, FindingKind, Limit, Severity, Thresholds, each_way, rule, top, weigh
 from stripewise.diagnose.rules.settings import aggregation, hint, joined, no_sieving, ompio, proposed
@@ -384,27 +383,29 @@ def dead(file: FileActivity) -> dict[str, str]:
     values = {**file.info, **requested}
     known = {key: parameter for key in values if (parameter := find_parameter(hint(key, ""))) is not None}
     found |= {key: why for key, one in known.items() if values[key] and (why := parse(one, values[key]).wrong)}
-    system = of_file(file.file_system, file.driver)
     if ompio([file]):
         found |= {key: why for key, one in known.items() if (why := unread(one, Situation(io="ompio")))}
     elif file.driver is not None:
-        where = Situation(Workload(driver=file.driver, file_system=file.file_system))
-        found |= {key: why for key, one in known.items() if key in requested and (why := unread(one, where))}
-        if file.modes is not None and file.modes.collective_writes:
-            found |= {key: why for key, why in system.unread_hints.items() if key in requested}
-        if "romio_cb_write" in requested or "romio_cb_read" in requested:
-            found |= _no_calls(file, requested)
+        wheres = _situations(file, requested)
+        for key, one in known.items():
+            answers = [acts(one, None, where) for where in wheres] if key in requested else []
+            if answers and all(answer.acts is False for answer in answers):
+                found[key] = answers[0].why
     return found
 
 
-def _no_calls(file: FileActivity, requested: dict[str, str]) -> dict[str, str]:
-    found = {}
-    for direction in ("read", "write"):
-        key = f"romio_cb_{direction}"
-        calls = getattr(file.modes, f"collective_{direction}s") if file.modes else 0
-        if key in requested and not calls:
-            found[key] = f"the program makes no collective {direction} call"
-    return found
+def _situations(file: FileActivity, requested: Mapping[str, str]) -> list[Situation]:
+    """What is known of a file's writes, and of its reads: a setting that acts on neither does nothing."""
+    known = {key: parameter for key in requested if (parameter := find_parameter(hint(key, ""))) is not None}
+    values = {one.name: value_of(one, requested[key]) for key, one in known.items()}
+    place = Workload(driver=file.driver, file_system=file.file_system)
+    workloads = []
+    for way in ("write", "read"):
+        together, alone = _modes(file, way)
+        if together or alone:
+            mixed = bool(together and alone)
+            workloads.append(place.model_copy(update={"operation": way, "collective": None if mixed else together > 0}))
+    return [Situation(workload, values=values) for workload in workloads or [place]]
 
 
 @rule(

@@ -151,10 +151,7 @@ class CandidateGrid:
             assert parameter is not None
             default = self._default(tunable)
             if default is not None:
-                acts = np.ones(len(points), dtype=bool)
-                for rule, wanted in ((parameter.active_if, True), (parameter.same_as_default, False)):
-                    if rule is not None and rule.names <= columns.keys():
-                        acts &= np.broadcast_to(np.asarray(rule(columns), dtype=bool), acts.shape) == wanted
+                acts = parameter.acts_in(columns, len(points), partly=True)
                 points[:, tunable.place] = np.where(acts, points[:, tunable.place], default)
                 self._note(columns, tunable, points)
             if parameter.maximum_from is not None and parameter.maximum_from.names <= columns.keys():
@@ -260,8 +257,7 @@ class CandidateGrid:
     @staticmethod
     def _needs(tunable: TunableColumn) -> set[str]:
         assert tunable.parameter is not None
-        rules = [r for r in (tunable.parameter.active_if, tunable.parameter.same_as_default) if r is not None]
-        return {name for rule in rules for name in rule.names} - {tunable.parameter.name}
+        return {name for rule in tunable.parameter.rules for name in rule.names} - {tunable.parameter.name}
 
     def _columns_of(self, points: Floats, words: Mapping[str, Any]) -> dict[str, Any]:
         columns: dict[str, Any] = {}
@@ -280,7 +276,7 @@ class CandidateGrid:
         """Parameters of stacks that rules name and no column is."""
         own = [tunable.parameter for tunable in self._tunables if tunable.parameter is not None]
         rules = [rule for tunable in self.free for rule in tunable.constraints]
-        rules += [rule for p in own for rule in (p.active_if, p.same_as_default) if rule is not None]
+        rules += [rule for parameter in own for rule in parameter.rules]
         named = {name for rule in rules for name in rule.names}
         return (named & self._known.keys()) - {parameter.name for parameter in own}
 
