@@ -190,11 +190,6 @@ def helpdesk_bundle(record: Record, trials: Sequence[Trial]) -> bytes:
     that failed (of others: the first). Names of users and hosts, addresses, passwords and tokens are replaced; the
     archive's README says what is in it, so that it can be checked before it is sent.
 
-    Parameters
-    ----------
-    record : Record
-    trials : sequence of Trial
-
     Returns
     -------
     bytes

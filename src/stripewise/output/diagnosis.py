@@ -160,7 +160,6 @@ def repeated_times(operation: str, size: int, seconds: Sequence[float], typical:
 
     Parameters
     ----------
-    operation : str
     size : int
         Bytes.
     seconds : sequence of float

@@ -48,7 +48,6 @@ class ExperimentView:
     ----------
     record : Record
         With its result.
-    trials : sequence of Trial
     completed : callable
         Completes the commands that a text names, so that they can be copied.
     """

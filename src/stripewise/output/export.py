@@ -87,7 +87,6 @@ class Request:
 
         Parameters
         ----------
-        *forms : Form
         mpi, place : str
             See :meth:`~stripewise.catalogue.carriers.Carrier.express`.
         otherwise : str
@@ -412,7 +411,6 @@ def export(
 
     Parameters
     ----------
-    plan : Plan
     target : str
         One of :data:`TARGETS`.
     library : str

@@ -21,7 +21,6 @@ def write_report(record: Record, trials: Sequence[Trial], path: Path, completed:
     ----------
     record : Record
         With its result.
-    trials : sequence of Trial
     path : Path
         Replaced if it exists.
     completed : callable

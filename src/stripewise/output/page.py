@@ -68,7 +68,6 @@ def page(
     ----------
     template : str
         One that extends ``page.html``.
-    title, subtitle : str
     figures : mapping
         Plotly figures by the names under which the template leaves places for them.
     headings : mapping

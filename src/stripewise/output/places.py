@@ -30,7 +30,6 @@ class Place:
 
     Attributes
     ----------
-    name : str
     values : sequence of float
         Of the objective, relative to the median of the same configuration: 1 is as usual, larger is better.
     slow : bool
@@ -158,7 +157,6 @@ def place_map(places: Sequence[Place], *, kind: str) -> go.Figure:
 
     Parameters
     ----------
-    places : sequence of Place
     kind : str
         What they are, as a word: ``OST`` or ``node``.
     """

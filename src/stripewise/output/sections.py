@@ -53,7 +53,6 @@ def sections(view: ExperimentView, drawn: Collection[str], names: Iterable[str])
 
     Parameters
     ----------
-    view : ExperimentView
     drawn : collection of str
         Names of the figures to leave places for.
     names : iterable of str

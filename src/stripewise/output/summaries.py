@@ -36,7 +36,6 @@ class FiveNumbers:
         Of the parameters that mean something here; the others are None.
     numbers : tuple of float
         Minimum, lower quartile, median, upper quartile, maximum, in the objective's unit.
-    runs : int
     cluster : int
         From 1, the best first.
     picked, scored : float
@@ -78,7 +77,6 @@ def five_numbers(table: Table, apart: str | None = None) -> list[FiveNumbers]:
 
     Parameters
     ----------
-    table : Table
     apart : str, optional
         A context column to leave out of the summaries' contexts.
     """
@@ -181,16 +179,13 @@ class Clusters:
 
     Attributes
     ----------
-    count : int
     silhouettes : mapping
         Mean silhouette for each number of clusters tried; the largest won.
     centres : tuple of tuple of float
         Five numbers of each cluster: medians over its members.
-    sizes : tuple of int
     tree : ndarray, shape (n - 1, 4)
         The linkage (Ward, on the logarithms of the five numbers), of the configurations or, above 2,000 of them, of
         groups found by k-means first.
-    leaves : int
     """
 
     count: int
@@ -272,7 +267,6 @@ class Default:
     ----------
     workload : mapping
         The class: values, or ranges, of the context; empty for all workloads together.
-    configuration : mapping
     contexts, of : int
         In how many of the class's contexts it was measured.
     arithmetic, harmonic, worst : float
@@ -379,8 +373,6 @@ class Consistency:
 
     Attributes
     ----------
-    configuration : mapping
-    contexts : int
     of : int
         Contexts that the operation has.
     typical : float
@@ -412,7 +404,6 @@ class SettingEffect:
 
     Attributes
     ----------
-    parameter, value
     median : float
         Factor on the median against the parameter's worst value, by least squares on the logarithms with a term for
         each workload: designs that are not full grids still compare like with like.
@@ -467,13 +458,7 @@ def consistent(summaries: Sequence[FiveNumbers], maximize: bool = True) -> list[
 
 
 def effects(summaries: Sequence[FiveNumbers], maximize: bool = True) -> list[SettingEffect]:
-    """Tell the parameters' values apart by their main effects.
-
-    Parameters
-    ----------
-    summaries : sequence of FiveNumbers
-    maximize : bool
-    """
+    """Tell the parameters' values apart by their main effects."""
     parameters = list(summaries[0].configuration)
     contexts = {key: place for place, key in enumerate(dict.fromkeys(signature(s.context) for s in summaries))}
     columns: dict[tuple[str, str], int] = {}

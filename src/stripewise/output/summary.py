@@ -182,8 +182,6 @@ def five_number_bands(
         In the order in which they are drawn.
     clusters : sequence of int
         From 1; colour and legend.
-    labels : sequence of str
-    title, quantity, unit : str
     """
     total = len(numbers)
     keep = np.unique(np.linspace(0, total - 1, min(total, _MOST)).astype(int)) if total else np.array([], dtype=int)

@@ -3,7 +3,7 @@
 A store promises three things. What a call has accepted survives the loss of power. Only one owner at a time writes to
 an experiment, even if an earlier one, long given up for dead, wakes up. And a planned run gets one result, never two.
 
-What every kind of store refuses, in the same words, so that none lets through what another does not.
+What every kind of store refuses stands below, so that none lets through what another does not.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from stripewise.errors import NotFound, StoreError, UserError, choose
 from stripewise.facts import Facts
 from stripewise.requests.experiment import Experiment
 from stripewise.result import Result
-from stripewise.trial import Run, Trial
+from stripewise.trial import Run, State, Trial
 
 STATES = ("created", "running", "finished", "stopped", "failed")
 """Where an experiment can stand."""
@@ -49,7 +49,6 @@ class Record:
     ----------
     id : str
         Short and unique within the store.
-    experiment : Experiment
     state : str
         One of :data:`STATES`. An experiment that was running when its owner died reads as ``stopped``: nobody carries
         it on.
@@ -113,7 +112,6 @@ class Claim:
 
     Attributes
     ----------
-    experiment : str
     token : int
         The fencing number: larger with each claim of the experiment; only the latest may write.
     owner : str
@@ -164,8 +162,6 @@ class Store(ABC):
             Only those in this state, of exactly this name.
         limit, offset : int
             The page.
-        sort : Sort
-        descending : bool
         on_unreadable : callable, optional
             Is told why an experiment of the page cannot be read, which is then left out.
 
@@ -192,7 +188,6 @@ class Store(ABC):
 
         Parameters
         ----------
-        identifier : str
         facts : bool
             False leaves the runs' facts out, which are most of the bytes.
         """
@@ -379,9 +374,24 @@ def no_experiment(identifier: str, where: str) -> UserError:
     return NotFound(f"experiment '{shown}' does not exist in {where}", "see: stripewise list")
 
 
-def ambiguous(identifier: str, found: list[str]) -> UserError:
-    """Say that an identifier was cut too short."""
-    return UserError(f"'{identifier}' begins several experiments: {', '.join(found)}", "give more of the identifier")
+def choose_experiment(identifier: str, known: Sequence[str], where: str) -> str:
+    """Give the one that is called or begins like this.
+
+    Raises
+    ------
+    UserError
+        If there is none, or several.
+    """
+    if identifier in known:
+        return identifier
+    found = [other for other in known if other.startswith(identifier)]
+    if not found:
+        raise no_experiment(identifier, where)
+    if len(found) > 1:
+        raise UserError(
+            f"'{identifier}' begins several experiments: {', '.join(found[:4])}", "give more of the identifier"
+        )
+    return found[0]
 
 
 def explain_held_claim(identifier: str, owner: str, seconds: float) -> StoreError:
@@ -402,26 +412,30 @@ def explain_lost_claim(claim: Claim, owner: str) -> StoreError:
     )
 
 
-def not_planned(identifier: str, number: int) -> StoreError:
-    """Say that a run does not exist."""
-    return StoreError(f"experiment {identifier} has no run {number}: it was never planned")
+def check_free(identifier: str, run: Run, *, run_known: bool, trial_known: bool, new_trial: bool) -> None:
+    """Refuse to plan a run whose number is in use, or whose trial is in use or missing."""
+    taken = ("run", run.number) if run_known else ("trial", run.trial) if new_trial and trial_known else None
+    if taken is not None:
+        raise StoreError(
+            f"experiment {identifier} already has a {taken[0]} {taken[1]}", "two sessions may be planning at once"
+        )
+    if not new_trial and not trial_known:
+        raise StoreError(f"experiment {identifier} has no trial {run.trial} for the run to belong to")
 
 
-def has_result(identifier: str, number: int) -> StoreError:
-    """Say that a run has ended already."""
-    return StoreError(f"run {number} of experiment {identifier} already has a result", "a run has only one")
+def check_open(identifier: str, number: int, trial: int | None, state: State | None, result_of: int | None) -> None:
+    """Refuse to begin or end a run that was never planned or has ended, or to end it for another trial.
 
-
-def other_run(identifier: str, run: Run, trial: int) -> StoreError:
-    """Say that a result names another trial than the planned run."""
-    return StoreError(f"run {run.number} of experiment {identifier} belongs to trial {trial}, not to trial {run.trial}")
-
-
-def already_there(identifier: str, what: str, number: int) -> StoreError:
-    """Say that a number is in use."""
-    return StoreError(f"experiment {identifier} already has a {what} {number}", "two sessions may be planning at once")
-
-
-def no_trial(identifier: str, number: int) -> StoreError:
-    """Say that a run's trial does not exist."""
-    return StoreError(f"experiment {identifier} has no trial {number} for the run to belong to")
+    Parameters
+    ----------
+    trial, state : int, State or None
+        Of the planned run; None where there is none.
+    result_of : int or None
+        The trial that a result names.
+    """
+    if state is None:
+        raise StoreError(f"experiment {identifier} has no run {number}: it was never planned")
+    if state.ended:
+        raise StoreError(f"run {number} of experiment {identifier} already has a result", "a run has only one")
+    if result_of not in (None, trial):
+        raise StoreError(f"run {number} of experiment {identifier} belongs to trial {trial}, not to trial {result_of}")

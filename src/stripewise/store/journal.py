@@ -17,25 +17,30 @@ its seal. If it is not, the owner gets the error that its claim is lost.
 from __future__ import annotations
 
 import contextlib
+import os
 import secrets
 import shutil
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from stripewise.errors import StoreError
+from stripewise.facts import Facts, RunFacts
 from stripewise.ownership import part_of
 from stripewise.requests.experiment import Experiment
 from stripewise.result import Result
 from stripewise.store import base as rules
 from stripewise.store import codec
 from stripewise.store import journal_files as files
-from stripewise.store.base import Claim
+from stripewise.store.base import Claim, OnUnreadable, Record, Sort, Store, readable
 from stripewise.store.holder import Holder
 from stripewise.store.journal_files import make_folder, sync_folder
-from stripewise.store.journal_reading import LABELS, Fold, JournalReader, fold, labels_of, merged_events
+from stripewise.store.journal_history import LABELS, Fold, fold, labels_of, merged_events
+from stripewise.store.transactions import explained
 from stripewise.trial import Run, Trial
 
 _FOLDERS = ("claims", "leases", "events", "stops")
@@ -50,7 +55,7 @@ class _Open:
     fold: Fold
 
 
-class JournalStore(JournalReader):
+class JournalStore(Store):
     """Keeps experiments in the files of a folder.
 
     Parameters
@@ -62,8 +67,128 @@ class JournalStore(JournalReader):
     """
 
     def __init__(self, folder: Path, clock: Callable[[], float] = time.time) -> None:
-        super().__init__(folder, clock)
+        self._folder = folder
+        self._clock = clock
+        self._seen: dict[str, tuple[object, Record]] = {}
+        self._turn = threading.RLock()
         self._open: dict[tuple[str, int], _Open] = {}
+
+    @property
+    def url(self) -> str:
+        """The address."""
+        return f"journal:{self._folder}"
+
+    def records(
+        self,
+        state: str | None = None,
+        name: str | None = None,
+        limit: int = 50,
+        offset: int = 0,
+        *,
+        sort: Sort | str = Sort.CREATED,
+        descending: bool = True,
+        on_unreadable: OnUnreadable = None,
+    ) -> list[Record]:
+        """Give a page of experiments; see :meth:`Store.records`."""
+        key = rules.check_page(limit, offset, sort)
+        found = self._matching(state, name, on_unreadable)
+        found.sort(key=lambda record: (_sort_key(record, key), record.id), reverse=descending)
+        return found[offset : offset + limit]
+
+    def count(self, state: str | None = None, name: str | None = None) -> int:
+        """Count experiments; see :meth:`Store.count`."""
+        return len(self._matching(state, name))
+
+    def _matching(self, state: str | None, name: str | None, on_unreadable: OnUnreadable = None) -> list[Record]:
+        rules.check_state(state)
+        found = []
+        with self._using():
+            for identifier in self._identifiers():
+                with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                    record = readable(partial(self._record, identifier), on_unreadable)
+                    if record is None:
+                        continue
+                    if state in (None, record.state) and name in (None, record.experiment.name):
+                        found.append(record)
+        return found
+
+    def record(self, identifier: str) -> Record:
+        """Give one experiment; see :meth:`Store.record`."""
+        rules.check_identifier(identifier, self.url)
+        with self._using():
+            return self._record(rules.choose_experiment(identifier, self._identifiers(), self.url))
+
+    def _record(self, identifier: str) -> Record:
+        folder = self._experiments / identifier
+        holding = files.newest_claim(folder)
+        alive = holding.alive(self._clock())
+        live = holding.token if alive else None
+        signature = (live, _signature(folder))
+        seen = self._seen.get(identifier)
+        if seen is None or seen[0] != signature:
+            seen = (signature, self._read_record(identifier, live))
+            self._seen[identifier] = seen
+        record = seen[1]
+        state = "stopped" if record.state == "running" and not alive else record.state
+        return replace(record, owner=holding.owner, state=state)
+
+    def _read_record(self, identifier: str, live: int | None) -> Record:
+        folder = self._experiments / identifier
+        first, merged = merged_events(folder, live)
+        state, labels = fold(identifier, first, merged), labels_of(folder)
+        return Record(
+            id=identifier,
+            experiment=codec.read_experiment(first["experiment"], identifier),
+            state=state.state,
+            created=float(first["created"]),
+            updated=max(state.updated, float(labels.get("time", 0.0))),
+            facts=Facts(state.facts),
+            result=None if state.result is None else codec.read_result(state.result, identifier),
+            trials=len(state.trials),
+            runs=len(state.runs),
+            ended=state.ended,
+            notes=merged.notes,
+            tags=tuple(labels.get("tags", ())),
+            remark=str(labels.get("remark", "")),
+        )
+
+    def trials(self, identifier: str, *, facts: bool = True) -> tuple[Trial, ...]:
+        """Give the trials with their runs; see :meth:`Store.trials`."""
+        with self._using(identifier) as folder:
+            found = fold(identifier, *merged_events(folder, files.newest_claim(folder).token)).together()
+        if facts:
+            return found
+        return tuple(
+            replace(trial, runs=tuple(replace(run, facts=RunFacts()) for run in trial.runs)) for trial in found
+        )
+
+    def stop_requested(self, identifier: str) -> bool:
+        """Whether a stop was asked for; see :meth:`Store.stop_requested`."""
+        with self._using(identifier) as folder:
+            return files.asked_to_stop(folder, files.newest_token(folder))
+
+    @property
+    def _experiments(self) -> Path:
+        return self._folder / "experiments"
+
+    def _identifiers(self) -> list[str]:
+        return sorted(path.name for path in self._experiments.iterdir() if not path.name.startswith("."))
+
+    @contextlib.contextmanager
+    def _using(self, identifier: str | None = None) -> Iterator[Path]:
+        """Work with the folder of an experiment, one thread at a time."""
+        if identifier is not None:
+            rules.check_identifier(identifier, self.url)
+        folder = self._experiments / (identifier or "")
+        with self._turn, explained(self.url):
+            if identifier is not None and not folder.is_dir():
+                raise rules.no_experiment(identifier, self.url)
+            try:
+                yield folder
+            except FileNotFoundError as error:
+                if identifier is not None and not folder.exists():
+                    raise rules.no_experiment(identifier, self.url) from error
+                raise
 
     # -- experiments ---------------------------------------------------------------------------------------
 
@@ -232,3 +357,19 @@ class JournalStore(JournalReader):
             for opened in self._open.values():
                 opened.writer.close()
             self._open.clear()
+
+
+def _sort_key(record: Record, sort: Sort) -> Any:
+    return record.experiment.name if sort is Sort.NAME else getattr(record, sort.value)
+
+
+def _signature(folder: Path) -> tuple[tuple[str, int, int], ...]:
+    """Give what changes whenever a journal does."""
+    found = []
+    for entry in os.scandir(folder / "events"):
+        status = entry.stat()
+        found.append((entry.name, status.st_size, status.st_mtime_ns))
+    with contextlib.suppress(FileNotFoundError):
+        status = (folder / LABELS).stat()
+        found.append((LABELS, status.st_size, status.st_mtime_ns))
+    return tuple(sorted(found))

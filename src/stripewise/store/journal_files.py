@@ -208,8 +208,6 @@ class Lines:
 
     Attributes
     ----------
-    path : Path
-    events : list of dict
     torn : bool
         Whether a crash left something unreadable at the end.
     damaged : int or None
@@ -227,7 +225,6 @@ def read_lines(path: Path, *, certain: bool = False) -> Lines:
 
     Parameters
     ----------
-    path : Path
     certain : bool
         Do not believe what a network file system's client remembers of it.
 
@@ -377,7 +374,6 @@ class Holding:
     ----------
     token : int
         0 where there never was one.
-    owner : str
     holder : Holder or None
         The process behind it, if known.
     expires : float

@@ -1,7 +1,4 @@
-"""A store in a database: SQLite on one host, PostgreSQL for many.
-
-Reading the experiments of a database, which takes no claim.
-"""
+"""A store in a database: SQLite on one host, PostgreSQL for many."""
 
 from __future__ import annotations
 
@@ -26,8 +23,22 @@ from stripewise.trial import Run, State, Trial
 _RUN_COLUMNS = [column for column in runs.c if column.name not in ("experiment", "token", "facts")]
 
 
-class SqlReader(Store):
-    """The part of a database's store that only reads; parameters as for :class:`~stripewise.store.sql.SqlStore`."""
+def _of_run(identifier: str, number: int) -> tuple[sa.ColumnElement[bool], ...]:
+    return runs.c.experiment == identifier, runs.c.number == number
+
+
+class SqlStore(Store):
+    """Keeps experiments in a database whose tables are up to date.
+
+    Parameters
+    ----------
+    url : str
+        The address as it may be shown.
+    clock : callable, optional
+        Epoch seconds; by default the server's clock where there is a server, so that hosts need not agree.
+    patience : float
+        Seconds for which a lost connection to a server is tried again, so that its restart ends no experiment.
+    """
 
     def __init__(
         self, engine: sa.Engine, url: str, clock: Callable[[], float] | None = None, patience: float = 60.0
@@ -85,19 +96,11 @@ class SqlReader(Store):
         rules.check_identifier(identifier, self._url)
 
         def work(connection: sa.Connection) -> Record:
-            query = rows.record_query(self.live(connection))
-            row = connection.execute(query.where(experiments.c.id == identifier)).first()
-            if row is None:
-                like = experiments.c.id.startswith(identifier, autoescape=True)
-                found = connection.execute(query.where(like).order_by(experiments.c.id).limit(4)).all()
-                # LIKE knows no case in some databases; identifiers do.
-                found = [candidate for candidate in found if candidate.id.startswith(identifier)]
-                if len(found) > 1:
-                    raise rules.ambiguous(identifier, [candidate.id for candidate in found])
-                row = found[0] if found else None
-            if row is None:
-                raise rules.no_experiment(identifier, self._url)
-            return rows.record(row)
+            # An identifier stands before those that begin with it; some databases know no case in LIKE.
+            like = experiments.c.id.startswith(identifier, autoescape=True)
+            query = rows.record_query(self.live(connection)).where(like).order_by(experiments.c.id).limit(5)
+            found = {row.id: row for row in connection.execute(query)}
+            return rows.record(found[rules.choose_experiment(identifier, list(found), self._url)])
 
         return self._database.read(work)
 
@@ -146,25 +149,6 @@ class SqlReader(Store):
         found = connection.execute(sa.select(experiments.c.id, experiments.c.holder).where(leased))
         dead = [row.id for row in found if rows.proven_dead(row.holder)]
         return sa.and_(leased, experiments.c.id.not_in(dead)) if dead else leased
-
-
-def _of_run(identifier: str, number: int) -> tuple[sa.ColumnElement[bool], ...]:
-    return runs.c.experiment == identifier, runs.c.number == number
-
-
-class SqlStore(SqlReader):
-    """Keeps experiments in a database whose tables are up to date.
-
-    Parameters
-    ----------
-    engine : Engine
-    url : str
-        The address as it may be shown.
-    clock : callable, optional
-        Epoch seconds; by default the server's clock where there is a server, so that hosts need not agree.
-    patience : float
-        Seconds for which a lost connection to a server is tried again, so that its restart ends no experiment.
-    """
 
     # -- experiments ---------------------------------------------------------------------------------------
 
@@ -318,20 +302,16 @@ class SqlStore(SqlReader):
         def work(connection: sa.Connection, again: bool) -> None:
             self._check_claim(connection, claim)
             planned = self._run(connection, identifier, run.number)
-            if planned is not None:
-                if again and planned.token == claim.token:
-                    return
-                raise rules.already_there(identifier, "run", run.number)
+            if again and planned is not None and planned.token == claim.token:
+                return
             where = (trials.c.experiment == identifier, trials.c.number == run.trial)
             known = connection.execute(sa.select(trials.c.number).where(*where)).first() is not None
+            new = trial_row is not None
+            rules.check_free(identifier, run, run_known=planned is not None, trial_known=known, new_trial=new)
             if trial_row is not None:
-                if known:
-                    raise rules.already_there(identifier, "trial", run.trial)
                 connection.execute(trials.insert().values(trial_row))
-            elif not known:
-                raise rules.no_trial(identifier, run.trial)
             connection.execute(runs.insert().values(run_row))
-            counts = {"trials": experiments.c.trials + int(trial_row is not None), "runs": experiments.c.runs + 1}
+            counts = {"trials": experiments.c.trials + int(new), "runs": experiments.c.runs + 1}
             self._touch(connection, identifier, **counts)
 
         self._database.write(work)
@@ -342,7 +322,7 @@ class SqlStore(SqlReader):
 
         def work(connection: sa.Connection, again: bool) -> None:
             self._check_claim(connection, claim)
-            self._planned(connection, identifier, run)
+            self._check_open(connection, identifier, run)
             values: dict[str, Any] = {"state": State.RUNNING.value, "token": claim.token}
             if facts:
                 text = connection.execute(sa.select(runs.c.facts).where(*_of_run(identifier, run))).scalar_one()
@@ -363,9 +343,7 @@ class SqlStore(SqlReader):
             found = self._run(connection, identifier, run.number)
             if again and found is not None and found.token == claim.token and found.state == run.state.value:
                 return
-            planned = self._planned(connection, identifier, run.number)
-            if planned.trial != run.trial:
-                raise rules.other_run(identifier, run, planned.trial)
+            self._check_open(connection, identifier, run.number, run.trial)
             connection.execute(runs.update().where(*_of_run(identifier, run.number)).values(row))
             self._touch(connection, identifier, ended=experiments.c.ended + 1)
 
@@ -394,14 +372,12 @@ class SqlStore(SqlReader):
         columns: list[Any] = [runs.c.number, runs.c.trial, runs.c.state, runs.c.token]
         return connection.execute(sa.select(*columns).where(*_of_run(identifier, number))).first()
 
-    def _planned(self, connection: sa.Connection, identifier: str, number: int) -> sa.Row[Any]:
-        """Give a run that has no result yet."""
+    def _check_open(
+        self, connection: sa.Connection, identifier: str, number: int, result_of: int | None = None
+    ) -> None:
         row = self._run(connection, identifier, number)
-        if row is None:
-            raise rules.not_planned(identifier, number)
-        if State(row.state).ended:
-            raise rules.has_result(identifier, number)
-        return row
+        trial, state = (None, None) if row is None else (row.trial, State(row.state))
+        rules.check_open(identifier, number, trial, state, result_of)
 
     def _touch(self, connection: sa.Connection, identifier: str, **values: Any) -> None:
         now = self._database.now(connection)

@@ -10,9 +10,9 @@ import errno
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
@@ -158,7 +158,6 @@ class Transactions:
 
     Parameters
     ----------
-    engine : Engine
     where : str
         The store's address as it may be shown.
     clock : callable or None
@@ -184,6 +183,18 @@ class Transactions:
     def read(self, work: Callable[[sa.Connection], T]) -> T:
         """Run a function that sees one state of the database."""
         return self._patiently(self._engine, lambda connection, again: work(connection))
+
+    def all(self, query: sa.Select[Any]) -> Sequence[sa.Row[Any]]:
+        """Give all rows of a query."""
+        return self.read(lambda connection: connection.execute(query).all())
+
+    def first(self, query: sa.Select[Any]) -> sa.Row[Any] | None:
+        """Give the first row of a query; None if it has none."""
+        return self.read(lambda connection: connection.execute(query).first())
+
+    def execute(self, change: sa.Update | sa.Delete) -> int:
+        """Make a change that may be made twice; gives how many rows it met."""
+        return self.write(lambda connection, again: connection.execute(change).rowcount)
 
     def write(self, work: Callable[[sa.Connection, bool], T]) -> T:
         """Run a function whose changes are kept whole or not at all.

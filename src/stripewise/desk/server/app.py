@@ -43,12 +43,7 @@ from stripewise.store.base import Store
 
 
 class Answers:
-    """Answers HEAD as GET without the body, and 304 where the client already has the document.
-
-    Parameters
-    ----------
-    app : ASGIApp
-    """
+    """Answers HEAD as GET without the body, and 304 where the client already has the document."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -112,7 +107,6 @@ def create_app(settings: Settings, store: Store | None = None) -> FastAPI:
 
     Parameters
     ----------
-    settings : Settings
     store : Store, optional
         An open store in place of the one that the settings name.
 
@@ -272,10 +266,8 @@ class Workers:
 
     Parameters
     ----------
-    count : int
     store : str or None
         Given to them in the environment, where other users do not see it.
-    data : Path
     silent_seconds : float
         How long a worker may give no sign. One that waits for a file system that does not answer cannot be ended, so
         another one takes its place beside it.
@@ -346,7 +338,6 @@ def serve(
 
     Parameters
     ----------
-    settings : Settings
     listener : socket
         Bound and listening.
     workers : int

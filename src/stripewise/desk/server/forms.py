@@ -30,11 +30,8 @@ class Input:
     ----------
     name : str
         Dotted place in the definition.
-    label, help : str
-    kind : str
     default : str
         As it would be written; shown where the field is empty.
-    choices : tuple of str
     low, high : float or None
         Bounds of numbers.
     whole : bool
@@ -62,7 +59,6 @@ def inputs(
 
     Parameters
     ----------
-    model : type of BaseModel
     prefix : str
         Dotted place of the options in the definition.
     presets : mapping, optional

@@ -45,7 +45,6 @@ def limited(headers: Headers, receive: Receive, most: int, seconds: float) -> Re
 
     Parameters
     ----------
-    headers : Headers
     receive : Receive
         Gives the request's messages.
     most : int
@@ -245,14 +244,7 @@ def _refusal(status: int, what: str, fix: str, headers: dict[str, str] | None = 
 
 
 class Guard:
-    """The outermost layer.
-
-    Parameters
-    ----------
-    app : ASGIApp
-    service : Service
-    metrics : Metrics
-    """
+    """The outermost layer."""
 
     def __init__(self, app: ASGIApp, service: Service, metrics: Metrics) -> None:
         self._app = app

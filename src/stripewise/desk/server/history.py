@@ -28,9 +28,6 @@ class PageHistory:
 
     Attributes
     ----------
-    record : Record
-    trials : tuple of Trial
-    found : ExperimentView
     figures : set of str
         Names of the figures that there will be.
     sections : dict

@@ -119,10 +119,8 @@ def render(request: Request, template: str, status: int = 200, **context: Any) -
 
     Parameters
     ----------
-    request : Request
     template : str
         Name of the file.
-    status : int
     **context
         What the template needs, besides what all know: ``user``, ``csrf``, ``here`` (the path).
     """

@@ -24,7 +24,7 @@ from stripewise.store.codec import load
 from stripewise.store.schema import experiments, runs, seen_state, trials
 from stripewise.store.service.keeping import MOST_MESSAGES, Messages
 from stripewise.store.service.tokens import Tokens
-from stripewise.store.sql import SqlReader
+from stripewise.store.sql import SqlStore
 from stripewise.store.transactions import Transactions
 
 _BACK_SECONDS = 10.0
@@ -44,8 +44,6 @@ class Change:
     ----------
     event : str
         ``experiment``, ``run``, ``message``, ``deleted`` or ``lost`` (the listener was too slow: it must read anew).
-    experiment : str
-    data : dict
     number : int
         Of a message, to go on after; 0 for others.
     """
@@ -88,10 +86,8 @@ class Hub:
 
     Parameters
     ----------
-    store : Store
     database : Transactions
         That of the store.
-    messages : Messages
     seconds : float
         Between two looks.
     most : int
@@ -103,7 +99,7 @@ class Hub:
     def __init__(
         self, store: Store, database: Transactions, messages: Messages, seconds: float, most: int, each: int = 20
     ) -> None:
-        assert isinstance(store, SqlReader)
+        assert isinstance(store, SqlStore)
         self._store = store
         self._database = database
         self._messages = messages
@@ -289,7 +285,7 @@ class Hub:
             .order_by(runs.c.number)
         )
         changes = []
-        for row in self._database.read(lambda connection: connection.execute(query).all()):
+        for row in self._database.all(query):
             if known.get(row.number, ("", 0))[0] != row.state:
                 known[row.number] = (row.state, row.trial)
                 data = {**row._mapping, "configuration": load(row.configuration, f"trial {row.trial}")}

@@ -26,10 +26,8 @@ def check_experiment(experiment: Experiment, folder: Path, settings: Settings) -
 
     Parameters
     ----------
-    experiment : Experiment
     folder : Path
         Where the program starts.
-    settings : Settings
 
     Raises
     ------

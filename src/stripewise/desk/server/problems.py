@@ -135,7 +135,6 @@ def add_handlers(app: FastAPI, page: Callable[[Request, int, str, str], Response
 
     Parameters
     ----------
-    app : FastAPI
     page : callable
         Makes a page of what a browser cannot be given: of the request, the status, what was wrong, what to do.
     """

@@ -119,7 +119,7 @@ def trials_page(
 def runs_page(service: Service, identifier: str, limit: int, offset: int, state: str | None) -> list[dict[str, Any]]:
     """Give a page of an experiment's runs without reading the others."""
     query = _runs(identifier, state, *_COLUMNS).order_by(runs.c.number).limit(limit).offset(offset)
-    found = database_of(service.store).read(lambda connection: connection.execute(query).all())
+    found = database_of(service.store).all(query)
     return [finite(run_document(rows.run(row, identifier))) for row in found]
 
 
@@ -132,7 +132,7 @@ def count_runs(service: Service, identifier: str, state: str | None) -> int:
 def one_run(service: Service, identifier: str, number: int) -> dict[str, Any] | None:
     """Give one run with its facts, or None."""
     query = _runs(identifier, None, *_COLUMNS).where(runs.c.number == number)
-    row = database_of(service.store).read(lambda connection: connection.execute(query).first())
+    row = database_of(service.store).first(query)
     return None if row is None else finite(run_document(rows.run(row, identifier), facts=True))
 
 
@@ -214,5 +214,5 @@ def _so_far(service: Service, identifiers: list[str]) -> dict[str, dict[str, Any
         .where(runs.c.experiment.in_(identifiers))
         .group_by(runs.c.experiment)
     )
-    found = database_of(service.store).read(lambda connection: connection.execute(query).all())
+    found = database_of(service.store).all(query)
     return {row.experiment: dict(row._mapping) for row in found}

@@ -187,14 +187,10 @@ class Resource:
 
         Parameters
         ----------
-        path : str
-        *errors : int
         back : str
             Where a button leads afterwards, with fields of the document in braces.
         method : str
             For programs; a button always sends a form, for ``DELETE`` to the path with ``/delete``.
-        status : int
-        model : type
         """
 
         def register(endpoint: Endpoint) -> Endpoint:

@@ -170,7 +170,6 @@ class Service:
 
     Attributes
     ----------
-    settings : Settings
     store : Store
         Experiments with their trials and runs.
     tokens, jobs, messages, items, answers, audit
@@ -345,7 +344,6 @@ def limited(seconds: float, each: int, proxies: Proxies) -> type[H11Protocol]:
         Connections that one peer may have open; the UNIX socket, which only its owner can reach, has no such limit,
         nor has a proxy. One more takes the place of the one that has waited longest for its client: for a request, for
         the next part of a body, or for the client to read.
-    proxies : Proxies
     """
     open_of: Counter[str] = Counter()
     held: defaultdict[str, dict[Limited, None]] = defaultdict(dict)

@@ -160,7 +160,6 @@ def heatmap(width: float, heat: Sequence[Sequence[int]], ranks_a_row: int) -> go
         Seconds a bin.
     heat : sequence of sequences of int
         Bytes; a row for each group of ranks.
-    ranks_a_row : int
     """
     figure = blank("Who moved data when", 140 + 6 * max(16, min(len(heat), 64)))
     bins = max((len(row) for row in heat), default=0)

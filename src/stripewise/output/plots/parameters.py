@@ -43,7 +43,6 @@ class Axis:
 
     Attributes
     ----------
-    name : str
     labels : sequence of str
         All values from bottom to top, as written on the axis.
     """
@@ -60,8 +59,6 @@ class Line:
     ----------
     levels : sequence of int
         Index of the value on each axis.
-    value : float
-    label : str
     best : bool
         Whether to stress it.
     """
@@ -81,12 +78,10 @@ def parallel_coordinates(
 
     Parameters
     ----------
-    axes : sequence of Axis
     tried : sequence of Line
         At most 200 of them are drawn.
     quantity, unit : str
         The objective.
-    maximize : bool
     even : bool
         Draw an even sample of them by value, from the worst to the best, instead of the best ones.
     """
@@ -155,7 +150,6 @@ def contour(
         A row for each value of the second; None where the pair was not tried.
     quantity, unit : str
         The objective.
-    maximize : bool
     """
     across, up = axes
     figure = blank("Two parameters together", 180 + 34 * len(up.labels))
@@ -268,8 +262,6 @@ class LevelPoint:
     ----------
     level : int
         Index into the axis' labels.
-    value : float
-    label : str
     best : bool
         Whether to stress it.
     """
@@ -294,7 +286,6 @@ def trials(
 
     Parameters
     ----------
-    found : sequence of Trial
     describe : callable
         Gives the words for what a trial changes.
     quantity, unit : str
@@ -341,7 +332,6 @@ def by_level(
     ----------
     axis : Axis
         The parameter with all its values; those that were never tried are left out where there are many.
-    points : sequence of LevelPoint
     quantity, unit : str
         The objective.
     default : float or None

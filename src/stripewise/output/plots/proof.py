@@ -107,7 +107,6 @@ def explain_control(chart: Control, runs: Sequence[int], span: str, changes: Seq
 
     Parameters
     ----------
-    chart : Control
     runs : sequence of int
         The runs' numbers.
     span : str
@@ -146,7 +145,6 @@ def confirmation(
 
     Parameters
     ----------
-    pairs : sequence of PairOfRuns
     quantity, unit, maximize
         The objective.
     estimate, interval : float, Interval

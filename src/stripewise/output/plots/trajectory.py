@@ -41,7 +41,6 @@ class RunPoint:
 
     Attributes
     ----------
-    run : int
     value : float or None
         The objective; the bound reached where pruned.
     kind : str
@@ -113,12 +112,10 @@ def trajectory(
 
     Parameters
     ----------
-    points : sequence of RunPoint
     quantity, unit : str
         The objective.
     maximize : bool
         Whether larger is better; failures are marked at the worse edge.
-    guides : GuideLines
     """
     better = "higher" if maximize else "lower"
     figure = blank(f"Each run ({better} is better)", 420)
@@ -160,10 +157,6 @@ def _mark_failures(figure: go.Figure, points: Sequence[RunPoint], maximize: bool
 
 def confirmation_start(points: Sequence[RunPoint]) -> float | None:
     """Where the confirmation begins on the axis of runs: between two runs, the candidate's or the default's first.
-
-    Parameters
-    ----------
-    points : sequence of RunPoint
 
     Returns
     -------

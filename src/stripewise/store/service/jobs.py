@@ -33,7 +33,6 @@ class ServiceJob:
 
     Attributes
     ----------
-    id : str
     kind, state : str
         Of :data:`KINDS` and :data:`STATES`.
     subject : str
@@ -46,8 +45,6 @@ class ServiceJob:
         The worker that has it, or had it last.
     token : int
         Fencing number of the latest taker.
-    request : dict
-    result : dict or None
     error : str
         Why it failed, in one line.
     """
@@ -74,12 +71,7 @@ def _job(row: sa.Row[Any]) -> ServiceJob:
 
 
 class Jobs:
-    """The queue.
-
-    Parameters
-    ----------
-    database : Transactions
-    """
+    """The queue."""
 
     def __init__(self, database: Transactions) -> None:
         self._database = database
@@ -127,9 +119,7 @@ class Jobs:
         UserError
             If there is none.
         """
-        found = self._database.read(
-            lambda connection: connection.execute(sa.select(jobs).where(jobs.c.id == identifier)).first()
-        )
+        found = self._database.first(sa.select(jobs).where(jobs.c.id == identifier))
         if found is None:
             raise NotFound(f"job '{identifier[:40]}' does not exist", "see the list of jobs")
         return _job(found)
@@ -137,19 +127,18 @@ class Jobs:
     def of(self, subject: str) -> ServiceJob | None:
         """Give the latest job for a subject."""
         query = sa.select(jobs).where(jobs.c.subject == subject).order_by(jobs.c.number.desc()).limit(1)
-        found = self._database.read(lambda connection: connection.execute(query).first())
+        found = self._database.first(query)
         return None if found is None else _job(found)
 
     def waiting(self) -> dict[str, str]:
         """Give the state of each subject whose job waits or is at work."""
         query = sa.select(jobs.c.subject, jobs.c.state).where(jobs.c.state.in_(("queued", "running")))
-        return {row.subject: row.state for row in self._database.read(lambda c: c.execute(query).all())}
+        return {row.subject: row.state for row in self._database.all(query)}
 
     def counts(self) -> dict[str, int]:
         """Count the jobs of each state."""
-        query = sa.select(jobs.c.state, sa.func.count()).group_by(jobs.c.state)
-        found = self._database.read(lambda connection: connection.execute(query).all())
-        return dict.fromkeys(STATES, 0) | {row[0]: row[1] for row in found}
+        query = sa.select(jobs.c.state, sa.func.count().label("number")).group_by(jobs.c.state)
+        return dict.fromkeys(STATES, 0) | {row.state: row.number for row in self._database.all(query)}
 
     def stop(self, subject: str) -> bool:
         """Withdraw what waits for a subject, and ask its worker to stop; False if there was nothing."""
@@ -165,8 +154,7 @@ class Jobs:
 
     def forget(self, subject: str) -> None:
         """Delete the jobs of a subject that is gone."""
-        query = jobs.delete().where(jobs.c.subject == subject, jobs.c.state != "running")
-        self._database.write(lambda connection, again: connection.execute(query))
+        self._database.execute(jobs.delete().where(jobs.c.subject == subject, jobs.c.state != "running"))
 
     # -- for workers ---------------------------------------------------------------------------------------
 
@@ -264,8 +252,6 @@ class Jobs:
 
         Parameters
         ----------
-        job : ServiceJob
-        seconds : float
         counted : bool
             As a try without progress or not.
         error : str, optional

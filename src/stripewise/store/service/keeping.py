@@ -31,10 +31,8 @@ class Message:
     ----------
     number : int
         Larger than that of every earlier message.
-    experiment, kind : str
     time : float
         Epoch seconds.
-    data : dict
     """
 
     number: int
@@ -65,10 +63,9 @@ class Messages:
         query = sa.select(messages).where(messages.c.number > number).order_by(messages.c.number).limit(limit)
         if experiment is not None:
             query = query.where(messages.c.experiment == experiment)
-        found = self._database.read(lambda connection: connection.execute(query).all())
         return [
             Message(row.number, row.experiment, row.kind, row.time, codec.load(row.data, f"message {row.number}"))
-            for row in found
+            for row in self._database.all(query)
         ]
 
     def last(self) -> int:
@@ -83,10 +80,8 @@ class Item:
 
     Attributes
     ----------
-    kind, id, name, owner : str
     created : float
         Epoch seconds.
-    document : dict
     """
 
     kind: str
@@ -125,7 +120,7 @@ class Items:
             If there is none.
         """
         query = sa.select(items).where(items.c.kind == kind, items.c.id == identifier)
-        found = self._database.read(lambda connection: connection.execute(query).first())
+        found = self._database.first(query)
         if found is None:
             raise NotFound(f"{kind} '{identifier[:64]}' does not exist", f"see the list of {kind}s")
         return _item(found)
@@ -133,8 +128,7 @@ class Items:
     def page(self, kind: str, limit: int = 50, offset: int = 0) -> list[Item]:
         """Give a page of items, the newest first."""
         query = sa.select(items).where(items.c.kind == kind).order_by(items.c.created.desc(), items.c.id)
-        found = self._database.read(lambda connection: connection.execute(query.limit(limit).offset(offset)).all())
-        return [_item(row) for row in found]
+        return [_item(row) for row in self._database.all(query.limit(limit).offset(offset))]
 
     def count(self, kind: str) -> int:
         """Count the items of a kind."""
@@ -143,8 +137,7 @@ class Items:
 
     def delete(self, kind: str, identifier: str) -> bool:
         """Delete an item; False if there was none."""
-        query = items.delete().where(items.c.kind == kind, items.c.id == identifier)
-        return self._database.write(lambda connection, again: connection.execute(query).rowcount > 0)
+        return self._database.execute(items.delete().where(items.c.kind == kind, items.c.id == identifier)) > 0
 
 
 def _item(row: sa.Row[Any]) -> Item:
@@ -195,13 +188,11 @@ class Answers:
 
     def end(self, key: str, status: int, body: str) -> None:
         """Keep the answer."""
-        query = answers.update().where(answers.c.key == key).values(status=status, body=body)
-        self._database.write(lambda connection, again: connection.execute(query))
+        self._database.execute(answers.update().where(answers.c.key == key).values(status=status, body=body))
 
     def drop(self, key: str) -> None:
         """Give a key back after a request that did nothing."""
-        query = answers.delete().where(answers.c.key == key)
-        self._database.write(lambda connection, again: connection.execute(query))
+        self._database.execute(answers.delete().where(answers.c.key == key))
 
 
 @dataclass(frozen=True)
@@ -210,7 +201,6 @@ class Entry:
 
     Attributes
     ----------
-    number : int
     time : float
         Epoch seconds.
     actor, role, address, action, subject : str
@@ -251,5 +241,4 @@ class Audit:
     def page(self, limit: int = 50, offset: int = 0) -> list[Entry]:
         """Give a page, the newest first."""
         query = sa.select(audit).order_by(audit.c.number.desc()).limit(limit).offset(offset)
-        found = self._database.read(lambda connection: connection.execute(query).all())
-        return [Entry(**row._mapping) for row in found]
+        return [Entry(**row._mapping) for row in self._database.all(query)]

@@ -39,12 +39,10 @@ class Token:
 
     Attributes
     ----------
-    id, name : str
     role : str
         One of :data:`ROLES`.
     created : float
         Epoch seconds, as all times here.
-    expires, used, revoked : float or None
     """
 
     id: str
@@ -100,12 +98,7 @@ def _token(row: sa.Row[Any]) -> Token:
 
 
 class Tokens:
-    """Makes, checks and revokes tokens.
-
-    Parameters
-    ----------
-    database : Transactions
-    """
+    """Makes, checks and revokes tokens."""
 
     def __init__(self, database: Transactions) -> None:
         self._database = database
@@ -139,7 +132,7 @@ class Tokens:
     def all(self) -> list[Token]:
         """Give all tokens, the newest first, revoked ones included."""
         query = sa.select(tokens).order_by(tokens.c.created.desc(), tokens.c.id)
-        return [_token(row) for row in self._database.read(lambda connection: connection.execute(query).all())]
+        return [_token(row) for row in self._database.all(query)]
 
     def revoke(self, identifier: str) -> Token:
         """End a token and its sessions.
@@ -246,5 +239,4 @@ class Tokens:
 
     def end_session(self, cookie: str) -> None:
         """End a session; nothing happens if there is none."""
-        query = sessions.delete().where(sessions.c.digest == _digest(cookie))
-        self._database.write(lambda connection, again: connection.execute(query))
+        self._database.execute(sessions.delete().where(sessions.c.digest == _digest(cookie)))

@@ -292,9 +292,6 @@ class Wanted:
 
     Attributes
     ----------
-    state : str or None
-    sort : Sort
-    descending : bool
     page : int
         From 1.
     text : str

@@ -41,14 +41,12 @@ def read_log(record: Record, run: dict[str, Any], stream: str, offset: int | Non
 
     Parameters
     ----------
-    record : Record
     run : dict
         The run's document.
     stream : str
         ``stdout`` or ``stderr``.
     offset : int or None
         Bytes before the piece; None for the last ``limit`` bytes.
-    limit : int
 
     Raises
     ------
