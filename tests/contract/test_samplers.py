@@ -24,7 +24,7 @@ SHORT: dict[str, dict[str, Any]] = {
     "genetic": {"population": 4},
     "io-search": {"population": 4},
     "shaman": {"initial": 4},
-    "annealing": {"initial": 3, "restart": "random", "restart_probability": 0.3},
+    "annealing": {"initial": 3},
     "surrogate": {"initial": 4, "candidates": 64, "regressor_options": {"optimizer": None}},
     "auto": {},
     "optuna:tpe": {"arguments": {"n_startup_trials": 4}},
@@ -37,16 +37,6 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
         "genetic",
         {"population": 4, "crossover": "double", "selection": "probabilistic", "elitism": 0, "plan": "hybrid"},
     ),
-    "annealing, threshold": (
-        "annealing",
-        {
-            "initial": 3,
-            "restart": "threshold",
-            "restart_threshold": 0.5,
-            "restart_from": "best",
-            "cooling": "logarithmic",
-        },
-    ),
     "surrogate, trees": (
         "surrogate",
         {
@@ -54,7 +44,7 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
             "candidates": 64,
             "copies": 4,
             "regressor": "decision_tree",
-            "acquisition": "lcb",
+            "acquisition": "pi",
         },
     ),
 }

@@ -16,7 +16,6 @@ from stripewise.catalogue.space import Space
 from stripewise.errors import UserError
 from stripewise.observe.objectives import parse_objective
 from stripewise.search.base import PRESETS, make_sampler, sampler_class, sampler_names, sampler_rng
-from stripewise.search.samplers.metaheuristics import AnnealingOptions
 from stripewise.search.samplers.surrogate import ENTRY_POINTS as REGRESSORS
 from stripewise.search.samplers.surrogate import regressor_names
 from stripewise.testing.samplers import MAXIMIZE, Pace, ask, mixed, play, sample_spaces, smooth_value
@@ -58,7 +57,7 @@ def generations(history):
         ("genetic", {"population": 6}),
         ("genetic", {"population": 6, "selection": "probabilistic", "crossover": "double"}),
         ("annealing", {"temperature": 0.1}),
-        ("surrogate", {"regressor": "random_forest", "regressor_options": {"n_estimators": 8}, "acquisition": "lcb"}),
+        ("surrogate", {"regressor": "random_forest", "regressor_options": {"n_estimators": 8}, "acquisition": "pi"}),
     ],
 )
 def test_learning_beats_chance(name, options):
@@ -67,7 +66,7 @@ def test_learning_beats_chance(name, options):
     assert learned > np.median([found("random", seed=seed) for seed in range(15)])
 
 
-@pytest.mark.parametrize("acquisition", ["ei", "pi", "lcb"])
+@pytest.mark.parametrize("acquisition", ["ei", "pi"])
 def test_surrogate_comes_close_to_the_peak(acquisition):
     options = {"acquisition": acquisition, "candidates": 512}
     best = max(bandwidth(PEAK, PEAK.configuration(row))[0][1] for row in PEAK.enumerate())
@@ -167,25 +166,14 @@ def test_presets_have_the_settings_of_their_papers():
 # -- annealing
 
 
-@pytest.mark.parametrize(
-    ("cooling", "after_ten"),
-    [("exponential", 0.5 * 0.9**10), ("logarithmic", 0.5 / (1 + 0.9 * np.log(11))), ("multiplicative", 0.05)],
-)
-def test_cooling(cooling, after_ten):
-    options = AnnealingOptions(temperature=0.5, cooling=cooling, cooling_factor=0.9)
-    assert options.cooled(0) == 0.5
-    assert options.cooled(10) == pytest.approx(after_ten)
-
-
 def steps(history):
-    notes = [re.fullmatch(r"(step|jump) (\d+) temperature (\S+) draw (\S+)", t.tag) for t in history.trials]
-    return [(note[1], int(note[2]), float(note[3])) for note in notes if note]
+    notes = [re.fullmatch(r"step (\d+) temperature (\S+) draw (\S+)", t.tag) for t in history.trials]
+    return [(int(note[1]), float(note[2])) for note in notes if note]
 
 
 def test_temperature_is_in_the_tag_and_falls():
     history, _ = play(make_sampler("annealing", {"initial": 3}), PEAK, trials=20, fate=bandwidth)
-    words, numbers, temperatures = zip(*steps(history), strict=True)
-    assert set(words) == {"step"}
+    numbers, temperatures = zip(*steps(history), strict=True)
     assert numbers == tuple(range(17))
     assert temperatures == pytest.approx([0.3 * 0.95**k for k in range(17)])
 
@@ -210,29 +198,6 @@ def test_acceptance_follows_from_the_tag():
     assert not home_after(0.1, 0.4, 90.0)
     assert not home_after(0.0, 1e-9, 99.9), "a temperature of zero only climbs"
     assert not home_after(0.1, 0.3, "failed")
-
-
-def test_restarts_heat_up_again():
-    options = {"initial": 2, "restart": "random", "restart_probability": 1.0}
-    history, _ = play(make_sampler("annealing", options), PEAK, trials=8, fate=bandwidth)
-    assert {number for _, number, _ in steps(history)[1:]} == {0}
-    assert {word for word, _, _ in steps(history)[1:]} == {"jump"}
-    options = {"initial": 2, "restart": "threshold", "restart_threshold": 0.2, "cooling_factor": 0.5, "temperature": 3}
-    numbers = [
-        number for _, number, _ in steps(play(make_sampler("annealing", options), PEAK, trials=40, fate=bandwidth)[0])
-    ]
-    assert numbers.count(0) > 1
-    assert max(numbers) > 1
-    options["temperature"] = 0.01
-    numbers = [
-        number for _, number, _ in steps(play(make_sampler("annealing", options), PEAK, trials=40, fate=bandwidth)[0])
-    ]
-    assert numbers == list(range(38)), "heating up to a temperature that is as cold never ends"
-    options |= {"restart": "none", "temperature": 3}
-    numbers = [
-        number for _, number, _ in steps(play(make_sampler("annealing", options), PEAK, trials=40, fate=bandwidth)[0])
-    ]
-    assert numbers == list(range(38))
 
 
 # -- surrogate
@@ -347,7 +312,7 @@ def test_wrong_options_are_named(options, message):
 def test_options_come_as_text_from_a_command_line_and_a_zero_stays():
     options = make_sampler("genetic", {"mutation_rate": "0", "elitism": "0", "population": "7"}).options
     assert (options.mutation_rate, options.elitism, options.population) == (0.0, 0, 7)
-    assert make_sampler("annealing", {"temperature": 0, "cooling_factor": 0}).options.factor == 0
+    assert make_sampler("annealing", {"temperature": 0, "cooling_factor": 0}).options.cooling_factor == 0
     regressor = make_sampler("surrogate", {"regressor": "random_forest", "regressor_options": '{"n_estimators": 5}'})
     assert regressor.options.regressor_options == {"n_estimators": 5}
 
@@ -391,7 +356,7 @@ def test_other_packages_bring_regressors(monkeypatch):
 
 
 def test_cooling_that_heats_is_refused():
-    with pytest.raises(UserError, match="at most 1"):
+    with pytest.raises(UserError, match="less than or equal to 1"):
         make_sampler("annealing", {"cooling_factor": 2})
 
 

@@ -127,7 +127,7 @@ experiments = st.builds(
     Experiment,
     runner=st.just("function"),
     sampler=st.sampled_from(["random", "genetic", "exhaustive"]),
-    resampling=st.sampled_from([{"kind": "none"}, {"kind": "simple"}, {"kind": "dynamic"}, {"kind": "racing"}]),
+    resampling=st.sampled_from([{"kind": "none"}, {"kind": "simple"}, {"kind": "racing"}]),
     budget=st.builds(Budget, runs=st.integers(1, 45)),
     warmup=st.integers(0, 3),
     confirmation=st.builds(

@@ -34,7 +34,7 @@ def test_inputs_have_kind_bounds_choices_and_defaults():
     assert (own["repeats"].kind, own["repeats"].low, own["repeats"].high, own["repeats"].whole) == (
         "number", 1.0, 1000.0, True,
     )  # fmt: skip
-    assert own["promising"].default == "" and own["promising"].low == 0.0
+    assert own["share"].default == "0.34" and own["share"].low == 0.0
     sizes = {one.label: one.kind for one in inputs(Workload, "workload")}
     assert sizes["file size"] == "text" and sizes["nodes"] == "number" and sizes["collective"] == "truth"
 

@@ -275,9 +275,8 @@ def slowed(*roles):
     return History(ELAPSED, tuple(trials))
 
 
-def test_a_bound_and_the_width_of_an_interval_do_not_take_a_slower_machine_for_noise():
+def test_a_bound_does_not_take_a_slower_machine_for_noise():
     seen = slowed(Role.DEFAULT, Role.CANDIDATE, Role.CANDIDATE)
-    assert make_resampler({"kind": "dynamic", "tolerance": 0.05}).next(LINE, seen, np.random.default_rng(0)) is None
     early = replace(seen.trials[1], runs=seen.trials[1].runs[:3])
     bound = make_pruner().bound(History(ELAPSED, (seen.trials[0], early, seen.trials[2])))
     assert bound.seconds == pytest.approx(3 * 2 * 2, rel=0.05), "the best ran only while the machine was fast"

@@ -226,9 +226,7 @@ class Planner:
             what = "kept for the confirmation" if kept else "too short for another run"
             return Finish(f"the rest of the time or node-hours is {what}")
         space = self.space if self.sampler.whole else self.narrowing.of(self.space, trials)
-        reason = self.stopping.reason(space, history, spent, self.sampler) or self.schedule.ends_search(
-            space, history, spent
-        )
+        reason = self.stopping.reason(space, history, self.sampler) or self.schedule.ends_search(space, history)
         if reason:
             return Finish(reason)
         if self.lost_too_much(trials):

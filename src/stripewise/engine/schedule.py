@@ -23,7 +23,7 @@ from stripewise.result import Replays
 from stripewise.runners.replayer import Replayer
 from stripewise.search.base import Sampler, Suggestion
 from stripewise.search.belief.costs import Costs
-from stripewise.search.policy.stopping import Usage, make_stopping
+from stripewise.search.policy.stopping import make_stopping
 from stripewise.shell import quote_all
 from stripewise.trial import History, Phase, Run, Trial
 
@@ -116,7 +116,7 @@ class Schedule:
         """Ask the sampler what to try next; ``rng`` gives the same random numbers at each call."""
         return sampler.ask(space, history, rng(), 1)
 
-    def ends_search(self, space: Space, history: History, spent: Usage) -> str | None:
+    def ends_search(self, space: Space, history: History) -> str | None:
         """Say why the best is to be proven now instead of searched on; None to go on."""
         return None
 
@@ -221,13 +221,13 @@ class Phases(Schedule):
                 return kept
         return []
 
-    def ends_search(self, space: Space, history: History, spent: Usage) -> str | None:
+    def ends_search(self, space: Space, history: History) -> str | None:
         """Say why a large gain is proven now: each phase before that is without it, and the program may end."""
         cost = Costs.of(history).cost
         if np.isnan(cost).all():
             return None
         best = history.trials[int(np.nanargmin(cost))]
-        return _SETTLED.reason(space, history, spent) if self.shows_at_first_look(history, best, _LIKELY) else None
+        return _SETTLED.reason(space, history) if self.shows_at_first_look(history, best, _LIKELY) else None
 
     def waits_long(self, trials: Sequence[Trial], waits: int) -> bool:
         """See :class:`Schedule`. What a phase may lose is a share of what the launch has cost, and grows with it."""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from stripewise.options import Options, parse_options
 from stripewise.search.belief.costs import RunCosts
@@ -24,19 +23,10 @@ _SUSPECT = 3
 class PruningOptions(Options):
     """The ``[pruning]`` table. First points are pruned like all others; time in a queue never counts."""
 
-    kind: Literal["none", "fixed", "median", "incumbent"] = Field(
-        default="incumbent",
-        description="never; after fixed seconds; or after a multiple of the median or of the best so far",
+    kind: Literal["none", "incumbent"] = Field(
+        default="incumbent", description="never; or after a multiple of the time of the best so far"
     )
-    seconds: float | None = Field(default=None, gt=0, description="fixed: wall time of a run")
-    factor: float = Field(default=3.0, gt=0, le=1000, description="median, incumbent: multiple of that time")
-    after: int = Field(default=1, ge=1, le=100_000, description="median, incumbent: runs that must have ended before")
-
-    @model_validator(mode="after")
-    def _complete(self) -> PruningOptions:
-        if self.kind == "fixed" and self.seconds is None:
-            raise ValueError("kind = 'fixed' needs 'seconds'")
-        return self
+    factor: float = Field(default=3.0, gt=0, le=1000, description="incumbent: multiple of that time")
 
 
 @dataclass(frozen=True)
@@ -55,53 +45,12 @@ class Bound:
     why: str
 
 
-class Pruner(ABC):
-    """Sets the time limit of a run before it starts.
+class Pruner:
+    """Sets the time limit of a run before it starts: a multiple of the time of the trial believed best.
 
-    A pruned run is censored: its cost is known only to exceed that of the time it had.
-    """
-
-    def __init__(self, options: PruningOptions) -> None:
-        self.options = options
-
-    @abstractmethod
-    def bound(self, history: History) -> Bound | None:
-        """Say when the next run of a new configuration is cut; None for never.
-
-        Runs of the default and the reference, repeats of what has worked, and the confirmation are never cut: they show
-        whether the machine has changed.
-        """
-
-
-class NoPruning(Pruner):
-    """Lets every run end."""
-
-    def bound(self, history: History) -> Bound | None:
-        """See :meth:`Pruner.bound`."""
-        return None
-
-
-class FixedPruning(Pruner):
-    """Stops runs after a fixed time."""
-
-    def bound(self, history: History) -> Bound | None:
-        """See :meth:`Pruner.bound`."""
-        return None if self.options.seconds is None else Bound(self.options.seconds, "the limit under [pruning]")
-
-
-class MedianPruning(Pruner):
-    """Stops runs that take a multiple of the median time; pruned runs count with the time they had."""
-
-    def bound(self, history: History) -> Bound | None:
-        """See :meth:`Pruner.bound`."""
-        times = [time for trial in history.trials for time in _times(trial)]
-        if len(times) < self.options.after:
-            return None
-        return Bound(self.options.factor * float(np.median(times)), f"{self.options.factor:g} times the median run")
-
-
-class IncumbentPruning(Pruner):
-    """Stops runs that take a multiple of the time of the trial believed best.
+    A pruned run is censored: its cost is known only to exceed that of the time it had. Runs of the default and the
+    reference, repeats of what has worked, and the confirmation are never cut: they show whether the
+    machine has changed.
 
     1. Start from the longest of that trial's latest runs.
     2. Where the machine is slower now than it was then, multiply by that ratio: the level that the search has learned
@@ -111,10 +60,13 @@ class IncumbentPruning(Pruner):
        bound until a run ends.
     """
 
+    def __init__(self, options: PruningOptions) -> None:
+        self.options = options
+
     def bound(self, history: History) -> Bound | None:
-        """See :meth:`Pruner.bound`."""
+        """Say when the next run of a new configuration is cut; None for never."""
         best = next((runs for trial in rank(history) if (runs := _timed(trial))), None)
-        if best is None or sum(len(_times(trial)) for trial in history.trials) < self.options.after:
+        if best is None or self.options.kind == "none":
             return None
         usual = float(np.median([run.elapsed for run in best]))
         if usual == 0:
@@ -131,14 +83,6 @@ class IncumbentPruning(Pruner):
         return Bound(seconds, f"{seconds / usual:.2g} times as long as the best")
 
 
-_KINDS: dict[str, type[Pruner]] = {
-    "none": NoPruning,
-    "fixed": FixedPruning,
-    "median": MedianPruning,
-    "incumbent": IncumbentPruning,
-}
-
-
 def make_pruner(options: Mapping[str, Any] | None = None) -> Pruner:
     """Make a pruner from the ``[pruning]`` table.
 
@@ -147,8 +91,7 @@ def make_pruner(options: Mapping[str, Any] | None = None) -> Pruner:
     UserError
         Unknown option, or a value out of bounds.
     """
-    parsed = parse_options(PruningOptions, options or {}, "pruning")
-    return _KINDS[parsed.kind](parsed)
+    return Pruner(parse_options(PruningOptions, options or {}, "pruning"))
 
 
 def censored_value(history: History, elapsed: float) -> float | None:

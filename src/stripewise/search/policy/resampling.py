@@ -17,8 +17,8 @@ from pydantic import Field
 
 from stripewise.catalogue.space import Space
 from stripewise.options import Options, parse_options
-from stripewise.search.belief.costs import Costs, Floats, RunCosts, at_one_level
-from stripewise.search.belief.posterior import Posterior, learned_noise, rank
+from stripewise.search.belief.costs import Floats, RunCosts
+from stripewise.search.belief.posterior import Posterior, expected_improvement, learned_noise, rank
 from stripewise.trial import History, Phase, Role, State, Trial
 
 _LEFTOVER = 0.1
@@ -33,36 +33,15 @@ _SOON = 2
 _QUANTILES = 63
 """Outcomes of a run that stand for all in the knowledge gradient."""
 
-Schedule = Literal["constant", "exponential", "multiplicative"]
-
 
 class ResamplingOptions(Options):
     """The ``[resampling]`` table. The default and the first points are repeated like all others."""
 
-    kind: Literal["none", "simple", "dynamic", "racing"] = Field(
-        default="racing",
-        description="never; every trial alike; until its interval is narrow; or only where it may change the choice",
+    kind: Literal["none", "simple", "racing"] = Field(
+        default="racing", description="never; every trial alike; or only where it may change the choice"
     )
     repeats: int = Field(default=3, ge=1, le=1000, description="simple: runs of every trial")
-    statistic: Literal["mean", "median"] = Field(
-        default="mean", description="dynamic: whose 95% interval is looked at; that of a median needs six runs at least"
-    )
-    tolerance: float = Field(
-        default=0.1, ge=0, le=10, description="dynamic: the interval's full width, as a fraction of the statistic"
-    )
-    schedule: Schedule = Field(
-        default="constant", description="dynamic: how the tolerance shrinks with the number of the trial"
-    )
-    promising: float | None = Field(
-        default=None,
-        ge=0,
-        le=100,
-        description="dynamic: only trials at most this many times the median of those before",
-    )
-    promising_schedule: Schedule = Field(default="constant", description="dynamic: how that limit shrinks")
-    decay: float = Field(default=0.95, gt=0, le=1, description="dynamic: base of the exponential schedules")
-    floor: float = Field(default=0.1, ge=0, le=1, description="dynamic: schedules never shrink below this share")
-    maximum: int = Field(default=10, ge=1, le=1000, description="dynamic, racing: most runs of a trial")
+    maximum: int = Field(default=10, ge=1, le=1000, description="racing: most runs of a trial")
     worth: float = Field(
         default=0.01, ge=0, le=1, description="racing: expected gain of the final choice that is worth a run (0.01: 1%)"
     )
@@ -110,32 +89,6 @@ class SimpleResampling(Resampler):
             if State.FINISHED in states and len(states) < self.options.repeats:
                 return trial.number
         return None
-
-
-class DynamicResampling(Resampler):
-    """Repeats a trial until the interval of its mean or median at one level of the machine is narrow enough."""
-
-    def next(self, space: Space, history: History, rng: np.random.Generator) -> int | None:
-        """See :meth:`Resampler.next`."""
-        cost = Costs.of(history).cost
-        for place, trial in enumerate(at_one_level(history).trials):
-            if _repeatable(trial, self.options.maximum) and self._promising(cost, place):
-                width = interval_width(np.asarray(trial.values), self.options.statistic)
-                if width > self.options.tolerance * self._shrunk(self.options.schedule, place):
-                    return trial.number
-        return None
-
-    def _promising(self, cost: Floats, place: int) -> bool:
-        before = cost[:place][~np.isnan(cost[:place])]
-        if self.options.promising is None or len(before) == 0:
-            return True
-        limit = self.options.promising * self._shrunk(self.options.promising_schedule, place)
-        return bool(np.exp(cost[place] - np.median(before)) <= limit)
-
-    def _shrunk(self, schedule: Schedule, place: int) -> float:
-        """Share of its first value that a scheduled quantity has for the trial at a place."""
-        shares = {"constant": 1.0, "exponential": self.options.decay**place, "multiplicative": 1 / (1 + place)}
-        return max(self.options.floor, shares[schedule])
 
 
 class Racing(Resampler):
@@ -202,7 +155,6 @@ class Racing(Resampler):
 _KINDS: dict[str, type[Resampler]] = {
     "none": NoResampling,
     "simple": SimpleResampling,
-    "dynamic": DynamicResampling,
     "racing": Racing,
 }
 
@@ -229,8 +181,7 @@ def knowledge_gradient(posterior: Posterior) -> Floats:
     change = variance / np.sqrt(variance + posterior.noise**2)
     lowest, second = np.partition(mean, 1)[:2]
     rival = np.where(np.arange(len(mean)) == np.argmin(mean), second, lowest)
-    z = -np.abs(mean - rival) / change
-    return np.asarray(change * (z * scipy.special.ndtr(z) + np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi)), dtype=np.float64)
+    return expected_improvement(np.abs(mean - rival), change, 0.0)
 
 
 def _dependent_gradient(posterior: Posterior, covariance: Floats) -> Floats:
@@ -242,30 +193,6 @@ def _dependent_gradient(posterior: Posterior, covariance: Floats) -> Floats:
     z = scipy.special.ndtri((np.arange(_QUANTILES) + 0.5) / _QUANTILES)
     found = [float(np.mean(np.min(posterior.mean[:, None] + change[:, [i]] * z, axis=0))) for i in range(len(own))]
     return np.asarray(float(np.min(posterior.mean)) - np.array(found))
-
-
-def interval_width(values: Floats, statistic: Literal["mean", "median"]) -> float:
-    """Full width of the 95% interval of a statistic, relative to it; infinite where too few values bound it.
-
-    Student's interval of the mean; for the median the narrowest symmetric pair of order statistics that covers it in
-    95% of samples of any distribution.
-    """
-    count = len(values)
-    if statistic == "mean":
-        if count < 2:
-            return np.inf
-        width, centre = (
-            2 * scipy.special.stdtrit(count - 1, 0.975) * np.std(values, ddof=1) / np.sqrt(count),
-            np.mean(values),
-        )
-    else:
-        outer = int(np.sum(scipy.special.bdtr(np.arange(count + 1), count, 0.5) < 0.025))
-        if outer < 1:
-            return np.inf
-        # From the outer-th value to the outer-th from the end: covers 1 - 2 P(X < outer), at least 95% by definition.
-        ordered = np.sort(values)
-        width, centre = ordered[count - outer] - ordered[outer - 1], np.median(values)
-    return float(width / abs(centre)) if centre else (np.inf if width else 0.0)
 
 
 def _runs_since(history: History) -> dict[int, int]:

@@ -44,6 +44,10 @@ def plainest(space: Space, rows: Levels, cost: Floats) -> int:
 
 
 _SAMPLE = 2_000
+_TRUST = 0.5
+"""Standard deviation of the prior's weight, whose mean is 1."""
+_OBSERVATIONS = 400
+"""Most trials that the process learns from: the better half of them, and a spread of the rest."""
 _CONVINCING = 0.25
 """Logarithm of the Bayes factor from which a prior takes the place of the plan."""
 
@@ -59,17 +63,8 @@ class AutoOptions(SamplerOptions):
         "strong switches, a Latin hypercube; skipped while the measurements agree with a model's prior",
     )
     knowledge: bool = Field(default=True, description="start from the stack files' expectations if no model is given")
-    trust: float = Field(
-        default=0.5, ge=0, le=10, description="standard deviation of the prior's weight, whose mean is 1"
-    )
     search: Search = Field(
         default="auto", description="score every configuration, only screened ones, or whichever is affordable"
-    )
-    observations: int = Field(
-        default=400,
-        ge=10,
-        le=2_000,
-        description="most trials that the process learns from: the better half of them, and a spread of the rest",
     )
 
 
@@ -215,14 +210,13 @@ class AutoSampler(Sampler):
     def _believe(self, space: Space, history: History) -> Belief | None:
         held = self._believed
         if held is None or held[0] is not space or held[1] is not history:
-            options = self.options
             with one_thread():
                 belief = believe(
                     space,
                     history,
                     self.expectation(space),
-                    trust=options.trust,
-                    most=options.observations,
+                    trust=_TRUST,
+                    most=_OBSERVATIONS,
                     test_prior=self.prior is not None,
                 )
             self._believed = held = (space, history, belief)

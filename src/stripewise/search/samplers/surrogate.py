@@ -32,7 +32,7 @@ from stripewise.search.samplers.initial import Plan, complete
 from stripewise.threads import one_thread
 from stripewise.trial import History
 
-Acquisition = Literal["ei", "pi", "lcb"]
+Acquisition = Literal["ei", "pi"]
 Search = Literal["auto", "exhaustive", "screened"]
 
 _MOST_LISTED = 1_500_000
@@ -44,27 +44,23 @@ _MOST_VALUES = 64
 _ROUNDS = 12
 
 
-def acquire(rule: Acquisition, mean: Floats, sd: Floats, best: float, *, margin: float, width: float) -> Floats:
+def acquire(rule: Acquisition, mean: Floats, sd: Floats, best: float, margin: float) -> Floats:
     """Score configurations, larger is more promising.
 
     Parameters
     ----------
-    rule : {"ei", "pi", "lcb"}
-        Expected improvement, (the logarithm of the) probability of improvement, or lower confidence bound.
+    rule : {"ei", "pi"}
+        Expected improvement, or (the logarithm of the) probability of improvement.
     mean, sd : ndarray, shape (n,)
         Of the cost.
     best : float
         Cost of the incumbent.
     margin : float
-        ``ei``, ``pi``: improvements below it do not count.
-    width : float
-        ``lcb``: standard deviations below the mean.
+        Improvements below it do not count.
     """
     if rule == "ei":
         return expected_improvement(mean, sd, best - margin)
-    if rule == "pi":
-        return np.asarray(scipy.special.log_ndtr((best - margin - mean) / np.maximum(sd, 1e-12)), dtype=np.float64)
-    return width * sd - mean
+    return np.asarray(scipy.special.log_ndtr((best - margin - mean) / np.maximum(sd, 1e-12)), dtype=np.float64)
 
 
 class Pool:
@@ -324,11 +320,8 @@ class SurrogateOptions(SamplerOptions):
         "support_vector, or one that a plug-in registers",
     )
     regressor_options: Keywords = Field(default_factory=dict, description="arguments of the regressor")
-    acquisition: Acquisition = Field(
-        default="ei", description="expected improvement, probability of improvement, or lower confidence bound"
-    )
-    margin: float = Field(default=0.01, ge=0, le=10, description="ei, pi: a smaller gain counts for nothing (0.01: 1%)")
-    width: float = Field(default=2.0, ge=0, le=100, description="lcb: standard deviations below the mean")
+    acquisition: Acquisition = Field(default="ei", description="expected improvement, or probability of improvement")
+    margin: float = Field(default=0.01, ge=0, le=10, description="a smaller gain counts for nothing (0.01: 1%)")
     initial: int = Field(default=8, ge=1, le=10_000, description="points tried before the regressor is asked")
     plan: Plan = Field(default="latin_hypercube", description="how the first points are spread")
     candidates: int = Field(default=2048, ge=1, le=1_000_000, description="most configurations scored at a time")
@@ -408,8 +401,7 @@ class SurrogateSampler(Sampler):
         if len(candidates) <= 1:
             return candidates
         predict, best = self._learn(space, levels, cost, rng)
-        options = self.options
-        score = acquire(options.acquisition, *predict(candidates), best, margin=options.margin, width=options.width)
+        score = acquire(self.options.acquisition, *predict(candidates), best, self.options.margin)
         # A forest scores many configurations alike: among equals none is preferred.
         return candidates[[rng.choice(np.flatnonzero(score >= score.max()))]]
 
