@@ -110,12 +110,12 @@ def test_a_policy_answers_without_a_model(
     out = capsys.readouterr().out
     assert "policy mpi-io-study" in out
     assert "rule of thumb" in out
-    words = ["--workload", "workload.toml", "--policy", "t3pio-like", "--osts", "16", "--json"]
+    words = ["--workload", "workload.toml", "--policy", "mpi-io-study", "--osts", "16", "--json"]
     assert run(site, *words, monkeypatch=monkeypatch) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["policy"] is True
     assert found["speedup"] is None
-    assert found["settings"]["stripe_count"] == 8
+    assert found["settings"]["stripe_count"] == 16
 
 
 def test_an_artifact_is_written(

@@ -37,7 +37,7 @@ def test_an_assistant_gets_advice_with_a_proof(tmp_path: Path) -> None:
             diagnosed = await call("diagnose", log=str(tmp_path / "job.darshan"))
             assert diagnosed["diagnosis"]["findings"]
             prescribed = await call(
-                "prescribe", diagnosis=diagnosed["id"], workload={"nodes": 4}, policy="t3pio-like", osts=16
+                "prescribe", diagnosis=diagnosed["id"], workload={"nodes": 4}, policy="mpi-io-study", osts=16
             )
             assert "settings" in prescribed, prescribed
             # Without --allow and without a site file no program is allowed.

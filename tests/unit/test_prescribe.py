@@ -409,15 +409,6 @@ def test_independent_programs_get_no_hint_for_collective_calls() -> None:
         assert not [s for s in found.plan.settings if s.carrier is HINT]
 
 
-def test_t3pio_s_formulas() -> None:
-    found = by_policy("t3pio-like", workload(nodes=8), 10)
-    assert lines(found) == {"stripe_count": "10", "stripe_size": str(256 * MIB), "cb_nodes": "5"}
-    small = by_policy("t3pio-like", workload(nodes=8, file_size=100 * MIB), 100)
-    assert lines(small) == {"stripe_count": "16", "stripe_size": str(8 * MIB), "cb_nodes": "8"}
-    with pytest.raises(UserError, match="needs the number of nodes"):
-        by_policy("t3pio-like", Workload())
-
-
 WIDE = {"nodes": 8, "collective": True, "file_per_process": False, "file_size": GIB, "file_system": "lustre"}
 
 

@@ -225,7 +225,7 @@ def raced(runs, value):
     """Let racing choose between repeats and new trials; gives the run numbers at which something was repeated."""
     history, repeated = [], []
     for number in range(runs):
-        again = make_resampler().next(LINE, bandwidths(*history), np.random.default_rng(0))
+        again = make_resampler().next(bandwidths(*history))
         trial = len({t for t, _ in history}) if again is None else again
         if again is not None:
             repeated.append(number)
@@ -254,11 +254,9 @@ def test_a_machine_that_changed_is_controlled_more_often():
 
 def test_repeats_are_apart_in_time_and_follow_from_the_history_alone():
     close = bandwidths((0, 50.0), (1, 20.0), (2, 100.0), (3, 99.0))
-    assert make_resampler().next(LINE, close, np.random.default_rng(0)) is None
+    assert make_resampler().next(close) is None
     later = bandwidths((0, 50.0), (2, 100.0), (3, 99.0), (1, 20.0), (4, 30.0), (5, 25.0))
-    chosen = {make_resampler().next(LINE, later, np.random.default_rng(seed)) for seed in range(3)}
-    assert len(chosen) == 1
-    assert chosen < {1, 2}
+    assert make_resampler().next(later) in (1, 2)
 
 
 # -- all who compare

@@ -16,11 +16,9 @@ from stripewise.search.policy.stopping import make_stopping
 from stripewise.trial import History, Phase, Role, Run, State
 from tests.unit.search_histories import BANDWIDTH, ELAPSED, LINE, history, run, trial
 
-RNG = np.random.default_rng(0)
-
 
 def next_of(kind, seen, **options):
-    return make_resampler({"kind": kind, **options}).next(LINE, seen, RNG)
+    return make_resampler({"kind": kind, **options}).next(seen)
 
 
 def reason(options, seen, sampler=None):
@@ -84,7 +82,7 @@ def test_racing_is_worth_more_under_more_noise():
 
 def test_racing_ends_a_tried_space_only_once_the_repeats_show_how_quiet_the_machine_is():
     def last(seen):
-        return make_resampler({"kind": "racing"}).last(LINE, seen, RNG)
+        return make_resampler({"kind": "racing"}).last(seen)
 
     assert last(history(1.0, 1.3, 1.4, 1.4)) is not None
     agreeing = [(middle * 1.001, middle / 1.001) for middle in (1.0, 1.3, 1.4, 1.4)]

@@ -35,7 +35,6 @@ from stripewise.trial import History, Phase, Role, Run, State, Trial
 
 _TRIES_OF_DEFAULT = 2
 _TRIES_ONCE_IT_WORKED = 5
-_RESAMPLING_STREAM = 1 << 40
 _PAIRING_STREAM = 1 << 41
 
 
@@ -234,7 +233,7 @@ class Planner:
             under_way = any(not run.state.ended for trial in trials for run in trial.runs)
             return Wait() if under_way else Finish("trying more would lose more than is allowed")
         number = len(trials)
-        again = self.resampler.next(self.space, history, self._rng(_RESAMPLING_STREAM + spent.runs))
+        again = self.resampler.next(history)
         if again is None:
             again = self._retry(history)
         if again is not None:
@@ -246,7 +245,7 @@ class Planner:
         if not suggestions:
             again = None
             if self.schedule.measures_again(reserve):
-                again = self.resampler.last(self.space, history, self._rng(_RESAMPLING_STREAM + spent.runs))
+                again = self.resampler.last(history)
             if again is None:
                 again = self._retry(history, at_once=True)
             if again is None:

@@ -170,7 +170,7 @@ class SamplerPlayer:
     def propose(self) -> Configuration | None:
         """See :class:`Player`."""
         rng = sampler_rng(self.seed, self.runs)
-        again = self.resampler.next(self.space, self.history, rng)
+        again = self.resampler.next(self.history)
         if again is not None:
             return self.history.trials[again].configuration
         suggestions = self.sampler.ask(self.space, self.history, rng, 1)

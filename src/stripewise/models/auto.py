@@ -264,7 +264,7 @@ class AutoModel(PerformanceModel):
         k = min(self.options.folds, len(cells), _FEW_FOLDS if len(cells) > _SEVERAL else len(cells))
         workloads = int(cells.workload.max()) + 1
         held_out = self._held_out(learners, cells, cells.folds(rng, k), rng) if len(cells) >= _LEAST_CELLS else None
-        trust = cells.count / (1.0 + cells.count)
+        trust = cells.weight
         candidate = list(learners).index(_CANDIDATE)
         if held_out is None or not helps(held_out, cells.mean, trust, candidate):
             del learners[_CANDIDATE]

@@ -195,6 +195,11 @@ class Cells:
     def __len__(self) -> int:
         return len(self.mean)
 
+    @property
+    def weight(self) -> Floats:
+        """How much each cell counts, shape ``(m,)``: one of many runs is known better, but never exactly."""
+        return self.count / (1.0 + self.count)
+
     @classmethod
     def of(cls, data: Data, encoder: Encoder) -> Cells:
         """Gather rows."""

@@ -187,37 +187,29 @@ def _boosted(x: Matrix, target: Floats, count: Floats, rng: np.random.Generator)
     )  # fmt: skip
 
 
+def _grow(forest: str, cells: Cells, target: Floats, seed: int, **more: Any) -> Grown:
+    """Fit a forest of scikit-learn; with many cells its leaves are larger."""
+    from sklearn import ensemble  # noqa: PLC0415  slow import
+
+    grown = getattr(ensemble, forest)(
+        min_samples_leaf=1 if len(cells) <= _MANY else 3, n_jobs=threads(len(cells)), random_state=seed, **more
+    )
+    return Grown(grown.fit(cells.x, target, sample_weight=cells.weight))
+
+
 def learn_extra(given: LearnerInput) -> BlendMember:
     """Extremely randomised trees (Geurts and others, 2006)."""
-    from sklearn.ensemble import ExtraTreesRegressor  # noqa: PLC0415  slow import
-
-    cells, rng = given.cells, given.rng
+    cells, seed = given.cells, int(given.rng.integers(2**31))
     trees = 100 if len(cells) <= _SEVERAL else 50
-    forest = ExtraTreesRegressor(
-        trees,
-        min_samples_leaf=1 if len(cells) <= _MANY else 3,
-        max_features=0.7,
-        n_jobs=threads(len(cells)),
-        random_state=int(rng.integers(2**31)),
-    )
-    forest.fit(cells.x, cells.mean, sample_weight=cells.count / (1.0 + cells.count))
-    return BlendMember(((Grown(forest), None),))
+    grown = _grow("ExtraTreesRegressor", cells, cells.mean, seed, n_estimators=trees, max_features=0.7)
+    return BlendMember(((grown, None),))
 
 
 def learn_forest(given: LearnerInput) -> BlendMember:
     """A random forest (Breiman, 2001): where most settings change nothing, its leaves are the most exact."""
-    from sklearn.ensemble import RandomForestRegressor  # noqa: PLC0415  slow import
-
-    cells, rng = given.cells, given.rng
-    forest = RandomForestRegressor(
-        50,
-        min_samples_leaf=1 if len(cells) <= _MANY else 3,
-        max_features=0.5,
-        n_jobs=threads(len(cells)),
-        random_state=int(rng.integers(2**31)),
-    )
-    forest.fit(cells.x, cells.mean, sample_weight=cells.count / (1.0 + cells.count))
-    return BlendMember(((Grown(forest), None),))
+    cells, seed = given.cells, int(given.rng.integers(2**31))
+    grown = _grow("RandomForestRegressor", cells, cells.mean, seed, n_estimators=50, max_features=0.5)
+    return BlendMember(((grown, None),))
 
 
 def learn_values(given: LearnerInput) -> BlendMember:
@@ -225,25 +217,15 @@ def learn_values(given: LearnerInput) -> BlendMember:
 
     Its seed is fixed, so that the members beside it are the same with and without it.
     """
-    from sklearn.ensemble import RandomForestRegressor  # noqa: PLC0415  slow import
-
-    cells = given.cells
-    forest = RandomForestRegressor(
-        50,
-        min_samples_leaf=1 if len(cells) <= _MANY else 3,
-        n_jobs=threads(len(cells)),
-        random_state=0,
-    )
-    level = float(np.max(cells.mean))
-    forest.fit(cells.x, np.exp(cells.mean - level), sample_weight=cells.count / (1.0 + cells.count))
-    return BlendMember(((LogTrees(Grown(forest), level), None),))
+    cells, level = given.cells, float(np.max(given.cells.mean))
+    grown = _grow("RandomForestRegressor", cells, np.exp(cells.mean - level), 0, n_estimators=50)
+    return BlendMember(((LogTrees(grown, level), None),))
 
 
 def learn_steps(given: LearnerInput) -> BlendMember:
     """Boosted trees that see every row and feature in each round: for strong steps without noise."""
-    cells = given.cells
-    weight, seed = cells.count / (1.0 + cells.count), int(given.rng.integers(2**31))
-    return BlendMember(((boost(cells.x, cells.mean, weight, seed), None),))
+    cells, seed = given.cells, int(given.rng.integers(2**31))
+    return BlendMember(((boost(cells.x, cells.mean, cells.weight, seed), None),))
 
 
 def learn_smooth(given: LearnerInput) -> BlendMember:
@@ -258,7 +240,7 @@ def learn_linear(kinds: str, switch: list[int], inverse: bool) -> Learn:
 
     def learn(given: LearnerInput) -> BlendMember:
         cells = given.cells
-        equation = Equation.fit(kinds, cells.x, cells.mean, cells.count / (1.0 + cells.count), switch, inverse)
+        equation = Equation.fit(kinds, cells.x, cells.mean, cells.weight, switch, inverse)
         return BlendMember(((equation, None),))
 
     return learn
@@ -273,9 +255,8 @@ def learn_relative(context_features: NDArray[np.int64]) -> Learn:
 
     def learn(given: LearnerInput) -> BlendMember:
         cells, rng = given.cells, given.rng
-        weight = cells.count / (1.0 + cells.count)
-        total = np.bincount(cells.workload, weight)
-        level = np.bincount(cells.workload, weight * cells.mean) / np.where(total > 0, total, 1.0)
+        total = np.bincount(cells.workload, cells.weight)
+        level = np.bincount(cells.workload, cells.weight * cells.mean) / np.where(total > 0, total, 1.0)
         present, first = np.unique(cells.workload, return_index=True)
         x = cells.x[np.ix_(first, context_features)]
         importance = np.ones(x.shape[1])

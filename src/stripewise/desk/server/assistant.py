@@ -286,7 +286,7 @@ def assistant(client: Client, settings: Any, *, ask: bool) -> "MCPServer[Any]":
 
         workload: operation, nodes, processes_per_node, file_size, transfer_size, layout ... or diagnosis: the id that
         `diagnose` gave. model: a model of the service; without one, policy: knowledge (what helped on
-        other systems) or a rule of thumb (mpi-io-study, t3pio-like), and osts: how many OSTs the file system has. to:
+        other systems) or a rule of thumb (mpi-io-study), and osts: how many OSTs the file system has. to:
         also as one of the targets of `export`.
         """
         given = {"workload": workload, "diagnosis": diagnosis, "model": model, "policy": policy, "osts": osts, "to": to}

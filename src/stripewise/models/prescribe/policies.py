@@ -1,15 +1,14 @@
 """Policies for use without a model, named as such: nobody measured them on this machine.
 
 ``knowledge`` sets as many stripes as the stack files know to help such programs, by measurements on other systems, and
-nothing otherwise. The others are rules of thumb. ``mpi-io-study`` is what the study of MPI-IO with neural networks (16
-nodes, 16 OSTs of Lustre, files of some 10 GiB) found good in most of its test cases. ``t3pio-like`` follows the
-formulas of TACC's T3PIO library.
+nothing otherwise. ``mpi-io-study`` is a rule of thumb: what the study of MPI-IO with neural networks (16 nodes, 16 OSTs
+of Lustre, files of some 10 GiB) found good in most of its test cases.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from stripewise.catalogue.carriers import HINT, LAYOUT, Setting
@@ -23,8 +22,6 @@ from stripewise.models.prescribe.prescription import Advice, Prescription, Setti
 
 _MIB, _GIB = 1 << 20, 1 << 30
 _STUDY_OSTS = 16
-_T3PIO_FACTOR = 2
-_T3PIO_LARGEST = 256 * _MIB
 _SMALL = 64 * _MIB
 _STRIPES = "stripe_count"
 _ALL = -1
@@ -70,7 +67,7 @@ class _Made:
 
 def policy_names() -> tuple[str, ...]:
     """Names that :func:`by_policy` knows; the first is taken where none is named."""
-    return (_KNOWLEDGE, *_POLICIES)
+    return (_KNOWLEDGE, _STUDY)
 
 
 def by_policy(
@@ -106,7 +103,7 @@ def by_policy(
         made = _knowledge(workload, osts, current or {}, existing=existing)
     else:
         made = _Made(notes=[_RULE_OF_THUMB])
-        _POLICIES[name](workload, osts, made)
+        _study(workload, osts, made)
         made.leave_out_losses(workload)
     return Prescription(
         origin=f"policy {name}",
@@ -224,32 +221,6 @@ def _study(workload: Workload, osts: int | None, made: _Made) -> None:
         )
 
 
-def _t3pio(workload: Workload, osts: int | None, made: _Made) -> None:
-    """Two stripes per node, one writer for two stripes, stripes as large as a writer's share (T3PIO's factor 2)."""
-    if workload.nodes is None:
-        raise UserError("policy t3pio-like needs the number of nodes", "say it under [workload]")
-    stripes = _T3PIO_FACTOR * workload.nodes
-    if osts is not None:
-        stripes = min(stripes, osts)
-    else:
-        made.notes.append("the number of OSTs is unknown (--osts): the file system caps the stripes at what it has")
-    writers = max(1, stripes // _T3PIO_FACTOR)
-    if _creates(workload, made):
-        made.stripe("stripe_count", stripes)
-        size = _MIB
-        if workload.file_size:
-            share = max(1, workload.file_size // writers)
-            size = min(_T3PIO_LARGEST, max(_MIB, 1 << (share.bit_length() - 1)))
-        made.stripe("stripe_size", size, "B")
-        made.reasons.append(
-            f"T3PIO: min(OSTs, {_T3PIO_FACTOR} x {workload.nodes} nodes) = {stripes} stripes; a stripe is the largest "
-            f"power of two within a writer's share of the file, here at most {_T3PIO_LARGEST // _MIB} MiB"
-        )
-    if workload.collective is not False and workload.api != "posix":
-        made.hint("cb_nodes", writers, workload.nodes)
-        made.reasons.append(f"T3PIO: one writer for {_T3PIO_FACTOR} stripes: cb_nodes = {writers}")
-
-
 _KNOWLEDGE = "knowledge"
 _RULE_OF_THUMB = "this is a rule of thumb: nothing was measured here, and no gain is predicted"
-_POLICIES: dict[str, Callable[[Workload, int | None, _Made], None]] = {"mpi-io-study": _study, "t3pio-like": _t3pio}
+_STUDY = "mpi-io-study"

@@ -6,7 +6,6 @@ A run fails because of its settings or at random; only the latter deserves anoth
 from __future__ import annotations
 
 import re
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -15,7 +14,6 @@ import numpy as np
 import scipy
 from pydantic import Field
 
-from stripewise.catalogue.space import Space
 from stripewise.options import Options, parse_options
 from stripewise.search.belief.costs import Floats, RunCosts
 from stripewise.search.belief.posterior import Posterior, expected_improvement, learned_noise, rank
@@ -52,47 +50,11 @@ class ResamplingOptions(Options):
     share: float = Field(default=0.34, ge=0, le=1, description="racing: most of all search runs that may be repeats")
 
 
-class Resampler(ABC):
-    """Decides on repeats; like a sampler, it keeps nothing between calls."""
+class Resampler:
+    """Decides on repeats; like a sampler, it keeps nothing between calls.
 
-    def __init__(self, options: ResamplingOptions) -> None:
-        self.options = options
-
-    @abstractmethod
-    def next(self, space: Space, history: History, rng: np.random.Generator) -> int | None:
-        """Give the number of the trial to run once more, or None to run a new one.
-
-        Called by the tuning loop before each question to the sampler. Trials that never ended well are never repeated,
-        nor is a trial while one of its runs is still to end, except where every trial gets the same number of runs.
-        """
-
-    def last(self, space: Space, history: History, rng: np.random.Generator) -> int | None:
-        """Give a trial to repeat where every configuration has been tried and runs are left; None to end the search."""
-        return None
-
-
-class NoResampling(Resampler):
-    """One run a trial."""
-
-    def next(self, space: Space, history: History, rng: np.random.Generator) -> int | None:
-        """See :meth:`Resampler.next`."""
-        return None
-
-
-class SimpleResampling(Resampler):
-    """The same number of runs for every trial that works."""
-
-    def next(self, space: Space, history: History, rng: np.random.Generator) -> int | None:
-        """See :meth:`Resampler.next`."""
-        for trial in history.trials:
-            states = _search_states(trial)
-            if State.FINISHED in states and len(states) < self.options.repeats:
-                return trial.number
-        return None
-
-
-class Racing(Resampler):
-    """Repeats the trial whose next run is expected to improve the final choice most, if that is worth a run.
+    ``none`` never repeats a trial; ``simple`` gives the same number of runs to every trial that works. ``racing``
+    repeats the trial whose next run is expected to improve the final choice most, if that is worth a run:
 
     1. Stop if repeats already take their share of the runs.
     2. Learn a normal posterior of each trial's cost, with the noise and the level of the machine of the repeats so far
@@ -109,21 +71,34 @@ class Racing(Resampler):
     A trial that is among the latest :data:`_APART` runs is not repeated yet: runs far apart in time say more about it.
     """
 
-    def next(self, space: Space, history: History, rng: np.random.Generator) -> int | None:
-        """See :meth:`Resampler.next`."""
-        runs = [len(_search_states(trial)) for trial in history.trials]
-        repeats = sum(count - 1 for count in runs if count)
-        if repeats + 1 > self.options.share * (sum(runs) + 1):
+    def __init__(self, options: ResamplingOptions) -> None:
+        self.options = options
+
+    def next(self, history: History) -> int | None:
+        """Give the number of the trial to run once more, or None to run a new one.
+
+        Called by the tuning loop before each question to the sampler. Trials that never ended well are never repeated,
+        nor is a trial while one of its runs is still to end, except where every trial gets the same number of runs.
+        """
+        runs = [_search_states(trial) for trial in history.trials]
+        if self.options.kind == "simple":
+            short = (State.FINISHED in states and len(states) < self.options.repeats for states in runs)
+            return next((trial.number for trial, less in zip(history.trials, short, strict=True) if less), None)
+        repeats = sum(len(states) - 1 for states in runs if states)
+        if self.options.kind == "none" or repeats + 1 > self.options.share * (sum(map(len, runs)) + 1):
             return None
         chosen = self._choose(Posterior.of(history), history, self.options.worth, _APART)
         return self._control(history) if chosen is None and self.options.controls else chosen
 
-    def last(self, space: Space, history: History, rng: np.random.Generator) -> int | None:
-        """See :meth:`Resampler.last`: with nothing new to run, small gains are worth a run as well.
+    def last(self, history: History) -> int | None:
+        """Give a trial to repeat where every configuration has been tried and runs are left; None to end the search.
 
-        A few values, or a few repeats that happen to agree, do not show that the machine is quiet. So the noise is
-        taken at the upper end of what the repeats leave possible: the search ends when more runs would not matter then.
+        With nothing new to run, small gains are worth a run as well to ``racing``. A few values, or a few repeats that
+        happen to agree, do not show that the machine is quiet. So the noise is taken at the upper end of what the
+        repeats leave possible: the search ends when more runs would not matter then.
         """
+        if self.options.kind != "racing":
+            return None
         noise = learned_noise(history, _DOUBT)
         return self._choose(Posterior.of(history, noise), history, _LEFTOVER * self.options.worth, 0)
 
@@ -152,13 +127,6 @@ class Racing(Resampler):
         return None if longest is None or since[longest.number] < _APART else longest.number
 
 
-_KINDS: dict[str, type[Resampler]] = {
-    "none": NoResampling,
-    "simple": SimpleResampling,
-    "racing": Racing,
-}
-
-
 def make_resampler(options: Mapping[str, Any] | None = None) -> Resampler:
     """Make a resampler from the ``[resampling]`` table.
 
@@ -167,8 +135,7 @@ def make_resampler(options: Mapping[str, Any] | None = None) -> Resampler:
     UserError
         Unknown option, or a value out of bounds.
     """
-    parsed = parse_options(ResamplingOptions, options or {}, "resampling")
-    return _KINDS[parsed.kind](parsed)
+    return Resampler(parse_options(ResamplingOptions, options or {}, "resampling"))
 
 
 def knowledge_gradient(posterior: Posterior) -> Floats:
