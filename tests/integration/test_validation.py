@@ -93,7 +93,7 @@ def test_prescription_by_hand() -> None:
     best = judged.static[0]
     assert best.configuration == {"c": "y"}
     assert math.isclose(best.quality.arithmetic, 75)
-    assert (best.best, best.last) == (1, 0)
+    assert (best.best, best.worst_of_all) == (1, 0)
     assert math.isclose(best.loss, 10)
     default = next(static for static in judged.static if static.default)
     assert default.configuration == {"c": "x"}

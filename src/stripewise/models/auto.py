@@ -51,6 +51,8 @@ def blend_weights(
     member's: no single member has a smaller sum of both here. (Squares alone leave the choice to the few cells
     that no member can predict.)
 
+    Shapes: returns ``(m,)``.
+
     Parameters
     ----------
     predictions : ndarray, shape (n, m)
@@ -62,10 +64,6 @@ def blend_weights(
         Workloads. If given, each counts alike, however many cells it has: the weights are meant for
         other workloads. And errors count twice: as they are, and relative to the mean error of their workload (which
         configuration is best does not depend on the level); either in proportion to the best single member's.
-
-    Returns
-    -------
-    ndarray, shape (m,)
     """
     members = predictions.shape[1]
     if members == 1 or len(target) < 2:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stripewise.errors import UserError
-from stripewise.models.cells import Data
+from stripewise.models.cells import Data, group_rows
 from stripewise.models.domain import NEW, Domain, Floats, Frame
 from stripewise.models.features import Encoder, Matrix, make_encoder
 from stripewise.models.files import Stored, write_model_file
@@ -41,19 +41,16 @@ def ask_measured_categories(
 ) -> Floats:
     """Ask about points; about one with a category that was never measured, with each measured one in its place.
 
+    Shapes: returns ``(k, n)``.
+
     Parameters
     ----------
-    domain : Domain
     points : ndarray, shape (n, c)
     ask : callable
         Points whose categories were all measured, shape ``(m, c)``, to answers, shape ``(k, m)``.
     merge : callable
         Answers with each measured category, shape ``(categories, k, m)``, and the number of each point's workload,
         shape ``(m,)``, to answers, shape ``(k, m)``.
-
-    Returns
-    -------
-    ndarray, shape (k, n)
     """
     new = domain.is_new(points)
     if not new.any():
@@ -62,7 +59,7 @@ def ask_measured_categories(
     result = np.empty((len(measured), len(points)))
     result[:, ~new] = measured
     for rows, variants in _replaced(domain, points, np.flatnonzero(new)):
-        workload = np.unique(points[rows, : domain.contexts], axis=0, return_inverse=True)[1].reshape(-1)
+        workload = group_rows(points[rows, : domain.contexts])
         result[:, rows] = merge(np.stack([ask(variant) for variant in variants]), workload)
     return result
 
@@ -93,23 +90,21 @@ def _replaced(
 def of_one_more(each: Floats, workload: NDArray[np.int64]) -> Floats:
     """Predict one more category from predictions with each measured one in its place.
 
+    Shapes: returns ``(3, n)``.
+
     Parameters
     ----------
     each : ndarray, shape (categories, 3, n)
         Mean, deviation and shared deviation of ln(value); at least two categories.
     workload : ndarray of int, shape (n,)
         Number of each row's workload.
-
-    Returns
-    -------
-    ndarray, shape (3, n)
     """
     mean, square = each[:, 0], each[:, 1:] ** 2
     rows = np.bincount(workload)
-    level = np.stack([np.bincount(workload, weights=one) / rows for one in mean])[:, workload]
+    usual = np.stack([np.bincount(workload, weights=one) / rows for one in mean])[:, workload]
     more = (1.0 + 1.0 / len(each)) / (len(each) - 1)
-    apart, common = mean - mean.mean(axis=0), level - level.mean(axis=0)
-    # What follows the mean level of a workload's configurations cancels out of a gain.
+    apart, common = mean - mean.mean(axis=0), usual - usual.mean(axis=0)
+    # What follows the mean of a workload's configurations cancels out of a gain.
     follows = np.maximum((apart * common).sum(axis=0), 0.0) ** 2 / np.maximum((common**2).sum(axis=0), _TINY)
     variance, shared = square.mean(axis=0)
     return np.stack(
@@ -177,7 +172,6 @@ def supported(gain: Any, deviation: Any, reach: float) -> tuple[Any, Any]:
 
     Parameters
     ----------
-    gain, deviation : float or ndarray
     reach : float
         See :class:`PerformanceModel`.
     """
@@ -208,10 +202,6 @@ class PerformanceModel(ABC):
     A subclass has a :attr:`name`, its :attr:`Options`, and four methods: :meth:`_fit`, :meth:`_predict`,
     :meth:`_state`, :meth:`_restore`. Everything it learns is a function of the data it is given and of the seed.
 
-    Parameters
-    ----------
-    options : ModelOptions, optional
-
     Attributes
     ----------
     domain : Domain
@@ -234,8 +224,6 @@ class PerformanceModel(ABC):
     Options: ClassVar[type[ModelOptions]] = ModelOptions
     retired_options: ClassVar[frozenset[str]] = frozenset()
     """Options that only files of earlier versions have; they are ignored there."""
-    ratios: ClassVar[bool] = True
-    """Whether the ratios by role are among the features."""
 
     def __init__(self, options: ModelOptions | None = None) -> None:
         self.options = self.Options() if options is None else options
@@ -308,7 +296,7 @@ class PerformanceModel(ABC):
         return self
 
     def _make_encoder(self, domain: Domain, points: Floats) -> Encoder:
-        return make_encoder(domain, points, ratios=self.ratios)
+        return make_encoder(domain, points)
 
     @abstractmethod
     def _fit(self, data: Data, rng: np.random.Generator) -> None:

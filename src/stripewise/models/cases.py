@@ -48,7 +48,6 @@ class CasePoints(Points):
     ----------
     campaign : Campaign
         A grid; see :func:`cases_campaign`.
-    cases : sequence of EvaluationCase
     """
 
     def __init__(self, campaign: Campaign, cases: Sequence[EvaluationCase]) -> None:
@@ -91,7 +90,9 @@ def cases_campaign(campaign: Campaign, model: PerformanceModel, model_digest: st
         if tunable.name not in known:
             continue
         place, column = known[tunable.name]
-        seen = [_from_model(column.values[level], column, tunable.unit or "") for level in model.domain.seen[place]]
+        seen = [
+            _from_model(column.values[position], column, tunable.unit or "") for position in model.domain.seen[place]
+        ]
         values = [*tunable.values, *(value for value in seen if value not in tunable.values)]
         entry["values"] = sorted(values, key=float) if tunable.ordered else values
         if tunable.default is None and tunable.role in ("stripe_count", "stripe_size"):
@@ -111,7 +112,6 @@ def make_cases(
         Of :func:`cases_campaign`.
     defaults : sequence of Point
         The test cases as they are.
-    model : PerformanceModel
     eager : bool
         See :meth:`Prescriber.everything`.
 

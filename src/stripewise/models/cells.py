@@ -24,6 +24,41 @@ _LEAST_COMPARED = 3
 _MOSTLY = 0.5
 
 
+def group_rows(rows: NDArray[Any]) -> Ints:
+    """Number the distinct rows, and give each row its number; all have the same where there are no columns."""
+    if rows.shape[1] == 0:
+        return np.zeros(len(rows), dtype=np.int64)
+    return np.asarray(np.unique(rows, axis=0, return_inverse=True)[1], dtype=np.int64).reshape(-1)
+
+
+@dataclass(frozen=True, eq=False)
+class Gathered:
+    """Rows gathered by cell.
+
+    Attributes
+    ----------
+    first : ndarray of int, shape (m,)
+        The first row of each cell.
+    cell : ndarray of int, shape (n,)
+        The cell of each row, 0, 1, ...
+    count : ndarray of int, shape (m,)
+        Rows of each cell.
+    """
+
+    first: Ints
+    cell: Ints
+    count: Ints
+
+    def means(self, values: Floats) -> Floats:
+        """Mean of each cell's values, shape ``(m,)``."""
+        return np.bincount(self.cell, values) / self.count
+
+    def medians(self, values: Floats) -> Floats:
+        """Median of each cell's values, shape ``(m,)``."""
+        order = np.argsort(self.cell, kind="stable")
+        return np.array([np.median(part) for part in np.split(values[order], np.cumsum(self.count)[:-1])])
+
+
 @dataclass(frozen=True, eq=False)
 class Data:
     """Training rows.
@@ -53,10 +88,7 @@ class Data:
     @classmethod
     def of_points(cls, domain: Domain, points: Floats, target: Floats) -> Data:
         """Take folded points, shape ``(n, c)``, with the natural logarithms of their values."""
-        cells = _groups(points)
-        contexts = points[:, : domain.contexts]
-        workloads = _groups(contexts) if domain.contexts else np.zeros(len(points), dtype=np.int64)
-        return cls(points, target, cells, workloads)
+        return cls(points, target, group_rows(points), group_rows(points[:, : domain.contexts]))
 
     def __len__(self) -> int:
         return len(self.target)
@@ -66,15 +98,18 @@ class Data:
         return Data(self.points[keep], self.target[keep], self.cells[keep], self.workloads[keep])
 
     @cached_property
+    def gathered(self) -> Gathered:
+        """The rows by cell."""
+        return Gathered(*np.unique(self.cells, return_index=True, return_inverse=True, return_counts=True)[1:])
+
+    @cached_property
     def noise(self) -> float:
         """Standard deviation of repeats about their mean, pooled over all cells; 0 without repeats."""
-        _, cell = np.unique(self.cells, return_inverse=True)
-        count = np.bincount(cell)
-        freedom = int(np.sum(count - 1))
+        freedom = len(self) - len(self.gathered.count)
         if freedom < 1:
             return 0.0
-        mean = np.bincount(cell, self.target) / count
-        return float(np.sqrt(np.sum((self.target - mean[cell]) ** 2) / freedom))
+        mean = self.gathered.means(self.target)[self.gathered.cell]
+        return float(np.sqrt(np.sum((self.target - mean) ** 2) / freedom))
 
     @cached_property
     def reach(self) -> float:
@@ -83,21 +118,14 @@ class Data:
         Of means over the runs of a cell, so that a single lucky run counts less. Where most workloads have a single
         configuration, all differences count.
         """
-        _, first, cell = np.unique(self.cells, return_index=True, return_inverse=True)
-        mean = np.bincount(cell, self.target) / np.bincount(cell)
-        _, workload = np.unique(self.workloads[first], return_inverse=True)
+        mean = self.gathered.means(self.target)
+        _, workload = np.unique(self.workloads[self.gathered.first], return_inverse=True)
         low, high = np.full(workload.max() + 1, np.inf), np.full(workload.max() + 1, -np.inf)
         np.minimum.at(low, workload, mean)
         np.maximum.at(high, workload, mean)
         several = np.bincount(workload) > 1
         found = np.max(high - low) if several[workload].mean() > _MOSTLY else np.max(high) - np.min(low)
         return float(np.float32(found))  # as an artifact holds it
-
-
-def _groups(rows: Floats) -> Ints:
-    if rows.shape[1] == 0:
-        return np.zeros(len(rows), dtype=np.int64)
-    return np.asarray(np.unique(rows, axis=0, return_inverse=True)[1], dtype=np.int64).reshape(-1)
 
 
 def gain_errors(errors: Floats, workloads: NDArray[np.int64], operations: NDArray[np.int64], count: int) -> Floats:
@@ -203,12 +231,11 @@ class Cells:
     @classmethod
     def of(cls, data: Data, encoder: Encoder) -> Cells:
         """Gather rows."""
-        _, first, cell = np.unique(data.cells, return_index=True, return_inverse=True)
-        count = np.bincount(cell).astype(np.float64)
-        mean = np.bincount(cell, data.target) / count
-        workload = np.unique(data.workloads[first], return_inverse=True)[1]
-        points = data.points[first]
-        return cls(points, at_least_one(encoder.encode(points)), mean, count, workload, cell)
+        rows = data.gathered
+        workload = np.unique(data.workloads[rows.first], return_inverse=True)[1]
+        points, count = data.points[rows.first], rows.count.astype(np.float64)
+        x = at_least_one(encoder.encode(points))
+        return cls(points, x, rows.means(data.target), count, workload, rows.cell)
 
     def take(self, keep: NDArray[Any]) -> Cells:
         """Give some cells (a mask, or numbers); ``cell`` stays that of all rows and must not be used."""

@@ -53,7 +53,6 @@ class Measured:
 
     Attributes
     ----------
-    apart : tuple of Apart
     overruled : tuple of str
         Conditions of the stacks' knowledge that did no harm in the training.
     """
@@ -123,16 +122,15 @@ class Domain:
             If a column has the name of another, or an ordered column holds a value that is not a number.
         """
         schema = table.schema
-        levels = np.concatenate([table.context_levels, table.levels], axis=1)
+        levels = table.every_level
         points = points_of(schema, levels)
-        seen = tuple(tuple(int(level) for level in np.unique(column)) for column in levels.T)
+        seen = tuple(tuple(int(position) for position in np.unique(column)) for column in levels.T)
         return cls(schema, tuple(points.min(axis=0)), tuple(points.max(axis=0)), seen, len(table))
 
     @property
     def objective(self) -> Objective:
         """The quantity predicted, its direction and unit."""
-        column = self.schema.objective
-        return Objective(column.column, column.direction, column.unit)
+        return self.schema.quantity
 
     @cached_property
     def columns(self) -> tuple[Column, ...]:
@@ -258,7 +256,7 @@ class Domain:
             As :meth:`points`.
         """
         if table.schema is self.schema:
-            points = points_of(self.schema, np.concatenate([table.context_levels, table.levels], axis=1))
+            points = points_of(self.schema, table.every_level)
             for index, column in enumerate(self.columns):
                 if column.kind == "categorical":
                     new = ~np.isin(points[:, index], self.seen[index])
@@ -371,20 +369,19 @@ def points_of(schema: Schema, levels: NDArray[np.int64]) -> Floats:
         If an ordered column holds a value that is not a number.
     """
     columns = []
-    for column, level in zip(schema.columns, levels.T, strict=True):
+    for column, position in zip(schema.columns, levels.T, strict=True):
         if column.kind == "categorical":
-            columns.append(level.astype(np.float64))
+            columns.append(position.astype(np.float64))
             continue
         if any(isinstance(value, str) for value in column.values):
             raise UserError(f"table {schema.name}: {column.name} is ordinal but has a value that is not a number")
-        columns.append(np.asarray(column.values, dtype=np.float64)[level])
+        columns.append(np.asarray(column.values, dtype=np.float64)[position])
     return np.stack(columns, axis=1)
 
 
 def table_frame(table: Table) -> dict[str, list[Value]]:
     """Give a table's contexts and parameters as columns by name."""
-    levels = np.concatenate([table.context_levels, table.levels], axis=1)
     return {
-        column.name: [column.values[int(level)] for level in levels[:, index]]
-        for index, column in enumerate(table.schema.columns)
+        column.name: [column.values[int(position)] for position in levels]
+        for column, levels in zip(table.schema.columns, table.every_level.T, strict=True)
     }

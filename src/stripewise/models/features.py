@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import TypeAdapter
 
 from stripewise.catalogue.parameter import logarithms
 from stripewise.models.artifact.program import log2
@@ -46,7 +47,7 @@ class Feature:
     constant : float
         See ``log2``; it brings sizes to bytes.
     least : float
-        See ``log2``: smaller numbers count as this one.
+        See ``log2``: smaller numbers count as this one. Files of earlier versions lack it.
     """
 
     name: str
@@ -100,20 +101,7 @@ class Encoder:
     @classmethod
     def from_json(cls, document: Sequence[Mapping[str, Any]]) -> Encoder:
         """Read what :meth:`as_json` gave."""
-        return cls(
-            tuple(
-                Feature(
-                    str(entry["name"]),
-                    entry["kind"],
-                    tuple(int(i) for i in entry["plus"]),
-                    tuple(int(i) for i in entry["minus"]),
-                    int(entry["of"]),
-                    float(entry["constant"]),
-                    float(entry.get("least", _TINY)),  # models of before lack it
-                )
-                for entry in document
-            )
-        )
+        return cls(TypeAdapter(tuple[Feature, ...]).validate_python(document))
 
 
 # Ratios by role, each with the question it answers. "processes" and "processes_per_node" are derived where only the
@@ -149,16 +137,13 @@ def at_least_one(x: Matrix) -> Matrix:
     return x if x.shape[1] else np.zeros((len(x), 1), dtype=np.float32)
 
 
-def make_encoder(domain: Domain, points: Floats, *, ratios: bool = True) -> Encoder:
+def make_encoder(domain: Domain, points: Floats) -> Encoder:
     """Choose the features for a domain.
 
     Parameters
     ----------
-    domain : Domain
     points : ndarray, shape (n, c)
         Folded points of the training. What never varies among them, or says what another feature says, is left out.
-    ratios : bool
-        Whether to add the ratios by role.
     """
     features: list[Feature] = []
     for index, column in enumerate(domain.columns):
@@ -178,9 +163,7 @@ def make_encoder(domain: Domain, points: Floats, *, ratios: bool = True) -> Enco
             features.append(Feature(f"log2 {column.name}", "log2", (index,)))
         else:
             features.append(Feature(column.name, "value", (index,)))
-    if ratios:
-        features += _ratios(domain, points, features)
-    return Encoder(tuple(features))
+    return Encoder((*features, *_ratios(domain, points, features)))
 
 
 def _ratios(domain: Domain, points: Floats, known: Sequence[Feature]) -> list[Feature]:

@@ -75,7 +75,6 @@ def importance(
 
     Parameters
     ----------
-    space : Space
     history : History
         Trials with a value count; of pruned ones the bound, which the truth exceeds.
     seed : int
@@ -162,7 +161,7 @@ def _filled(space: Space, levels: Levels, active: NDArray[np.bool_], rng: np.ran
 
 @dataclass(frozen=True)
 class _Forest:
-    """Extremely randomised trees (Geurts and others, 2006), all of them grown at once, level by level.
+    """Extremely randomised trees (Geurts and others, 2006), all of them grown at once, depth by depth.
 
     The forest of scikit-learn gives the same answers, but loading it takes two seconds and each small fit 40 ms, and a
     tuning run ends with up to thirty fits. A leaf is its own child.
@@ -181,9 +180,9 @@ class _Forest:
         tree, row = np.nonzero(weights)
         weight, place, begin = weights[tree, row], tree, 0
         used = np.zeros((len(weights), x.shape[1]))
-        levels = []
+        grown = []
         while len(row):
-            # Rows of a node stand together; `node` numbers the nodes of this level.
+            # Rows of a node stand together; `node` numbers the nodes of this depth.
             order = np.argsort(place, kind="stable")
             tree, row, weight, place = tree[order], row[order], weight[order], place[order]
             first = np.flatnonzero(np.diff(place, prepend=-1))
@@ -204,17 +203,17 @@ class _Forest:
             best, of = np.argmax(gain, axis=1), np.arange(len(first))
             split = gain[of, best] > 0
             np.add.at(used, (tree[first[split]], best[split]), gain[of, best][split])
-            # Ids of the children follow those of this level.
+            # Ids of the children follow those of this depth.
             kids = begin + len(first) + 2 * (np.cumsum(split) - 1)
             own = begin + of
             below = np.stack([np.where(split, kids + side, own) for side in (0, 1)], axis=1)
-            levels.append((best, cut[of, best], below, (total / whole)[:, 0]))
+            grown.append((best, cut[of, best], below, (total / whole)[:, 0]))
             begin += len(first)
             goes_on = split[node]
             place = below[node, right[np.arange(len(row)), best[node]].astype(np.int64)][goes_on]
             tree, row, weight = tree[goes_on], row[goes_on], weight[goes_on]
         shares = used / np.maximum(np.sum(used, axis=1, keepdims=True), np.finfo(np.float64).tiny)
-        feature, threshold, children, value = (np.concatenate(part) for part in zip(*levels, strict=True))
+        feature, threshold, children, value = (np.concatenate(part) for part in zip(*grown, strict=True))
         return cls(feature, threshold, children, value, np.mean(shares, axis=0))
 
     def predict(self, x: _Floats) -> _Floats:
@@ -234,11 +233,11 @@ def _encode(space: Space, levels: Levels) -> _Floats:
     return np.concatenate([_columns(space, levels[:, j], j) for j in range(levels.shape[1])], axis=1)
 
 
-def _columns(space: Space, level: NDArray[np.int64], j: int) -> _Floats:
+def _columns(space: Space, positions: NDArray[np.int64], j: int) -> _Floats:
     parameter = space.parameters[j]
     if parameter.ordered or len(parameter.values) <= 2:
-        return level[:, None].astype(np.float64)
-    return np.asarray(level[:, None] == np.arange(len(parameter.values)), dtype=np.float64)
+        return positions[:, None].astype(np.float64)
+    return np.asarray(positions[:, None] == np.arange(len(parameter.values)), dtype=np.float64)
 
 
 def _measurable(space: Space, rows: _Rows, varied: list[int], rng: np.random.Generator) -> list[int]:

@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from stripewise.catalogue.configuration import Value, place_of
+from stripewise.catalogue.configuration import Value, place_of, plain_number
 from stripewise.catalogue.space import Levels, Space
 from stripewise.catalogue.workload import Workload
 from stripewise.errors import UserError
 from stripewise.models.table import Column, Table
-from stripewise.sizes import parse_size
+from stripewise.models.tunables import bytes_of
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,6 @@ class Landscape:
         The rows of this context only.
     context : mapping
         Value of each context column.
-    space : TableSpace
     """
 
     table: Table
@@ -105,8 +104,8 @@ class Landscape:
         start = measured[_start(table.schema.parameter, measured)]
         active = table.schema.active
         parameters = tuple(
-            replace(column.parameter(), default=column.values[int(level)], active_if=active.get(column.name))
-            for column, level in zip(table.schema.parameter, start, strict=True)
+            replace(column.parameter(), default=column.values[int(position)], active_if=active.get(column.name))
+            for column, position in zip(table.schema.parameter, start, strict=True)
         )
         words = {**chosen, **workload(table, chosen).words()}
         return cls(rows, chosen, TableSpace(parameters, context=words, measured=measured))
@@ -196,7 +195,8 @@ def workload(table: Table, context: Mapping[str, Value]) -> Workload:
     words: dict[str, Any] = {}
     for column in table.schema.context:
         if column.role in Workload.model_fields and column.name in context:
-            words[column.role] = _number(column, context[column.name])
+            value = context[column.name]
+            words[column.role] = value if isinstance(value, str | bool) else plain_number(value * bytes_of(column))
         if column.role == "processes" and column.name in context:
             words["processes"] = context[column.name]
     processes, nodes = words.pop("processes", None), words.get("nodes")
@@ -209,9 +209,3 @@ def workload(table: Table, context: Mapping[str, Value]) -> Workload:
         return Workload.model_validate(
             {k: v for k, v in words.items() if isinstance(v, int) and not isinstance(v, bool)}
         )
-
-
-def _number(column: Column, value: Value) -> Any:
-    if column.unit and isinstance(value, int | float) and column.role.endswith("_size"):
-        return parse_size(f"{value} {column.unit}")
-    return value

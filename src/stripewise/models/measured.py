@@ -19,7 +19,7 @@ from stripewise.catalogue.expectation import HARMS, pieces_about
 from stripewise.catalogue.meaning import with_defaults
 from stripewise.catalogue.space import Knowledge
 from stripewise.catalogue.workload import Workload
-from stripewise.models.cells import Data
+from stripewise.models.cells import Data, group_rows
 from stripewise.models.domain import NEW, Apart, Domain, Floats, Measured
 from stripewise.models.tunables import SetBy, TunableColumn, bytes_of, known_parameters, stand_in, tunable_columns
 
@@ -117,10 +117,7 @@ def _filled(rows: NDArray[np.bool_]) -> NDArray[np.bool_]:
 def together(domain: Domain, points: Floats) -> NDArray[np.bool_]:
     """Say which points have only values that were measured together, pair by pair, shape ``(n,)``.
 
-    Parameters
-    ----------
-    domain : Domain
-    points : ndarray, shape (n, c)
+    Shapes: points ``(n, c)``.
     """
     allowed = np.ones(len(points), dtype=bool)
     if domain.measured is not None and domain.measured.apart:
@@ -151,7 +148,6 @@ def expected_harms(domain: Domain, tunables: Sequence[TunableColumn]) -> tuple[K
 
     Parameters
     ----------
-    domain : Domain
     tunables : sequence of TunableColumn
         All of them.
     """
@@ -173,14 +169,11 @@ def _overruled(domain: Domain, data: Data) -> Iterator[str]:
     harms = expected_harms(domain, tunables)
     if not harms:
         return
-    _, first, cell = np.unique(data.cells, return_index=True, return_inverse=True)
-    points = data.points[first]
-    mean = np.bincount(cell.reshape(-1), data.target) / np.bincount(cell.reshape(-1))
+    points, mean = data.points[data.gathered.first], data.gathered.means(data.target)
     mean = mean if domain.objective.maximize else -mean
     standin = stand_in(tunables)
     program = [t.place for t in tunables if t.set_by in (SetBy.PROGRAM, SetBy.LAUNCH) and t is not standin]
-    key = points[:, [*range(domain.contexts), *program]]
-    group = np.unique(key, axis=0, return_inverse=True)[1].reshape(-1) if key.shape[1] else np.zeros(len(points), int)
+    group = group_rows(points[:, [*range(domain.contexts), *program]])
     values = _values_of(domain, tunables, points)
     for piece in harms:
         under = np.broadcast_to(np.asarray(piece.condition(values), dtype=bool), len(points))
@@ -226,8 +219,6 @@ def setting_values(
 
     Parameters
     ----------
-    domain : Domain
-    tunables : sequence of TunableColumn
     standin : TunableColumn or None
         The column "collective or not" where ``romio_cb_*`` stands in for it.
     points : ndarray, shape (n, c)

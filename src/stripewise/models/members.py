@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stripewise.models.cells import Cells
+from stripewise.models.cells import Cells, group_rows
 from stripewise.models.domain import Floats
 from stripewise.models.features import Matrix
 from stripewise.models.linear import Equation
@@ -48,16 +48,15 @@ class LogTrees:
     Attributes
     ----------
     trees : Grown or Trees
-        Of values over exp(``level``).
-    level : float
+        Of values over exp(``peak``).
     """
 
     trees: Grown | Trees
-    level: float
+    peak: float
 
     def predict(self, x: Matrix) -> Floats:
         """Predicted ln(value), shape ``(n,)``."""
-        return self.level + np.log(np.maximum(self.trees.predict(x), _TINY))
+        return self.peak + np.log(np.maximum(self.trees.predict(x), _TINY))
 
 
 Part = Trees | Smooth | Equation | Boosted | Grown | LogTrees
@@ -87,7 +86,7 @@ class BlendMember:
 
         def plain(part: Part) -> Part:
             if isinstance(part, LogTrees) and isinstance(part.trees, Grown):
-                return LogTrees(part.trees.trees, part.level)
+                return LogTrees(part.trees.trees, part.peak)
             return part.trees if isinstance(part, Boosted | Grown) else part
 
         return BlendMember(tuple((plain(part), features) for part, features in self.parts))
@@ -107,7 +106,7 @@ class BlendMember:
             elif isinstance(part, LogTrees):
                 if isinstance(part.trees, Grown):
                     raise TypeError("only settled members can be stored")
-                documents.append({"kind": "log of trees", "level": part.level, "features": seen})
+                documents.append({"kind": "log of trees", "level": part.peak, "features": seen})
                 arrays |= part.trees.arrays(own)
             else:
                 numbers, several = part.state()
@@ -144,8 +143,6 @@ class LearnerInput:
 
     Attributes
     ----------
-    cells : Cells
-    rng : numpy.random.Generator
     chosen : dict
         Hyperparameters of the smooth parts, by member, as they were chosen for the first of several inputs that share
         most of their cells. The choice takes longer than everything else, and hardly depends on a few cells.
@@ -217,9 +214,9 @@ def learn_values(given: LearnerInput) -> BlendMember:
 
     Its seed is fixed, so that the members beside it are the same with and without it.
     """
-    cells, level = given.cells, float(np.max(given.cells.mean))
-    grown = _grow("RandomForestRegressor", cells, np.exp(cells.mean - level), 0, n_estimators=50)
-    return BlendMember(((LogTrees(grown, level), None),))
+    cells, peak = given.cells, float(np.max(given.cells.mean))
+    grown = _grow("RandomForestRegressor", cells, np.exp(cells.mean - peak), 0, n_estimators=50)
+    return BlendMember(((LogTrees(grown, peak), None),))
 
 
 def learn_steps(given: LearnerInput) -> BlendMember:
@@ -247,23 +244,23 @@ def learn_linear(kinds: str, switch: list[int], inverse: bool) -> Learn:
 
 
 def learn_relative(context_features: NDArray[np.int64]) -> Learn:
-    """Give a learner of the level of each workload (smooth, from the context alone) plus what is relative to it.
+    """Give a learner of the mean of each workload (smooth, from the context alone) plus what is relative to it.
 
-    Which configuration is best is a question within a workload. Learned apart from the level, the answer carries over
-    to workloads whose level is hard to guess.
+    Which configuration is best is a question within a workload. Learned apart from the mean, the answer carries over
+    to workloads whose mean is hard to guess.
     """
 
     def learn(given: LearnerInput) -> BlendMember:
         cells, rng = given.cells, given.rng
         total = np.bincount(cells.workload, cells.weight)
-        level = np.bincount(cells.workload, cells.weight * cells.mean) / np.where(total > 0, total, 1.0)
+        usual = np.bincount(cells.workload, cells.weight * cells.mean) / np.where(total > 0, total, 1.0)
         present, first = np.unique(cells.workload, return_index=True)
         x = cells.x[np.ix_(first, context_features)]
         importance = np.ones(x.shape[1])
         if len(present) >= 12:
-            importance = _boosted(x, level[present], np.ones(len(present)), rng).importance()
-        base = given.smooth("relative", x, level[present], np.ones(len(present)), importance)
-        relative = _boosted(cells.x, cells.mean - level[cells.workload], cells.count, rng)
+            importance = _boosted(x, usual[present], np.ones(len(present)), rng).importance()
+        base = given.smooth("relative", x, usual[present], np.ones(len(present)), importance)
+        relative = _boosted(cells.x, cells.mean - usual[cells.workload], cells.count, rng)
         return BlendMember(((base, context_features), (relative, None)))
 
     return learn
@@ -272,6 +269,5 @@ def learn_relative(context_features: NDArray[np.int64]) -> Learn:
 def comparable(cells: Cells, contexts: int) -> bool:
     """Whether most workloads were measured with the same configurations, so that their means can be compared."""
     workloads = int(cells.workload.max()) + 1
-    configuration = np.unique(cells.points[:, contexts:], axis=0, return_inverse=True)[1].reshape(-1)
-    kinds = int(configuration.max()) + 1
+    kinds = int(group_rows(cells.points[:, contexts:]).max()) + 1
     return len(cells) >= _SHARED * workloads * kinds

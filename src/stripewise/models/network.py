@@ -98,7 +98,6 @@ def train(options: TrainingOptions, x: Matrix, value: Floats, dropout: float, no
 
     Parameters
     ----------
-    options : TrainingOptions
     x : ndarray of float32, shape (n, f)
     value : ndarray, shape (n,)
         Positive values of the objective.
@@ -106,7 +105,6 @@ def train(options: TrainingOptions, x: Matrix, value: Floats, dropout: float, no
         Share of hidden nodes left out in a step.
     noise : float
         Standard deviation of ln of a single run, which is not an error of the network.
-    seed : int
 
     Raises
     ------

@@ -57,8 +57,6 @@ def reachable(
     ----------
     workloads : sequence of ndarray, shape (points, repeats)
         See :func:`logarithms`.
-    seed : int
-    draws : int
     least : int
         Repeats that every workload needs; with fewer than eight the scores are rough.
 
@@ -126,7 +124,6 @@ class Quality:
     ----------
     arithmetic, harmonic, worst : float
         Means and minimum.
-    workloads : int
     """
 
     arithmetic: float
@@ -155,9 +152,7 @@ class Static:
 
     Attributes
     ----------
-    configuration : mapping
-    quality : Quality
-    best, last : int
+    best, worst_of_all : int
         Workloads for which no configuration is better, or worse.
     mean : float
         Mean value, in the objective's unit.
@@ -170,22 +165,15 @@ class Static:
     configuration: Mapping[str, Value]
     quality: Quality
     best: int
-    last: int
+    worst_of_all: int
     mean: float
     loss: float
     default: bool = False
 
     def as_json(self) -> dict[str, Any]:
         """By name."""
-        return {
-            "configuration": dict(self.configuration),
-            **self.quality.as_json(),
-            "best": self.best,
-            "worst_of_all": self.last,
-            "mean": self.mean,
-            "loss": self.loss,
-            "default": self.default,
-        }
+        own = {name: value for name, value in vars(self).items() if name != "quality"}
+        return {**own, "configuration": dict(self.configuration), **self.quality.as_json()}
 
 
 @dataclass(frozen=True)
@@ -249,7 +237,6 @@ def prescribing(
 
     Parameters
     ----------
-    table : Table
     fold : ndarray of int, shape (n,)
         Rows of a workload are in one fold.
     predicted : ndarray, shape (n,)
@@ -300,12 +287,8 @@ def _oracle(workloads: Sequence[Floats], seed: int) -> Quality | None:
     if draws is None:
         return None
     each = [Quality.of(ratios) for ratios in draws]
-    return Quality(
-        float(np.mean([quality.arithmetic for quality in each])),
-        float(np.mean([quality.harmonic for quality in each])),
-        float(np.mean([quality.worst for quality in each])),
-        len(workloads),
-    )
+    arithmetic, harmonic, worst = np.mean([(one.arithmetic, one.harmonic, one.worst) for one in each], axis=0).tolist()
+    return Quality(arithmetic, harmonic, worst, len(workloads))
 
 
 def _configurations(table: Table) -> tuple[NDArray[np.int64], list[dict[str, Value]]]:

@@ -44,7 +44,6 @@ class Smooth:
         Coefficients of the kernel functions.
     length, trend : float
         Hyperparameters.
-    bias : float
     hyperparameters : tuple of float, optional
         Length, trend and nugget of the fit; None where there was nothing to fit, and in a model read from a file.
     """
@@ -79,7 +78,6 @@ class Smooth:
             Runs behind each target; its noise falls with them.
         importance : ndarray, shape (f,)
             Not negative; a feature moves points apart by the square root of its share.
-        rng : numpy.random.Generator
         chosen : tuple of float, optional
             :attr:`hyperparameters` of a fit to similar data, which are then not chosen anew.
         """

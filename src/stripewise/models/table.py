@@ -97,6 +97,11 @@ class Schema(BaseModel):
         return (*own, *every_stack())
 
     @property
+    def quantity(self) -> Objective:
+        """The measured quantity, its direction and unit."""
+        return Objective(self.objective.column, self.objective.direction, self.objective.unit)
+
+    @property
     def rules(self) -> tuple[Expression, ...]:
         """What holds of every row: a combination that breaks one was never measured."""
         return tuple(Expression.parse(text) for text in self.constraints)
@@ -128,7 +133,6 @@ class Table:
 
     Attributes
     ----------
-    schema : Schema
     levels : ndarray of int, shape (n, p)
         Index of each parameter's value, as measured (nothing is folded).
     context_levels : ndarray of int, shape (n, c)
@@ -156,8 +160,12 @@ class Table:
     @property
     def objective(self) -> Objective:
         """The measured quantity and its direction."""
-        column = self.schema.objective
-        return Objective(column.column, column.direction, column.unit)
+        return self.schema.quantity
+
+    @property
+    def every_level(self) -> Levels:
+        """Levels of the contexts, then of the parameters, shape ``(n, c + p)``."""
+        return np.concatenate([self.context_levels, self.levels], axis=1)
 
     def contexts(self) -> list[dict[str, Value]]:
         """List the workloads that occur, in order of first appearance; one empty mapping without contexts."""
@@ -167,14 +175,16 @@ class Table:
         return [self._context(row) for row in rows[np.argsort(first)]]
 
     def _context(self, row: NDArray[np.int64]) -> dict[str, Value]:
-        return {c.name: c.values[int(level)] for c, level in zip(self.schema.context, row, strict=True)}
+        return {c.name: c.values[int(position)] for c, position in zip(self.schema.context, row, strict=True)}
 
     def of(self, context: Mapping[str, Value]) -> NDArray[np.bool_]:
         """Say which rows belong to a context (or to all contexts with the values given), shape ``(n,)``."""
         keep = np.ones(len(self), dtype=bool)
         for index, column in enumerate(self.schema.context):
             if column.name in context:
-                keep &= self.context_levels[:, index] == _level(column, context[column.name], "the context asked for")
+                keep &= self.context_levels[:, index] == _find_position(
+                    column, context[column.name], "the context asked for"
+                )
         return keep
 
     def check_positive(self) -> None:
@@ -195,7 +205,7 @@ class Table:
         return Table(self.schema, self.levels[keep], self.context_levels[keep], self.repeats[keep], self.values[keep])
 
 
-def _level(column: Column, value: Any, where: str) -> int:
+def _find_position(column: Column, value: Any, where: str) -> int:
     for index, known in enumerate(column.values):
         if isinstance(known, str) or isinstance(value, str):
             if str(known) == str(value) or (isinstance(known, bool) and str(known).lower() == str(value).lower()):
@@ -218,7 +228,6 @@ def make_table(schema: Schema, rows: Sequence[Mapping[str, Any]], origin: str = 
 
     Parameters
     ----------
-    schema : Schema
     rows : sequence of mapping
         One measurement each; ``repeat`` may be left out, or be the same for all runs of a configuration: then they
         count in the order of the rows. Texts are accepted for numbers.
@@ -252,7 +261,7 @@ def make_table(schema: Schema, rows: Sequence[Mapping[str, Any]], origin: str = 
                 value = row[column.name]
                 known = cache[index].get(value)
                 if known is None:
-                    known = cache[index][value] = _level(column, value, where)
+                    known = cache[index][value] = _find_position(column, value, where)
                 levels[number, index] = known
             values[number] = _number(row[schema.objective.column], schema.objective.column, where)
             repeats[number] = int(_number(row.get(_REPEAT, 0), _REPEAT, where))
@@ -353,7 +362,6 @@ def write_table(table: Table, path: str | Path) -> None:
     """
     toml, data = table_files(path)
     columns = table.schema.columns
-    levels = np.concatenate([table.context_levels, table.levels], axis=1)
     try:
         with (
             written_whole(toml) as described,
@@ -363,8 +371,8 @@ def write_table(table: Table, path: str | Path) -> None:
             described.write_text(_toml(table.schema), "utf-8")
             writer = csv.writer(stream, lineterminator="\n")
             writer.writerow([*(column.name for column in columns), _REPEAT, table.schema.objective.column])
-            for row, repeat, value in zip(levels, table.repeats, table.values, strict=True):
-                cells = [column.values[int(level)] for column, level in zip(columns, row, strict=True)]
+            for row, repeat, value in zip(table.every_level, table.repeats, table.values, strict=True):
+                cells = [column.values[int(position)] for column, position in zip(columns, row, strict=True)]
                 writer.writerow([*cells, int(repeat), repr(float(value))])
     except OSError as error:
         raise UserError(f"cannot write {data}: {error.strerror}", "check the folder") from error

@@ -27,7 +27,6 @@ class Learned:
 
     Attributes
     ----------
-    model : PerformanceModel
     rows : int
         Of the table.
     seconds : float
@@ -49,12 +48,8 @@ def learn(
 
     Parameters
     ----------
-    table : Table
     kind : str
         Of model; see :func:`~stripewise.models.registry.make_model`.
-    options : mapping
-    seed : int
-    out : Path
     explain : bool
         Also learn the rules for slow, average and fast.
 
@@ -79,7 +74,6 @@ def speed_rules(table: Table, *, depth: int = 3, seed: int = 0) -> list[str]:
         All values positive.
     depth : int
         Largest depth of the classification tree.
-    seed : int
 
     Returns
     -------

@@ -49,10 +49,8 @@ class TunableColumn:
 
     Attributes
     ----------
-    column : Column
     place : int
         Among all columns, contexts first.
-    set_by : SetBy
     parameter : Parameter or None
         The stack's, for a setting.
     stack : Stack or None
@@ -146,7 +144,6 @@ def tunable_columns(schema: Schema, file_system: str | None = None) -> tuple[Tun
 
     Parameters
     ----------
-    schema : Schema
     file_system : str, optional
         Whose layout stripes are; that of Lustre if it is unknown or has none.
     """
@@ -173,7 +170,6 @@ def with_stacks(schema: Schema, stacks: Iterable[str]) -> Schema:
 
     Parameters
     ----------
-    schema : Schema
     stacks : iterable of str
         Names or paths; those of bundled stacks need not be added.
 
@@ -194,7 +190,6 @@ def described(schema: Schema, stacks: Sequence[str]) -> Schema:
 
     Parameters
     ----------
-    schema : Schema
     stacks : sequence of str
         Names or paths of those that columns are named after. What a column says itself stays, but for conditions, which
         stacks know better.

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stripewise.errors import UserError, choose
-from stripewise.models.cells import Data
+from stripewise.models.cells import Data, group_rows
 from stripewise.models.domain import Domain, Floats
 from stripewise.models.prescription_quality import Prescribing, prescribing
 from stripewise.models.registry import make_model
@@ -96,13 +96,10 @@ def oracle_scores(table: Table) -> Scores | None:
 
 def true_values(table: Table) -> Floats | None:
     """True value of each row: the median over all runs that fold together; None where nothing was repeated."""
-    cells = Data.of(Domain.of(table), table).cells
-    _, cell, count = np.unique(cells, return_inverse=True, return_counts=True)
-    if count.max() < 2:
+    data = Data.of(Domain.of(table), table)
+    if data.gathered.count.max() < 2:
         return None
-    order = np.argsort(cell, kind="stable")
-    medians = np.array([np.median(part) for part in np.split(table.values[order], np.cumsum(count)[:-1])])
-    truth: Floats = medians[cell]
+    truth: Floats = data.gathered.medians(table.values)[data.gathered.cell]
     return truth
 
 
@@ -180,7 +177,6 @@ class HoldOut:
         Leave out what shares a value of these.
     depths : sequence of int
         With ``columns``: of the trees that prescribe, see :func:`prescribing`.
-    seed : int
     """
 
     folds: int | None = None
@@ -196,15 +192,12 @@ class ValidationResult:
 
     Attributes
     ----------
-    model : str
     rows : int
         Of the table.
     tested : int
         Rows that were predicted; all, but for inverse k-fold, where a row is predicted several times.
-    folds : int
     how : str
         What was held out, in words.
-    metrics : Scores
     oracle : Scores or None
         Of the noise-free oracle on all rows; None where nothing was repeated.
     curve : list of dict
@@ -258,13 +251,10 @@ def validate(
 
     Parameters
     ----------
-    table : Table
     model : str
         A name of :mod:`stripewise.models.registry`.
     options : mapping, optional
         Of the model.
-    hold_out : HoldOut
-    progress : callable
 
     Raises
     ------
@@ -346,8 +336,8 @@ class _Validation:
         for name in wanted:
             if name not in names:
                 raise UserError(f"table {table.name} has no column {name}", choose(name, names))
-        levels = np.concatenate([table.context_levels, table.levels], axis=1)[:, [names.index(n) for n in wanted]]
-        fold = np.unique(levels, axis=0, return_inverse=True)[1].reshape(-1)
+        levels = table.every_level[:, [names.index(n) for n in wanted]]
+        fold = group_rows(levels)
         groups = int(fold.max()) + 1
         if groups < 2:
             raise UserError(f"{', '.join(wanted)} never varies in table {table.name}", "leave out another column")
@@ -417,8 +407,7 @@ class _Validation:
 def _predictable(domain: Domain, testing: Table) -> NDArray[np.bool_]:
     """Rows whose categories were measured, or can be predicted from those that were, shape ``(n,)``."""
     known = np.ones(len(testing), dtype=bool)
-    asked = np.concatenate([testing.context_levels, testing.levels], axis=1)
     for index, column in enumerate(domain.columns):
         if column.kind == "categorical" and not domain.admits_new(index):
-            known &= np.isin(asked[:, index], domain.seen[index])
+            known &= np.isin(testing.every_level[:, index], domain.seen[index])
     return known

@@ -101,8 +101,6 @@ class Sampler(ABC):
 
         Parameters
         ----------
-        space : Space
-        history : History
         rng : numpy.random.Generator
             Keyed by the experiment's seed and the number of the next trial
             (:func:`stripewise.search.base.sampler_rng`).
@@ -226,7 +224,6 @@ def make_sampler(name: str, options: Mapping[str, Any] | None = None, prior: Pri
         One of :func:`sampler_names`.
     options : mapping, optional
         By option name; texts are converted, so that ``NAME=VALUE`` of a command line can be handed on.
-    prior : PriorMean, optional
 
     Raises
     ------
@@ -262,7 +259,6 @@ class Seen:
 
     Parameters
     ----------
-    space : Space
     levels : ndarray, shape (n, d)
         Folded.
     """

@@ -35,7 +35,6 @@ class Speedup:
         Of the ratios; 0 if a run of the candidate failed, infinity if only runs of the default did.
     p10 : float
         Tenth percentile of the ratios: what one pair in ten falls short of.
-    pairs : int
     """
 
     estimate: float
@@ -105,10 +104,10 @@ def signed_rank_p(logs: Floats, offset: float = 0.0) -> float:
     return float(_signed_rank_cdf(n)[not_above])
 
 
-def smallest_p(n: int, level: float) -> float:
-    """The largest p-value at or below ``level`` that ``n`` pairs can give; 0 if they can give none."""
+def smallest_p(n: int, significance: float) -> float:
+    """The largest p-value at or below ``significance`` that ``n`` pairs can give; 0 if they can give none."""
     cdf = _signed_rank_cdf(n)
-    below = cdf[cdf <= level * (1 + 1e-12)]
+    below = cdf[cdf <= significance * (1 + 1e-12)]
     return float(below[-1]) if len(below) else 0.0
 
 
@@ -138,8 +137,8 @@ def paired_speedup(
     if n == 0:
         raise ValueError("no pairs")
     averages = walsh_averages(logs)
-    level = (1 - confidence) / 2 * (1 + 1e-9)
-    outside = int(np.searchsorted(_signed_rank_cdf(n), level, side="right"))
+    significance = (1 - confidence) / 2 * (1 + 1e-9)
+    outside = int(np.searchsorted(_signed_rank_cdf(n), significance, side="right"))
     low = float(averages[outside - 1]) if outside else -math.inf
     high = float(averages[len(averages) - outside]) if outside else math.inf
     return Speedup(

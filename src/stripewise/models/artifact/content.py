@@ -93,7 +93,6 @@ class ArtifactInput:
         As in the table.
     kind : int
         ``CONTEXT``, ``WORD`` or ``TUNABLE`` of :mod:`stripewise.formats`.
-    categorical : bool
     values : tuple of InputValue
         What may be chosen, or was seen in training.
     default : int
@@ -188,8 +187,6 @@ class Artifact:
 
     Attributes
     ----------
-    name, identifier, objective, unit : str
-    maximize, simulated : bool
     margin : Program
         Of a workload: natural logarithm of the gain below which the current settings are kept. What is unknown of the
         workload reads as not a number.
@@ -197,13 +194,10 @@ class Artifact:
         That of the largest gain that the measurements support; 0 where unknown.
     inputs : tuple of ArtifactInput
         Tunables in an order in which rules need earlier ones only.
-    constraints : tuple of Program
     measured : tuple of Program
         Constraints that leave out what was never measured together.
     expected : tuple of Program
         Constraints that leave out what is expected to harm; they bind only where today's settings keep them.
-    derived : tuple of DerivedSetting
-    members : tuple of Member
     result : Program
         From the blend (``OUTPUT``) to the objective.
     texts : Texts

@@ -36,13 +36,11 @@ class Inputs:
 
     Parameters
     ----------
-    domain : Domain
     file_system : str, optional
         Whose layout stripes are.
 
     Attributes
     ----------
-    texts : Texts
     words : dict of str to int
         Words of the workload that rules look at and no column is, in the order in which rules named them: they follow
         the columns.
@@ -111,7 +109,10 @@ class Inputs:
         """The input of a column, with its values, carrier and rules."""
         column, tunable = self._domain.columns[place], self._tunables.get(place)
         seen = self._domain.seen[place]
-        kept = [column.values[level] for level in (seen if column.kind == "categorical" else range(len(column.values)))]
+        kept = [
+            column.values[position]
+            for position in (seen if column.kind == "categorical" else range(len(column.values)))
+        ]
         default = place_of(column.default, kept)
         if default is None and tunable is not None and tunable.parameter is not None:
             default = place_of(tunable.parameter.default, kept)
@@ -196,32 +197,34 @@ class Inputs:
         if name in self._known:
             parameter = self._known[name][1]
             if parameter.default_from is not None:
-                names = self._names([parameter.default_from])
-                return compile_expression(parameter.default_from, names, self._code)
+                return self._compile(parameter.default_from)
             return constant(self.number(parameter.default))
         return self._word(name)
 
     def _code(self, text: str) -> float:
         return float(self.texts.code(text))
 
+    def _compile(self, rule: Expression) -> Program:
+        return compile_expression(rule, self._names([rule]), self._code)
+
     def _compiled(self, rule: Expression | None) -> Program | None:
-        return None if rule is None else compile_expression(rule, self._names([rule]), self._code)
+        return None if rule is None else self._compile(rule)
 
     def constraints(self) -> tuple[Program, ...]:
         """What must hold of every choice."""
         rules: dict[str, Program] = {}
         for place, tunable in self._tunables.items():
             for rule in tunable.constraints:
-                rules[rule.text] = compile_expression(rule, self._names([rule]), self._code)
+                rules[rule.text] = self._compile(rule)
             if tunable.parameter is not None and tunable.parameter.maximum_from is not None:
                 largest = tunable.parameter.maximum_from
-                limit = compile_expression(largest, self._names([largest]), self._code)
-                rules[f"{tunable.name} <= {largest.text}"] = apply(Op.LESS_EQUAL, read(self.places[place]), limit)
+                limit = apply(Op.LESS_EQUAL, read(self.places[place]), self._compile(largest))
+                rules[f"{tunable.name} <= {largest.text}"] = limit
         return tuple(rules.values())
 
     def measured(self) -> tuple[Program, ...]:
         """What leaves out combinations that were never measured: the table's constraints, and pairs of values."""
-        found = [compile_expression(rule, self._names([rule]), self._code) for rule in self._domain.schema.rules]
+        found = [self._compile(rule) for rule in self._domain.schema.rules]
         known = self._domain.measured
         return (*found, *(self._kept_apart(apart) for apart in (() if known is None else known.apart)))
 
@@ -276,13 +279,10 @@ class Inputs:
         used = [tunable for tunable in self._tunables.values() if tunable.set_by is SetBy.SETTING]
         by_parameter = {k.parameter.name: self.places[k.place] for k in used if k.parameter is not None}
         for entry in derived_settings(used):
-            names = self._names([entry.value, *([entry.active_if] if entry.active_if else [])])
-            active = None if entry.active_if is None else compile_expression(entry.active_if, names, self._code)
+            active, value = self._compiled(entry.active_if), self._compile(entry.value)
             needs = tuple(by_parameter[name] for name in sorted(entry.value.names & by_parameter.keys()))
-            value = compile_expression(entry.value, names, self._code)
             layer = entry.layer if entry.carrier.of_file_system else ""
-            carrier = entry.carrier.in_artifact
-            yield DerivedSetting(carrier, layer, entry.name, entry.template, value, active, needs)
+            yield DerivedSetting(entry.carrier.in_artifact, layer, entry.name, entry.template, value, active, needs)
 
     def value(self, place: int) -> Program:
         """A column as the encoder sees it: folded where it means nothing."""
@@ -290,6 +290,7 @@ class Inputs:
             if index == place:
                 column = self._domain.columns[place]
                 value = column.values[int(number)] if column.kind == "categorical" else number
-                active = compile_expression(condition, self._names([condition]), self._code)
-                return apply(Op.SELECT, active, read(self.places[place]), constant(self.number(value)))
+                return apply(
+                    Op.SELECT, self._compile(condition), read(self.places[place]), constant(self.number(value))
+                )
         return read(self.places[place])

@@ -81,7 +81,6 @@ def compile_expression(expression: Expression, names: Mapping[str, Program], cod
 
     Parameters
     ----------
-    expression : Expression
     names : mapping
         The program that computes each name it uses.
     code : callable

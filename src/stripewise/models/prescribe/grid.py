@@ -53,7 +53,6 @@ class BestCombination:
     ----------
     points : ndarray, shape (w, c)
         Of the model's domain.
-    expected : LogPrediction
     combinations : ndarray of int, shape (w,)
         Allowed ones, each behaviour once.
     """
@@ -68,8 +67,6 @@ class CandidateGrid:
 
     Parameters
     ----------
-    model : PerformanceModel
-    free : sequence of TunableColumn
     everything : sequence of TunableColumn
         All tunables: rules may name those that are not free.
     standin : TunableColumn, optional
@@ -110,7 +107,9 @@ class CandidateGrid:
     def choices(self, tunable: TunableColumn) -> list[float]:
         """Numbers of the values that were measured, as points have them."""
         seen, column = self.model.domain.seen[tunable.place], tunable.column
-        return [float(level) if column.kind == "categorical" else float(column.values[level]) for level in seen]
+        return [
+            float(position) if column.kind == "categorical" else float(column.values[position]) for position in seen
+        ]
 
     def __len__(self) -> int:
         return len(self.candidates)
@@ -314,7 +313,6 @@ class CandidateGrid:
             different values of what is unknown; their predictions are averaged.
         words : mapping
             The workload's words, scalars or arrays of length ``w * groups``.
-        groups : int
         founded : bool
             See :meth:`lawful`.
         """
@@ -355,8 +353,8 @@ class CandidateGrid:
         mean = np.where(np.take_along_axis(allowed, chosen, axis=1), mean, -np.inf)
         # Among equals the cheaper, then the first: folded forms of one behaviour are equal to the last bit.
         price = self._price(picked[:, 0].reshape(-1, points.shape[1])).reshape(mean.shape)
-        level = np.where(mean >= mean.max(axis=1, keepdims=True), price, np.inf)
-        place = np.argmin(level, axis=1)
+        paid = np.where(mean >= mean.max(axis=1, keepdims=True), price, np.inf)
+        place = np.argmin(paid, axis=1)
         rows = np.arange(workloads)
         count = (
             np.array([self._distinct(shaped[w, 0][allowed[w]]) for w in rows])

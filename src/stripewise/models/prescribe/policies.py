@@ -84,7 +84,6 @@ def by_policy(
     ----------
     name : str
         One of :func:`policy_names`.
-    workload : Workload
     osts : int, optional
         OSTs of the file system.
     current : mapping, optional

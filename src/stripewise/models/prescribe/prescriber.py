@@ -49,7 +49,6 @@ def neighbours(model: PerformanceModel, table: Table | None, current: Floats, ch
 
     Parameters
     ----------
-    model : PerformanceModel
     table : Table or None
         What was measured; without it the cells that the model remembers, if it does.
     current, chosen : ndarray, shape (c,)
@@ -86,10 +85,8 @@ def _cells(model: PerformanceModel, table: Table | None) -> tuple[Floats, Floats
     """Points of the measured cells, their typical values, and how many runs each had."""
     if table is not None:
         data = Data.of(model.domain, table)
-        _, first, cell = np.unique(data.cells, return_index=True, return_inverse=True)
-        order = np.argsort(cell, kind="stable")
-        parts = np.split(data.target[order], np.cumsum(np.bincount(cell))[:-1])
-        return data.points[first], np.exp([np.median(part) for part in parts]), np.bincount(cell)
+        cells = data.gathered
+        return data.points[cells.first], np.exp(cells.medians(data.target)), cells.count
     remembered = model.measured()
     return None if remembered is None else (*remembered, None)
 
@@ -154,10 +151,10 @@ def _columns(
         for place in places:
             column = domain.columns[place]
             if column.kind == "categorical":
-                names += [(column.name, place, int(level)) for level in np.unique(points[:, place])]
+                names += [(column.name, place, int(position)) for position in np.unique(points[:, place])]
             else:
                 names.append((column.name, place, None))
-    columns = [points[:, place] if level is None else points[:, place] == level for _, place, level in names]
+    columns = [points[:, place] if position is None else points[:, place] == position for _, place, position in names]
     return np.stack(columns, axis=1).astype(np.float64), names
 
 
@@ -250,8 +247,8 @@ class Answer:
         point = best.points[0] if found else now[0]
         changed = [tunable for tunable in self._free if point[tunable.place] != now[0, tunable.place]]
         left_out = self._left_out(best) if self._free else []
-        changed, gain, then = self._simplified(grid, now, point, changed)
-        deviation = self._doubt(grid, now, changed, point, then, today) if changed else 0.0
+        changed, gain, then = self._simplified(now, point, changed)
+        deviation = self._doubt(now, changed, point, then, today) if changed else 0.0
         objective = self._domain.objective
         reach = self._model.reach
         predicted, (gain, deviation) = gain, supported(gain, deviation, reach)
@@ -277,17 +274,15 @@ class Answer:
             )
         if kept:
             changed = []
-        chosen = now.copy()
-        for tunable in changed:
-            chosen[:, tunable.place] = point[tunable.place]
+        chosen = with_values(now, changed, point)
         expected = grid.predict(chosen, self._groups)
         mean = float(expected.mean[0])
-        changes = tuple(self._change(grid, now, chosen, tunable, mean) for tunable in changed)
+        changes = tuple(self._change(now, chosen, tunable, mean) for tunable in changed)
         sign = 1.0 if objective.maximize else -1.0
         outside = self._domain.outside_points(chosen)
         notes = (*self._known.notes, *(f"{text}: the prediction reaches beyond what was measured" for text in outside))
         told = [(tunable, self._value(tunable, chosen[0])) for tunable in changed]
-        advice, unset = self._advice(grid, chosen, expected)
+        advice, unset = self._advice(chosen, expected)
         extra = lines(told, self._standin, self._workload.operation, self._words)
         every = [(tunable, self._value(tunable, chosen[0])) for tunable in self._free]
         return Prescription(
@@ -321,9 +316,7 @@ class Answer:
             return []
         found: dict[str, None] = {}
         for row in self._fixed:
-            point = row.copy()
-            for tunable in self._free:
-                point[tunable.place] = first.points[0, tunable.place]
+            point = with_values(row[None, :], self._free, first.points[0])[0]
             found |= dict.fromkeys(grid.why_not(point, self._words, row))
         return [f"left out: {reason}" for reason in list(found)[:_REASONS]]
 
@@ -345,7 +338,6 @@ class Answer:
 
     def _doubt(
         self,
-        grid: CandidateGrid,
         now: Floats,
         changed: Sequence[TunableColumn],
         point: Floats,
@@ -357,32 +349,24 @@ class Answer:
         Within what was measured, the errors of gains on held-out workloads say it better than the model's members.
         """
         own = float(then.gain_deviation(today)[0])
-        chosen = now.copy()
-        for tunable in changed:
-            chosen[:, tunable.place] = point[tunable.place]
+        chosen = with_values(now, changed, point)
         if not self._domain.outside_points(chosen):
             own = min(own, self._widest(self._model.gain_errors))
         if self._groups == 1:
             return own
-        gains = grid.predict(chosen).mean - grid.predict(now).mean
+        gains = self._grid.predict(chosen).mean - self._grid.predict(now).mean
         return math.hypot(own, float(np.std(gains, ddof=1)) * math.sqrt(1.0 + 1.0 / self._groups))
 
     def _simplified(
-        self, grid: CandidateGrid, now: Floats, point: Floats, changed: list[TunableColumn]
+        self, now: Floats, point: Floats, changed: list[TunableColumn]
     ) -> tuple[list[TunableColumn], float, LogPrediction]:
         """Take back changes that bring next to nothing, one after the other; then the gain, and what is expected."""
-
-        def with_these(some: Sequence[TunableColumn]) -> Floats:
-            trial = now.copy()
-            for tunable in some:
-                trial[:, tunable.place] = point[tunable.place]
-            return trial
-
-        expected = grid.predict(with_these(changed), self._groups)
+        grid = self._grid
+        expected = grid.predict(with_values(now, changed, point), self._groups)
         mean = float(expected.mean[0])
         for tunable in list(changed):
             fewer = [other for other in changed if other is not tunable]
-            trial = with_these(fewer)
+            trial = with_values(now, fewer, point)
             if not grid.lawful(trial.copy(), self._words, now).all():
                 continue
             without = grid.predict(trial, self._groups)
@@ -392,12 +376,8 @@ class Answer:
         base = grid.predict(now, self._groups)
         return changed, mean - float(base.mean[0]), expected
 
-    def _change(
-        self, grid: CandidateGrid, now: Floats, chosen: Floats, tunable: TunableColumn, mean: float
-    ) -> SettingChange:
-        without = chosen.copy()
-        without[:, tunable.place] = now[:, tunable.place]
-        alone = grid.predict(without, self._groups).mean
+    def _change(self, now: Floats, chosen: Floats, tunable: TunableColumn, mean: float) -> SettingChange:
+        alone = self._grid.predict(with_values(chosen, [tunable], now[0]), self._groups).mean
         unknown = tunable is self._standin and self._workload.collective is None
         return SettingChange(
             tunable.name,
@@ -432,10 +412,9 @@ class Answer:
 
     # -- advice --------------------------------------------------------------------------------------------
 
-    def _advice(
-        self, grid: CandidateGrid, chosen: Floats, expected: LogPrediction
-    ) -> tuple[tuple[Advice, ...], list[str]]:
+    def _advice(self, chosen: Floats, expected: LogPrediction) -> tuple[tuple[Advice, ...], list[str]]:
         """What else would be better: if the program or its start were changed, or if it were known how to set it."""
+        grid = self._grid
         found = []
         unset = []
         for tunable in self._every:
@@ -470,6 +449,14 @@ class Answer:
         return tuple(sorted(found, key=lambda entry: -entry.speedup)), unset
 
 
+def with_values(points: Floats, tunables: Sequence[TunableColumn], of: Floats) -> Floats:
+    """Give points with the values of some parameters taken from another, shape ``(n, c)``."""
+    result = points.copy()
+    for tunable in tunables:
+        result[:, tunable.place] = of[tunable.place]
+    return result
+
+
 def to_switch(changed: Sequence[tuple[TunableColumn, Value]]) -> list[str]:
     """Say how the components of changed settings are switched on or off, where a plan does not do it."""
     stacks = {tunable.stack.name: tunable.stack for tunable, _ in changed if tunable.stack is not None}
@@ -489,7 +476,6 @@ class Prescriber:
 
     Parameters
     ----------
-    model : PerformanceModel
     table : Table, optional
         The measurements it was trained on, for reasons; a model that remembers its cells needs none.
     file_system : str, optional

@@ -33,8 +33,6 @@ class SettingChange:
         The model's column.
     current : Value or None
         None where it is unknown.
-    value : Value
-    unit : str
     share : float or None
         Predicted speed-up that would be lost without this change alone.
     """
@@ -102,9 +100,6 @@ class Prescription:
         ``model NAME of table T``, or ``policy NAME``.
     policy : bool
         Whether no model was asked.
-    simulated : bool
-    objective : Objective or None
-    workload : Workload
     changes : tuple of SettingChange
         Empty where the current settings stay.
     kept : str
@@ -124,11 +119,6 @@ class Prescription:
         not.
     reach : float
         Largest speed-up (logarithm) that the measurements support.
-    combinations : int
-    advice : tuple of Advice
-    reasons : tuple of str
-    neighbours : tuple of Neighbour
-    notes : tuple of str
     """
 
     origin: str
@@ -169,31 +159,21 @@ class Prescription:
     def as_json(self) -> dict[str, Any]:
         """Give everything as JSON's types."""
         return {
-            "origin": self.origin,
-            "policy": self.policy,
-            "simulated": self.simulated,
+            **{name: getattr(self, name) for name in _PLAIN},
             "objective": None if self.objective is None else self.objective.as_json(),
             "workload": self.workload.model_dump(exclude_none=True),
             "settings": {change.name: change.value for change in self.changes},
-            "changes": [_plain(change) for change in self.changes],
-            "kept": self.kept,
             "plan": self.plan.text(),
-            "directory": self.directory,
-            "current": self.current,
-            "predicted": self.predicted,
-            "spread": self.spread,
             "speedup": self.speedup,
             "speedup_ci95": None if self.interval is None else list(self.interval),
-            "combinations": self.combinations,
-            "advice": [_plain(entry) for entry in self.advice],
-            "reasons": list(self.reasons),
-            "neighbours": [_plain(entry) for entry in self.neighbours],
-            "notes": list(self.notes),
+            **{name: [dict(vars(entry)) for entry in getattr(self, name)] for name in _LISTED},
+            **{name: list(getattr(self, name)) for name in _SENTENCES},
         }
 
 
-def _plain(entry: SettingChange | Advice | Neighbour) -> dict[str, Any]:
-    return dict(vars(entry))
+_PLAIN = ("origin", "kept", "policy", "simulated", "directory", "current", "predicted", "spread", "combinations")
+_LISTED: dict[str, type[Any]] = {"changes": SettingChange, "advice": Advice, "neighbours": Neighbour}
+_SENTENCES = ("reasons", "notes")
 
 
 def plan_of(settings: Sequence[Setting], identifier: str) -> Plan:
@@ -208,20 +188,17 @@ def prescription_of(document: Mapping[str, Any]) -> Prescription:
     gain = None if speedup is None else math.log(speedup)
     # The upper end may be cut off where the measurements end.
     deviation = None if interval is None or gain is None else (gain - math.log(interval[0])) / _WIDE
-    given = ("origin", "kept", "policy", "simulated", "directory", "current", "predicted", "spread", "combinations")
+    given: dict[str, Any] = {name: document[name] for name in _PLAIN}
+    given |= {name: tuple(kind(**entry) for entry in document[name]) for name, kind in _LISTED.items()}
+    given |= {name: tuple(document[name]) for name in _SENTENCES}
     return Prescription(
         workload=Workload.model_validate(document["workload"]),
-        changes=tuple(SettingChange(**entry) for entry in document["changes"]),
         plan=Plan.parse(document["plan"], "the prescription's plan"),
         objective=None if document["objective"] is None else Objective(**document["objective"]),
         gain=gain,
         deviation=deviation,
         reach=math.inf if interval is None else math.log(interval[1]),
-        advice=tuple(Advice(**entry) for entry in document["advice"]),
-        reasons=tuple(document["reasons"]),
-        neighbours=tuple(Neighbour(**entry) for entry in document["neighbours"]),
-        notes=tuple(document["notes"]),
-        **{name: document[name] for name in given},
+        **given,
     )
 
 
@@ -239,7 +216,6 @@ def lines(
         What is changed, and its new value in the column's unit.
     standin : TunableColumn or None
         The column "collective or not", where ``romio_cb_*`` stands in for it.
-    operation : str or None
     words : mapping
         Of the workload.
     """
@@ -331,13 +307,10 @@ class Place:
 
     Attributes
     ----------
-    name : str
-    found : Prescription
     interval : tuple of (float, float)
         95% interval of the predicted objective.
     speedup : float
         Predicted, against the first place.
-    speedup_interval : tuple of (float, float)
     """
 
     name: str

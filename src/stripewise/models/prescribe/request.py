@@ -57,7 +57,6 @@ class PrescriptionRequest:
 
     Attributes
     ----------
-    workload : Workload
     current : mapping
         Current settings by the names of the model's parameters; what is missing is at its default.
     context : mapping
@@ -88,7 +87,6 @@ class PrescriptionRequest:
 
         Parameters
         ----------
-        seen : Observed
         domain : Domain or None
             Of the model, whose columns layout and settings are to become.
         """
@@ -124,7 +122,7 @@ def _parse_setting(tunable: TunableColumn, parameter: Parameter, text: str, doma
     if value is None:
         return None
     if column.kind == "categorical":
-        seen = [column.values[level] for level in domain.seen[tunable.place]]
+        seen = [column.values[position] for position in domain.seen[tunable.place]]
         return next((one for one in seen if spell(one) == spell(value)), None)
     return None if isinstance(value, str) else value / bytes_of(column)
 
@@ -191,7 +189,7 @@ def known_values(domain: Domain, request: PrescriptionRequest) -> Known:
         value = _value(column, request)
         if value is None and place >= domain.contexts:
             continue
-        seen = [column.values[level] for level in domain.seen[place]]
+        seen = [column.values[position] for position in domain.seen[place]]
         if value is None and len(seen) == 1:
             values[column.name] = seen[0]
             notes.append(f"{column.name} is unknown; all measurements have {spell(seen[0])}")
@@ -277,7 +275,7 @@ def rows_of(domain: Domain, known: Known, every: Sequence[TunableColumn], proces
         if column.name in known.values and column.name not in known.new:
             spread.append([known.values[column.name]])
         elif column.name in (*known.unknown, *known.new):
-            spread.append([column.values[level] for level in domain.seen[place]])
+            spread.append([column.values[position] for position in domain.seen[place]])
         else:
             spread.append([default_of(domain, next(k for k in every if k.place == place))])
     if np.prod([len(values) for values in spread], dtype=np.float64) > _MOST_GROUPS:
@@ -301,7 +299,7 @@ def _with_ranks(domain: Domain, rows: list[Any], processes: int | None) -> list[
 def default_of(domain: Domain, tunable: TunableColumn) -> Value:
     """The value that acts if nothing is set: declared in the table, else the stack's, else the first measured."""
     column = tunable.column
-    seen = [column.values[level] for level in domain.seen[tunable.place]]
+    seen = [column.values[position] for position in domain.seen[tunable.place]]
     if column.default is not None and column.default in seen:
         return column.default
     if tunable.parameter is not None and tunable.parameter.default in seen:

@@ -148,8 +148,6 @@ def boost(
         At least one column.
     target : ndarray, shape (n,)
     weight : ndarray, shape (n,), optional
-    seed : int
-    options : BoostingOptions
     **more
         Further parameters of LightGBM.
     """

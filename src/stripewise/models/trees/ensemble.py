@@ -5,16 +5,12 @@ the trees are small enough, and LightGBM's predictor all others.
 
 That predictor reads the text format of ``Booster.save_model``: per tree the inner nodes, numbered from 0 with the root
 first, children as inner numbers or, for leaves, as the complement of the leaf's number. Parents come before their
-children in :class:`~stripewise.models.trees.ensemble.TreeArrays`, so its own order will do.
+children in :class:`~stripewise.models.trees.ensemble.Trees`, so its own order will do.
 
-Regression trees as plain arrays, whatever grew them: stored, checked, combined and walked.
-
-Many rows through many small trees by table look-ups and bit operations: QuickScorer.
-
-Lucchese and others, "QuickScorer: a fast algorithm to rank documents with additive ensembles of regression trees"
-(2015): each inner node that sends a row to the right strikes out the leaves of its left subtree; the first leaf that is
-left in the tree's order is the row's. What all nodes of one feature strike out depends on the feature's value alone, so
-a row takes one table look-up per feature and an AND for all trees at once, and no walk at all.
+QuickScorer follows Lucchese and others, "QuickScorer: a fast algorithm to rank documents with additive ensembles of
+regression trees" (2015): each inner node that sends a row to the right strikes out the leaves of its left subtree; the
+first leaf that is left in the tree's order is the row's. What all nodes of one feature strike out depends on the
+feature's value alone: a row takes one table look-up per feature and an AND for all trees at once, and no walk at all.
 """
 
 from __future__ import annotations
@@ -38,7 +34,7 @@ KEYS = ("roots", "feature", "threshold", "left", "right", "value", "gain", "coun
 
 
 @dataclass(frozen=True, eq=False)
-class TreeArrays:
+class Trees:
     """A sum of trees.
 
     A point starts at each root and goes left where its feature is at most the threshold, until a leaf (feature -1)
@@ -58,7 +54,6 @@ class TreeArrays:
         How much a split reduced the loss.
     count : ndarray of int32, shape (m,)
         Training rows.
-    bias : float
     """
 
     roots: NDArray[np.int32]
@@ -178,75 +173,6 @@ class TreeArrays:
         roots = np.concatenate([part.roots + offset for part, offset in zip(parts, offsets[:-1], strict=True)])
         return cls.of(roots.tolist(), arrays, float(sum(part.bias for part in parts)))
 
-
-_DECISION = 2
-"""Numerical split, missing values treated as any number."""
-
-
-def as_lightgbm(trees: TreeArrays) -> str:
-    """Write trees in LightGBM's text format (the bias is left out)."""
-    features = int(trees.feature.max(initial=0)) + 1
-    lines = [
-        "tree",
-        "version=v4",
-        "num_class=1",
-        "num_tree_per_iteration=1",
-        "label_index=0",
-        f"max_feature_idx={features - 1}",
-        "objective=regression",
-        "feature_names=" + " ".join(f"f{i}" for i in range(features)),
-        "feature_infos=" + " ".join(["[-1e300:1e300]"] * features),
-        "",
-    ]
-    ends = np.append(trees.roots[1:], trees.nodes)
-    for number, (first, end) in enumerate(zip(trees.roots.tolist(), ends.tolist(), strict=True)):
-        lines += [f"Tree={number}", *_tree(trees, first, end), "", ""]
-    return "\n".join([*lines, "end of trees", ""])
-
-
-def _tree(trees: TreeArrays, first: int, end: int) -> list[str]:
-    """Lines of the tree of these nodes; inner nodes, and leaves, are numbered in the order of the arrays."""
-    feature = trees.feature[first:end]
-    inner = feature >= 0
-    count, leaves = int(inner.sum()), int((~inner).sum())
-    values = " ".join(map(repr, trees.value[first:end][~inner].astype(np.float64).tolist()))
-    if count == 0:
-        return ["num_leaves=1", "num_cat=0", f"leaf_value={values}", "is_linear=0", "shrinkage=1"]
-    number = np.where(inner, np.cumsum(inner) - 1, ~(np.cumsum(~inner) - 1))
-
-    def row(name: str, items: NDArray[Any]) -> str:
-        return f"{name}=" + " ".join(map(repr, items.tolist()))
-
-    def same(name: str, value: int, times: int) -> str:
-        return f"{name}=" + " ".join([str(value)] * times)
-
-    return [
-        f"num_leaves={leaves}",
-        "num_cat=0",
-        row("split_feature", feature[inner]),
-        same("split_gain", 0, count),
-        row("threshold", trees.threshold[first:end][inner].astype(np.float64)),
-        same("decision_type", _DECISION, count),
-        row("left_child", number[trees.left[first:end][inner] - first]),
-        row("right_child", number[trees.right[first:end][inner] - first]),
-        f"leaf_value={values}",
-        same("leaf_weight", 1, leaves),
-        same("leaf_count", 1, leaves),
-        same("internal_value", 0, count),
-        same("internal_weight", 1, count),
-        same("internal_count", 1, count),
-        "is_linear=0",
-        "shrinkage=1",
-    ]
-
-
-_SCORED = 2000
-
-
-@dataclass(frozen=True, eq=False)
-class Trees(TreeArrays):
-    """A sum of trees that predicts; see :class:`~stripewise.models.trees.ensemble.TreeArrays`."""
-
     @classmethod
     def from_sklearn(cls, members: Sequence[Any], factor: float = 1.0) -> Self:
         """Take fitted scikit-learn trees; each leaf's value is multiplied by ``factor`` (1/t for their mean)."""
@@ -349,6 +275,70 @@ class Trees(TreeArrays):
         return np.asarray(total, dtype=np.float64)
 
 
+_DECISION = 2
+"""Numerical split, missing values treated as any number."""
+
+
+def as_lightgbm(trees: Trees) -> str:
+    """Write trees in LightGBM's text format (the bias is left out)."""
+    features = int(trees.feature.max(initial=0)) + 1
+    lines = [
+        "tree",
+        "version=v4",
+        "num_class=1",
+        "num_tree_per_iteration=1",
+        "label_index=0",
+        f"max_feature_idx={features - 1}",
+        "objective=regression",
+        "feature_names=" + " ".join(f"f{i}" for i in range(features)),
+        "feature_infos=" + " ".join(["[-1e300:1e300]"] * features),
+        "",
+    ]
+    ends = np.append(trees.roots[1:], trees.nodes)
+    for number, (first, end) in enumerate(zip(trees.roots.tolist(), ends.tolist(), strict=True)):
+        lines += [f"Tree={number}", *_tree(trees, first, end), "", ""]
+    return "\n".join([*lines, "end of trees", ""])
+
+
+def _tree(trees: Trees, first: int, end: int) -> list[str]:
+    """Lines of the tree of these nodes; inner nodes, and leaves, are numbered in the order of the arrays."""
+    feature = trees.feature[first:end]
+    inner = feature >= 0
+    count, leaves = int(inner.sum()), int((~inner).sum())
+    values = " ".join(map(repr, trees.value[first:end][~inner].astype(np.float64).tolist()))
+    if count == 0:
+        return ["num_leaves=1", "num_cat=0", f"leaf_value={values}", "is_linear=0", "shrinkage=1"]
+    number = np.where(inner, np.cumsum(inner) - 1, ~(np.cumsum(~inner) - 1))
+
+    def row(name: str, items: NDArray[Any]) -> str:
+        return f"{name}=" + " ".join(map(repr, items.tolist()))
+
+    def same(name: str, value: int, times: int) -> str:
+        return f"{name}=" + " ".join([str(value)] * times)
+
+    return [
+        f"num_leaves={leaves}",
+        "num_cat=0",
+        row("split_feature", feature[inner]),
+        same("split_gain", 0, count),
+        row("threshold", trees.threshold[first:end][inner].astype(np.float64)),
+        same("decision_type", _DECISION, count),
+        row("left_child", number[trees.left[first:end][inner] - first]),
+        row("right_child", number[trees.right[first:end][inner] - first]),
+        f"leaf_value={values}",
+        same("leaf_weight", 1, leaves),
+        same("leaf_count", 1, leaves),
+        same("internal_value", 0, count),
+        same("internal_weight", 1, count),
+        same("internal_count", 1, count),
+        "is_linear=0",
+        "shrinkage=1",
+    ]
+
+
+_SCORED = 2000
+
+
 def _down(threshold: NDArray[Any]) -> NDArray[np.float32]:
     """Largest float32 that is not larger: float32 features then take the same turn as at the double."""
     exact = np.asarray(threshold, dtype=np.float64)
@@ -407,17 +397,13 @@ def _joined(groups: list[_Group]) -> list[_Group]:
 class QuickScorer:
     """Evaluates trees of at most 64 leaves; exact, but for the order in which the leaves are added.
 
-    Parameters
-    ----------
-    trees : TreeArrays
-
     Raises
     ------
     ValueError
         If a tree has more leaves; see :meth:`takes`.
     """
 
-    def __init__(self, trees: TreeArrays) -> None:
+    def __init__(self, trees: Trees) -> None:
         walked = [_in_order(trees, int(root)) for root in trees.roots]
         most = max((len(leaves) for leaves, _ in walked), default=1)
         if most > 64:
@@ -446,7 +432,7 @@ class QuickScorer:
         self._offsets = np.arange(len(walked), dtype=np.int64) * most
 
     @staticmethod
-    def takes(trees: TreeArrays) -> bool:
+    def takes(trees: Trees) -> bool:
         """Whether all trees are small enough."""
         if len(trees) == 0:
             return False
@@ -490,7 +476,7 @@ class QuickScorer:
         return (bit.astype(np.float32).view(np.int32) >> 23) - 127
 
 
-def _in_order(trees: TreeArrays, root: int) -> tuple[list[int], list[tuple[int, int, int]]]:
+def _in_order(trees: Trees, root: int) -> tuple[list[int], list[tuple[int, int, int]]]:
     """Leaves from left to right, and of each inner node the span of leaves in its left subtree."""
     leaves: list[int] = []
     inner: list[tuple[int, int, int]] = []

@@ -40,7 +40,6 @@ class Belief:
 
     Attributes
     ----------
-    geometry : Geometry
     prior : PriorMean or None
         None also where one was given and the data speak against it.
     run : ndarray, shape (m, d)
@@ -159,9 +158,6 @@ def believe(
 
     Parameters
     ----------
-    space : Space
-    history : History
-    prior : PriorMean or None
     trust : float
         Standard deviation of the prior's weight.
     most : int
@@ -297,10 +293,7 @@ _SIZES = ("nodes", "processes_per_node", "file_size", "transfer_size", "piece_si
 def knowledge_prior(space: Space, levels: Levels) -> NDArray[np.float64]:
     """Expected log-performance from :attr:`stripewise.catalogue.space.Space.knowledge`; a :class:`PriorMean`.
 
-    Parameters
-    ----------
-    space : Space
-    levels : ndarray, shape (n, d)
+    Shapes: levels ``(n, d)``.
 
     Returns
     -------
@@ -321,7 +314,6 @@ class Earlier:
 
     Attributes
     ----------
-    workload : Workload
     default : mapping
         What acted there where nothing was set, by name.
     history : History
@@ -397,10 +389,8 @@ class EarlierPrior:
 
     Parameters
     ----------
-    space : Space
     workload : Workload
         This experiment's.
-    earlier : sequence of Earlier
     base : PriorMean, optional
         What is expected without them.
     """

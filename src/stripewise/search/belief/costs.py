@@ -59,7 +59,6 @@ class RunCosts:
 
     Attributes
     ----------
-    runs : tuple of Run
     trial : ndarray of int, shape (k,)
         Place of each run's trial in the history.
     cost : ndarray, shape (k,)
@@ -114,9 +113,7 @@ class RunCosts:
     def shared(self, trials: NDArray[np.int64]) -> Floats:
         """Covariance of the costs of some trials that comes from the uncertain level; last, the next run's.
 
-        Returns
-        -------
-        ndarray, shape (n + 1, n + 1)
+        Shapes: returns ``(n + 1, n + 1)``.
         """
         moments = len(self.level.covariance)
         weight = np.zeros((int(self.trial.max()) + 1, moments))

@@ -82,7 +82,7 @@ class Observations:
 def mean_covariance(a: Floats, b: Floats, trust: float, spread: float) -> Floats:
     """Covariance that comes from the unknown mean, shape ``(n, m)``.
 
-    The level of the mean is unknown, and so is the weight of the prior, whose mean is 1.
+    The offset of the mean is unknown, and so is the weight of the prior, whose mean is 1.
 
     Parameters
     ----------
@@ -101,9 +101,6 @@ class GaussianProcess:
 
     Parameters
     ----------
-    geometry : Geometry
-    data : Observations
-    hyperparameters : Hyperparameters
     trust : float
         Standard deviation of the weight of the prior, whose mean is 1.
     decay : Decay
@@ -157,10 +154,7 @@ class GaussianProcess:
     def predict(self, knots: NDArray[np.int64], prior: Floats) -> tuple[Floats, Floats]:
         """Give mean and standard deviation of the true cost (without the noise of a run), shape ``(m,)`` each.
 
-        Parameters
-        ----------
-        knots : ndarray, shape (m, a)
-        prior : ndarray, shape (m,)
+        Shapes: knots ``(m, a)``; prior ``(m,)``.
         """
         mean, sd = np.empty(len(knots)), np.empty(len(knots))
         own = self.hyperparameters.residue_variance + self.hyperparameters.amplitude_variance
@@ -234,7 +228,6 @@ class ModelAverage:
 
     Attributes
     ----------
-    processes : tuple of GaussianProcess
     weights : ndarray, shape (k,)
         They sum to 1.
     """
@@ -320,12 +313,8 @@ class NegativeLogPosterior:
 
     Parameters
     ----------
-    geometry : Geometry
-    data : Observations
-    hyperprior : Hyperprior
     trust : float
         Standard deviation of the weight of the prior mean.
-    decay : Decay
     """
 
     def __init__(

@@ -56,14 +56,7 @@ def embed(space: Space, levels: Levels) -> Floats:
 
     Two different categories are 1 apart, as are the ends of an ordered axis.
 
-    Parameters
-    ----------
-    space : Space
-    levels : ndarray, shape (..., d)
-
-    Returns
-    -------
-    ndarray, shape (..., f)
+    Shapes: levels ``(..., d)``; returns ``(..., f)``.
     """
     flat: Floats = features(space, levels.reshape(-1, levels.shape[-1]))
     weights = []
@@ -90,11 +83,8 @@ def neighbours(space: Space, row: Levels, rng: np.random.Generator, count: int) 
 
     Parameters
     ----------
-    space : Space
     row : ndarray, shape (d,)
         Folded.
-    rng : numpy.random.Generator
-    count : int
 
     Returns
     -------
@@ -114,16 +104,16 @@ def neighbours(space: Space, row: Levels, rng: np.random.Generator, count: int) 
     return steps
 
 
-def _step(space: Space, axis: int, level: int, rng: np.random.Generator, count: int) -> Levels:
+def _step(space: Space, axis: int, position: int, rng: np.random.Generator, count: int) -> Levels:
     """Other levels of one axis."""
     size = space.shape[axis]
     if not space.parameters[axis].ordered:
-        return np.asarray((level + rng.integers(1, size, size=count)) % size, dtype=np.int64)
-    above, below = size - 1 - level, level
+        return np.asarray((position + rng.integers(1, size, size=count)) % size, dtype=np.int64)
+    above, below = size - 1 - position, position
     up = rng.random(count) < 0.5 if above and below else np.full(count, above > 0)
     room = np.where(up, above, below)
     length = np.minimum(room, np.floor((room + 1.0) ** rng.random(count)).astype(np.int64))
-    return np.asarray(level + np.where(up, length, -length), dtype=np.int64)
+    return np.asarray(position + np.where(up, length, -length), dtype=np.int64)
 
 
 _MOST_KNOTS = 256
@@ -141,7 +131,7 @@ class KernelAxis:
     distance : ndarray, shape (k, k)
         Between its knots; for categories 0 or infinity.
     knot : ndarray of int, shape (levels,)
-        The knot of each level. An axis with very many values is rounded to a few hundred knots.
+        The knot of each position. An axis with very many values is rounded to a few hundred knots.
     ordered : bool
         Whether a length scale can be learned.
     """
@@ -166,12 +156,7 @@ class KernelAxis:
 
 
 class Geometry:
-    """The axes of a space, and configurations as knots on them.
-
-    Parameters
-    ----------
-    space : Space
-    """
+    """The axes of a space, and configurations as knots on them."""
 
     def __init__(self, space: Space) -> None:
         self.space = space

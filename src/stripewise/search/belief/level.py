@@ -18,6 +18,9 @@ from numpy.typing import NDArray
 
 from stripewise.threads import one_thread
 
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
 _MOVING = 0.2
 """Probability, before any run, that the machine changes during an experiment."""
 _AMPLITUDES = (0.15, 0.4, 1.0)
@@ -85,10 +88,10 @@ class Level:
     """
 
     probability: float
-    mean: NDArray[np.float64]
+    mean: Floats
     noise: float = np.nan
-    moment: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    covariance: NDArray[np.float64] = field(default_factory=lambda: np.empty((0, 0)))
+    moment: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    covariance: Floats = field(default_factory=lambda: np.empty((0, 0)))
     changes: tuple[Change, ...] = ()
 
     @property
@@ -102,7 +105,7 @@ class Level:
         return self.probability > _MOVING
 
     @classmethod
-    def of(cls, started: NDArray[np.float64], configuration: NDArray[np.int64], cost: NDArray[np.float64]) -> Level:
+    def of(cls, started: Floats, configuration: Ints, cost: Floats) -> Level:
         """Learn the level from runs.
 
         1. Measure time in units of the typical distance between two runs, so that a pause is a long time.
@@ -154,29 +157,27 @@ def _repeats_of(time: tuple[float, ...], configuration: tuple[int, ...], cost: t
 class _Kernel(Protocol):
     """Covariance of the level at some times with that at others."""
 
-    def __call__(self, a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
+    def __call__(self, a: Floats, b: Floats) -> Floats:
         """Give it, shapes ``(a,)`` and ``(b,)`` to ``(a, b)``."""
 
 
-def _still(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
+def _still(a: Floats, b: Floats) -> Floats:
     """No change."""
     return np.zeros((len(a), len(b)))
 
 
-def _step(a: NDArray[np.float64], b: NDArray[np.float64], *, start: float, end: float) -> NDArray[np.float64]:
+def _step(a: Floats, b: Floats, *, start: float, end: float) -> Floats:
     """One step, at any time between two with the same probability."""
     past = [np.clip((time - start) / (end - start), 0, 1) for time in (a, b)]
     return np.asarray(_STEP**2 * np.minimum(past[0][:, None], past[1]))
 
 
-def _visit(
-    a: NDArray[np.float64], b: NDArray[np.float64], *, coming: tuple[float, float], going: tuple[float, float]
-) -> NDArray[np.float64]:
+def _visit(a: Floats, b: Floats, *, coming: tuple[float, float], going: tuple[float, float]) -> Floats:
     """A step within one interval of time, and the same step back within a later one."""
     return np.asarray(_visit_factor(a, coming, going) @ _visit_factor(b, coming, going).T)
 
 
-def _drift(a: NDArray[np.float64], b: NDArray[np.float64], *, amplitude: float, length: float) -> NDArray[np.float64]:
+def _drift(a: Floats, b: Floats, *, amplitude: float, length: float) -> Floats:
     """An Ornstein-Uhlenbeck process."""
     return np.asarray(amplitude**2 * np.exp(-np.abs(a[:, None] - b) / length))
 
@@ -184,7 +185,7 @@ def _drift(a: NDArray[np.float64], b: NDArray[np.float64], *, amplitude: float, 
 class _Repeats:
     """Runs of repeated configurations under every hypothesis of the grid, ``h`` in number."""
 
-    def __init__(self, time: NDArray[np.float64], configuration: NDArray[np.int64], cost: NDArray[np.float64]) -> None:
+    def __init__(self, time: Floats, configuration: Ints, cost: Floats) -> None:
         same = configuration[:, None] == configuration
         self._time = time
         # Without the mean of each configuration the numbers stay small beside the wide prior.
@@ -222,7 +223,7 @@ class _Repeats:
         dense = _reweighted(_Dense([kernel(time, time) + self._common for kernel in moving], self._cost))
         self._own, self._log_likelihood = (np.concatenate(parts) for parts in zip(sparse, dense, strict=True))
 
-    def weights(self) -> NDArray[np.float64]:
+    def weights(self) -> Floats:
         """Posterior probability of each hypothesis, shape ``(h,)``; negligible ones are 0."""
         log = self._log_prior + self._log_likelihood
         weight = np.exp(log - np.max(log))
@@ -230,9 +231,7 @@ class _Repeats:
         kept = np.where(weight < _NEGLIGIBLE, 0.0, weight)
         return np.asarray(kept / np.sum(kept))
 
-    def level(
-        self, moments: NDArray[np.float64], weight: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def level(self, moments: Floats, weight: Floats) -> tuple[Floats, Floats]:
         """Mean and covariance of the level at some times, averaged over the hypotheses."""
         mean = np.zeros(len(moments))
         square = np.zeros((len(moments), len(moments)))
@@ -250,33 +249,33 @@ class _Repeats:
 class _Fit(NamedTuple):
     """The costs of ``k`` runs under ``h`` hypotheses, each with a covariance of its own."""
 
-    alpha: NDArray[np.float64]
+    alpha: Floats
     """Inverse covariance times the costs, shape ``(h, k)``."""
-    precision: NDArray[np.float64]
+    precision: Floats
     """Diagonal of the inverse covariance, shape ``(h, k)``."""
-    log_determinant: NDArray[np.float64]
+    log_determinant: Floats
     """Of the covariance, shape ``(h,)``."""
 
 
 class _Covariances(Protocol):
     """Covariances of the costs under some hypotheses, without the variance of each run's own noise."""
 
-    cost: NDArray[np.float64]
+    cost: Floats
     kernels: int
 
-    def fit(self, own: NDArray[np.float64]) -> _Fit:
+    def fit(self, own: Floats) -> _Fit:
         """Fit the costs with that variance, shape ``(h, k)``."""
 
 
 class _Dense:
     """Covariances without structure."""
 
-    def __init__(self, covariances: list[NDArray[np.float64]], cost: NDArray[np.float64]) -> None:
+    def __init__(self, covariances: list[Floats], cost: Floats) -> None:
         self.cost = cost
         self.kernels = len(covariances)
         self._covariance = np.repeat(covariances, len(_NOISES), axis=0)
 
-    def fit(self, own: NDArray[np.float64]) -> _Fit:
+    def fit(self, own: Floats) -> _Fit:
         total = self._covariance + own[:, :, None] * np.eye(own.shape[1])
         precision = np.linalg.inv(total)
         return _Fit(precision @ self.cost, np.einsum("hii->hi", precision), np.linalg.slogdet(total)[1])
@@ -288,9 +287,7 @@ class _Sparse:
     Their inverse follows from that of the rest by the formula of Sherman, Morrison and Woodbury.
     """
 
-    def __init__(
-        self, factors: list[NDArray[np.float64]], configuration: NDArray[np.int64], cost: NDArray[np.float64]
-    ) -> None:
+    def __init__(self, factors: list[Floats], configuration: Ints, cost: Floats) -> None:
         self.cost = cost
         self.kernels = len(factors)
         rank = max(factor.shape[1] for factor in factors)
@@ -301,12 +298,12 @@ class _Sparse:
         _, self._member = np.unique(configuration, return_inverse=True)
         self._groups = np.eye(int(self._member.max()) + 1)[self._member]
 
-    def fit(self, own: NDArray[np.float64]) -> _Fit:
+    def fit(self, own: Floats) -> _Fit:
         weight = 1 / own
         total = weight @ self._groups + 1 / _CONFIGURATION_VARIANCE
         share = weight / total[:, self._member]
 
-        def solved(right: NDArray[np.float64]) -> NDArray[np.float64]:
+        def solved(right: Floats) -> Floats:
             """The inverse without the factors times some columns."""
             scaled = weight[:, :, None] * right
             return np.asarray(scaled - share[:, :, None] * (self._groups.T @ scaled)[:, self._member])
@@ -324,7 +321,7 @@ class _Sparse:
         )
 
 
-def _reweighted(covariances: _Covariances) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _reweighted(covariances: _Covariances) -> tuple[Floats, Floats]:
     """Fit a t distribution of the noise: the variance of each run, ``(h, k)``, and the log likelihood, ``(h,)``."""
     variance = np.tile(np.square(_NOISES), covariances.kernels)[:, None] * np.ones(len(covariances.cost))
     own, scale = variance, np.ones_like(variance)
@@ -338,21 +335,19 @@ def _reweighted(covariances: _Covariances) -> tuple[NDArray[np.float64], NDArray
     return own, log + 0.5 * _FREEDOM * np.sum(np.log(scale) - scale + 1, axis=1)
 
 
-def _step_factor(time: NDArray[np.float64], start: float, end: float) -> NDArray[np.float64]:
+def _step_factor(time: Floats, start: float, end: float) -> Floats:
     """Factor of :func:`_step` at the times of the runs: the step is the sum of those between neighbours in time."""
     inner = np.unique(time[(time >= start) & (time <= end)])
     return np.asarray(_STEP * np.sqrt(np.diff(inner) / (end - start)) * (time[:, None] >= inner[1:]))
 
 
-def _visit_factor(
-    time: NDArray[np.float64], coming: tuple[float, float], going: tuple[float, float]
-) -> NDArray[np.float64]:
+def _visit_factor(time: Floats, coming: tuple[float, float], going: tuple[float, float]) -> Floats:
     """Factor of :func:`_visit`."""
     past = [np.clip((time - start) / (end - start), 0, 1) for start, end in (coming, going)]
     return np.asarray(_STEP * (past[0] - past[1])[:, None])
 
 
-def _repeats(started: NDArray[np.float64], configuration: NDArray[np.int64]) -> NDArray[np.int64]:
+def _repeats(started: Floats, configuration: Ints) -> Ints:
     """Runs of configurations that ran more than once, in order; of too many, a spread over the whole time."""
     _, inverse, count = np.unique(configuration, return_inverse=True, return_counts=True)
     runs = np.flatnonzero(count[inverse] > 1)
@@ -368,7 +363,7 @@ def _repeats(started: NDArray[np.float64], configuration: NDArray[np.int64]) -> 
     return np.sort(np.concatenate([own for own, keep in zip(spread, kept, strict=True) if keep]))
 
 
-def _clock(started: NDArray[np.float64]) -> NDArray[np.float64]:
+def _clock(started: Floats) -> Floats:
     """Time since the first run, in units of the typical distance between two; pauses are not typical."""
     gaps = np.diff(np.sort(started))
     usual = gaps[gaps <= np.quantile(gaps, 0.9)]
@@ -376,7 +371,7 @@ def _clock(started: NDArray[np.float64]) -> NDArray[np.float64]:
     return (started - np.min(started)) / (unit if unit > 0 else 1.0)
 
 
-def _moments(time: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+def _moments(time: Floats) -> tuple[Floats, Ints]:
     """Times at which the level is asked for, the next run's at the end, and the index of each run's among them."""
     different = np.unique(time)
     if len(different) > _MOST_MOMENTS:
@@ -385,9 +380,7 @@ def _moments(time: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np
     return np.append(different, different[-1] + 1.0), nearest.astype(np.int64)
 
 
-def _changes(
-    order: NDArray[np.int64], moment: NDArray[np.int64], mean: NDArray[np.float64], covariance: NDArray[np.float64]
-) -> tuple[Change, ...]:
+def _changes(order: Ints, moment: Ints, mean: Floats, covariance: Floats) -> tuple[Change, ...]:
     """Cut the course of the level into changes: moves in one direction that are large and sure."""
     level, place = mean[moment[order]], moment[order]
     found = []
@@ -409,7 +402,7 @@ def _changes(
     return tuple(found)
 
 
-def _legs(level: NDArray[np.float64]) -> list[tuple[int, int]]:
+def _legs(level: Floats) -> list[tuple[int, int]]:
     """Cut a course at its turning points; a turn counts once the course has gone back by a change worth reporting."""
     turns, extreme = [0], 0
     for here in range(1, len(level)):

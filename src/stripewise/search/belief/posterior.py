@@ -69,7 +69,6 @@ def learned_noise(history: History, doubt: float | None = None) -> float:
 
     Parameters
     ----------
-    history : History
     doubt : float, optional
         Give instead the deviation that the true one exceeds with this probability. Of few repeats it is far larger.
     """
@@ -185,10 +184,10 @@ LIKELY = 0.6
 
 
 def price(space: Space, configuration: Mapping[str, Value]) -> float:
-    """Price a configuration: the sum over parameters of their ``cost``, in full at the highest level."""
+    """Price a configuration: the sum over parameters of their ``cost``, in full at the highest position."""
     levels = space.levels([configuration])[0]
     return sum(
-        p.cost * int(level) / max(1, len(p.values) - 1) for p, level in zip(space.parameters, levels, strict=True)
+        p.cost * int(position) / max(1, len(p.values) - 1) for p, position in zip(space.parameters, levels, strict=True)
     )
 
 
@@ -207,8 +206,6 @@ def economical(space: Space, history: History, ranked: Sequence[Trial]) -> list[
 
     Parameters
     ----------
-    space : Space
-    history : History
     ranked : sequence of Trial
         Best first.
     """

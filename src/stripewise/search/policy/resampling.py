@@ -245,7 +245,6 @@ def failed_once(history: History, *, at_once: bool = False) -> list[Trial]:
 
     Parameters
     ----------
-    history : History
     at_once : bool
         Also those after whose failure hardly anything was run: what made them fail may still hold.
     """
@@ -270,7 +269,6 @@ def retry(history: History, trials: list[Trial], gain: Floats) -> int | None:
 
     Parameters
     ----------
-    history : History
     trials : list of Trial
         Of :func:`failed_once`.
     gain : ndarray, shape (n,)

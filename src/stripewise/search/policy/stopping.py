@@ -47,10 +47,6 @@ class Stopping:
     1. *improvement*: the best cost of the last trials is hardly better than that before;
     2. *expected_gain*: the sampler's expected improvement, over all runs to come, is less than the cost of a run
        (Nguyen et al., Regret for Expected Improvement over the Best-Observed Value and Stopping Condition, ACML 2017).
-
-    Parameters
-    ----------
-    options : StoppingOptions
     """
 
     def __init__(self, options: StoppingOptions) -> None:

@@ -32,7 +32,6 @@ def plainest(space: Space, rows: Levels, cost: Floats) -> int:
 
     Parameters
     ----------
-    space : Space
     rows : ndarray, shape (n, d)
         Folded, not empty.
     cost : ndarray, shape (n,)

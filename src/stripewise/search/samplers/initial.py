@@ -48,10 +48,8 @@ def complete(
     plan : {"random", "latin_hypercube", "hybrid"}
         ``hybrid`` is a Latin hypercube for as long as the shortest axis still has a value that was not used, and random
         beyond.
-    space : Space
     seen : Seen
         What was asked for so far, the default configuration included.
-    rng : numpy.random.Generator
     size : int
         Of the whole plan.
     n : int
@@ -99,9 +97,6 @@ def next_switch(space: Space, seen: Seen, prior: PriorMean | None = None, *, tru
 
     Parameters
     ----------
-    space : Space
-    seen : Seen
-    prior : PriorMean, optional
     trusted : bool
         Leave out parameters whose switches the prior tells apart: the measurements agree with it.
 
@@ -133,7 +128,7 @@ def next_switch(space: Space, seen: Seen, prior: PriorMean | None = None, *, tru
 
 
 def _switch_targets(space: Space, default: Levels) -> list[tuple[int, int]]:
-    """Axis and level of each strong switch; of an end, the outermost level that the constraints allow."""
+    """Axis and position of each strong switch; of an end, the outermost position that the constraints allow."""
     targets: list[tuple[int, int]] = []
     for axis, parameter in enumerate(space.parameters):
         for levels in parameter.switch_levels:
@@ -146,7 +141,7 @@ def _switch_targets(space: Space, default: Levels) -> list[tuple[int, int]]:
 def _combined(space: Space, default: Levels, targets: list[tuple[int, int]]) -> Levels:
     """All feasible combinations of the default and the switches, folded; of very many, a fixed sample."""
     axes = list(dict.fromkeys(axis for axis, _ in targets))
-    choices = [np.array([default[axis], *(level for own, level in targets if own == axis)]) for axis in axes]
+    choices = [np.array([default[axis], *(position for own, position in targets if own == axis)]) for axis in axes]
     shape = tuple(len(choice) for choice in choices)
     count = math.prod(shape)
     if count <= _MOST_COMBINED:
@@ -212,7 +207,7 @@ def _even_columns(known: Levels, count: int, total: int, rows: int, rng: np.rand
         chosen[row] = rng.choice(np.flatnonzero(used == used.min()))
         used[chosen[row]] += 1
     chosen = rng.permuted(np.tile(chosen, (_DESIGNS, 1)), axis=1)
-    # Level l lies in range l * ranges // count: these are the first level of a range and of the one after it.
+    # Level l lies in range l * ranges // count: these are the first position of a range and of the one after it.
     first, after = -(-chosen * count // ranges), -(-(chosen + 1) * count // ranges)
     return rng.integers(first, after)
 

@@ -134,7 +134,7 @@ def _replay(study: Any, space: Space, history: History, *, told: bool) -> None:
     levels = space.levels([trial.configuration for trial in history.trials])
     costs = Costs.of(history)
     for row, cost, failed, unfinished in zip(levels, costs.known, costs.failed, costs.open, strict=True):
-        params = {name: int(level) for name, level in zip(space.names, row, strict=True)}
+        params = {name: int(position) for name, position in zip(space.names, row, strict=True)}
         # A pruned trial is told its bound as if it were its cost: the truth is worse, so it attracts no more than that.
         if unfinished or not told:
             study.enqueue_trial(params)
@@ -167,11 +167,11 @@ def _quiet() -> Iterator[None]:
     """Keep Optuna from announcing studies and its experimental classes, and say how to get it if it is missing."""
     with optional("optuna"):
         import optuna  # noqa: PLC0415
-    level = optuna.logging.get_verbosity()
+    verbosity = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
             yield
     finally:
-        optuna.logging.set_verbosity(level)
+        optuna.logging.set_verbosity(verbosity)

@@ -11,7 +11,7 @@ import inspect
 import warnings
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import scipy
@@ -64,12 +64,7 @@ def acquire(rule: Acquisition, mean: Floats, sd: Floats, best: float, margin: fl
 
 
 class Pool:
-    """The configurations of a space, listed if they are few enough.
-
-    Parameters
-    ----------
-    space : Space
-    """
+    """The configurations of a space, listed if they are few enough."""
 
     def __init__(self, space: Space) -> None:
         self.space = space
@@ -220,11 +215,8 @@ def regressor_names() -> list[str]:
     return _regressors().names()
 
 
-class Predictor(Protocol):
-    """A fitted regressor with its uncertainty."""
-
-    def __call__(self, x: Floats) -> tuple[Floats, Floats]:
-        """Mean and standard deviation of the cost at points ``(n, f)``, each ``(n,)``."""
+Predictor = Callable[[Floats], tuple[Floats, Floats]]
+"""A fitted regressor: points ``(n, f)`` to mean and standard deviation of the cost, each ``(n,)``."""
 
 
 def make_regressor(name: str, options: Mapping[str, Any], columns: int, rng: np.random.Generator) -> Any:
@@ -293,22 +285,23 @@ def _fit_predictor(regressor: Any, x: Floats, y: Floats, copies: int, rng: np.ra
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # kernels at their bounds say so at every fit
             fitted = regressor.fit(x, y)
-        return lambda points: _pair(fitted.predict(points, return_std=True))
+
+        def predict_both(points: Floats) -> tuple[Floats, Floats]:
+            mean, sd = fitted.predict(points, return_std=True)
+            return np.asarray(mean, dtype=np.float64), np.asarray(sd, dtype=np.float64)
+
+        return predict_both
     if isinstance(regressor, RandomForestRegressor | ExtraTreesRegressor):
         members = regressor.fit(x, y).estimators_
     else:
         samples = [rng.integers(len(x), size=len(x)) for _ in range(copies)]
         members = [clone(regressor).fit(x[rows], y[rows]) for rows in samples]
-    return lambda points: _disagreement([np.asarray(member.predict(points), dtype=np.float64) for member in members])
 
+    def predict(points: Floats) -> tuple[Floats, Floats]:
+        each = [np.asarray(member.predict(points), dtype=np.float64) for member in members]
+        return np.mean(each, axis=0), np.std(each, axis=0)
 
-def _pair(prediction: Any) -> tuple[Floats, Floats]:
-    mean, sd = prediction
-    return np.asarray(mean, dtype=np.float64), np.asarray(sd, dtype=np.float64)
-
-
-def _disagreement(predictions: list[Floats]) -> tuple[Floats, Floats]:
-    return np.mean(predictions, axis=0), np.std(predictions, axis=0)
+    return predict
 
 
 class SurrogateOptions(SamplerOptions):
