@@ -35,50 +35,6 @@ bool is_refused(enum setting which);
 /* Counts a call in which a setting acted, or could not. */
 void count_setting(struct file_record *record, enum setting which, bool acted);
 
-/* ---- reopened.c: descriptors of our own for files that the program has open ----
- * Another open file, with flags and a position of its own, so that nothing changes for whoever shares the
- * program's. They last for one call: a program may close whatever is open, and use the number again. */
-
-/* Whether the process has set no record locks. It loses those of a file with any descriptor that it closes.
- */
-bool may_reopen(void);
-
-/* A descriptor for the same file, with these flags; -1 if it cannot be. */
-int reopen(int fd, int flags);
-
-/* Closes it, if the process has set no record locks since. */
-void close_reopened(int fd);
-
-/* The program is about to set record locks. */
-void before_lock(void);
-
-void leave_reopened(void); /* in a child */
-
-/* ---- direct.c: large reads and writes past the page cache (O_DIRECT) ----
- * Where place, size and memory of a call are multiples of a page. All others of the same file are made as
- * ever, and the kernel keeps both the same: it writes back what the cache holds of a place before such a
- * call, and drops it after such a write. It cannot do so while somebody stores into the same page through a
- * mapping, so a process that maps a file for stores makes no such calls from then on. Nor does one that sets
- * record locks. */
-
-/* As acts.read and acts.write. */
-ssize_t go_direct(int fd, bool writes, void *data, size_t size, int64_t place);
-
-void mapped_beside_direct(int fd, int flags);
-void leave_direct(void); /* in a child */
-
-/* ---- preallocate.c: room on storage for what a program goes on writing ----
- * Allocated ahead, beyond the end of a file that was empty when it was opened. The file's size and content
- * stay. What is left of it at the close is given back, if nobody else has the file open then: that is what a
- * lease to write tells, and while it is held, nobody can open the file. */
-
-/* The program wrote up to here, in order, through a descriptor of a chosen file. */
-void allocate_ahead(int fd, struct file_record *record, int64_t end);
-
-/* Around the program's close: a descriptor of our own for the file, -1 if nothing is to be given back. */
-int before_giving_back(int fd);
-void give_back(int own);
-
 /* ---- stream_buffer.c: larger buffers for streams ----
  * A program that gives a stream a buffer of its own later gets it. The memory is bounded, and held until the
  * stream is closed. */

@@ -62,34 +62,12 @@ static void read_ahead(int fd, struct file_record *record, int64_t end) {
     count_setting(record, SET_READAHEAD, taken);
 }
 
-static void write_behind(int fd, struct file_record *record, int64_t place, int64_t end) {
-    struct descriptor *one = &descriptors[fd];
-    int64_t from = one->written;
-    if (from > place)
-        one->written = from = place;
-    if (end - from < asked[SET_WRITE_BEHIND])
-        return;
-    one->written = end;
-    count_setting(
-        record, SET_WRITE_BEHIND,
-        !(fcntl(fd, F_GETFL) & O_DIRECT) && !in_memory(fd) &&
-            syscall(SYS_sync_file_range, fd, (off_t)from, (off_t)(end - from), SYNC_FILE_RANGE_WRITE) == 0);
-}
-
-static void act_after(int fd, struct file_record *record, bool writes, bool sequential, int64_t place,
-                      int64_t bytes) {
-    enum setting which = writes ? SET_WRITE_BEHIND : SET_READAHEAD;
+static void act_after(int fd, struct file_record *record, bool sequential, int64_t end) {
     int kept = errno;
-    if (writes && sequential && asked[SET_PREALLOCATE])
-        allocate_ahead(fd, record, place + bytes);
-    if (asked[which] && (!sequential || descriptors[fd].direct)) {
-        count_setting(record, which, false);
-        if (writes)
-            descriptors[fd].written = place;
-    } else if (asked[which] && writes)
-        write_behind(fd, record, place, place + bytes);
-    else if (asked[which])
-        read_ahead(fd, record, place + bytes);
+    if (sequential)
+        read_ahead(fd, record, end);
+    else
+        count_setting(record, SET_READAHEAD, false);
     errno = kept;
 }
 
@@ -121,8 +99,7 @@ static ssize_t count_answer(struct file_record *record, ssize_t bytes) {
 static ssize_t read_otherwise(int fd, void *data, size_t size, int64_t place) {
     struct file_record *record =
         atomic_load_explicit(&accelerates, memory_order_relaxed) ? concerned(fd, size) : NULL;
-    ssize_t bytes = record ? count_answer(record, answer_read(fd, data, size, place)) : -1;
-    return bytes < 0 && asked[SET_DIRECT] ? go_direct(fd, false, data, size, place) : bytes;
+    return record ? count_answer(record, answer_read(fd, data, size, place)) : -1;
 }
 
 static ssize_t read_pieces_otherwise(int fd, const struct iovec *pieces, int count, int64_t place) {
@@ -131,10 +108,6 @@ static ssize_t read_pieces_otherwise(int fd, const struct iovec *pieces, int cou
     size_t size = size_of_pieces(pieces, count);
     struct file_record *record = concerned(fd, size);
     return record ? count_answer(record, answer_pieces(fd, pieces, count, size, place)) : -1;
-}
-
-static ssize_t write_otherwise(int fd, const void *data, size_t size, int64_t place) {
-    return go_direct(fd, true, (void *)data, size, place);
 }
 
 static void before_write(struct own_write *own, int fd, int64_t place) {
@@ -155,14 +128,6 @@ static void after_write(struct own_write *own, int fd, const void *data, ssize_t
 static void mapped_somewhere(int fd, int flags) {
     if (atomic_load_explicit(&accelerates, memory_order_relaxed))
         mapped(fd, flags);
-    if (asked[SET_DIRECT])
-        mapped_beside_direct(fd, flags);
-}
-
-static void leave_all(void) {
-    leave_small_reads();
-    leave_reopened();
-    leave_direct();
 }
 
 static void read_small_reads(void) {
@@ -177,8 +142,7 @@ static void read_small_reads(void) {
 const struct acts *read_acts(void) {
     static struct acts all;
     read_settings();
-    const bool lays = read_layouts(), small = asked[SET_CLUSTER_THRESHOLD], direct = asked[SET_DIRECT];
-    const bool after = asked[SET_READAHEAD] || asked[SET_WRITE_BEHIND] || asked[SET_PREALLOCATE];
+    const bool lays = read_layouts(), small = asked[SET_CLUSTER_THRESHOLD];
     if (!any_asked)
         return NULL;
     if (small)
@@ -186,23 +150,19 @@ const struct acts *read_acts(void) {
     all = (struct acts){
         .is_chosen = is_chosen,
         .opened = act_at_open,
-        .moved = after ? act_after : NULL,
-        .read = small || direct ? read_otherwise : NULL,
+        .read_on = asked[SET_READAHEAD] ? act_after : NULL,
+        .read = small ? read_otherwise : NULL,
         .read_pieces = small ? read_pieces_otherwise : NULL,
-        .write = direct ? write_otherwise : NULL,
         .before_write = before_write,
         .after_write = small ? after_write : NULL,
-        .mapped = small || direct ? mapped_somewhere : NULL,
-        .before_lock = before_lock,
-        .before_close = asked[SET_PREALLOCATE] ? before_giving_back : NULL,
-        .after_close = give_back,
+        .mapped = small ? mapped_somewhere : NULL,
         .before_create = lays ? lay_before : NULL,
         .after_create = lays ? lay_after : NULL,
         .made_up = lays ? lay_made_up : NULL,
         .opened_stream = asked[SET_STREAM_BUFFER] ? buffer_stream : NULL,
         .before_stream_close = asked[SET_STREAM_BUFFER] ? take_buffer : NULL,
         .after_stream_close = free_buffer,
-        .in_child = leave_all,
+        .in_child = leave_small_reads,
     };
     return &all;
 }

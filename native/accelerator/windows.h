@@ -7,7 +7,7 @@
  * one pool for all files; the blocks that were not read for longest go first.
  *
  * Nothing here does I/O, takes a lock, knows a clock or allocates. The caller keeps others out
- * (accelerator.c). Tests need no pool. */
+ * (small_reads.c). Tests need no pool. */
 #ifndef STRIPEWISE_WINDOWS_H
 #define STRIPEWISE_WINDOWS_H
 

@@ -30,26 +30,20 @@ struct own_write {
 struct acts {
     bool (*is_chosen)(const char *path); /* whether anything is done to the file of this path */
     void (*opened)(int fd, struct file_record *record);
-    /* The program moved bytes of a chosen file; sequential: where the call before ended. */
-    void (*moved)(int fd, struct file_record *record, bool writes, bool sequential, int64_t place,
-                  int64_t bytes);
+    /* The program read a chosen file up to this end; sequential: from where the call before ended. */
+    void (*read_on)(int fd, struct file_record *record, bool sequential, int64_t end);
     /* In place of a call: the bytes that were moved, or -1, and the call itself is made. */
     ssize_t (*read)(int fd, void *data, size_t size, int64_t place);
     ssize_t (*read_pieces)(int fd, const struct iovec *pieces, int count, int64_t place);
-    ssize_t (*write)(int fd, const void *data, size_t size, int64_t place);
     /* Around a call that changes a file; data: NULL where it is not one piece. */
     void (*before_write)(struct own_write *own, int fd, int64_t place);
     void (*after_write)(struct own_write *own, int fd, const void *data, ssize_t bytes, int64_t place);
     void (*mapped)(int fd, int flags); /* the program has stored nothing there yet */
-    void (*before_lock)(void);         /* it is about to set record locks */
-    /* Around a close: what the first one gives is the second one's. */
-    int (*before_close)(int fd);
-    void (*after_close)(int own);
     void (*before_create)(struct creation *one, int folder, const char *path, mode_t mode);
     void (*after_create)(struct creation *one, int fd, struct file_record *record);
     void (*made_up)(struct creation *one, int fd); /* the name of the file that was created */
     void (*opened_stream)(FILE *stream, const char *mode);
-    /* Around the close of a stream, as above. */
+    /* Around the close of a stream: what the first one gives is the second one's. */
     int (*before_stream_close)(FILE *stream);
     void (*after_stream_close)(int buffer);
     void (*in_child)(void);

@@ -5,8 +5,8 @@
 #include <unistd.h>
 
 #include "acts.h"
+#include "caller.h"
 #include "counting.h"
-#include "within.h"
 
 static void count(struct file_record *record, enum operation op, uint64_t bytes, uint64_t began,
                   uint64_t ended) {
@@ -79,10 +79,10 @@ void moved(int fd, enum operation op, bool writes, ssize_t bytes, int64_t place,
         one->position = place + bytes;
     }
     count_sizes(&record->way[writes], (uint64_t)bytes, began, ended);
-    /* What a stream reads and writes is elsewhere in its file than its descriptor is. */
-    const struct acts *by = one->chosen && op != FREAD && op != FWRITE ? acting() : NULL;
-    if (by && by->moved)
-        by->moved(fd, record, writes, place == one->last[writes].end, place, (int64_t)bytes);
+    /* What a stream reads is elsewhere in its file than its descriptor is. */
+    const struct acts *by = one->chosen && !writes && op != FREAD ? acting() : NULL;
+    if (by && by->read_on)
+        by->read_on(fd, record, place == one->last[writes].end, place + (int64_t)bytes);
     count_order(&record->way[writes], one, writes, place, (uint64_t)bytes);
 }
 

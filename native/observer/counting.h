@@ -25,6 +25,12 @@ void opened(int fd, uint64_t began, const void *caller);
 struct file_record *closing(int fd);
 void closed(struct file_record *record, uint64_t began);
 
+/* Writes down when the process ended. */
+void finish(void);
+
+/* Counts nothing from now on, and acts on nothing. */
+void stop(void);
+
 #pragma GCC visibility pop
 
 #endif

@@ -8,10 +8,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "caller.h"
 #include "creating.h"
 #include "descriptors.h"
-#include "stack.h"
-#include "within.h"
 
 #include "../core/layout.h"
 

@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "acts.h"
+#include "caller.h"
 #include "descriptors.h"
-#include "stack.h"
 
 struct descriptor descriptors[DESCRIPTORS];
 struct file_record nobody, none;
@@ -34,7 +34,7 @@ static bool is_made_up(const char *path) {
            strncmp(path, "/dev/", 5) == 0 || strncmp(path, "/memfd:", 7) == 0;
 }
 
-__attribute__((noinline)) static struct file_record *regular_file(int fd, bool empty) {
+__attribute__((noinline)) static struct file_record *regular_file(int fd) {
     char link[40] = "/proc/self/fd/", path[PATH_MAX];
     link[14 + decimal(link + 14, (uint64_t)fd)] = '\0';
     ssize_t size = readlink(link, path, sizeof path - 1);
@@ -46,10 +46,7 @@ __attribute__((noinline)) static struct file_record *regular_file(int fd, bool e
     one->chosen = by && by->is_chosen(path);
     /* It may be a copy of another, or was there before. */
     off_t place = (off_t)syscall(SYS_lseek, fd, (off_t)0, SEEK_CUR);
-    one->position = one->ahead = one->written = place < 0 ? 0 : place;
-    one->allocated = 0;
-    one->empty = empty;
-    one->extended = one->direct = false;
+    one->position = one->ahead = place < 0 ? 0 : place;
     for (int way = 0; way < 2; way++) {
         one->last[way].start = one->last[way].end = one->position;
         one->last[way].step = 0;
@@ -63,7 +60,7 @@ struct file_record *look(int fd) {
     int kept = errno;
     struct file_record *owner = &nobody;
     if (fstat(fd, &about) == 0 && S_ISREG(about.st_mode))
-        owner = on_small_stack() ? &none : regular_file(fd, about.st_size == 0);
+        owner = on_small_stack() ? &none : regular_file(fd);
     if (owner != &none)
         own(fd, owner);
     errno = kept;

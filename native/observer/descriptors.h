@@ -12,11 +12,7 @@
 struct descriptor {
     _Atomic(struct file_record *) owner; /* NULL: to be found out */
     atomic_bool chosen;                  /* settings are for the file; known as soon as the owner is */
-    atomic_bool empty;                   /* when it was opened */
-    atomic_bool extended;                /* room was taken on storage beyond its end */
-    atomic_bool direct;                  /* a call went past the page cache */
-    _Atomic(int64_t) ahead, written;     /* up to where the kernel was asked to read, and to write */
-    _Atomic(int64_t) allocated;          /* up to where room was taken; -1: none is */
+    _Atomic(int64_t) ahead;              /* up to where the kernel was asked to read */
     _Atomic(int64_t) position;
     struct {
         _Atomic(int64_t) start, end, step;

@@ -7,10 +7,9 @@
 #include <unistd.h>
 
 #include "acts.h"
+#include "caller.h"
 #include "counting.h"
 #include "creating.h"
-#include "process.h"
-#include "within.h"
 
 /* A child has descriptors of its own, and a part of its own as soon as it does something. */
 static void in_child(void) {
