@@ -94,11 +94,7 @@ def _section_type(name: str, section: Mapping[str, Any]) -> str:
     return f"struct sw_model_{_singular(name)}" if "fields" in section else _PLAIN.get(name, "uint32_t")
 
 
-def _enumeration(name: str, members: Mapping[str, str], prefix: str, last: str) -> Iterator[str]:
-    if any(members.values()):
-        yield "/*"
-        yield from (f" * {prefix}_{key.upper()}: {about}" for key, about in members.items() if about)
-        yield " */"
+def _enumeration(name: str, members: Iterable[str], prefix: str, last: str) -> Iterator[str]:
     yield _filled(f"enum {name} {{ ", [*(f"{prefix}_{key.upper()}" for key in members), last], " };")
 
 
@@ -116,8 +112,8 @@ def c_header(schema: Schema) -> str:
         "/* clang-format off */",
         f"/* {GENERATED}",
         " * The files that Stripewise's Python and C sides exchange; nothing else is shared. docs/reference describes "
-        "them:",
-        " * plan.md, report.md, artifact.md, journal.md, record.md, environment.md. */",
+        "them, and",
+        " * what their words mean: plan.md, report.md, artifact.md, journal.md, record.md, environment.md. */",
         "#ifndef STRIPEWISE_FORMAT_H",
         "#define STRIPEWISE_FORMAT_H",
         "",
@@ -174,7 +170,7 @@ def c_header(schema: Schema) -> str:
         "",
         "/* ---- the artifact: little-endian; the header, then the sections, each at a multiple of 8 bytes ---- */",
     ]
-    lines += [*_enumeration("sw_section", dict.fromkeys(sections, ""), "SW", "SW_SECTIONS")]
+    lines += [*_enumeration("sw_section", sections, "SW", "SW_SECTIONS")]
     for name, members in schema["artifact"]["kinds"].items():
         lines += _enumeration(f"sw_{name}_kind", members, f"SW_{name.upper()}", f"SW_{name.upper()}_KINDS")
     lines += [_c_struct("header", schema["artifact"]["header"]["fields"])]

@@ -38,9 +38,7 @@ MIB, GIB = 1 << 20, 1 << 30
 SOURCES = (
     "input.c",
     "model.c",
-    "model_program.c",
     "model_trees.c",
-    "model_network.c",
     "model_predict.c",
     "model_choose.c",
 )
@@ -93,7 +91,7 @@ def compile_evaluator(folder: Path) -> ctypes.CDLL:
     objects = []
     for name in SOURCES:
         made = folder / f"{name}.o"
-        level = "-O3" if name == "model_network.c" else "-O2"
+        level = "-O3" if name == "model_predict.c" else "-O2"
         options = ["-std=c11", level, "-ffp-contract=off", "-fPIC", "-c"]
         subprocess.run(
             [compiler, *options, *include, str(ROOT / "native" / "core" / name), "-o", str(made)], check=True

@@ -44,6 +44,23 @@ void sw_calls_merge_same_rank(struct sw_calls *into, const struct sw_calls *from
     into->time_max = into->time_sum;
 }
 
+/* Counts a size among the most frequent ones: room entries, the commonest first. Space-saving counting
+ * (Metwally, Agrawal, El Abbadi 2005): exact while there are at most room sizes; beyond, a new size takes
+ * over the rarest entry and its count. */
+static void add_to_top(struct sw_size_count *top, int room, uint64_t size, uint64_t count) {
+    int i = 0;
+    while (i < room - 1 && top[i].count && top[i].size != size)
+        i++;
+    top[i].size = size;
+    top[i].count += count;
+    /* Moved up as it grows, so that the common size is found first. */
+    for (; i > 0 && top[i].count > top[i - 1].count; i--) {
+        struct sw_size_count other = top[i - 1];
+        top[i - 1] = top[i];
+        top[i] = other;
+    }
+}
+
 void sw_posix_add(struct sw_posix *posix, const struct sw_beneath_call *call) {
     uint64_t size = call->size;
     posix->min_size = posix->count ? min_of(posix->min_size, size) : size;
@@ -62,7 +79,7 @@ void sw_posix_add(struct sw_posix *posix, const struct sw_beneath_call *call) {
             beneath->ranks = 1;
             beneath->time += call->time;
         }
-    sw_top_add(posix->sizes, SW_SIZES, size, 1);
+    add_to_top(posix->sizes, SW_SIZES, size, 1);
 }
 
 void sw_posix_merge(struct sw_posix *into, const struct sw_posix *from) {
@@ -81,7 +98,7 @@ void sw_posix_merge(struct sw_posix *into, const struct sw_posix *from) {
         into->during[i].max_size = max_of(into->during[i].max_size, from->during[i].max_size);
     }
     for (int i = 0; i < SW_SIZES && from->sizes[i].count; i++)
-        sw_top_add(into->sizes, SW_SIZES, from->sizes[i].size, from->sizes[i].count);
+        add_to_top(into->sizes, SW_SIZES, from->sizes[i].size, from->sizes[i].count);
 }
 
 void sw_posix_merge_same_rank(struct sw_posix *into, const struct sw_posix *from) {
@@ -94,7 +111,7 @@ void sw_posix_merge_same_rank(struct sw_posix *into, const struct sw_posix *from
 /* ---- the operations of MPI-IO ---- */
 
 const struct sw_operation sw_operations[SW_OPERATIONS] = {
-#define OPERATION(name, kind, mode, place) {#name, SW_##kind, SW_##mode, SW_##place},
+#define OPERATION(name, kind, mode, place, shape) {#name, SW_##kind, SW_##mode, SW_##place},
 #include "operations.def"
 #undef OPERATION
 };
@@ -102,20 +119,6 @@ const struct sw_operation sw_operations[SW_OPERATIONS] = {
 /* ---- patterns ---- */
 
 static const uint64_t limits[SW_BINS - 1] = {SW_BIN_LIMITS};
-
-void sw_top_add(struct sw_size_count *top, int room, uint64_t size, uint64_t count) {
-    int i = 0;
-    while (i < room - 1 && top[i].count && top[i].size != size)
-        i++;
-    top[i].size = size;
-    top[i].count += count;
-    /* Moved up as it grows, so that the common size is found first. */
-    for (; i > 0 && top[i].count > top[i - 1].count; i--) {
-        struct sw_size_count other = top[i - 1];
-        top[i - 1] = top[i];
-        top[i] = other;
-    }
-}
 
 static int bin_of(uint64_t size) {
     int bin = 0;
@@ -148,13 +151,13 @@ static void add_order(struct sw_pattern *pattern, uint64_t size, enum sw_shape s
 void sw_pattern_add(struct sw_pattern *pattern, uint64_t size, enum sw_shape shape, int64_t place) {
     bool first = !pattern->top[0].count;
     pattern->bins[bin_of(size)]++;
-    sw_top_add(pattern->top, SW_TOP, size, 1);
+    add_to_top(pattern->top, SW_TOP, size, 1);
     add_order(pattern, size, shape, place, first);
 }
 
 void sw_pattern_merge(struct sw_pattern *into, const struct sw_pattern *from) {
     for (int i = 0; i < SW_TOP && from->top[i].count; i++)
-        sw_top_add(into->top, SW_TOP, from->top[i].size, from->top[i].count);
+        add_to_top(into->top, SW_TOP, from->top[i].size, from->top[i].count);
     for (int i = 0; i < SW_BINS; i++)
         into->bins[i] += from->bins[i];
     into->contiguous += from->contiguous;

@@ -15,11 +15,6 @@ struct sw_size_count {
     uint64_t size, count;
 };
 
-/* Counts a size among the most frequent ones: room entries, the commonest first. Space-saving counting
- * (Metwally, Agrawal, El Abbadi 2005): exact while there are at most room sizes; beyond, a new size takes
- * over the rarest entry and its count. */
-void sw_top_add(struct sw_size_count *top, int room, uint64_t size, uint64_t count);
-
 #define SW_TOP 6 /* sizes followed; SW_REPORT_TOP of them are reported */
 
 /* How the bytes of one call lie. */
@@ -72,7 +67,7 @@ enum sw_mode { SW_COLLECTIVE, SW_INDEPENDENT, SW_END, SW_NO_MODE };
 enum sw_place { SW_AT_OFFSET, SW_AT_POINTER, SW_NOWHERE };
 
 enum sw_op {
-#define OPERATION(name, kind, mode, place) SW_OP_##name,
+#define OPERATION(name, kind, mode, place, shape) SW_OP_##name,
 #include "operations.def"
 #undef OPERATION
     SW_OPERATIONS

@@ -4,7 +4,7 @@
 #define STRIPEWISE_DECIDE_H
 
 #include "layout.h"
-#include "settings.h"
+#include "plan.h"
 #include "workload.h"
 
 /* What of an open cannot be chosen. */

@@ -144,19 +144,15 @@ static void put_calls(struct writer *writer, bool write, const char *part, const
     end(writer);
 }
 
-/* KEY NEWLINE VALUE NEWLINE ... as words */
 static void put_words(struct writer *writer, const char *prefix, const char *words) {
-    while (words && *words && !writer->full) {
-        size_t key = strcspn(words, "\n");
-        const char *value = words + key + (words[key] == '\n');
-        size_t length = strcspn(value, "\n");
+    struct sw_words one;
+    while (!writer->full && sw_words_next(&words, &one)) {
         begin(writer);
         put(writer, prefix, SIZE_MAX);
-        put(writer, words, key);
+        put(writer, one.key, SIZE_MAX);
         put(writer, "=", 1);
-        put(writer, value, length);
+        put(writer, one.value, SIZE_MAX);
         end(writer);
-        words = value + length + (value[length] == '\n');
     }
 }
 

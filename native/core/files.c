@@ -305,16 +305,11 @@ void sw_file_merge(struct sw_files *files, struct sw_file *into, const struct sw
         sw_hdf5_merge(&files->arena, into->hdf5, from->hdf5, distance, summed, files->dataset_limit);
     if (summed)
         return;
-    if (!into->driver)
-        into->driver = sw_arena_intern(&files->arena, from->driver);
-    if (!into->file_system)
-        into->file_system = sw_arena_intern(&files->arena, from->file_system);
-    if (!into->why)
-        into->why = sw_arena_intern(&files->arena, from->why);
-    if (!into->application)
-        into->application = sw_arena_intern(&files->arena, from->application);
-    if (!into->info)
-        into->info = sw_arena_intern(&files->arena, from->info);
+#define X(text)                                                                                              \
+    if (!into->text)                                                                                         \
+        into->text = sw_arena_intern(&files->arena, from->text);
+    SW_FILE_TEXTS(X)
+#undef X
     if (!into->results && from->result_count)
         copy_results(files, into, from);
 }
@@ -357,4 +352,27 @@ bool sw_path_absolute(const char *name, char *path, size_t size) {
     }
     int length = snprintf(path + used, size - used, "%s", name);
     return length > 0 && (size_t)length < size - used;
+}
+
+/* ---- words ---- */
+
+bool sw_words_next(const char **words, struct sw_words *next) {
+    if (!*words || !**words)
+        return false;
+    for (int turn = 0; turn < 2; turn++) {
+        size_t length = strcspn(*words, "\n");
+        snprintf(turn ? next->value : next->key, SW_MAX_VALUE + 1, "%.*s", (int)length, *words);
+        *words += length + ((*words)[length] == '\n');
+    }
+    return true;
+}
+
+bool sw_words_get(const char *words, const char *key, char value[SW_MAX_VALUE + 1]) {
+    struct sw_words one;
+    while (sw_words_next(&words, &one))
+        if (strcmp(one.key, key) == 0) {
+            memcpy(value, one.value, sizeof one.value);
+            return true;
+        }
+    return false;
 }

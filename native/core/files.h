@@ -23,6 +23,17 @@ const char *sw_path_without_prefix(const char *name);
 /* The absolute path of name (without its prefix), links unresolved. False if it does not fit. */
 bool sw_path_absolute(const char *name, char *path, size_t size);
 
+/* What infos and property lists say is kept as words, "KEY NEWLINE VALUE NEWLINE ...", which may be NULL. */
+struct sw_words {
+    char key[SW_MAX_VALUE + 1], value[SW_MAX_VALUE + 1]; /* of longer ones the beginning */
+};
+
+/* Takes the next two from *words; false at their end. */
+bool sw_words_next(const char **words, struct sw_words *next);
+
+/* The value of a key; false if they lack it. */
+bool sw_words_get(const char *words, const char *key, char value[SW_MAX_VALUE + 1]);
+
 /* What became of one setting at one file. All strings are interned or NULL. */
 struct sw_result {
     enum sw_carrier carrier;
@@ -30,6 +41,7 @@ struct sw_result {
     const char *key, *requested, *application, *given, *echoed, *note;
 };
 #define SW_RESULT_TEXTS(X) X(key) X(requested) X(application) X(given) X(echoed) X(note)
+#define SW_FILE_TEXTS(X) X(driver) X(file_system) X(why) X(application) X(info)
 
 /* What a model or the learner decided when the file was last opened. */
 struct sw_choice_facts {

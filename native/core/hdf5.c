@@ -64,6 +64,65 @@ static bool make_other(struct sw_arena *arena, struct sw_hdf5 *hdf5) {
     return hdf5->other != NULL;
 }
 
+static struct sw_transfers *transfers_of(struct sw_arena *arena, struct sw_dataset *dataset, bool write) {
+    if (!dataset->transfers[write])
+        dataset->transfers[write] = sw_arena_take(arena, sizeof *dataset->transfers[write]);
+    return dataset->transfers[write];
+}
+
+static void merge_facts(struct sw_dataset_facts *into, const struct sw_dataset_facts *from, int distance,
+                        bool summed) {
+    into->creates += from->creates;
+    into->opens += from->opens;
+    into->ranks = distance == SW_SAME_RANK ? 1 : into->ranks + from->ranks;
+    if (distance == SW_OTHER_NODE)
+        into->nodes += from->nodes;
+    else if (from->nodes > into->nodes)
+        into->nodes = from->nodes;
+    if (summed || !from->known)
+        return;
+    /* Of a dataset that grows, the largest size; of one made anew in each file of a series, the first. */
+    bool larger = !into->known;
+    for (uint32_t i = 0; into->known && i < SW_DIMENSIONS && !larger; i++)
+        larger = from->size[i] > into->size[i];
+    if (larger) {
+        memcpy(into->size, from->size, sizeof into->size);
+        memcpy(into->chunk, from->chunk, sizeof into->chunk);
+        into->storage = from->storage;
+        into->filters = from->filters;
+        into->dimensions = from->dimensions;
+        into->element_size = from->element_size;
+        into->known = true;
+    }
+    if (into->address < 0)
+        into->address = from->address;
+}
+
+static void merge_transfers(struct sw_transfers *into, const struct sw_transfers *from, bool same_rank) {
+    into->calls += from->calls;
+    into->bytes += from->bytes;
+    into->collective += from->collective;
+    into->independent += from->independent;
+    into->broken += from->broken;
+    into->cause |= from->cause;
+    for (int i = 0; i < SW_SELECTIONS; i++)
+        into->selections[i] += from->selections[i];
+    into->time_sum += from->time_sum;
+    if (same_rank)
+        into->time_max += from->time_max;
+    else if (from->time_max > into->time_max)
+        into->time_max = from->time_max;
+    sw_pattern_merge(&into->pattern, &from->pattern);
+}
+
+static void merge_dataset(struct sw_arena *arena, struct sw_dataset *into, const struct sw_dataset *from,
+                          int distance, bool summed) {
+    merge_facts(&into->facts, &from->facts, distance, summed);
+    for (int way = 0; way < 2; way++)
+        if (from->transfers[way] && transfers_of(arena, into, way))
+            merge_transfers(into->transfers[way], from->transfers[way], distance == SW_SAME_RANK);
+}
+
 /* Sums the oldest dataset that nobody holds into the summed one. */
 static bool evict_oldest(struct sw_arena *arena, struct sw_hdf5 *hdf5) {
     struct sw_dataset *before = NULL, *dataset = hdf5->oldest;
@@ -73,7 +132,7 @@ static bool evict_oldest(struct sw_arena *arena, struct sw_hdf5 *hdf5) {
     }
     if (!dataset || !make_other(arena, hdf5))
         return false;
-    sw_dataset_merge(arena, hdf5->other, dataset, SW_SAME_RANK, true);
+    merge_dataset(arena, hdf5->other, dataset, SW_SAME_RANK, true);
     *(before ? &before->newer : &hdf5->oldest) = dataset->newer;
     if (hdf5->newest == dataset)
         hdf5->newest = before;
@@ -106,12 +165,6 @@ struct sw_dataset *sw_hdf5_dataset(struct sw_arena *arena, struct sw_hdf5 *hdf5,
 
 void sw_dataset_put(struct sw_dataset *dataset) {
     dataset->holders--;
-}
-
-static struct sw_transfers *transfers_of(struct sw_arena *arena, struct sw_dataset *dataset, bool write) {
-    if (!dataset->transfers[write])
-        dataset->transfers[write] = sw_arena_take(arena, sizeof *dataset->transfers[write]);
-    return dataset->transfers[write];
 }
 
 void sw_dataset_count(struct sw_arena *arena, struct sw_dataset *dataset, bool write,
@@ -179,59 +232,6 @@ void sw_dataset_broken(struct sw_dataset *dataset, bool write, uint32_t cause) {
     transfers->cause |= cause;
 }
 
-static void merge_facts(struct sw_dataset_facts *into, const struct sw_dataset_facts *from, int distance,
-                        bool summed) {
-    into->creates += from->creates;
-    into->opens += from->opens;
-    into->ranks = distance == SW_SAME_RANK ? 1 : into->ranks + from->ranks;
-    if (distance == SW_OTHER_NODE)
-        into->nodes += from->nodes;
-    else if (from->nodes > into->nodes)
-        into->nodes = from->nodes;
-    if (summed || !from->known)
-        return;
-    /* Of a dataset that grows, the largest size; of one made anew in each file of a series, the first. */
-    bool larger = !into->known;
-    for (uint32_t i = 0; into->known && i < SW_DIMENSIONS && !larger; i++)
-        larger = from->size[i] > into->size[i];
-    if (larger) {
-        memcpy(into->size, from->size, sizeof into->size);
-        memcpy(into->chunk, from->chunk, sizeof into->chunk);
-        into->storage = from->storage;
-        into->filters = from->filters;
-        into->dimensions = from->dimensions;
-        into->element_size = from->element_size;
-        into->known = true;
-    }
-    if (into->address < 0)
-        into->address = from->address;
-}
-
-static void merge_transfers(struct sw_transfers *into, const struct sw_transfers *from, bool same_rank) {
-    into->calls += from->calls;
-    into->bytes += from->bytes;
-    into->collective += from->collective;
-    into->independent += from->independent;
-    into->broken += from->broken;
-    into->cause |= from->cause;
-    for (int i = 0; i < SW_SELECTIONS; i++)
-        into->selections[i] += from->selections[i];
-    into->time_sum += from->time_sum;
-    if (same_rank)
-        into->time_max += from->time_max;
-    else if (from->time_max > into->time_max)
-        into->time_max = from->time_max;
-    sw_pattern_merge(&into->pattern, &from->pattern);
-}
-
-void sw_dataset_merge(struct sw_arena *arena, struct sw_dataset *into, const struct sw_dataset *from,
-                      int distance, bool summed) {
-    merge_facts(&into->facts, &from->facts, distance, summed);
-    for (int way = 0; way < 2; way++)
-        if (from->transfers[way] && transfers_of(arena, into, way))
-            merge_transfers(into->transfers[way], from->transfers[way], distance == SW_SAME_RANK);
-}
-
 void sw_hdf5_merge(struct sw_arena *arena, struct sw_hdf5 *into, const struct sw_hdf5 *from, int distance,
                    bool summed, uint32_t limit) {
     for (int op = 0; op < SW_H5_OPERATIONS; op++) {
@@ -252,7 +252,7 @@ void sw_hdf5_merge(struct sw_arena *arena, struct sw_hdf5 *into, const struct sw
         struct sw_dataset *same = sw_hdf5_dataset(arena, into, name, limit);
         if (!same)
             return;
-        sw_dataset_merge(arena, same, dataset, distance, same == into->other);
+        merge_dataset(arena, same, dataset, distance, same == into->other);
         sw_dataset_put(same);
     }
 }

@@ -113,8 +113,6 @@ struct sw_hdf5_moved sw_hdf5_sum(const struct sw_hdf5 *hdf5);
 
 /* Adds from, counted at some distance (enum sw_distance), to into. summed: into stands for many.
  */
-void sw_dataset_merge(struct sw_arena *arena, struct sw_dataset *into, const struct sw_dataset *from,
-                      int distance, bool summed);
 void sw_hdf5_merge(struct sw_arena *arena, struct sw_hdf5 *into, const struct sw_hdf5 *from, int distance,
                    bool summed, uint32_t limit);
 

@@ -29,7 +29,9 @@ static int utf8_length(const unsigned char *text) {
     return length;
 }
 
-void sw_json_characters(FILE *file, const char *value) {
+/* Writes a text as it stands between the quotes of a JSON string; bytes that are not UTF-8 become lone
+ * surrogates, as Python's surrogateescape has them. */
+static void put_characters(FILE *file, const char *value) {
     const unsigned char *c = (const unsigned char *)value;
     while (*c) {
         int length = utf8_length(c);
@@ -47,7 +49,7 @@ void sw_json_characters(FILE *file, const char *value) {
 
 static void put_string(FILE *file, const char *value) {
     fputc('"', file);
-    sw_json_characters(file, value);
+    put_characters(file, value);
     fputc('"', file);
 }
 

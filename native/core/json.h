@@ -17,10 +17,6 @@ struct sw_json {
     bool comma; /* the next value stands after another one */
 };
 
-/* Writes a text as it stands between the quotes of a JSON string; bytes that are not UTF-8 become lone
- * surrogates, as Python's surrogateescape has them. */
-void sw_json_characters(FILE *file, const char *value);
-
 /* key is NULL inside an array and at the top. */
 void sw_json_open(struct sw_json *json, const char *key, char bracket);
 void sw_json_close(struct sw_json *json, char bracket);

@@ -62,28 +62,33 @@ struct llapi_layout;
 #define LLAPI_EXTENSION 0x40U               /* LCME_FL_EXTENSION: where the component before it may grow */
 enum { LLAPI_FIRST = 1, LLAPI_NEXT = 3 };   /* of enum llapi_layout_comp_use */
 
+/* X(result, name, parameters); optional ones exist since 2.11 and 2.13. */
+#define LLAPI_FUNCTIONS(X, OPTIONAL)                                                                         \
+    X(struct llapi_layout *, alloc, (void))                                                                  \
+    X(void, free, (struct llapi_layout *))                                                                   \
+    X(struct llapi_layout *, get_by_path, (const char *, uint32_t))                                          \
+    X(int, stripe_count_get, (const struct llapi_layout *, uint64_t *))                                      \
+    X(int, stripe_count_set, (struct llapi_layout *, uint64_t))                                              \
+    X(int, stripe_size_get, (const struct llapi_layout *, uint64_t *))                                       \
+    X(int, stripe_size_set, (struct llapi_layout *, uint64_t))                                               \
+    X(int, pattern_get, (const struct llapi_layout *, uint64_t *))                                           \
+    X(int, pattern_set, (struct llapi_layout *, uint64_t))                                                   \
+    X(int, ost_index_set, (struct llapi_layout *, int, uint64_t))                                            \
+    X(int, pool_name_get, (const struct llapi_layout *, char *, size_t))                                     \
+    X(int, pool_name_set, (struct llapi_layout *, const char *))                                             \
+    X(int, comp_use, (struct llapi_layout *, uint32_t))                                                      \
+    X(int, comp_add, (struct llapi_layout *))                                                                \
+    X(int, comp_extent_get, (const struct llapi_layout *, uint64_t *, uint64_t *))                           \
+    X(int, comp_extent_set, (struct llapi_layout *, uint64_t, uint64_t))                                     \
+    X(int, comp_flags_get, (const struct llapi_layout *, uint32_t *))                                        \
+    X(int, file_create, (const char *, int, int, const struct llapi_layout *))                               \
+    OPTIONAL(bool, is_composite, (struct llapi_layout *))                                                    \
+    OPTIONAL(int, extension_size_get, (const struct llapi_layout *, uint64_t *))
+
 static struct {
-    struct llapi_layout *(*alloc)(void);
-    void (*free)(struct llapi_layout *layout);
-    struct llapi_layout *(*get_by_path)(const char *path, uint32_t flags);
-    int (*stripe_count_get)(const struct llapi_layout *layout, uint64_t *count);
-    int (*stripe_count_set)(struct llapi_layout *layout, uint64_t count);
-    int (*stripe_size_get)(const struct llapi_layout *layout, uint64_t *size);
-    int (*stripe_size_set)(struct llapi_layout *layout, uint64_t size);
-    int (*pattern_get)(const struct llapi_layout *layout, uint64_t *pattern);
-    int (*pattern_set)(struct llapi_layout *layout, uint64_t pattern);
-    int (*ost_index_set)(struct llapi_layout *layout, int stripe, uint64_t index);
-    int (*pool_name_get)(const struct llapi_layout *layout, char *name, size_t size);
-    int (*pool_name_set)(struct llapi_layout *layout, const char *name);
-    int (*comp_use)(struct llapi_layout *layout, uint32_t place);
-    int (*comp_add)(struct llapi_layout *layout);
-    int (*comp_extent_get)(const struct llapi_layout *layout, uint64_t *start, uint64_t *end);
-    int (*comp_extent_set)(struct llapi_layout *layout, uint64_t start, uint64_t end);
-    int (*comp_flags_get)(const struct llapi_layout *layout, uint32_t *flags);
-    int (*file_create)(const char *path, int flags, int mode, const struct llapi_layout *layout);
-    /* Since 2.11 and 2.13; both may be missing. */
-    bool (*is_composite)(struct llapi_layout *layout);
-    int (*extension_size_get)(const struct llapi_layout *layout, uint64_t *size);
+#define X(result, name, parameters) result(*name) parameters; /* NOLINT(bugprone-macro-parentheses) */
+    LLAPI_FUNCTIONS(X, X)
+#undef X
 } llapi;
 
 static bool llapi_found;
@@ -95,32 +100,11 @@ static void load_llapi(void) {
     if (!library)
         return;
     llapi_found = true;
-#define LOAD(name)                                                                                           \
-    *(void **)&llapi.name = dlsym(library, "llapi_layout_" #name);                                           \
-    llapi_found &= llapi.name != NULL
-    LOAD(alloc);
-    LOAD(free);
-    LOAD(get_by_path);
-    LOAD(stripe_count_get);
-    LOAD(stripe_count_set);
-    LOAD(stripe_size_get);
-    LOAD(stripe_size_set);
-    LOAD(pattern_get);
-    LOAD(pattern_set);
-    LOAD(ost_index_set);
-    LOAD(pool_name_get);
-    LOAD(pool_name_set);
-    LOAD(comp_use);
-    LOAD(comp_add);
-    LOAD(comp_extent_get);
-    LOAD(comp_extent_set);
-    LOAD(comp_flags_get);
-    LOAD(file_create);
-    bool whole = llapi_found;
-    LOAD(is_composite);
-    LOAD(extension_size_get);
-    llapi_found = whole;
-#undef LOAD
+#define OPTIONAL(result, name, parameters) *(void **)&llapi.name = dlsym(library, "llapi_layout_" #name);
+#define X(result, name, parameters) OPTIONAL(result, name, parameters) llapi_found &= llapi.name != NULL;
+    LLAPI_FUNCTIONS(X, OPTIONAL)
+#undef X
+#undef OPTIONAL
 }
 
 bool sw_layout_by_commands;

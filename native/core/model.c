@@ -234,7 +234,9 @@ static bool lay_out(struct sw_model *model) {
     return at == model->size;
 }
 
-bool sw_model_adopt(void *memory, size_t size, struct sw_model *model, char *error, size_t error_size) {
+/* Checks an artifact and fills model, which takes over the memory (from malloc, aligned to 8 bytes). On
+ * failure memory is freed, model is empty, and error says what is wrong. */
+static bool adopt(void *memory, size_t size, struct sw_model *model, char *error, size_t error_size) {
     *model = (struct sw_model){.memory = memory, .size = size};
     const struct sw_model_header *header = memory;
     const char *problem = NULL;
@@ -286,7 +288,7 @@ bool sw_model_parse(const void *data, size_t size, struct sw_model *model, char 
     }
     if (size)
         memcpy(memory, data, size);
-    return sw_model_adopt(memory, size, model, error, error_size);
+    return adopt(memory, size, model, error, error_size);
 }
 
 /* Why a file is not to be used: others than its owner and root can have changed it or put it there. Staff
@@ -324,7 +326,7 @@ bool sw_model_read(const char *path, struct sw_model *model, char *error, size_t
     }
     size_t size = (size_t)there;
     char *memory = sw_input_read(fd, 0, &size, error, error_size);
-    return memory && sw_model_adopt(memory, size, model, error, error_size);
+    return memory && adopt(memory, size, model, error, error_size);
 }
 
 void sw_model_free(struct sw_model *model) {

@@ -37,10 +37,6 @@ struct sw_column {
     bool uniform;
 };
 
-/* Checks an artifact and fills model, which takes over the memory (from malloc, aligned to 8 bytes). On
- * failure memory is freed, model is empty, and error says what is wrong. */
-bool sw_model_adopt(void *memory, size_t size, struct sw_model *model, char *error, size_t error_size);
-
 /* The same for a copy of any bytes, and for the file at path. */
 bool sw_model_parse(const void *data, size_t size, struct sw_model *model, char *error, size_t error_size);
 bool sw_model_read(const char *path, struct sw_model *model, char *error, size_t error_size);
@@ -65,15 +61,9 @@ bool sw_model_run(const struct sw_model *model, uint32_t program, size_t n, cons
 /* log2 in steps that Python repeats to the bit. */
 double sw_model_log2(double x);
 
-/* The features of a member for n rows: features[i] of encoded, each of n numbers at data + i * n. */
-void sw_model_encode(const struct sw_model *model, uint32_t member, size_t n, const struct sw_column *inputs,
-                     double *data, struct sw_column *encoded, double *scratch);
-
 /* Adds a member's raw output for n rows to sums (n numbers, zeroed before). Return false if memory is out. */
 bool sw_model_trees(const struct sw_model *model, const struct sw_model_member *member, size_t n,
                     const struct sw_column *encoded, double *sums);
-bool sw_model_network(const struct sw_model *model, const struct sw_model_member *member, size_t n,
-                      const struct sw_column *encoded, double *outputs);
 
 /* Predicts the objective for n rows. Returns false if memory is out. */
 bool sw_model_predict(const struct sw_model *model, size_t n, const struct sw_column *inputs, double *values);

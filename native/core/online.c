@@ -32,7 +32,8 @@ static double noise(const struct sw_family *family) {
     return sqrt(squares / freedom);
 }
 
-double sw_family_bound(const struct sw_family *family, uint32_t candidate) {
+/* The bound by which candidates are compared: ln(cost) at worst. */
+static double bound_of(const struct sw_family *family, uint32_t candidate) {
     const struct sw_candidate *own = &family->candidates[candidate];
     return own->count ? own->mean + CONFIDENCE * noise(family) / sqrt(own->count) : INFINITY;
 }
@@ -40,7 +41,7 @@ double sw_family_bound(const struct sw_family *family, uint32_t candidate) {
 static uint32_t best_bound(const struct sw_family *family) {
     uint32_t best = 0;
     for (uint32_t i = 1; i < family->count; i++)
-        if (!family->candidates[i].dropped && sw_family_bound(family, i) < sw_family_bound(family, best))
+        if (!family->candidates[i].dropped && bound_of(family, i) < bound_of(family, best))
             best = i;
     return best;
 }

@@ -64,7 +64,4 @@ void sw_family_learn(struct sw_family *family, uint32_t candidate, double bytes,
  * and another candidate are known begins settled. */
 void sw_family_seed(struct sw_family *family, uint32_t candidate, uint32_t count, double mean);
 
-/* The bound by which candidates are compared: ln(cost) at worst. */
-double sw_family_bound(const struct sw_family *family, uint32_t candidate);
-
 #endif

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "settings.h"
+#include "plan.h"
 
 #define SW_PATIENCE 8 /* looks after which a damaged line is passed over: it may still be arriving */
 

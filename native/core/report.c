@@ -54,18 +54,11 @@ static void print_bits(struct sw_json *json, const char *key, uint64_t bits, con
     sw_json_close(json, ']');
 }
 
-/* "KEY NEWLINE VALUE NEWLINE ..." as an object. */
 static void print_words(struct sw_json *json, const char *key, const char *words) {
-    char word[2][SW_MAX_VALUE + 1];
+    struct sw_words one;
     sw_json_open(json, key, '{');
-    for (int turn = 0; words && *words; turn = !turn) {
-        size_t length = strcspn(words, "\n"), kept = length < SW_MAX_VALUE ? length : SW_MAX_VALUE;
-        memcpy(word[turn], words, kept);
-        word[turn][kept] = '\0';
-        words += length + (words[length] == '\n');
-        if (turn)
-            sw_json_text(json, word[0], word[1]);
-    }
+    while (sw_words_next(&words, &one))
+        sw_json_text(json, one.key, one.value);
     sw_json_close(json, '}');
 }
 

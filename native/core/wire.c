@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "settings.h"
+#include "plan.h"
 
 /* A whole plan, and what the runtime decides on besides. */
 #define MOST_RESULTS (SW_MAX_SETTINGS + SW_MAX_DECIDED)
@@ -13,7 +13,7 @@ static int64_t max_of(int64_t a, int64_t b) {
     return a > b ? a : b;
 }
 
-void sw_job_merge(struct sw_job *into, const struct sw_job *from, enum sw_distance distance) {
+static void merge_job(struct sw_job *into, const struct sw_job *from, enum sw_distance distance) {
     into->ranks_reported += from->ranks_reported;
     if (distance == SW_OTHER_NODE)
         into->nodes += from->nodes;
@@ -110,11 +110,9 @@ static void pack_file(struct sw_bytes *bytes, const struct sw_file *file) {
         pack_optional(bytes, file->posix[i], sizeof *file->posix[i]);
         pack_optional(bytes, file->patterns[i], sizeof *file->patterns[i]);
     }
-    add_text(bytes, file->driver);
-    add_text(bytes, file->file_system);
-    add_text(bytes, file->why);
-    add_text(bytes, file->application);
-    add_text(bytes, file->info);
+#define X(text) add_text(bytes, file->text);
+    SW_FILE_TEXTS(X)
+#undef X
     add_number(bytes, file->result_count);
     for (uint32_t i = 0; i < file->result_count; i++) {
         const struct sw_result *result = &file->results[i];
@@ -194,11 +192,9 @@ static struct sw_file *read_file(struct reader *reader, struct sw_calls calls[],
             file.patterns[i] = &patterns[i];
         }
     }
-    file.driver = text(reader);
-    file.file_system = text(reader);
-    file.why = text(reader);
-    file.application = text(reader);
-    file.info = text(reader);
+#define X(member) file.member = text(reader);
+    SW_FILE_TEXTS(X)
+#undef X
     file.result_count = number(reader, MOST_RESULTS + 1);
     file.results = results;
     for (uint32_t i = 0; i < file.result_count; i++) {
@@ -252,7 +248,7 @@ bool sw_wire_merge(const char *data, size_t size, struct sw_job *job, struct sw_
     copy(&reader, &other, sizeof other);
     if (reader.bad)
         return false;
-    sw_job_merge(job, &other, distance);
+    merge_job(job, &other, distance);
     while (reader.left) {
         struct sw_calls calls[SW_OPERATIONS];
         struct sw_posix posix[2];

@@ -12,8 +12,6 @@ struct sw_job {
     int64_t elapsed, io_time, read_time, write_time;
 };
 
-void sw_job_merge(struct sw_job *into, const struct sw_job *from, enum sw_distance distance);
-
 /* The times of one rank, summed from its records. */
 void sw_job_times(struct sw_job *job, struct sw_files *files);
 

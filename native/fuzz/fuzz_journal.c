@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "journal.h"
-#include "settings.h"
+#include "plan.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

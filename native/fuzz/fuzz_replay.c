@@ -60,18 +60,16 @@ static void free_all(void) {
 #define strdup kept_strdup
 #undef stderr
 #define stderr nowhere
-#define STRIPEWISE_ENDING_H /* no launcher waits here */
+#define end_job end_real_job /* no launcher waits here */
+#include "../kernel/kernel.h"
+#undef end_job
 static void end_job(int code) {
     (void)code;
     longjmp(end_of_job, 1);
 }
 #include "../kernel/number.c"
 #include "../kernel/replay_base.c"
-#include "../kernel/replay_comms.c"
-#include "../kernel/replay_paths.c"
 #include "../kernel/replay_read.c"
-#include "../kernel/replay_read_hdf5.c"
-#include "../kernel/replay_types.c"
 #undef free
 #undef realloc
 

@@ -10,32 +10,11 @@ struct mpiio_file {
     int count;
 };
 
-/* Counts are ints: more bytes than INT_MAX need a datatype. The caller frees it unless it is MPI_BYTE. */
-static void bytes_type(int64_t bytes, MPI_Datatype *type, int *count) {
-    const int chunk = 1 << 30;
-    if (bytes <= INT_MAX) {
-        *type = MPI_BYTE;
-        *count = (int)bytes;
-        return;
-    }
-    MPI_Datatype chunk_type, chunks;
-    MPI_Type_contiguous(chunk, MPI_BYTE, &chunk_type);
-    MPI_Type_contiguous((int)(bytes / chunk), chunk_type, &chunks);
-    int lengths[2] = {1, (int)(bytes % chunk)};
-    MPI_Aint places[2] = {0, (MPI_Aint)(bytes - bytes % chunk)};
-    MPI_Datatype parts[2] = {chunks, MPI_BYTE};
-    MPI_Type_create_struct(lengths[1] > 0 ? 2 : 1, lengths, places, parts, type);
-    MPI_Type_commit(type);
-    MPI_Type_free(&chunks);
-    MPI_Type_free(&chunk_type);
-    *count = 1;
-}
-
 /* The rank's pieces: one piece, then a gap as long as the other ranks' pieces. */
 static MPI_Datatype strided_type(const struct geometry *geometry) {
     MPI_Datatype bytes, piece, strided;
     int count;
-    bytes_type(geometry->piece, &bytes, &count);
+    mpi_bytes(geometry->piece, &bytes, &count);
     MPI_Type_contiguous(count, bytes, &piece);
     MPI_Type_create_resized(piece, 0, (MPI_Aint)(geometry->piece * geometry->sharers), &strided);
     MPI_Type_commit(&strided);
@@ -81,7 +60,7 @@ static int mpiio_open(struct session *session, void **handle, struct fault *faul
         MPI_Info_free(&info);
     if (code != MPI_SUCCESS)
         return mpi_fault(fault, "MPI_File_open", session->path, code);
-    bytes_type(options->geometry.transfer, &opened.memory, &opened.count);
+    mpi_bytes(options->geometry.transfer, &opened.memory, &opened.count);
     struct mpiio_file *file = malloc(sizeof *file);
     if (file != NULL)
         *file = opened;

@@ -17,6 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <time.h>
 
 #define KERNEL_NAME "stripewise-kernel"
 #define TEXT_MAX 4096
@@ -172,24 +173,21 @@ bool mpi_prefixed(const char *api, const char *path); /* does it begin with a RO
 
 uint64_t mix64(uint64_t value); /* number.c: one round of SplitMix64's output function */
 
-/* number.c: NULL, or what is wrong with the text, to follow it in a sentence. */
+/* number.c: so many bytes as a count of a datatype. Counts are ints: more bytes than INT_MAX need a type of
+ * their own. The caller frees it unless it is MPI_BYTE. */
+void mpi_bytes(int64_t bytes, MPI_Datatype *type, int *count);
+/* NULL, or what is wrong with the text, to follow it in a sentence. */
 const char *parse_size(const char *text, int64_t *bytes);
 const char *parse_seed(const char *text, uint64_t *seed);
 const char *parse_real(const char *text, double *value);
 
-/* options.c, resolve.c, hints.c, dummy_settings.c: on rank 0 only. 0, or -1 with `reason`
- * set. */
+/* options.c, resolve.c, backend_dummy.c: on rank 0 only. 0, or -1 with `reason` set. */
 int options_parse(int argc, char **argv, struct options *options, char *reason);
 int options_resolve(const struct job *job, struct options *options, char *reason);
-int hints_read(const char *path, struct hints *hints, char *reason);
 int dummy_resolve(struct options *options, char *reason);
 int refuse(char *reason, const char *format, ...)
     __attribute__((format(printf, 2, 3))); /* sets it, returns -1 */
 bool option_given(const struct options *options, const char *name);
-
-/* file_check.c */
-int file_check_before(const struct job *job, const struct options *options,
-                      char *reason); /* on rank 0 only */
 int file_check_after(const struct session *session, struct fault *fault);
 
 void help_print(void);
@@ -219,12 +217,10 @@ int benchmark_run(struct job *job, const struct options *options, const struct b
                   struct measurement *measurements, void (*emit)(const struct measurement *));
 int64_t benchmark_operations(const struct options *options);
 
-/* report.c, json.c: on rank 0 only. */
+/* results.c: on rank 0 only. */
 struct statistics {
     double max, min, mean, median;
 };
-int64_t statistics_of(const struct measurement *list, int64_t count, enum operation operation,
-                      struct statistics *statistics);
 void report_head(const struct job *job, const struct options *options);
 void report_line(const struct measurement *measurement);
 void report_summary(const struct measurement *list, int64_t count);
@@ -237,5 +233,51 @@ int json_open(const char *path, struct json_file *json, char *reason);
 int json_finish(struct json_file *json, const struct job *job, const struct options *options, char **argv,
                 const struct measurement *list, int64_t count, char *reason);
 void json_abandon(struct json_file *json);
+
+/* The one table that drives the command line, --help and the JSON's "options". */
+enum option_kind {
+    KIND_FLAG,    /* bool */
+    KIND_SIZE,    /* int64_t > 0, with units */
+    KIND_COUNT,   /* int64_t > 0, with units */
+    KIND_NUMBER,  /* int64_t >= 0, with units */
+    KIND_SEED,    /* uint64_t */
+    KIND_REAL,    /* double >= 0 */
+    KIND_TEXT,    /* char[TEXT_MAX] */
+    KIND_API,     /* char[16] */
+    KIND_LAYOUT,  /* enum layout */
+    KIND_RANDOM,  /* --random: another way to say --layout random */
+    KIND_EFFECT,  /* struct effects: KEY=VALUE:FACTOR */
+    KIND_SETTING, /* struct effects: KEY=VALUE */
+    KIND_SOURCE   /* char[SETTING_MAX] */
+};
+
+enum option_group {
+    GROUP_GENERAL,
+    GROUP_SIZES,
+    GROUP_TILE,
+    GROUP_CALLS,
+    GROUP_RUN,
+    GROUP_DUMMY,
+    GROUP_COUNT
+};
+
+struct option_row {
+    const char *name; /* without the dashes */
+    char letter;      /* 0: none */
+    enum option_kind kind;
+    enum option_group group;
+    size_t offset; /* of the field in struct options */
+    const char *argument;
+    const char *help; /* a new line continues below the first */
+};
+
+extern const struct option_row option_table[];
+extern const int option_rows;
+
+/* A launcher that is told to end the job may drop what was printed just before, and with it why. */
+static inline void end_job(int code) {
+    nanosleep(&(struct timespec){.tv_nsec = 300000000}, NULL);
+    MPI_Abort(MPI_COMM_WORLD, code);
+}
 
 #endif

@@ -1,5 +1,4 @@
 /* Rank 0 reads the command line and tells the others, so that they agree and errors are said once. */
-#include "ending.h"
 #include "kernel.h"
 
 #include <stdlib.h>

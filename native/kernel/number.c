@@ -1,9 +1,10 @@
-/* Numbers as users write them: sizes with binary units, seeds, reals; and the mixing of bits that all random
- * choices share. */
+/* Numbers as users write them: sizes with binary units, seeds, reals; the mixing of bits that all random
+ * choices share; and datatypes of many bytes. */
 #include "kernel.h"
 
 #include <ctype.h>
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,4 +76,24 @@ const char *parse_real(const char *text, double *value) {
         return "is negative";
     *value = number;
     return NULL;
+}
+
+void mpi_bytes(int64_t bytes, MPI_Datatype *type, int *count) {
+    const int chunk = 1 << 30;
+    if (bytes <= INT_MAX) {
+        *type = MPI_BYTE;
+        *count = (int)bytes;
+        return;
+    }
+    MPI_Datatype chunk_type, chunks;
+    MPI_Type_contiguous(chunk, MPI_BYTE, &chunk_type);
+    MPI_Type_contiguous((int)(bytes / chunk), chunk_type, &chunks);
+    int lengths[2] = {1, (int)(bytes % chunk)};
+    MPI_Aint places[2] = {0, (MPI_Aint)(bytes - bytes % chunk)};
+    MPI_Datatype parts[2] = {chunks, MPI_BYTE};
+    MPI_Type_create_struct(lengths[1] > 0 ? 2 : 1, lengths, places, parts, type);
+    MPI_Type_commit(type);
+    MPI_Type_free(&chunks);
+    MPI_Type_free(&chunk_type);
+    *count = 1;
 }

@@ -1,5 +1,5 @@
 /* From argv to struct options, by the option table. What the values mean together is resolve.c's. */
-#include "options.h"
+#include "kernel.h"
 
 #include <stdarg.h>
 #include <stdlib.h>

@@ -95,11 +95,11 @@ void replay_die(const char *format, ...) __attribute__((format(printf, 1, 2), no
 /* Memory that is there, or the end of the job. Grows what may be NULL by one element at a time. */
 void *replay_grow(void *list, int64_t count, size_t size);
 
-/* replay_read.c and what it calls: the text, which is changed, and its own rank's part of it. */
+/* replay_read.c: the text, which is changed, and its own rank's part of it. */
 void replay_read(struct replay *replay, char *text);
 void replay_free(struct replay *replay);
 
-/* replay_types.c */
+/* Datatypes. */
 struct replay_type; /* while its lines are read */
 struct replay_type *replay_type_begin(int64_t lower, int64_t extent);
 void replay_type_block(struct replay_type *type, int64_t offset, int64_t length);
@@ -123,11 +123,6 @@ struct replay_place {
     int count;
     bool own; /* the type is to be freed */
 };
-struct replay_memory replay_memory_of(const struct replay *replay);
-/* Room for a transfer of so many bytes, which lie as the type of this number says, or REPLAY_ONE_PIECE. */
-struct replay_place replay_memory_take(const struct replay *replay, struct replay_memory *memory,
-                                       int64_t type, int64_t bytes);
-void replay_memory_free(struct replay_memory *memory);
 
 /* replay_files.c: collective over all ranks. */
 
@@ -145,7 +140,7 @@ struct replay_done {
 };
 struct replay_done replay_calls(struct replay *replay);
 
-/* replay_watch.c: from one to the other the job ends where for so many seconds, or up to three times as many,
+/* From one to the other the job ends where for so many seconds, or up to three times as many,
  * no rank's call ends. */
 void replay_watch(const struct replay *replay);
 void replay_progress(void);
@@ -169,7 +164,7 @@ bool replay_opens_too_many(struct replay_steps *steps, const struct replay *repl
 struct replay_hdf5;
 struct replay_hdf5 *replay_hdf5_new(struct replay *replay, struct replay_steps *steps);
 void replay_hdf5_free(struct replay_hdf5 *hdf5);
-/* Whether the line is one of HDF5; in replay_read_hdf5.c. */
+/* Whether the line is one of HDF5; in replay_read.c. */
 bool replay_is_hdf5(enum sw_line line);
 /* Carries out a call, and answers whether one was made. */
 bool replay_hdf5_call(struct replay_hdf5 *hdf5, enum sw_line line, const int64_t *numbers,

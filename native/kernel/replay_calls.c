@@ -12,6 +12,83 @@
 #define SPUN 100000 /* nanoseconds of a pause that are not slept, because a sleep takes longer than asked */
 #define SECOND 1000000000
 
+/* ---- memory of a replay: data of its own, which lie as the program's did ---- */
+
+struct replay_outgrown {
+    struct replay_outgrown *before;
+    char *bytes;
+};
+
+static void grow(const struct replay *replay, struct replay_memory *memory, int64_t size) {
+    if (memory->bytes != NULL) {
+        struct replay_outgrown *kept = replay_grow(NULL, 0, sizeof *kept);
+        *kept = (struct replay_outgrown){.before = memory->outgrown, .bytes = memory->bytes};
+        memory->outgrown = kept;
+    }
+    memory->bytes = replay_grow(NULL, size, 1);
+    memory->size = size;
+    for (int64_t i = 0; i < size; i++)
+        memory->bytes[i] = (char)mix64((uint64_t)replay->rank << 40 ^ (uint64_t)i);
+}
+
+static struct replay_memory replay_memory_of(const struct replay *replay) {
+    struct replay_memory memory = {.bytes = NULL};
+    grow(replay, &memory, replay->largest);
+    return memory;
+}
+
+/* Where so many of a datatype begin and end, from the address that a call is given. */
+static void reach(MPI_Datatype type, int64_t count, int64_t *begin, int64_t *end) {
+    MPI_Count lower, extent, true_lower, true_extent;
+    int64_t shift;
+    MPI_Type_get_extent_x(type, &lower, &extent);
+    MPI_Type_get_true_extent_x(type, &true_lower, &true_extent);
+    if (__builtin_mul_overflow(count - 1, extent, &shift) ||
+        __builtin_add_overflow(shift < 0 ? shift : 0, true_lower, begin) ||
+        __builtin_add_overflow(true_lower, true_extent, end) ||
+        __builtin_add_overflow(*end, shift > 0 ? shift : 0, end) || *end < *begin ||
+        *begin < -(INT64_MAX / 4) || *end > INT64_MAX / 4)
+        replay_die("the record is damaged: data that no memory holds");
+}
+
+static struct replay_place replay_memory_take(const struct replay *replay, struct replay_memory *memory,
+                                              int64_t number, int64_t bytes) {
+    if (bytes < 0 || bytes > replay->largest)
+        replay_die("the record is damaged: a call of %lld bytes", (long long)bytes);
+    if (number == REPLAY_ONE_PIECE) {
+        struct replay_place data = {.bytes = memory->bytes, .own = true};
+        data.type = replay_bytes(bytes, &data.count);
+        return data;
+    }
+    if (number < 0 || number >= replay->type_count)
+        replay_die("the record is damaged: data have a type that is not defined");
+    const MPI_Datatype type = replay->types[number];
+    MPI_Count size;
+    int64_t begin = 0, end = 0;
+    MPI_Type_size_x(type, &size);
+    if (size <= 0 || bytes % size != 0 || bytes / size > INT_MAX)
+        replay_die("the record is damaged: a call of %lld bytes in pieces of %lld", (long long)bytes,
+                   (long long)size);
+    if (bytes > 0)
+        reach(type, bytes / size, &begin, &end);
+    if (end - begin > memory->size)
+        grow(replay, memory, end - begin);
+    return (struct replay_place){.bytes = memory->bytes - begin, .type = type, .count = (int)(bytes / size)};
+}
+
+/* Room for a transfer of so many bytes, which lie as the type of this number says, or REPLAY_ONE_PIECE. */
+static void replay_memory_free(struct replay_memory *memory) {
+    while (memory->outgrown != NULL) {
+        struct replay_outgrown *kept = memory->outgrown;
+        memory->outgrown = kept->before;
+        free(kept->bytes);
+        free(kept);
+    }
+    free(memory->bytes);
+}
+
+/* ---- calls ---- */
+
 struct slot {
     bool open, left_out;
     MPI_File file;
@@ -71,8 +148,6 @@ static bool repeats_too_often(const struct run *run, struct slot *slot, enum sw_
     return most != 0 && slot->made[line]++ >= most;
 }
 
-/* ---- calls ---- */
-
 static int amode_of(int64_t bits) {
     const int modes[] = {MPI_MODE_CREATE, MPI_MODE_RDONLY,          MPI_MODE_WRONLY,
                          MPI_MODE_RDWR,   MPI_MODE_DELETE_ON_CLOSE, MPI_MODE_UNIQUE_OPEN,
@@ -125,60 +200,23 @@ static void set_view(const struct run *run, const struct slot *slot, const int64
     replay_bytes_free(&etype);
 }
 
-#define POINTER(OP)                                                                                          \
+#define CALL(OP, ...)                                                                                        \
     case SW_LINE_##OP:                                                                                       \
-        return MPI_File_##OP(slot->file, data, count, type, MPI_STATUS_IGNORE)
-#define EXPLICIT(OP)                                                                                         \
-    case SW_LINE_##OP:                                                                                       \
-        return MPI_File_##OP(slot->file, offset, data, count, type, MPI_STATUS_IGNORE)
-#define POINTER_REQUEST(OP)                                                                                  \
-    case SW_LINE_##OP:                                                                                       \
-        return MPI_File_##OP(slot->file, data, count, type, &slot->requests[slot->waiting++])
-#define EXPLICIT_REQUEST(OP)                                                                                 \
-    case SW_LINE_##OP:                                                                                       \
-        return MPI_File_##OP(slot->file, offset, data, count, type, &slot->requests[slot->waiting++])
-#define POINTER_BEGIN(OP)                                                                                    \
-    case SW_LINE_##OP##_begin:                                                                               \
-        return MPI_File_##OP##_begin(slot->file, data, count, type);                                         \
-    case SW_LINE_##OP##_end:                                                                                 \
-        return MPI_File_##OP##_end(slot->file, data, MPI_STATUS_IGNORE)
-#define EXPLICIT_BEGIN(OP)                                                                                   \
-    case SW_LINE_##OP##_begin:                                                                               \
-        return MPI_File_##OP##_begin(slot->file, offset, data, count, type);                                 \
-    case SW_LINE_##OP##_end:                                                                                 \
-        return MPI_File_##OP##_end(slot->file, data, MPI_STATUS_IGNORE)
+        return MPI_File_##OP(slot->file, __VA_ARGS__);
+#define POINTER(OP) CALL(OP, data, count, type, MPI_STATUS_IGNORE)
+#define EXPLICIT(OP) CALL(OP, offset, data, count, type, MPI_STATUS_IGNORE)
+#define POINTER_REQUEST(OP) CALL(OP, data, count, type, &slot->requests[slot->waiting++])
+#define EXPLICIT_REQUEST(OP) CALL(OP, offset, data, count, type, &slot->requests[slot->waiting++])
+#define POINTER_BEGIN(OP) CALL(OP, data, count, type)
+#define EXPLICIT_BEGIN(OP) CALL(OP, offset, data, count, type)
+#define END(OP) CALL(OP, data, MPI_STATUS_IGNORE)
+#define NONE(OP)
+#define OPERATION(name, kind, mode, place, shape) shape(name)
 
 static int move_data(struct slot *slot, enum sw_line line, MPI_Offset offset, char *data, int count,
                      MPI_Datatype type) {
     switch (line) {
-        POINTER(read);
-        POINTER(read_shared);
-        POINTER(read_all);
-        POINTER(read_ordered);
-        POINTER(write);
-        POINTER(write_shared);
-        POINTER(write_all);
-        POINTER(write_ordered);
-        EXPLICIT(read_at);
-        EXPLICIT(read_at_all);
-        EXPLICIT(write_at);
-        EXPLICIT(write_at_all);
-        POINTER_REQUEST(iread);
-        POINTER_REQUEST(iread_shared);
-        POINTER_REQUEST(iread_all);
-        POINTER_REQUEST(iwrite);
-        POINTER_REQUEST(iwrite_shared);
-        POINTER_REQUEST(iwrite_all);
-        EXPLICIT_REQUEST(iread_at);
-        EXPLICIT_REQUEST(iread_at_all);
-        EXPLICIT_REQUEST(iwrite_at);
-        EXPLICIT_REQUEST(iwrite_at_all);
-        POINTER_BEGIN(read_all);
-        POINTER_BEGIN(read_ordered);
-        POINTER_BEGIN(write_all);
-        POINTER_BEGIN(write_ordered);
-        EXPLICIT_BEGIN(read_at_all);
-        EXPLICIT_BEGIN(write_at_all);
+#include "../core/operations.def"
     default:
         replay_die("%s cannot be replayed", sw_line_forms[line].name);
     }
@@ -328,78 +366,4 @@ bool replay_opens_too_many(struct replay_steps *steps, const struct replay *repl
         MPI_Bcast(&missing, 1, MPI_INT, 0, comm->comm);
     }
     return missing;
-}
-
-/* ---- memory of a replay: data of its own, which lie as the program's did ---- */
-
-struct replay_outgrown {
-    struct replay_outgrown *before;
-    char *bytes;
-};
-
-static void grow(const struct replay *replay, struct replay_memory *memory, int64_t size) {
-    if (memory->bytes != NULL) {
-        struct replay_outgrown *kept = replay_grow(NULL, 0, sizeof *kept);
-        *kept = (struct replay_outgrown){.before = memory->outgrown, .bytes = memory->bytes};
-        memory->outgrown = kept;
-    }
-    memory->bytes = replay_grow(NULL, size, 1);
-    memory->size = size;
-    for (int64_t i = 0; i < size; i++)
-        memory->bytes[i] = (char)mix64((uint64_t)replay->rank << 40 ^ (uint64_t)i);
-}
-
-struct replay_memory replay_memory_of(const struct replay *replay) {
-    struct replay_memory memory = {.bytes = NULL};
-    grow(replay, &memory, replay->largest);
-    return memory;
-}
-
-/* Where so many of a datatype begin and end, from the address that a call is given. */
-static void reach(MPI_Datatype type, int64_t count, int64_t *begin, int64_t *end) {
-    MPI_Count lower, extent, true_lower, true_extent;
-    int64_t shift;
-    MPI_Type_get_extent_x(type, &lower, &extent);
-    MPI_Type_get_true_extent_x(type, &true_lower, &true_extent);
-    if (__builtin_mul_overflow(count - 1, extent, &shift) ||
-        __builtin_add_overflow(shift < 0 ? shift : 0, true_lower, begin) ||
-        __builtin_add_overflow(true_lower, true_extent, end) ||
-        __builtin_add_overflow(*end, shift > 0 ? shift : 0, end) || *end < *begin ||
-        *begin < -(INT64_MAX / 4) || *end > INT64_MAX / 4)
-        replay_die("the record is damaged: data that no memory holds");
-}
-
-struct replay_place replay_memory_take(const struct replay *replay, struct replay_memory *memory,
-                                       int64_t number, int64_t bytes) {
-    if (bytes < 0 || bytes > replay->largest)
-        replay_die("the record is damaged: a call of %lld bytes", (long long)bytes);
-    if (number == REPLAY_ONE_PIECE) {
-        struct replay_place data = {.bytes = memory->bytes, .own = true};
-        data.type = replay_bytes(bytes, &data.count);
-        return data;
-    }
-    if (number < 0 || number >= replay->type_count)
-        replay_die("the record is damaged: data have a type that is not defined");
-    const MPI_Datatype type = replay->types[number];
-    MPI_Count size;
-    int64_t begin = 0, end = 0;
-    MPI_Type_size_x(type, &size);
-    if (size <= 0 || bytes % size != 0 || bytes / size > INT_MAX)
-        replay_die("the record is damaged: a call of %lld bytes in pieces of %lld", (long long)bytes,
-                   (long long)size);
-    if (bytes > 0)
-        reach(type, bytes / size, &begin, &end);
-    if (end - begin > memory->size)
-        grow(replay, memory, end - begin);
-    return (struct replay_place){.bytes = memory->bytes - begin, .type = type, .count = (int)(bytes / size)};
-}
-
-void replay_memory_free(struct replay_memory *memory) {
-    while (memory->outgrown != NULL) {
-        struct replay_outgrown *kept = memory->outgrown;
-        memory->outgrown = kept->before;
-        free(kept->bytes);
-        free(kept);
-    }
-    free(memory->bytes);
 }

@@ -1,11 +1,174 @@
 /* What the options mean together: defaults, --size, and every check that needs the number of ranks or the
  * disk. */
+#include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "kernel.h"
+
+/* ---- the test file ----
+ * What can be known of it without the backend: whether it can be used, and whether a write
+ * reached it. */
+
+static const char *path_of(const struct options *options, const char *name) {
+    return mpi_prefixed(options->api, name) ? strchr(name, ':') + 1 : name;
+}
+
+static int check_folder(const char *path, char *reason) {
+    char folder[TEXT_MAX];
+    struct stat status;
+    snprintf(folder, sizeof folder, "%s", path);
+    char *slash = strrchr(folder, '/');
+    if (slash != NULL)
+        slash[slash == folder ? 1 : 0] = '\0';
+    if (stat(slash != NULL ? folder : ".", &status) != 0)
+        return refuse(reason, "--file: the folder of %s: %s; make it first", path, strerror(errno));
+    if (!S_ISDIR(status.st_mode))
+        return refuse(reason, "--file: %s is not a directory", folder);
+    return 0;
+}
+
+/* A file to write needs its folder, and deletes only regular files; a file only to be read must be there. */
+static int check_one(const struct options *options, const char *path, char *reason) {
+    struct stat status;
+    if (stat(path, &status) == 0 && S_ISDIR(status.st_mode))
+        return refuse(reason, "--file: %s is a directory; name a file in it", path);
+    if (!options->write && access(path, R_OK) != 0)
+        return refuse(reason, "--file: cannot read %s: %s; write it first with -w -k", path, strerror(errno));
+    if (options->write && !options->existing && lstat(path, &status) == 0 && !S_ISREG(status.st_mode) &&
+        !S_ISLNK(status.st_mode))
+        return refuse(reason, "--file: %s is not a regular file; only --existing writes into such a file",
+                      path);
+    return 0;
+}
+
+/* on rank 0 only */
+static int file_check_before(const struct job *job, const struct options *options, char *reason) {
+    if (options->file[0] == '\0')
+        return refuse(reason, "no test file; name one with -o PATH");
+    const char *path = path_of(options, options->file);
+    if (options->write && check_folder(path, reason) != 0)
+        return -1;
+    if (!options->file_per_process)
+        return check_one(options, path, reason);
+    char name[TEXT_MAX + 16];
+    for (int rank = 0; rank < job->ranks; rank++) {
+        snprintf(name, sizeof name, "%s.%08d", path, rank);
+        if (check_one(options, name, reason) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+/*
+ * Open MPI's OMPIO (seen in 5.0) returns success and the full count from collective writes to a full disk, so
+ * a write is only believed if the file has its size. Opening it makes NFS ask the server for that.
+ */
+int file_check_after(const struct session *session, struct fault *fault) {
+    const char *path = path_of(session->options, session->path);
+    const int64_t expected = session->options->geometry.file_bytes;
+    struct stat status;
+    const int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+    if (descriptor < 0)
+        return fault_set(fault, "open after the write", path, "%s", strerror(errno));
+    const int failed = fstat(descriptor, &status);
+    close(descriptor);
+    if (failed != 0)
+        return fault_set(fault, "fstat", path, "%s", strerror(errno));
+    if (S_ISREG(status.st_mode) && (int64_t)status.st_size < expected)
+        return fault_set(
+            fault, "write", path,
+            "the file has %lld of %lld bytes although no call reported an error; is the disk full?",
+            (long long)status.st_size, (long long)expected);
+    return 0;
+}
+
+/* ---- the hints file: what goes into the MPI_Info of every open ---- */
+
+#define LINE_MAX_BYTES 4096
+#define SPACE " \t\r\n"
+
+static int add_hint(struct hints *hints, const char *key, const char *value, char *wrong) {
+    if (strlen(key) > MPI_MAX_INFO_KEY - 1 || strlen(key) >= HINT_KEY_MAX)
+        return refuse(wrong, "the key is too long");
+    if (strlen(value) > MPI_MAX_INFO_VAL - 1 || strlen(value) >= HINT_VALUE_MAX)
+        return refuse(wrong, "the value is too long");
+    for (int i = 0; i < hints->count; i++)
+        if (strcmp(hints->list[i].key, key) == 0)
+            return refuse(wrong, "the key '%s' stands twice in the file", key);
+    if (hints->count == HINTS_MAX)
+        return refuse(wrong, "more than %d hints", HINTS_MAX);
+    struct hint *hint = &hints->list[hints->count++];
+    snprintf(hint->key, sizeof hint->key, "%s", key);
+    snprintf(hint->value, sizeof hint->value, "%s", value);
+    return 0;
+}
+
+static char *skip_space(char *text) {
+    // NOLINTNEXTLINE(clang-analyzer-security.ArrayBound): fgets ended the line with a NUL
+    while (*text != '\0' && strchr(SPACE, *text) != NULL)
+        text++;
+    return text;
+}
+
+static int parse_line(struct hints *hints, char *line, char *wrong) {
+    static const char ior[] = "IOR_HINT__MPI__";
+    static const char ior_other[] = "IOR_HINT__";
+    static const char setenv_word[] = "setenv ";
+    line = skip_space(line);
+    if (*line == '\0' || *line == '#')
+        return 0;
+    for (const char *c = line; *c != '\0'; c++)
+        if (((unsigned char)*c < ' ' && strchr(SPACE, *c) == NULL) || *c == 0x7f)
+            return refuse(wrong, "a control character");
+    if (strncmp(line, setenv_word, sizeof setenv_word - 1) == 0) {
+        line = skip_space(line + sizeof setenv_word - 1);
+    }
+    if (strncmp(line, ior, sizeof ior - 1) == 0)
+        line += sizeof ior - 1;
+    else if (strncmp(line, ior_other, sizeof ior_other - 1) == 0)
+        return refuse(wrong, "only MPI hints are known (IOR_HINT__MPI__key)");
+    size_t key_length = strcspn(line, SPACE "=");
+    char *value = skip_space(line + key_length);
+    if (*value == '=')
+        value = skip_space(value + 1);
+    size_t value_length = strcspn(value, SPACE);
+    if (key_length == 0 || value_length == 0)
+        return refuse(wrong, "expected `key value`, `key = value` or a # comment");
+    if (*skip_space(value + value_length) != '\0')
+        return refuse(wrong, "a third word; expected `key value`");
+    // NOLINTNEXTLINE(clang-analyzer-security.ArrayBound): strcspn stops at the line's NUL
+    line[key_length] = '\0';
+    value[value_length] = '\0';
+    return add_hint(hints, line, value, wrong);
+}
+
+static int hints_read(const char *path, struct hints *hints, char *reason) {
+    FILE *stream = fopen(path, "r");
+    if (stream == NULL)
+        return refuse(reason, "cannot read the hints file %s: %s", path, strerror(errno));
+    char line[LINE_MAX_BYTES];
+    char wrong[REASON_MAX];
+    int number = 0, failed = 0;
+    while (failed == 0 && fgets(line, sizeof line, stream) != NULL) {
+        number++;
+        if (strlen(line) == sizeof line - 1 && line[sizeof line - 2] != '\n')
+            failed = refuse(wrong, "longer than %d bytes", LINE_MAX_BYTES - 2);
+        else
+            failed = parse_line(hints, line, wrong);
+    }
+    if (failed != 0)
+        refuse(reason, "hints file %s line %d: %.200s", path, number, wrong);
+    else if (ferror(stream))
+        failed = refuse(reason, "cannot read the hints file %s: %s", path, strerror(errno));
+    fclose(stream);
+    return failed;
+}
 
 /* ---- tiles ----
  * The tile layout's sizes. A block is one tile; a segment is one array of all tiles. */
@@ -188,19 +351,14 @@ static int resolve_linear(const struct job *job, struct options *options, char *
 }
 
 static int refuse_foreign(const struct options *options, char *reason) {
-    static const char *const tile_only[] = {"tiles-x",   "tiles-y",   "tile-x", "tile-y",
-                                            "overlap-x", "overlap-y", "element"};
-    static const char *const dummy_only[] = {"dummy-bandwidth",  "dummy-latency",  "dummy-noise",
-                                             "dummy-rank-noise", "dummy-effect",   "dummy-fail-probability",
-                                             "dummy-fail-if",    "dummy-hang",     "dummy-hang-if",
-                                             "dummy-virtual",    "dummy-seed-from"};
     const bool tile = options->geometry.layout == LAYOUT_TILE, dummy = strcmp(options->api, "dummy") == 0;
-    for (size_t i = 0; i < sizeof tile_only / sizeof tile_only[0] && !tile; i++)
-        if (option_given(options, tile_only[i]))
-            return refuse(reason, "--%s needs --layout tile", tile_only[i]);
-    for (size_t i = 0; i < sizeof dummy_only / sizeof dummy_only[0] && !dummy; i++)
-        if (option_given(options, dummy_only[i]))
-            return refuse(reason, "--%s needs --api dummy", dummy_only[i]);
+    for (int i = 0; i < option_rows; i++) {
+        const struct option_row *row = &option_table[i];
+        if (option_given(options, row->name) && row->group == GROUP_TILE && !tile)
+            return refuse(reason, "--%s needs --layout tile", row->name);
+        if (option_given(options, row->name) && row->group == GROUP_DUMMY && !dummy)
+            return refuse(reason, "--%s needs --api dummy", row->name);
+    }
     if (options->geometry.piece > 0 && options->geometry.layout != LAYOUT_STRIDED)
         return refuse(reason, "--piece needs --layout strided");
     if (option_given(options, "random") && option_given(options, "layout"))

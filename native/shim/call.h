@@ -40,4 +40,14 @@ void sw_call_end_transfer(struct sw_call *call, int code, MPI_Count count, MPI_D
 /* For calls that move nothing. */
 void sw_call_end(struct sw_call *call);
 
+/* ---- views ----
+ * The view of a file, for the report. */
+
+/* Records the view, through which the calls that follow go; the types are valid. began: a sw_tick. */
+void sw_view_record(struct sw_handle *handle, MPI_Offset displacement, MPI_Datatype etype,
+                    MPI_Datatype filetype, int64_t began);
+
+/* The individual file pointer was moved: where calls begin that use it. */
+void sw_view_sought(MPI_File file);
+
 #endif

@@ -12,7 +12,6 @@ static bool world_known;
 static struct {
     MPI_Comm comm;
     int size, nodes; /* 0: not shared */
-    bool by_threads; /* several threads may talk */
 } shared;
 
 static __thread struct {
@@ -24,23 +23,29 @@ void sw_comm_set_world(MPI_Group group) {
     world_known = true;
 }
 
+int *sw_comm_world_ranks(MPI_Comm comm, int size) {
+    MPI_Group group;
+    if (sw_pmpi.Comm_group(comm, &group) != MPI_SUCCESS)
+        return NULL;
+    int *ranks = malloc(2 * (size_t)size * sizeof *ranks), *own = ranks + size;
+    for (int i = 0; ranks && i < size; i++)
+        own[i] = i;
+    bool known = ranks && sw_pmpi.Group_translate_ranks(group, size, own, world, ranks) == MPI_SUCCESS;
+    for (int i = 0; known && i < size; i++)
+        known = ranks[i] != MPI_UNDEFINED;
+    sw_pmpi.Group_free(&group);
+    if (known)
+        return ranks;
+    free(ranks);
+    return NULL;
+}
+
 bool sw_comm_is_ours(MPI_Comm comm, int size) {
     if (size == 1 || !world_known)
         return true;
-    MPI_Group group;
-    if (sw_pmpi.Comm_group(comm, &group) != MPI_SUCCESS)
-        return false;
-    int *ranks = malloc(2 * (size_t)size * sizeof *ranks);
-    bool ours = ranks != NULL;
-    for (int i = 0; ranks && i < size; i++)
-        ranks[i] = i;
-    if (ranks && sw_pmpi.Group_translate_ranks(group, size, ranks, world, ranks + size) != MPI_SUCCESS)
-        ours = false;
-    for (int i = 0; ours && i < size; i++)
-        ours = ranks[size + i] != MPI_UNDEFINED;
+    int *ranks = sw_comm_world_ranks(comm, size);
     free(ranks);
-    sw_pmpi.Group_free(&group);
-    return ours;
+    return ranks != NULL;
 }
 
 /* A number for this node: FNV-1a of its name, as MPI tells it. */
@@ -89,7 +94,7 @@ int sw_comm_nodes(MPI_Comm comm, int rank, int size) {
 }
 
 void sw_comm_share(MPI_Comm comm) {
-    int rank = 0, size = 0, level = MPI_THREAD_MULTIPLE;
+    int rank = 0, size = 0;
     shared.size = shared.nodes = 0;
     if (comm == MPI_COMM_NULL)
         return;
@@ -98,9 +103,7 @@ void sw_comm_share(MPI_Comm comm) {
     int nodes = sw_comm_nodes(comm, rank, size);
     if (sw_pmpi.Bcast(&nodes, 1, MPI_INT, 0, comm) != MPI_SUCCESS)
         return;
-    sw_pmpi.Query_thread(&level);
     shared.comm = comm;
-    shared.by_threads = level == MPI_THREAD_MULTIPLE;
     shared.nodes = nodes;
     shared.size = size;
 }
@@ -110,7 +113,7 @@ MPI_Comm sw_comm_own(MPI_Comm comm, int size, int *root) {
     MPI_Group group;
     int first = 0;
     *root = 0;
-    if (size != shared.size || shared.by_threads)
+    if (size != shared.size || sw_runtime.threaded)
         return sw_pmpi.Comm_dup(comm, &own) == MPI_SUCCESS ? own : MPI_COMM_NULL;
     if (sw_pmpi.Comm_group(comm, &group) != MPI_SUCCESS)
         return MPI_COMM_NULL;

@@ -9,6 +9,9 @@
  * not: with them nothing can be agreed on. The same answer on all ranks that do. */
 bool sw_comm_is_ours(MPI_Comm comm, int size);
 
+/* What the ranks of a communicator are in the group below, to be freed; NULL where one is not in it. */
+int *sw_comm_world_ranks(MPI_Comm comm, int size);
+
 /* The group within which every rank runs this library; it is kept. */
 void sw_comm_set_world(MPI_Group world);
 

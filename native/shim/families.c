@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "history.h"
 #include "setup.h"
+#include "workload.h"
 
 #define FAMILIES 64
 #define OTHERS 8     /* alternatives asked of the model: some are not candidates */

@@ -8,8 +8,8 @@
 
 #include <string.h>
 
+#include "call.h"
 #include "hints.h"
-#include "view.h"
 #include "world.h"
 
 /* Copies a blank-padded name. False if it does not fit. */
@@ -190,15 +190,11 @@ SW_FORTRAN_NAMES(file_set_size, WITH_ONE, set_size)
 SW_FORTRAN_NAMES(file_preallocate, WITH_ONE, preallocate)
 SW_FORTRAN_NAMES(file_sync, SYNC, )
 
-#endif
-
 /* ---- calls that move data ----
- * The Fortran calls that move data. MPICH's Fortran calls the C functions, which are wrapped anyway; Open
+ * MPICH's Fortran calls the C functions, which are wrapped anyway; Open
  * MPI's calls PMPI, past any C wrapper. So the Fortran entry points are wrapped too, and the thread's mark
  * makes each call count once. All arguments are addresses in every binding, so one parameter list serves
  * mpif.h, mpi and mpi_f08. */
-
-#ifndef SW_STANDARD_ABI
 
 static bool begin(struct sw_call *call, enum sw_op op, const MPI_Fint *file) {
     return sw_runtime.active && !sw_thread.file && sw_call_begin(call, op, sw_pmpi.File_f2c(*file));
@@ -249,44 +245,9 @@ static void end(struct sw_call *call, const MPI_Fint *error, const MPI_Fint *cou
     WRAP(NAME, OP, NULL, NULL, NULL, (MPI_Fint * fh, void *buf, void *status, MPI_Fint *ierr), fh, buf,      \
          status)
 
-#define FILE_CALL(OP, SHAPE) SW_FORTRAN_NAMES(file_##OP, SHAPE, OP)
-
-FILE_CALL(read, POINTER)
-FILE_CALL(read_all, POINTER)
-FILE_CALL(read_shared, POINTER)
-FILE_CALL(read_ordered, POINTER)
-FILE_CALL(write, POINTER)
-FILE_CALL(write_all, POINTER)
-FILE_CALL(write_shared, POINTER)
-FILE_CALL(write_ordered, POINTER)
-FILE_CALL(iread, POINTER)
-FILE_CALL(iread_all, POINTER)
-FILE_CALL(iread_shared, POINTER)
-FILE_CALL(iwrite, POINTER)
-FILE_CALL(iwrite_all, POINTER)
-FILE_CALL(iwrite_shared, POINTER)
-
-FILE_CALL(read_at, EXPLICIT)
-FILE_CALL(read_at_all, EXPLICIT)
-FILE_CALL(write_at, EXPLICIT)
-FILE_CALL(write_at_all, EXPLICIT)
-FILE_CALL(iread_at, EXPLICIT)
-FILE_CALL(iread_at_all, EXPLICIT)
-FILE_CALL(iwrite_at, EXPLICIT)
-FILE_CALL(iwrite_at_all, EXPLICIT)
-
-FILE_CALL(read_all_begin, POINTER_BEGIN)
-FILE_CALL(read_ordered_begin, POINTER_BEGIN)
-FILE_CALL(write_all_begin, POINTER_BEGIN)
-FILE_CALL(write_ordered_begin, POINTER_BEGIN)
-FILE_CALL(read_at_all_begin, EXPLICIT_BEGIN)
-FILE_CALL(write_at_all_begin, EXPLICIT_BEGIN)
-
-FILE_CALL(read_all_end, END)
-FILE_CALL(read_at_all_end, END)
-FILE_CALL(read_ordered_end, END)
-FILE_CALL(write_all_end, END)
-FILE_CALL(write_at_all_end, END)
-FILE_CALL(write_ordered_end, END)
-
+#define POINTER_REQUEST POINTER
+#define EXPLICIT_REQUEST EXPLICIT
+#define NONE(NAME, OP)
+#define OPERATION(name, kind, mode, place, shape) SW_FORTRAN_NAMES(file_##name, shape, name)
+#include "operations.def"
 #endif

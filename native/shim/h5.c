@@ -4,7 +4,7 @@
 
 #include "files.h"
 #include "h5.h"
-#include "library.h"
+#include "mpi_symbols.h"
 #include "runtime.h"
 
 #define OLDEST 0x010a01 /* hid_t has 64 bits since 1.10.0; file spaces are as now since 1.10.1 */

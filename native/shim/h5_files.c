@@ -2,7 +2,7 @@
  * H5Fcreate, H5Fopen, and all ways in which an identifier ends. MPI_File_open below them does its own part:
  * hints and layouts. */
 #define _GNU_SOURCE
-#include "h5_files.h"
+#include "h5_settings.h"
 
 #include <string.h>
 
@@ -10,7 +10,6 @@
 #include "h5_datasets.h"
 #include "phases.h"
 #include "recording.h"
-#include "recording_h5.h"
 
 /* The record of the file that was opened. */
 static void follow(struct sw_h5_opening *opening, struct sw_h5_request *request, sw_hid file, sw_hid access,

@@ -101,4 +101,12 @@ const char *sw_h5_keep(const char *format, ...) __attribute__((format(printf, 1,
 void sw_h5_outcome(struct sw_h5_request *request, enum sw_h5_key key, enum sw_outcome outcome,
                    const char *note);
 
+/* ---- opening a file ----
+ * Opening a file of HDF5 with settings, whichever way the call comes: as a function that is taken the place
+ * of, or through the connector (native/vol). */
+
+/* The file, with the settings of the plan or a decision if they can be had; -1 if it fails as the program
+ * asked for it. Counted only if HDF5 is of a version the runtime knows. Collective where the open is. */
+sw_hid sw_h5_open(struct sw_h5_opening *opening);
+
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #define _GNU_SOURCE
-#include "hints.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+
+#include "hints.h"
 
 static const char *keep(const char *text) {
     return sw_arena_intern(&sw_runtime.files.arena, text);
@@ -295,12 +295,25 @@ void sw_launcher_check(struct sw_matches *matches) {
     }
 }
 
-void sw_words_add(struct sw_bytes *bytes, const char *word) {
+/* Appends a word and a newline; control characters in it become blanks, since newlines separate the words. */
+static void add_word(struct sw_bytes *bytes, const char *word) {
     for (; *word; word++) {
         char c = (unsigned char)*word < ' ' ? ' ' : *word;
         sw_bytes_add(bytes, &c, 1);
     }
     sw_bytes_add(bytes, "\n", 1);
+}
+
+static void add_words(struct sw_bytes *bytes, const char *key, const char *value) {
+    add_word(bytes, key);
+    add_word(bytes, value);
+}
+
+static const char *interned(struct sw_bytes *bytes) {
+    sw_bytes_add(bytes, "", 1);
+    const char *text = bytes->failed ? NULL : keep(bytes->data);
+    free(bytes->data);
+    return text;
 }
 
 const char *sw_info_text(MPI_Info used) {
@@ -309,15 +322,10 @@ const char *sw_info_text(MPI_Info used) {
     sw_pmpi.Info_get_nkeys(used, &keys);
     for (int i = 0; i < keys; i++) {
         char key[MPI_MAX_INFO_KEY + 1], value[MPI_MAX_INFO_VAL + 1];
-        if (sw_pmpi.Info_get_nthkey(used, i, key) == MPI_SUCCESS && sw_info_get(used, key, value)) {
-            sw_words_add(&bytes, key);
-            sw_words_add(&bytes, value);
-        }
+        if (sw_pmpi.Info_get_nthkey(used, i, key) == MPI_SUCCESS && sw_info_get(used, key, value))
+            add_words(&bytes, key, value);
     }
-    sw_bytes_add(&bytes, "", 1);
-    const char *text = bytes.failed ? NULL : keep(bytes.data);
-    free(bytes.data);
-    return text;
+    return interned(&bytes);
 }
 
 /* The results of several opens of a file: the stronger outcome stays, of equal ones the later. */
@@ -399,16 +407,9 @@ const char *sw_hints_record(struct sw_matches *matches, MPI_Info application, MP
 }
 
 const char *sw_driver_name(const char *info, const char *opener) {
-    static const char key[] = "romio_filesystem_type\n";
-    char name[128];
-    for (const char *word = info; word && *word;) {
-        const char *value = strchr(word, '\n') + 1;
-        if (strncmp(word, key, sizeof key - 1) == 0) {
-            snprintf(name, sizeof name, "%.*s", (int)strcspn(value, "\n"), value);
-            return keep(name);
-        }
-        word = strchr(value, '\n') + 1;
-    }
+    char name[SW_MAX_VALUE + 1];
+    if (sw_words_get(info, "romio_filesystem_type", name))
+        return keep(name);
 #ifdef OPEN_MPI
     /* OMPIO tells nothing. Before Open MPI 5 ROMIO does not either, but is a plugin of its own; from then on
      * it tells. */
@@ -418,4 +419,122 @@ const char *sw_driver_name(const char *info, const char *opener) {
     (void)opener;
 #endif
     return NULL;
+}
+
+/* ---- after the open ----
+ * Hints that the program gives to an open file, by MPI_File_set_info or with a view. MPI libraries take them
+ * in place of what they were given at the open, the plan's hints among them. */
+
+MPI_Info sw_hints_given(const struct sw_handle *handle, MPI_Info given) {
+    struct sw_matches matches;
+    MPI_Info passed = given;
+    /* In the mode online the plan's hints are candidates. */
+    bool wins = sw_runtime.plan.override && sw_runtime.hints && sw_runtime.mode != SW_RUN_OBSERVE &&
+                sw_runtime.mode != SW_RUN_ONLINE;
+    if (given == MPI_INFO_NULL || !wins)
+        return given;
+    sw_matches_open(&matches, handle->record->path);
+    for (size_t i = 0; i < matches.count; i++) {
+        const struct sw_result *hint = &matches.results[i];
+        char value[MPI_MAX_INFO_VAL + 1];
+        if (hint->carrier != SW_HINT || strlen(hint->requested) >= MPI_MAX_INFO_VAL ||
+            !sw_info_get(given, hint->key, value) || strcmp(value, hint->requested) == 0)
+            continue;
+        if (passed == given && sw_pmpi.Info_dup(given, &passed) != MPI_SUCCESS) {
+            passed = given;
+            break;
+        }
+        sw_pmpi.Info_set(passed, hint->key, hint->requested);
+    }
+    sw_matches_close(&matches);
+    return passed;
+}
+
+/* Whether words hold this key with this value, or any if value is NULL. */
+static bool holds(const char *words, const char *key, const char *value) {
+    char own[SW_MAX_VALUE + 1];
+    return sw_words_get(words, key, own) && (!value || strcmp(value, own) == 0);
+}
+
+/* The value of a key in words, interned; NULL: they lack the key. */
+static const char *kept_value(const char *words, const char *key) {
+    char value[SW_MAX_VALUE + 1];
+    return sw_words_get(words, key, value) ? keep(value) : NULL;
+}
+
+/* What of the words of an info the program asks for: what a copy of the file's own only repeats, it does not.
+ */
+static const char *asked_by(const char *words, const char *info) {
+    struct sw_bytes bytes = {0};
+    struct sw_words one;
+    bool copied = true; /* every key of the file's own is there */
+    for (const char *at = info; sw_words_next(&at, &one);)
+        copied &= holds(words, one.key, NULL);
+    for (const char *at = words; sw_words_next(&at, &one);)
+        if (!copied || !holds(info, one.key, one.value))
+            add_words(&bytes, one.key, one.value);
+    return interned(&bytes);
+}
+
+/* What it asked for before, and what it asks for now in its place. */
+static const char *asked_in_all(const char *before, const char *now) {
+    struct sw_bytes bytes = {0};
+    struct sw_words one;
+    for (const char *at = before; sw_words_next(&at, &one);)
+        if (!holds(now, one.key, NULL))
+            add_words(&bytes, one.key, one.value);
+    if (now)
+        sw_bytes_add(&bytes, now, strlen(now));
+    return interned(&bytes);
+}
+
+/* What the plan's hints became: own are the program's, passed what MPI was given in place of them, used what
+ * the file now says. The record is locked. All are words: MPI may wait for a thread that waits for the lock.
+ */
+static void settle(struct sw_file *record, const char *own, const char *passed, const char *used) {
+    for (uint32_t i = 0; i < record->result_count; i++) {
+        struct sw_result *hint = &record->results[i];
+        if (hint->carrier != SW_HINT || !holds(own, hint->key, NULL))
+            continue;
+        hint->application = kept_value(own, hint->key);
+        const char *echoed = kept_value(used, hint->key);
+        if (echoed)
+            hint->echoed = echoed;
+        if (holds(passed, hint->key, hint->requested))
+            continue;
+        hint->given = hint->application;
+        hint->outcome = SW_APPLICATION_WINS;
+        hint->note = "the application sets it after the open, and the plan does not override";
+    }
+}
+
+void sw_hints_taken(struct sw_handle *handle, MPI_Info given, MPI_Info passed, bool good) {
+    struct sw_file *record = handle->record;
+    bool follows =
+        good && handle->root && given != MPI_INFO_NULL && strcmp(record->path, SW_OTHER_FILES) != 0;
+    const char *words = follows ? sw_info_text(given) : NULL;
+    /* A library may give the same info with every view. */
+    if (words && *words && words != handle->given) {
+        handle->given = words;
+        sw_lock_take(&record->lock);
+        const char *info = record->info, *before = record->application;
+        sw_lock_release(&record->lock);
+        const char *own = asked_by(words, info), *application = asked_in_all(before, own);
+        MPI_Info used = MPI_INFO_NULL;
+        if (sw_pmpi.File_get_info(handle->file, &used) != MPI_SUCCESS)
+            used = MPI_INFO_NULL;
+        const char *text = used == MPI_INFO_NULL ? NULL : sw_info_text(used);
+        const char *replaced = passed == given ? words : sw_info_text(passed);
+        sw_lock_take(&record->lock);
+        if (application)
+            record->application = application;
+        if (text)
+            record->info = text;
+        settle(record, own, replaced, text);
+        sw_lock_release(&record->lock);
+        if (used != MPI_INFO_NULL)
+            sw_pmpi.Info_free(&used);
+    }
+    if (passed != given)
+        sw_pmpi.Info_free(&passed);
 }

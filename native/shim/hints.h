@@ -3,8 +3,8 @@
 #ifndef STRIPEWISE_HINTS_H
 #define STRIPEWISE_HINTS_H
 
+#include "plan.h"
 #include "runtime.h"
-#include "settings.h"
 #include "wire.h"
 
 /* The settings that match a file, while it is being opened. On the heap: opening is not the per-call path. */
@@ -79,9 +79,6 @@ void sw_hints_taken(struct sw_handle *handle, MPI_Info given, MPI_Info passed, b
 
 /* An info as "KEY NEWLINE VALUE NEWLINE ...", interned; NULL if memory is short. */
 const char *sw_info_text(MPI_Info info);
-
-/* Appends a word and a newline; control characters in it become blanks, since newlines separate the words. */
-void sw_words_add(struct sw_bytes *bytes, const char *word);
 
 /* What drives an open file: ROMIO's driver as its info (interned text of sw_file) names it, else what the
  * library that opened the file tells: "romio" or "ompio"; NULL if nothing does. */

@@ -8,8 +8,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "history.h"
 #include "setup.h"
+#include "workload.h"
 
 static struct sw_history history;
 

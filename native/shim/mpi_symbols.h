@@ -10,6 +10,22 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+/* ---- libraries ----
+ * The program's libraries, which the runtime is not linked to: where their functions and objects are. * */
+
+/* A library, known by a function that no other has. */
+struct sw_library {
+    const char *mark;
+    _Atomic(void *) handle; /* of one that came by dlopen; filled in when it is needed */
+};
+
+/* The function behind ours; NULL if there is none. */
+void *sw_library_function(struct sw_library *library, const char *name);
+
+/* A variable or constant. These are sought from the program downward: where the program refers to one itself,
+ * a copy relocation has moved it into the program, and the library's own is never used. */
+void *sw_library_object(struct sw_library *library, const char *name);
+
 #ifdef OPEN_MPI
 /* mpi.h makes handles such as MPI_COMM_WORLD addresses of libmpi's data, which would bind the library to
  * libmpi. */

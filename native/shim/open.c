@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * MPI_File_open, MPI_File_close and MPI_File_delete: where the plan is applied and records begin and end. */
 #define _GNU_SOURCE
+#include <limits.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -254,16 +255,21 @@ static int open_recorded(const struct request *request, struct sw_file *record) 
     return code;
 }
 
-/* Modes and plans come from one rank, except where there is no MPI_Init: then each process has read its own.
- */
+/* What the ranks of a file do alike, in at most one call. Modes and plans come from one rank, except where
+ * there is no MPI_Init: then each process has read its own. A number, by which threads that open several
+ * files at a time tell them apart, comes from rank 0; it is a tag, and every MPI has those below 32768. */
 static void agree(struct request *request) {
-    int own[3] = {(int)sw_runtime.mode, sw_runtime.hints, sw_runtime.lays_out},
-        least[3] = {own[0], own[1], own[2]};
-    if (!sw_world_is_up() && request->size > 1)
-        sw_pmpi.Allreduce(own, least, 3, MPI_INT, MPI_MIN, request->comm);
+    static atomic_uint opened;
+    int number = 1 + (int)(atomic_fetch_add(&opened, 1) % 32767);
+    int own[4] = {(int)sw_runtime.mode, sw_runtime.hints, sw_runtime.lays_out,
+                  request->rank == 0 ? number : INT_MAX},
+        least[4] = {own[0], own[1], own[2], 1};
+    if ((!sw_world_is_up() || sw_runtime.threaded) && request->size > 1)
+        sw_pmpi.Allreduce(own, least, 4, MPI_INT, MPI_MIN, request->comm);
     request->mode = (enum sw_run_mode)least[0];
     request->hints = least[1];
     request->lays_out = least[2];
+    request->number = request->size > 1 ? least[3] : 0;
 }
 
 SW_EXPORT int MPI_File_open(MPI_Comm comm, const char *filename, int amode, MPI_Info info, MPI_File *fh) {
@@ -289,7 +295,6 @@ SW_EXPORT int MPI_File_open(MPI_Comm comm, const char *filename, int amode, MPI_
     if (sw_comm_is_ours(comm, request.size)) {
         sw_session_opened(comm);
         agree(&request);
-        request.number = sw_rank_order_number(comm, request.size);
     }
     struct sw_file *record = NULL;
     if (sw_path_absolute(filename, path, sizeof path))

@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "history.h"
 #include "orders.h"
 #include "setup.h"
+#include "workload.h"
 
 #define LOOK_SHARE 100 /* at most one part in so many of the time goes into looks */
 

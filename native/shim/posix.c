@@ -4,7 +4,7 @@
  * fstat says so; all others (sockets of the transport, ROMIO's shared file pointer) are not counted. Outside
  * MPI-IO each call costs one look into a table. */
 #define _GNU_SOURCE
-#include "posix.h"
+#include "runtime.h"
 
 #include <aio.h>
 #include <dlfcn.h>

@@ -53,15 +53,6 @@ static void note(struct sw_file *record, int waits) {
     sw_lock_release(&record->lock);
 }
 
-int sw_rank_order_number(MPI_Comm comm, int size) {
-    static atomic_uint opened;
-    if (size == 1)
-        return 0;
-    /* A tag, which threads that open several files at a time tell apart; every MPI has those below 32768. */
-    int number = 1 + (int)(atomic_fetch_add(&opened, 1) % 32767);
-    return sw_pmpi.Bcast(&number, 1, MPI_INT, 0, comm) == MPI_SUCCESS ? number : 0;
-}
-
 /* Rank 0 decides, so that all ranks do the same. */
 static void find_out(struct sw_handle *handle) {
     struct sw_rank_order *order = &handle->order;
@@ -87,10 +78,6 @@ void sw_rank_order_keep(struct sw_handle *handle, enum sw_kind kind) {
         find_out(handle);
     if (order->waits >> kind & 1)
         sw_pmpi.Barrier(order->comm);
-}
-
-void sw_rank_order_forget(struct sw_handle *handle) {
-    handle->order.known = false;
 }
 
 void sw_rank_order_end(struct sw_handle *handle) {

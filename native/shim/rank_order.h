@@ -8,16 +8,9 @@
 
 #include "runtime.h"
 
-/* A number for a file that is about to be opened. Collective over its communicator, all of whose ranks run
- * this library. */
-int sw_rank_order_number(MPI_Comm comm, int size);
-
 /* All ranks of the file have made such a call of this kind: waits until each has had its place, unless rank
  * 0's file says that the library sees to it. Collective over the file, also where the call failed. */
 void sw_rank_order_keep(struct sw_handle *handle, enum sw_kind kind);
-
-/* The file may have got other hints. Collective, as are the calls that give them. */
-void sw_rank_order_forget(struct sw_handle *handle);
 
 /* The file has been closed. Collective. */
 void sw_rank_order_end(struct sw_handle *handle);

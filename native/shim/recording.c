@@ -9,7 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "flatten.h"
+#include "comms.h"
+#include "datatypes.h"
 #include "hints.h"
 #include "journal.h"
 #include "setup.h"
@@ -19,7 +20,7 @@
 
 bool sw_recording;
 
-/* A file that calls refer to: where its texts begin, hashes of its path and of all its texts. */
+/* A file that calls refer to: where its texts begin, checksums of its path and of all its texts. */
 struct known_file {
     size_t text, size;
     uint32_t path, all;
@@ -45,7 +46,7 @@ static struct {
 /* Hints that the program gives after an open are not recorded. */
 #define SW_LINE_set_info SW_LINES
 static const enum sw_line lines[SW_OPERATIONS] = {
-#define OPERATION(name, kind, mode, place) [SW_OP_##name] = SW_LINE_##name,
+#define OPERATION(name, kind, mode, place, shape) [SW_OP_##name] = SW_LINE_##name,
 #include "operations.def"
 #undef OPERATION
 };
@@ -68,6 +69,42 @@ void sw_record_begin(void) {
     if (!sw_recording)
         sw_record_gap(SW_GAP_MEMORY);
     state.last = sw_tick();
+}
+
+/* ---- opens beneath HDF5's ---- */
+
+static __thread struct {
+    bool within, opened;
+    int64_t file, comm;
+} now __attribute__((tls_model("initial-exec")));
+
+void sw_record_beneath_begin(void) {
+    now.within = !sw_setup.record_mpiio;
+    now.opened = false;
+}
+
+void sw_record_beneath_end(void) {
+    now.within = false;
+}
+
+static bool within_hdf5(void) {
+    return now.within;
+}
+
+/* MPI-IO opens a file with these numbers of the record. False: not beneath HDF5. */
+static bool is_beneath(int64_t file, int64_t comm) {
+    if (!now.within)
+        return false;
+    now.opened = true;
+    now.file = file;
+    now.comm = comm;
+    return true;
+}
+
+bool sw_record_beneath_was(int64_t *file, int64_t *comm) {
+    *file = now.file;
+    *comm = now.comm;
+    return now.opened && *file >= 0;
 }
 
 /* ---- what calls refer to; the lock is held. Each returns a number, or -1 where there is no room. ---- */
@@ -100,13 +137,6 @@ static int64_t comm_number(const struct members *comm) {
     return state.comm_count++;
 }
 
-static uint32_t hash_of(const char *text, size_t size) {
-    uint32_t hash = 2166136261u;
-    for (size_t i = 0; i < size; i++)
-        hash = (hash ^ (unsigned char)text[i]) * 16777619u;
-    return hash;
-}
-
 /* hints: "KEY NEWLINE VALUE NEWLINE ...". fresh: the path was not known before. */
 static int64_t file_number(const char *path, const char *hints, bool *fresh) {
     size_t length = strlen(path) + 1, size = length, at = state.own.text_size;
@@ -125,7 +155,7 @@ static int64_t file_number(const char *path, const char *hints, bool *fresh) {
         hints_count += ends && value;
         value ^= ends;
     }
-    struct known_file file = {at, size, hash_of(text, length), hash_of(text, size)};
+    struct known_file file = {at, size, sw_crc32(0, text, length), sw_crc32(0, text, size)};
     *fresh = true;
     for (int64_t i = 0; i < state.file_count; i++) {
         const struct known_file *known = &state.files[i];
@@ -214,30 +244,12 @@ int64_t sw_record_before(const char *path) {
     return stat(path, &status) == 0 && S_ISREG(status.st_mode) ? (int64_t)status.st_size : -1;
 }
 
-/* What the ranks of a communicator are in MPI_COMM_WORLD. */
-static bool translate(MPI_Comm comm, int size, int *own, int *ranks) {
-    MPI_Group group, world;
-    bool good = false;
-    for (int i = 0; i < size; i++)
-        own[i] = i;
-    if (sw_pmpi.Comm_group(comm, &group) != MPI_SUCCESS)
-        return false;
-    if (sw_pmpi.Comm_group(MPI_COMM_WORLD, &world) == MPI_SUCCESS) {
-        good = sw_pmpi.Group_translate_ranks(group, size, own, world, ranks) == MPI_SUCCESS;
-        sw_pmpi.Group_free(&world);
-    }
-    sw_pmpi.Group_free(&group);
-    for (int i = 0; good && i < size; i++)
-        good = ranks[i] != MPI_UNDEFINED;
-    return good;
-}
-
 static struct members members_of(MPI_Comm comm, int size) {
     struct members found = {-1, size, 0};
     if (comm == MPI_COMM_WORLD)
         return (struct members){0, size, size > 1};
-    int *ranks = malloc(2 * (size_t)size * sizeof *ranks);
-    if (ranks && translate(comm, size, ranks + size, ranks)) {
+    int *ranks = sw_comm_world_ranks(comm, size);
+    if (ranks) {
         found.leader = ranks[0];
         found.distance = size > 1 ? ranks[1] - ranks[0] : 0;
         for (int i = 2; i < size; i++)
@@ -277,6 +289,17 @@ static void note_input(const char *path, int64_t size) {
     state.own.input_size += sizeof size + length;
 }
 
+/* Bits of an amode as the record numbers them. */
+static int64_t amode_bits(int amode) {
+    const int bits[] = {MPI_MODE_CREATE, MPI_MODE_RDONLY,          MPI_MODE_WRONLY,
+                        MPI_MODE_RDWR,   MPI_MODE_DELETE_ON_CLOSE, MPI_MODE_UNIQUE_OPEN,
+                        MPI_MODE_EXCL,   MPI_MODE_APPEND,          MPI_MODE_SEQUENTIAL};
+    int64_t found = 0;
+    for (int i = 0; i < (int)(sizeof bits / sizeof *bits); i++)
+        found |= amode & bits[i] ? 1 << i : 0;
+    return found;
+}
+
 void sw_record_opened(struct sw_handle *handle, MPI_Comm comm, int size, const char *path, int amode,
                       MPI_Info info, int64_t before, int64_t began) {
     const char *hints = info == MPI_INFO_NULL ? "" : sw_info_text(info);
@@ -288,21 +311,21 @@ void sw_record_opened(struct sw_handle *handle, MPI_Comm comm, int size, const c
         sw_record_gap(SW_GAP_MEMORY);
     if (who.leader < 0)
         sw_record_gap(SW_GAP_COMM);
-    const bool beneath = sw_record_beneath(file, number);
+    const bool beneath = is_beneath(file, number);
     if (fresh && before > 0 && !beneath)
         note_input(path, before);
     if (handle && beneath) {
         handle->slot = SW_BENEATH_HDF5;
     } else if (handle) {
         handle->slot = sw_record_slot();
-        add(SW_LINE_open, handle->slot, file, number, sw_record_amode(amode), began, sw_tick());
+        add(SW_LINE_open, handle->slot, file, number, amode_bits(amode), began, sw_tick());
     }
     sw_lock_release(&state.lock);
 }
 
 void sw_record_deleted(const char *path, int64_t began) {
     bool fresh;
-    if (sw_record_within_hdf5())
+    if (within_hdf5())
         return;
     sw_lock_take(&state.lock);
     add(SW_LINE_delete, file_number(path, "", &fresh), 0, 0, 0, began, sw_tick());
@@ -334,58 +357,6 @@ void sw_record_counted(struct sw_handle *handle, enum sw_op op, int64_t memory, 
     if (line == SW_LINE_close)
         sw_record_give_slot(handle->slot);
     sw_lock_release(&state.lock);
-}
-
-void sw_record_end(const struct sw_route *route, uint64_t ranks, const struct sw_job *job, bool speaks) {
-    if (!begun)
-        return;
-    sw_lock_take(&state.lock); /* for good: what other threads still do is not recorded */
-    state.own.named = state.named.items;
-    state.own.named_count = state.named.count;
-    state.own.texts = state.texts;
-    state.own.inputs = state.inputs;
-    sw_recording = false;
-    sw_lock_release(&state.lock);
-    if (!route && ranks > 1)
-        sw_record_gap(SW_GAP_INTERRUPTED);
-    state.own.gaps = atomic_load(&state.gaps);
-    if (route || speaks)
-        sw_record_gather(route, ranks, job, &state.own);
-}
-
-/* ---- opens beneath HDF5's ---- */
-
-static __thread struct {
-    bool within, opened;
-    int64_t file, comm;
-} now __attribute__((tls_model("initial-exec")));
-
-void sw_record_beneath_begin(void) {
-    now.within = !sw_setup.record_mpiio;
-    now.opened = false;
-}
-
-void sw_record_beneath_end(void) {
-    now.within = false;
-}
-
-bool sw_record_within_hdf5(void) {
-    return now.within;
-}
-
-bool sw_record_beneath(int64_t file, int64_t comm) {
-    if (!now.within)
-        return false;
-    now.opened = true;
-    now.file = file;
-    now.comm = comm;
-    return true;
-}
-
-bool sw_record_beneath_was(int64_t *file, int64_t *comm) {
-    *file = now.file;
-    *comm = now.comm;
-    return now.opened && *file >= 0;
 }
 
 /* ---- datatypes ---- */
@@ -505,16 +476,6 @@ static const char *const reasons[SW_GAPS] = {
         "HDF5 moved data of a dataset without a name, or that was opened by a reference" SW_INSTEAD,
 };
 
-int64_t sw_record_amode(int amode) {
-    const int bits[] = {MPI_MODE_CREATE, MPI_MODE_RDONLY,          MPI_MODE_WRONLY,
-                        MPI_MODE_RDWR,   MPI_MODE_DELETE_ON_CLOSE, MPI_MODE_UNIQUE_OPEN,
-                        MPI_MODE_EXCL,   MPI_MODE_APPEND,          MPI_MODE_SEQUENTIAL};
-    int64_t found = 0;
-    for (int i = 0; i < (int)(sizeof bits / sizeof *bits); i++)
-        found |= amode & bits[i] ? 1 << i : 0;
-    return found;
-}
-
 /* ---- from rank to rank: numbers travel as they lie in memory ---- */
 
 struct head {
@@ -621,8 +582,9 @@ static void write_file(const struct output *output, uint64_t ranks, const struct
     }
 }
 
-void sw_record_gather(const struct sw_route *route, uint64_t ranks, const struct sw_job *job,
-                      const struct sw_record *own) {
+/* Writes the record of all ranks on rank 0. Collective over the route; NULL: this process alone. */
+static void gather(const struct sw_route *route, uint64_t ranks, const struct sw_job *job,
+                   const struct sw_record *own) {
     if (route && route->rank != 0) {
         send_all(route, own);
         return;
@@ -646,4 +608,21 @@ void sw_record_gather(const struct sw_route *route, uint64_t ranks, const struct
     }
     free(output.group_text);
     free(output.input_text);
+}
+
+void sw_record_end(const struct sw_route *route, uint64_t ranks, const struct sw_job *job, bool speaks) {
+    if (!begun)
+        return;
+    sw_lock_take(&state.lock); /* for good: what other threads still do is not recorded */
+    state.own.named = state.named.items;
+    state.own.named_count = state.named.count;
+    state.own.texts = state.texts;
+    state.own.inputs = state.inputs;
+    sw_recording = false;
+    sw_lock_release(&state.lock);
+    if (!route && ranks > 1)
+        sw_record_gap(SW_GAP_INTERRUPTED);
+    state.own.gaps = atomic_load(&state.gaps);
+    if (route || speaks)
+        gather(route, ranks, job, &state.own);
 }

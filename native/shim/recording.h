@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "gather.h"
+#include "h5.h"
 #include "mpi_symbols.h"
 #include "record.h"
 #include "runtime.h"
@@ -38,13 +39,6 @@ struct sw_record {
     size_t text_size, input_size;
     unsigned gaps; /* bits 1 << enum sw_gap */
 };
-
-/* Bits of an amode as the record numbers them. */
-int64_t sw_record_amode(int amode);
-
-/* Writes the record of all ranks on rank 0. Collective over the route; NULL: this process alone. */
-void sw_record_gather(const struct sw_route *route, uint64_t ranks, const struct sw_job *job,
-                      const struct sw_record *own);
 
 /* Datatypes of a record: of views, and of data in memory. */
 
@@ -90,11 +84,6 @@ void sw_record_add(enum sw_line line, const int64_t numbers[SW_RECORD_NUMBERS], 
 void sw_record_beneath_begin(void);
 void sw_record_beneath_end(void);
 
-bool sw_record_within_hdf5(void);
-
-/* MPI-IO opens a file with these numbers of the record. False: not beneath HDF5. */
-bool sw_record_beneath(int64_t file, int64_t comm);
-
 /* The numbers of the file that MPI-IO opened last between the two; false: none. */
 bool sw_record_beneath_was(int64_t *file, int64_t *comm);
 
@@ -125,5 +114,42 @@ void sw_record_counted(struct sw_handle *handle, enum sw_op op, int64_t memory, 
 /* Writes the record, on rank 0 of the route. Collective over it; without one (NULL) a process tells what it
  * knows alone, if it speaks. */
 void sw_record_end(const struct sw_route *route, uint64_t ranks, const struct sw_job *job, bool speaks);
+
+/* ---- HDF5 ----
+ * Records of HDF5: its files that MPI-IO carries, their datasets, and what is moved. */
+
+/* How a file was opened. creation: negative where the program gives none. */
+struct sw_h5_opened {
+    sw_hid file, creation, access;
+    bool creates;
+    unsigned flags;
+    int64_t began, ended;
+};
+
+/* Each gives the number by which the calls on it are recorded, or -1: it is not, as a file of another driver
+ * than MPI-IO. */
+int sw_record_h5_file(const struct sw_h5_opened *opened);
+int sw_record_h5_dataset(sw_hid dataset, bool created, int64_t began, int64_t ended);
+
+/* A transfer of H5Dwrite or H5Dread. */
+struct sw_h5_moved {
+    sw_hid dataset, type, memory, place; /* place: the dataspace of the file */
+    bool writes, collective, failed;
+    int64_t began, ended;
+};
+void sw_record_h5_moved(const struct sw_h5_object *object, const struct sw_h5_moved *moved);
+
+/* One of a dataset that has no number, as its open was not recorded. */
+void sw_record_h5_moved_other(sw_hid dataset);
+
+void sw_record_h5_extended(int slot, sw_hid space, const sw_hsize *size, int64_t began, int64_t ended);
+void sw_record_h5_flushed(int slot, int scope, int64_t began, int64_t ended);
+/* The file got another identifier; its end is recorded with that of the last one. */
+void sw_record_h5_reopened(int slot);
+
+void sw_record_h5_closed(int slot, bool file, int64_t began, int64_t ended);
+
+/* What has this number is not followed: memory is out. */
+void sw_record_h5_lost(int slot);
 
 #endif

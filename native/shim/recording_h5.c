@@ -2,13 +2,12 @@
  * Names of datasets are numbers in the record, by file in the order in which they come: so the steps of a
  * program are alike, and a record tells nothing of what is in the files. */
 #define _GNU_SOURCE
-#include "recording_h5.h"
+#include "recording.h"
 
 #include <string.h>
 
 #include "files.h"
 #include "journal.h"
-#include "recording.h"
 
 #define SLOTS 1024
 #define KEYS (1u << 16)

@@ -48,6 +48,7 @@ struct sw_runtime {
     bool silent;           /* another process (rank 0, a parent) speaks for this one */
     bool hints;            /* the plan has hint lines */
     bool lays_out;         /* the plan has layout lines */
+    bool threaded;         /* between MPI_Init and MPI_Finalize: on some rank several threads may call MPI */
     struct sw_plan plan;
     struct sw_files files;
     int64_t zero;  /* monotonic nanoseconds at the end of MPI_Init */
@@ -81,5 +82,11 @@ void sw_handle_end(struct sw_handle *handle, int64_t closed);
 /* Ends the spans of the files still open now. Their handles stay: at exit other threads may be within calls.
  */
 void sw_handles_flush(int64_t now);
+
+/* ---- POSIX calls beneath MPI-IO ----
+ * POSIX calls beneath MPI-IO. */
+
+/* Forgets the file descriptors of a record whose memory is about to be reused. */
+void sw_posix_forget(struct sw_file *file);
 
 #endif

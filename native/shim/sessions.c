@@ -10,7 +10,6 @@
 
 #include "comms.h"
 #include "fortran_names.h"
-#include "lifecycle.h"
 #include "setup.h"
 #include "world.h"
 

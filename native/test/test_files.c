@@ -4,7 +4,7 @@
 
 #include "check.h"
 #include "file_system.h"
-#include "settings.h"
+#include "plan.h"
 #include "wire.h"
 
 #include <stdlib.h>

@@ -2,7 +2,7 @@
  * From what is known of a file to settings: words, history, and the choice with the artifact of the fuzzer's
  * corpus (tests/fixtures/make_artifacts.py). */
 #include "decide.h"
-#include "history.h"
+#include "workload.h"
 
 #include <math.h>
 #include <stdlib.h>

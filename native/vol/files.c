@@ -2,7 +2,7 @@
  * Files: opened with the plan's settings, as functions of HDF5 are that the shim takes the place of. */
 #include <string.h>
 
-#include "h5_files.h"
+#include "h5_settings.h"
 #include "hints.h"
 #include "phases.h"
 #include "vol.h"

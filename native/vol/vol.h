@@ -2,7 +2,7 @@
  * The pass-through connector: HDF5 since 1.14 loads this library by itself (HDF5_PLUGIN_PATH,
  * HDF5_VOL_CONNECTOR) and hands it every call on files and what is in them, also those that no function can
  * be put in front of. Each call goes on to the connector below; what is counted and set is the shim's
- * (h5_files.h, h5_datasets.h). */
+ * (h5_settings.h, h5_datasets.h). */
 #ifndef STRIPEWISE_VOL_H
 #define STRIPEWISE_VOL_H
 

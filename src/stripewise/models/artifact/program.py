@@ -1,4 +1,4 @@
-"""Programs of the artifact: straight-line arithmetic on a stack, which ``native/core/model_program.c`` runs.
+"""Programs of the artifact: straight-line arithmetic on a stack, which ``native/core/model_predict.c`` runs.
 
 A program computes a feature, a rule between settings, or what becomes of a model's output. It is a tuple of
 instructions; the stack starts empty and ends with one number.
@@ -7,7 +7,7 @@ Arithmetic that Python and the runtime in C carry out to the very same bits.
 
 Additions, multiplications and divisions of IEEE 754 doubles are exact to the last bit everywhere; the logarithms of C
 libraries and of NumPy are not. So the features' logarithm is spelled out here in such steps, and
-``native/core/model_program.c`` takes the same steps in the same order.
+``native/core/model_predict.c`` takes the same steps in the same order.
 """
 
 from __future__ import annotations
