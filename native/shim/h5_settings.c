@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "choose.h"
-#include "comms.h"
 #include "hints.h"
-#include "world.h"
+#include "mpi_comm.h"
+#include "mpi_init.h"
 
 void sw_h5_outcome(struct sw_h5_request *request, enum sw_h5_key key, enum sw_outcome outcome,
                    const char *note) {

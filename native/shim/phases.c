@@ -11,11 +11,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "comms.h"
 #include "evidence.h"
 #include "families.h"
 #include "journal.h"
-#include "ordered.h"
+#include "mpi_comm.h"
+#include "mode_orders.h"
 #include "setup.h"
 
 #define MOST_OPEN 64 /* phases measured at a time: each holds a communicator, of which MPI has few */

@@ -6,13 +6,12 @@
 #include <string.h>
 #include <strings.h>
 
-#include "comms.h"
 #include "hints.h"
+#include "mpi_comm.h"
 
 #define NOTE                                                                                                 \
-    "ROMIO confuses the order of ordered calls without collective buffering: the runtime makes them wait "   \
-    "for "                                                                                                   \
-    "each other"
+    "ROMIO confuses the order of ordered calls without collective buffering: "                               \
+    "the runtime makes them wait for each other"
 
 static const char *const hint_of[] = {[SW_READ] = "romio_cb_read", [SW_WRITE] = "romio_cb_write"};
 

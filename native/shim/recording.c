@@ -9,10 +9,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "comms.h"
 #include "datatypes.h"
 #include "hints.h"
 #include "journal.h"
+#include "mpi_comm.h"
 #include "setup.h"
 
 #define SLOTS 1024

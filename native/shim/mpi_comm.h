@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Which ranks a communicator joins, and on how many nodes they are. */
-#ifndef STRIPEWISE_COMMS_H
-#define STRIPEWISE_COMMS_H
+#ifndef STRIPEWISE_MPI_COMM_H
+#define STRIPEWISE_MPI_COMM_H
 
 #include "runtime.h"
 

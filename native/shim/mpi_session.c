@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "comms.h"
 #include "fortran_names.h"
+#include "mpi_comm.h"
+#include "mpi_init.h"
 #include "setup.h"
-#include "world.h"
 
 #ifndef MPI_SESSION_NULL
 /* This MPI knows no sessions when the library is built; in MPICH's ABI the handle is an int, should the

@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "choose.h"
-#include "comms.h"
 #include "files.h"
+#include "mpi_comm.h"
 #include "stripewise_format.h"
 
 /* RTLD_DEFAULT and a pointer to a function: what the header offers to programs must be what is here. */

@@ -7,14 +7,14 @@
 
 #include "call.h"
 #include "choose.h"
-#include "comms.h"
 #include "files.h"
 #include "hints.h"
-#include "ordered.h"
+#include "mpi_comm.h"
+#include "mpi_init.h"
+#include "mode_orders.h"
 #include "phases.h"
 #include "rank_order.h"
 #include "recording.h"
-#include "world.h"
 
 typedef int open_function(MPI_Comm, const char *, int, MPI_Info, MPI_File *);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "comms.h"
+#include "mpi_comm.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -10,7 +10,7 @@
 
 #include "call.h"
 #include "hints.h"
-#include "world.h"
+#include "mpi_init.h"
 
 /* Copies a blank-padded name. False if it does not fit. */
 static bool c_string(char *to, size_t size, const char *from, int length) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The mode orders: a phase (from open to close) carries out the next order of its family, if one has come,
  * and its answer is a record of the journal. Rank 0 of the job alone reads orders and answers them. */
-#ifndef STRIPEWISE_ORDERED_H
-#define STRIPEWISE_ORDERED_H
+#ifndef STRIPEWISE_MODE_ORDERS_H
+#define STRIPEWISE_MODE_ORDERS_H
 
 #include "journal.h"
 #include "known.h"

@@ -9,14 +9,14 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "comms.h"
 #include "families.h"
 #include "fortran_names.h"
+#include "mpi_comm.h"
+#include "mpi_init.h"
 #include "recording.h"
 #include "report.h"
 #include "runtime.h"
 #include "setup.h"
-#include "world.h"
 
 struct sw_runtime sw_runtime;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * MPI_Init to MPI_Finalize. */
-#ifndef STRIPEWISE_WORLD_H
-#define STRIPEWISE_WORLD_H
+#ifndef STRIPEWISE_MPI_INIT_H
+#define STRIPEWISE_MPI_INIT_H
 
 #include <stdbool.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-#include "ordered.h"
+#include "mode_orders.h"
 
 #include <stdio.h>
 #include <stdlib.h>
