@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * How counting begins and ends in a process. */
 #define _GNU_SOURCE
-#include <pthread.h>
+#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -19,6 +19,23 @@ static void in_child(void) {
     leave_part();
     self = getpid();
     forget_all(0, DESCRIPTORS);
+}
+
+/* pthread_atfork of glibc is a piece of this library that needs glibc's __register_atfork, which musl lacks.
+ * Programs linked to musl are to start, too, when this library is preloaded: they have pthread_atfork. */
+extern int __register_atfork(void (*)(void), void (*)(void), void (*)(void), void *) /* NOLINT */
+    __attribute__((weak));
+extern void *__dso_handle __attribute__((visibility("hidden"))); /* NOLINT */
+
+static void tell_children(void) {
+    if (__register_atfork) {
+        (void)__register_atfork(NULL, NULL, in_child, &__dso_handle);
+        return;
+    }
+    int (*const at_fork)(void (*)(void), void (*)(void), void (*)(void)) =
+        (int (*)(void (*)(void), void (*)(void), void (*)(void)))dlsym(RTLD_DEFAULT, "pthread_atfork");
+    if (at_fork)
+        (void)at_fork(NULL, NULL, in_child);
 }
 
 static int number(const char *const *names) {
@@ -46,7 +63,7 @@ __attribute__((constructor)) static void begin(void) {
     find_runtime();
     read_layouts_told();
     atomic_store(&acts, read_acts());
-    pthread_atfork(NULL, NULL, in_child);
+    tell_children();
     /* Threads of other libraries may be there: they begin to count when all else is ready. */
     for (size_t at = 1; at <= length; at++)
         prefix[at] = given[at];

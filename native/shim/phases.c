@@ -14,8 +14,8 @@
 #include "evidence.h"
 #include "families.h"
 #include "journal.h"
-#include "mpi_comm.h"
 #include "mode_orders.h"
+#include "mpi_comm.h"
 #include "setup.h"
 
 #define MOST_OPEN 64 /* phases measured at a time: each holds a communicator, of which MPI has few */

@@ -189,6 +189,21 @@ def allocators() -> list[str]:
     return [str(path) for path in found if path.exists()]
 
 
+def test_programs_linked_to_musl_start(accelerator: Path, tmp_path: Path) -> None:  # noqa: F811
+    symbols = subprocess.check_output(["nm", "-D", "--undefined-only", accelerator], text=True)
+    required = {line.split()[1].partition("@")[0] for line in symbols.splitlines() if line.split()[0] == "U"}
+    inner = {name for name in required if name.startswith("__")}
+    assert inner <= {"__cxa_finalize", "__environ", "__errno_location"}  # what musl defines, too
+    if not (musl := shutil.which("musl-gcc")):
+        return
+    (tmp_path / "in").write_bytes(os.urandom(300_000))
+    (tmp_path / "copies.c").write_text(COPIES)
+    checked([musl, "-o", tmp_path / "copies", tmp_path / "copies.c"])
+    given = {"LD_PRELOAD": str(accelerator), "STRIPEWISE_PROCESSES": f"{tmp_path}/{PREFIX}", "STRIPEWISE_POSIX": ALL}
+    subprocess.run([tmp_path / "copies"], cwd=tmp_path, env=given, check=True)
+    assert (tmp_path / "out").read_bytes() == (tmp_path / "in").read_bytes() and parts_in(tmp_path)
+
+
 @pytest.mark.parametrize("first", [True, False], ids=["first", "last"])
 @pytest.mark.parametrize("other", ["ALLOCATOR", "TRACER", "WATCHER", *allocators()])
 def test_programs_that_preload_others(
