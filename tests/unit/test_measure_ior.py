@@ -7,8 +7,7 @@ import pytest
 
 from stripewise.engine.campaign.importing import ior_row
 from stripewise.errors import UserError
-from stripewise.observe.from_ior import activities_of
-from stripewise.observe.ior import IorRow, is_ior, parse_ior
+from stripewise.observe.ior import IorRow, activities_of, is_ior, parse_ior
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "ior"
 

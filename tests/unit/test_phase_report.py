@@ -11,8 +11,7 @@ from stripewise.catalogue.workload import Workload
 from stripewise.engine.effects import verdicts
 from stripewise.observe.activity import Activity
 from stripewise.observe.from_report import activity_of
-from stripewise.observe.journal import JournalPhase
-from stripewise.observe.phase_report import report_of
+from stripewise.observe.journal import JournalPhase, report_of
 
 CALLS = (
     "write.collective=8,524288,2,65536,16,0.5 write.independent=13,5376,2,1016,0,0.01 "

@@ -1,18 +1,31 @@
 """Output of the IOR benchmark, versions 2.10 to 4: its text, JSON and CSV forms, told apart by their content.
 
 This is the only place that knows how IOR writes. Others read :class:`IorRun`, whose values are those of one test.
+Each run becomes an activity.
 """
 
 from __future__ import annotations
 
 import math
 import re
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from stripewise.errors import UserError
+from stripewise.formats import SIZE_LIMITS, SIZE_NAMES
+from stripewise.observe.activity import (
+    Activity,
+    ActivityJob,
+    ActivityTotals,
+    Calls,
+    Counted,
+    FileActivity,
+    Level,
+    Modes,
+)
 from stripewise.sizes import parse_size
 
 _KIB, _MIB = 1024, 2**20
@@ -189,7 +202,7 @@ def parse_ior(text: str, origin: str = "the output") -> IorOutput:
     UserError
         If it has no result of IOR.
     """
-    seen = _Seen()
+    seen = _Tests()
     if text.lstrip("\ufeff \t\r\n").startswith("{") or '"bwMiB"' in text:
         form = "json"
         _read_json(text, seen)
@@ -379,7 +392,7 @@ class _Test:
         return any(_integer(text) for text in (*told, self._arguments().get("-D", "")))
 
 
-class _Seen:
+class _Tests:
     """The tests of an output, made as its lines come."""
 
     def __init__(self) -> None:
@@ -456,7 +469,7 @@ class _Seen:
 # -- forms ----------------------------------------------------------------------------------------------------------
 
 
-def _read_text(text: str, seen: _Seen) -> None:
+def _read_text(text: str, seen: _Tests) -> None:
     header: list[str] = []
     summary: list[str] = []
     label = ""
@@ -493,7 +506,7 @@ def _read_text(text: str, seen: _Seen) -> None:
             seen.word(match[1], match[2])
 
 
-def _read_csv(text: str, seen: _Seen) -> None:
+def _read_csv(text: str, seen: _Tests) -> None:
     """Rows only: those of the same sizes and tasks are of one test, until repetitions are counted anew."""
     header: list[str] = []
     last: list[str | None] = []
@@ -512,7 +525,7 @@ def _read_csv(text: str, seen: _Seen) -> None:
             seen.row(found)
 
 
-def _read_json(text: str, seen: _Seen) -> None:
+def _read_json(text: str, seen: _Tests) -> None:
     """Take the objects as they come, whether commas and brackets between them are right or not.
 
     Versions of IOR leave out commas, close what is not open, and print warnings in between. Each object with words or
@@ -549,7 +562,7 @@ def _read_json(text: str, seen: _Seen) -> None:
         _take(objects.pop()[1], seen)
 
 
-def _value(key: str, value: str, objects: Sequence[tuple[str, dict[str, str]]], seen: _Seen) -> None:
+def _value(key: str, value: str, objects: Sequence[tuple[str, dict[str, str]]], seen: _Tests) -> None:
     if key == "Command line":
         seen.command(value)
     elif key == "Version":
@@ -560,7 +573,7 @@ def _value(key: str, value: str, objects: Sequence[tuple[str, dict[str, str]]], 
         objects[-1][1][key.lower()] = value
 
 
-def _take(values: Mapping[str, str], seen: _Seen) -> None:
+def _take(values: Mapping[str, str], seen: _Tests) -> None:
     if "operation" in values:
         seen.summary(values["operation"], {_SUMMARY.get(name, ""): value for name, value in values.items()})
     elif "access" in values:
@@ -613,3 +626,95 @@ def _api(text: str) -> str | None:
     """An interface without its version: ``MPIIO (version=3, subversion=1)``, ``HDF5-1.8.14 (Parallel)``."""
     name = re.match(r"\w{0,40}", text.strip().lower())[0]  # type: ignore[index]  # always matches
     return _APIS.get(name, name) or None
+
+
+_UNSEEN = (
+    "IOR prints sizes and times of a whole run: order, alignment and single ranks are not judged",
+    "IOR's figures are its own; what the MPI library made of its calls is not known",
+    "IOR prints the time of its I/O only: its part of the whole run is not known",
+)
+_NAMES = {"posix": "POSIX", "mpiio": "MPI-IO", "hdf5": "HDF5", "pnetcdf": "PnetCDF"}
+_ON_MPI_IO = ("mpiio", "hdf5", "pnetcdf")
+"""Interfaces through which each of IOR's transfers becomes one call of MPI-IO."""
+
+
+def activities_of(output: IorOutput, source: str) -> list[Activity]:
+    """Give each run of an output as an activity.
+
+    Parameters
+    ----------
+    output : IorOutput
+    source : str
+        Where it came from. Of several runs, each has its number behind it.
+    """
+    if len(output.runs) == 1:
+        return [_activity(output.runs[0], source)]
+    return [_activity(run, f"{source} (run {number})") for number, run in enumerate(output.runs, 1)]
+
+
+def _calls(rows: Sequence[IorRow], run: IorRun) -> Calls:
+    """All repetitions of one direction."""
+    moved, transfer = sum(row.moved or 0 for row in rows), run.transfer
+    count = -(-moved // transfer) if transfer else 0
+    sizes = [0] * len(SIZE_NAMES)
+    if transfer:
+        sizes[bisect_left(SIZE_LIMITS, transfer)] = count
+    return Calls(
+        count=count,
+        bytes=moved,
+        seconds=sum(row.moving or row.total or 0.0 for row in rows) * (run.tasks or 1),
+        sizes=sizes if count else [],
+        common=[(transfer, count)] if transfer and count else [],
+        largest=transfer,
+    )
+
+
+def _activity(run: IorRun, source: str) -> Activity:
+    ranks, own = max(1, run.tasks or 1), bool(run.file_per_process)
+    ways = {way: [row for row in run.rows if row.access == way] for way in ("write", "read")}
+    read, write = _calls(ways["read"], run), _calls(ways["write"], run)
+    level = Level(
+        read=read,
+        write=write,
+        opens=max(map(len, ways.values())) * ranks,
+        meta_seconds=sum((row.open or 0.0) + (row.close or 0.0) for row in run.rows) * ranks,
+    )
+    # What is listed is one file: of those that each task has for itself, one stands for all.
+    listed = level.model_copy(update={"opens": level.opens // ranks}) if own else level
+    mode = "collective" if run.collective else "independent"
+    modes = Modes(**{f"{mode}_{way}s": calls.count for way, calls in (("read", read), ("write", write))})
+    mpiio = run.api in _ON_MPI_IO
+    unseen = list(_UNSEEN)
+    if run.api and run.api not in _NAMES:
+        unseen.append(f"IOR used the interface {run.api}, whose calls are judged as POSIX calls")
+    whole = max((row.moved or 0 for row in run.rows), default=0)
+    file = FileActivity(
+        path=run.path or "IOR's file",
+        ranks=1 if own else ranks,
+        nodes=run.nodes,
+        mpiio=listed if mpiio else None,
+        posix=None if mpiio else listed,
+        hdf5=listed if run.api == "hdf5" else None,
+        pnetcdf=listed if run.api == "pnetcdf" else None,
+        modes=modes if mpiio else None,
+        size=whole // (ranks if own else 1) or None,
+    )
+    files = ranks if own else 1
+    return Activity(
+        source=source,
+        kind="ior",
+        version=run.version,
+        job=ActivityJob(executable=run.command or "ior", ranks=ranks, nodes=run.nodes),
+        seen=list(dict.fromkeys([_NAMES.get(run.api or "posix", "POSIX"), "MPI-IO" if mpiio else "POSIX"])),
+        unseen=unseen,
+        io_seconds=sum(row.total or 0.0 for row in run.rows),
+        summed_seconds=file.seconds,
+        totals=ActivityTotals(mpiio=level, modes=modes) if mpiio else ActivityTotals(posix=level),
+        counted=Counted(
+            files=files,
+            shared=0 if own else 1,
+            written_single=files if own and write.bytes else 0,
+            writers=files if own and write.bytes else 0,
+        ),
+        files=[file],
+    )

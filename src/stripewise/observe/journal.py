@@ -2,6 +2,9 @@
 
 ``native/include/formats.toml`` defines the keys of its lines for both sides. Each line has its own checksum:
 a line that was cut off by a crash is passed over.
+
+As a source of activities, a journal gives one for each start of a program, with a file for each site. What was seen of
+the phases of an order is the report of a run with a file each, so that it is kept and judged like that of a launch.
 """
 
 from __future__ import annotations
@@ -9,12 +12,40 @@ from __future__ import annotations
 import math
 import re
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from stripewise.errors import UserError
-from stripewise.formats import JOURNAL_HEADER
-from stripewise.observe.report import Candidate, Report
+from stripewise.formats import JOURNAL_HEADER, REPORT_FORMAT, REPORT_VERSION
+from stripewise.observe.activity import (
+    Activity,
+    ActivityJob,
+    ActivityTotals,
+    Calls,
+    Counted,
+    FileActivity,
+    Level,
+    Modes,
+)
+from stripewise.observe.from_report import DIRECTIONS, calls_of, file_layout, sum_of
+from stripewise.observe.report import (
+    Candidate,
+    Dataset,
+    FileReport,
+    Hdf5Report,
+    Mode,
+    Operation,
+    Posix,
+    PosixCalls,
+    Report,
+    ReportedJob,
+    ReportedMpi,
+    ReportedTotals,
+    SettingOutcome,
+    Share,
+    Transfers,
+)
 
 _ESCAPE = re.compile(r"%([0-9a-f]{2})")
 
@@ -54,7 +85,7 @@ class JournalPhase:
     launch : float
         Seconds since 1970, when its program began.
     evidence : str
-        What was seen of its calls; :func:`~stripewise.observe.phase_report.report_of` reads it.
+        What was seen of its calls; :func:`report_of` reads it.
     """
 
     site: str
@@ -96,7 +127,7 @@ class Journal:
     phases : tuple of JournalPhase
         In the order of the file.
     damaged : int
-        Lines that are not whole records.
+        Lines that are not whole.
     """
 
     phases: tuple[JournalPhase, ...]
@@ -104,7 +135,7 @@ class Journal:
 
 
 def parse_journal(text: str) -> Journal:
-    """Read the records of a text; other lines are counted."""
+    """Read the phases of a text; other lines are counted."""
     phases, damaged = [], 0
     for line in text.split("\n"):
         if not line or line == JOURNAL_HEADER:
@@ -235,3 +266,212 @@ def _settings(text: str) -> dict[str, str]:
             raise ValueError(part)
         found[" ".join(words[:-1])] = words[-1]
     return found
+
+
+_UNSEEN = (
+    "a journal has the bytes and the time of each phase, but no single calls: their sizes and order are not judged",
+    "a journal names file families: files whose names differ in digits only count as one",
+)
+
+
+def activities_of(phases: Sequence[JournalPhase], source: str) -> list[Activity]:
+    """Give each start of a program as an activity.
+
+    Parameters
+    ----------
+    phases : sequence of JournalPhase
+        At least one.
+    source : str
+        Where they came from. Of several starts, each has its number behind it.
+    """
+    starts: dict[tuple[str, float], list[JournalPhase]] = {}
+    for phase in phases:
+        starts.setdefault((phase.program, phase.launch), []).append(phase)
+    if len(starts) == 1:
+        return [_activity(phases, source)]
+    return [_activity(own, f"{source} (run {number})") for number, own in enumerate(starts.values(), 1)]
+
+
+def _activity(phases: Sequence[JournalPhase], source: str) -> Activity:
+    sites = {phase.site: [one for one in phases if one.site == phase.site] for phase in phases}
+    files = sorted((_file(site, own) for site, own in sites.items()), key=lambda file: -file.seconds)
+    ended, began = max(phase.time for phase in phases), phases[0].launch
+    levels = [file.mpiio for file in files if file.mpiio is not None]
+    return Activity(
+        source=source,
+        kind="journal",
+        counts_opens_once=True,
+        planned=any(phase.settings for phase in phases),
+        job=ActivityJob(
+            executable=phases[0].program,
+            ranks=max(phase.ranks for phase in phases),
+            nodes=max(phase.nodes for phase in phases),
+            elapsed=max(0.0, ended - began) if began else 0.0,
+            started=began or None,
+        ),
+        seen=["MPI-IO"],
+        unseen=list(_UNSEEN),
+        io_seconds=sum(phase.seconds for phase in phases),
+        summed_seconds=sum(file.seconds for file in files),
+        totals=ActivityTotals(mpiio=sum_of(levels)),
+        counted=Counted(files=len(files), shared=sum(file.ranks > 1 for file in files)),
+        files=files,
+    )
+
+
+def _file(site: str, phases: Sequence[JournalPhase]) -> FileActivity:
+    first, last = phases[0], phases[-1]
+    together = sum(int(phase.moved) for phase in phases if phase.collective)
+    return FileActivity(
+        path=site,
+        file_system=last.workload.get("file_system"),
+        ranks=max(phase.ranks for phase in phases),
+        nodes=max(phase.nodes for phase in phases),
+        mpiio=Level(**{way: _calls(phases, way) for way in DIRECTIONS}, opens=len(phases)),
+        modes=Modes(collective_bytes=together, independent_bytes=sum(int(phase.moved) for phase in phases) - together),
+        layout=file_layout(last.layout),
+        view_contiguous=False if any(phase.strided for phase in phases) else None,
+        driver=first.driver or None,
+    )
+
+
+def _calls(phases: Sequence[JournalPhase], way: str) -> Calls:
+    own = [phase for phase in phases if phase.operation == way]
+    return Calls(
+        bytes=sum(int(phase.moved) for phase in own), seconds=sum(phase.seconds * phase.ranks for phase in own)
+    )
+
+
+_NUMBERS = ("count", "bytes", "ranks", "max_size", "messages", "time_sum")
+
+
+def report_of(phases: Sequence[JournalPhase]) -> Report | None:
+    """Give the evidence of phases as a report with a file each; None where an answer holds none that can be read.
+
+    Parameters
+    ----------
+    phases : sequence of JournalPhase
+        At least one, each of another file.
+    """
+    try:
+        files = [file for phase in phases if (file := _seen_of(phase)) is not None]
+    except (ValueError, OverflowError):  # of infinite sizes
+        return None
+    return _report(phases, files) if len(files) == len(phases) else None
+
+
+def _seen_of(phase: JournalPhase) -> FileReport | None:
+    words = [word.partition("=")[::2] for word in phase.evidence.split(" ") if "=" in word]
+    calls = {key: _numbers(value) for key, value in words if key.split(".")[0] in DIRECTIONS}
+    if not calls:
+        return None
+    operations = dict(_operations(calls))
+    return FileReport(
+        path=phase.site,
+        opens=1,
+        ranks=phase.ranks,
+        nodes=phase.nodes,
+        driver=phase.driver or None,
+        file_system=phase.workload.get("file_system"),
+        operations=operations,
+        collective=_mode(operations, "_all"),
+        independent=_mode(operations, ""),
+        posix=PosixCalls(write=_posix(calls, "write"), read=_posix(calls, "read")),
+        layout={key: int(value) if value.isdigit() else value for key, value in phase.layout.items()} or None,
+        application_info=_within(words, "own."),
+        settings=[_outcome(key, value) for key, value in phase.settings.items()],
+        hdf5=_hdf5(phase, [_dataset(value) for key, value in words if key == "dataset"], _within(words, "hdf5.")),
+    )
+
+
+def _report(phases: Sequence[JournalPhase], files: list[FileReport]) -> Report:
+    first = phases[0]
+    ranks, elapsed = max(phase.ranks for phase in phases), sum(phase.seconds for phase in phases)
+    made = {way: [calls_of(file.operations, way) for file in files] for way in DIRECTIONS}
+    moved = {way: sum(calls.bytes for calls in own) for way, own in made.items()}
+    seconds = {way: sum(calls.seconds for calls in own) for way, own in made.items()}
+    io = "ompio" if first.driver == "ompio" else "romio" if "ROMIO" in first.driver else "unknown"
+    return Report(
+        format=REPORT_FORMAT,
+        version=REPORT_VERSION,
+        mpi=ReportedMpi(io=io),
+        job=ReportedJob(
+            executable=first.program,
+            ranks=ranks,
+            nodes=max(phase.nodes for phase in phases),
+            start=min(phase.time - phase.seconds for phase in phases),
+            elapsed=elapsed,
+            io_time=elapsed,
+            ranks_reported=ranks,
+        ),
+        totals=ReportedTotals(
+            bytes_read=moved["read"],
+            bytes_written=moved["write"],
+            read_time=seconds["read"] / ranks,
+            write_time=seconds["write"] / ranks,
+        ),
+        files=files,
+    )
+
+
+def _numbers(text: str) -> dict[str, Any]:
+    numbers = [float(number) for number in text.split(",")]
+    if len(numbers) != len(_NUMBERS) or not all(map(math.isfinite, numbers)):
+        raise ValueError(text)
+    return {name: value if name == "time_sum" else int(value) for name, value in zip(_NUMBERS, numbers, strict=True)}
+
+
+def _operations(calls: Mapping[str, dict[str, Any]]) -> Iterator[tuple[str, Operation]]:
+    for way in DIRECTIONS:
+        for part, name in (("collective", f"{way}_all"), ("independent", way)):
+            if found := calls.get(f"{way}.{part}"):
+                yield name, Operation(**{key: value for key, value in found.items() if key != "ranks"})
+
+
+def _mode(operations: Mapping[str, Operation], end: str) -> Mode:
+    own = [operations[way + end] for way in DIRECTIONS if way + end in operations]
+    return Mode(calls=sum(one.count for one in own), bytes=sum(one.bytes for one in own))
+
+
+def _posix(calls: Mapping[str, dict[str, Any]], way: str) -> Posix:
+    within = ("collective", "independent", "write")
+    shares = {f"during_{part}": _share(calls, f"{way}.within_{part}") for part in within}
+    return Posix(**_share(calls, f"{way}.system").model_dump(exclude={"time_sum"}), **shares)
+
+
+def _share(calls: Mapping[str, dict[str, Any]], key: str) -> Share:
+    found = calls.get(key)
+    return Share(time_sum=0.0) if found is None else Share(**{k: v for k, v in found.items() if k != "messages"})
+
+
+def _within(words: Sequence[tuple[str, str]], prefix: str) -> dict[str, str]:
+    return {key.removeprefix(prefix): value for key, value in words if key.startswith(prefix)}
+
+
+def _outcome(key: str, value: str) -> SettingOutcome:
+    """Of a setting that acted: an answer counts those that did not, and then it is no measurement."""
+    layer, _, name = key.rpartition(" ")
+    note = "asked for by an order"
+    return SettingOutcome(
+        layer=layer, key=name, requested=value, given=value, echoed=value, outcome="applied", note=note
+    )
+
+
+def _hdf5(phase: JournalPhase, datasets: list[Dataset], properties: dict[str, str]) -> Hdf5Report | None:
+    if not properties and not datasets:
+        return None
+    transfers = Transfers(bytes=int(phase.moved), collective=int(properties.pop("collective", "0")))
+    every = Dataset(name="(all datasets)", **{phase.operation: transfers})
+    return Hdf5Report(properties=properties, datasets=[*datasets, every])
+
+
+def _dataset(text: str) -> Dataset:
+    address, size, chunk, filters, name = text.split(",", 4)
+    return Dataset(
+        name=name,
+        element_size=1,
+        size=[int(float(size))],
+        chunk=[int(float(number)) for number in chunk.split("x") if number],
+        filters=[one for one in filters.split("+") if one],
+        address=int(address) if int(address) >= 0 else None,
+    )

@@ -55,9 +55,9 @@ def _read_record(path: Path) -> list[Activity]:
 
 
 def _read_journal(path: Path) -> list[Activity]:
-    from stripewise.observe import from_journal, journal  # noqa: PLC0415  as above
+    from stripewise.observe import journal  # noqa: PLC0415  as above
 
-    return from_journal.activities_of(journal.read_journal(_text(path), str(path)), str(path))
+    return journal.activities_of(journal.read_journal(_text(path), str(path)), str(path))
 
 
 def _is_ior(path: Path, start: bytes) -> bool:
@@ -69,9 +69,9 @@ def _is_ior(path: Path, start: bytes) -> bool:
 
 
 def _read_ior(path: Path) -> list[Activity]:
-    from stripewise.observe import from_ior, ior  # noqa: PLC0415  as above
+    from stripewise.observe import ior  # noqa: PLC0415  as above
 
-    return from_ior.activities_of(ior.parse_ior(_text(path), str(path)), str(path))
+    return ior.activities_of(ior.parse_ior(_text(path), str(path)), str(path))
 
 
 SOURCES = (

@@ -30,11 +30,10 @@ from stripewise.facts import RunFacts
 from stripewise.formats import MAX_ORDERS
 from stripewise.interpreter import inherited
 from stripewise.launch import Launch, Outcome
-from stripewise.observe.journal import JournalPhase
+from stripewise.observe.journal import JournalPhase, report_of
 from stripewise.observe.objectives import kind_of
 from stripewise.observe.objectives.reported import PhaseBandwidth
 from stripewise.observe.orders import Order
-from stripewise.observe.phase_report import report_of
 from stripewise.requests.experiment import Experiment
 from stripewise.runners.base import Family, Preflight, Runner, SharedLaunch
 from stripewise.runners.local.preflight import Found, find, inspect
