@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import Any
-
 import numpy as np
 from sweep import Record
 
-from stripewise.engine.race import SamplerPlayer
+from stripewise.catalogue.configuration import Configuration
+from stripewise.engine.race import Search, moves
 from stripewise.search.base import Sampler
-from stripewise.search.policy.resampling import make_resampler
 
 
 def runs_to_within(record: Record, sampler: Sampler, seed: int, budget: int, share: float = 0.95) -> int | None:
@@ -24,17 +21,18 @@ def runs_to_within(record: Record, sampler: Sampler, seed: int, budget: int, sha
     int or None
         None where ``budget`` runs are not enough.
     """
-    place: Any = SimpleNamespace(space=record.space, table=SimpleNamespace(objective=record.objective))
     rng = np.random.default_rng([seed, 3])
-    player, clock = SamplerPlayer(place, sampler, make_resampler({}), seed), rng.uniform(0, record.seconds)
-    for number in range(1, budget + 1):
-        configuration = player.propose()
-        if configuration is None:
-            return None
-        if record.share_of_best(configuration) >= share:
-            return number
+    clock = rng.uniform(0, record.seconds)
+
+    def answer(configuration: Configuration) -> float:
+        nonlocal clock
         point = int(record.space.index(record.space.levels([configuration]))[0])
         value, took = record.at(point, clock % record.seconds, rng)
         clock += took
-        player.observe(configuration, value)
+        return value
+
+    racer = Search(record.space, record.objective, sampler, seed)
+    for number, (configuration, *_) in enumerate(moves(racer, answer, record.space.default, budget), 1):
+        if record.share_of_best(configuration) >= share:
+            return number
     return None

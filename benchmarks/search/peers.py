@@ -24,7 +24,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from stripewise.catalogue.configuration import Configuration
-from stripewise.engine.race import Contestant, Player
+from stripewise.engine.race import Contestant, Player, guest
 from stripewise.models.landscape import Landscape
 
 
@@ -345,18 +345,18 @@ def contestants(budget: int = 40) -> dict[str, Contestant]:
         def make(landscape: Landscape, seed: int) -> Player:
             return OptunaPeer(landscape, seed, budget, sampler)
 
-        return make
+        return guest(make)
 
     return {
         "optuna-tpe": optuna("tpe"),
         "optuna-gp": optuna("gp"),
-        "smac3": lambda landscape, seed: SmacPeer(landscape, seed, budget),
-        "nevergrad": lambda landscape, seed: NevergradPeer(landscape, seed, budget),
-        "kernel-tuner-vndx": lambda landscape, seed: KernelTunerPeer(landscape, seed, budget, "hybrid_vndx"),
-        "kernel-tuner-greywolf": lambda landscape, seed: KernelTunerPeer(
-            landscape, seed, budget, "adaptive_tabu_greywolf"
+        "smac3": guest(lambda landscape, seed: SmacPeer(landscape, seed, budget)),
+        "nevergrad": guest(lambda landscape, seed: NevergradPeer(landscape, seed, budget)),
+        "kernel-tuner-vndx": guest(lambda landscape, seed: KernelTunerPeer(landscape, seed, budget, "hybrid_vndx")),
+        "kernel-tuner-greywolf": guest(
+            lambda landscape, seed: KernelTunerPeer(landscape, seed, budget, "adaptive_tabu_greywolf")
         ),
-        "hebo": lambda landscape, seed: OutsidePeer(landscape, seed, budget, "hebo"),
-        "baco": lambda landscape, seed: OutsidePeer(landscape, seed, budget, "baco"),
-        "opentuner": lambda landscape, seed: OpenTunerPeer(landscape, seed, budget),
+        "hebo": guest(lambda landscape, seed: OutsidePeer(landscape, seed, budget, "hebo")),
+        "baco": guest(lambda landscape, seed: OutsidePeer(landscape, seed, budget, "baco")),
+        "opentuner": guest(lambda landscape, seed: OpenTunerPeer(landscape, seed, budget)),
     }

@@ -23,25 +23,20 @@ from scipy.stats import spearmanr  # noqa: E402
 from simulated import SITES, table  # noqa: E402
 
 from stripewise.catalogue.workload import Workload  # noqa: E402
-from stripewise.engine.race import Recorded, SamplerPlayer, contestant, play  # noqa: E402
+from stripewise.engine.race import Recorded, Search, contestant, moves, play  # noqa: E402
 from stripewise.models.landscape import Landscape, landscapes  # noqa: E402
 from stripewise.models.table import read_table  # noqa: E402
 from stripewise.search.base import PriorMean, make_sampler  # noqa: E402
 from stripewise.search.belief.belief import Earlier, EarlierPrior  # noqa: E402
-from stripewise.search.policy.resampling import make_resampler  # noqa: E402
 from stripewise.trial import History, Trial  # noqa: E402
 
 
 def searched(landscape: Landscape, runs: int, seed: int) -> History:
     """The runs of a search of the small case."""
-    player = SamplerPlayer(landscape, make_sampler("auto"), make_resampler({}), seed)
-    recorded = Recorded(landscape, seed)
-    for _ in range(runs):
-        configuration = player.propose()
-        if configuration is None:
-            break
-        player.observe(configuration, recorded.run(configuration))
-    return player.history
+    search = Search(landscape.space, landscape.table.objective, make_sampler("auto"), seed)
+    for _ in moves(search, Recorded(landscape, seed).run, landscape.space.default, runs):
+        pass
+    return search.history
 
 
 def mirrored(history: History) -> History:

@@ -1,6 +1,6 @@
 """Searches as the tuning loop runs them, and what each of their configurations is truly worth.
 
-Who plays is :class:`stripewise.engine.race.SamplerPlayer`: one of the samplers with its resampling rule. What the
+Who plays is :class:`stripewise.engine.race.Search`: one of the samplers in the planner that ``tune`` uses. What the
 loop adds to that (a store, warm-up, a confirmation, an analysis of what mattered) takes longer than a simulated run and
 changes no choice, so it is left out here.
 """
@@ -19,7 +19,7 @@ from stripewise.catalogue.plan import Plan, settings_of
 from stripewise.catalogue.space import Space
 from stripewise.catalogue.workload import Workload
 from stripewise.engine.model_prior import ModelPrior
-from stripewise.engine.race import SamplerPlayer
+from stripewise.engine.race import Search, moves
 from stripewise.engine.space import Circumstances, bind_space
 from stripewise.launch import Launch, Outcome
 from stripewise.models.registry import load_model
@@ -28,7 +28,6 @@ from stripewise.requests.experiment import Experiment
 from stripewise.requests.objective import Objective
 from stripewise.runners.registry import make_runner
 from stripewise.search.base import make_sampler
-from stripewise.search.policy.resampling import make_resampler
 from stripewise.trial import Phase
 
 
@@ -138,18 +137,6 @@ class Trace:
         return next((number for number, value in enumerate(self.values, 1) if value >= goal), None)
 
 
-@dataclass(frozen=True)
-class _Ground:
-    """What a player has to know of where it plays."""
-
-    space: Space
-    objective: Objective
-
-    @property
-    def table(self) -> _Ground:
-        return self
-
-
 def play(
     space: Space,
     objective: Objective,
@@ -171,16 +158,11 @@ def play(
         What is expected before the first run.
     """
     made = make_sampler(sampler, None, model)
-    player = SamplerPlayer(_Ground(space, objective), made, make_resampler({}), seed)  # type: ignore[arg-type]
-    values, seen = [], []
-    for _ in range(runs):
-        configuration = player.propose()
-        if configuration is None:
-            break
-        seen.append(run(configuration))
-        player.observe(configuration, seen[-1])
+    racer, values, seen = Search(space, objective, made, seed), [], []
+    for configuration, value, _ in moves(racer, run, space.default, runs):
+        seen.append(value)
         values.append(truth(configuration))
-    chosen = player.incumbent()
+    chosen = racer.incumbent()
     return Trace(values, seen, chosen, truth(chosen))
 
 

@@ -24,9 +24,10 @@ from stripewise.desk.cli.diagnose import _print_one as print_diagnosis
 from stripewise.desk.cli.output import console, number
 from stripewise.desk.cli.result import print_result
 from stripewise.diagnose.site import RULES, diagnose
-from stripewise.engine.budget import Spent, spent, worst_case
+from stripewise.engine.budget import worst_case
 from stripewise.engine.conclusion import Conclusion, more_budget
 from stripewise.engine.confirmation import Decision
+from stripewise.engine.ledger import Spent, spent
 from stripewise.engine.planner import Planner
 from stripewise.engine.result import conclude
 from stripewise.engine.session import Session

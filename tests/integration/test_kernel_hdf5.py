@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from stripewise.engine.campaign.book import Book
+from stripewise.engine.campaign.book import open_book
 from stripewise.engine.campaign.plan import CampaignPlan
 from stripewise.engine.campaign.session import CampaignSession
 from stripewise.errors import StripewiseError
@@ -150,7 +150,7 @@ def test_the_campaign_over_three_interfaces_runs_the_kernel(
     fields |= {"launcher": [*mpi.launcher, "-n", "{processes}"], "files": {"folder": str(tmp_path), "caches": "none"}}
     points = Points(Campaign.model_validate(fields))
     bench = Bench(points.campaign, points, tmp_path / "runs", dict(os.environ))
-    book = Book(points.campaign, (1, 1), None, "test")
+    book = open_book(points.campaign, (1, 1), None, "test")
     CampaignSession(points, bench, book, (1, 1), tmp_path / "runs").run()
     runs = CampaignPlan(points).known(book.runs).runs
     assert {run.point.workload.api for run in runs} == {"posix", "mpiio", "hdf5"}

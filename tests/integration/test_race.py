@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from benchmarks.search.transfer import prior_of_others
 
-from stripewise.engine.race import DRIFTS, Recorded, contestant, planted_drift, play, race
+from stripewise.engine.race import DRIFTS, Recorded, contestant, guest, planted_drift, play, race
 from stripewise.errors import UserError
 from stripewise.models.landscape import Landscape
 from stripewise.models.table import Column, ObjectiveColumn, Schema, Table, make_table
@@ -175,8 +175,8 @@ class Watcher:
 
 def test_drift_changes_what_is_seen_and_not_what_is_true(landscape):
     calm, moved = Watcher(landscape), Watcher(landscape)
-    truth = play(landscape, "calm", lambda *_: calm, budget=6, seed=0).evaluations
-    episode = play(landscape, "moved", lambda *_: moved, budget=6, seed=0, drift="ramp")
+    truth = play(landscape, "calm", guest(lambda *_: calm), budget=6, seed=0).evaluations
+    episode = play(landscape, "moved", guest(lambda *_: moved), budget=6, seed=0, drift="ramp")
     assert np.array(moved.seen) / calm.seen == pytest.approx(planted_drift("ramp", 6, 0))
     assert episode.evaluations == truth
     assert episode.drift == "ramp"

@@ -7,7 +7,7 @@ import random
 import pytest
 
 import stripewise as sw
-from stripewise.engine.ledger import Ledger
+from stripewise.engine.ledger import ExperimentLedger
 from stripewise.engine.session import Session
 from stripewise.errors import NothingWorks, StoreError, UserError
 from stripewise.facts import RunFacts
@@ -291,7 +291,7 @@ def test_a_run_that_was_planned_and_never_launched_is_not_repeated(monkeypatch):
     with open_store("sqlite:///:memory:") as store:
         identifier = store.create(RESUMABLE)
         with monkeypatch.context() as patch:
-            patch.setattr(Ledger, "begin", killed)
+            patch.setattr(ExperimentLedger, "begin", killed)
             with pytest.raises(Interrupt):
                 session(store, identifier, steady)[0].run()
         told = []

@@ -14,7 +14,7 @@ from playwright.sync_api import expect
 from stripewise.catalogue.configuration import Configuration
 from stripewise.desk.server.files import campaign_in, folder_of
 from stripewise.desk.server.model_jobs import WORK
-from stripewise.engine.campaign.book import Book
+from stripewise.engine.campaign.book import open_book
 from stripewise.engine.campaign.plan import CampaignPlan
 from stripewise.requests.campaign_points import Points
 from stripewise.requests.experiment import Experiment
@@ -475,11 +475,12 @@ def test_campaigns_begin_from_a_preset_and_show_what_they_measured(site, page):
     identifier = page.url.rsplit("/", 1)[1]
     place = folder_of(app.state.service.settings.data, "campaign", identifier)
     plan = CampaignPlan(Points(campaign_in(place))).known({}).runs
-    book = Book(campaign_in(place), (1, 1), place / "journal")
+    book = open_book(campaign_in(place), (1, 1), place / "journal")
     for planned in plan[:3]:
-        book.begin(planned)
+        trial = Trial(planned.trial, planned.point.values)
+        book.plan(trial, Run(planned.number, planned.trial, Phase.SEARCH), new=book.trial(planned.trial) is None)
         book.accept(Run(planned.number, planned.trial, Phase.SEARCH, State.FINISHED, 100.0, elapsed=2.0))
-    book.close()
+    book.release()
     # The page follows by itself.
     expect(page.locator("#live-campaign")).to_contain_text(f"3 of {len(plan)}")
     expect(page.locator("#live-campaign")).to_contain_text("left, by the time of the runs so far")

@@ -56,6 +56,6 @@ def test_only_runs_within_one_launch_share_it(tmp_path: Path) -> None:
 def test_the_engine_asks_the_schedule() -> None:
     """A branch on the runner or on replays in the planner, the budget or the conclusion is a second home."""
     engine = Path(stripewise.__file__).parent / "engine"
-    for name in ("planner", "budget", "conclusion", "result", "launching", "space", "session", "allowance"):
+    for name in ("planner", "budget", "conclusion", "result", "launching", "space", "session", "loop"):
         text = (engine / f"{name}.py").read_text("utf-8")
         assert not re.search(r'"within"|experiment\.replay\b', text), name

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from stripewise.catalogue.configuration import Configuration
-from stripewise.engine.budget import Spent
-from stripewise.engine.planner import Planned, Planner
+from stripewise.engine.ledger import Spent
+from stripewise.engine.loop import Planned
+from stripewise.engine.planner import Planner
 from stripewise.engine.result import machine_level
 from stripewise.output.plots.trajectory import GuideLines, RunPoint, trajectory
 from stripewise.requests.experiment import Experiment

@@ -12,8 +12,8 @@ from stripewise.catalogue.configuration import Configuration
 from stripewise.desk.cli import output, progress
 from stripewise.desk.cli.main import main
 from stripewise.desk.cli.progress import Progress
-from stripewise.engine.budget import Spent
 from stripewise.engine.events import Event
+from stripewise.engine.ledger import Spent
 from stripewise.requests.experiment import Experiment
 from stripewise.requests.objective import Objective
 from stripewise.runners.base import Preflight

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from stripewise.engine.budget import most_pairs, pairs_left, spent
+from stripewise.engine.budget import most_pairs, pairs_left
 from stripewise.engine.confirmation import pairs_to_prove
+from stripewise.engine.ledger import spent
 from stripewise.engine.schedule import schedule_of
 from stripewise.facts import RunFacts
 from stripewise.requests.experiment import Confirmation, Experiment

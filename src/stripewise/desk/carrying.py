@@ -8,9 +8,9 @@ from pathlib import Path
 
 from stripewise.catalogue.configuration import changed
 from stripewise.desk.desk import Face, Interrupted
-from stripewise.engine.budget import spent
 from stripewise.engine.consent import check_author
 from stripewise.engine.folders import make_runs_folder, runs_folder, working_folder
+from stripewise.engine.ledger import spent
 from stripewise.engine.process import owner_name, terminated_as_interrupted, user_name
 from stripewise.engine.schedule import schedule_of
 from stripewise.engine.session import Given, Session

@@ -14,8 +14,7 @@ from typing import Any
 from stripewise.catalogue.parameter import Parameter
 from stripewise.catalogue.stack import load_stack
 from stripewise.catalogue.workload import Workload
-from stripewise.engine.fidelity import Done, Faithfulness
-from stripewise.engine.ledger import Ledger
+from stripewise.engine.ledger import ExperimentLedger
 from stripewise.engine.space import BoundSpace, Circumstances, bind_space
 from stripewise.errors import UserError
 from stripewise.file_glob import names_file
@@ -23,8 +22,7 @@ from stripewise.observe.activity import Activity
 from stripewise.observe.workload import layout_of, workload_of
 from stripewise.requests.experiment import Experiment, parameters_of
 from stripewise.runners.base import Preflight, Runner
-from stripewise.runners.replayer import Replayer
-from stripewise.trial import Phase, Role, Run, State
+from stripewise.trial import Run, State
 
 
 @dataclass(frozen=True)
@@ -124,13 +122,13 @@ class Seen:
 
     Attributes
     ----------
-    ledger : Ledger
+    ledger : ExperimentLedger
         With the runs that have ended.
     preflight : Preflight
     runner : Runner
     """
 
-    ledger: Ledger
+    ledger: ExperimentLedger
     preflight: Preflight
     runner: Runner
 
@@ -149,7 +147,7 @@ class Seen:
         experiment = self.ledger.experiment
         if experiment.warmup == 0 and experiment.workload.operation is not None and self.workload.processes:
             return True
-        return any(run.state is State.FINISHED for _, run in self.ledger.runs())
+        return any(run.state is State.FINISHED for run in self.ledger.runs.values())
 
     def bind(self, program: str, note: Callable[[str], None]) -> BoundSpace:
         """Fix the space with what the first run showed, and remember it in the ledger.
@@ -175,7 +173,7 @@ class Seen:
             layout = ledger.facts.layout
             first = FirstRun.from_json(ledger.facts.first_run)
         else:
-            first = FirstRun.of([run for _, run in ledger.runs()], experiment.files)
+            first = FirstRun.of(list(ledger.runs.values()), experiment.files)
             first.check(experiment)
             if first.insisted(experiment):
                 note(f"{first.idle}: the search continues because the experiment names its stacks")
@@ -210,7 +208,7 @@ class Seen:
         return bound
 
     def _first_activity(self) -> Activity | None:
-        finished = (run for _, run in self.ledger.runs() if run.state is State.FINISHED)
+        finished = (run for run in self.ledger.runs.values() if run.state is State.FINISHED)
         return next((run.activity for run in finished if run.activity is not None), None)
 
 
@@ -222,7 +220,7 @@ def _of_several(programs: Sequence[str], program: str) -> str:
     )
 
 
-def check_program(ledger: Ledger, run: Run) -> None:
+def check_program(ledger: ExperimentLedger, run: Run) -> None:
     """Stop after the first run if the program that is to be measured is not among those that it started.
 
     Raises
@@ -231,35 +229,9 @@ def check_program(ledger: Ledger, run: Run) -> None:
         If it is not.
     """
     named, missing = ledger.experiment.objective.program, run.facts.no_report
-    worked = any(other.state is State.FINISHED for _, other in ledger.runs())
+    worked = any(other.state is State.FINISHED for other in ledger.runs.values())
     if named and missing and not worked and run.facts.get("exit_code") == 0:
         raise UserError(
             f"the first run cannot be measured: {missing}",
             "name one of the programs of the command, or leave the program out to measure all of them",
-        )
-
-
-def check_replay(ledger: Ledger, replayer: Replayer | None, run: Run, activity: Activity | None) -> None:
-    """Refuse to search on replays that are not faithful to the program, once they ran with the default.
-
-    Raises
-    ------
-    UserError
-        If they are not.
-    """
-    default = ledger.trials[run.trial].role is Role.DEFAULT
-    if replayer is None or not default or run.phase is Phase.CONFIRMATION or activity is None:
-        return
-    known = ledger.facts.replay
-    if known is not None and known["faithful"]:
-        return
-    now = Faithfulness(
-        Done.by_record(replayer.record), Done.by_activity(activity, replayer.record), replayer.replay.whole
-    )
-    ledger.remember(replay=now.as_json())
-    if now.differences and run.phase is not Phase.WARMUP:
-        raise UserError(
-            f"replays of {replayer.replay.record} are not faithful to the program: {'; '.join(now.differences)}",
-            "record the program again on this machine as it is now, set think = true in [replay], or tune the "
-            "program itself",
         )

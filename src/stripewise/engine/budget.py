@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,30 +16,6 @@ from stripewise.trial import History, Phase, Run, State, Trial
 MOST_PAIRS = 40
 _SHARE = 0.6
 _FEWEST_SEARCHED = 2
-
-
-@dataclass(frozen=True)
-class Spent:
-    """What an experiment has used so far.
-
-    Attributes
-    ----------
-    runs : int
-        Launches, of every phase and outcome; where all runs are within one launch, its phases.
-    seconds : float
-        Wall time.
-    node_hours : float
-    """
-
-    runs: int
-    seconds: float
-    node_hours: float
-
-
-def spent(trials: Sequence[Trial], seconds: float) -> Spent:
-    """Count what the runs have used; ``seconds`` is the wall time of all sessions."""
-    runs = [run for trial in trials for run in trial.runs]
-    return Spent(sum(run.facts.phases_spent for run in runs), seconds, sum(run.facts.node_hours for run in runs))
 
 
 def most_pairs(experiment: Experiment) -> int:

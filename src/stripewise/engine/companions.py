@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
 
 from stripewise.catalogue.plan import Plan
-from stripewise.engine.ledger import Ledger
+from stripewise.engine.ledger import ExperimentLedger
 from stripewise.engine.priors import AUTO
 from stripewise.errors import NotFound, Stopped, StripewiseError, UserError
 from stripewise.facts import Facts
@@ -42,7 +42,7 @@ class Companions:
     Parameters
     ----------
     store : Store
-    ledger : Ledger
+    ledger : ExperimentLedger
         Of the costliest family's experiment, which remembers those of the others.
     launch : SharedLaunch
         As the runner of the costliest family sees it.
@@ -55,7 +55,7 @@ class Companions:
     def __init__(
         self,
         store: Store,
-        ledger: Ledger,
+        ledger: ExperimentLedger,
         launch: SharedLaunch,
         begin: Callable[[str, Runner], Steps],
         note: Callable[[str], None],

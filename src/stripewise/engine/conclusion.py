@@ -6,10 +6,9 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from stripewise.catalogue.workload import Workload
-from stripewise.engine.budget import Spent, confirmation_runs, pairs_left
+from stripewise.engine.budget import confirmation_runs, pairs_left
 from stripewise.engine.confirmation import (
     HOPELESS_PAIRS,
     Assessment,
@@ -23,30 +22,14 @@ from stripewise.engine.confirmation import (
     pairs_to_prove,
     same_against_same,
 )
+from stripewise.engine.ledger import ExperimentLedger, Spent
 from stripewise.engine.protocol import protocol_points
 from stripewise.engine.schedule import schedule_of
-from stripewise.facts import Facts
 from stripewise.requests.experiment import Experiment
 from stripewise.requests.objective import Objective
 from stripewise.result import Interval, PairOfRuns, Proof, Same
 from stripewise.search.statistics import Speedup
 from stripewise.trial import History, State, Trial
-
-
-class Kept(Protocol):
-    """What a result is drawn from; see :class:`stripewise.engine.ledger.Ledger`."""
-
-    identifier: str
-    experiment: Experiment
-    facts: Facts
-    trials: list[Trial]
-
-    @property
-    def simulated(self) -> bool:
-        """Whether time is that of the runs."""
-
-    def spent(self) -> Spent:
-        """What has been used."""
 
 
 @dataclass(frozen=True)
@@ -182,7 +165,7 @@ def _failures(conclusion: Conclusion) -> str:
 
 
 def proof_of(
-    ledger: Kept,
+    ledger: ExperimentLedger,
     conclusion: Conclusion | None,
     pairs: Sequence[Pair],
     candidate: int | None,

@@ -1,26 +1,28 @@
-"""From a planned run to its launch, and from what came of the launch to the run's result."""
+"""From a planned run to its launch, which may take a share of what is left, and from its outcome to its result."""
 
 from __future__ import annotations
 
+import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from stripewise.catalogue.carriers import ENVIRONMENT, Setting
 from stripewise.catalogue.plan import Plan, settings_of
 from stripewise.catalogue.stack import OffEntry, all_off, load_stack
+from stripewise.engine.budget import worst_case
 from stripewise.engine.schedule import schedule_of
 from stripewise.engine.space import BoundSpace
 from stripewise.launch import Launch, Outcome
 from stripewise.observe.objectives import ended_run
 from stripewise.requests.experiment import Experiment
 from stripewise.requests.objective import Objective
-from stripewise.runners.replayer import Replayer
+from stripewise.runners.base import Preflight, Runner
 from stripewise.search.policy.pruning import Bound
 from stripewise.trial import Phase, Role, Run, State, Trial
 
 if TYPE_CHECKING:
-    from stripewise.engine.ledger import Ledger
+    from stripewise.engine.ledger import ExperimentLedger
 
 _FIRST_TIMEOUT = 3600.0
 _LEAST_TIMEOUT = 60.0
@@ -28,16 +30,15 @@ _TIMES_DEFAULT = 30.0
 
 
 def make_launch(
-    ledger: Ledger,
+    ledger: ExperimentLedger,
     bound: BoundSpace | None,
     trial: Trial,
     run: Run,
     *,
     timeout: float | None = None,
     pruned: Bound | None = None,
-    replayer: Replayer | None = None,
 ) -> Launch:
-    """Make the launch of a run; with a replayer all but those of the confirmation replay the record.
+    """Make the launch of a run.
 
     The default sets nothing but the environment that switches a component on; the reference switches it off.
     """
@@ -46,25 +47,22 @@ def make_launch(
     if bound is not None and trial.role is not Role.CANDIDATE:
         configuration = bound.space.default
     off = switched_off(bound) if reference else OffEntry()
-    return schedule_of(experiment).launched(
-        Launch(
-            experiment=ledger.identifier,
-            number=run.number,
-            configuration=configuration,
-            plan=plan_of(ledger.identifier, experiment, bound, trial),
-            phase=run.phase,
-            reference=reference,
-            timeout=timeout,
-            bound=None if pruned is None else pruned.seconds,
-            why_bound="" if pruned is None else pruned.why,
-            attempt=run.facts.attempt,
-            command=off.command,
-            unset=tuple(off.unset),
-            pair=run.pair,
-            block=run.facts.block,
-            program=experiment.objective.program,
-        ),
-        replayer,
+    return Launch(
+        experiment=ledger.identifier,
+        number=run.number,
+        configuration=configuration,
+        plan=plan_of(ledger.identifier, experiment, bound, trial),
+        phase=run.phase,
+        reference=reference,
+        timeout=timeout,
+        bound=None if pruned is None else pruned.seconds,
+        why_bound="" if pruned is None else pruned.why,
+        attempt=run.facts.attempt,
+        command=off.command,
+        unset=tuple(off.unset),
+        pair=run.pair,
+        block=run.facts.block,
+        program=experiment.objective.program,
     )
 
 
@@ -141,3 +139,72 @@ def run_of(planned: Run, outcome: Outcome, objective: Objective, nodes: int, cen
     if outcome.report is not None:
         facts = facts.with_(report=outcome.report.as_json(_FILES_KEPT))
     return ended_run(planned, outcome, objective, facts, censored)
+
+
+_ROOM = 3.0
+"""Times the slowest default run that a run must be allowed to last before others may start beside it."""
+
+
+class Allowance:
+    """What runs may take, those that are under way counted as if they took all that they may.
+
+    Parameters
+    ----------
+    ledger : ExperimentLedger
+    runner : Runner
+    preflight : Preflight
+        Of the runner.
+    """
+
+    def __init__(self, ledger: ExperimentLedger, runner: Runner, preflight: Preflight) -> None:
+        self._ledger = ledger
+        self._runner = runner
+        self._preflight = preflight
+
+    def nodes(self, of_workload: int | None) -> int:
+        """Nodes that a run occupies."""
+        return self._preflight.nodes or of_workload or 1
+
+    def timeout(self, running: Mapping[int, Launch], nodes: int, phase: Phase = Phase.SEARCH) -> float:
+        """Seconds after which a run that begins now is ended."""
+        experiment, trials = self._ledger.experiment, self._ledger.trials
+        if self._runner.simulated:
+            return run_timeout(experiment, trials, None)
+        # As with the time budget: a run that hangs ends where the node-hours do.
+        limit = run_timeout(experiment, trials, self._ledger.spent().seconds, phase)
+        return min(limit, max(1.0, self.left(running, nodes)))
+
+    def left(self, running: Mapping[int, Launch], nodes: int) -> float:
+        """How long the next run may last by the node-hours that are left; 0 if it must wait for one that runs.
+
+        Runs side by side share what is left, so that they cannot exceed it together. Where the shares are too small for
+        a run, one alone gets everything.
+        """
+        most = self._ledger.experiment.budget.node_hours
+        if most is None or self._runner.simulated:
+            return math.inf
+        promised = sum(launch.timeout or 0.0 for launch in running.values()) * nodes / 3600
+        seconds = max(0.0, 3600 * (most - self._ledger.spent().node_hours - promised) / nodes)
+        share = seconds / max(1, self._runner.capacity - len(running))
+        default = next((trial for trial in self._ledger.trials if trial.role is Role.DEFAULT), None)
+        usual = [run.elapsed for run in default.runs if run.state is State.FINISHED and run.elapsed] if default else []
+        if usual and share >= _ROOM * max(usual):
+            return share
+        return 0.0 if running else seconds
+
+    def worst(self, running: Mapping[int, Launch], of_workload: int | None) -> dict[str, float | None]:
+        """Give the most that the experiment can cost, as far as it is known; see :func:`worst_case`."""
+        experiment, facts = self._ledger.experiment, self._ledger.facts
+        nodes, occupied = self.nodes(of_workload), self._preflight.occupied
+        seconds = self.timeout(running, nodes)
+        # Where nothing is launched no hours pass, and no byte moves.
+        launched = self._runner.kind == "measured"
+        # The time limit of runs is the user's, or a run has shown how long they take.
+        known = launched and (occupied is not None or experiment.timeout is not None or bool(self._ledger.trials))
+        return worst_case(
+            experiment,
+            nodes,
+            (occupied(seconds) if occupied else seconds) if known else None,
+            facts.run_bytes if launched else None,
+            at_once=self._runner.capacity,
+        )

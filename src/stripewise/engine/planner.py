@@ -15,10 +15,12 @@ import numpy as np
 
 from stripewise.catalogue.configuration import Configuration
 from stripewise.catalogue.space import Space
-from stripewise.engine.budget import Spent, confirmation_runs, ended, pairs_left, reserved_runs
+from stripewise.engine.budget import confirmation_runs, ended, pairs_left, reserved_runs
 from stripewise.engine.confirmation import Decision, Pair, against, judge, pairs_of, provable_pairs
 from stripewise.engine.effects import all_idle, effects_of, idle_settings
 from stripewise.engine.ineffective import Idle, Narrowing
+from stripewise.engine.ledger import Spent
+from stripewise.engine.loop import Finish, Planned, Wait
 from stripewise.engine.schedule import Schedule, schedule_of
 from stripewise.engine.try_first import configurations
 from stripewise.errors import NothingWorks
@@ -36,42 +38,6 @@ from stripewise.trial import History, Phase, Role, Run, State, Trial
 _TRIES_OF_DEFAULT = 2
 _TRIES_ONCE_IT_WORKED = 5
 _PAIRING_STREAM = 1 << 41
-
-
-@dataclass(frozen=True)
-class Planned:
-    """A run to start now.
-
-    Attributes
-    ----------
-    trial : Trial
-        The trial that the run belongs to, without the run.
-    run : Run
-    new : bool
-        Whether the trial is new as well.
-    """
-
-    trial: Trial
-    run: Run
-    new: bool
-
-
-@dataclass(frozen=True)
-class Wait:
-    """Nothing can be planned before a running one has ended."""
-
-
-@dataclass(frozen=True)
-class Finish:
-    """The experiment is over.
-
-    Attributes
-    ----------
-    reason : str
-        Why, in one sentence.
-    """
-
-    reason: str
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import numpy as np
 
 from stripewise.catalogue.space import Space
 from stripewise.catalogue.workload import Workload
-from stripewise.engine.ledger import Ledger
+from stripewise.engine.ledger import ExperimentLedger
 from stripewise.engine.model_prior import Expecting, ModelPrior
 from stripewise.engine.planner import Planner
 from stripewise.errors import UserError
@@ -33,7 +33,7 @@ _LEAST_RANKED = 5
 
 def sampler_at_start(
     store: Store,
-    ledger: Ledger,
+    ledger: ExperimentLedger,
     planner: Planner,
     space: Space,
     workload: Workload,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, Protocol, get_args
 
@@ -11,14 +11,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stripewise.catalogue.configuration import Configuration, Value
+from stripewise.catalogue.plan import Plan
+from stripewise.catalogue.space import Space
+from stripewise.engine.ledger import Ledger, spent
+from stripewise.engine.loop import Finish, Loop, Planned, Wait
+from stripewise.engine.planner import Planner
 from stripewise.errors import UserError
+from stripewise.launch import Launch, Outcome
 from stripewise.models.landscape import Landscape, landscapes
 from stripewise.models.table import Table
-from stripewise.search.base import PriorMean, Sampler, make_sampler, sampler_rng
-from stripewise.search.policy.resampling import Resampler, make_resampler
+from stripewise.requests.experiment import Budget, Confirmation, Experiment
+from stripewise.requests.objective import Objective
+from stripewise.search.base import PriorMean, Sampler, make_sampler
+from stripewise.search.policy.pruning import make_pruner
+from stripewise.search.policy.resampling import make_resampler
+from stripewise.search.policy.stopping import make_stopping
 from stripewise.trial import History, Phase, Run, State, Trial
 
 _CLOSE = 0.95
+_ENDLESS = 1_000_000
+"""Runs of an experiment that somebody else ends."""
 
 Drift = Literal["steps", "ramp", "bursts"]
 DRIFTS: tuple[Drift, ...] = get_args(Drift)
@@ -51,8 +63,77 @@ def planted_drift(kind: Drift, runs: int, seed: int) -> NDArray[np.float64]:
     return np.where(slow[:runs], _FACTOR, 1.0)
 
 
+class Racer(Protocol):
+    """A planner that plays for itself, as :class:`Search` does with one of our samplers and :class:`Guest` with a tool.
+
+    Attributes
+    ----------
+    ledger : Ledger
+        Its runs so far.
+    """
+
+    @property
+    def ledger(self) -> Ledger:
+        """See above."""
+
+    def next(self) -> Planned | Wait | Finish:
+        """Say what runs next, a repeat included."""
+
+    def incumbent(self) -> Configuration:
+        """Say what would be chosen if the search ended now."""
+
+
+class Search:
+    """One of our samplers in the planner that ``tune`` uses, with the default first, and no warm-up or proof.
+
+    Parameters
+    ----------
+    space : Space
+    objective : Objective
+    sampler : Sampler
+    seed : int
+    resampling : mapping, optional
+        As in an experiment's ``[resampling]``.
+    """
+
+    def __init__(
+        self,
+        space: Space,
+        objective: Objective,
+        sampler: Sampler,
+        seed: int,
+        resampling: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.ledger = Ledger()
+        self._space = space
+        self._planner = Planner(
+            Experiment(seed=seed, warmup=0, budget=Budget(runs=_ENDLESS), confirmation=Confirmation(pairs=0)),
+            objective,
+            space,
+            False,
+            sampler,
+            make_resampler(resampling or {}),
+            make_pruner(),
+            make_stopping(),
+        )
+
+    @property
+    def history(self) -> History:
+        """What the sampler sees."""
+        return self._planner.history(self.ledger.trials)
+
+    def next(self) -> Planned | Wait | Finish:
+        """See :class:`Racer`."""
+        return self._planner.next(self.ledger.trials, spent(self.ledger.trials, 0.0))
+
+    def incumbent(self) -> Configuration:
+        """See :class:`Racer`: what ``tune`` would confirm; the default where nothing looks better."""
+        best = self._planner.candidate(self.ledger.trials)
+        return self._space.default if best is None else self.ledger.trials[best].configuration
+
+
 class Player(Protocol):
-    """Whatever can be raced: our samplers (:class:`SamplerPlayer`) and, in ``benchmarks/search``, others' tools."""
+    """Another tool, as ``benchmarks/search`` adapts some."""
 
     def propose(self) -> Configuration | None:
         """Choose what to run next, a repeat included; None to end early."""
@@ -64,8 +145,113 @@ class Player(Protocol):
         """Say what would be chosen if the search ended now."""
 
 
-Contestant = Callable[[Landscape, int], Player]
-"""Makes a player for a landscape and a seed."""
+class Guest:
+    """A player as a planner."""
+
+    def __init__(self, player: Player) -> None:
+        self.ledger = Ledger()
+        self._player = player
+        self._observed = 0
+
+    def _observe(self) -> None:
+        for run in list(self.ledger.runs.values())[self._observed :]:
+            assert run.value is not None, "every answer is a value"
+            self._player.observe(self.ledger.trials[run.trial].configuration, run.value)
+            self._observed += 1
+
+    def next(self) -> Planned | Wait | Finish:
+        """See :class:`Racer`."""
+        self._observe()
+        configuration = self._player.propose()
+        if configuration is None:
+            return Finish("the player has nothing left to run")
+        trials = self.ledger.trials
+        known = next((trial for trial in trials if trial.configuration == configuration), None)
+        trial = known or Trial(len(trials), configuration)
+        return Planned(trial, Run(len(self.ledger.runs), trial.number, Phase.SEARCH), new=known is None)
+
+    def incumbent(self) -> Configuration:
+        """See :class:`Racer`."""
+        self._observe()
+        return self._player.incumbent()
+
+
+Answer = Callable[[Configuration], float]
+"""Gives the value of one more run of a configuration."""
+
+
+class _Answers:
+    """A rig whose runs are answered at once; see :class:`stripewise.engine.loop.Rig`."""
+
+    def __init__(self, answer: Answer, default: Configuration) -> None:
+        self._answer = answer
+        self._default = default
+        self._ended: list[tuple[int, float]] = []
+
+    def has_room(self, running: Mapping[int, Launch]) -> bool:
+        return not running
+
+    def make(self, trial: Trial, run: Run, running: Mapping[int, Launch]) -> Launch:
+        return Launch("race", run.number, trial.configuration or self._default, Plan(), run.phase)
+
+    def start(self, launch: Launch) -> None:
+        self._ended.append((launch.number, self._answer(launch.configuration)))
+
+    def poll(self, timeout: float) -> list[Outcome]:
+        ended, self._ended = self._ended, []
+        return [
+            Outcome(number, State.FINISHED, 0.0, float(number), metrics={"value": value}) for number, value in ended
+        ]
+
+    def cancel(self, number: int) -> None:
+        self._ended = []
+
+    def result(self, run: Run, outcome: Outcome) -> Run:
+        return replace(run, state=State.FINISHED, value=outcome.metrics["value"], started=outcome.started)
+
+
+def moves(
+    racer: Racer, answer: Answer, default: Configuration, budget: int
+) -> Iterator[tuple[Configuration, float, float]]:
+    """Play a search, run by run.
+
+    Parameters
+    ----------
+    racer : Racer
+    answer : callable
+    default : Configuration
+        What a run of the default runs.
+    budget : int
+        Runs, repeats included; fewer only if the racer has nothing left to run.
+
+    Yields
+    ------
+    tuple of (Configuration, float, float)
+        What ran, its value, and the seconds that choosing it took.
+    """
+    loop, asking = Loop(racer.ledger, _Answers(answer, default)), 0.0
+
+    def plan() -> Planned | Wait | Finish:
+        nonlocal asking
+        if len(racer.ledger.runs) >= budget:
+            return Finish("the budget is used up")
+        start = time.perf_counter()
+        step = racer.next()
+        asking = time.perf_counter() - start
+        return step
+
+    while not isinstance(loop.fill(plan), Finish):
+        for run, outcome in loop.collect():
+            yield racer.ledger.trials[run.trial].configuration or default, outcome.metrics["value"], asking
+
+
+Contestant = Callable[[Landscape, int], Racer]
+"""Makes a racer for a landscape and a seed."""
+
+
+def guest(make: Callable[[Landscape, int], Player]) -> Contestant:
+    """Let a player race."""
+    return lambda landscape, seed: Guest(make(landscape, seed))
 
 
 @dataclass(frozen=True)
@@ -147,57 +333,6 @@ class Recorded:
         return float(rng.permutation(values)[place])
 
 
-class SamplerPlayer:
-    """One of our samplers with its resampling rule, as the tuning loop would run them.
-
-    Parameters
-    ----------
-    landscape : Landscape
-    sampler : Sampler
-    resampler : Resampler
-    seed : int
-    """
-
-    def __init__(self, landscape: Landscape, sampler: Sampler, resampler: Resampler, seed: int) -> None:
-        self.space = landscape.space
-        self.sampler = sampler
-        self.resampler = resampler
-        self.seed = seed
-        self.history = History(landscape.table.objective)
-        self.runs = 0
-        self._tag = ""
-
-    def propose(self) -> Configuration | None:
-        """See :class:`Player`."""
-        rng = sampler_rng(self.seed, self.runs)
-        again = self.resampler.next(self.history)
-        if again is not None:
-            return self.history.trials[again].configuration
-        suggestions = self.sampler.ask(self.space, self.history, rng, 1)
-        if not suggestions:
-            return None
-        self._tag = suggestions[0].tag
-        return suggestions[0].configuration
-
-    def observe(self, configuration: Configuration, value: float) -> None:
-        """See :class:`Player`."""
-        trials = list(self.history.trials)
-        known = self.history.find(configuration)
-        trial = known or Trial(len(trials), configuration, tag=self._tag)
-        run = Run(self.runs, trial.number, Phase.SEARCH, State.FINISHED, value, started=float(self.runs))
-        grown = replace(trial, runs=(*trial.runs, run))
-        if known is None:
-            trials.append(grown)
-        else:
-            trials[trial.number] = grown
-        self.history = History(self.history.objective, tuple(trials))
-        self.runs += 1
-
-    def incumbent(self) -> Configuration:
-        """See :class:`Player`."""
-        return self.sampler.recommend(self.space, self.history)[0].configuration
-
-
 def contestant(
     sampler: str,
     options: Mapping[str, Any] | None = None,
@@ -224,9 +359,9 @@ def contestant(
     make_sampler(sampler, options)
     make_resampler(resampling or {})
 
-    def make(landscape: Landscape, seed: int) -> Player:
-        mean = None if prior is None else prior(landscape)
-        return SamplerPlayer(landscape, make_sampler(sampler, options, mean), make_resampler(resampling or {}), seed)
+    def make(landscape: Landscape, seed: int) -> Racer:
+        made = make_sampler(sampler, options, None if prior is None else prior(landscape))
+        return Search(landscape.space, landscape.table.objective, made, seed, resampling)
 
     return make
 
@@ -253,24 +388,20 @@ def play(
     Episode
         Shorter than the budget only if the player found nothing left to run.
     """
-    player = contestant(landscape, seed)
-    recorded = Recorded(landscape, seed)
-    truth = landscape.truth
+    racer, recorded, truth = contestant(landscape, seed), Recorded(landscape, seed), landscape.truth
     evaluations: list[float] = []
     trajectory: list[float] = []
     asking = 0.0
     slower = np.ones(budget) if drift is None else planted_drift(drift, budget, seed)
-    if landscape.table.objective.maximize:
-        slower = 1 / slower
-    for factor in slower:
-        start = time.perf_counter()
-        configuration = player.propose()
-        asking += time.perf_counter() - start
-        if configuration is None:
-            break
-        player.observe(configuration, recorded.run(configuration) * float(factor))
+    factors = iter(1 / slower if landscape.table.objective.maximize else slower)
+
+    def answer(configuration: Configuration) -> float:
+        return recorded.run(configuration) * float(next(factors))
+
+    for configuration, _, asked in moves(racer, answer, landscape.space.default, budget):
+        asking += asked
         evaluations.append(float(truth[recorded.point(configuration)]))
-        trajectory.append(float(truth[recorded.point(player.incumbent())]))
+        trajectory.append(float(truth[recorded.point(racer.incumbent())]))
     close = (number for number, value in enumerate(evaluations, 1) if landscape.closed(value) >= _CLOSE)
     return Episode(
         landscape.table.name,

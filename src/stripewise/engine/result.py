@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 
 from stripewise.catalogue.workload import Workload
-from stripewise.engine.budget import Spent, confirmation_runs
-from stripewise.engine.conclusion import Conclusion, Kept, conclusion_of, more_budget, proof_of, verdict
+from stripewise.engine.budget import confirmation_runs
+from stripewise.engine.conclusion import Conclusion, conclusion_of, more_budget, proof_of, verdict
 from stripewise.engine.confirmation import Decision, against, pairs_of
 from stripewise.engine.effects import all_idle, beside_a_proven_gain, effects_of
 from stripewise.engine.launching import plan_of, switched_off
+from stripewise.engine.ledger import ExperimentLedger, Spent
 from stripewise.engine.planner import Planner
 from stripewise.engine.space import BoundSpace, describe_space
 from stripewise.models.importance import importance
@@ -44,7 +45,7 @@ _MEASURED = "measured for these ranks, nodes, sizes and versions; confirm again 
 _SIMULATED = "simulated, not measured: confirm on the real machine before relying on it"
 
 
-def conclude(ledger: Kept, planner: Planner, bound: BoundSpace, reason: str) -> Result:
+def conclude(ledger: ExperimentLedger, planner: Planner, bound: BoundSpace, reason: str) -> Result:
     """Draw the conclusion from all runs, once they have ended for a reason."""
     trials, facts, spent = ledger.trials, ledger.facts, ledger.spent()
     experiment, objective, schedule = planner.experiment, planner.objective, planner.schedule

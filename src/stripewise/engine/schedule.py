@@ -15,9 +15,13 @@ import numpy as np
 
 from stripewise.catalogue.space import Space
 from stripewise.engine.confirmation import FIRST_LOOK, pairs_to_prove, provable_pairs
+from stripewise.engine.fidelity import Done, Faithfulness
+from stripewise.engine.ledger import ExperimentLedger
 from stripewise.engine.protocol import phase_points
+from stripewise.errors import UserError
 from stripewise.facts import RunFacts
 from stripewise.launch import Launch
+from stripewise.observe.activity import Activity
 from stripewise.requests.experiment import Experiment
 from stripewise.result import Replays
 from stripewise.runners.replayer import Replayer
@@ -147,9 +151,23 @@ class Schedule:
 
     # -- replays ---------------------------------------------------------------------------------------------
 
-    def launched(self, launch: Launch, replayer: Replayer | None) -> Launch:
-        """Give the launch with what it starts in place of the program, if anything."""
+    def launched(self, launch: Launch, replayer: Replayer | None, at_once: int) -> Launch:
+        """Give the launch with what it starts in place of the program, if anything, beside others or alone."""
         return launch
+
+    def check_default(
+        self, ledger: ExperimentLedger, replayer: Replayer | None, run: Run, activity: Activity | None
+    ) -> None:
+        """Refuse to search on what runs of the default show to be something else than the program.
+
+        Raises
+        ------
+        UserError
+            If it is.
+        """
+
+    def end(self, replayer: Replayer | None, experiment: str) -> None:
+        """Delete what launches have left beside their output."""
 
     def replays(
         self, trials: Sequence[Trial], default: Trial, shown: Trial | None, faithful: Mapping[str, Any]
@@ -272,12 +290,37 @@ class OnReplays(Schedule):
         """Give the trials without the runs of the proof, which are the program's."""
         return _with_runs(trials, proof=False)
 
-    def launched(self, launch: Launch, replayer: Replayer | None) -> Launch:
-        """Replay the record, unless the run is one of the proof."""
+    def launched(self, launch: Launch, replayer: Replayer | None, at_once: int) -> Launch:
+        """Replay the record in a folder that no other run uses meanwhile; the runs of the proof launch the program."""
         if replayer is None or launch.phase is Phase.CONFIRMATION:
             return launch
-        calls, prepare = quote_all(replayer.words("calls")), quote_all(replayer.words("prepare"))
+        own = replayer.within(launch.experiment if at_once == 1 else f"{launch.experiment}.{launch.number}")
+        calls, prepare = quote_all(own.words("calls")), quote_all(own.words("prepare"))
         return replace(launch, command=calls, before=(prepare,), program="", replays=True)
+
+    def check_default(
+        self, ledger: ExperimentLedger, replayer: Replayer | None, run: Run, activity: Activity | None
+    ) -> None:
+        """Refuse to search on replays that are not faithful to the program, once they ran with the default."""
+        if replayer is None or run.phase is Phase.CONFIRMATION or activity is None:
+            return
+        known = ledger.facts.replay
+        if known is not None and known["faithful"]:
+            return
+        record, replay = replayer.record, replayer.replay
+        now = Faithfulness(Done.by_record(record), Done.by_activity(activity, record), replay.whole)
+        ledger.remember(replay=now.as_json())
+        if now.differences and run.phase is not Phase.WARMUP:
+            raise UserError(
+                f"replays of {replay.record} are not faithful to the program: {'; '.join(now.differences)}",
+                "record the program again on this machine as it is now, set think = true in [replay], or tune the "
+                "program itself",
+            )
+
+    def end(self, replayer: Replayer | None, experiment: str) -> None:
+        """Delete the folders in which replays have made their files."""
+        if replayer is not None:
+            replayer.delete_folders(experiment)
 
     def replays(
         self, trials: Sequence[Trial], default: Trial, shown: Trial | None, faithful: Mapping[str, Any]

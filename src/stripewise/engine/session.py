@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, cast
 
 from stripewise.catalogue.plan import Plan
-from stripewise.engine.allowance import Allowance
-from stripewise.engine.binding import Seen, check_program, check_replay
+from stripewise.engine.binding import Seen, check_program
 from stripewise.engine.budget import shortfall
 from stripewise.engine.companions import Companions, Steps
 from stripewise.engine.conclusion import so_far
 from stripewise.engine.consent import Consent, check_cost, check_run, granted
 from stripewise.engine.events import Event, Listener, silent
-from stripewise.engine.launching import make_launch, run_of
-from stripewise.engine.ledger import Ledger
+from stripewise.engine.launching import Allowance, make_launch, run_of
+from stripewise.engine.ledger import ExperimentLedger, check_same
+from stripewise.engine.loop import Finish, Loop, Planned, Wait, next_attempt
 from stripewise.engine.model_prior import Expecting
-from stripewise.engine.planner import Finish, Planned, Planner, Wait
+from stripewise.engine.planner import Planner
 from stripewise.engine.priors import agreement, check_named, sampler_at_start
-from stripewise.engine.remarks import Remarks, beside_own_figure, loss_told
 from stripewise.engine.result import conclude, machine_level
-from stripewise.engine.resuming import check_same_environment, next_attempt, reap_interrupted
 from stripewise.engine.schedule import schedule_of
 from stripewise.engine.space import BoundSpace, Circumstances, check_space, describe_space
 from stripewise.engine.try_first import configurations
@@ -32,10 +32,11 @@ from stripewise.facts import RunFacts
 from stripewise.launch import Launch, Outcome
 from stripewise.models.registry import load_model
 from stripewise.observe.objectives import kind_of, objective_of
+from stripewise.observe.objectives.plain import own_figure
+from stripewise.requests.experiment import Experiment
 from stripewise.requests.policy import Policy
 from stripewise.result import Result
 from stripewise.runners.base import Preflight, Runner
-from stripewise.runners.replayer import Replayer
 from stripewise.search.base import Sampler, make_sampler
 from stripewise.search.policy.pruning import Bound, censored_value, make_pruner
 from stripewise.search.policy.resampling import make_resampler
@@ -43,7 +44,7 @@ from stripewise.search.policy.stopping import make_stopping
 from stripewise.store.base import Store
 from stripewise.trial import Phase, Role, Run, State, Trial
 
-_POLL_SECONDS = 0.5
+_READ_OUTPUT = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -104,12 +105,12 @@ class Session:
         self._owner = owner
         self._listener = listener
         self._given = given or Given()
-        self._running: dict[int, Launch] = {}
-        self._interrupted: list[tuple[Trial, Run]] = []
         self._bound: BoundSpace | None = None
         self._preflight = Preflight()
         self._companions: Companions | None = None
-        self._remarks = Remarks(self._note)
+        self._interrupted: list[Planned] = []
+        self._changes: int | None = None
+        self._idle: frozenset[tuple[str, object]] | None = None
         self._considered = -1
         self._decided = False
 
@@ -141,13 +142,15 @@ class Session:
             raise
 
     def _steps(self) -> Steps:
-        self._ledger = Ledger(
+        self._ledger = ExperimentLedger(
             self._store,
             self._identifier,
             self._owner,
             simulated=lambda: self._runner.simulated,
             queued=lambda: self._runner.queued_seconds,
         )
+        self._schedule = schedule_of(self._ledger.experiment)
+        self._loop = Loop(self._ledger, self, self._tell_start)
         try:
             self._preflight = self._runner.prepare()
             self._allowance = Allowance(self._ledger, self._runner, self._preflight)
@@ -160,21 +163,21 @@ class Session:
                 objective=self._objective,
                 trials=tuple(self._ledger.trials),
             )
-            check_same_environment(self._ledger, self._preflight)
+            self._check_same_environment()
             self._check_space(self._preflight)
             if self._ledger.facts.warm_start is None:
                 check_named(self._store, self._ledger.experiment.warm_start)
             self._ledger.set_state("running")
             self._announce_cost()
-            planner = self._planner()
-            self._interrupted = reap_interrupted(self._ledger, self._runner, self._bound)
+            self._planner = self._make_planner()
+            self._reap_interrupted()
             self._companions = Companions(
                 self._store, self._ledger, self._runner.shared, self._begin_beside, self._note
             )
-            result = yield from self._loop(planner)
+            result = yield from self._turns()
         except NothingWorks as error:
             # Kept, so that a resumed session gives the program another try instead of the same answer.
-            self._ledger.remember(gave_up=sum(1 for _ in self._ledger.runs()))
+            self._ledger.remember(gave_up=len(self._ledger.runs))
             self._put_back(error)
             raise
         except BaseException as error:
@@ -184,40 +187,43 @@ class Session:
             if self._companions is not None:
                 self._companions.close()
             self._runner.close()
-            if self._preflight.replayer is not None:
-                self._preflight.replayer.delete_folders(self._identifier)
+            self._schedule.end(self._preflight.replayer, self._identifier)
         self._ledger.release()
         self._tell("finished", result=result)
         return result
 
     # -- the loop ------------------------------------------------------------------------------------------
 
-    def _loop(self, planner: Planner) -> Steps:
+    def _turns(self) -> Steps:
         assert self._companions is not None, "made before the loop"
         while True:
-            planner = self._with_space(planner)
-            step = self._fill(planner)
-            if isinstance(step, Finish) and not self._running and not self._companions.under_way:
+            self._fix_space()
+            step = self._loop.fill(self._next)
+            over = isinstance(step, Finish) and not self._loop.running
+            if isinstance(step, Finish) and over and not self._companions.under_way:
                 if undecided := self._companions.undecided:
                     raise self._over(undecided)
-                return self._conclude(planner, step.reason)
-            if isinstance(step, Finish) and not self._running:
-                self._keep(planner, step.reason)
-            self._collect(planner)
+                return self._conclude(step.reason)
+            if isinstance(step, Finish) and over:
+                self._keep(step.reason)
+            self._collect()
             self._companions.advance()
             if self._runner.shared.over:
                 how_far = so_far(self._objective, self._ledger.experiment, self._ledger.trials)
                 raise self._over(f"{self._runner.shared.over}: {how_far}")
             self._tell("waiting")
-            if planner.space is not None:
-                self._remarks.changes(machine_level(planner.history(self._ledger.trials)).changes)
-            self._remarks.idle(planner.idle(self._ledger.trials))
+            self._remark()
             if self._ledger.stop_requested():
                 raise Stopped(
                     f"experiment {self._identifier} was stopped", f"stripewise resume {self._identifier} goes on"
                 )
             self._ledger.keep()
             yield
+
+    def _next(self) -> Planned | Wait | Finish:
+        if self._interrupted:
+            return self._interrupted.pop(0)
+        return self._planner.next(self._ledger.trials, self._ledger.spent())
 
     def _over(self, why: str) -> Stopped:
         return Stopped(why, f"stripewise resume {self._identifier} goes on with another launch")
@@ -234,54 +240,82 @@ class Session:
             beside=True,
         ).steps()
 
-    def _note(self, text: str) -> None:
-        self._tell("note", text=text)
-
-    def _keep(self, planner: Planner, reason: str) -> None:
+    def _keep(self, reason: str) -> None:
         """Let the program use what is proven while searches of other file families go on."""
         if not self._decided:
             self._decided = True
-            result = self._result(planner, reason)
+            result = self._result(reason)
             if result.confirmed:
                 self._runner.shared.keep(Plan.parse(result.plan, "the plan of the result"))
 
-    def _fill(self, planner: Planner) -> Finish | Wait:
-        """Start runs until the runner is full or nothing can be planned; interrupted ones come first."""
-        while len(self._running) < self._runner.capacity and (
-            self._allowance.left(self._running, self._nodes) > 0 or not self._running
-        ):
-            if self._interrupted:
-                trial, run = self._interrupted.pop(0)
-                attempt = next_attempt(run)
-                if attempt:
-                    self._tell("note", text=f"run {run.number} was interrupted and is launched again")
-                self._launch(planner, trial, run, attempt=attempt)
-                continue
-            step = planner.next(self._ledger.trials, self._ledger.spent())
-            if not isinstance(step, Planned):
-                return step
-            self._ledger.plan(step.trial, step.run, new=step.new)
-            self._launch(planner, step.trial, step.run, attempt=0)
-        return Wait()
+    def _collect(self) -> None:
+        for run, outcome in self._loop.collect():
+            check_program(self._ledger, run)
+            if self._ledger.trials[run.trial].role is Role.DEFAULT:
+                self._schedule.check_default(self._ledger, self._preflight.replayer, run, outcome.activity)
+            self._tell_end(run)
+            if told := loss_told(run, self._ledger.trials, self._ledger.experiment):
+                self._note(told)
+        self._take_back()
 
-    def _launch(self, planner: Planner, trial: Trial, run: Run, attempt: int) -> None:
-        run = self._ledger.begin(run, attempt)
-        launch = make_launch(
-            self._ledger,
-            self._bound,
-            trial,
-            run,
-            timeout=self._allowance.timeout(self._running, self._nodes, run.phase),
-            pruned=self._bound_of(planner, run),
-            replayer=self._replayer(run),
-        )
-        self._running[run.number] = launch
-        self._tell("started", run=run, trial=trial, spent=self._ledger.spent(), budget=self._ledger.experiment.budget)
+    def _take_back(self) -> None:
+        """Take back runs that trying has cost too much for, where there is something to prove in the meantime.
+
+        Runs of a proof wait: one that never was must not count in its pair.
+        """
+        held, runs = self._runner.shared.held, self._ledger.runs
+        done = sum(run.state.ended for run in runs.values())
+        if not held or set(held) != set(self._loop.running) or self._considered == done:
+            return
+        if any(runs[number].phase is Phase.CONFIRMATION for number in held):
+            return
+        self._considered = done
+        waits = min(held.values())
+        if self._planner.space is None or not self._planner.lost_too_much(self._ledger.trials, waits):
+            return
+        why = f"not tried: by what trying has lost, it would wait for about {self._schedule.counted(waits)}"
+        for number in held:
+            self._loop.take_back(number)
+            outcome = Outcome(number, State.PRUNED, 0.0, time.time(), why, facts=RunFacts(block=0, waits=waits))
+            run = run_of(runs[number], outcome, self._objective, 0)
+            self._ledger.accept(run)
+            self._tell_end(run)
+
+    # -- how runs become results: see Rig ------------------------------------------------------------------
+
+    def has_room(self, running: Mapping[int, Launch]) -> bool:
+        """Whether the runner takes one more run, and the node-hours suffice for it."""
+        if len(running) >= self._runner.capacity:
+            return False
+        return not running or self._allowance.left(running, self._nodes) > 0
+
+    def make(self, trial: Trial, run: Run, running: Mapping[int, Launch]) -> Launch:
+        """Make the launch of a run, with its limits."""
+        timeout = self._allowance.timeout(running, self._nodes, run.phase)
+        launch = make_launch(self._ledger, self._bound, trial, run, timeout=timeout, pruned=self._bound_of(run))
+        return self._schedule.launched(launch, self._preflight.replayer, self._runner.capacity)
+
+    def start(self, launch: Launch) -> None:
+        """Begin a run."""
         self._runner.start(launch)
 
-    def _bound_of(self, planner: Planner, run: Run) -> Bound | None:
+    def poll(self, timeout: float) -> list[Outcome]:
+        """Give runs that have ended."""
+        return self._runner.poll(timeout)
+
+    def cancel(self, number: int) -> None:
+        """End a run without an outcome."""
+        self._runner.cancel(number)
+
+    def result(self, run: Run, outcome: Outcome) -> Run:
+        """Give a run with its value; a cut one with the value that it is known to be worse than."""
+        cut = outcome.state is State.PRUNED and self._planner.space is not None
+        censored = censored_value(self._planner.history(self._ledger.trials), outcome.elapsed) if cut else None
+        return run_of(run, outcome, self._objective, self._seen.workload.nodes or 1, censored)
+
+    def _bound_of(self, run: Run) -> Bound | None:
         """When a run is cut: one of the search, of a configuration that has not worked yet."""
-        trial = self._ledger.trials[run.trial]
+        trial, planner = self._ledger.trials[run.trial], self._planner
         if planner.space is None or run.phase is not Phase.SEARCH or trial.role is not Role.CANDIDATE or trial.values:
             return None
         one = kind_of(self._objective.name).operation
@@ -290,63 +324,15 @@ class Session:
             return None
         return planner.pruner.bound(planner.history(self._ledger.trials))
 
-    def _replayer(self, run: Run) -> Replayer | None:
-        """What replays the record, in a folder that no other run uses at the same time."""
-        found = self._preflight.replayer
-        own = self._identifier if self._runner.capacity == 1 else f"{self._identifier}.{run.number}"
-        return None if found is None else found.within(own)
+    # -- the result ----------------------------------------------------------------------------------------
 
-    def _collect(self, planner: Planner) -> None:
-        for outcome in self._runner.poll(_POLL_SECONDS):
-            launch = self._running.pop(outcome.number, None)
-            if launch is None:
-                continue
-            cut = outcome.state is State.PRUNED and planner.space is not None
-            censored = censored_value(planner.history(self._ledger.trials), outcome.elapsed) if cut else None
-            planned, nodes = self._ledger.run(launch.number), self._seen.workload.nodes or 1
-            run = run_of(planned, outcome, self._objective, nodes, censored)
-            self._ledger.accept(run)
-            check_program(self._ledger, run)
-            check_replay(self._ledger, self._preflight.replayer, run, outcome.activity)
-            trials = tuple(self._ledger.trials)
-            self._tell("ended", run=run, trial=trials[run.trial], trials=trials, spent=self._ledger.spent())
-            if told := loss_told(run, trials, self._ledger.experiment):
-                self._tell("note", text=told)
-        self._take_back(planner)
-
-    def _take_back(self, planner: Planner) -> None:
-        """Take back runs that trying has cost too much for, where there is something to prove in the meantime.
-
-        Runs of a proof wait: one that never was must not count in its pair.
-        """
-        held, done = self._runner.shared.held, sum(run.state.ended for _, run in self._ledger.runs())
-        if not held or set(held) != set(self._running) or self._considered == done:
-            return
-        if any(self._ledger.run(number).phase is Phase.CONFIRMATION for number in held):
-            return
-        self._considered = done
-        waits = min(held.values())
-        if planner.space is None or not planner.lost_too_much(self._ledger.trials, waits):
-            return
-        for number in held:
-            self._runner.cancel(number)
-            del self._running[number]
-            why = f"not tried: by what trying has lost, it would wait for about {planner.schedule.counted(waits)}"
-            outcome = Outcome(number, State.PRUNED, 0.0, time.time(), why, facts=RunFacts(block=0, waits=waits))
-            self._accept(run_of(self._ledger.run(number), outcome, self._objective, 0))
-
-    def _accept(self, run: Run) -> None:
-        self._ledger.accept(run)
-        trials = tuple(self._ledger.trials)
-        self._tell("ended", run=run, trial=trials[run.trial], trials=trials, spent=self._ledger.spent())
-
-    def _conclude(self, planner: Planner, reason: str) -> Result:
+    def _conclude(self, reason: str) -> Result:
         assert self._companions is not None, "made before the loop"
-        own = self._result(planner, reason)
-        if self._ledger.facts.warm_start and planner.sampler.prior is not None and self._bound is not None:
-            history = planner.history(self._ledger.trials)
-            if told := agreement(planner.sampler.prior, self._bound.space, history):
-                self._tell("note", text=told)
+        own, prior = self._result(reason), self._planner.sampler.prior
+        if self._ledger.facts.warm_start and prior is not None and self._bound is not None:
+            told = agreement(prior, self._bound.space, self._planner.history(self._ledger.trials))
+            if told:
+                self._note(told)
         result = self._companions.tell(own)
         self._ledger.set_state("finished", result)
         plan = Plan.parse(own.plan, "the plan of the result") if own.confirmed else Plan()
@@ -356,21 +342,21 @@ class Session:
             self._runner.shared.conclude(plan)
         return result
 
-    def _result(self, planner: Planner, reason: str) -> Result:
+    def _result(self, reason: str) -> Result:
         if self._bound is None:
-            failed = [run.reason for _, run in self._ledger.runs() if run.state is State.FAILED]
+            failed = [run.reason for run in self._ledger.runs.values() if run.state is State.FAILED]
             raise NothingWorks(
                 f"{reason} before the program has run once{f': {failed[-1]}' if failed else ''}",
                 "make the command work by itself, then start a new experiment with a larger budget",
             )
-        return conclude(self._ledger, planner, self._bound, reason)
+        return conclude(self._ledger, self._planner, self._bound, reason)
 
     # -- workload and space --------------------------------------------------------------------------------
 
-    def _planner(self) -> Planner:
+    def _make_planner(self) -> Planner:
         experiment = self._ledger.experiment
         sampler = self._given.sampler or make_sampler(experiment.sampler, experiment.sampler_options)
-        schedule_of(experiment).begin(sampler)
+        self._schedule.begin(sampler)
         return Planner(
             experiment,
             self._objective,
@@ -383,41 +369,36 @@ class Session:
             self._ledger.facts.gave_up,
         )
 
-    def _with_space(self, planner: Planner) -> Planner:
+    def _fix_space(self) -> None:
         """Fix the space as soon as the workload is known, and remember what it was fixed with."""
-        if self._bound is None and self._seen.enough:
-            self._bound = self._seen.bind(self._objective.program or "", self._note)
-            count, exact = self._bound.space.count()
-            self._tell("space", bound=self._bound, distinct=count, exact=exact, workload=self._seen.workload)
-            if self._ledger.facts.space is None:
-                for entry in configurations(self._bound.space, self._ledger.experiment.try_first)[1]:
-                    self._tell("note", text=f"not tried first, since it changes nothing that is searched here: {entry}")
-                # For those who watch: the result has both in the end.
-                self._ledger.remember(space=describe_space(self._bound).as_json(), objective=self._objective.as_json())
-            sampler = sampler_at_start(
-                self._store,
-                self._ledger,
-                planner,
-                self._bound.space,
-                self._seen.workload,
-                self._note,
-                self._given.read_model,
-            )
-            reference = self._bound.reference is not None
-            planner = replace(planner, space=self._bound.space, reference=reference, sampler=sampler)
-            folder = next((run.facts.folder for _, run in self._ledger.runs() if run.state is State.FINISHED), None)
-            if told := beside_own_figure(self._objective.name, folder):
-                self._note(told)
-            if self._ledger.trials and self._preflight.space is None:
-                # The first run has shown how long runs take and how much they move.
-                self._announce_cost()
-        return planner
+        if self._bound is not None or not self._seen.enough:
+            return
+        bound = self._bound = self._seen.bind(self._objective.program or "", self._note)
+        workload, facts = self._seen.workload, self._ledger.facts
+        count, exact = bound.space.count()
+        self._tell("space", bound=bound, distinct=count, exact=exact, workload=workload)
+        if facts.space is None:
+            for entry in configurations(bound.space, self._ledger.experiment.try_first)[1]:
+                self._note(f"not tried first, since it changes nothing that is searched here: {entry}")
+            # For those who watch: the result has both in the end.
+            self._ledger.remember(space=describe_space(bound).as_json(), objective=self._objective.as_json())
+        sampler = sampler_at_start(
+            self._store, self._ledger, self._planner, bound.space, workload, self._note, self._given.read_model
+        )
+        reference = bound.reference is not None
+        self._planner = replace(self._planner, space=bound.space, reference=reference, sampler=sampler)
+        finished = (run for run in self._ledger.runs.values() if run.state is State.FINISHED)
+        if told := beside_own_figure(self._objective.name, next((run.facts.folder for run in finished), None)):
+            self._note(told)
+        if self._ledger.trials and self._preflight.space is None:
+            # The first run has shown how long runs take and how much they move.
+            self._announce_cost()
 
     def _announce_cost(self) -> None:
         """Say what the experiment costs at worst, and ask for consent where that is much."""
-        if not schedule_of(self._ledger.experiment).announced:
+        if not self._schedule.announced:
             return
-        worst = self._allowance.worst(self._running, self._seen.workload.nodes)
+        worst = self._allowance.worst(self._loop.running, self._seen.workload.nodes)
         self._tell("worst_case", **worst)
         if self._preflight.occupied is None:
             return
@@ -452,10 +433,29 @@ class Session:
 
     # -- interruption --------------------------------------------------------------------------------------
 
+    def _check_same_environment(self) -> None:
+        """Never pool runs that differ: another MPI or program makes another experiment."""
+        now = dict(self._preflight.fingerprint)
+        if self._ledger.facts.fingerprint is None or not any(
+            run.state is State.FINISHED for run in self._ledger.runs.values()
+        ):
+            # No run has a value yet: the user may have repaired the program meanwhile, and wants to tune that.
+            self._ledger.remember(fingerprint=now, environment=dict(self._preflight.environment))
+        else:
+            check_same(self._ledger.facts.fingerprint, now, "start a new experiment")
+
+    def _reap_interrupted(self) -> None:
+        """End the processes of runs that an earlier session planned and did not finish; these runs come first."""
+        for run in self._ledger.runs.values():
+            if not run.state.ended:
+                trial, attempt = self._ledger.trials[run.trial], next_attempt(run)
+                again = replace(run, facts=run.facts.with_(attempt=attempt))
+                self._runner.reap(make_launch(self._ledger, self._bound, trial, again))
+                self._interrupted.append(Planned(trial, run, new=False, attempt=attempt))
+
     def _put_back(self, error: BaseException) -> None:
         """Leave the experiment in a state from which it can be resumed."""
-        for number in list(self._running):
-            self._runner.cancel(number)
+        self._loop.cancel()
         failed = isinstance(error, StripewiseError) and not isinstance(error, Stopped)
         try:
             self._ledger.set_state("failed" if failed else "stopped")
@@ -464,5 +464,83 @@ class Session:
             # The store itself may be what failed: the first error is the one to report, and the lease runs out.
             return
 
+    # -- what people are told ------------------------------------------------------------------------------
+
     def _tell(self, kind: str, **data: Any) -> None:
         self._listener(Event(kind, data))
+
+    def _note(self, text: str) -> None:
+        self._tell("note", text=text)
+
+    def _tell_start(self, trial: Trial, run: Run) -> None:
+        if run.facts.attempt:
+            self._note(f"run {run.number} was interrupted and is launched again")
+        self._tell("started", run=run, trial=trial, spent=self._ledger.spent(), budget=self._ledger.experiment.budget)
+
+    def _tell_end(self, run: Run) -> None:
+        trials = tuple(self._ledger.trials)
+        self._tell("ended", run=run, trial=trials[run.trial], trials=trials, spent=self._ledger.spent())
+
+    def _remark(self) -> None:
+        """Say what the search has learned, each once; what earlier sessions have told is not told again."""
+        planner, trials = self._planner, self._ledger.trials
+        if planner.space is not None:
+            changes = machine_level(planner.history(trials)).changes
+            for change in changes[len(changes) if self._changes is None else self._changes :]:
+                self._note(change.sentence)
+            self._changes = max(self._changes or 0, len(changes))
+        idle = {(one.name, one.where): one for one in planner.idle(trials)}
+        for key in () if self._idle is None else idle.keys() - self._idle:
+            self._note(idle[key].sentence)
+        self._idle = (self._idle or frozenset()) | idle.keys()
+
+
+def beside_own_figure(objective: str, folder: str | None) -> str:
+    """Say how an objective may differ from the figure that the program prints itself; empty if it prints none.
+
+    Parameters
+    ----------
+    objective : str
+    folder : str or None
+        Of a finished run.
+    """
+    kind = kind_of(objective)
+    if not kind.leaves_room or folder is None:
+        return ""
+    try:
+        with (Path(folder) / "stdout").open("rb") as stream:
+            printed = stream.read(_READ_OUTPUT).decode("utf-8", "replace")
+    except OSError:
+        return ""
+    if (found := own_figure(printed, objective)) is None:
+        return ""
+    line, name = found
+    return (
+        f"note: the program prints its own figure, '{line[:100]}'; {objective} is timed "
+        f"{kind.timed}, so the two may differ, and so may the best settings: "
+        f"--objective {shlex.quote(name)} --direction maximize would use the program's"
+    )
+
+
+def loss_told(run: Run, trials: Sequence[Trial], experiment: Experiment) -> str:
+    """Say what trying has lost once a phase has taken it above what it may lose; empty for any other run.
+
+    Parameters
+    ----------
+    run : Run
+        The latest that ended.
+    trials : sequence of Trial
+    experiment : Experiment
+    """
+    most, lost = experiment.within.max_loss, run.facts.lost or 0.0
+    usual = next((trial.value for trial in trials if trial.role is Role.DEFAULT), None)
+    others = [one for trial in trials for one in trial.runs if one.facts.lost is not None and one.number < run.number]
+    before = max(others, key=lambda one: one.number).facts.lost or 0.0 if others else 0.0
+    if not before <= most < lost or not run.value or not usual:
+        return ""
+    waits = schedule_of(experiment).counted(run.facts.waits)
+    return (
+        f"run {run.number} took {usual / run.value:.3g} times as long as the default: trying has lost {lost:.0%} of "
+        f"the default's I/O time so far, and {most:.0%} are allowed. Settings that nobody has tried wait for about "
+        f"{waits} of the default, in which what is allowed grows; what is known to be faster, and its proof, go on"
+    )

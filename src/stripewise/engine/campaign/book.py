@@ -2,27 +2,38 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from stripewise.engine.campaign.plan import PlannedPoint, Shard
-from stripewise.errors import StoreError, UserError
+from stripewise.engine.campaign.plan import Shard
+from stripewise.engine.ledger import Ledger, StoredLedger, check_same
+from stripewise.errors import UserError
 from stripewise.facts import Facts
 from stripewise.requests.campaign import Campaign
 from stripewise.requests.experiment import Experiment
-from stripewise.store.base import Claim, Record, Store
+from stripewise.store.base import Record, Store
 from stripewise.store.opening import open_store
-from stripewise.trial import Phase, Run, State, Trial
+from stripewise.trial import Run
 
-LEASE_SECONDS = 60.0
 FORMAT = "stripewise-campaign 1"
 
 
-class Book:
-    """Runs of one shard, by number; with a journal, or in memory only.
+INSTEAD = "name another folder with --journal"
+
+
+class _Book(StoredLedger):
+    """A ledger with a store of its own."""
+
+    def release(self) -> None:
+        """Give the claim back, and close the store."""
+        super().release()
+        self._store.close()
+
+
+def open_book(campaign: Campaign, shard: Shard, folder: Path | None, owner: str = "") -> Ledger:
+    """Open the ledger of one shard of a campaign.
 
     Parameters
     ----------
@@ -39,127 +50,41 @@ class Book:
     StoreError, UserError
         If the journal cannot be used, belongs to another campaign, or is being written by somebody.
     """
+    if folder is None:
+        return Ledger()
+    store = open_store(f"journal:{folder}")
+    try:
+        return _Book(store, _find(store, campaign, shard), owner)
+    except BaseException:
+        store.close()
+        raise
 
-    def __init__(self, campaign: Campaign, shard: Shard, folder: Path | None, owner: str = "") -> None:
-        self.campaign = campaign
-        self.runs: dict[int, Run] = {}
-        self._trials: set[int] = set()
-        self._store: Store | None = None
-        self._claim: Claim | None = None
-        self._identifier = ""
-        self._facts = Facts()
-        self._renewed = time.monotonic()
-        if folder is None:
-            return
-        self._store = open_store(f"journal:{folder}")
-        try:
-            self._identifier = self._find(shard)
-            self._claim = self._store.claim(self._identifier, owner, LEASE_SECONDS)
-            self._facts = self._store.record(self._identifier).facts
-            for trial in self._store.trials(self._identifier):
-                self._trials.add(trial.number)
-                self.runs |= {run.number: run for run in trial.runs}
-        except BaseException:
-            self._store.close()
-            raise
 
-    def _find(self, shard: Shard) -> str:
-        assert self._store is not None
-        for record in self._store.records(limit=1_000_000):
-            about = _about(record)
-            if about["digest"] != self.campaign.digest:
-                raise UserError(
-                    f"the journal {self._store.url} belongs to another campaign, or to another state of its file "
-                    f"('{record.experiment.name}')",
-                    "restore the file, or name another folder with --journal",
-                )
-            if about["shard"][1] != shard[1]:
-                raise UserError(
-                    f"the journal {self._store.url} has shards of {about['shard'][1]}, not of {shard[1]}",
-                    "continue with the same number of shards, or name another folder with --journal",
-                )
-            if tuple(about["shard"]) == shard:
-                return record.id
-        experiment = Experiment(name=self.campaign.name, runner=self.campaign.runner, seed=self.campaign.seed)
-        about = {
-            "format": FORMAT,
-            "digest": self.campaign.digest,
-            "shard": list(shard),
-            "campaign": self.campaign.model_dump(mode="json"),
-        }
-        return self._store.create(experiment, Facts(campaign=about))
-
-    # -- writing -------------------------------------------------------------------------------------------
-
-    def check_fingerprint(self, now: Mapping[str, str]) -> None:
-        """Refuse to continue with another program or MPI: runs that differ are never pooled.
-
-        Raises
-        ------
-        UserError
-        """
-        if self._store is None or self._claim is None:
-            return
-        earlier = self._facts.fingerprint
-        if earlier is None:
-            self._facts = self._facts.with_(fingerprint=dict(now))
-            self._store.update(self._identifier, facts=self._facts, claim=self._claim)
-            return
-        _same(earlier, now)
-
-    def begin(self, planned: PlannedPoint) -> int:
-        """Write a run down before it is started, and give which attempt it is."""
-        known = self.runs.get(planned.number)
-        attempt = 0 if known is None else 1 + known.facts.attempt
-        if known is None:
-            run = Run(planned.number, planned.trial, Phase.SEARCH)
-            if self._store is not None and self._claim is not None:
-                trial = None if planned.trial in self._trials else Trial(planned.trial, planned.point.values)
-                self._store.plan(self._identifier, self._claim, trial, run)
-            self._trials.add(planned.trial)
-        else:
-            run = replace(known, facts=known.facts.with_(attempt=attempt))
-            if self._store is not None and self._claim is not None:
-                self._store.begin(self._identifier, self._claim, run.number, {"attempt": attempt})
-        self.runs[run.number] = run
-        return attempt
-
-    def accept(self, run: Run) -> None:
-        """Keep the one result of a run."""
-        if self._store is not None and self._claim is not None:
-            self._store.accept(self._identifier, self._claim, run)
-        elif self.runs[run.number].state.ended:
-            raise StoreError(f"run {run.number} already has a result", "a run has only one")
-        self.runs[run.number] = run
-
-    def keep(self) -> None:
-        """Renew the claim in good time."""
-        if self._store is not None and self._claim is not None and time.monotonic() - self._renewed > LEASE_SECONDS / 3:
-            self._store.renew(self._claim)
-            self._renewed = time.monotonic()
-
-    def set_state(self, state: str) -> None:
-        """Say where the campaign stands."""
-        if self._store is not None and self._claim is not None:
-            self._store.update(self._identifier, state=state, claim=self._claim)
-
-    def stop_requested(self) -> bool:
-        """Whether somebody asked for a stop (``stripewise experiment stop ID --store journal:FOLDER``)."""
-        return self._store is not None and self._store.stop_requested(self._identifier)
-
-    def close(self) -> None:
-        """Give the claim back."""
-        if self._store is not None:
-            if self._claim is not None:
-                self._store.release(self._claim)
-            self._store.close()
-
-    # -- reading -------------------------------------------------------------------------------------------
-
-    @property
-    def interrupted(self) -> list[Run]:
-        """Runs that an earlier session planned and did not finish."""
-        return [run for run in self.runs.values() if not run.state.ended]
+def _find(store: Store, campaign: Campaign, shard: Shard) -> str:
+    """Give the identifier of a shard in the journal, which is added where it is not there yet."""
+    for record in store.records(limit=1_000_000):
+        about = _about(record)
+        if about["digest"] != campaign.digest:
+            raise UserError(
+                f"the journal {store.url} belongs to another campaign, or to another state of its file "
+                f"('{record.experiment.name}')",
+                f"restore the file, or {INSTEAD}",
+            )
+        if about["shard"][1] != shard[1]:
+            raise UserError(
+                f"the journal {store.url} has shards of {about['shard'][1]}, not of {shard[1]}",
+                f"continue with the same number of shards, or {INSTEAD}",
+            )
+        if tuple(about["shard"]) == shard:
+            return record.id
+    experiment = Experiment(name=campaign.name, runner=campaign.runner, seed=campaign.seed)
+    about = {
+        "format": FORMAT,
+        "digest": campaign.digest,
+        "shard": list(shard),
+        "campaign": campaign.model_dump(mode="json"),
+    }
+    return store.create(experiment, Facts(campaign=about))
 
 
 @dataclass(frozen=True)
@@ -211,7 +136,7 @@ def collect(folders: Iterable[Path]) -> Collected:
                     raise UserError(f"{folder} was cut into another number of shards", "leave it out")
                 own = record.facts.fingerprint
                 if own and fingerprint:
-                    _same(fingerprint, own)
+                    check_same(fingerprint, own, INSTEAD)
                 fingerprint = fingerprint or own
                 seen.add(int(about["shard"][0]))
                 notes += record.notes
@@ -238,17 +163,3 @@ def _about(record: Record) -> dict[str, Any]:
             "name a folder of its own with --journal",
         )
     return about
-
-
-def _same(earlier: Mapping[str, str], now: Mapping[str, str]) -> None:
-    for name in sorted({*earlier, *now}):
-        if earlier.get(name) != now.get(name):
-            raise UserError(
-                f"{name} was '{earlier.get(name)}' in the earlier runs and is '{now.get(name)}' now",
-                "restore it, or name another folder with --journal: runs that differ are never pooled",
-            )
-
-
-def finished(runs: Mapping[int, Run]) -> list[Run]:
-    """Runs with a value, by number."""
-    return [runs[number] for number in sorted(runs) if runs[number].state is State.FINISHED]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from stripewise.catalogue.configuration import Configuration
-from stripewise.engine.campaign.book import Book
+from stripewise.engine.campaign.book import open_book
 from stripewise.engine.campaign.checks import check_limits, cost_of
 from stripewise.engine.campaign.outcome import save, table_of
 from stripewise.engine.campaign.plan import CampaignPlan, PlannedPoint, Progressed, Shard, of_shard, value_of
@@ -74,7 +74,9 @@ def carry_on(
         As :meth:`~stripewise.engine.campaign.session.CampaignSession.run`.
     """
     bench = Bench(_of_shard(points.campaign, part), points, where / "runs", dict(os.environ))
-    with contextlib.closing(Book(points.campaign, part, kept, owner)) as book:
+    with contextlib.ExitStack() as stack:
+        book = open_book(points.campaign, part, kept, owner)
+        stack.callback(book.release)
         progress = CampaignSession(points, bench, book, part, where / "runs", listener, retry=retry).run()
         return CampaignEnd(bench, dict(book.runs), progress)
 

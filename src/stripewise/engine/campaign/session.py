@@ -15,16 +15,17 @@ from typing import Any
 
 import numpy as np
 
-from stripewise.engine.campaign.book import Book
+from stripewise.engine.campaign.book import INSTEAD
 from stripewise.engine.campaign.checks import bytes_of, check_limits, check_room, cost_of
 from stripewise.engine.campaign.plan import AGAIN, CampaignPlan, PlannedPoint, Progressed, Shard, of_shard, value_of
+from stripewise.engine.ledger import Ledger
+from stripewise.engine.loop import Finish, Loop, Planned, Wait
 from stripewise.errors import NothingWorks, StripewiseError, UserError
 from stripewise.launch import Launch, Outcome
 from stripewise.observe.objectives import ended_run
 from stripewise.requests.campaign_points import Points
-from stripewise.requests.objective import Objective
 from stripewise.runners.native.benchmark import Bench
-from stripewise.trial import Phase, Run, State
+from stripewise.trial import Phase, Run, State, Trial
 
 Key = tuple[object, ...]
 _LEAST = 3
@@ -132,7 +133,6 @@ class Clock:
 
 
 Listener = Callable[[str, Mapping[str, Any]], None]
-_POLL_SECONDS = 0.5
 _WARMUP = 2 * AGAIN
 _WARMUP_POINTS = 3
 _FAILURES_IN_A_ROW = 10
@@ -153,7 +153,7 @@ class CampaignSession:
     ----------
     points : Points
     bench : Bench
-    book : Book
+    book : Ledger
     shard : tuple of int
     scratch : Path
         Where the runs' own folders are; a finished run's is deleted as soon as its result is kept.
@@ -167,7 +167,7 @@ class CampaignSession:
         self,
         points: Points,
         bench: Bench,
-        book: Book,
+        book: Ledger,
         shard: Shard,
         scratch: Path,
         listener: Listener = silent,
@@ -183,7 +183,10 @@ class CampaignSession:
         self._listener = listener
         self._retry = retry
         self._plan = CampaignPlan(points)
-        self._running: dict[int, tuple[PlannedPoint, Launch, float]] = {}
+        self._loop = Loop(book, self)
+        self._queue: list[PlannedPoint] = []
+        self._about: dict[int, PlannedPoint] = {}
+        self._began: dict[int, float] = {}
         self._clock = Clock()
         self._node_hours = 0.0
         self._bad = 0
@@ -203,50 +206,53 @@ class CampaignSession:
         begun = time.monotonic()
         try:
             preflight = self._bench.prepare()
-            self._book.check_fingerprint(preflight.fingerprint)
+            self._book.check_fingerprint(preflight.fingerprint, INSTEAD)
             self._campaign = self._bench.campaign
             self._listener("prepared", {"preflight": preflight, "kind": self._bench.kind})
             if self._campaign.design.kind == "sequential" and self._shard != (1, 1):
                 raise UserError("a sequential design cannot be cut into shards", "each choice needs all results before")
-            queue = self._left(self._progress())
-            cost = cost_of(self._campaign, queue)
+            self._queue = self._left(self._progress())
+            cost = cost_of(self._campaign, self._queue)
             check_limits(self._campaign, cost)
             if self._bench.launches:
                 check_room(self._campaign, cost, self._scratch)
             self._listener("cost", {"cost": cost, "campaign": self._campaign, "left_out": self._points.left_out})
-            self._reap(queue)
+            self._reap()
             self._sweep()
             self._book.set_state("running")
-            if queue and self._bench.launches:
-                self._warm_up(queue)
-            progress = self._loop(queue, begun)
+            if self._queue and self._bench.launches:
+                self._warm_up()
+            while not isinstance(self._loop.fill(self._next), Finish):
+                self._collect()
+                self._listener("waiting", {})
+                self._book.keep()
+                self._check_limits(begun)
             self._book.set_state("finished")
-            return progress
+            return self._progress()
         except BaseException:
-            for number in list(self._running):
-                self._bench.cancel(number)
+            self._loop.cancel()
             self._put_back()
             raise
         finally:
             self._bench.close()
 
-    # -- the loop ------------------------------------------------------------------------------------------
+    # -- what runs next ------------------------------------------------------------------------------------
 
-    def _loop(self, queue: list[PlannedPoint], begun: float) -> Progressed:
-        while True:
-            while queue and self._bench.admits(queue[0].point):
-                self._start(queue.pop(0))
-            if not queue and not self._running:
-                self._retry = False
-                progress = self._progress()
-                queue = self._left(progress)
-                if not queue:
-                    return progress
-                continue
-            self._collect(queue)
-            self._listener("waiting", {})
-            self._book.keep()
-            self._check_limits(begun)
+    def _next(self) -> Planned | Wait | Finish:
+        """Plan the next run that is left; once all have ended, look for more: a sequential design adds a batch."""
+        if not self._queue and not self._loop.running:
+            self._retry = False
+            self._queue = self._left(self._progress())
+            if not self._queue:
+                return Finish("all runs have their results")
+        if not self._queue or not self._bench.admits(self._queue[0].point):
+            return Wait()
+        planned = self._queue.pop(0)
+        known, new = self._book.runs.get(planned.number), self._book.trial(planned.trial) is None
+        attempt = 0 if known is None else 1 + known.facts.attempt
+        self._about[planned.number] = planned
+        run = known or Run(planned.number, planned.trial, Phase.SEARCH)
+        return Planned(Trial(planned.trial, planned.point.values), run, new, attempt)
 
     def _progress(self) -> Progressed:
         return self._plan.known(self._book.runs)
@@ -262,33 +268,58 @@ class CampaignSession:
                 left.append(replace(planned, number=result.number + AGAIN))
         return left
 
-    def _start(self, planned: PlannedPoint) -> None:
-        attempt = self._book.begin(planned)
-        launch = self._bench.launch(planned.point, planned.number, attempt=attempt)
-        self._running[planned.number] = (planned, launch, time.monotonic())
-        self._bench.start(planned.point, launch)
+    # -- how runs become results: see Rig ------------------------------------------------------------------
 
-    def _collect(self, queue: list[PlannedPoint]) -> None:
-        for outcome in self._bench.poll(_POLL_SECONDS):
-            planned, _, began = self._running.pop(outcome.number)
-            run = _run_of(self._book.runs[planned.number], outcome, self._bench.objective(planned.point), planned)
-            self._book.accept(run)
+    def has_room(self, running: Mapping[int, Launch]) -> bool:
+        """Whether one more run may be under way."""
+        return len(running) < self._bench.capacity
+
+    def make(self, trial: Trial, run: Run, running: Mapping[int, Launch]) -> Launch:
+        """Make the launch of a point's run."""
+        return self._bench.launch(self._about[run.number].point, run.number, attempt=run.facts.attempt, phase=run.phase)
+
+    def start(self, launch: Launch) -> None:
+        """Begin a run."""
+        self._began[launch.number] = time.monotonic()
+        self._bench.start(self._about[launch.number].point, launch)
+
+    def poll(self, timeout: float) -> list[Outcome]:
+        """Give runs that have ended."""
+        return self._bench.poll(timeout)
+
+    def cancel(self, number: int) -> None:
+        """End a run without an outcome."""
+        self._bench.cancel(number)
+
+    def result(self, run: Run, outcome: Outcome) -> Run:
+        """Give a run with its value, or with the reason why it has none."""
+        planned = self._about[run.number]
+        facts = run.facts.ended(outcome.facts.brief(), outcome.elapsed, planned.point.workload.nodes or 1)
+        facts = facts.with_(repeat=planned.repeat)
+        made = ended_run(run, outcome, self._bench.objective(planned.point), facts)
+        if outcome.folder is None or made.state is State.FINISHED:
+            return made
+        return replace(made, facts=facts.with_(folder=str(outcome.folder)))
+
+    def _collect(self) -> None:
+        for run, outcome in self._loop.collect():
+            planned = self._about[run.number]
             self._clean(outcome, run)
-            spent = outcome.elapsed if self._bench.simulated else time.monotonic() - began
+            spent = outcome.elapsed if self._bench.simulated else time.monotonic() - self._began[run.number]
             self._clock.add(_kind(planned), float(bytes_of(planned.point)), spent)
             self._node_hours += run.facts.node_hours
             self._bad = 0 if run.state is State.FINISHED else self._bad + 1
-            self._listener("ended", {"run": run, "planned": planned, "left": len(queue) + len(self._running),
-                                     "remaining": lambda: self._remaining(queue)})  # fmt: skip
+            left = len(self._queue) + len(self._loop.running)
+            self._listener("ended", {"run": run, "planned": planned, "left": left, "remaining": self._remaining})
             if self._bad >= _FAILURES_IN_A_ROW:
                 raise NothingWorks(
                     f"{self._bad} runs in a row have failed, the last: {run.reason}",
                     "fix it; the same command with --retry makes failed runs again",
                 )
 
-    def _remaining(self, queue: list[PlannedPoint]) -> Remaining:
+    def _remaining(self) -> Remaining:
         """What the runs that are left take; a sequential design's later batches are not known and not counted."""
-        left = [*queue, *(planned for planned, _, _ in self._running.values())]
+        left = [*self._queue, *(self._about[number] for number in self._loop.running)]
         return self._clock.remaining(
             ((_kind(planned), float(bytes_of(planned.point))) for planned in left), self._bench.capacity
         )
@@ -306,16 +337,14 @@ class CampaignSession:
 
     # -- before and after ----------------------------------------------------------------------------------
 
-    def _reap(self, queue: list[PlannedPoint]) -> None:
+    def _reap(self) -> None:
         """Make sure that what an earlier session left under way is dead."""
-        by_number = {planned.number: planned for planned in queue}
-        for run in self._book.interrupted:
-            planned = by_number.get(run.number)
-            if planned is None:
-                continue
-            attempt = 1 + run.facts.attempt
-            self._bench.reap(planned.point, self._bench.launch(planned.point, run.number, attempt=attempt))
-            self._listener("note", {"text": f"run {run.number} was interrupted and is made again"})
+        for planned in self._queue:
+            run = self._book.runs.get(planned.number)
+            if run is not None:
+                attempt = 1 + run.facts.attempt
+                self._bench.reap(planned.point, self._bench.launch(planned.point, run.number, attempt=attempt))
+                self._listener("note", {"text": f"run {run.number} was interrupted and is made again"})
 
     def _sweep(self) -> None:
         """Delete folders of runs whose result was kept just before an earlier session was killed."""
@@ -324,14 +353,14 @@ class CampaignSession:
             if number.isdigit() and _finished(self._book.runs.get(int(number))):
                 shutil.rmtree(folder, ignore_errors=True)
 
-    def _warm_up(self, queue: list[PlannedPoint]) -> None:
+    def _warm_up(self) -> None:
         """Run each operation once and forget it: the first run of a series is several times slower.
 
         A point that has worked before is taken; else others are tried where one fails: it alone may be at fault.
         """
         number = _WARMUP
         for operation in self._campaign.operations:
-            left = [planned for planned in queue if planned.point.operation == operation]
+            left = [planned for planned in self._queue if planned.point.operation == operation]
             if not left or self._campaign.warmup == 0:
                 continue
             proven = [
@@ -352,19 +381,19 @@ class CampaignSession:
 
     def _try(self, planned: PlannedPoint) -> str:
         """Make a run that is not recorded, and say why it failed, if it did."""
-        launch = self._bench.launch(planned.point, planned.number, phase=Phase.WARMUP)
+        trial, run = Trial(planned.trial, planned.point.values), Run(planned.number, planned.trial, Phase.WARMUP)
+        todo: list[Planned] = [Planned(trial, run, new=True)]
+        self._about[run.number] = planned
         self._listener("warmup", {"operation": planned.point.operation})
-        self._bench.start(planned.point, launch)
-        outcomes: list[Outcome] = []
-        while not outcomes:
-            outcomes = self._bench.poll(_POLL_SECONDS)
+        apart = Loop(Ledger(), self)
+        while True:
+            apart.fill(lambda: todo.pop() if todo else Wait())
+            for made, outcome in apart.collect():
+                if made.state is State.FINISHED:
+                    self._clean(outcome, made)
+                    return ""
+                return f"{made.reason} (output in {outcome.folder})" if outcome.folder else made.reason
             self._book.keep()
-        blank = Run(planned.number, planned.trial, Phase.WARMUP)
-        run = _run_of(blank, outcomes[0], self._bench.objective(planned.point), planned)
-        if run.state is State.FINISHED:
-            self._clean(outcomes[0], run)
-            return ""
-        return f"{run.reason} (output in {outcomes[0].folder})" if outcomes[0].folder else run.reason
 
     def _clean(self, outcome: Outcome, run: Run) -> None:
         """Delete the folder of a run that needs no looking into: thousands of them would use up a user's inodes."""
@@ -389,13 +418,3 @@ def _finished(run: Run | None) -> bool:
 def _kind(planned: PlannedPoint) -> tuple[object, ...]:
     workload = planned.point.workload
     return (planned.point.operation, bytes_of(planned.point), planned.point.processes, workload.piece_size)
-
-
-def _run_of(planned: Run, outcome: Outcome, objective: Objective, about: PlannedPoint) -> Run:
-    """Give the run with its value, or with the reason why it has none."""
-    facts = planned.facts.ended(outcome.facts.brief(), outcome.elapsed, about.point.workload.nodes or 1)
-    facts = facts.with_(repeat=about.repeat)
-    run = ended_run(planned, outcome, objective, facts)
-    if outcome.folder is None or run.state is State.FINISHED:
-        return run
-    return replace(run, facts=facts.with_(folder=str(outcome.folder)))
