@@ -59,7 +59,7 @@ def observe(experiment: Experiment, folder: Path) -> tuple[Workload, str | None,
 def record(options: argparse.Namespace, case: Case, folder: Path) -> None:
     """Run the sweep in interleaved rounds and keep every value with its time."""
     workload, io, mpi = observe(case.experiment, folder)
-    space = bind_space(case.experiment, Circumstances(workload, io, mpi)).space
+    space = bind_space(case.experiment, Circumstances(workload, io, mpi or "")).space
     arms: dict[str, Configuration] = {}
     for entry in case.sweep:
         configuration = configuration_of(space, entry)
@@ -158,7 +158,7 @@ def tune(options: argparse.Namespace, case: Case, folder: Path) -> None:
     )
     with planted_load(folder, options.load_on, options.load_off, options.writers):
         result, _ = carry_out(experiment, f"sqlite:///{folder}/tune.db", folder)
-        space = bind_space(experiment, Circumstances(result.workload, kept.about["io"], kept.about["mpi"])).space
+        space = bind_space(experiment, Circumstances(result.workload, kept.about["io"], kept.about["mpi"] or "")).space
         best = max(kept.about["sweep"], key=kept.share_of_best)
         arms = {
             "default": space.default,

@@ -8,6 +8,7 @@ import pytest
 
 from stripewise.engine import confirmation as sequential
 from stripewise.engine.confirmation import Assessment, Decision, assess, pairs_needed, same_against_same
+from stripewise.requests.experiment import Confirmation
 from stripewise.result import Interval, Same
 
 RULE = {"maximize": False, "most_pairs": 24}
@@ -114,7 +115,7 @@ def test_minimum_effect_must_be_exceeded():
     rng = np.random.default_rng(2)
     default, candidate = np.exp(normal(rng, 24)), np.exp(normal(rng, 24)) / 1.2
     assert assess(default, candidate, **RULE).decision is Decision.PROVEN
-    strict = assess(default, candidate, **RULE, minimum_effect=1.2)
+    strict = assess(default, candidate, **RULE, rule=Confirmation(minimum_effect=1.2))
     assert strict.decision is Decision.NOT_PROVEN
     assert strict.speedup.interval.low < 1.2
 

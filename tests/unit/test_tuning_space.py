@@ -317,7 +317,7 @@ def test_one_parameter_whose_values_the_first_run_tells_is_enough() -> None:
 def test_a_rule_that_the_program_breaks_today_is_none_for_it() -> None:
     today = experiment(stacks=["romio"], parameters={"romio_no_indep_rw": {"default": True}})
     workload = Workload(operation="write", nodes=2, processes_per_node=4, collective=True)
-    check_space(today, Circumstances(workload, "romio", None))
+    check_space(today, Circumstances(workload, "romio"))
     assert bind_space(today, Circumstances(workload, "romio")).space.default["romio_no_indep_rw"] is True
 
 

@@ -188,14 +188,21 @@ class Seen:
             layout = layout_of(activity)
             if activity.programs:
                 note(_of_several(activity.programs, program))
-        mpi = self.preflight.environment.get("mpi")
+        mpi = self.preflight.environment.get("mpi") or ""
 
         def lost(parameter: Parameter) -> str:
             return self.preflight.lost(parameter) or first.lost(parameter)
 
-        largest = self.preflight.largest
         known = Circumstances(
-            workload, io, mpi, lost, largest, layout, first.hints, first.calls, self.preflight.versions
+            workload,
+            io,
+            mpi,
+            versions=self.preflight.versions,
+            own=first.hints,
+            lost=lost,
+            largest=self.preflight.largest,
+            present=layout,
+            calls=first.calls,
         )
         bound = bind_space(experiment, known)
         if not fixed:

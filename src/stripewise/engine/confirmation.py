@@ -202,6 +202,7 @@ _HOPELESS = 0.02
 _PROMISING = 0.1
 _LARGEST = 1000
 _PRICE_OF_LOOKING = 1.2
+_USUAL = Confirmation()
 
 
 class Decision(StrEnum):
@@ -239,9 +240,7 @@ def assess(
     *,
     maximize: bool,
     most_pairs: int,
-    confidence: float = 0.95,
-    minimum_effect: float = 1.0,
-    candidates: int = 1,
+    rule: Confirmation = _USUAL,
     final: bool = False,
 ) -> Assessment:
     """Judge the pairs so far.
@@ -254,12 +253,9 @@ def assess(
         Whether larger values are better.
     most_pairs : int
         Pairs after which the confirmation ends; fixed before the first.
-    confidence : float
-        Two-sided, for all looks and candidates together.
-    minimum_effect : float
-        Speed-up that the lower bound must exceed.
-    candidates : int
-        How many candidates may be tested in all; each gets its share of the level.
+    rule : Confirmation
+        The two-sided confidence for all looks and candidates together, the speed-up that the lower bound must exceed,
+        and how many candidates may be tested in all; each gets its share of the level.
     final : bool
         No more pairs will come, for a reason outside the values (a budget): judge now.
 
@@ -269,8 +265,8 @@ def assess(
         See :func:`~stripewise.search.statistics.log_speedups`.
     """
     n = len(default)
-    alpha = (1 - confidence) / 2 / candidates
-    offset = math.log(minimum_effect)
+    alpha = (1 - rule.confidence) / 2 / rule.candidates
+    offset = math.log(rule.minimum_effect)
     most_pairs = max(most_pairs, n)
     planned = looks(most_pairs)
     reached = tuple(look for look in planned if look <= n)
@@ -450,16 +446,7 @@ def judge(
 ) -> Assessment:
     """Judge the complete pairs so far; ``final`` where no more will come."""
     default, candidate = arms(pairs, objective)
-    return assess(
-        default,
-        candidate,
-        maximize=objective.maximize,
-        most_pairs=most,
-        confidence=rule.confidence,
-        minimum_effect=rule.minimum_effect,
-        candidates=rule.candidates,
-        final=final,
-    )
+    return assess(default, candidate, maximize=objective.maximize, most_pairs=most, rule=rule, final=final)
 
 
 def more_pairs(found: Speedup, pairs: Sequence[Pair], objective: Objective, rule: Confirmation) -> int | None:

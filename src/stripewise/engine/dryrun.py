@@ -9,7 +9,7 @@ from stripewise.catalogue.workload import Workload
 from stripewise.engine.budget import most_pairs, shortfall, worst_case
 from stripewise.engine.launching import run_timeout
 from stripewise.engine.schedule import schedule_of
-from stripewise.engine.space import BoundSpace, Circumstances, bind_space, check_space, describe_space
+from stripewise.engine.space import BoundSpace, bind_space, check_space, circumstances_before, describe_space
 from stripewise.engine.try_first import configurations
 from stripewise.observe.objectives import objective_of
 from stripewise.requests.experiment import Experiment
@@ -37,10 +37,7 @@ def dry_run(experiment: Experiment, runner: Runner) -> dict[str, Any]:
     if preflight.space is not None:
         bound = BoundSpace(preflight.space, (), {})
     else:
-        mpi = preflight.environment.get("mpi")
-        known = Circumstances(
-            workload, preflight.io, mpi, preflight.lost, preflight.largest, versions=preflight.versions
-        )
+        known = circumstances_before(preflight, workload)
         check_space(experiment, known)
         bound = bind_space(experiment, known)
     objective = preflight.objective or objective_of(experiment.objective)

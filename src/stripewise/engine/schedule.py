@@ -9,14 +9,12 @@ import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from stripewise.catalogue.space import Space
 from stripewise.engine.confirmation import FIRST_LOOK, pairs_to_prove, provable_pairs
-from stripewise.engine.fidelity import Done, Faithfulness
-from stripewise.engine.ledger import ExperimentLedger
 from stripewise.engine.protocol import phase_points
 from stripewise.errors import UserError
 from stripewise.facts import RunFacts
@@ -30,6 +28,9 @@ from stripewise.search.belief.costs import Costs
 from stripewise.search.policy.stopping import make_stopping
 from stripewise.shell import quote_all
 from stripewise.trial import History, Phase, Run, Trial
+
+if TYPE_CHECKING:
+    from stripewise.engine.ledger import ExperimentLedger
 
 _CHANGES = 1.5
 """Phases of a pair that only separate settings: one in the pair, and half of the time one before it."""
@@ -307,6 +308,8 @@ class OnReplays(Schedule):
         known = ledger.facts.replay
         if known is not None and known["faithful"]:
             return
+        from stripewise.engine.fidelity import Done, Faithfulness  # noqa: PLC0415  few experiments replay a record
+
         record, replay = replayer.record, replayer.replay
         now = Faithfulness(Done.by_record(record), Done.by_activity(activity, record), replay.whole)
         ledger.remember(replay=now.as_json())

@@ -25,7 +25,7 @@ from stripewise.engine.planner import Planner
 from stripewise.engine.priors import agreement, check_named, sampler_at_start
 from stripewise.engine.result import conclude, machine_level
 from stripewise.engine.schedule import schedule_of
-from stripewise.engine.space import BoundSpace, Circumstances, check_space, describe_space
+from stripewise.engine.space import BoundSpace, check_space, circumstances_before, describe_space
 from stripewise.engine.try_first import configurations
 from stripewise.errors import NothingWorks, Stopped, StripewiseError
 from stripewise.facts import RunFacts
@@ -410,18 +410,7 @@ class Session:
     def _check_space(self, preflight: Preflight) -> None:
         """Refuse what cannot be searched before a run is spent on it."""
         if preflight.space is None and not self._ledger.trials:
-            mpi = preflight.environment.get("mpi")
-            check_space(
-                self._ledger.experiment,
-                Circumstances(
-                    self._seen.workload,
-                    preflight.io,
-                    mpi,
-                    preflight.lost,
-                    preflight.largest,
-                    versions=preflight.versions,
-                ),
-            )
+            check_space(self._ledger.experiment, circumstances_before(preflight, self._seen.workload))
 
     @property
     def _seen(self) -> Seen:

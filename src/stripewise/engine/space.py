@@ -25,6 +25,7 @@ from stripewise.observe.evidence import check_evidence
 from stripewise.requests.experiment import Experiment, is_own, overridden, own_parameter
 from stripewise.requests.policy import Policy, load_policy
 from stripewise.result import ParameterSummary, SpaceSummary
+from stripewise.runners.base import Preflight
 
 
 def as_found(parameter: Parameter, present: Mapping[str, int]) -> Parameter:
@@ -152,16 +153,11 @@ _NONE: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
-class Circumstances:
-    """What is known of a program and its machine, by which parameters are chosen.
+class Circumstances(Situation):
+    """A situation, which decides whether a value acts, with what further bounds the values of an experiment.
 
     Attributes
     ----------
-    workload : Workload
-    io : str or None
-        The program's MPI-IO implementation, ``romio`` or ``ompio``.
-    mpi : str or None
-        The program's MPI library with its version, as it names itself: parameters of other versions are left out.
     lost : callable
         Gives the reason why a parameter cannot reach the program, empty if it can: no run is spent on such ones.
     largest : mapping
@@ -170,25 +166,28 @@ class Circumstances:
     present : mapping
         Role to the value that a file has for which nothing is set, as its folder and site make it: that is the default
         of a layout, whatever the stack file takes for one, unless the experiment itself names a default.
-    versions : mapping
-        Versions of other libraries, as in :class:`~stripewise.catalogue.meaning.Situation`.
-    own : mapping
-        Hints that the program sets itself, with their values: they are not searched unless the plan overrides them,
-        and are then its defaults.
     calls : set of str
         MPI-IO calls that the program makes on the files that are tuned, as a report names them: values that break one
         are not searched.
     """
 
-    workload: Workload
-    io: str | None = None
-    mpi: str | None = None
     lost: Callable[[Parameter], str] = _reaches
     largest: Mapping[str, int] = field(default_factory=dict)
     present: Mapping[str, int] = field(default_factory=dict)
-    own: Mapping[str, str] = field(default_factory=dict)
     calls: Set[str] = frozenset()
-    versions: Mapping[str, str] = field(default_factory=dict)
+
+
+def circumstances_before(preflight: Preflight, workload: Workload) -> Circumstances:
+    """Give what is known before the first run."""
+    mpi = preflight.environment.get("mpi") or ""
+    return Circumstances(
+        workload,
+        preflight.io,
+        mpi,
+        versions=preflight.versions,
+        lost=preflight.lost,
+        largest=preflight.largest,
+    )
 
 
 def _default_stacks(experiment: Experiment, known: Circumstances) -> list[str]:
@@ -326,7 +325,7 @@ def _chosen(
     left_out: dict[str, str] = {}
     changed = set()
     policy = load_policy()
-    situation = Situation(known.workload, io=known.io, mpi=known.mpi or "", versions=known.versions)
+    alone = replace(known, own=_NONE)
     for stack in stacks:
         for parameter in stack.parameters:
             override = experiment.parameters.get(parameter.name)
@@ -347,9 +346,9 @@ def _chosen(
                 beyond
                 or forbidden
                 or broken
-                or unread(parameter, situation)
+                or unread(parameter, alone)
                 or known.lost(parameter)
-                or ("" if experiment.override else _set_by_program(parameter, replace(situation, own=known.own)))
+                or ("" if experiment.override else _set_by_program(parameter, known))
             )
             if reason:
                 left_out[parameter.name] = reason
