@@ -289,7 +289,7 @@ until = "4.1"
         ("Open MPI 5.0.6", ("always", "young")),
         ("Open MPI v10.0.0rc1", ("always", "young")),
         ("MPICH 4.2", ("always", "young", "old")),
-        (None, ("always", "young", "old")),
+        ("", ("always", "young", "old")),
     ],
 )
 def test_parameters_of_other_versions_are_left_out(tmp_path, mpi, names):
@@ -311,7 +311,7 @@ def test_an_override_may_write_the_default_as_a_size() -> None:
 def test_one_parameter_whose_values_the_first_run_tells_is_enough() -> None:
     others = {p.name: {"exclude": True} for p in load_stack("romio").parameters if p.name != "cb_nodes"}
     chosen = experiment(stacks=["romio"], parameters=others)
-    check_space(chosen, Circumstances(Workload(operation="write", collective=True), "romio", None))
+    check_space(chosen, Circumstances(Workload(operation="write", collective=True), "romio"))
 
 
 def test_a_rule_that_the_program_breaks_today_is_none_for_it() -> None:
