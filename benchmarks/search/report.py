@@ -128,6 +128,35 @@ def verdicts(table: dict[tuple[str, str], dict[str, dict]]) -> list[str]:
     ]
 
 
+KEPT = "## On the planner that ships"
+"""Begins the part of the page that compares two races of our own samplers; :func:`compare` makes its table."""
+
+
+def compare(before: list[dict], now: list[dict]) -> str:
+    """The figures of two races of the same samplers, seeds and tables, as a table with both in each cell."""
+    old, new = group(before), group(now)
+    heads = [*(f"regret, {m} runs" for m in MOMENTS), "runs to within 5%", "final choice > 5% off"]
+    lines = [f"| table | method | {' | '.join(heads)} |", "|---|---|" + "---:|" * len(heads)]
+    for name, context in sorted(old):
+        for sampler in sorted(old[name, context]):
+            both = []
+            for grouped in (old, new):
+                played = grouped[name, context][sampler]
+                budget = max(len(result["trajectory"]) for result in played)
+                f = figures(played, budget)
+                within = f"{f['within']:g}" if f["within"] <= budget else f"over {budget}"
+                both.append([*(f"{value:.3f}" for value in f["regret"]), within, f"{f['off']:.0%}"])
+            cells = " | ".join(f"{a} → {b}" for a, b in zip(*both, strict=True))
+            lines.append(f"| {f'{name} {context}'.strip()} | {sampler} | {cells} |")
+    return "\n".join(lines)
+
+
+def kept_part(page: Path) -> list[str]:
+    """The lines of a page that no race of all methods makes anew."""
+    lines = page.read_text("utf-8").splitlines() if page.exists() else []
+    return ["", *lines[lines.index(KEPT) : -2]] if KEPT in lines else []
+
+
 def write(results: list[dict], folder: Path, page: str = "search") -> None:
     """Write ``PAGE.md`` and ``PAGE.svg``."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -188,6 +217,7 @@ def write(results: list[dict], folder: Path, page: str = "search") -> None:
             shown = " | ".join(f"{value:.3f}" for value in f["regret"])
             label = f"{name} {context}".strip() if sampler == "auto" else ""
             lines.append(f"| {label} | {sampler} | {shown} | {within} | {f['off']:.0%} | {1e3 * f['ask']:.0f} |")
+    lines += kept_part(folder / f"{page}.md")
     notes = folder / "search-notes.md"
     if notes.exists():
         lines += ["", f"The [notes]({notes.name}) say what was tried and rejected, and how long asking takes."]

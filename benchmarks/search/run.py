@@ -4,6 +4,7 @@
         [--first 0] [--drift steps|ramp|bursts]
     python benchmarks/search/run.py report --out RESULTS.jsonl [--docs docs/benchmarks] [--page search]
         [--honesty HONESTY.json ...]
+    python benchmarks/search/run.py compare --out RESULTS.jsonl --before EARLIER.jsonl
 
 ``race`` appends one line an episode and leaves out those already there, so it can be stopped and continued, and it goes
 through the seeds one by one, so that whatever is there is a fair, smaller race. Needs the extra ``peers``.
@@ -125,7 +126,7 @@ def run_race(options: argparse.Namespace) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["race", "report"])
+    parser.add_argument("what", choices=["race", "report", "compare"])
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--tables", type=Path, default=TABLES)
     parser.add_argument("--seeds", type=int, default=20)
@@ -136,6 +137,7 @@ def main() -> None:
     parser.add_argument("--drift", choices=DRIFTS, help="plant changes of the machine")
     parser.add_argument("--contexts", default="", help="only these, as TABLE:NUMBER separated by commas")
     parser.add_argument("--docs", type=Path, default=HERE.parent.parent / "docs" / "benchmarks")
+    parser.add_argument("--before", type=Path, help="an earlier race of the same samplers, seeds and tables")
     parser.add_argument("--page", default="search", help="name of the report")
     parser.add_argument("--honesty", type=Path, nargs="*", default=[], help="outputs of benchmarks/honesty/run.py")
     parser.add_argument("--python", nargs="*", default=[], help="TOOL=PATH, of hebo and baco: their own Pythons")
@@ -144,6 +146,10 @@ def main() -> None:
     results = read(options.out)
     if options.what == "race":
         run_race(options)
+    elif options.what == "compare":
+        from report import compare  # noqa: PLC0415
+
+        print(compare(read(options.before), results))
     elif any(result["drift"] for result in results):
         import drift  # noqa: PLC0415
 
