@@ -49,7 +49,6 @@ class FirstRun:
 
         Parameters
         ----------
-        runs : sequence of Run
         files : str
             Glob of the files that are tuned, as in an experiment.
         """
@@ -124,8 +123,6 @@ class Seen:
     ----------
     ledger : ExperimentLedger
         With the runs that have ended.
-    preflight : Preflight
-    runner : Runner
     """
 
     ledger: ExperimentLedger

@@ -78,7 +78,6 @@ def worst_case(
 
     Parameters
     ----------
-    experiment : Experiment
     nodes : int
         Nodes that a run occupies.
     run_seconds : float or None

@@ -41,7 +41,6 @@ class Companions:
 
     Parameters
     ----------
-    store : Store
     ledger : ExperimentLedger
         Of the costliest family's experiment, which remembers those of the others.
     launch : SharedLaunch

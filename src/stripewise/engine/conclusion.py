@@ -38,8 +38,6 @@ class Conclusion:
 
     Attributes
     ----------
-    decision : Decision
-    speedup : Speedup
     level : float
         Of its interval, for all looks and candidates together.
     same : Same or None

@@ -137,7 +137,6 @@ def power(pairs: int, gain: float, noise: float, confidence: float = 0.95) -> fl
 
     Parameters
     ----------
-    pairs : int
     gain : float
         True speed-up (1.1 is 10%).
     noise : float
@@ -221,7 +220,6 @@ class Assessment:
 
     Attributes
     ----------
-    decision : Decision
     speedup : Speedup or None
         Its interval is adjusted for looks and candidates: the lower end exceeds the minimum effect exactly if the gain
         is proven. None without pairs.
@@ -374,10 +372,8 @@ class Pair:
 
     Attributes
     ----------
-    number : int
     first : str
         The arm that runs first: ``default`` or ``candidate``.
-    default, candidate : Run or None
     """
 
     number: int

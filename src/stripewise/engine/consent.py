@@ -31,7 +31,6 @@ def check_author(
 
     Parameters
     ----------
-    record : Record
     user : str
         Who would run it.
     consent : callable
@@ -78,7 +77,6 @@ def check_cost(
     ----------
     worst : mapping
         As :func:`~stripewise.engine.budget.worst_case` gives it.
-    policy : Policy
     agreed : mapping or None
         What was agreed to before.
     consent : callable

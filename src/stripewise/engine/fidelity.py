@@ -86,7 +86,6 @@ class Faithfulness:
 
     Attributes
     ----------
-    program, replay : Done
     whole : bool
         Whether the replay was to make all calls; else only times are compared, by the bytes that were moved.
     """

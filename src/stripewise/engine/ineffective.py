@@ -24,7 +24,6 @@ class Idle:
 
     Attributes
     ----------
-    name : str
     where : tuple of (str, Value)
         Values that the parameters had which its activity depends on: elsewhere it may still act.
     values : tuple of Value

@@ -91,7 +91,6 @@ def run_timeout(
 
     Parameters
     ----------
-    experiment : Experiment
     trials : sequence of Trial
         A run may take thirty times as long as the default did, for a bad configuration can be that slow; and longer
         where the runs of one configuration differed by more than those of the default did.
@@ -124,9 +123,6 @@ def run_of(planned: Run, outcome: Outcome, objective: Objective, nodes: int, cen
 
     Parameters
     ----------
-    planned : Run
-    outcome : Outcome
-    objective : Objective
     nodes : int
         Nodes that the run occupied, where the runner does not say.
     censored : float or None
@@ -150,8 +146,6 @@ class Allowance:
 
     Parameters
     ----------
-    ledger : ExperimentLedger
-    runner : Runner
     preflight : Preflight
         Of the runner.
     """

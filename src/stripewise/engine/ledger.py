@@ -27,7 +27,6 @@ class Spent:
         Launches, of every phase and outcome; where all runs are within one launch, its phases.
     seconds : float
         Wall time.
-    node_hours : float
     """
 
     runs: int
@@ -126,7 +125,6 @@ class StoredLedger(Ledger):
 
     Parameters
     ----------
-    store : Store
     identifier : str
         The experiment's.
     owner : str

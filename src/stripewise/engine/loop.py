@@ -25,7 +25,6 @@ class Planned:
     ----------
     trial : Trial
         The trial that the run belongs to, without the run.
-    run : Run
     new : bool
         Whether the trial is new as well.
     attempt : int
@@ -87,8 +86,6 @@ class Loop:
 
     Parameters
     ----------
-    ledger : Ledger
-    rig : Rig
     on_start : callable
         Is told each trial and run just before it starts.
     """

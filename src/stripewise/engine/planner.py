@@ -46,8 +46,6 @@ class Planner:
 
     Attributes
     ----------
-    experiment : Experiment
-    objective : Objective
     space : Space or None
         None until the warm-up run has shown the workload.
     reference : bool
@@ -231,7 +229,6 @@ class Planner:
 
         Parameters
         ----------
-        trials : sequence of Trial
         waits : int
             Phases for which a run waits now.
         """

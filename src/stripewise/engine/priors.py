@@ -106,7 +106,6 @@ def choose(
 
     Parameters
     ----------
-    store : Store
     wanted : sequence of str
         Identifiers, or ``auto``: finished experiments of the store with the same objective and at least half of the
         parameters, the five most similar workloads of them, the latest first where they are alike.
@@ -198,7 +197,6 @@ def agreement(prior: PriorMean, space: Space, history: History) -> str:
     ----------
     prior : PriorMean
         What was expected before the first run.
-    space : Space
     history : History
         Of the experiment that started from it.
     """
@@ -260,7 +258,6 @@ class FromModel:
 
     Attributes
     ----------
-    prior : ModelPrior
     facts : dict
         ``file``, ``digest``, ``name``, ``table``, ``simulated``, and ``parameters`` that it knows.
     note : str
@@ -283,10 +280,8 @@ def start_from_model(
 
     Parameters
     ----------
-    path : str
     space : Space
         To be searched.
-    workload : Workload
     earlier : mapping, optional
         The facts when the experiment began, if it is resumed.
     read_model : callable

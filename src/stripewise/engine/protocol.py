@@ -98,14 +98,10 @@ def protocol_points(
 
     Parameters
     ----------
-    experiment : Experiment
-    pairs : int
     speedup, same
         The outcome of the pairs.
     seconds : float or None
         Typical wall time of a run of the confirmation.
-    workload : Workload
-    simulated : bool
 
     Returns
     -------
@@ -161,7 +157,6 @@ def phase_points(runs: Sequence[Run], experiment: Experiment) -> tuple[list[str]
     ----------
     runs : sequence of Run
         Of the pairs: each is a phase, and its value a bandwidth.
-    experiment : Experiment
     """
     block = runs[-1].facts.block
     each = "each phase" if block == 1 else f"each {block} phases in a row"

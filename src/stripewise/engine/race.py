@@ -46,7 +46,6 @@ def planted_drift(kind: Drift, runs: int, seed: int) -> NDArray[np.float64]:
     kind : {"steps", "ramp", "bursts"}
         Other work comes and stays for a third of the runs or longer; grows or shrinks all the time; comes for a few
         runs at once, again and again.
-    runs, seed : int
     """
     rng = np.random.default_rng([seed, _DRIFT_STREAM])
     if kind == "ramp":
@@ -88,10 +87,6 @@ class Search:
 
     Parameters
     ----------
-    space : Space
-    objective : Objective
-    sampler : Sampler
-    seed : int
     resampling : mapping, optional
         As in an experiment's ``[resampling]``.
     """
@@ -217,7 +212,6 @@ def moves(
 
     Parameters
     ----------
-    racer : Racer
     answer : callable
     default : Configuration
         What a run of the default runs.
@@ -297,11 +291,6 @@ class Recorded:
 
     The repeats of a point are dealt in an order that depends on the seed and the point alone, so that every sampler
     meets the same luck; when all are used up they are dealt again.
-
-    Parameters
-    ----------
-    landscape : Landscape
-    seed : int
     """
 
     def __init__(self, landscape: Landscape, seed: int) -> None:
@@ -373,13 +362,10 @@ def play(
 
     Parameters
     ----------
-    landscape : Landscape
     name : str
         Of the contestant, for the record.
-    contestant : Contestant
     budget : int
         Runs, repeats included.
-    seed : int
     drift : {"steps", "ramp", "bursts"}, optional
         Slows runs down by :func:`planted_drift`; the truth stays what it is.
 
@@ -430,7 +416,6 @@ def race(
 
     Parameters
     ----------
-    tables : sequence of Table
     contestants : mapping
         By name; :func:`contestant` makes them of our samplers.
     budget : int

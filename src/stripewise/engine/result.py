@@ -200,9 +200,6 @@ def cheapest(bound: BoundSpace, history: History, best: Trial, tested: Collectio
 
     Parameters
     ----------
-    bound : BoundSpace
-    history : History
-    best : Trial
     tested : collection of int
         Trials of the confirmation.
     """

@@ -63,10 +63,6 @@ class Schedule:
         Libraries whose stacks are searched without being named, where the program uses them.
     not_small : tuple of str
         Why a smaller case cannot be searched first, and what to do; empty if it can.
-
-    Parameters
-    ----------
-    experiment : Experiment
     """
 
     word: ClassVar[tuple[str, str]] = ("launch", "launches")
@@ -130,7 +126,6 @@ class Schedule:
 
         Parameters
         ----------
-        trials : sequence of Trial
         waits : int
             Phases for which a run waits now.
         """

@@ -74,10 +74,8 @@ class Session:
 
     Parameters
     ----------
-    store : Store
     identifier : str
         The experiment's.
-    runner : Runner
     owner : str
         Who holds the claim, for messages to others.
     listener : callable
@@ -489,7 +487,6 @@ def beside_own_figure(objective: str, folder: str | None) -> str:
 
     Parameters
     ----------
-    objective : str
     folder : str or None
         Of a finished run.
     """
@@ -518,8 +515,6 @@ def loss_told(run: Run, trials: Sequence[Trial], experiment: Experiment) -> str:
     ----------
     run : Run
         The latest that ended.
-    trials : sequence of Trial
-    experiment : Experiment
     """
     most, lost = experiment.within.max_loss, run.facts.lost or 0.0
     usual = next((trial.value for trial in trials if trial.role is Role.DEFAULT), None)

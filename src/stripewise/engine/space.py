@@ -108,8 +108,6 @@ class BoundSpace:
 
     Attributes
     ----------
-    space : Space
-    stacks : tuple of Stack
     left_out : mapping
         Parameter name to the reason why it is not searched here.
     dropped : tuple of str
@@ -196,11 +194,6 @@ def _default_stacks(experiment: Experiment, known: Circumstances) -> list[str]:
 
 def bind_space(experiment: Experiment, known: Circumstances) -> BoundSpace:
     """Load the stacks, apply the experiment's overrides, leave out what cannot act here, and bind to the workload.
-
-    Parameters
-    ----------
-    experiment : Experiment
-    known : Circumstances
 
     Raises
     ------

@@ -287,7 +287,6 @@ class RunBatch:
     ----------
     write : ndarray of bool
         Direction; a workload that does both is two batches (:meth:`of` makes one direction).
-    nodes, processes_per_node : ndarray
     file_size, transfer_size, piece_size : ndarray
         Bytes of a file, of one call of a process, of one contiguous piece within it.
     hole_size : ndarray
@@ -296,8 +295,6 @@ class RunBatch:
         Part of the bytes that neighbours access as well.
     layout, api : ndarray of int8
         Index into :data:`~stripewise.lab.batch.LAYOUTS` and :data:`~stripewise.lab.batch.APIS`.
-    collective, file_per_process, fsync, misaligned : ndarray of bool
-    metadata_operations : ndarray
     client_cached, server_cached : ndarray
         Parts of a read; negative for the site's.
     stripe_count, stripe_size, overstripe_count : ndarray

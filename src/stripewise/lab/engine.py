@@ -93,8 +93,6 @@ def simulate(site: Site, batch: RunBatch, ost_speeds: Numbers | None = None) -> 
 
     Parameters
     ----------
-    site : Site
-    batch : RunBatch
     ost_speeds : ndarray, shape (n_ost,), optional
         c_o, the speed of each OST in these runs relative to the site's; the site's own where not given. Files begin at
         the first OST.
@@ -184,12 +182,10 @@ def noisy(
     ----------
     site : Site
         Its ``noise``, ``drift`` and ``background`` say what varies and how much.
-    batch : RunBatch
     outcome : SimulatedOutcome
         Of :func:`~stripewise.lab.engine.simulate` for that batch.
     numbers : array of int, shape (n,)
         The runs' numbers: the same number of the same seed is slowed in the same way.
-    seed : int
     days : array of float, shape (n,) or scalar
         When the runs start, in days since the site's first.
     """

@@ -77,7 +77,6 @@ class Errors:
 
     Attributes
     ----------
-    configurations : int
     typical_factor : float
         The median of the factor between the two, at least 1.
     within : float
@@ -114,7 +113,6 @@ class Fit:
         Keys of which the measurements say nothing, for another bound was slower everywhere: left as they were.
     before, after, held_out : Errors
         Of the site as it was, of the fit on the rows it was made from, and of fits on the rows they had not seen.
-    folds : int
     bounds : dict of str to float
         Share of the configurations in which each bound acts on the calibrated site, the most frequent first.
     """
@@ -141,7 +139,6 @@ def fit(
 
     Parameters
     ----------
-    data : Measured
     site : Site
         Where the fit starts; all that is not fitted stays.
     free : sequence of str
@@ -333,7 +330,6 @@ def measured(table: Table, workload: Workload) -> Measured:
 
     Parameters
     ----------
-    table : Table
     workload : Workload
         What the table does not say.
 

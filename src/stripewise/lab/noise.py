@@ -69,7 +69,6 @@ def run_scores(numbers: ArrayLike, seed: int, stream: int) -> Floats:
     ----------
     numbers : array of int
         The runs' numbers; the same number of the same seed and stream gives the same score.
-    seed, stream : int
     """
     return np.asarray(ndtri(run_uniforms(numbers, seed, stream)))
 
@@ -87,10 +86,8 @@ def slowdowns(law: Slowdown, numbers: ArrayLike, seed: int, stream: int = WRITE)
 
     Parameters
     ----------
-    law : Slowdown
     numbers : array of int, shape (n,)
         The runs' numbers.
-    seed : int
     stream : int
         :data:`WRITE` or :data:`READ`: the two phases of a run are slowed apart.
     """
@@ -105,10 +102,8 @@ def day_factors(drift: Drift, days: ArrayLike, seed: int) -> Floats:
 
     Parameters
     ----------
-    drift : Drift
     days : array of float
         Days since the site's first, at least 0.
-    seed : int
 
     Raises
     ------

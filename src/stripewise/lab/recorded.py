@@ -144,7 +144,6 @@ def parts_of(record: Record, access: Access) -> tuple[list[SimulatedPart], list[
 
     Parameters
     ----------
-    record : Record
     access : Access
         What memory holds of reads; the rest of it is taken from the record.
 

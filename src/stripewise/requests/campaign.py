@@ -215,7 +215,6 @@ def load_campaign(name: str, changes: Iterable[tuple[str, Any]] = ()) -> Campaig
 
     Parameters
     ----------
-    name : str
     changes : iterable of (str, value)
         Keys to be put in place of the file's, tables as ``table.key``.
 

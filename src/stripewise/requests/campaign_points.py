@@ -68,10 +68,6 @@ class Point:
 class Points:
     """The combinations of a campaign.
 
-    Parameters
-    ----------
-    campaign : Campaign
-
     Raises
     ------
     UserError

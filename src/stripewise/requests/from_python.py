@@ -21,7 +21,6 @@ def integers(low: int, high: int, step: int = 1, *, log: bool = False) -> Sequen
 
     Parameters
     ----------
-    low, high : int
     step : int
         Between neighbours; not with ``log``.
     log : bool
@@ -52,7 +51,6 @@ def floats(low: float, high: float, points: int = 33, *, log: bool = False) -> l
 
     Parameters
     ----------
-    low, high : float
     points : int
         How many.
     log : bool

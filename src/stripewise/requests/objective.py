@@ -18,7 +18,6 @@ class Objective:
     name : str
         That of a kind of :mod:`stripewise.observe.objectives`, of a table's column, or ``value`` of a function.
     direction : {"minimize", "maximize"}
-    unit : str
     program : str
         Of the programs that a command starts, the one that is measured; empty where all of them are.
     """

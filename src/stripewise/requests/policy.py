@@ -79,7 +79,6 @@ class Policy(BaseModel):
         ----------
         name : str
             The setting's key or role: ``stripe_count``, ``overstripe_count``, ``head_size``, ``pool``, ``template``.
-        values : sequence
         """
         most, pools = self.striping.stripe_count, self.striping.pools
         if name in ("stripe_count", "overstripe_count") and most is not None:

@@ -18,13 +18,10 @@ class Array:
 
     Attributes
     ----------
-    name : str
     command : tuple of str
         Makes the campaign; gets ``--shard``.
     shards, at_once, nodes : int
         ``at_once`` shards run at a time: more than one disturb each other.
-    processes_per_node : int
-    logs : Path
     directives : tuple of str
         Options for the scheduler, as ``--time=2:00:00``; they win over ours.
     """

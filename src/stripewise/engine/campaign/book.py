@@ -37,7 +37,6 @@ def open_book(campaign: Campaign, shard: Shard, folder: Path | None, owner: str 
 
     Parameters
     ----------
-    campaign : Campaign
     shard : tuple of int
         ``(i, n)``.
     folder : Path or None
@@ -93,14 +92,12 @@ class Collected:
 
     Attributes
     ----------
-    campaign : Campaign
     runs : dict
         Ended runs by number.
     shards : int
         How many the campaign was cut into.
     seen : tuple of int
         Which of them were found.
-    notes : tuple of str
     """
 
     campaign: Campaign

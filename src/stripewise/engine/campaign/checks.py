@@ -25,7 +25,6 @@ class CampaignCost:
 
     Attributes
     ----------
-    runs : int
     launches : int
         Programs started: a read is preceded by the write of its file.
     moved : int
@@ -89,8 +88,6 @@ def check_room(campaign: Campaign, cost: CampaignCost, scratch: Path) -> None:
 
     Parameters
     ----------
-    campaign : Campaign
-    cost : CampaignCost
     scratch : Path
         Folder of the journal and the runs' own folders; the nearest parent that exists is looked at.
 

@@ -45,7 +45,6 @@ def with_names(rows: Sequence[Row], pattern: str | None, given: Mapping[str, str
 
     Parameters
     ----------
-    rows : sequence of dict
     pattern : str or None
         Regular expression with named groups, searched in each file's path.
     given : mapping
@@ -96,8 +95,6 @@ def table_from(rows: Sequence[Row], name: str, about: str, parameters: Sequence[
 
     Parameters
     ----------
-    rows : sequence of dict
-    name, about : str
     parameters : sequence of str
         Columns that can be tuned, besides those whose role says so.
 
@@ -210,7 +207,6 @@ def read_sources(
 
     Parameters
     ----------
-    paths : iterable of Path
     workers : int, optional
         Processes that read Darshan logs.
     on_file : callable

@@ -42,7 +42,6 @@ class JudgedCase:
 
     Attributes
     ----------
-    case : EvaluationCase
     default, tuned, oracle : float
         Means over repeats; the oracle's of repeats on which it did not choose.
     """
@@ -254,10 +253,8 @@ class Evaluation:
         Whose points are the default test cases.
     model : dict
         ``name``, ``table`` and ``rows``.
-    cases : list of EvaluationCase
     points : CasePoints
         To be measured; their campaign is the evaluation's own.
-    eager : bool
     seconds : float
         That the prescriptions took.
     """
@@ -275,7 +272,6 @@ class Evaluation:
 
         Parameters
         ----------
-        asked : Campaign
         model : Path
             Written by ``stripewise site train``.
         defaults : sequence of Point
@@ -315,7 +311,6 @@ class Evaluation:
 
         Parameters
         ----------
-        values : mapping
         failed : int
             Runs without a value.
         bench : Bench

@@ -25,7 +25,6 @@ def with_profiles(table: Table, name: str, folder: Path) -> tuple[Table, list[st
 
     Parameters
     ----------
-    table : Table
     name : str
         The context.
     folder : Path

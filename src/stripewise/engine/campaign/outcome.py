@@ -36,11 +36,8 @@ def table_of(
 
     Parameters
     ----------
-    points : Points
-    planned : sequence of PlannedPoint
     results : mapping
         Runs by number.
-    objective : Objective
     about : str
         One sentence on where the figures come from.
     whole : bool

@@ -29,10 +29,6 @@ _NEAR = 64
 def first_batch(points: Points) -> list[Point]:
     """Choose what is measured before any result is known: everything, but for a sequential design.
 
-    Parameters
-    ----------
-    points : Points
-
     Returns
     -------
     list of Point
@@ -62,7 +58,6 @@ def next_batch(points: Points, measured: dict[str, dict[int, float]], number: in
 
     Parameters
     ----------
-    points : Points
     measured : dict
         By operation: index of a point in :meth:`Points.of` to its median so far; failed points have NaN.
     number : int
@@ -150,7 +145,6 @@ class PlannedPoint:
         Its number in the whole campaign, in whichever shard it is made.
     trial : int
         Number of its point.
-    point : Point
     repeat : int
         From 0.
     """
@@ -170,7 +164,6 @@ def schedule(points: Sequence[Point], first: int, repeats: int, seed: int) -> li
         Of the batch.
     first : int
         Number of its first point; runs are numbered from ``first * repeats``.
-    repeats, seed : int
     """
     operations = list(dict.fromkeys(point.operation for point in points))
     places = {name: [i for i, point in enumerate(points) if point.operation == name] for name in operations}
@@ -226,12 +219,7 @@ class Progressed:
 
 
 class CampaignPlan:
-    """Grows the plan of a campaign with its results; the same results give the same plan.
-
-    Parameters
-    ----------
-    points : Points
-    """
+    """Grows the plan of a campaign with its results; the same results give the same plan."""
 
     def __init__(self, points: Points) -> None:
         self._points = points

@@ -34,7 +34,6 @@ class CampaignEnd:
         What the runs were made with.
     runs : dict of int to Run
         All results that are known, those of earlier sessions included.
-    progress : Progressed
     """
 
     bench: Bench
@@ -56,15 +55,12 @@ def carry_on(
 
     Parameters
     ----------
-    points : Points
     where : Path
         Folder for what the runs need while they are under way.
     kept : Path or None
         Folder of the journal; None keeps results in memory.
-    owner : str
     listener : callable
         As for :class:`~stripewise.engine.campaign.session.CampaignSession`.
-    part : tuple of int
     retry : bool
         Make failed runs of earlier sessions once more.
 

@@ -151,10 +151,6 @@ class CampaignSession:
 
     Parameters
     ----------
-    points : Points
-    bench : Bench
-    book : Ledger
-    shard : tuple of int
     scratch : Path
         Where the runs' own folders are; a finished run's is deleted as soon as its result is kept.
     listener : callable
