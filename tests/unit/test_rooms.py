@@ -48,6 +48,14 @@ def test_a_question_has_one_home(home: str, tell_tale: str) -> None:
     assert second <= ELSEWHERE.get(tell_tale, set())
 
 
+def test_there_is_one_loop() -> None:
+    """Who notes that a run begins is a loop that plans, launches, waits and keeps: experiments, campaigns, races."""
+    sources = {str(path.relative_to(SOURCE)): path.read_text("utf-8") for path in SOURCE.rglob("*.py")}
+    assert {name for name, text in sources.items() if re.search(r"(?:ledger|book)\.begin\(", text)} == {
+        "engine/loop.py"
+    }
+
+
 def test_every_package_answers_a_question() -> None:
     packages = {path.parent.name for path in SOURCE.glob("*/__init__.py")}
     page = (ROOT / "docs" / "explanation" / "how-it-works.md").read_text("utf-8")
