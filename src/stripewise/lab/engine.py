@@ -96,10 +96,6 @@ def simulate(site: Site, batch: RunBatch, ost_speeds: Numbers | None = None) -> 
     ost_speeds : ndarray, shape (n_ost,), optional
         c_o, the speed of each OST in these runs relative to the site's; the site's own where not given. Files begin at
         the first OST.
-
-    Returns
-    -------
-    SimulatedOutcome
     """
     n = len(batch)
     if ost_speeds is None and site.ost.speeds:

@@ -133,10 +133,6 @@ def snapped(stripe_count: Numbers, wanted: Numbers, co_ratio: Numbers) -> Number
     ----------
     stripe_count, wanted, co_ratio : ndarray
         Of shapes that fit together.
-
-    Returns
-    -------
-    ndarray
     """
     result: Numbers = stripe_count * np.maximum(1.0, np.minimum(wanted // stripe_count, co_ratio))
     if (wanted < stripe_count).any():
