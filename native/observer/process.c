@@ -29,7 +29,7 @@ extern void *__dso_handle __attribute__((visibility("hidden"))); /* NOLINT */
 
 static void tell_children(void) {
     if (__register_atfork) {
-        (void)__register_atfork(NULL, NULL, in_child, &__dso_handle);
+        (void)__register_atfork(NULL, NULL, in_child, (void *)&__dso_handle);
         return;
     }
     int (*const at_fork)(void (*)(void), void (*)(void), void (*)(void)) =

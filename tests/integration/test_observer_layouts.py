@@ -16,6 +16,7 @@ from stripewise.catalogue.plan import Plan
 from stripewise.catalogue.space import Space
 from stripewise.catalogue.stack import load_stack
 from stripewise.engine.effects import verdicts
+from stripewise.observe.from_report import activity_of
 from stripewise.observe.processes import PREFIX, merge_parts
 from stripewise.observe.report import Report, read_report_file
 from stripewise.runners.inject.foreground import prepare
@@ -119,7 +120,7 @@ def test_cephfs_lays_out_every_new_file_that_is_chosen(create: Create, tmp_path:
     assert (other.layer, other.outcome, other.missed) == ("layout", "not_applicable", 1)
     assert report.processes[0].settings_misread == 2
     setting = Setting(LAYOUT, "stripe_count", "4", "cephfs")
-    (effect,) = verdicts(Space(load_stack("cephfs").parameters), [setting], [report], [])
+    (effect,) = verdicts(Space(load_stack("cephfs").parameters), [setting], [activity_of(report, "report")], [])
     assert effect.status == "unprovable"
     assert effect.evidence == "the file's stripe_count is 4; no run without it was observed"
 
