@@ -35,6 +35,20 @@ bool is_refused(enum setting which);
 /* Counts a call in which a setting acted, or could not. */
 void count_setting(struct file_record *record, enum setting which, bool acted);
 
+/* ---- direct.c: large reads and writes past the page cache (O_DIRECT) ----
+ * Where place, size and memory of a call are multiples of a page. All others of the same file are made as
+ * ever, and the kernel keeps both the same: it writes back what the cache holds of a place before such a
+ * call, and drops it after such a write. It cannot do so while somebody stores into the same page through a
+ * mapping, so a process that maps a file for stores makes no such calls from then on. Nor does one that sets
+ * record locks. */
+
+/* As acts.read and acts.write. */
+ssize_t go_direct(int fd, bool writes, void *data, size_t size, int64_t place);
+
+void mapped_beside_direct(int fd, int flags);
+void lock_beside_direct(void);
+void leave_direct(void); /* in a child */
+
 /* ---- stream_buffer.c: larger buffers for streams ----
  * A program that gives a stream a buffer of its own later gets it. The memory is bounded, and held until the
  * stream is closed. */

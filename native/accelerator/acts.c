@@ -64,7 +64,7 @@ static void read_ahead(int fd, struct file_record *record, int64_t end) {
 
 static void act_after(int fd, struct file_record *record, bool sequential, int64_t end) {
     int kept = errno;
-    if (sequential)
+    if (sequential && !descriptors[fd].direct)
         read_ahead(fd, record, end);
     else
         count_setting(record, SET_READAHEAD, false);
@@ -99,7 +99,8 @@ static ssize_t count_answer(struct file_record *record, ssize_t bytes) {
 static ssize_t read_otherwise(int fd, void *data, size_t size, int64_t place) {
     struct file_record *record =
         atomic_load_explicit(&accelerates, memory_order_relaxed) ? concerned(fd, size) : NULL;
-    return record ? count_answer(record, answer_read(fd, data, size, place)) : -1;
+    ssize_t bytes = record ? count_answer(record, answer_read(fd, data, size, place)) : -1;
+    return bytes < 0 && asked[SET_DIRECT] ? go_direct(fd, false, data, size, place) : bytes;
 }
 
 static ssize_t read_pieces_otherwise(int fd, const struct iovec *pieces, int count, int64_t place) {
@@ -108,6 +109,10 @@ static ssize_t read_pieces_otherwise(int fd, const struct iovec *pieces, int cou
     size_t size = size_of_pieces(pieces, count);
     struct file_record *record = concerned(fd, size);
     return record ? count_answer(record, answer_pieces(fd, pieces, count, size, place)) : -1;
+}
+
+static ssize_t write_otherwise(int fd, const void *data, size_t size, int64_t place) {
+    return go_direct(fd, true, (void *)data, size, place);
 }
 
 static void before_write(struct own_write *own, int fd, int64_t place) {
@@ -128,6 +133,13 @@ static void after_write(struct own_write *own, int fd, const void *data, ssize_t
 static void mapped_somewhere(int fd, int flags) {
     if (atomic_load_explicit(&accelerates, memory_order_relaxed))
         mapped(fd, flags);
+    if (asked[SET_DIRECT])
+        mapped_beside_direct(fd, flags);
+}
+
+static void leave_all(void) {
+    leave_small_reads();
+    leave_direct();
 }
 
 static void read_small_reads(void) {
@@ -142,7 +154,7 @@ static void read_small_reads(void) {
 const struct acts *read_acts(void) {
     static struct acts all;
     read_settings();
-    const bool lays = read_layouts(), small = asked[SET_CLUSTER_THRESHOLD];
+    const bool lays = read_layouts(), small = asked[SET_CLUSTER_THRESHOLD], direct = asked[SET_DIRECT];
     if (!any_asked)
         return NULL;
     if (small)
@@ -151,18 +163,20 @@ const struct acts *read_acts(void) {
         .is_chosen = is_chosen,
         .opened = act_at_open,
         .read_on = asked[SET_READAHEAD] ? act_after : NULL,
-        .read = small ? read_otherwise : NULL,
+        .read = small || direct ? read_otherwise : NULL,
         .read_pieces = small ? read_pieces_otherwise : NULL,
+        .write = direct ? write_otherwise : NULL,
         .before_write = before_write,
         .after_write = small ? after_write : NULL,
-        .mapped = small ? mapped_somewhere : NULL,
+        .mapped = small || direct ? mapped_somewhere : NULL,
+        .before_lock = direct ? lock_beside_direct : NULL,
         .before_create = lays ? lay_before : NULL,
         .after_create = lays ? lay_after : NULL,
         .made_up = lays ? lay_made_up : NULL,
         .opened_stream = asked[SET_STREAM_BUFFER] ? buffer_stream : NULL,
         .before_stream_close = asked[SET_STREAM_BUFFER] ? take_buffer : NULL,
         .after_stream_close = free_buffer,
-        .in_child = leave_small_reads,
+        .in_child = leave_all,
     };
     return &all;
 }

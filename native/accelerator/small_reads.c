@@ -85,12 +85,12 @@ static bool is_at_rest(const struct stat *now) {
     return time.tv_sec - now->st_ctim.tv_sec > REST;
 }
 
-static bool is_coherent(int fd) {
+bool lies_on(int fd, const uint32_t *magic, size_t count) {
     struct statfs about;
     if (fstatfs(fd, &about) != 0)
         return false;
-    for (size_t i = 0; i < sizeof coherent / sizeof *coherent; i++)
-        if ((uint32_t)about.f_type == coherent[i])
+    for (size_t i = 0; i < count; i++)
+        if ((uint32_t)about.f_type == magic[i])
             return true;
     return false;
 }
@@ -102,7 +102,7 @@ static struct window_file *current(int fd, const struct stat *now) {
     if (!file || file->alone)
         return NULL;
     if (file->state == UNKNOWN) {
-        file->alone = !is_coherent(fd);
+        file->alone = !lies_on(fd, coherent, sizeof coherent / sizeof *coherent);
         if (file->alone)
             return NULL;
         file->state = COHERENT;

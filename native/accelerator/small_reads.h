@@ -38,6 +38,9 @@ void begin_small_reads(const struct window_settings *settings, bool sole_writer)
 
 void leave_small_reads(void); /* in a child */
 
+/* Whether a file lies on a file system of one of these magic numbers. */
+bool lies_on(int fd, const uint32_t *magic, size_t count);
+
 /* Whether a read of so many bytes may be answered in this process. */
 bool is_small_read(size_t size);
 

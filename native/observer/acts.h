@@ -35,10 +35,12 @@ struct acts {
     /* In place of a call: the bytes that were moved, or -1, and the call itself is made. */
     ssize_t (*read)(int fd, void *data, size_t size, int64_t place);
     ssize_t (*read_pieces)(int fd, const struct iovec *pieces, int count, int64_t place);
+    ssize_t (*write)(int fd, const void *data, size_t size, int64_t place);
     /* Around a call that changes a file; data: NULL where it is not one piece. */
     void (*before_write)(struct own_write *own, int fd, int64_t place);
     void (*after_write)(struct own_write *own, int fd, const void *data, ssize_t bytes, int64_t place);
     void (*mapped)(int fd, int flags); /* the program has stored nothing there yet */
+    void (*before_lock)(void);         /* it is about to set record locks */
     void (*before_create)(struct creation *one, int folder, const char *path, mode_t mode);
     void (*after_create)(struct creation *one, int fd, struct file_record *record);
     void (*made_up)(struct creation *one, int fd); /* the name of the file that was created */

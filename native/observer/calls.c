@@ -7,6 +7,7 @@
 
 #include <dirent.h>
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <linux/seccomp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -15,6 +16,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "acts.h"
 #include "caller.h"
 #include "counting.h"
 
@@ -35,6 +37,42 @@ __attribute__((constructor)) static void find_all(void) {
         find_next(call);
     dlerror(); /* of those that this C library does not have */
 }
+
+/* ---- record locks ----
+ * Record locks, which a process loses with any descriptor of the file that it closes. */
+
+static void about_to_lock(void) {
+    const struct acts *by = acting();
+    if (by && by->before_lock)
+        by->before_lock();
+}
+
+#define COMMANDS(NAME)                                                                                       \
+    EXPORT int NAME(int fd, int command, ...) {                                                              \
+        NEXT(#NAME, int, int, int, ...)                                                                      \
+        IF_THERE                                                                                             \
+        va_list rest;                                                                                        \
+        va_start(rest, command);                                                                             \
+        void *argument = va_arg(rest, void *);                                                               \
+        va_end(rest);                                                                                        \
+        if (command == F_SETLK || command == F_SETLKW)                                                       \
+            about_to_lock();                                                                                 \
+        return next(fd, command, argument);                                                                  \
+    }
+
+#undef fcntl
+COMMANDS(fcntl)
+COMMANDS(fcntl64)
+
+#define LOCKS(NAME, OFFSET)                                                                                  \
+    EXPORT int NAME(int fd, int command, OFFSET size) {                                                      \
+        NEXT(#NAME, int, int, int, OFFSET)                                                                   \
+        about_to_lock();                                                                                     \
+        return next(fd, command, size);                                                                      \
+    }
+
+LOCKS(lockf, off_t)
+LOCKS(lockf64, off64_t)
 
 /* ---- ends of a process ----
  * Ends of a process that run no destructors, and what forbids it to ask for the time. */

@@ -46,17 +46,19 @@
     MOVES(NAME, OP, false, PLACE, NULL,                                                                      \
           !(FLAGS) && by && by->read_pieces ? by->read_pieces(fd, v, n, PLACE) : -1, PARAMETERS,             \
           TYPES(TYPED), __VA_ARGS__)
-#define WRITES(NAME, OP, PLACE, PARAMETERS, TYPED, ...)                                                      \
-    MOVES(NAME, OP, true, PLACE, b, -1, PARAMETERS, TYPES(TYPED), __VA_ARGS__)
+/* AT: as PLACE, but HERE for the file's own position. */
+#define WRITES(NAME, OP, PLACE, AT, PARAMETERS, TYPED, ...)                                                  \
+    MOVES(NAME, OP, true, PLACE, b, by && by->write ? by->write(fd, b, n, AT) : -1, PARAMETERS,              \
+          TYPES(TYPED), __VA_ARGS__)
 
 READS(read, READ, HERE, (int fd, void *b, size_t n), TYPES(int, void *, size_t), fd, b, n)
-WRITES(write, WRITE, -1, (int fd, const void *b, size_t n), TYPES(int, const void *, size_t), fd, b, n)
+WRITES(write, WRITE, -1, HERE, (int fd, const void *b, size_t n), TYPES(int, const void *, size_t), fd, b, n)
 READS(pread, PREAD, o, (int fd, void *b, size_t n, off_t o), TYPES(int, void *, size_t, off_t), fd, b, n, o)
 READS(pread64, PREAD, o, (int fd, void *b, size_t n, off64_t o), TYPES(int, void *, size_t, off64_t), fd, b,
       n, o)
-WRITES(pwrite, PWRITE, o, (int fd, const void *b, size_t n, off_t o), TYPES(int, const void *, size_t, off_t),
-       fd, b, n, o)
-WRITES(pwrite64, PWRITE, o, (int fd, const void *b, size_t n, off64_t o),
+WRITES(pwrite, PWRITE, o, o, (int fd, const void *b, size_t n, off_t o),
+       TYPES(int, const void *, size_t, off_t), fd, b, n, o)
+WRITES(pwrite64, PWRITE, o, o, (int fd, const void *b, size_t n, off64_t o),
        TYPES(int, const void *, size_t, off64_t), fd, b, n, o)
 READS_PIECES(readv, READ, HERE, 0, (int fd, const struct iovec *v, int n),
              TYPES(int, const struct iovec *, int), fd, v, n)

@@ -47,6 +47,7 @@ __attribute__((noinline)) static struct file_record *regular_file(int fd) {
     /* It may be a copy of another, or was there before. */
     off_t place = (off_t)syscall(SYS_lseek, fd, (off_t)0, SEEK_CUR);
     one->position = one->ahead = place < 0 ? 0 : place;
+    one->direct = false;
     for (int way = 0; way < 2; way++) {
         one->last[way].start = one->last[way].end = one->position;
         one->last[way].step = 0;

@@ -362,8 +362,8 @@ def test_settings_act_on_chosen_files_and_are_counted(observe: Observe, tmp_path
     assert all(not file.settings for file in observe(ADVISED).files)
 
 
-def test_whatever_is_set_the_program_reads_and_writes_the_same(accelerator: Path, tmp_path: Path) -> None:
-    asked = "advice=random,readahead=65536,stream_buffer=65536"
+@pytest.mark.parametrize("asked", ["advice=random,readahead=65536,stream_buffer=65536", "direct=4096,readahead=65536"])
+def test_whatever_is_set_the_program_reads_and_writes_the_same(accelerator: Path, tmp_path: Path, asked: str) -> None:
     (tmp_path / "random.c").write_text(RANDOM_CALLS)
     checked(["cc", "-O1", "-o", tmp_path / "random", tmp_path / "random.c", "-pthread"])
     done: Counter[str] = Counter()
@@ -383,7 +383,7 @@ def test_whatever_is_set_the_program_reads_and_writes_the_same(accelerator: Path
         for outcome in told:
             done[outcome.key] += outcome.acted or 0
     if mount_type(tmp_path) in ("ext4", "xfs", "f2fs"):
-        assert done["readahead"]
+        assert done["direct" if "direct" in asked else "readahead"]
 
 
 STREAMS = r"""
@@ -523,7 +523,7 @@ def test_modules_of_python_leave_room_for_data(observe: Observe, tmp_path: Path)
 
 
 def test_the_observer_alone_changes_nothing(observer: Path, accelerator: Path, tmp_path: Path) -> None:
-    asked = {"STRIPEWISE_POSIX": "advice=random,cluster_threshold=1"}
+    asked = {"STRIPEWISE_POSIX": "advice=random,direct=4096,cluster_threshold=1"}
     (tmp_path / "data").write_bytes(bytes(100_000))
     acted = {}
     for library in (observer, accelerator):
@@ -534,7 +534,7 @@ def test_the_observer_alone_changes_nothing(observer: Path, accelerator: Path, t
         assert merge_parts(parts, parts / "report.json")
         (file,) = [f for f in read_report_file(parts / "report.json").files if f.path == str(tmp_path / "data")]
         acted[library] = {setting.key for setting in file.settings}
-    assert acted == {observer: set(), accelerator: {"advice", "cluster_threshold"}}
+    assert acted == {observer: set(), accelerator: {"advice", "direct", "cluster_threshold"}}
 
 
 def test_nothing_is_left_by_what_opens_no_file_or_cannot_write_its_part(observer: Path, tmp_path: Path) -> None:

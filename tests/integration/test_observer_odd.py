@@ -20,7 +20,7 @@ from tests.integration.building import checked
 from tests.integration.test_observer import Observe, accelerator, counts, observe, observer  # noqa: F401  fixtures
 
 NOBODY = 65534
-ALL = "advice=random,readahead=65536,stream_buffer=65536,cluster_threshold=2"
+ALL = "advice=random,readahead=65536,stream_buffer=65536,direct=4096,cluster_threshold=2"
 """Settings that act on every call."""
 
 
