@@ -34,7 +34,7 @@ from typing import Any
 import numpy as np
 
 from stripewise.catalogue.carriers import FILE
-from stripewise.catalogue.carriers.adios2 import changed as changed_file
+from stripewise.catalogue.carriers.file import changed as changed_file
 from stripewise.catalogue.filesystems import named, type_names
 from stripewise.catalogue.plan import Plan
 from stripewise.catalogue.stack import parse_stack

@@ -18,7 +18,7 @@ import pytest
 
 from stripewise.catalogue.carriers import ARGUMENT, ENVIRONMENT, HINT, MCA, Setting
 from stripewise.catalogue.configuration import Configuration
-from stripewise.catalogue.filesystems.mounts import mount_type
+from stripewise.catalogue.filesystems.base import mount_type
 from stripewise.catalogue.plan import Plan
 from stripewise.errors import StripewiseError, UserError
 from stripewise.launch import Launch, Outcome

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from stripewise.catalogue.carriers import POSIX, Setting
-from stripewise.catalogue.filesystems.mounts import mount_type
+from stripewise.catalogue.filesystems.base import mount_type
 from stripewise.catalogue.plan import Plan
 from stripewise.catalogue.space import Space
 from stripewise.catalogue.stack import load_stack

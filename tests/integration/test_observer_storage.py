@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from stripewise.catalogue.filesystems.mounts import mount_type
+from stripewise.catalogue.filesystems.base import mount_type
 from stripewise.observe.processes import PREFIX, merge_parts
 from stripewise.observe.report import Report, read_report_file
 from tests.integration.building import ROOT, checked

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from stripewise.catalogue.filesystems.mounts import mount_type
+from stripewise.catalogue.filesystems.base import mount_type
 from stripewise.desk.cli.main import main
 from stripewise.errors import StoreError, StripewiseError, UserError
 from stripewise.requests.experiment import Experiment

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import pytest
 
 from stripewise.catalogue.carriers import ADIOS2, LOST, Program, Setting, own_files, with_files
-from stripewise.catalogue.carriers.adios2 import changed
+from stripewise.catalogue.carriers.file import changed
 from stripewise.catalogue.plan import Plan
 from stripewise.runners.inject.foreground import prepare
 from stripewise.runners.inject.injection import inject

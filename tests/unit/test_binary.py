@@ -15,7 +15,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from stripewise.catalogue.carriers import Setting
-from stripewise.catalogue.carriers.hdf5 import HDF5
+from stripewise.catalogue.carriers.runtime import HDF5
 from stripewise.catalogue.plan import Plan
 from stripewise.errors import UserError
 from stripewise.runners.inject.injection import inject

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from stripewise.catalogue.carriers.adios2 import changed
+from stripewise.catalogue.carriers.file import changed
 from stripewise.errors import UserError
 from stripewise.observe.ior import is_ior, parse_ior
 from stripewise.observe.objectives.plain import own_figure

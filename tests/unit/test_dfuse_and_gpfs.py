@@ -9,7 +9,7 @@ import pytest
 
 from stripewise.catalogue.carriers import LAYOUT, LOST, Program, Setting
 from stripewise.catalogue.filesystems import gpfs, named, network_label, of_file, type_names
-from stripewise.catalogue.filesystems.mounts import mount_source, mount_type
+from stripewise.catalogue.filesystems.base import mount_source, mount_type
 from stripewise.catalogue.plan import Plan
 from stripewise.catalogue.workload import Workload
 from stripewise.engine.space import default_stacks

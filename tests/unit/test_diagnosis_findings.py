@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from stripewise.catalogue.carriers import HINT, Setting
-from stripewise.diagnose.finding import LIMITS, RULES, Severity
-from stripewise.diagnose.rules.settings import aggregation
+from stripewise.diagnose.finding import LIMITS, RULES, Severity, aggregation
 from stripewise.diagnose.site import diagnose
 from stripewise.errors import UserError
 from stripewise.formats import REPORT_FORMAT, REPORT_VERSION

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from stripewise.catalogue.filesystems.mounts import mount_type
+from stripewise.catalogue.filesystems.base import mount_type
 from stripewise.errors import RunFailed, UserError
 from stripewise.runners import hooks
 from stripewise.runners.batch.script import Work, job_script

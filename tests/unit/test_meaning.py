@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
@@ -41,7 +40,6 @@ from tests.unit import reports
 from tests.unit.reports import changed, recorded
 from tests.unit.test_diagnosis_findings import activity
 
-SOURCE = Path(__file__).parents[2] / "src" / "stripewise"
 EVERY = sorted(parameters())
 TEXTS = (
     *("4m", "4M", "16K", "1MiB", "4 MiB", "16", "0", "-1", " 8", "8 ", "+8", "010", "0x10", "1.5", "1e3", "inf", "nan"),
@@ -346,24 +344,3 @@ def test_a_diagnosis_leaves_hints_to_romio() -> None:
         {"driver": "ompio", "info": {"cb_nodes": "4", "striping_factor": "8", "romio_cb_write": "yes"}}
     ).files[0]
     assert dead(file) == dict.fromkeys(("cb_nodes", "romio_cb_write"), "acts under romio, the program uses ompio")
-
-
-# -- no second home ----------------------------------------------------------------------------------------
-
-TELLTALES = re.compile(
-    r"\b\w+\.(?:since|until)\b|\bio_component\b|\bhint_fns\b|startswith\(\w+\.driver\)|\bin \(\"true\", \"1\"|\batoi\b"
-)
-ALLOWED = {
-    ("store/service/tokens.py", "row.until"),  # how long a token is barred
-    ("requests/experiment.py", "io_component"),  # a parameter is built again with its stack's facts
-}
-
-
-def test_nothing_outside_the_catalogue_answers_its_questions() -> None:
-    found = {
-        (str(path.relative_to(SOURCE)), match[0])
-        for path in SOURCE.rglob("*.py")
-        if path.relative_to(SOURCE).parts[0] != "catalogue"
-        for match in TELLTALES.finditer(path.read_text("utf-8"))
-    }
-    assert found == ALLOWED

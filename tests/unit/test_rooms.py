@@ -14,6 +14,11 @@ TELL_TALES = [
     ("catalogue", r"\bparse_stack\("),
     ("catalogue", r"^class \w+\((?:Carrier|FileSystem)\)"),
     ("catalogue", r"\.since\b|\bparameter\.until\b"),
+    ("catalogue", r"\bio_component\b"),
+    ("catalogue", r"driver\b[^\n]*\.startswith\("),
+    ("catalogue", r"\.(?:active_if|same_as_default)\("),
+    ("catalogue", r"findall\(r\"\\d\+\","),
+    ("catalogue", r"\bhint_fns\b|\batoi\b|\bstrtou?ll?\b|in \(\"true\", \"1\""),
     ("observe", r"^(?:import|from) darshan\b"),
     ("observe", r"\bActivity\("),
     ("observe", r"\bFileReport\b"),
@@ -31,6 +36,10 @@ TELL_TALES = [
 """The home of a question, and what code that answers it contains."""
 
 ELSEWHERE = {
+    # A parameter is built again with the facts of its stack.
+    r"\bio_component\b": {"requests/experiment.py"},
+    # The version of PyTorch, which no stack has.
+    r"findall\(r\"\\d\+\",": {"models/ann.py"},
     # To be drawn by `output`, once they ask it.
     r"^\s*(?:import|from) plotly\b|\bgo\.Figure\(": {"api.py"},
     # Asks on behalf of a Python program that runs what is tried by itself.

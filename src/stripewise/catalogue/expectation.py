@@ -112,8 +112,6 @@ def expect(
 
     Parameters
     ----------
-    settings : sequence of Setting
-    workload : Workload
     now : mapping
         Settings in effect by key; all others are at their defaults.
     processes : int or None

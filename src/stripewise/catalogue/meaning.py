@@ -15,7 +15,7 @@ from typing import Any
 from stripewise.catalogue.carriers import ENVIRONMENT, HINT, MCA, Carrier, Setting, romio_version
 from stripewise.catalogue.configuration import Value, place_of, plain_number, same
 from stripewise.catalogue.expression import Expression
-from stripewise.catalogue.filesystems import CRAYS, GENERIC, named, of_file
+from stripewise.catalogue.filesystems import CRAYS, GENERIC, has_driver, named, of_file
 from stripewise.catalogue.parameter import Breakage, Parameter, When
 from stripewise.catalogue.plan import Plan, spell
 from stripewise.catalogue.stack import every_stack
@@ -44,7 +44,6 @@ def find_parameter(setting: Setting, among: Iterable[Parameter] | None = None) -
 
     Parameters
     ----------
-    setting : Setting
     among : iterable of Parameter, optional
         By default those of all stacks that come with Stripewise.
     """
@@ -305,10 +304,8 @@ def acts(parameter: Parameter, value: Value | None, situation: Situation) -> Ans
 
     Parameters
     ----------
-    parameter : Parameter
     value : Value or None
         None where it is not known: then it rules nothing out.
-    situation : Situation
     """
     workload = situation.workload
     why = unread(parameter, situation)
@@ -342,10 +339,10 @@ def _obstacles(parameter: Parameter, situation: Situation) -> Iterator[str]:
     if parameter.io_component and situation.io in _IMPLEMENTATIONS and situation.io not in parameter.io_component:
         yield f"acts under {' or '.join(parameter.io_component)}, the program uses {situation.io}"
     yield _other_library(parameter, situation)
-    if parameter.driver and workload.driver and not workload.driver.upper().startswith(parameter.driver):
+    if parameter.driver and workload.driver and not has_driver(workload.driver, parameter.driver):
         yield f"acts under driver {' or '.join(parameter.driver)}, the file is opened by {workload.driver}"
     kind = workload.file_system or ""
-    if parameter.driver and not workload.driver and kind and not kind.upper().startswith(parameter.driver):
+    if parameter.driver and not workload.driver and kind and not has_driver(kind, parameter.driver):
         yield f"acts on {systems_of(parameter)} alone, the files lie on {kind}"
     if parameter.carrier.of_file_system and kind:
         asked = named(parameter.layer)
@@ -415,7 +412,6 @@ def with_defaults(values: Mapping[str, Any], among: Iterable[Parameter]) -> dict
     ----------
     values : mapping
         Words of the workload and parameters to scalars, or to equally long arrays.
-    among : iterable of Parameter
     """
     found = dict(values)
     for parameter in among:

@@ -71,7 +71,6 @@ class Breakage:
 
     Attributes
     ----------
-    value : Value
     calls : tuple of str
         As a report names them, such as ``write_ordered``.
     how : str
@@ -282,7 +281,6 @@ class Parameter:
         ----------
         columns : mapping
             Names to scalars or arrays of length ``n``, the parameter's own among them.
-        n : int
         partly : bool
             Whether a rule over names that are not there rules nothing out; else it is an error.
         """

@@ -25,7 +25,6 @@ class Plan:
 
     Attributes
     ----------
-    settings : tuple of Setting
     identifier : str
         Echoed in the report.
     override : bool

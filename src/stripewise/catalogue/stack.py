@@ -254,7 +254,6 @@ class Stack:
 
     Attributes
     ----------
-    name, layer, description : str
     parameters, constraints, derived, knowledge
         See :class:`~stripewise.catalogue.space.Space`.
     env : mapping
@@ -326,7 +325,6 @@ def parse_stack(text: str, origin: str) -> Stack:
 
     Parameters
     ----------
-    text : str
     origin : str
         Where it came from, for messages.
 

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stripewise.catalogue.carriers import Setting
-from stripewise.catalogue.carriers.hdf5 import HDF5
+from stripewise.catalogue.carriers.runtime import HDF5
 from stripewise.errors import UserError, optional
 from stripewise.interpreter import inherited, python
 from stripewise.result import Interval
@@ -46,7 +46,6 @@ class Sample:
     ----------
     dataset : str
         Its path.
-    blocks : tuple of array
     share : float
         Of all its elements.
     chunked, filtered : bool
@@ -91,7 +90,6 @@ def take_sample(path: Path, dataset: str | None, chunk_size: int, most: int) -> 
 
     Parameters
     ----------
-    path : Path
     dataset : str or None
         Its path in the file, or a pattern, which stands for the largest that it matches; None for the largest.
     chunk_size : int
@@ -240,7 +238,6 @@ class Expected:
 
     Attributes
     ----------
-    filter : Filter
     ratio : float
         Stored bytes for one byte of data.
     write_rate, read_rate : float
@@ -304,7 +301,6 @@ def expect(
 
     Parameters
     ----------
-    measured : sequence of Measured
     bandwidths : sequence of float
         Measurements of what storage takes from the whole program, bytes per second.
     processes : int

@@ -112,7 +112,6 @@ class JudgedSetting:
 
     Attributes
     ----------
-    knob : ScriptSetting
     verdict : str
         ``dead`` (does nothing here), ``doubtful`` (depends on what is not known), ``live``, or ``unknown`` (no stack
         has it).
@@ -149,7 +148,6 @@ def judge_script(text: str, where: Surroundings, hints: Sequence[ScriptSetting] 
     ----------
     text : str
         A job script, a ROMIO hints file, or program text with ``MPI_Info_set``.
-    where : Surroundings
     hints : sequence of ScriptSetting
         Of the hints file that the script names, see :func:`~stripewise.diagnose.knobs.named_hints`.
 
@@ -204,7 +202,6 @@ class _Situations:
 
     Parameters
     ----------
-    where : Surroundings
     versions : mapping
         Of other libraries.
     knobs : sequence of ScriptSetting

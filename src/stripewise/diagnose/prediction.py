@@ -27,7 +27,6 @@ class Expectation:
     Attributes
     ----------
     what : {"present settings", "prescribed settings", "best case"}
-    says : str
     objective : float or None
         In the model's unit.
     seconds : float or None
@@ -54,7 +53,6 @@ class SettingsPrediction:
     ----------
     origin : str
         The model, and whether its measurements were simulated.
-    expectations : tuple of Expectation
     settings : tuple of Setting
         The prescribed ones.
     decided : tuple of Setting
@@ -85,7 +83,6 @@ def predict(activity: Activity, model: Path) -> SettingsPrediction:
 
     Parameters
     ----------
-    activity : Activity
     model : Path
         Written by ``stripewise site train``.
 

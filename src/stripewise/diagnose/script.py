@@ -220,7 +220,7 @@ def parse_script(text: str) -> Script:
     if hints:
         _check_number(hints)
         return Script(tuple(hints), hints_file=1)
-    script = _Reading(lines, 0).script()
+    script = _ScriptReader(lines, 0).script()
     _check_number([setting for one in script.all() for setting in one.settings])
     return script
 
@@ -266,7 +266,7 @@ class _Found:
         return (one.form, one.name, one.layer, one.target)
 
 
-class _Reading:
+class _ScriptReader:
     """One pass over a script."""
 
     def __init__(self, lines: Sequence[tuple[int, str]], depth: int) -> None:
@@ -293,7 +293,7 @@ class _Reading:
             if not _is_script(document):
                 self._texts += [(target, document.command, document.lines) for target in _targets(document.command)]
             elif depth < _NESTED:
-                self._nested.append(_Reading(document.lines, depth + 1).script())
+                self._nested.append(_ScriptReader(document.lines, depth + 1).script())
         for number, raw in lines:
             for found in _INFO.finditer(raw):
                 self._add(Command(number, ""), ScriptSetting(number, found["name"], found["value"], "hint"))

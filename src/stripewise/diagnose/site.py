@@ -34,7 +34,6 @@ class Diagnosis:
 
     Attributes
     ----------
-    activity : Activity
     findings : tuple of Finding
         The one that matters most first.
     """
@@ -117,7 +116,6 @@ def diagnose(activity: Activity, limits: Mapping[str, float] | None = None) -> D
 
     Parameters
     ----------
-    activity : Activity
     limits : mapping, optional
         Thresholds to replace, by the names of :data:`stripewise.diagnose.finding.LIMITS`.
 
@@ -143,13 +141,8 @@ class JobRow:
 
     Attributes
     ----------
-    source, executable : str
-    ranks, files : int
-    elapsed, io_time : float
-    bytes_read, bytes_written : int
     requests : int
         To the file system.
-    mean_request : float
     collective_share : float or None
         Of the MPI-IO data calls.
     metadata_share : float

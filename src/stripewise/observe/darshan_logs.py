@@ -155,7 +155,7 @@ class _Reader:
 
     def read(self, path: Path) -> Activity:
         try:
-            form = form_of(path)
+            form = None if path.name.endswith(SUFFIXES) else form_of(path)
             size = sum(part.stat().st_size for part in (form.parts(path) if form else [path]))
         except OSError as error:
             raise UnreadableLogError(f"cannot read {path}: {error.strerror}", "check the path") from error

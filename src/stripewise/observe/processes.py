@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from stripewise.catalogue.carriers import LAYOUT, POSIX
-from stripewise.catalogue.filesystems.mounts import mount_type
+from stripewise.catalogue.filesystems.base import mount_type
 from stripewise.errors import StripewiseError
 from stripewise.formats import REPORT_FORMAT, REPORT_VERSION
 from stripewise.observe.own_calls import add_own_calls, reports_of, shared_out

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from stripewise.catalogue.carriers import ADIOS2, ARGUMENT, HDF5, HINT, Carrier, Setting
-from stripewise.catalogue.filesystems import CRAYS, USUAL
+from stripewise.catalogue.filesystems import CRAYS, USUAL, has_driver
 from stripewise.catalogue.workload import Workload
 from stripewise.errors import UserError
 from stripewise.observe.activity import Activity, Calls, FileActivity, Within
@@ -215,7 +215,7 @@ def _aggregated(file: FileActivity, io: str | None) -> bool | None:
     modes, beneath = file.modes, file.beneath
     if io != "romio" or modes is None or beneath is None or file.ranks <= (file.nodes or 0):
         return None
-    if not modes.collective_reads + modes.collective_writes or (file.driver or "").startswith((*USUAL.drivers, CRAYS)):
+    if not modes.collective_reads + modes.collective_writes or has_driver(file.driver, (*USUAL.drivers, CRAYS)):
         return None  # these drivers' "automatic" aggregates whatever the ranges are
     for way in _WAYS:
         made: Within = getattr(beneath, way)

@@ -18,7 +18,7 @@ from urllib.parse import quote
 import sqlalchemy as sa
 
 from stripewise.catalogue.filesystems import network_label
-from stripewise.catalogue.filesystems.mounts import mount_type
+from stripewise.catalogue.filesystems.base import mount_type
 from stripewise.errors import StoreError, UserError, optional
 from stripewise.ownership import check_own
 from stripewise.store.base import MEMORY, Store

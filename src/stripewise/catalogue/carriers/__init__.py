@@ -1,11 +1,9 @@
-"""Carriers: the ways in which a setting reaches a program, one module each. Everything else asks the carrier."""
+"""Carriers: the ways in which a setting reaches a program. Everything else asks the carrier."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from stripewise.catalogue.carriers.adios2 import ADIOS2
-from stripewise.catalogue.carriers.argument import ARGUMENT
 from stripewise.catalogue.carriers.base import (
     LOST,
     OBSERVER,
@@ -22,14 +20,10 @@ from stripewise.catalogue.carriers.base import (
     own_files,
     with_files,
 )
-from stripewise.catalogue.carriers.environment import ENVIRONMENT
-from stripewise.catalogue.carriers.file import FILE, named_in
-from stripewise.catalogue.carriers.hdf5 import HDF5
-from stripewise.catalogue.carriers.hint import HINT, HINTS_FILE, HINTS_LIMIT, hint_lines, romio_version
-from stripewise.catalogue.carriers.layout import LAYOUT
-from stripewise.catalogue.carriers.mca import MCA
-from stripewise.catalogue.carriers.pnetcdf import PNETCDF
-from stripewise.catalogue.carriers.posix import POSIX
+from stripewise.catalogue.carriers.environment import ARGUMENT, ENVIRONMENT, MCA
+from stripewise.catalogue.carriers.file import ADIOS2, FILE, named_in
+from stripewise.catalogue.carriers.hint import HINT, HINTS_FILE, HINTS_LIMIT, PNETCDF, hint_lines, romio_version
+from stripewise.catalogue.carriers.runtime import HDF5, LAYOUT, POSIX
 
 __all__ = [
     "ADIOS2",

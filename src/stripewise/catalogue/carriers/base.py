@@ -42,7 +42,6 @@ class Setting:
 
     Attributes
     ----------
-    carrier : Carrier
     key, value : str
         As the carrier spells them.
     layer : str
@@ -121,7 +120,6 @@ class Carried:
 
     Attributes
     ----------
-    setting : Setting
     by : str
         ``runtime``, ``observer``, ``ROMIO_HINTS``, ``MPICH_MPIIO_HINTS``, ``PNETCDF_HINTS``, ``environment``,
         ``OMPI_MCA``, ``command``, ``adios2 file``; ``none`` if it cannot reach it.
@@ -151,7 +149,6 @@ class LaunchSettings:
 
     Attributes
     ----------
-    program : Program
     folder : Path
         The run's; the files are to be written there.
     preloaded : bool
@@ -376,7 +373,6 @@ class Carrier(ABC):
 
         Parameters
         ----------
-        form : Form
         settings : sequence of Setting
             All of this carrier.
         mpi : {"", "cray", "intel", "openmpi"}
@@ -407,7 +403,6 @@ def own_files(words: Sequence[str], folder: Path) -> tuple[tuple[str, Path], ...
 
     Parameters
     ----------
-    words : sequence of str
     folder : Path
         Where relative paths begin.
     """

@@ -1,7 +1,8 @@
-"""Variables of the program's environment."""
+"""What is fixed when the program starts: words of its command line, variables, parameters of Open MPI's components."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from stripewise.catalogue.carriers.base import Carried, Carrier, Expressed, Form, LaunchSettings, Setting
@@ -46,3 +47,77 @@ class Environment(Carrier):
 
 
 ENVIRONMENT = Environment()
+
+
+class Argument(Carrier):
+    """The launcher puts a value where the command has its key in braces."""
+
+    name = verb = "argument"
+    acts = ("launch",)
+    undecided = "the command line is fixed when the program starts"
+    needs_mpi = False
+
+    def bring(self, setting: Setting, launch: LaunchSettings) -> Carried:
+        """Bring the value by the command line."""
+        return Carried(setting, "command", "the plan wins: it is put into the command")
+
+    def express(self, form: Form, settings: Sequence[Setting], *, mpi: str = "", place: str = "") -> Expressed | None:
+        """Name all as lost: only the command line can hold an argument."""
+        if form is not Form.VARIABLES:
+            return None
+        where = "is an argument of the program: put it where the command has"
+        return Expressed(cannot=[s.but(f"{where} {{{s.key}}}") for s in settings])
+
+
+ARGUMENT = Argument()
+
+
+_UNITS = {"k": 1, "m": 2, "g": 3}
+_SWITCHES = {
+    **dict.fromkeys(("true", "t", "enabled", "yes", "y"), True),
+    **dict.fromkeys(("false", "f", "disabled", "no", "n"), False),
+}
+_LONGEST = 100
+
+
+class Mca(Environment):
+    """Variables ``OMPI_MCA_NAME``, for the whole process.
+
+    Texts are read as by ``mca_base_var.c`` and ``mca_base_var_enum.c`` of Open MPI 6.1.0a1 (opal/mca/base).
+    """
+
+    name = verb = "mca"
+    undecided = "Open MPI reads its parameters in `MPI_Init`"
+    needs_mpi = True
+    prefix = "OMPI_MCA_"
+    by = "OMPI_MCA"
+    wins = "the plan wins over --mca on the command line and the user's environment"
+    proofs = frozenset({"calls", "layout"})
+    reads = "Open MPI reads a number, and one of K, M and G directly behind it"
+    on_fault = "Open MPI refuses it"
+
+    def number(self, key: str, text: str) -> float | None:
+        """Give what ``strtoull`` with base 0 makes of it, times a power of 1024 by the letter behind it."""
+        found = re.match(r"\s*([+-]?)(0[xX][0-9a-fA-F]+|0[0-7]*|[1-9][0-9]{0,18})(.?)", text)
+        if found is None:
+            return 0
+        base = 16 if found[2][1:2] in ("x", "X") else 8 if found[2].startswith("0") else 10
+        number = int(found[2][:_LONGEST], base) << 10 * _UNITS.get(found[3].lower(), 0)
+        return -number if found[1] == "-" else number
+
+    def switch(self, text: str) -> bool | None:
+        """Take a number, or a word in small letters."""
+        if number := re.fullmatch(r"\s*([+-]?[0-9]{1,18})", text):
+            return int(number[1]) != 0
+        return _SWITCHES.get(text.lstrip())
+
+    def express(self, form: Form, settings: Sequence[Setting], *, mpi: str = "", place: str = "") -> Expressed | None:
+        """Write them as parameters, or as the variables that hold them."""
+        if form is Form.MCA:
+            return Expressed([(s.key, s.value) for s in settings])
+        if form is Form.VARIABLES and mpi not in ("", "openmpi"):
+            return Expressed(cannot=[s.but("is a parameter of Open MPI") for s in settings])
+        return super().express(form, settings, mpi=mpi, place=place)
+
+
+MCA = Mca()

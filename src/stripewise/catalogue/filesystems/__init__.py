@@ -8,17 +8,18 @@ from inspect import getmembers, isclass
 from pkgutil import iter_modules
 from typing import Any
 
-from stripewise.catalogue.filesystems.base import FileSystem, Key, LayoutFound
-from stripewise.catalogue.filesystems.generic import Generic
+from stripewise.catalogue.filesystems.base import FileSystem, Generic, Key, LayoutFound
 
 __all__ = [
     "CRAYS",
     "FILE_SYSTEMS",
     "GENERIC",
+    "OMPIO",
     "USUAL",
     "FileSystem",
     "Key",
     "LayoutFound",
+    "has_driver",
     "key_of",
     "named",
     "network_label",
@@ -45,6 +46,9 @@ FILE_SYSTEMS = _all()
 USUAL = next(system for system in FILE_SYSTEMS if system.name == "lustre")
 """The file system meant by tables and rules of thumb that speak of stripes without naming one."""
 
+OMPIO = "OMPIO"
+"""The driver that reports name for files of Open MPI's own MPI-IO."""
+
 CRAYS = "CRAY ADIO"
 """The driver that Cray MPICH names for files of every file system."""
 
@@ -52,6 +56,11 @@ CRAYS = "CRAY ADIO"
 def named(name: str) -> FileSystem:
     """Return the file system that a plan names, or :data:`GENERIC` if none has this name."""
     return next((system for system in FILE_SYSTEMS if system.name == name), GENERIC)
+
+
+def has_driver(driver: str | None, names: str | tuple[str, ...]) -> bool:
+    """Whether a file was opened by one of some drivers, which begin so; not where it is unknown."""
+    return (driver or "").upper().startswith(names)
 
 
 def of_file(kind: str | None, driver: str | None = None) -> FileSystem:
@@ -62,8 +71,9 @@ def of_file(kind: str | None, driver: str | None = None) -> FileSystem:
     FileSystem
         :data:`GENERIC` if it is unknown, or its files have no layout.
     """
+    mount = (kind or "").removeprefix("fuse.")
     for system in FILE_SYSTEMS:
-        if system.is_driver(driver or "") or system.is_type(kind or ""):
+        if has_driver(driver, system.drivers) or mount.startswith(system.types):
             return system
     return GENERIC
 

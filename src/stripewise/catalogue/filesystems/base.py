@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Literal
+from typing import ClassVar, Literal
 
 from stripewise.shell import quote
 from stripewise.sizes import parse_number
@@ -48,7 +48,6 @@ class LayoutFound:
     ----------
     status : {"ok", "missing", "note"}
         As in a finding of ``stripewise doctor``.
-    text : str
     fix : str
         What to do about it; empty where nothing is to be done.
     """
@@ -103,16 +102,6 @@ class FileSystem:
     reads = "the command reads it otherwise"
     client_settings: Mapping[str, str] = MappingProxyType({})
 
-    # -- recognising ---------------------------------------------------------------------------------------
-
-    def is_type(self, kind: str) -> bool:
-        """Whether a mount of a type is of this file system."""
-        return bool(self.types) and kind.removeprefix("fuse.").startswith(self.types)
-
-    def is_driver(self, driver: str) -> bool:
-        """Whether ROMIO opened the file with a driver of this file system."""
-        return bool(self.drivers) and driver.upper().startswith(self.drivers)
-
     # -- keys ----------------------------------------------------------------------------------------------
 
     def key(self, name: str) -> Key | None:
@@ -128,7 +117,6 @@ class FileSystem:
 
         Parameters
         ----------
-        name, value : str
         others : mapping
             The whole layout.
         """
@@ -184,9 +172,72 @@ class FileSystem:
 
         Parameters
         ----------
-        path : Path
         tool : str or None
             Where :attr:`tool` is, if it is installed.
-        ask : callable
         """
         return None
+
+
+class Generic(FileSystem):
+    """Every file system that no other module knows."""
+
+    name = label = "generic"
+    others = ("nfs", "ext4", "xfs", "tmpfs")
+    """Common types of mounts, for pages that let people choose one."""
+    drivers = ("UFS",)
+    network: ClassVar[Mapping[int, str]] = {
+        0x6969: "NFS",
+        0x517B: "SMB",
+        0xFF534D42: "CIFS",
+        0xFE534D42: "SMB",
+        0x5346414F: "AFS",
+        0x6B414653: "AFS",
+        0x73757245: "Coda",
+        0xAAD7AAEA: "PanFS",
+        0x20030528: "OrangeFS",
+        0x7461636F: "OCFS2",
+        0x01161970: "GFS2",
+        0x013111A8: "IBRIX",
+        0xA501FCF5: "VxFS cluster",
+        0x7C7C6673: "PRL_FS",
+    }
+    """File systems over a network, by what statfs(2) gives as the type."""
+
+
+_ESCAPES = {"\\040": " ", "\\011": "\t", "\\012": "\n", "\\134": "\\"}
+
+
+def mount_type(path: Path, mounts: Path = Path("/proc/self/mountinfo")) -> str:
+    """Give the type of the mount that a path lies on, as ``ext4``, ``lustre``, ``fuse.sshfs``; empty if unknown.
+
+    The path itself need not exist.
+    """
+    return _mount(path, mounts)[0]
+
+
+def mount_source(path: Path, mounts: Path = Path("/proc/self/mountinfo")) -> str:
+    """Give what is mounted where a path lies, as ``/dev/sda1`` or ``gpfs0``; empty if unknown."""
+    return _mount(path, mounts)[1]
+
+
+def _mount(path: Path, mounts: Path) -> tuple[str, str]:
+    """Type and source of the mount that a path lies on; empty if unknown."""
+    try:
+        lines = mounts.read_text("utf-8", "replace").splitlines()
+    except OSError:
+        return "", ""
+    wanted = path.resolve()
+    best, found = -1, ("", "")
+    for line in lines:
+        left, _, right = line.partition(" - ")
+        fields = left.split()
+        if len(fields) < 5 or not right:
+            continue
+        mount = fields[4]
+        for escape, character in _ESCAPES.items():
+            mount = mount.replace(escape, character)
+        # Of two mounts on one point the later one covers the earlier.
+        if wanted.is_relative_to(mount) and len(mount) >= best:
+            kind, source, *_ = [*right.split(), ""]
+            best, found = len(mount), (kind, source)
+    return found

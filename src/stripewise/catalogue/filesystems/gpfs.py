@@ -6,8 +6,7 @@ import re
 from pathlib import Path
 from typing import ClassVar
 
-from stripewise.catalogue.filesystems.base import Ask, FileSystem, LayoutFound
-from stripewise.catalogue.filesystems.mounts import mount_source
+from stripewise.catalogue.filesystems.base import Ask, FileSystem, LayoutFound, mount_source
 
 _ROW = re.compile(r"\s*-([A-Za-z])\s+(\S+)\s")
 

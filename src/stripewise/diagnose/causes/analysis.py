@@ -31,7 +31,6 @@ class Timing:
     operation : {"read", "write"}
     size : int
         Bytes.
-    seconds : float
     offset : int or None
         Place in the file.
     """
@@ -317,8 +316,6 @@ class Anomaly:
     ----------
     cause : str
         ``read-ahead``, ``write-behind`` or ``slow``.
-    says : str
-    count : int
     ratio : float
         Median of the time over the expected one.
     seconds : float
@@ -356,7 +353,6 @@ def anomalies(timings: Sequence[Timing], classes: Sequence[str], calibration: Ca
         In order of time.
     classes : sequence of str
         The class of each, as :meth:`Calibration.classify` gives it.
-    calibration : Calibration
     """
     ways = patterns(timings)
     found: dict[str, list[tuple[int, float, float]]] = {}
@@ -423,9 +419,6 @@ class Causes:
     best : dict
         Direction to the seconds that its operations would take if the page cache had answered all: the best case
         that optimisation on the client can give.
-    factors : tuple of CauseFactor
-    anomalies : tuple of Anomaly
-    rules : SpeedRules or None
     classes : tuple of str
         Class of each operation; empty without a calibration.
     """

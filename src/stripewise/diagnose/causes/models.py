@@ -139,7 +139,6 @@ class Calibration:
         Parameters
         ----------
         operation : {"read", "write"}
-        sizes, seconds : sequences of float
         """
         known = self.models.get(operation, {})
         if not known:

@@ -115,7 +115,6 @@ class Prober:
 
         Parameters
         ----------
-        series : Series
         count : int
             Operations.
         seed : int

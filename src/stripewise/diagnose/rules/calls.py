@@ -6,8 +6,23 @@ from collections.abc import Iterator, Mapping
 
 from stripewise.catalogue.meaning import Situation, acts, find_parameter, parse, unread, value_of
 from stripewise.catalogue.workload import Workload
-from stripewise.diagnose.finding import Finding, FindingKind, Limit, Severity, Thresholds, each_way, rule, top, weigh
-from stripewise.diagnose.rules.settings import aggregation, hint, joined, no_sieving, ompio, proposed
+from stripewise.diagnose.finding import (
+    Finding,
+    FindingKind,
+    Limit,
+    Severity,
+    Thresholds,
+    aggregation,
+    each_way,
+    hint,
+    joined,
+    no_sieving,
+    ompio,
+    proposed,
+    rule,
+    top,
+    weigh,
+)
 from stripewise.observe.activity import Activity, Calls, FileActivity, Level
 from stripewise.sizes import format_size
 

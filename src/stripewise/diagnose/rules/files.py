@@ -7,8 +7,7 @@ from statistics import median
 
 from stripewise.catalogue.expectation import Proposal
 from stripewise.catalogue.filesystems import USUAL, of_file
-from stripewise.diagnose.finding import Finding, FindingKind, Limit, Severity, Thresholds, rule, top, weigh
-from stripewise.diagnose.rules.settings import stripes
+from stripewise.diagnose.finding import Finding, FindingKind, Limit, Severity, Thresholds, rule, stripes, top, weigh
 from stripewise.observe.activity import Activity, Calls, FileActivity, Level
 from stripewise.sizes import format_size
 

@@ -5,8 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from stripewise.diagnose.finding import Finding, FindingKind, Severity, Thresholds, each_way, rule, top, weigh
-from stripewise.diagnose.rules.settings import aggregation, alignment
+from stripewise.diagnose.finding import (
+    Finding,
+    FindingKind,
+    Severity,
+    Thresholds,
+    aggregation,
+    alignment,
+    each_way,
+    rule,
+    top,
+    weigh,
+)
 from stripewise.formats import SIZE_LIMITS
 from stripewise.observe.activity import Activity, Calls, FileActivity
 from stripewise.sizes import format_size

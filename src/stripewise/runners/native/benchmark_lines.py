@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stripewise.catalogue.carriers import Setting
-from stripewise.catalogue.filesystems import named
-from stripewise.catalogue.filesystems.mounts import mount_type
+from stripewise.catalogue.filesystems import named, of_file
+from stripewise.catalogue.filesystems.base import mount_type
 from stripewise.catalogue.plan import spell
 from stripewise.errors import UserError
 from stripewise.requests.campaign import Campaign
@@ -247,7 +247,7 @@ def make_ready(campaign: Campaign, points: Points, environment: Mapping[str, str
 def _check_stripes(settings: Sequence[Setting], folder: Path, path: str | None) -> None:
     found = mount_type(folder) or "unknown"
     for system in {named(s.layer) for s in settings if s.carrier.of_file_system}:
-        if not system.is_type(found):
+        if of_file(found) is not system:
             raise UserError(
                 f"{folder} lies on {found}, which cannot lay out files as {system.label} does",
                 "choose a folder on that file system, leave the layout out, or use a simulated site",

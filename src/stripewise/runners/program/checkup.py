@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from stripewise.catalogue.filesystems import of_file
-from stripewise.catalogue.filesystems.mounts import mount_type
+from stripewise.catalogue.filesystems.base import mount_type
 from stripewise.errors import StripewiseError
 from stripewise.interpreter import ask
 from stripewise.runners.native.build import RUNTIME, find_built

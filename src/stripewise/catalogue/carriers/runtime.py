@@ -1,4 +1,4 @@
-"""The layout of a file on storage, chosen when the file is created."""
+"""What a preloaded library acts on: layouts of new files, properties of HDF5, calls of the C library."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from stripewise.catalogue.carriers.base import (
     LOST,
     OBSERVER,
     RUNTIME,
+    RUNTIME_OVERRIDES,
     RUNTIME_WINS,
     Carried,
     Carrier,
@@ -16,6 +17,7 @@ from stripewise.catalogue.carriers.base import (
     Form,
     LaunchSettings,
     Setting,
+    whole,
 )
 from stripewise.catalogue.carriers.hint import bring_as_hints
 from stripewise.catalogue.filesystems import FileSystem, Key, named
@@ -123,3 +125,96 @@ def _known(setting: Setting) -> tuple[FileSystem, Key | None]:
 
 
 LAYOUT = LayoutCarrier()
+
+
+_POSIX_VARIABLE = "STRIPEWISE_POSIX"
+
+
+class Posix(Carrier):
+    """Two variables hold the settings and the files that they are for; the preloaded accelerator reads them."""
+
+    name = verb = "posix"
+    acts = ("open",)
+    reported = True
+    undecided = "the library reads its settings when the program starts"
+    needs_mpi = False
+    on_calls = only_on_calls = True
+    apis = ("posix",)
+    echo = "the library"
+    proofs = frozenset({"acts"})
+    reads = "the library reads digits alone"
+    on_fault = "the library refuses it"
+
+    def number(self, key: str, text: str) -> float | None:
+        """Take digits alone."""
+        return whole(text)
+
+    def wrong_key(self, key: str) -> str:
+        """Refuse what ends an entry of the variable."""
+        return "has a ',' or '=', which separate the settings" if set(key) & set(",=") else ""
+
+    def bring(self, setting: Setting, launch: LaunchSettings) -> Carried:
+        """Bring the setting by the variable, if the library that reads it is in the program."""
+        if not launch.observed:
+            why = launch.program.obstacle or "the library that acts on it is not preloaded"
+            return Carried(setting, LOST, why)
+        if self.wrong_key(setting.key) or set(setting.value) & set(",="):
+            return Carried(setting, LOST, f"{_POSIX_VARIABLE} cannot express a name or value with any of , =")
+        launch.pending.setdefault(_POSIX_VARIABLE, {})[setting.key] = setting.value
+        return Carried(setting, OBSERVER, "calls of the program itself that ask for the same come later and win")
+
+    def finish(self, launch: LaunchSettings, carried: Sequence[Carried]) -> Sequence[Carried]:
+        """Set the variables; what the user's own held would act in runs with the defaults, too."""
+        if launch.observed:
+            ours = launch.pending.get(_POSIX_VARIABLE, {})
+            if ours or launch.users(_POSIX_VARIABLE):
+                launch.environment[_POSIX_VARIABLE] = ",".join(f"{key}={value}" for key, value in ours.items())
+                launch.environment[CHOSEN_FILES] = launch.pattern
+        return carried
+
+    def express(self, form: Form, settings: Sequence[Setting], *, mpi: str = "", place: str = "") -> Expressed | None:
+        """Write none of them: without Stripewise, nothing reads the variables."""
+        if form is not Form.VARIABLES:
+            return None
+        return Expressed(cannot=[s.but("needs the library that stripewise run preloads") for s in settings])
+
+
+POSIX = Posix()
+
+
+class Hdf5Property(Carrier):
+    """Only the runtime can set them; HDF5 has neither a file nor a variable for them."""
+
+    name = verb = "hdf5"
+    acts = ("create", "open", "dataset")
+    undecided = ""
+    reported = True
+    apis = ("hdf5",)
+    echo = "HDF5"
+    proofs = frozenset({"calls", "hdf5"})
+    reads = "the runtime reads digits alone"
+    on_fault = "the runtime refuses it"
+
+    def number(self, key: str, text: str) -> float | None:
+        """Take digits alone."""
+        return whole(text)
+
+    def switch(self, text: str) -> bool | None:
+        """Take the words that ``native/core/hdf5_settings.c`` takes."""
+        return {"true": True, "yes": True, "false": False, "no": False}.get(text)
+
+    def bring(self, setting: Setting, launch: LaunchSettings) -> Carried:
+        """Let the runtime set the property."""
+        if not launch.preloaded:
+            return Carried(setting, LOST, "only the runtime can apply it, and it cannot be preloaded here")
+        if launch.program.hdf5_inside:
+            return Carried(setting, LOST, "HDF5 is linked into the program, where the runtime cannot reach it")
+        wins = RUNTIME_OVERRIDES if launch.override else "properties that the program sets itself win"
+        return Carried(setting, RUNTIME, wins)
+
+    def needs_runtime(self, settings: Sequence[Setting], *, override: bool, pattern: str) -> list[str]:
+        """Say that only the runtime sets properties."""
+        return ["sets HDF5 properties"]
+
+
+HDF5 = Hdf5Property()
