@@ -33,8 +33,8 @@ from typing import Any
 
 import numpy as np
 
+from stripewise.catalogue.carriers import ADIOS2 as ADIOS2_FILE
 from stripewise.catalogue.carriers import FILE
-from stripewise.catalogue.carriers.file import changed as changed_file
 from stripewise.catalogue.filesystems import named, type_names
 from stripewise.catalogue.plan import Plan
 from stripewise.catalogue.stack import parse_stack
@@ -226,7 +226,7 @@ def adios2(data: bytes, folder: Path) -> None:
     for name in ("a.xml", "a.yaml"):
         (folder / name).write_bytes(data)
         with contextlib.suppress(OSError, ValueError):  # promised
-            changed_file(folder / name, {"NumAggregators": "4", "x/BufferChunkSize": "1"})
+            ADIOS2_FILE.changed(folder / name, {"NumAggregators": "4", "x/BufferChunkSize": "1"})
 
 
 def configuration(data: bytes, folder: Path) -> None:

@@ -8,7 +8,6 @@ from xml.etree import ElementTree
 import pytest
 
 from stripewise.catalogue.carriers import ADIOS2, LOST, Program, Setting, own_files, with_files
-from stripewise.catalogue.carriers.file import changed
 from stripewise.catalogue.plan import Plan
 from stripewise.runners.inject.foreground import prepare
 from stripewise.runners.inject.injection import inject
@@ -57,7 +56,7 @@ def in_xml(text: str) -> dict[str, dict[str, str]]:
 def test_parameters_replace_those_of_the_file_whatever_their_case(tmp_path: Path, name, text, read):
     file = tmp_path / name
     file.write_text(text)
-    new, met = changed(file, WANTED)
+    new, met = ADIOS2.changed(file, WANTED)
     found = read(new)
     assert found["Output"] == {"Type": "BP5", "NumAggregators": "8"}
     assert found["Restart"].pop("Type", "File") == "File"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from stripewise.catalogue.carriers.file import changed
+from stripewise.catalogue.carriers.file import ADIOS2
 from stripewise.errors import UserError
 from stripewise.observe.ior import is_ior, parse_ior
 from stripewise.observe.objectives.plain import own_figure
@@ -44,7 +44,7 @@ def test_a_file_of_adios2_with_many_blanks(tmp_path: Path, line: str) -> None:
     file = tmp_path / "a.yaml"
     file.write_text(line.format(" " * _MANY))
     with contextlib.suppress(ValueError):
-        changed(file, {"Threads": "2"})
+        ADIOS2.changed(file, {"Threads": "2"})
 
 
 def test_names_and_figures_with_many_digits() -> None:

@@ -384,29 +384,12 @@ class Adios2(CopiedFile):
     no_place = "no IO of the program's ADIOS2 file writes BP5 files, or none has this name"
 
     def changed(self, file: Path, wanted: Mapping[str, str]) -> tuple[str, set[str]]:
-        """Change the engine's parameters."""
-        return changed(file, wanted)
+        """Change the engine's parameters, of all IOs or, by keys with IO and slash before them, of one.
 
-
-def changed(file: Path, wanted: Mapping[str, str]) -> tuple[str, set[str]]:
-    """Give an ADIOS2 file's text with parameters changed, and the keys for which it has a place.
-
-    Parameters
-    ----------
-    file : Path
-        Read as XML if its name ends so, else as YAML, as ADIOS2 does.
-    wanted : mapping
-        Parameter, or IO and parameter with a slash between them, to value.
-
-    Raises
-    ------
-    OSError
-        If it cannot be read.
-    ValueError
-        If it is too large or of another form.
-    """
-    text = text_of(file)
-    return _in_xml(text, wanted) if file.suffix.lower() == ".xml" else _in_yaml(text, wanted)
+        A file whose name ends so is read as XML, and any other as YAML, as ADIOS2 does.
+        """
+        text = text_of(file)
+        return _in_xml(text, wanted) if file.suffix.lower() == ".xml" else _in_yaml(text, wanted)
 
 
 def _of_io(name: str, engine: str, wanted: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
