@@ -283,7 +283,9 @@ class Carrier(ABC):
 
     def __init__(self) -> None:
         self.in_artifact = self.in_artifact or self.verb
-        self.known[self.name] = self
+        named = sorted({**self.known, self.name: self}.items())  # messages and schemas list them
+        self.known.clear()
+        self.known.update(named)
 
     def __repr__(self) -> str:
         return self.name.upper()
