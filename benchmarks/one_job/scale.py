@@ -29,7 +29,7 @@ from stripewise.lab.batch import RunBatch
 from stripewise.lab.engine import simulate
 from stripewise.lab.site import load_site, site_names
 from stripewise.requests.experiment import Experiment
-from stripewise.runners.local.preflight import find
+from stripewise.runners.program_runner import find
 
 CLIENTS = 10_000
 MOST_ADDED, MOST_GROWTH = 0.001, 1.1

@@ -20,6 +20,7 @@ from stripewise.runners.base import Preflight, Runner
 from stripewise.runners.batch.runner import BatchRunner
 from stripewise.runners.function import FunctionRunner
 from stripewise.runners.local.run import LocalRunner
+from stripewise.runners.program_runner import Surroundings
 from stripewise.runners.registry import make_runner
 from stripewise.runners.replay import ReplayRunner
 from stripewise.testing.runners import RunnerContract
@@ -43,7 +44,7 @@ class TestLocal(RunnerContract):
         yield
 
     def of(self, *command: str) -> Runner:
-        return LocalRunner(Experiment(command=list(command)), self.folder / "runs", cwd=self.folder)
+        return LocalRunner(Experiment(command=list(command)), self.folder / "runs", Surroundings(cwd=self.folder))
 
     def make(self) -> Runner:
         return self.of("sh", "-c", "echo done")
@@ -69,7 +70,7 @@ class TestLocalWithSetupAndHooks(TestLocal):
                 },
             }
         )
-        return LocalRunner(experiment, self.folder / "runs", cwd=self.folder)
+        return LocalRunner(experiment, self.folder / "runs", Surroundings(cwd=self.folder))
 
 
 @pytest.mark.slow
@@ -93,7 +94,9 @@ class TestBatch(RunnerContract):
         experiment = Experiment.model_validate(
             {"command": list(command), "runner": "batch", "batch": {"jobs": 2, "poll": 1}}
         )
-        return BatchRunner(experiment, self.folder / "runs", cwd=self.folder, environment=self.environment, grace=0.5)
+        return BatchRunner(
+            experiment, self.folder / "runs", Surroundings(cwd=self.folder, environment=self.environment), grace=0.5
+        )
 
     def make(self) -> Runner:
         return self.of("sh", "-c", "echo done")
@@ -119,7 +122,7 @@ class TestLocalWithoutProgram(RunnerContract):
         program = self.folder / "app"
         program.write_text("#!/bin/sh\nexit 0\n")
         program.chmod(0o755)
-        return LocalRunner(Experiment(command=["./app"]), self.folder / "runs", cwd=self.folder)
+        return LocalRunner(Experiment(command=["./app"]), self.folder / "runs", Surroundings(cwd=self.folder))
 
     def failing(self) -> Runner:
         runner = self.make()

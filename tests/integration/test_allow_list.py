@@ -20,7 +20,7 @@ from stripewise.errors import StripewiseError, UserError
 from stripewise.requests.campaign import parse_campaign
 from stripewise.requests.experiment import Experiment
 from stripewise.runners.allow_list import AllowList
-from stripewise.runners.inject.injection import words_of
+from stripewise.runners.injection import words_of
 
 DOCS = Path(__file__).parents[2] / "docs"
 SHELL = "/bin/sh"

@@ -20,6 +20,7 @@ from stripewise.launch import Launch, Outcome
 from stripewise.requests.experiment import Experiment
 from stripewise.runners.batch import record as job_record
 from stripewise.runners.batch.runner import BatchRunner
+from stripewise.runners.program_runner import Surroundings
 from stripewise.runners.registry import make_runner
 from stripewise.trial import Phase, State
 from tests.fixtures import fake_slurm
@@ -76,7 +77,9 @@ pytestmark = pytest.mark.slow
 def runner_of(slurm: Slurm, tmp_path: Path, command: Any, grace: float = 0.5, **fields: Any) -> BatchRunner:
     batch = {"poll": 1, "patience": 20, **fields.pop("batch", {})}
     experiment = Experiment.model_validate({"command": command, "runner": "batch", "batch": batch, **fields})
-    return BatchRunner(experiment, tmp_path / "runs", cwd=tmp_path, environment=slurm.environment, grace=grace)
+    return BatchRunner(
+        experiment, tmp_path / "runs", Surroundings(cwd=tmp_path, environment=slurm.environment), grace=grace
+    )
 
 
 def launch(number: int = 0, **fields: Any) -> Launch:
@@ -501,6 +504,6 @@ def test_there_must_be_a_scheduler(tmp_path: Path) -> None:
     environment = {**os.environ, "PATH": "/nowhere"}
     experiment = Experiment(command=["/bin/true"], runner="batch")
     with pytest.raises(UserError, match="no sbatch here"):
-        BatchRunner(experiment, tmp_path, environment=environment).prepare()
+        BatchRunner(experiment, tmp_path, Surroundings(environment=environment)).prepare()
     assert isinstance(make_runner(experiment, tmp_path), BatchRunner)
     assert list(tmp_path.iterdir()) == []

@@ -28,7 +28,7 @@ from stripewise.output.export import TARGETS, export
 from stripewise.requests.campaign import Campaign
 from stripewise.requests.experiment import Batch, Experiment
 from stripewise.runners.batch.script import Work, job_script
-from stripewise.runners.inject.injection import Program, inject
+from stripewise.runners.injection import Program, inject
 from stripewise.runners.program.command import shell_line
 from stripewise.runners.schedulers.job import JobRequest
 from stripewise.runners.schedulers.queue import JobQueue

@@ -27,6 +27,7 @@ from stripewise.runners.base import Preflight
 from stripewise.runners.local import processes, scratch
 from stripewise.runners.local.run import LocalRunner
 from stripewise.runners.program.mpi import SESSIONS
+from stripewise.runners.program_runner import Surroundings
 from stripewise.trial import Phase, State
 from tests.conftest import require
 from tests.integration.building import ROOT, fresh_home, native_parts
@@ -59,7 +60,8 @@ class Bench:
     ) -> LocalRunner:
         experiment = Experiment.model_validate({"command": list(command), **fields})
         given = None if environment is None else {**os.environ, **environment}
-        return LocalRunner(experiment, self.runs, cwd=self.cwd, environment=given, output_limit=limit)
+        kind = type("Bounded", (LocalRunner,), {"output_limit": limit})
+        return kind(experiment, self.runs, Surroundings(cwd=self.cwd, environment=given))
 
     def prepare(self, *command: str, **fields: Any) -> Preflight:
         return self.runner(*command, **fields).prepare()
@@ -222,7 +224,7 @@ def test_a_full_disk_keeps_the_experiment(tmp_path: Path) -> None:
     require(mounted.returncode == 0, "mounting is not allowed here")
     try:
         runner = LocalRunner(
-            Experiment(command=["bash", "-c", "head -c 1M /dev/zero; echo done >&2"]), small, cwd=tmp_path
+            Experiment(command=["bash", "-c", "head -c 1M /dev/zero; echo done >&2"]), small, Surroundings(cwd=tmp_path)
         )
         outcome = run(runner, launch())
         assert outcome.state is State.FINISHED
@@ -342,6 +344,7 @@ from stripewise.catalogue.configuration import Configuration
 from stripewise.requests.experiment import Experiment
 from stripewise.launch import Launch
 from stripewise.catalogue.plan import Plan
+from stripewise.runners.program_runner import Surroundings
 from stripewise.trial import Phase
 
 if sys.argv[3:] == ["unguarded"]:
@@ -349,7 +352,7 @@ if sys.argv[3:] == ["unguarded"]:
 
     OrphanGuard.began = lambda *_: None
 command = ["bash", "-c", "setsid sleep 300 & (setsid bash -c 'sleep 300; true' &); touch started; sleep 300; true"]
-with LocalRunner(Experiment(command=command), Path(sys.argv[1]), cwd=Path(sys.argv[2])) as runner:
+with LocalRunner(Experiment(command=command), Path(sys.argv[1]), Surroundings(cwd=Path(sys.argv[2]))) as runner:
     runner.start(Launch("test", 0, Configuration({}), Plan(), Phase.SEARCH))
     runner.poll(300)
 """

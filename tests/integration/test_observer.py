@@ -32,8 +32,7 @@ from stripewise.observe.objectives import kind_of
 from stripewise.observe.processes import PREFIX, merge_parts, parts_in
 from stripewise.observe.report import Report, read_report_file
 from stripewise.observe.workload import workload_of
-from stripewise.runners.inject.foreground import prepare
-from stripewise.runners.inject.injection import Guidance
+from stripewise.runners.injection import Guidance, prepare
 from stripewise.runners.local.scratch import Scratch
 from stripewise.trial import State
 from tests.conftest import require
@@ -622,10 +621,10 @@ def test_a_run_of_an_experiment_finds_the_report_and_forgets_an_earlier_one(obse
 
 
 def test_a_program_of_ones_own_is_observed(observer: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stripewise.runners.inject.foreground.observer_for", lambda _: observer)
+    monkeypatch.setattr("stripewise.runners.injection.observer_for", lambda _: observer)
     folder = tmp_path / "applied"
     looked = Guidance(mode="observe")
-    ready = prepare(Plan(), ["cp", "in", "out"], folder, cwd=tmp_path, guidance=looked, own_calls=True)
+    ready = prepare(Plan(), ["cp", "in", "out"], folder, cwd=tmp_path, guidance=replace(looked, own_calls=True))
     (tmp_path / "in").write_bytes(bytes(5000))
     subprocess.run(ready.words, cwd=tmp_path, check=True)
     assert ready.observed and merge_parts(folder, folder / "report.json")
@@ -635,7 +634,7 @@ def test_a_program_of_ones_own_is_observed(observer: Path, tmp_path: Path, monke
 def test_run_keeps_the_exit_code_and_takes_no_parts_of_an_earlier_run(
     observer: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("stripewise.runners.inject.foreground.observer_for", lambda _: observer)
+    monkeypatch.setattr("stripewise.runners.injection.observer_for", lambda _: observer)
     monkeypatch.setenv("STRIPEWISE_HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a.plan").write_text(Plan().text())
@@ -669,7 +668,7 @@ def test_a_setuid_program_makes_no_file_where_its_user_says(observer: Path) -> N
 def test_one_script_of_a_command_is_measured_alone(
     accelerator: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("stripewise.runners.local.preflight.accelerator_for", lambda *_: accelerator)
+    monkeypatch.setattr("stripewise.runners.program_runner.accelerator_for", lambda *_: accelerator)
     for name in ("XDG_DATA_HOME", "XDG_STATE_HOME"):
         monkeypatch.setenv(name, str(tmp_path / name))
     monkeypatch.chdir(tmp_path)

@@ -19,8 +19,7 @@ from stripewise.observe.objectives.reported import IoTime, MetadataRate, WriteBa
 from stripewise.observe.processes import PREFIX, merge_parts
 from stripewise.observe.report import read_report_file, summed
 from stripewise.observe.workload import workload_of
-from stripewise.runners.inject.foreground import prepare
-from stripewise.runners.inject.injection import Guidance
+from stripewise.runners.injection import Guidance, prepare
 from stripewise.trial import State
 from tests.formats import faults
 from tests.integration.building import accelerator_library
@@ -83,7 +82,7 @@ def test_a_plan_that_acts_on_calls_preloads_both(
     bench: Bench, accelerator: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("accelerator_for", "observer_for"):
-        monkeypatch.setattr(f"stripewise.runners.inject.foreground.{name}", lambda _environment: accelerator)
+        monkeypatch.setattr(f"stripewise.runners.injection.{name}", lambda _environment: accelerator)
     command = [*bench.mpi.mpiexec(RANKS), str(bench.program("own_calls.c")), str(tmp_path)]
     plan = Plan((Setting(POSIX, "advice", "random"),))
     ready = prepare(plan, command, tmp_path / "run", library=bench.library)
@@ -99,13 +98,17 @@ def test_a_plan_that_acts_on_calls_preloads_both(
     plain = prepare(Plan(()), command, tmp_path / "run", library=bench.library)
     assert environment["STRIPEWISE_REPORT"] and "STRIPEWISE_PROCESSES" not in plain.injection.environment
     looked = Guidance(mode="observe")
-    seen = prepare(Plan(()), command, tmp_path / "run", library=bench.library, guidance=looked, own_calls=True)
+    seen = prepare(
+        Plan(()), command, tmp_path / "run", library=bench.library, guidance=Guidance("observe", own_calls=True)
+    )
     assert seen.observed and "STRIPEWISE_PROCESSES" in seen.injection.environment
     # A record or a replay counts what goes through MPI alone, and would merge no parts.
     alone = prepare(Plan(()), command, tmp_path / "run", library=bench.library, guidance=looked)
     assert not alone.observed and "STRIPEWISE_PROCESSES" not in alone.injection.environment
     many = [*bench.mpi.mpiexec(2000), *command[-2:]]
-    unseen = prepare(Plan(()), many, tmp_path / "run", library=bench.library, guidance=looked, own_calls=True)
+    unseen = prepare(
+        Plan(()), many, tmp_path / "run", library=bench.library, guidance=Guidance("observe", own_calls=True)
+    )
     assert not unseen.observed and "only MPI-IO is counted" in unseen.warnings[-1]
 
 

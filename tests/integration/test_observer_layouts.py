@@ -19,8 +19,7 @@ from stripewise.engine.effects import verdicts
 from stripewise.observe.from_report import activity_of
 from stripewise.observe.processes import PREFIX, merge_parts
 from stripewise.observe.report import Report, read_report_file
-from stripewise.runners.inject.foreground import prepare
-from stripewise.runners.inject.injection import Guidance
+from stripewise.runners.injection import Guidance, prepare
 from tests.integration.building import ROOT, checked, once
 from tests.integration.test_observer import accelerator  # noqa: F401  a fixture
 
@@ -247,7 +246,7 @@ def test_beegfs_is_left_to_its_own_command(create: Create, tmp_path: Path) -> No
 
 
 def test_a_plan_reaches_the_observer(accelerator: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
-    monkeypatch.setattr("stripewise.runners.inject.foreground.accelerator_for", lambda _environment: accelerator)
+    monkeypatch.setattr("stripewise.runners.injection.accelerator_for", lambda _environment: accelerator)
     settings = (Setting(LAYOUT, "stripe_count", "4", "lustre"), Setting(LAYOUT, "stripe_count", "4", "beegfs"))
     ready = prepare(Plan(settings, files="*.h5"), ["true"], tmp_path / "run", guidance=Guidance(allow=("pool",)))
     environment = ready.injection.environment

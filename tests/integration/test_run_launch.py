@@ -18,8 +18,7 @@ from stripewise.errors import UserError
 from stripewise.models.artifact.file import read_artifact
 from stripewise.models.registry import make_model
 from stripewise.models.table import Schema, make_table
-from stripewise.runners.inject.foreground import Foreground
-from stripewise.runners.inject.injection import Injection
+from stripewise.runners.injection import Foreground, Injection
 from tests.unit.reports import recorded
 
 GRAIN = {

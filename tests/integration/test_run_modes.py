@@ -22,8 +22,7 @@ from stripewise.models.artifact.content import Artifact, ArtifactInput, Member, 
 from stripewise.models.artifact.content import InputValue as Choice
 from stripewise.models.artifact.file import read_artifact, save_artifact, within
 from stripewise.requests.policy import Policy, PolicyStriping
-from stripewise.runners.inject.foreground import Foreground
-from stripewise.runners.inject.injection import Guidance, Injection, inject
+from stripewise.runners.injection import Foreground, Guidance, Injection, allowances_of, inject
 from tests.unit.reports import recorded
 
 LIBRARY, FOLDER = Path("/cache/libstripewise.so"), Path("/runs/3")
@@ -65,7 +64,7 @@ def test_mode_model_and_journal_reach_the_program() -> None:
 
 def test_words_and_what_the_site_allows_are_in_the_plan() -> None:
     policy = Policy(striping=PolicyStriping(composite=True, pooled=True))
-    guidance = Guidance.under(policy, "predict", Path("/m.swm"))
+    guidance = Guidance("predict", Path("/m.swm"), allow=allowances_of(policy))
     plan = Plan(workload=(("file_size", "64 GiB"),))
     made = inject(plan, MPICH, LIBRARY, FOLDER, guidance)
     read = Plan.parse(made.files["plan"], "plan")
@@ -73,7 +72,7 @@ def test_words_and_what_the_site_allows_are_in_the_plan() -> None:
     assert read.allow == ("composite", "pool")
     assert made.environment["STRIPEWISE_PLAN"] == "/runs/3/plan"
     laid = Plan((Setting(LAYOUT, "stripe_count", "4", "lustre"),))
-    applied = inject(laid, MPICH, LIBRARY, FOLDER, Guidance.under(policy))
+    applied = inject(laid, MPICH, LIBRARY, FOLDER, Guidance(allow=allowances_of(policy)))
     assert "allow pool" in applied.files["plan"] and applied.environment["STRIPEWISE_MODE"] == "apply"
     assert "allow" not in inject(laid, MPICH, LIBRARY, FOLDER).files["plan"]
 
@@ -219,8 +218,8 @@ def test_a_run_beside_another_of_the_same_plan_has_files_of_its_own(
     words = ("sh", "-c", "echo up; exec sleep 60")
     script = (
         "from stripewise.desk.cli import apply, main\n"
-        "from stripewise.runners.inject.foreground import Foreground\n"
-        "from stripewise.runners.inject.injection import Injection\n"
+        "from stripewise.runners.injection import Foreground\n"
+        "from stripewise.runners.injection import Injection\n"
         f"apply.prepare = lambda *_, **__: Foreground({words}, Injection({{}}, {{}}, ()), (), {observed})\n"
         "main(['run', 'my.plan', '--', 'true'])\n"
     )

@@ -17,6 +17,7 @@ from stripewise.errors import StripewiseError, UserError
 from stripewise.launch import Launch, Outcome
 from stripewise.requests.experiment import Batch, Experiment
 from stripewise.runners.batch.steps import StepsRunner
+from stripewise.runners.program_runner import Surroundings
 from stripewise.runners.schedulers.queue import JobQueue
 from stripewise.trial import Phase, State
 
@@ -71,7 +72,7 @@ def runner_of(tmp_path: Path, environment: dict[str, str], slurm: Slurm, *comman
     experiment = Experiment.model_validate(
         {"command": list(command or ("srun", "true")), "runner": "steps", "batch": {"nodes": 2, **batch}}
     )
-    return StepsRunner(experiment, tmp_path / "runs", cwd=tmp_path, environment=environment, queue=slurm)
+    return StepsRunner(experiment, tmp_path / "runs", Surroundings(cwd=tmp_path, environment=environment), queue=slurm)
 
 
 def launch(number: int, pair: int | None = None, attempt: int = 0) -> Launch:
@@ -199,4 +200,4 @@ def test_what_cannot_run_in_the_allocation_is_refused(
 def _marker(runner: StepsRunner, planned: Launch) -> str:
     from stripewise.runners.local.scratch import run_id
 
-    return run_id(runner._folder, planned)
+    return run_id(runner.folder, planned)

@@ -19,6 +19,7 @@ from stripewise.facts import Facts
 from stripewise.observe.journal import JournalPhase, parse_journal
 from stripewise.requests.experiment import Experiment
 from stripewise.result import Result
+from stripewise.runners.program_runner import Surroundings
 from stripewise.runners.within.runner import WithinRunner
 from stripewise.store.opening import open_store
 from tests.integration.conftest import Mpi
@@ -61,7 +62,7 @@ def tuned(bench: Bench, folder: Path, count: int, budget: int) -> Result:
     wanted = experiment(bench, folder / "tuned", count, 20, budget={"runs": budget})
     with open_store(f"sqlite:///{folder}/store.db") as store:
         identifier = store.create(wanted, Facts(folder=str(folder)))
-        runner = WithinRunner(wanted, folder / "runs", runtime=str(bench.library), cwd=folder)
+        runner = WithinRunner(wanted, folder / "runs", Surroundings(str(bench.library), folder))
         result = Session(store, identifier, runner, "test").run()
     orders = [phase.order for phase in answers(folder / "runs") if phase.order]
     assert orders == sorted(set(orders)) and len(list((folder / "runs").glob("launch-*"))) == 1
@@ -115,7 +116,7 @@ def test_a_program_that_ends_too_early_leaves_an_experiment_to_resume(bench: Ben
     wanted = experiment(bench, tmp_path, 8, 20)
     with open_store("sqlite:///:memory:") as store:
         identifier = store.create(wanted, Facts(folder=str(tmp_path)))
-        runner = WithinRunner(wanted, tmp_path / "runs", runtime=str(bench.library), cwd=tmp_path)
+        runner = WithinRunner(wanted, tmp_path / "runs", Surroundings(str(bench.library), tmp_path))
         with pytest.raises(Stopped, match="before the experiment was decided"):
             Session(store, identifier, runner, "test").run()
         assert store.record(identifier).state == "stopped"
@@ -132,14 +133,14 @@ def test_a_program_that_ends_too_early_leaves_an_experiment_to_resume(bench: Ben
 def test_what_belongs_to_launches_is_refused(
     bench: Bench, tmp_path: Path, fields: dict[str, Any], complaint: str
 ) -> None:
-    runner = WithinRunner(experiment(bench, tmp_path, 8, 0, **fields), tmp_path, runtime=str(bench.library))
+    runner = WithinRunner(experiment(bench, tmp_path, 8, 0, **fields), tmp_path, Surroundings(str(bench.library)))
     with pytest.raises(UserError, match=complaint):
         runner.prepare()
 
 
 @pytest.mark.parametrize("bench", ["mpich"], indirect=True)
 def test_settings_of_the_launch_are_left_to_ordinary_trials(bench: Bench, tmp_path: Path) -> None:
-    runner = WithinRunner(experiment(bench, tmp_path, 8, 0), tmp_path, runtime=str(bench.library))
+    runner = WithinRunner(experiment(bench, tmp_path, 8, 0), tmp_path, Surroundings(str(bench.library)))
     lost = runner.prepare().lost
     threads = Parameter("threads", Kind.ORDINAL, (1, 2), 1, carrier=ENVIRONMENT, key="THREADS")
     assert "ordinary trials can search it" in lost(threads)

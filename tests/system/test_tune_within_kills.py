@@ -35,13 +35,14 @@ SESSION = """
 import sys
 from pathlib import Path
 from stripewise.errors import Stopped
+from stripewise.runners.program_runner import Surroundings
 from stripewise.runners.within.runner import WithinRunner
 from stripewise.catalogue.parameter import Kind, Parameter
 from stripewise.store.opening import open_store
 from stripewise.engine.session import Session
 store, identifier, folder, library = sys.argv[1:]
 with open_store(store) as opened:
-    runner = WithinRunner(opened.record(identifier).experiment, Path(folder), runtime=library)
+    runner = WithinRunner(opened.record(identifier).experiment, Path(folder), Surroundings(library))
     try:
         print(Session(opened, identifier, runner, "killed").run().verdict)
     except Stopped as stopped:

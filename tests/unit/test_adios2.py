@@ -9,8 +9,7 @@ import pytest
 
 from stripewise.catalogue.carriers import ADIOS2, LOST, Program, Setting, own_files, with_files
 from stripewise.catalogue.plan import Plan
-from stripewise.runners.inject.foreground import prepare
-from stripewise.runners.inject.injection import inject
+from stripewise.runners.injection import inject, prepare
 
 XML = """<?xml version="1.0"?>
 <adios-config>

@@ -19,7 +19,7 @@ from stripewise.output.export import export
 from stripewise.requests.campaign import parse_campaign
 from stripewise.requests.campaign_points import Points
 from stripewise.requests.experiment import Experiment
-from stripewise.runners.inject.injection import inject
+from stripewise.runners.injection import inject
 from stripewise.runners.native import benchmark_lines
 from stripewise.runners.program import checkup
 

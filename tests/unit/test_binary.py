@@ -18,7 +18,7 @@ from stripewise.catalogue.carriers import Setting
 from stripewise.catalogue.carriers.runtime import HDF5
 from stripewise.catalogue.plan import Plan
 from stripewise.errors import UserError
-from stripewise.runners.inject.injection import inject
+from stripewise.runners.injection import inject
 from stripewise.runners.program.binary import FileKind, find_program, inspect
 from stripewise.runners.program.elf import Elf, NotElf, find_library, read_elf
 from stripewise.runners.program.mpi import is_mpi_library, library_of_launcher, names_module, script_of

@@ -18,8 +18,7 @@ from stripewise.engine.definition import parameter_entry, with_options
 from stripewise.engine.space import Circumstances, check_space
 from stripewise.errors import UserError
 from stripewise.requests.experiment import Experiment, parameters_of, parse_experiment
-from stripewise.runners.inject.foreground import prepare
-from stripewise.runners.inject.injection import arguments_of, defaults_of, inject
+from stripewise.runners.injection import arguments_of, defaults_of, inject, prepare
 
 TOML = '# kept\n[io]\nbuffer = 4096 # bytes\nasync = false\nmode = "safe"\nratio = 0.5\nlist = [{size = 1}]\n'
 YAML = "# kept\nio:\n  buffer: 4096 # bytes\n  async: false\n  mode: 'safe'\n  ratio: 0.5\n  list:\n  - size: 1\n"

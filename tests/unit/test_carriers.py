@@ -34,7 +34,7 @@ from stripewise.models.tunables import SetBy, tunable_columns
 from stripewise.observe.evidence import RULES, check_evidence
 from stripewise.output.export import TARGETS, export
 from stripewise.requests.campaign import parse_campaign
-from stripewise.runners.inject.foreground import prepare
+from stripewise.runners.injection import prepare
 
 STACK = """
 name = "own"

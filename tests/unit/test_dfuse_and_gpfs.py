@@ -14,7 +14,7 @@ from stripewise.catalogue.plan import Plan
 from stripewise.catalogue.workload import Workload
 from stripewise.engine.space import default_stacks
 from stripewise.output.export import export
-from stripewise.runners.inject.injection import inject
+from stripewise.runners.injection import inject
 
 DAOS = """#!/bin/sh
 echo "$@" >> "$(dirname "$0")/asked"

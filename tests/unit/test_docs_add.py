@@ -45,7 +45,7 @@ from stripewise.output.figures import figure_names
 from stripewise.output.html import render_report
 from stripewise.output.page import environment
 from stripewise.requests.experiment import Experiment, parse_experiment
-from stripewise.runners.inject.injection import inject
+from stripewise.runners.injection import inject
 from stripewise.runners.schedulers import registry as schedulers
 from stripewise.runners.schedulers.job import JobPhase, JobRequest
 from stripewise.runners.schedulers.queue import JobQueue

@@ -17,6 +17,7 @@ from stripewise.interpreter import ask, for_others, inherited
 from stripewise.launch import Launch
 from stripewise.requests.experiment import Batch, Experiment
 from stripewise.runners.local.run import LocalRunner
+from stripewise.runners.program_runner import Surroundings
 from stripewise.runners.schedulers.queue import JobQueue
 from stripewise.trial import Phase
 
@@ -72,7 +73,7 @@ def test_programs_hooks_and_setup_lines_get_no_secrets(tmp_path: Path, monkeypat
         }
     )
     with for_others():
-        runner = LocalRunner(experiment, tmp_path / "runs", runtime="none", cwd=tmp_path)
+        runner = LocalRunner(experiment, tmp_path / "runs", Surroundings("none", tmp_path))
         try:
             runner.start(Launch("test", 0, Configuration({}), Plan(), Phase.SEARCH, timeout=60.0))
             (outcome,) = runner.poll(60.0)

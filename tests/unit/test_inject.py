@@ -19,7 +19,7 @@ from stripewise.catalogue.carriers import (
     Setting,
 )
 from stripewise.catalogue.plan import Plan
-from stripewise.runners.inject.injection import Injection, inject, prepend
+from stripewise.runners.injection import Injection, inject, prepend
 
 FOLDER = Path("/runs/3")
 LIBRARY = Path("/cache/libstripewise.so")

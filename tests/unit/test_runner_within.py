@@ -28,8 +28,7 @@ from stripewise.requests.experiment import Budget, Experiment, ObjectiveEntry
 from stripewise.runners.base import Preflight
 from stripewise.runners.within.families import apart, choose_kinds, family_of, pattern_of, rounds_of
 from stripewise.runners.within.launched import Launched
-from stripewise.runners.within.loss_limit import Loss
-from stripewise.runners.within.runner import WithinRunner
+from stripewise.runners.within.runner import Loss, WithinRunner
 from stripewise.trial import Phase, Role, Run, State, Trial
 
 FEW = (Setting(HINT, "cb_nodes", "2"),)
@@ -79,7 +78,7 @@ def test_a_round_is_one_phase_of_each_family() -> None:
 def two_families(stage: tuple[WithinRunner, Program]) -> tuple[WithinRunner, Program]:
     """A program that writes two files in turns, both tuned, of whose runs the first is ordered."""
     runner, program = stage
-    runner._experiment = Experiment(runner="within", objective="phase_bandwidth", within={"families": "sum"})  # type: ignore[arg-type]
+    runner.experiment = Experiment(runner="within", objective="phase_bandwidth", within={"families": "sum"})  # type: ignore[arg-type]
     for _ in range(9):
         program.write()
         program.write(2.0, site="/b#")
@@ -112,7 +111,7 @@ def test_several_families_are_ordered_together(stage: tuple[WithinRunner, Progra
 
 def test_a_family_that_comes_more_often_takes_more_orders_a_round(stage: tuple[WithinRunner, Program]) -> None:
     runner, program = stage
-    runner._experiment = Experiment(runner="within", objective="phase_bandwidth", within={"families": "sum"})  # type: ignore[arg-type]
+    runner.experiment = Experiment(runner="within", objective="phase_bandwidth", within={"families": "sum"})  # type: ignore[arg-type]
     for _ in range(5):
         program.write(2.0, site="/b#")
         program.write()
@@ -241,7 +240,7 @@ def test_lines_that_nobody_wrote_so_are_passed_over(tmp_path: Path, fields: str)
 
 def test_folders_of_launches_that_nobody_made_so_are_passed_over(tmp_path: Path, monkeypatch) -> None:
     found = SimpleNamespace(library_for=bool, target=1, preflight=Preflight(), io="")
-    monkeypatch.setattr("stripewise.runners.within.runner.find", lambda *_: found)
+    monkeypatch.setattr("stripewise.runners.program_runner.find", lambda *_: found)
     for name in ("launch-x", "launch-7", "launch-0", "launch-1"):
         (tmp_path / name).mkdir()
     (tmp_path / "launch-0" / "job.json").write_text("[" * 100_000)

@@ -20,7 +20,7 @@ from stripewise.requests.experiment import Budget, Experiment, Replay
 from stripewise.requests.from_python import space_of
 from stripewise.requests.objective import Objective
 from stripewise.runners.base import AnsweringRunner, Preflight
-from stripewise.runners.inject.injection import assemble
+from stripewise.runners.injection import assemble
 from stripewise.runners.local.scratch import Scratch
 from stripewise.runners.program.command import split
 from stripewise.runners.replayer import Replayer

@@ -14,7 +14,7 @@ from stripewise.facts import RunFacts
 from stripewise.launch import Launch, Outcome
 from stripewise.observe.objectives import ObjectiveKind
 from stripewise.observe.report import Report
-from stripewise.runners.inject.injection import Injection
+from stripewise.runners.injection import Injection
 from stripewise.runners.local.scratch import Scratch
 from stripewise.runners.local.supervise import Cause, Ended, last_line, tail
 from stripewise.runners.setup import failed_line

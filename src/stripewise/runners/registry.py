@@ -41,24 +41,6 @@ def make_runner(
         If the runner is unknown.
     """
     kind, _, rest = experiment.runner.partition(":")
-    if experiment.runner == "local":
-        from stripewise.runners.local.run import LocalRunner  # noqa: PLC0415
-
-        return LocalRunner(experiment, folder, runtime=runtime, cwd=cwd, deletes_in=deletes_in)
-    if experiment.runner == "batch":
-        from stripewise.runners.batch.runner import BatchRunner  # noqa: PLC0415
-
-        jobs = load_policy().limits.jobs
-        return BatchRunner(experiment, folder, runtime=runtime, cwd=cwd, jobs=jobs, deletes_in=deletes_in)
-    if experiment.runner == "steps":
-        from stripewise.runners.batch.steps import StepsRunner  # noqa: PLC0415
-
-        jobs = load_policy().limits.jobs
-        return StepsRunner(experiment, folder, runtime=runtime, cwd=cwd, jobs=jobs, deletes_in=deletes_in)
-    if experiment.runner == "within":
-        from stripewise.runners.within.runner import WithinRunner  # noqa: PLC0415
-
-        return WithinRunner(experiment, folder, runtime=runtime, cwd=cwd)
     if kind == "replay":
         if not rest:
             raise UserError("runner 'replay' names no table", "write --runner replay:PATH")
@@ -77,4 +59,30 @@ def make_runner(
             "the experiment calls a Python function, which no command can",
             "go on from Python: stripewise.tune(..., store=URL, resume=ID)",
         )
+    from stripewise.runners.program_runner import Surroundings  # noqa: PLC0415
+
+    around = Surroundings(runtime, cwd, deletes_in=deletes_in)
+    if experiment.runner == "local":
+        from stripewise.runners.local.run import LocalRunner  # noqa: PLC0415
+
+        return LocalRunner(experiment, folder, around)
+    if experiment.runner == "batch":
+        from stripewise.runners.batch.runner import BatchRunner  # noqa: PLC0415
+
+        return BatchRunner(_with_jobs(experiment, experiment.batch.jobs or 1), folder, around)
+    if experiment.runner == "steps":
+        from stripewise.runners.batch.steps import StepsRunner  # noqa: PLC0415
+
+        return StepsRunner(_with_jobs(experiment, experiment.batch.jobs), folder, around)
+    if experiment.runner == "within":
+        from stripewise.runners.within.runner import WithinRunner  # noqa: PLC0415
+
+        return WithinRunner(experiment, folder, around)
     raise UserError(f"unknown runner '{experiment.runner}'", choose(experiment.runner, RUNNERS))
+
+
+def _with_jobs(experiment: Experiment, wanted: int | None) -> Experiment:
+    """Give the experiment with as many jobs at a time as are wanted, or as the site allows."""
+    allowed = [most for most in (wanted, load_policy().limits.jobs) if most]
+    batch = experiment.batch.model_copy(update={"jobs": min(allowed, default=None)})
+    return experiment.model_copy(update={"batch": batch})

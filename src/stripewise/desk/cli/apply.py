@@ -52,8 +52,7 @@ from stripewise.runners.choosing import (
     last_runs,
     with_launch,
 )
-from stripewise.runners.inject.foreground import Foreground, prepare
-from stripewise.runners.inject.injection import Guidance
+from stripewise.runners.injection import Foreground, Guidance, allowances_of, prepare
 from stripewise.runners.local.attend import attend, end_by_signal, take_place
 
 _SIMULATED = "these settings come from simulated runs, not from measurements: confirm them on the real machine"
@@ -142,16 +141,17 @@ def run(
         choice, plan, artifact, learned = asked.answer(plan)
         simulated = simulated or learned
         mode = mode if artifact is not None else ""
-    guidance = Guidance.under(
-        load_policy(),
+    guidance = Guidance(
         mode,
         artifact,
         None if journal is None else journal.absolute(),
+        allowances_of(load_policy()),
         None if orders is None else orders.absolute(),
-        settle=settle,
+        settle,
+        own_calls=mode == "observe",
     )
     with started_as_by_shell():
-        ready = prepare(plan, command, folder, guidance=guidance, own_calls=mode == "observe")
+        ready = prepare(plan, command, folder, guidance=guidance)
     beside = "" if folder.name == name else f"another run has these settings now; this one's files are in {folder}"
     warnings = (*([_SIMULATED] if simulated else []), *doubts, *choice.remarks, *ready.warnings)
     if json_output:

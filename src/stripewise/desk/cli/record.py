@@ -21,8 +21,7 @@ from stripewise.errors import UserError
 from stripewise.formats import MAX_RECORD_BYTES
 from stripewise.observe.record import Record, with_hashed_paths
 from stripewise.observe.record_reading import parse_record
-from stripewise.runners.inject.foreground import prepare
-from stripewise.runners.inject.injection import Guidance
+from stripewise.runners.injection import Guidance, prepare
 from stripewise.runners.local.attend import attend
 
 

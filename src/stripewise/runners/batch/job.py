@@ -15,9 +15,10 @@ from stripewise.launch import Launch, Outcome
 from stripewise.observe.objectives import ObjectiveKind
 from stripewise.runners.batch import record as job_record
 from stripewise.runners.batch.record import Began, Through, read_began, read_through
-from stripewise.runners.inject.injection import Assembled, Injection
+from stripewise.runners.injection import Injection
 from stripewise.runners.judge import Evidence, judge
 from stripewise.runners.local.scratch import Scratch
+from stripewise.runners.program_runner import Assembled
 from stripewise.runners.schedulers.job import UNKNOWN, JobPhase, JobRequest, Standing, Ticket
 from stripewise.runners.schedulers.queue import JobQueue
 from stripewise.trial import State
@@ -43,16 +44,12 @@ class JobTerms:
     objective : ObjectiveKind
     nodes : int
         Nodes that a run occupies, if the job does not say.
-    retries : int
-    patience : float
     grace : float
         Seconds to wait for the record of a job that seems to be over.
     """
 
     objective: ObjectiveKind
     nodes: int
-    retries: int
-    patience: float
     grace: float = GRACE
 
 
@@ -61,30 +58,20 @@ class BatchJob:
 
     Parameters
     ----------
-    launch : Launch
-    place : Scratch
-        Its folder, with its script in it.
     assembled : Assembled
+        With its script in its folder.
     request : JobRequest
     queue : JobQueue
-    setting : JobTerms
+    terms : JobTerms
     """
 
-    def __init__(
-        self,
-        launch: Launch,
-        place: Scratch,
-        assembled: Assembled,
-        request: JobRequest,
-        queue: JobQueue,
-        setting: JobTerms,
-    ) -> None:
-        self.launch = launch
-        self.place = place
+    def __init__(self, assembled: Assembled, request: JobRequest, queue: JobQueue, terms: JobTerms) -> None:
+        self.launch = assembled.launch
+        self.place = assembled.place
         self._assembled = assembled
         self._request = request
         self._queue = queue
-        self._setting = setting
+        self._terms = terms
         self._ticket: Ticket | None = None
         self._submitted = time.time()
         self._next_try = 0.0
@@ -193,9 +180,9 @@ class BatchJob:
         now = time.monotonic()
         if self._silent_since is None:
             self._silent_since = now
-        if now - self._silent_since > self._setting.patience:
+        if now - self._silent_since > self._request.batch.patience:
             raise TransientError(
-                f"{error.what}, for {self._setting.patience:g} s", "resume when the scheduler answers again"
+                f"{error.what}, for {self._request.batch.patience:g} s", "resume when the scheduler answers again"
             ) from error
 
     def _given(self, standing: Standing) -> Outcome | None:
@@ -205,7 +192,7 @@ class BatchJob:
             self._over_since = now
         # A job that is not known to have failed may have finished, and its record may still be on its way.
         certain = standing.why and standing is not UNKNOWN
-        if now - self._over_since < (self._setting.grace if not certain else min(_GRACE_CERTAIN, self._setting.grace)):
+        if now - self._over_since < (self._terms.grace if not certain else min(_GRACE_CERTAIN, self._terms.grace)):
             return None
         through = read_through(self.place.path)
         if through is not None:
@@ -215,7 +202,7 @@ class BatchJob:
         seconds = max(0.0, time.time() - began.time) if began else 0.0
         self._charge(began, seconds)
         why = standing.why or "its job ended without leaving a result"
-        if standing.lost and self._tries < self._setting.retries:
+        if standing.lost and self._tries < self._request.batch.retries:
             self._again(why)
             return None
         return Outcome(
@@ -234,11 +221,11 @@ class BatchJob:
         A step that srun (22.05) starts while the controller is away waits 130 s, which says nothing about the settings.
         """
         began = read_began(self.place.path)
-        by_time = through.cause in ("timeout", "bound") or self._setting.objective.wall_time
+        by_time = through.cause in ("timeout", "bound") or self._terms.objective.wall_time
         if (
             by_time
             and began is not None
-            and self._tries < self._setting.retries
+            and self._tries < self._request.batch.retries
             and self._queue.away(began.time, began.time + through.seconds)
         ):
             self._charge(began, through.seconds)
@@ -251,7 +238,7 @@ class BatchJob:
             self.place,
             through,
             self._assembled.injection,
-            self._setting.objective,
+            self._terms.objective,
             self._facts(began, through.seconds),
             tuple(self._notes),
         )
@@ -271,10 +258,10 @@ class BatchJob:
         """Count what a job without a result has used."""
         if began is not None:
             self._queued += max(0.0, began.time - self._submitted)
-            self._lost_hours += (began.nodes or self._setting.nodes) * seconds / 3600
+            self._lost_hours += (began.nodes or self._terms.nodes) * seconds / 3600
 
     def _facts(self, began: Began | None, seconds: float) -> RunFacts:
-        nodes = (began.nodes if began else None) or self._setting.nodes
+        nodes = (began.nodes if began else None) or self._terms.nodes
         facts = RunFacts(
             nodes=nodes,
             node_hours=self._lost_hours + nodes * seconds / 3600,

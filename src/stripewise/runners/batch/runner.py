@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
@@ -11,22 +11,20 @@ from typing import TypeVar
 from stripewise.catalogue.workload import Workload
 from stripewise.errors import StripewiseError, TransientError
 from stripewise.facts import RunFacts
-from stripewise.interpreter import inherited
 from stripewise.launch import Launch, Outcome
 from stripewise.observe.objectives import kind_of
 from stripewise.requests.experiment import Experiment
-from stripewise.runners.base import Preflight, Runner
+from stripewise.runners.base import Preflight
 from stripewise.runners.batch import record as job_record
 from stripewise.runners.batch.job import GRACE, BatchJob, JobTerms, finished_before, outcome_of
 from stripewise.runners.batch.script import Work, job_script, of_user_script
-from stripewise.runners.inject.injection import Injection, assemble, defaults_of, exports_of, values_of, words_of
-from stripewise.runners.local.preflight import Found, find, inspect
+from stripewise.runners.injection import Injection
 from stripewise.runners.local.processes import MARKER
-from stripewise.runners.local.scratch import Scratch, earlier, kept_input, run_id
+from stripewise.runners.local.scratch import Scratch, earlier, run_id
 from stripewise.runners.local.supervise import DEFAULT_LIMIT
 from stripewise.runners.program.command import shell_line, substitute
 from stripewise.runners.program.mpi import needs_sessions
-from stripewise.runners.program.preflight import look
+from stripewise.runners.program_runner import Found, ProgramRunner, Surroundings
 from stripewise.runners.schedulers.job import Directives, JobRequest, Ticket
 from stripewise.runners.schedulers.queue import JobQueue
 from stripewise.shell import job_name
@@ -38,22 +36,13 @@ _END_SECONDS = 90.0
 _MARGIN_SECONDS = 60.0
 
 
-class BatchRunner(Runner):
+class BatchRunner(ProgramRunner):
     """Runs the experiment's command, or the user's own job script, as jobs of a scheduler.
 
     Parameters
     ----------
-    experiment : Experiment
-    folder : Path
-        Where the runs' folders are made; compute nodes must see it.
-    runtime : str
-        See :class:`~stripewise.runners.local.run.LocalRunner`.
-    cwd : Path, optional
-    environment : mapping, optional
-    queue : JobQueue, optional
-        In place of that of the scheduler that the experiment names.
-    jobs : int, optional
-        Most jobs at a time that the site allows.
+    experiment, folder, surroundings
+        See :class:`~stripewise.runners.program_runner.ProgramRunner`.
     grace : float
         Seconds that compute nodes' files may take to be seen here.
     """
@@ -61,36 +50,19 @@ class BatchRunner(Runner):
     name = "batch"
 
     def __init__(
-        self,
-        experiment: Experiment,
-        folder: Path,
-        *,
-        runtime: str = "auto",
-        cwd: Path | None = None,
-        environment: Mapping[str, str] | None = None,
-        queue: JobQueue | None = None,
-        jobs: int | None = None,
-        grace: float = GRACE,
-        deletes_in: Sequence[Path] | None = None,
+        self, experiment: Experiment, folder: Path, surroundings: Surroundings | None = None, *, grace: float = GRACE
     ) -> None:
-        self._cwd = cwd or Path.cwd()
-        self._folder = folder.absolute()
-        self._runtime = runtime
-        self._environment = inherited(environment)
-        self._batch = experiment.batch
-        self._queue = queue or JobQueue(self._batch, self._folder / "jobs", self._environment)
-        self._jobs = min(experiment.batch.jobs or 1, jobs or 1 << 30)
+        super().__init__(experiment, folder, surroundings)
         self._given = experiment
-        self._experiment = experiment
+        self._batch = experiment.batch
+        self._queue = JobQueue(self._batch, self.folder / "jobs", self.environment)
+        self._jobs = experiment.batch.jobs or 1
         self._directives = Directives()
-        self._found: Found | None = None
         self._nodes_of_line: int | None = None
         self._under_way: dict[int, BatchJob] = {}
         self._ready: list[Outcome] = []
-        self._files: dict[Path, None] = {}
         self._queued = 0.0
         self._grace = grace
-        self._deletes_in = deletes_in
         self._ticked = time.monotonic()
 
     @property
@@ -103,22 +75,11 @@ class BatchRunner(Runner):
         """See :attr:`Runner.queued_seconds`."""
         return self._queued
 
-    def prepare(self) -> Preflight:
-        """Look at the command or script, the program's MPI and the scheduler; see :class:`Runner`."""
-        self._take_script()
-        self._found = find(self._experiment, self._environment, self._cwd, self._runtime)
-        return self._told(self._found.preflight, self._found)
-
-    def inspect(self) -> Preflight:
-        """Look at the same without starting anything; see :class:`Runner`."""
-        self._take_script()
-        return self._told(*inspect(self._experiment, self._environment, self._cwd, self._runtime))
-
-    def _take_script(self) -> None:
-        self._experiment, self._directives = of_user_script(self._given, self._cwd, self._queue.scheduler)
+    def _check(self) -> None:
+        self.experiment, self._directives = of_user_script(self._given, self.cwd, self._queue.scheduler)
         self._queue.check()
 
-    def _told(self, preflight: Preflight, found: Found | None) -> Preflight:
+    def _describe(self, preflight: Preflight, found: Found | None) -> Preflight:
         """Say what jobs the runs are."""
         self._nodes_of_line = preflight.workload.nodes if found is None else found.target.line.nodes
         nodes = self._nodes()
@@ -139,15 +100,13 @@ class BatchRunner(Runner):
         """Write a run's folder; its job is submitted at the next poll; see :class:`Runner`."""
         if launch.number in self._under_way:
             raise StripewiseError(f"run {launch.number} is under way already", "poll or cancel it first")
-        if self._found is None:
-            self.prepare()
-        assert self._found is not None
-        before = finished_before(self._folder, launch)
+        self.found  # noqa: B018  what is wrong with the command as such is raised
+        before = finished_before(self.folder, launch)
         if before is not None:
             self._ready.append(self._adopted(launch, before))
             return
         self._tick()
-        self._under_way[launch.number] = self._job(launch, self._found)
+        self._under_way[launch.number] = self._job(launch)
 
     def poll(self, timeout: float) -> list[Outcome]:
         """Take every job a step further until one ends; see :class:`Runner`."""
@@ -164,7 +123,7 @@ class BatchRunner(Runner):
                     continue
                 if outcome is not None:
                     del self._under_way[number]
-                    self._learn(outcome)
+                    self._remember_files(outcome)
                     outcomes.append(outcome)
             self._tick()
             left = deadline - time.monotonic()
@@ -185,12 +144,12 @@ class BatchRunner(Runner):
         attempts = [replace(launch, attempt=attempt) for attempt in range(launch.attempt + 1)]
         tickets: dict[str, Ticket] = {}
         for attempt in attempts:
-            place = Scratch.of(self._folder, attempt)
+            place = Scratch.of(self.folder, attempt)
             if not place.path.is_dir() or job_record.read_through(place.path) is not None:
                 continue
-            name = _name(self._folder, attempt)
+            name = _name(self.folder, attempt)
             owner = job_record.give_up(place.path)
-            for identifier in dict.fromkeys((owner, *_recorded(self._folder, attempt), *self._named(name, launch))):
+            for identifier in dict.fromkeys((owner, *_recorded(self.folder, attempt), *self._named(name, launch))):
                 if identifier:
                     tickets[identifier] = self._queue.attach(identifier, name)
         for ticket in tickets.values():
@@ -219,7 +178,7 @@ class BatchRunner(Runner):
     # -- parts ---------------------------------------------------------------------------------------------------
 
     def _nodes(self) -> int:
-        declared = self._experiment.workload.nodes
+        declared = self.experiment.workload.nodes
         return self._batch.nodes or self._directives.nodes or self._nodes_of_line or declared or 1
 
     def _walltime(self, timeout: float | None) -> float:
@@ -227,40 +186,35 @@ class BatchRunner(Runner):
         given = self._batch.walltime or self._directives.walltime
         if given is not None:
             return given
-        around = self._experiment.hooks
-        hooks = len(around.before) + len(around.after) + (1 if self._experiment.setup else 0)
+        around = self.experiment.hooks
+        hooks = len(around.before) + len(around.after) + (1 if self.experiment.setup else 0)
         return (timeout or 3600.0) + hooks * around.timeout + _MARGIN_SECONDS
 
-    def _job(self, launch: Launch, found: Found) -> BatchJob:
-        place = Scratch.of(self._folder, launch)
-        defaults = defaults_of(self._experiment)
-        target = look(words_of(self._experiment, launch, defaults, place), found.environment, self._cwd)
-        assembled = assemble(
-            launch, target.line, target.program, found.library_for(target), place, self._cwd, found.observer
-        )
-        values = values_of(launch, defaults, place)
-        around = self._experiment.hooks
+    def _job(self, launch: Launch) -> BatchJob:
+        ready = self.assemble(launch, self.target_of(launch))
+        place, values = ready.place, ready.values
+        around = self.experiment.hooks
         bound = launch.bound is not None and (launch.timeout is None or launch.bound < launch.timeout)
         work = Work(
             folder=place.path,
-            cwd=self._cwd,
-            command=assembled.words,
+            cwd=self.cwd,
+            command=ready.words,
             exports={
-                **exports_of(self._experiment, launch, values, place),
+                **ready.exports,
                 "STRIPEWISE_RUN": str(launch.number),
                 "STRIPEWISE_RUN_FOLDER": str(place.path),
                 MARKER: place.run_id,
             },
             unset=launch.unset,
-            setup=tuple(self._experiment.setup),
-            sessions=needs_sessions(target.mpi, (*found.environment, *assembled.words)),
+            setup=tuple(self.experiment.setup),
+            sessions=needs_sessions(ready.target.mpi, (*self.found.environment, *ready.words)),
             before=tuple(shell_line(line, values) for line in (*around.before, *launch.before)),
             after=tuple(shell_line(line, values) for line in (*launch.after, *around.after)),
-            delete=tuple(str(self._cwd / substitute(pattern, values)) for pattern in around.delete),
-            deletes_in=self._deletes_in,
+            delete=tuple(str(self.cwd / substitute(pattern, values)) for pattern in around.delete),
+            deletes_in=self.deletes_in,
             caches=around.drop_caches,
-            known=tuple(self._files),
-            stdin=None if launch.replays else kept_input(self._experiment, self._folder),
+            known=self.known_files,
+            stdin=ready.stdin,
             seconds=launch.bound if bound else launch.timeout,
             bound=bound,
             hook_seconds=around.timeout,
@@ -269,23 +223,17 @@ class BatchRunner(Runner):
         )
         script = place.path / SCRIPT
         request = JobRequest(
-            name=_name(self._folder, launch),
+            name=_name(self.folder, launch),
             script=script,
-            folder=self._cwd,
+            folder=self.cwd,
             seconds=None if self._directives.walltime and not self._batch.walltime else self._walltime(launch.timeout),
             batch=self._batch if self._directives.lines else self._batch.model_copy(update={"nodes": self._nodes()}),
             directives=self._directives.lines,
         )
-        setting = JobTerms(
-            objective=kind_of(self._experiment.objective.name),
-            nodes=self._nodes(),
-            retries=self._batch.retries,
-            patience=self._batch.patience,
-            grace=self._grace,
-        )
-        job = BatchJob(launch, place, assembled, request, self._queue, setting)
+        terms = JobTerms(kind_of(self.experiment.objective.name), self._nodes(), self._grace)
+        job = BatchJob(ready, request, self._queue, terms)
         job_record.clear(place.path)
-        place.create({**assembled.injection.files, SCRIPT: job_script(work)}, job.record())
+        place.create({**ready.injection.files, SCRIPT: job_script(work)}, job.record())
         return job
 
     def _adopted(self, launch: Launch, place: Scratch) -> Outcome:
@@ -303,7 +251,7 @@ class BatchRunner(Runner):
         )
         note = "its job finished while no tuner was attached"
         return outcome_of(
-            launch, place, through, Injection({}, {}, ()), kind_of(self._experiment.objective.name), facts, (note,)
+            launch, place, through, Injection({}, {}, ()), kind_of(self.experiment.objective.name), facts, (note,)
         )
 
     def _named(self, name: str, launch: Launch) -> list[str]:
@@ -324,10 +272,6 @@ class BatchRunner(Runner):
                 # session makes sure that the job is over.
                 continue
         _wait(lambda: [job for job in jobs if job.gone() is False], _END_SECONDS)
-
-    def _learn(self, outcome: Outcome) -> None:
-        if outcome.activity is not None:
-            self._files |= dict.fromkeys(outcome.activity.paths)
 
     def _tick(self) -> None:
         """Count the time in which all runs under way waited in the queue."""

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path, PurePath
 from subprocess import CompletedProcess
 
 from stripewise.catalogue.workload import Workload
 from stripewise.errors import StripewiseError, TransientError, UserError
-from stripewise.interpreter import inherited
 from stripewise.launch import Launch, Outcome
 from stripewise.requests.experiment import Experiment
 from stripewise.runners.base import Preflight
-from stripewise.runners.local.preflight import Found, inspect
 from stripewise.runners.local.run import LocalRunner
 from stripewise.runners.local.scratch import Scratch, earlier, reap, run_id
 from stripewise.runners.program.preflight import Target
+from stripewise.runners.program_runner import Found, Surroundings
 from stripewise.runners.schedulers.base import Allocation
 from stripewise.runners.schedulers.queue import JobQueue
 from stripewise.runners.schedulers.registry import steps_of
@@ -46,10 +45,8 @@ class StepsRunner(LocalRunner):
 
     Parameters
     ----------
-    experiment, folder, runtime, cwd, environment
-        See :class:`~stripewise.runners.local.run.LocalRunner`.
-    jobs : int, optional
-        Most runs at a time that the site allows.
+    experiment, folder, surroundings
+        See :class:`~stripewise.runners.program_runner.ProgramRunner`.
     queue : JobQueue, optional
         For calls of the scheduler's commands.
     """
@@ -60,19 +57,13 @@ class StepsRunner(LocalRunner):
         self,
         experiment: Experiment,
         folder: Path,
+        surroundings: Surroundings | None = None,
         *,
-        runtime: str = "auto",
-        cwd: Path | None = None,
-        environment: Mapping[str, str] | None = None,
-        jobs: int | None = None,
         queue: JobQueue | None = None,
-        deletes_in: Sequence[Path] | None = None,
     ) -> None:
-        given = inherited(environment)
-        super().__init__(experiment, folder, runtime=runtime, cwd=cwd, environment=given, deletes_in=deletes_in)
+        super().__init__(experiment, folder, surroundings)
         self._batch = experiment.batch
-        self._most = jobs
-        self._queue = queue or JobQueue(self._batch, folder / "jobs", given)
+        self._queue = queue or JobQueue(self._batch, folder / "jobs", self.environment)
         self._steps = steps_of(self._queue.scheduler)
         self._allocation: Allocation | None = None
         self._size = 1
@@ -87,26 +78,25 @@ class StepsRunner(LocalRunner):
     def capacity(self) -> int:
         """Runs side by side: as many as there are sets of nodes, or fewer if asked for."""
         live = len(self._slots) - len(self._dead)
-        return max(1, min(live or 1, self._batch.jobs or 1 << 30, self._most or 1 << 30))
+        return max(1, min(live or 1, self._batch.jobs or 1 << 30))
 
     def prepare(self) -> Preflight:
         """Look at the command and the allocation; see :class:`Runner`."""
-        self._allocation = self._steps.allocation(self._environment, self._queue.call)
-        found = super().prepare()
-        assert self._found is not None
-        return self._placed_in(found, self._found)
+        self._allocation = self._steps.allocation(self.environment, self._queue.call)
+        return super().prepare()
 
     def inspect(self) -> Preflight:
         """Look at the command, but do not ask the scheduler for the allocation's nodes; see :class:`Runner`."""
-        preflight, found = inspect(self._experiment, self._environment, self._cwd, self._runtime)
         with contextlib.suppress(_Unasked):
-            self._allocation = self._steps.allocation(self._environment, _ask_nobody)
+            self._allocation = self._steps.allocation(self.environment, _ask_nobody)
+        return super().inspect()
+
+    def _describe(self, preflight: Preflight, found: Found | None) -> Preflight:
+        """Check that runs can be steps, and say how many there are side by side, as far as the nodes are known."""
         if self._allocation is None:
             preflight = replace(preflight, unknown=(*preflight.unknown, "the nodes of the allocation"))
-        return preflight if found is None else self._placed_in(preflight, found)
-
-    def _placed_in(self, preflight: Preflight, found: Found) -> Preflight:
-        """Check that runs can be steps, and say how many there are side by side, as far as the nodes are known."""
+        if found is None:
+            return preflight
         line = found.target.line
         if not line.launcher:
             raise UserError(
@@ -117,7 +107,7 @@ class StepsRunner(LocalRunner):
             raise UserError(
                 f"runner steps does not know how to give nodes to {line.launcher}", "use srun, or --runner batch"
             )
-        self._size = self._batch.nodes or line.nodes or self._experiment.workload.nodes or 1
+        self._size = self._batch.nodes or line.nodes or self.experiment.workload.nodes or 1
         declared = Workload(nodes=self._size, processes_per_node=self._batch.processes_per_node)
         summary, allocation = preflight.summary, self._allocation
         if allocation is not None:
@@ -147,7 +137,7 @@ class StepsRunner(LocalRunner):
         assert self._allocation is not None
         try:
             # Before the run starts: a later session ends its step by this.
-            Scratch.of(self._folder, launch).create({_ALLOCATION: self._allocation.job})
+            Scratch.of(self.folder, launch).create({_ALLOCATION: self._allocation.job})
             super().start(launch)
         except BaseException:
             self._taken.pop(launch.number, None)
@@ -175,13 +165,13 @@ class StepsRunner(LocalRunner):
 
     def reap(self, launch: Launch) -> None:
         """End what an earlier process left of a run, in this or another allocation; see :class:`Runner`."""
-        places = [Scratch.of(self._folder, replace(launch, attempt=n)) for n in range(launch.attempt + 1)]
+        places = [Scratch.of(self.folder, replace(launch, attempt=n)) for n in range(launch.attempt + 1)]
         allocations = {text for place in places if (text := _read(place.path / _ALLOCATION))}
         try:
             gone = bool(allocations) and all(self._steps.is_over(job, self._queue.call) for job in allocations)
             for job in () if gone else allocations:
                 for attempt in range(launch.attempt + 1):
-                    name = _name(self._folder, replace(launch, attempt=attempt))
+                    name = _name(self.folder, replace(launch, attempt=attempt))
                     if left := self._end(job, name):
                         what = f"step {left[0]} of run {launch.number} cannot be ended"
                         raise StripewiseError(what, "end it by hand, then resume")
@@ -190,8 +180,8 @@ class StepsRunner(LocalRunner):
                 f"it is not known whether run {launch.number} is over: {error.what}",
                 "resume when the scheduler answers",
             ) from error
-        if not gone or not earlier(self._folder, launch):
-            reap(self._folder, launch)
+        if not gone or not earlier(self.folder, launch):
+            reap(self.folder, launch)
 
     # -- parts ---------------------------------------------------------------------------------------------------
 
@@ -219,7 +209,7 @@ class StepsRunner(LocalRunner):
         name = PurePath(line.launcher).name
         if name in self._queue.scheduler.start[:1]:
             # These options come first, so that the options of the command itself win.
-            options = self._steps.options(nodes, _name(self._folder, launch))
+            options = self._steps.options(nodes, _name(self.folder, launch))
         elif target.mpi is not None and target.mpi.abi == "openmpi":
             ranks = line.per_node or -(-(line.ranks or len(nodes)) // len(nodes))
             options = ["--host", ",".join(f"{node}:{ranks}" for node in nodes)]
@@ -262,7 +252,7 @@ class StepsRunner(LocalRunner):
         return tuple(node for node in self._slots[slot] if node not in left)
 
     def _end_step(self, launch: Launch) -> None:
-        self._end_named(_name(self._folder, launch))
+        self._end_named(_name(self.folder, launch))
 
     def _end(self, allocation: str, name: str) -> list[str]:
         """End the steps with a name and wait until they are over; give those that continue.

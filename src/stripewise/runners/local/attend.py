@@ -18,7 +18,7 @@ from typing import NoReturn
 
 from stripewise.errors import CannotExecute
 from stripewise.interpreter import inherited, python
-from stripewise.runners.local import watch
+from stripewise.runners.local import processes
 
 _PYTHONS = (signal.SIGPIPE, signal.SIGXFSZ)
 """Python ignores them from its start on, and does not keep what was before."""
@@ -78,7 +78,7 @@ def attend(words: Sequence[str]) -> int:
     before = {number: signal.signal(number, pass_on) for number in _PASSED}
     # A process that ignores it is not told how its children end.
     before[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    watcher = None
+    follower = None
     try:
         # As with exec, what is to be inherited is: the lock of the run's folder.
         with _executable(words[0]):
@@ -91,16 +91,16 @@ def attend(words: Sequence[str]) -> int:
             )
         for number in early:
             os.kill(child.pid, number)
-        watcher = _watched(child.pid)
+        follower = _followed(child.pid)
         signal.pthread_sigmask(signal.SIG_SETMASK, set(mask) - set(_PASSED))
         return _ended(child, pass_on)
     finally:
         for number, handler in before.items():
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        if watcher is not None:
-            watcher.kill()
-            watcher.wait()
+        if follower is not None:
+            follower.kill()
+            follower.wait()
 
 
 @contextlib.contextmanager
@@ -141,11 +141,11 @@ def _ended(child: subprocess.Popen[bytes], pass_on: Callable[[int, object], None
         signal.signal(number, pass_on)
 
 
-def _watched(child: int) -> subprocess.Popen[bytes] | None:
+def _followed(child: int) -> subprocess.Popen[bytes] | None:
     """Start what stops the program, continues and kills it together with this process, which then cannot do so."""
     with contextlib.suppress(OSError):  # without it the program still runs
         return subprocess.Popen(
-            python(watch.__file__, str(os.getpid()), str(child), alone=True),
+            python(processes.__file__, str(os.getpid()), str(child), alone=True),
             env=inherited(),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,

@@ -5,8 +5,9 @@ whose environment carries the run's marker (launchers like to start sessions of 
 any of them. A process number alone proves nothing, since numbers are used again: an identity adds the start time
 and the boot.
 
-Run as a program, this file is the guard of a runner: it ends the runs of a Stripewise that was killed. So it uses
-nothing but the standard library.
+Nothing tells a process that it is stopped or killed, so others do what it then cannot do. Run as a program, this file
+is the guard of a runner, which ends the runs of a Stripewise that was killed; with two process numbers it follows the
+command that attends a program. So it uses nothing but the standard library.
 """
 
 from __future__ import annotations
@@ -281,5 +282,37 @@ def guard(lines: Iterable[str], grace: float = 1.0) -> None:
         end(run_id, pid if known else None, grace)
 
 
+_FOLLOW_SECONDS = 0.1
+
+
+def follow(attendant: int, program: int) -> None:
+    """Stop, continue and kill a program together with the process that attends it, until one of them is gone.
+
+    Parameters
+    ----------
+    attendant, program : int
+        Process numbers; the first is that of this process's parent.
+    """
+    found = began = status(program)
+    together = False
+    while found is not None and began is not None and found.start == began.start:
+        found = status(program)
+        if os.getppid() != attendant:
+            if found is not None and found.start == began.start:
+                os.kill(program, signal.SIGKILL)
+            return
+        attending = status(attendant)
+        # A traced process is not stopped.
+        above, below = (one is not None and one.state == "T" for one in (attending, found))
+        if above and not below:
+            # The one that has changed since both were stopped goes before.
+            os.kill(attendant if together else program, signal.SIGCONT if together else signal.SIGSTOP)
+        together = above and below
+        time.sleep(_FOLLOW_SECONDS)
+
+
 if __name__ == "__main__":
-    guard(sys.stdin)
+    if sys.argv[1:]:
+        follow(int(sys.argv[1]), int(sys.argv[2]))
+    else:
+        guard(sys.stdin)

@@ -196,12 +196,10 @@ class Command:
         Complete; the run's marker is added.
     run_id : str
         Value of the marker, by which its processes are found wherever they went.
-    folder : Path
-        Where ``stdout`` and ``stderr`` go (as ``NAME.stdout`` if ``name`` is given).
+    outputs : tuple of Path
+        Where its standard output and its standard error go.
     cwd : Path
     limits : CommandLimits
-    name : str
-        Prefix of the output files.
     stdin : Path or None
         The file that it reads; None for no input.
     """
@@ -212,17 +210,16 @@ class Command:
         environment: Mapping[str, str],
         *,
         run_id: str,
-        folder: Path,
+        outputs: tuple[Path, Path],
         cwd: Path,
         limits: CommandLimits,
-        name: str = "",
         stdin: Path | None = None,
     ) -> None:
         self._stdin = stdin or Path(os.devnull)
         self._words = list(words)
         self._environment = {**environment, processes.MARKER: run_id}
         self._run_id = run_id
-        self._outputs = [folder / f"{name}.{stream}" if name else folder / stream for stream in ("stdout", "stderr")]
+        self._outputs = outputs
         self._cwd = cwd
         self._limits = limits
         self._ready: tuple[int, int] | None = None

@@ -18,11 +18,10 @@ from stripewise.observe.orders import Given, Order, append_orders, read_orders
 from stripewise.ownership import make_folder, written_whole
 from stripewise.requests.experiment import Experiment
 from stripewise.requests.policy import load_policy
-from stripewise.runners.inject.foreground import prepare
-from stripewise.runners.inject.injection import Guidance, defaults_of, words_of
-from stripewise.runners.local.preflight import Found
+from stripewise.runners.injection import Guidance, allowances_of, defaults_of, prepare, words_of
 from stripewise.runners.local.processes import Identity
 from stripewise.runners.local.scratch import kept_input
+from stripewise.runners.program_runner import Found
 
 Search = tuple[str, str]
 """Which search a run belongs to, where a launch serves several: the site and operation of its last order."""
@@ -68,10 +67,10 @@ class Launched:
             If the folder cannot be written, or the command not be started.
         """
         launched = cls(folder)
-        guidance = Guidance.under(
-            load_policy(),
+        guidance = Guidance(
             "orders",
             journal=folder / "answers",
+            allow=allowances_of(load_policy()),
             orders=launched.orders,
             settle=experiment.within.settle,
         )

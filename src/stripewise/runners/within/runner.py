@@ -5,16 +5,20 @@ after each close. Neither waits for the other: a phase for which no order has co
 tuner is killed, the program goes on; the next session joins it, or starts the next launch.
 
 What a phase says of the run that it is.
+
+What trying costs a launch, against what it would have taken with the default.
 """
 
 from __future__ import annotations
 
 import contextlib
 import copy
+import math
+import statistics
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +32,6 @@ from stripewise.catalogue.workload import Workload
 from stripewise.errors import UserError
 from stripewise.facts import RunFacts
 from stripewise.formats import MAX_ORDERS
-from stripewise.interpreter import inherited
 from stripewise.launch import Launch, Outcome
 from stripewise.observe.journal import JournalPhase, report_of
 from stripewise.observe.objectives import kind_of
@@ -36,7 +39,7 @@ from stripewise.observe.objectives.reported import PhaseBandwidth
 from stripewise.observe.orders import Order
 from stripewise.requests.experiment import Experiment
 from stripewise.runners.base import Family, Preflight, Runner, SharedLaunch
-from stripewise.runners.local.preflight import Found, find, inspect
+from stripewise.runners.program_runner import Found, ProgramRunner, Surroundings
 from stripewise.runners.within.families import (
     MIXED,
     REPEATED,
@@ -50,8 +53,103 @@ from stripewise.runners.within.families import (
     rounds_of,
 )
 from stripewise.runners.within.launched import Launched
-from stripewise.runners.within.loss_limit import Loss, excess_of, parse_settings
 from stripewise.trial import Phase, State
+
+
+@dataclass(frozen=True)
+class Loss:
+    """What trying has cost in a launch, in seconds of I/O.
+
+    Attributes
+    ----------
+    lost : float
+        Against the default, over all phases that had other settings; negative for a gain.
+    default : float
+        What all phases would have taken with the default.
+    typical : float
+        What one phase of the family would have, on average.
+    pace : float
+        What all that pass until the next phase of the family would have.
+    """
+
+    lost: float
+    default: float
+    typical: float
+    pace: float
+
+    @classmethod
+    def of(cls, phases: Sequence[JournalPhase], others: Iterable[Sequence[JournalPhase]] = ()) -> Loss | None:
+        """Estimate it from the phases of one family in a launch; None before one has run after the first.
+
+        Parameters
+        ----------
+        phases : sequence of JournalPhase
+        others : iterable of sequence of JournalPhase
+            Of the other families that are tuned in this launch, up to the same moment: what is lost is lost by all.
+        """
+        own = cls._of_one(phases)
+        if own is None:
+            return None
+        beside = [loss for family in others if (loss := cls._of_one(family)) is not None]
+        whole = own.default + sum(loss.default for loss in beside)
+        lost = own.lost + sum(loss.lost for loss in beside)
+        return cls(lost, whole, own.typical, own.pace * whole / own.default)
+
+    @classmethod
+    def _of_one(cls, phases: Sequence[JournalPhase]) -> Loss | None:
+        pairs = list(zip(phases, phases[1:], strict=False))
+        usual = [phase for _, phase in pairs if not phase.settings]
+        if not usual:
+            return None
+        # What a phase leaves to be written slows the next one, which therefore counts as tried too.
+        apart = [phase for before, phase in pairs if not phase.settings and not before.settings]
+        # The mean, because a launch takes the sum: what disturbs phases now and then disturbs the default too.
+        # By their median, each disturbance would count as the loss of the settings that it happened to meet.
+        cost = sum(phase.seconds for phase in apart or usual) / sum(phase.moved for phase in apart or usual)
+        tried = [phase for before, phase in pairs if phase.settings or before.settings]
+        lost = sum(phase.seconds - cost * phase.moved for phase in tried)
+        moved = [phase.moved for phase in phases]
+        typical = cost * statistics.median(moved)
+        return cls(lost, cost * sum(moved), typical, typical)
+
+    def wait(self, excess: float, most: float) -> int:
+        """Phases of the default that must pass before such a phase keeps the loss below the part that is allowed.
+
+        What is allowed grows with the launch, because it is a share of its I/O time.
+        """
+        if excess <= 0:
+            return 0
+        missing = (self.lost + excess * self.typical) / most - self.default
+        return max(0, math.ceil(missing / self.pace - 1e-9))
+
+
+def excess_of(asked: Launch, phases: Sequence[JournalPhase], loss: Loss, factor: float) -> float:
+    """How much longer than the default a phase of a run is expected to take, as a part of the default's time.
+
+    Parameters
+    ----------
+    asked : Launch
+    phases : sequence of JournalPhase
+        The family's in the launch.
+    loss : Loss
+    factor : float
+        How many times as long as the default something untried may take.
+    """
+    if not asked.plan.settings:
+        return 0.0
+    wanted = parse_settings(asked.plan)
+    own = [phase.seconds / phase.moved for phase in phases if phase.settings == wanted]
+    excess = factor - 1
+    if own:
+        excess = statistics.fmean(own) * statistics.median(p.moved for p in phases) / loss.typical - 1
+    if asked.phase is Phase.CONFIRMATION and (not own or excess <= factor - 1):
+        return 0.0  # what the search saw to be the best is not expected to lose
+    return excess
+
+
+def parse_settings(plan: Plan) -> dict[str, str]:
+    """Give a plan's settings as answers name them."""
+    return {f"{s.layer} {s.key}" if s.carrier.of_file_system else s.key: s.value for s in plan.settings}
 
 
 def block_of(asked: Launch, phases: Sequence[JournalPhase], last: JournalPhase) -> Sequence[JournalPhase] | None:
@@ -144,27 +242,20 @@ _AHEAD = 16
 """Orders that are written ahead once the experiment is decided."""
 
 
-class WithinRunner(Runner, SharedLaunch):
+class WithinRunner(ProgramRunner, SharedLaunch):
     """Runs the phases of one launch of the experiment's command, on this machine or by the command's own launcher.
 
     Parameters
     ----------
-    experiment : Experiment
-    folder : Path
-        Where the folders of the launches are made.
-    runtime : str
-        As for the local runner, but not ``none``.
-    cwd : Path, optional
+    experiment, folder, surroundings
+        See :class:`~stripewise.runners.program_runner.ProgramRunner`. The folders are of the launches, and phases need
+        the runtime.
     """
 
     name = "within"
 
-    def __init__(self, experiment: Experiment, folder: Path, *, runtime: str = "auto", cwd: Path | None = None) -> None:
-        self._experiment = experiment
-        self._folder = folder.absolute()
-        self._runtime = runtime
-        self._cwd = cwd or Path.cwd()
-        self._found: Found | None = None
+    def __init__(self, experiment: Experiment, folder: Path, surroundings: Surroundings | None = None) -> None:
+        super().__init__(experiment, folder, surroundings)
         self._launches: list[Launched] = []
         self._joined = False
         # Shared by the runners of all families that are tuned in the same launches.
@@ -185,23 +276,16 @@ class WithinRunner(Runner, SharedLaunch):
 
     def prepare(self) -> Preflight:
         """Check the command, and read what earlier sessions have left; see :class:`Runner`."""
-        self._check()
-        found = self._found = find(self._experiment, inherited(), self._cwd, self._runtime)
-        told = self._told(found.preflight, found)
-        while (folder := self._folder / f"launch-{len(self._launches)}").is_dir():
+        preflight = super().prepare()
+        while (folder := self.folder / f"launch-{len(self._launches)}").is_dir():
             self._launches.append(Launched.reopened(folder))
         if self._launches:
             self._choose()
-        return told
-
-    def inspect(self) -> Preflight:
-        """Check the command without starting anything; see :class:`Runner`."""
-        self._check()
-        return self._told(*inspect(self._experiment, inherited(), self._cwd, self._runtime))
+        return preflight
 
     def _check(self) -> None:
         """Refuse what phases of one launch cannot have."""
-        experiment = self._experiment
+        experiment = self.experiment
         if not isinstance(kind_of(experiment.objective.name), PhaseBandwidth):
             raise UserError(
                 f"phases of one launch have no {experiment.objective.name}",
@@ -217,7 +301,7 @@ class WithinRunner(Runner, SharedLaunch):
                 "tune it without --within",
             )
 
-    def _told(self, preflight: Preflight, found: Found | None) -> Preflight:
+    def _describe(self, preflight: Preflight, found: Found | None) -> Preflight:
         """Say what trials inside one launch make of a preflight."""
         if found is not None and found.library_for(found.target) is None:
             why = found.target.why_not_preloaded or "it is not an MPI program"
@@ -228,13 +312,13 @@ class WithinRunner(Runner, SharedLaunch):
             early = parameter.carrier.undecided
             return f"{early}: ordinary trials can search it, without --within" if early else known(parameter)
 
-        summary = [*preflight.summary, f"launches  {self._folder}: orders, answers, output of the program"]
+        summary = [*preflight.summary, f"launches  {self.folder}: orders, answers, output of the program"]
         if preflight.io == "ompio":
             summary.append(
                 "OMPIO     its own parameters act when the program is launched; with --mca io romio341 the hints of "
                 "ROMIO act at each open"
             )
-        if self._experiment.within.settle:
+        if self.experiment.within.settle:
             summary.append("settle    files are synchronised before they are closed: phases cost more than without")
         return replace(preflight, lost=lost, summary=tuple(summary))
 
@@ -316,7 +400,7 @@ class WithinRunner(Runner, SharedLaunch):
         """Give the runner of another family of the same launches; see :class:`SharedLaunch`."""
         other = copy.copy(self)
         other._begin_again()
-        other._experiment = experiment
+        other.experiment = experiment
         other._kinds = (family,)
         self._searches.append(other)
         return other
@@ -383,9 +467,8 @@ class WithinRunner(Runner, SharedLaunch):
     # -- launches ------------------------------------------------------------------------------------------
 
     def _begin(self) -> None:
-        assert self._found is not None, "prepare comes first"
-        folder = self._folder / f"launch-{len(self._launches)}"
-        self._launches.append(Launched.started(folder, self._experiment, self._found, self._cwd))
+        folder = self.folder / f"launch-{len(self._launches)}"
+        self._launches.append(Launched.started(folder, self.experiment, self.found, self.cwd))
 
     def _ended(self, current: Launched) -> list[Outcome]:
         """The program has ended before the runs that were asked for."""
@@ -404,7 +487,7 @@ class WithinRunner(Runner, SharedLaunch):
 
     def _choose(self) -> None:
         if not self._kinds:
-            entry = self._experiment
+            entry = self.experiment
             operation = entry.objective.name.partition(":")[2]
             together = entry.within.families != "costliest"
             found = (choose_kinds(one.phases, operation, entry.files, together=together) for one in self._launches)
@@ -453,7 +536,7 @@ class WithinRunner(Runner, SharedLaunch):
         until = phases[: phases.index(block[-1]) + 1]
         seen = members_of(launched.phases, self._kinds, block[-1])
         loss = self._loss(launched, until)
-        return outcome_of(asked, self._experiment, launched.folder, phases, block, loss, seen)
+        return outcome_of(asked, self.experiment, launched.folder, phases, block, loss, seen)
 
     def _given(self, current: Launched, number: int) -> bool:
         return (self._kinds[0][:2], number) in current.given
@@ -481,7 +564,7 @@ class WithinRunner(Runner, SharedLaunch):
             return 1  # the first phase of a launch stands apart
         if loss is None or not asked.plan.settings:
             return 0
-        within = self._experiment.within
+        within = self.experiment.within
         excess = excess_of(asked, phases, loss, within.factor)
         # What others have ordered may be lost as well.
         risked = sum(sum(search._risked.values()) for search in self._searches if search is not self)

@@ -1,4 +1,7 @@
-"""What the local runner checks on this machine before the first run."""
+"""What runners of programs have in common: the preflight of a command, and how a launch becomes words and files.
+
+Their runs are processes here, jobs or steps of a scheduler, or phases of one launch.
+"""
 
 from __future__ import annotations
 
@@ -7,21 +10,25 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from stripewise.catalogue.carriers import ARGUMENT, LOST, Carried, Setting, need_observer
+from stripewise.catalogue.carriers import ARGUMENT, LOST, Carried, Setting, need_observer, with_files
 from stripewise.catalogue.parameter import Parameter
 from stripewise.catalogue.plan import Plan, spell
 from stripewise.catalogue.stack import load_stack, stack_names
 from stripewise.errors import StripewiseError, UserError
-from stripewise.interpreter import PROBING, Probing
+from stripewise.interpreter import PROBING, Probing, inherited
+from stripewise.launch import Launch, Outcome
 from stripewise.observe.objectives import Conditions, kind_of
 from stripewise.observe.record_reading import read_record
 from stripewise.requests.experiment import OWN_LAYER, Experiment, Replay, parameters_of
 from stripewise.requests.policy import load_policy
 from stripewise.runners import hooks
 from stripewise.runners.allow_list import check_application
-from stripewise.runners.base import Preflight
-from stripewise.runners.inject.injection import (
+from stripewise.runners.base import Preflight, Runner
+from stripewise.runners.injection import (
     TOO_MANY,
+    Guidance,
+    Injection,
+    allowances_of,
     arguments_of,
     defaults_of,
     few_enough,
@@ -29,9 +36,10 @@ from stripewise.runners.inject.injection import (
     values_of,
     words_of,
 )
+from stripewise.runners.local.scratch import Scratch, kept_input
 from stripewise.runners.native.build import accelerator_for, file_digest, observer_for, runtime_for
-from stripewise.runners.program import checkup as surroundings
-from stripewise.runners.program.command import split
+from stripewise.runners.program import checkup
+from stripewise.runners.program.command import split, substitute
 from stripewise.runners.program.preflight import MPI_VERSION, Target, check_placeholders, look, workload_of
 from stripewise.runners.setup import environment_after
 
@@ -321,7 +329,7 @@ def _preflight(
 ) -> Preflight:
     target, mpi = found.target, found.target.mpi
     workload = target.workload()
-    about = surroundings.record(found.environment, cwd)
+    about = checkup.record(found.environment, cwd)
     about |= {"mpi": mpi.version if mpi else None, "mpi_path": str(mpi.path) if mpi else None}
     about["io"] = mpi.io if mpi else None
     ranks = f", {target.line.ranks} ranks by {target.line.launcher}" if target.line.ranks else ""
@@ -354,3 +362,146 @@ def _preflight(
         io=mpi.io if mpi else None,
         workload=workload,
     )
+
+
+@dataclass(frozen=True)
+class Assembled:
+    """A launch, ready to be written to its folder and started.
+
+    Attributes
+    ----------
+    launch : Launch
+    place : Scratch
+        Its folder.
+    target : Target
+        Its command.
+    values : mapping
+        What placeholders stand for.
+    exports : mapping
+        The experiment's variables for the run; they win over what its setup lines set.
+    words : tuple of str
+        The whole command, with the plan's carriers.
+    injection : Injection
+    stdin : Path or None
+        The file that the program reads; None for no input.
+    """
+
+    launch: Launch
+    place: Scratch
+    target: Target
+    values: Mapping[str, str]
+    exports: Mapping[str, str]
+    words: tuple[str, ...]
+    injection: Injection
+    stdin: Path | None
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """Where and how programs are launched.
+
+    Attributes
+    ----------
+    runtime : str
+        ``auto`` builds or finds the runtime library for the program's MPI; ``none`` goes without; else its path.
+    cwd : Path, optional
+        Where the program runs; by default, where Stripewise does.
+    environment : mapping, optional
+        What the program's environment starts from; by default, that of Stripewise.
+    deletes_in : sequence of Path, optional
+        The only folders in which ``hooks.delete`` deletes files; by default all.
+    """
+
+    runtime: str = "auto"
+    cwd: Path | None = None
+    environment: Mapping[str, str] | None = None
+    deletes_in: Sequence[Path] | None = None
+
+
+class ProgramRunner(Runner):
+    """Launches the experiment's command.
+
+    Parameters
+    ----------
+    experiment : Experiment
+    folder : Path
+        Where the runs' folders are made; compute nodes must see it.
+    surroundings : Surroundings, optional
+    """
+
+    def __init__(self, experiment: Experiment, folder: Path, surroundings: Surroundings | None = None) -> None:
+        around = surroundings or Surroundings()
+        self.experiment = experiment
+        self.folder = folder.absolute()
+        self.runtime = around.runtime
+        self.cwd = around.cwd or Path.cwd()
+        self.environment = inherited(around.environment)
+        self.deletes_in = around.deletes_in
+        self._found: Found | None = None
+        self._files: dict[Path, None] = {}
+
+    def prepare(self) -> Preflight:
+        """Check the command, find its MPI, build or find the runtime; see :class:`Runner`."""
+        self._check()
+        self._found = find(self.experiment, self.environment, self.cwd, self.runtime)
+        return self._describe(self._found.preflight, self._found)
+
+    def inspect(self) -> Preflight:
+        """Find the program and its MPI by reading files; see :class:`Runner`."""
+        self._check()
+        return self._describe(*inspect(self.experiment, self.environment, self.cwd, self.runtime))
+
+    @property
+    def found(self) -> Found:
+        """What the preflight found."""
+        if self._found is None:
+            self.prepare()
+        assert self._found is not None
+        return self._found
+
+    def target_of(self, launch: Launch) -> Target:
+        """Look at the command of a launch.
+
+        Raises
+        ------
+        UserError
+            If it can no longer be started, or a value would divide it.
+        """
+        place = Scratch.of(self.folder, launch)
+        words = words_of(self.experiment, launch, defaults_of(self.experiment), place)
+        return look(words, self.found.environment, self.cwd)
+
+    def assemble(self, launch: Launch, target: Target) -> Assembled:
+        """Bring a launch's plan into its command; its standard input alone is written."""
+        experiment, place = self.experiment, Scratch.of(self.folder, launch)
+        values = values_of(launch, defaults_of(experiment), place)
+        guidance = Guidance(allow=allowances_of(load_policy(target.program.environment)))
+        observer = None if launch.replays else self.found.observer
+        library = self.found.library_for(target)
+        injection = inject(launch.plan, target.program, library, place.path, guidance, observer)
+        if "STRIPEWISE_REPORT" in injection.environment:
+            # A script may launch several MPI programs: the run is all of them.
+            injection = replace(injection, environment={**injection.environment, "STRIPEWISE_REPORTS": "each"})
+        words = with_files(target.line.words(injection.environment, launch.unset), self.cwd, injection.stand_in)
+        exports = {name: substitute(value, values) for name, value in experiment.env.items()}
+        exports = {**kind_of(experiment.objective.name).environment(place.path), **exports}
+        exports = {name: value for name, value in exports.items() if name not in launch.unset}
+        stdin = None if launch.replays else kept_input(experiment, self.folder)
+        return Assembled(launch, place, target, values, exports, words, injection, stdin)
+
+    def _check(self) -> None:
+        """Refuse what the runs of this runner cannot have."""
+
+    def _describe(self, preflight: Preflight, found: Found | None) -> Preflight:
+        """Add to a preflight what the runs of this runner are; ``found`` is None where the program was not found."""
+        return preflight
+
+    @property
+    def known_files(self) -> tuple[Path, ...]:
+        """Files that earlier runs used."""
+        return tuple(self._files)
+
+    def _remember_files(self, outcome: Outcome) -> None:
+        """Note the files that a run used, whose data later runs are not to find in memory."""
+        if outcome.activity is not None:
+            self._files |= dict.fromkeys(outcome.activity.paths)

@@ -1,29 +1,41 @@
 """How a plan travels to the program: by the preloaded runtime, or by what MPI libraries read of their own accord.
 
-Nothing is written or started here. The carriers say what to set, and what the files must hold.
-
-Whether the calls of the C library that a program with MPI makes itself are counted beside MPI-IO.
-
-From a planned run to the very words, variables and files of its launch; nothing is started or written here.
+The carriers say what to set, and what the files must hold. Nothing is started here, and only :func:`prepare`, for a
+command that is the user's own run and not one of an experiment, writes files.
 """
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from stripewise.catalogue.carriers import ARGUMENT, LOST, Carried, Carrier, LaunchSettings, Program, Setting, with_files
+from stripewise.catalogue.carriers import (
+    ARGUMENT,
+    FILE,
+    LOST,
+    Carried,
+    Carrier,
+    LaunchSettings,
+    Program,
+    Setting,
+    named_in,
+    need_observer,
+    with_files,
+)
 from stripewise.catalogue.plan import Plan, spell
-from stripewise.errors import UserError
+from stripewise.errors import StripewiseError, UserError
+from stripewise.interpreter import inherited
 from stripewise.launch import Launch
-from stripewise.observe.objectives import kind_of
 from stripewise.observe.processes import PREFIX
+from stripewise.ownership import make_folder, written_whole
 from stripewise.requests.experiment import Experiment, parameters_of
 from stripewise.requests.policy import Policy, load_policy
 from stripewise.runners.local.scratch import Scratch
-from stripewise.runners.program.command import CommandLine, obeyed, substitute
+from stripewise.runners.native.build import accelerator_for, observer_for, runtime_for
+from stripewise.runners.program.command import obeyed, placeholders, substitute
+from stripewise.runners.program.preflight import look
 
 
 @dataclass(frozen=True)
@@ -47,6 +59,8 @@ class Guidance:
         See :class:`~stripewise.catalogue.plan.Plan`.
     record : Path or None
         Where the runtime writes what the program does.
+    own_calls : bool
+        Whether the program's own calls are counted, too. Each process then leaves a part, and the caller merges them.
     """
 
     mode: str = ""
@@ -57,23 +71,13 @@ class Guidance:
     settle: bool = False
     record: Path | None = None
     level: str = ""
+    own_calls: bool = False
 
-    @classmethod
-    def under(
-        cls,
-        policy: Policy,
-        mode: str = "",
-        model: Path | None = None,
-        journal: Path | None = None,
-        orders: Path | None = None,
-        *,
-        settle: bool = False,
-    ) -> Guidance:
-        """What a site allows."""
-        allow = [
-            word for word, may in (("composite", policy.striping.composite), ("pool", policy.striping.pooled)) if may
-        ]
-        return cls(mode, model, journal, tuple(allow), orders, settle)
+
+def allowances_of(policy: Policy) -> tuple[str, ...]:
+    """Give what a site allows of layouts, as :class:`Guidance` takes it."""
+    striping = policy.striping
+    return tuple(word for word, may in (("composite", striping.composite), ("pool", striping.pooled)) if may)
 
 
 @dataclass(frozen=True)
@@ -194,21 +198,6 @@ def few_enough(ranks: int | None) -> bool:
     return ranks is None or ranks <= _MOST_RANKS
 
 
-@dataclass(frozen=True)
-class Assembled:
-    """A launch, ready to be written to its folder and started.
-
-    Attributes
-    ----------
-    words : tuple of str
-        The whole command.
-    injection : Injection
-    """
-
-    words: tuple[str, ...]
-    injection: Injection
-
-
 def arguments_of(experiment: Experiment) -> dict[str, str]:
     """Give the parameters that are passed as arguments, and the placeholder that stands for each.
 
@@ -275,43 +264,104 @@ def values_of(launch: Launch | None, values: Mapping[str, str], place: Scratch |
     return known
 
 
-def exports_of(experiment: Experiment, launch: Launch, values: Mapping[str, str], place: Scratch) -> dict[str, str]:
-    """Give the experiment's variables for a run; they win over what its setup lines set."""
-    exports = {name: substitute(value, values) for name, value in experiment.env.items()}
-    exports = {**kind_of(experiment.objective.name).environment(place.path), **exports}
-    return {name: value for name, value in exports.items() if name not in launch.unset}
+@dataclass(frozen=True)
+class Foreground:
+    """A command ready to replace the present process.
+
+    Attributes
+    ----------
+    words : tuple of str
+        The command with the plan's carriers directly before the program.
+    injection : Injection
+        How each setting travels.
+    warnings : tuple of str
+        What the user should know before it starts.
+    observed : bool
+        Whether its processes leave parts of a report in the folder, which are to be merged when it has ended.
+    """
+
+    words: tuple[str, ...]
+    injection: Injection
+    warnings: tuple[str, ...]
+    observed: bool = False
 
 
-def assemble(
-    launch: Launch,
-    line: CommandLine,
-    program: Program,
-    library: Path | None,
-    place: Scratch,
-    cwd: Path,
-    observer: Path | None = None,
-) -> Assembled:
-    """Bring a launch's plan into its command.
+def prepare(
+    plan: Plan,
+    command: Sequence[str],
+    folder: Path,
+    *,
+    environment: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    guidance: Guidance | None = None,
+    library: Path | None = None,
+) -> Foreground:
+    """Bring a plan into a command; the files it needs are written to ``folder`` and must stay while the program runs.
 
     Parameters
     ----------
-    launch : Launch
-    line : CommandLine
-        The command with its placeholders replaced.
-    program : Program
-    library : Path or None
-        The runtime.
-    place : Scratch
-    cwd : Path
-        Where the command starts.
-    observer : Path or None
-        As in :func:`~stripewise.runners.inject.injection.inject`; replays get none.
+    plan : Plan
+    command : sequence of str
+    folder : Path
+    environment, cwd : optional
+        By default those of this process.
+    guidance : Guidance, optional
+        What the runtime is to do; by default what the site allows.
+    library : Path, optional
+        The runtime to preload; by default it is found or built.
+
+    Raises
+    ------
+    UserError
+        If the command cannot be run, or needs the runtime and cannot have it.
+    StripewiseError
+        If the runtime cannot be built, or the folder not be written.
     """
-    guidance = Guidance.under(load_policy(program.environment))
-    observer = None if launch.replays else observer
-    injection = inject(launch.plan, program, library, place.path, guidance, observer)
-    if "STRIPEWISE_REPORT" in injection.environment:
-        # A script may launch several MPI programs: the run is all of them.
-        injection = replace(injection, environment={**injection.environment, "STRIPEWISE_REPORTS": "each"})
-    words = line.words(injection.environment, launch.unset)
-    return Assembled(with_files(words, cwd, injection.stand_in), injection)
+    environment = inherited(environment)
+    cwd = cwd or Path.cwd()
+    values = {setting.key: setting.value for setting in plan.of(ARGUMENT)}
+    command = named_in(command, [setting.key for setting in plan.of(FILE)])
+    target = look([substitute(word, values) for word in command], environment, cwd)
+    if target.program.obstacle or target.mpi is None:
+        library = None
+    elif library is None:
+        library = runtime_for(target.mpi, target.launcher, environment)
+    guidance = guidance or Guidance(allow=allowances_of(load_policy(environment)))
+    observer = None
+    reachable = target.mpi is None and not target.program.obstacle
+    needed = need_observer(setting.carrier for setting in plan.settings)
+    warnings = list(target.warnings)
+    asked = guidance.own_calls and few_enough(target.line.ranks)
+    if library is not None and (needed or asked):
+        try:
+            observer = accelerator_for(environment) if needed else observer_for(environment)
+        except StripewiseError as error:  # the runtime does what it can
+            warnings.append(f"the program's own calls cannot be seen: {error.what}")
+    elif library is not None and guidance.own_calls:
+        warnings.append(TOO_MANY)
+    elif reachable and (guidance.own_calls or (needed and not guidance.mode)):
+        observer = accelerator_for(environment) if needed else observer_for(environment)
+    elif library is None and guidance.mode:
+        why = target.why_not_preloaded or "it is not an MPI program"
+        what = "a record" if guidance.record is not None else f"mode {guidance.mode}"
+        cure = "record an MPI program" if guidance.record is not None else "run without --mode"
+        raise UserError(f"{what} needs the runtime, which cannot be preloaded: {why}", cure)
+    injection = inject(plan, target.program, library, folder, guidance, observer)
+    if target.why_not_preloaded:
+        warnings.append(
+            f"the runtime cannot be preloaded: {target.why_not_preloaded}; the MPI's own hints carry the plan"
+        )
+    warnings += [f"{entry.setting.key}={entry.setting.value} is not applied: {entry.wins}" for entry in injection.lost]
+    named = placeholders(command)
+    warnings += [f"{k}={v} is not applied: the command has no {{{k}}}" for k, v in values.items() if k not in named]
+    try:
+        make_folder(folder)
+        for name, text in injection.files.items():
+            with written_whole(folder / name) as part:
+                part.write_text(text, "utf-8")
+    except OSError as error:
+        raise StripewiseError(
+            f"cannot write {folder}: {error.strerror or error}", "make room, or set STRIPEWISE_HOME to another folder"
+        ) from error
+    words = with_files(target.line.words(injection.environment, ()), cwd, injection.stand_in)
+    return Foreground(words, injection, tuple(warnings), observer is not None)

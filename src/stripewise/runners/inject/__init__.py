@@ -1,1 +1,0 @@
-"""How a plan reaches a program at launch."""
