@@ -130,15 +130,12 @@ class SchedulerContract:
 
     # -- the commands ----------------------------------------------------------------------------------------------
 
-    def test_commands_are_words_and_name_their_operand(self) -> None:
+    def test_commands_are_words(self) -> None:
         """The first word is one of the scheduler's programs."""
         scheduler = self.make()
-        script, identifier = Path("/runs/x 1/job"), self.submitted[1]
-        for words in (scheduler.submit(script), scheduler.status([identifier]), scheduler.cancel(identifier)):
+        for words in (scheduler.submit_words, scheduler.status([self.submitted[1]]), scheduler.cancel_words):
             assert words[0] in scheduler.programs
-        assert scheduler.submit(script)[-1] == str(script)
-        assert scheduler.cancel(identifier)[-1] == identifier
-        assert scheduler.submit(script)[0] == scheduler.programs[0]
+        assert scheduler.submit_words[0] == scheduler.programs[0]
 
     def test_the_identifier_is_read(self) -> None:
         """Output without one gives nothing."""
@@ -176,8 +173,8 @@ class SchedulerContract:
     def test_a_job_that_is_over_needs_no_cancelling(self) -> None:
         """Other failures are failures."""
         scheduler = self.make()
-        assert scheduler.is_gone(self.gone)
-        assert not scheduler.is_gone("cannot connect to the server")
+        assert scheduler.gone.search(self.gone)
+        assert not scheduler.gone.search("cannot connect to the server")
 
     def test_a_job_knows_itself(self) -> None:
         """The words hold in a shell that runs outside of any job, too."""

@@ -131,6 +131,16 @@ class Scheduler(ABC):
     steps : Steps or None
     arrays : Arrays or None
         What only some schedulers have.
+    submit_words, cancel_words, find_words : tuple of str
+        The commands that submit a script and end a job, to be followed by the one or the other, and that which lists
+        the jobs with a ``{name}`` that are not over; the last is empty if there is none.
+    name_words : tuple of str
+        The options that must hold whatever a user's script says: the job's ``{name}``, and its environment.
+    identifier_in : re.Pattern
+        Finds a job's identifier in what was printed when it was submitted; by default the last word, since a site's
+        hooks may print lines before it.
+    gone : re.Pattern
+        Finds in what a failed command printed that the job is over or unknown.
     overview : tuple of str
         A command whose first line of output shows that the scheduler answers; empty if there is none.
     waits : frozenset of str
@@ -147,6 +157,12 @@ class Scheduler(ABC):
     time_option: ClassVar[re.Pattern[str]]
     steps: ClassVar[Steps | None] = None
     arrays: ClassVar[Arrays | None] = None
+    submit_words: ClassVar[tuple[str, ...]]
+    cancel_words: ClassVar[tuple[str, ...]]
+    find_words: ClassVar[tuple[str, ...]] = ()
+    name_words: ClassVar[tuple[str, ...]]
+    identifier_in: ClassVar[re.Pattern[str]] = re.compile(r"(\S+)\s*\Z")
+    gone: ClassVar[re.Pattern[str]]
     waits: ClassVar[frozenset[str]] = frozenset()
     overview: ClassVar[tuple[str, ...]] = ()
 
@@ -172,9 +188,9 @@ class Scheduler(ABC):
     def read_time(self, text: str) -> float | None:
         """Read a time limit in seconds as the scheduler does; None if it sets no limit."""
 
-    @abstractmethod
     def name_options(self, name: str) -> list[str]:
-        """Write the options that must hold whatever a user's script says: the job's name, and its environment."""
+        """Write the options that must hold whatever a user's script says."""
+        return [word.format(name=name) for word in self.name_words]
 
     def first_options(self) -> list[str]:
         """Write the options that hold unless the user's script says otherwise."""
@@ -224,13 +240,10 @@ class Scheduler(ABC):
 
     # -- the commands ----------------------------------------------------------------------------------------------
 
-    @abstractmethod
-    def submit(self, script: Path) -> list[str]:
-        """Give the command that submits a script."""
-
-    @abstractmethod
     def identifier(self, output: str) -> str:
-        """Read a job's identifier from what :meth:`submit` printed; empty if there is none."""
+        """Read a job's identifier from what was printed when it was submitted; empty if there is none."""
+        found = self.identifier_in.search(output)
+        return found[1] if found else ""
 
     @abstractmethod
     def status(self, identifiers: Sequence[str]) -> list[str]:
@@ -246,17 +259,9 @@ class Scheduler(ABC):
             If the output cannot be read.
         """
 
-    @abstractmethod
-    def cancel(self, identifier: str) -> list[str]:
-        """Give the command that ends a job."""
-
-    @abstractmethod
-    def is_gone(self, said: str) -> bool:
-        """Whether a command failed because the job is over or unknown."""
-
     def find(self, name: str) -> list[str]:
         """Give the command that lists the jobs with a name that are not over; empty if there is none."""
-        return []
+        return [word.format(name=name) for word in self.find_words]
 
     def found(self, answer: Answer) -> list[str] | None:
         """Read what :meth:`find` printed; None if the scheduler did not answer."""

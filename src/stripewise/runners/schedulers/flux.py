@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from pathlib import Path
 
 from stripewise.requests.experiment import Batch
 from stripewise.runners.schedulers.base import Scheduler, unsupported
@@ -22,7 +21,6 @@ _RESULTS = {
     "CANCELED": "its job was cancelled in the scheduler",
     "TIMEOUT": "its job reached the walltime",
 }
-_GONE = re.compile(r"job is inactive|unknown (?:job )?id|invalid job|unable to find", re.IGNORECASE)
 
 
 class Flux(Scheduler):
@@ -37,6 +35,11 @@ class Flux(Scheduler):
         nodes="$(flux getattr size 2>/dev/null)",
         node_list="$(flux getattr hostlist 2>/dev/null || hostname)",
     )
+    submit_words = ("flux", "batch")
+    cancel_words = ("flux", "cancel")
+    find_words = ("flux", "jobs", "--no-header", "--name={name}", "--format={{id.f58}}")
+    name_words = ("--job-name={name}",)
+    gone = re.compile(r"job is inactive|unknown (?:job )?id|invalid job|unable to find", re.IGNORECASE)
     overview = ("flux", "resource", "list", "--no-header")
     start = ("flux", "run", "-N", "{nodes}", "-n", "{processes}")
     nodes_option = re.compile(r"(?:--nodes[= ]|-N ?)(\d+)")
@@ -68,18 +71,6 @@ class Flux(Scheduler):
         found = re.fullmatch(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)([smhd]?)", text)
         return float(found[1]) * _UNITS[found[2]] if found else None
 
-    def name_options(self, name: str) -> list[str]:
-        """Write the job's name; Flux hands the environment on by itself."""
-        return [f"--job-name={name}"]
-
-    def submit(self, script: Path) -> list[str]:
-        """Give the command that submits a script."""
-        return ["flux", "batch", str(script)]
-
-    def identifier(self, output: str) -> str:
-        """Read the last word, an identifier in base 58."""
-        return output.rsplit(maxsplit=1)[-1] if output.split() else ""
-
     def status(self, identifiers: Sequence[str]) -> list[str]:
         """List all jobs of the user."""
         return ["flux", "jobs", "--no-header", "-a", f"--format={_FIELDS}"]
@@ -93,15 +84,3 @@ class Flux(Scheduler):
                 phase = _PHASES.get(fields[1], JobPhase.ACTIVE)
                 found[fields[0]] = Standing(phase, _RESULTS.get(fields[2], "") if phase is JobPhase.OVER else "")
         return found
-
-    def cancel(self, identifier: str) -> list[str]:
-        """Give the command that ends a job."""
-        return ["flux", "cancel", identifier]
-
-    def is_gone(self, said: str) -> bool:
-        """Whether the job is over or unknown."""
-        return _GONE.search(said) is not None
-
-    def find(self, name: str) -> list[str]:
-        """List the jobs with a name that are not over."""
-        return ["flux", "jobs", "--no-header", f"--name={name}", "--format={id.f58}"]

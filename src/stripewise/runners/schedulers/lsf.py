@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from pathlib import Path
 
 from stripewise.requests.experiment import Batch
 from stripewise.runners.schedulers.base import Scheduler, json_object, read_clock
@@ -16,7 +15,6 @@ _PHASES = {
     **dict.fromkeys(["DONE", "EXIT"], JobPhase.OVER),
 }
 """ZOMBI and UNKWN, the states of a job on an unreachable host, are left out: such a job may still run."""
-_GONE = re.compile(r"job has already finished|no matching job found|is not found", re.IGNORECASE)
 _REASONS = ("EXIT_REASON", "KILL_REASON")
 
 
@@ -32,6 +30,12 @@ class Lsf(Scheduler):
         nodes='$(if [ -s "${LSB_DJOB_HOSTFILE:-}" ]; then sort -u "$LSB_DJOB_HOSTFILE" | wc -l; fi)',
         folder="LSB_SUBCWD",
     )
+    submit_words = ("bsub",)
+    cancel_words = ("bkill",)
+    find_words = ("bjobs", "-noheader", "-o", "JOBID", "-J", "{name}")
+    name_words = ("-J {name}", "-env all")
+    identifier_in = re.compile(r"Job <(\d+)>")
+    gone = re.compile(r"job has already finished|no matching job found|is not found", re.IGNORECASE)
     overview = ("lsid",)
     nodes_option = re.compile(r"-nnodes ?(\d+)")
     time_option = re.compile(r"-W ?([\d:]+)")
@@ -55,19 +59,6 @@ class Lsf(Scheduler):
         """Read minutes or hours:minutes."""
         return read_clock(text, {1: (60,), 2: (3600, 60)})
 
-    def name_options(self, name: str) -> list[str]:
-        """Write the job's name and hand the environment on."""
-        return [f"-J {name}", "-env all"]
-
-    def submit(self, script: Path) -> list[str]:
-        """Give the command that submits a script."""
-        return ["bsub", str(script)]
-
-    def identifier(self, output: str) -> str:
-        """Read "Job <7> is submitted to queue <normal>."."""
-        found = re.search(r"Job <(\d+)>", output)
-        return found[1] if found else ""
-
     def status(self, identifiers: Sequence[str]) -> list[str]:
         """List jobs, finished ones included."""
         return ["bjobs", "-o", f"JOBID STAT {' '.join(_REASONS)}", "-json", "-a", *identifiers]
@@ -86,18 +77,6 @@ class Lsf(Scheduler):
             found[str(entry["JOBID"])] = Standing(phase, why if phase is JobPhase.OVER else "")
         return found
 
-    def cancel(self, identifier: str) -> list[str]:
-        """Give the command that ends a job."""
-        return ["bkill", identifier]
-
-    def is_gone(self, said: str) -> bool:
-        """Whether the job is over or unknown."""
-        return _GONE.search(said) is not None
-
-    def find(self, name: str) -> list[str]:
-        """List the jobs with a name that are not over."""
-        return ["bjobs", "-noheader", "-o", "JOBID", "-J", name]
-
     def found(self, answer: Answer) -> list[str] | None:
         """Read the identifiers; bjobs fails if the job does not exist."""
-        return [] if self.is_gone(answer.stderr) else super().found(answer)
+        return [] if self.gone.search(answer.stderr) else super().found(answer)

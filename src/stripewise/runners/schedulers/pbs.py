@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from stripewise.requests.experiment import Batch
@@ -22,7 +21,6 @@ _PHASES = {
 """Job states by their letter; M (moved to another server) is left out: what happens there is not known here."""
 _SIGNALS = 256
 """An exit status above this is that number plus a signal."""
-_GONE = re.compile(r"unknown job|job has finished|invalid job|history is not|job not found", re.IGNORECASE)
 
 
 class Pbs(Scheduler):
@@ -37,6 +35,11 @@ class Pbs(Scheduler):
         nodes='$(if [ -s "${PBS_NODEFILE:-}" ]; then sort -u "$PBS_NODEFILE" | wc -l; fi)',
         folder="PBS_O_WORKDIR",
     )
+    submit_words = ("qsub",)
+    cancel_words = ("qdel",)
+    find_words = ("qselect", "-N", "{name}")
+    name_words = ("-N {name}", "-V")
+    gone = re.compile(r"unknown job|job has finished|invalid job|history is not|job not found", re.IGNORECASE)
     overview = ("qstat", "-B")
     nodes_option = re.compile(r"-l ?(?:\S*,)?(?:select=|nodes=)([^\s,]+)")
     time_option = re.compile(r"-l ?(?:\S*,)?walltime=([\d:]+)")
@@ -65,18 +68,6 @@ class Pbs(Scheduler):
         """Read seconds, minutes:seconds or hours:minutes:seconds."""
         return read_clock(text, {1: (1,), 2: (60, 1), 3: (3600, 60, 1)})
 
-    def name_options(self, name: str) -> list[str]:
-        """Write the job's name and hand the environment on."""
-        return [f"-N {name}", "-V"]
-
-    def submit(self, script: Path) -> list[str]:
-        """Give the command that submits a script."""
-        return ["qsub", str(script)]
-
-    def identifier(self, output: str) -> str:
-        """Read the last word: a site's hooks may print lines before it."""
-        return output.rsplit(maxsplit=1)[-1] if output.split() else ""
-
     def status(self, identifiers: Sequence[str]) -> list[str]:
         """List jobs, finished ones included, with their whole identifiers."""
         return ["qstat", "-f", "-F", "json", "-x", *identifiers]
@@ -87,18 +78,6 @@ class Pbs(Scheduler):
         if not isinstance(jobs, dict) or not all(isinstance(job, dict) for job in jobs.values()):
             raise ValueError("qstat printed no list of jobs")
         return {identifier: _standing(job) for identifier, job in jobs.items()}
-
-    def cancel(self, identifier: str) -> list[str]:
-        """Give the command that ends a job."""
-        return ["qdel", identifier]
-
-    def is_gone(self, said: str) -> bool:
-        """Whether the job is over or unknown."""
-        return _GONE.search(said) is not None
-
-    def find(self, name: str) -> list[str]:
-        """List the jobs with a name that are not over."""
-        return ["qselect", "-N", name]
 
 
 class ClassicPbs(Pbs):

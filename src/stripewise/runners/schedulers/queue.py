@@ -84,7 +84,7 @@ class JobQueue:
                 f"cannot write the job script of {request.name}: {error.strerror}",
                 "make room, then continue with: stripewise resume ID",
             ) from error
-        done = self.call(self.scheduler.submit(script))
+        done = self.call([*self.scheduler.submit_words, str(script)])
         identifier = "" if done.returncode else self.scheduler.identifier(done.stdout)
         if not identifier:
             said = _first_line(f"{done.stdout}\n{done.stderr}") or "it printed nothing"
@@ -124,9 +124,9 @@ class JobQueue:
         TransientError
             If the scheduler does not answer.
         """
-        done = self.call(self.scheduler.cancel(ticket.identifier))
+        done = self.call([*self.scheduler.cancel_words, ticket.identifier])
         said = f"{done.stdout}\n{done.stderr}"
-        if done.returncode and not self.scheduler.is_gone(said):
+        if done.returncode and not self.scheduler.gone.search(said):
             why = _first_line(said) or f"{done.args[0]} failed"
             raise TransientError(f"cannot cancel job {ticket.identifier}: {why}")
 

@@ -183,6 +183,12 @@ class Slurm(Scheduler):
     steps: ClassVar[Steps | None] = SlurmSteps()
     arrays: ClassVar[Arrays | None] = SlurmArrays()
     waits = frozenset({"squeue", "scontrol"})
+    submit_words = ("sbatch",)
+    cancel_words = ("scancel", "--quiet")
+    find_words = ("squeue", "--me", "--noheader", "--states=all", f"--format={_FIELDS}", "--name={name}")
+    name_words = ("--job-name={name}", "--export=ALL")
+    identifier_in = re.compile(r"Submitted batch job (\d+)")  # a cluster's name may follow
+    gone = _FORGOTTEN
     overview = ("sinfo", "-h", "-o", "first partition %P, %D nodes")
 
     def place_options(self, batch: Batch) -> list[str]:
@@ -211,19 +217,6 @@ class Slurm(Scheduler):
             return 86400 * int(days) + within if days.isdigit() and within is not None else None
         return read_clock(rest, {1: (60,), 2: (60, 1), 3: (3600, 60, 1)})
 
-    def name_options(self, name: str) -> list[str]:
-        """Write the job's name and hand the environment on."""
-        return [f"--job-name={name}", "--export=ALL"]
-
-    def submit(self, script: Path) -> list[str]:
-        """Give the command that submits a script."""
-        return ["sbatch", str(script)]
-
-    def identifier(self, output: str) -> str:
-        """Read "Submitted batch job 7", in which a cluster's name may follow."""
-        found = re.search(r"Submitted batch job (\d+)", output)
-        return found[1] if found else ""
-
     def status(self, identifiers: Sequence[str]) -> list[str]:
         """List all jobs of the user: if squeue is asked by number, a job that it forgot makes it fail."""
         return ["squeue", "--me", "--noheader", "--states=all", f"--format={_FIELDS}"]
@@ -231,18 +224,6 @@ class Slurm(Scheduler):
     def standings(self, output: str) -> dict[str, Standing]:
         """Read what squeue printed."""
         return {line.identifier: standing_of(line.state, line.reason) for line in parse_queue(output)}
-
-    def cancel(self, identifier: str) -> list[str]:
-        """Give the command that ends a job."""
-        return ["scancel", "--quiet", identifier]
-
-    def is_gone(self, said: str) -> bool:
-        """Whether the controller has forgotten the job."""
-        return _FORGOTTEN.search(said) is not None
-
-    def find(self, name: str) -> list[str]:
-        """List the jobs with a name."""
-        return [*self.status(()), f"--name={name}"]
 
     def found(self, answer: Answer) -> list[str] | None:
         """Read the jobs that are not over."""
