@@ -18,8 +18,8 @@ from stripewise.catalogue.plan import Plan
 from stripewise.errors import StripewiseError, TransientError, UserError
 from stripewise.launch import Launch, Outcome
 from stripewise.requests.experiment import Experiment
-from stripewise.runners.batch import record as job_record
 from stripewise.runners.batch.runner import BatchRunner
+from stripewise.runners.batch.script import give_up_run
 from stripewise.runners.program_runner import Surroundings
 from stripewise.runners.registry import make_runner
 from stripewise.trial import Phase, State
@@ -423,7 +423,7 @@ def test_a_job_that_nobody_can_see_does_not_begin_with_a_run_that_was_given_up(s
     runner = runner_of(slurm, tmp_path, ["touch", "begun"])
     runner.start(launch())
     until(runner, lambda: slurm.count == 1)
-    assert job_record.give_up(tmp_path / "runs" / "0") == ""
+    assert give_up_run(tmp_path / "runs" / "0") == ""
     slurm.fix("hold")
     fake = slurm.job(1)
     until(runner, lambda: fake_slurm.read(fake, "exit") == "0")

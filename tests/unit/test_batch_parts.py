@@ -21,8 +21,12 @@ from stripewise.requests import policy as policies
 from stripewise.requests.experiment import Experiment
 from stripewise.requests.policy import Policy, load_policy
 from stripewise.runners.allow_list import check_application
-from stripewise.runners.batch import record as job_record
-from stripewise.runners.batch.script import Work, job_script
+from stripewise.runners.batch.script import (
+    Work,
+    job_script,
+    read_end,
+    read_owner,
+)
 from stripewise.runners.program.mpi import SESSIONS
 from stripewise.runners.schedulers.job import JobPhase, Standing
 from stripewise.runners.schedulers.registry import make_scheduler
@@ -94,9 +98,9 @@ def test_scripts_survive_any_word(tmp_path: Path) -> None:
     assert (folder / "stdout").read_text() == "a'b|c\"d|$HOME|`x`|*||"
     assert (tmp_path / "seen").read_text() == "x\ny'z $A"
     assert not (tmp_path / "it's 1.dat").exists()
-    through = job_record.read_through(folder)
+    through = read_end(folder)
     assert through is not None
-    assert (through.cause, through.ended.exit_code, job_record.owner(folder)) == ("exit", 0, "5")
+    assert (through.cause, through.ended.exit_code, read_owner(folder)) == ("exit", 0, "5")
 
 
 @pytest.mark.parametrize("chosen", [{}, {"OMPI_MCA_orte_local_tmpdir_base": "/x"}])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,14 @@ from stripewise.errors import StripewiseError, TransientError
 from stripewise.facts import RunFacts
 from stripewise.launch import Launch, Outcome
 from stripewise.observe.objectives import ObjectiveKind
-from stripewise.runners.batch import record as job_record
-from stripewise.runners.batch.record import Began, Through, read_began, read_through
+from stripewise.runners.batch.script import (
+    EndRecord,
+    StartRecord,
+    clear_records,
+    give_up_run,
+    read_end,
+    read_start,
+)
 from stripewise.runners.injection import Injection
 from stripewise.runners.judge import Evidence, judge
 from stripewise.runners.local.scratch import Scratch
@@ -35,24 +41,6 @@ GRACE = 60.0
 """On network file systems another host sees a new file after up to a minute."""
 
 
-@dataclass(frozen=True)
-class JobTerms:
-    """What the experiment demands of the job of a run.
-
-    Attributes
-    ----------
-    objective : ObjectiveKind
-    nodes : int
-        Nodes that a run occupies, if the job does not say.
-    grace : float
-        Seconds to wait for the record of a job that seems to be over.
-    """
-
-    objective: ObjectiveKind
-    nodes: int
-    grace: float = GRACE
-
-
 class BatchJob:
     """A planned run on its way through a scheduler.
 
@@ -62,16 +50,30 @@ class BatchJob:
         With its script in its folder.
     request : JobRequest
     queue : JobQueue
-    terms : JobTerms
+    objective : ObjectiveKind
+    nodes : int
+        Nodes that a run occupies, if the job does not say.
+    grace : float
+        Seconds to wait for the record of a job that seems to be over.
     """
 
-    def __init__(self, assembled: Assembled, request: JobRequest, queue: JobQueue, terms: JobTerms) -> None:
+    def __init__(
+        self,
+        assembled: Assembled,
+        request: JobRequest,
+        queue: JobQueue,
+        objective: ObjectiveKind,
+        nodes: int,
+        grace: float,
+    ) -> None:
         self.launch = assembled.launch
         self.place = assembled.place
         self._assembled = assembled
         self._request = request
         self._queue = queue
-        self._terms = terms
+        self._objective = objective
+        self._nodes = nodes
+        self._grace = grace
         self._ticket: Ticket | None = None
         self._submitted = time.time()
         self._next_try = 0.0
@@ -87,7 +89,7 @@ class BatchJob:
     @property
     def waiting(self) -> bool:
         """Whether the run has not started yet."""
-        return read_began(self.place.path) is None
+        return read_start(self.place.path) is None
 
     def look(self) -> Outcome | None:
         """Take the run one step further; give its outcome once there is one.
@@ -99,23 +101,23 @@ class BatchJob:
         StripewiseError
             If it refuses the job.
         """
-        through = read_through(self.place.path)
-        if through is not None:
-            return self._came_through(through)
+        ended = read_end(self.place.path)
+        if ended is not None:
+            return self._judge(ended)
         try:
             if self._ticket is None:
                 self._submit()
                 return None
             standing = self._queue.standing(self._ticket)
         except TransientError as error:
-            self._bear(error)
+            self._bear_silence(error)
             return None
         self._silent_since = None
-        return self._given(standing) if standing.phase is JobPhase.OVER else None
+        return self._conclude(standing) if standing.phase is JobPhase.OVER else None
 
     def cancel(self) -> None:
         """Ask for the end of the job; :meth:`gone` says whether it has ended."""
-        owner = job_record.give_up(self.place.path)
+        owner = give_up_run(self.place.path)
         tickets = [self._ticket] if self._ticket is not None else []
         if owner and all(ticket.identifier != owner for ticket in tickets):
             tickets.append(self._queue.attach(owner, self._request.name))
@@ -143,7 +145,7 @@ class BatchJob:
             # The scheduler may have accepted a submission without answering: a run must not have two jobs.
             found = [job for job in self._named() if job not in self._past]
             if found:
-                self._took(self._queue.attach(found[0], self._request.name))
+                self._note_job(self._queue.attach(found[0], self._request.name))
                 return
         self._submitted = time.time()
         try:
@@ -158,9 +160,9 @@ class BatchJob:
             raise TransientError(
                 error.what, "the scheduler may be restarting, or its limit of jobs is reached"
             ) from error
-        self._took(ticket)
+        self._note_job(ticket)
 
-    def _took(self, ticket: Ticket) -> None:
+    def _note_job(self, ticket: Ticket) -> None:
         self._ticket = ticket
         self._silent_since = self._over_since = None
         self.place.note(self.record())
@@ -175,7 +177,7 @@ class BatchJob:
             "job": self._ticket.identifier if self._ticket else None,
         }
 
-    def _bear(self, error: TransientError) -> None:
+    def _bear_silence(self, error: TransientError) -> None:
         """Wait for a scheduler that does not answer, for as long as the experiment allows."""
         now = time.monotonic()
         if self._silent_since is None:
@@ -185,25 +187,25 @@ class BatchJob:
                 f"{error.what}, for {self._request.batch.patience:g} s", "resume when the scheduler answers again"
             ) from error
 
-    def _given(self, standing: Standing) -> Outcome | None:
+    def _conclude(self, standing: Standing) -> Outcome | None:
         """Decide on a job that left no record of its end, although the scheduler says that it is over."""
         now = time.monotonic()
         if self._over_since is None:
             self._over_since = now
         # A job that is not known to have failed may have finished, and its record may still be on its way.
         certain = standing.why and standing is not UNKNOWN
-        if now - self._over_since < (self._terms.grace if not certain else min(_GRACE_CERTAIN, self._terms.grace)):
+        if now - self._over_since < (min(_GRACE_CERTAIN, self._grace) if certain else self._grace):
             return None
-        through = read_through(self.place.path)
-        if through is not None:
-            return self._came_through(through)
+        ended = read_end(self.place.path)
+        if ended is not None:
+            return self._judge(ended)
         assert self._ticket is not None
-        began = read_began(self.place.path)
+        began = read_start(self.place.path)
         seconds = max(0.0, time.time() - began.time) if began else 0.0
         self._charge(began, seconds)
         why = standing.why or "its job ended without leaving a result"
         if standing.lost and self._tries < self._request.batch.retries:
-            self._again(why)
+            self._submit_again(why)
             return None
         return Outcome(
             number=self.launch.number,
@@ -215,53 +217,53 @@ class BatchJob:
             facts=self._facts(began, 0.0),
         )
 
-    def _came_through(self, through: Through) -> Outcome | None:
+    def _judge(self, ended: EndRecord) -> Outcome | None:
         """Judge a run by its record, unless its launcher may have waited for the scheduler.
 
         A step that srun (22.05) starts while the controller is away waits 130 s, which says nothing about the settings.
         """
-        began = read_began(self.place.path)
-        by_time = through.cause in ("timeout", "bound") or self._terms.objective.wall_time
+        began = read_start(self.place.path)
+        by_time = ended.cause in ("timeout", "bound") or self._objective.wall_time
         if (
             by_time
             and began is not None
             and self._tries < self._request.batch.retries
-            and self._queue.away(began.time, began.time + through.seconds)
+            and self._queue.away(began.time, began.time + ended.seconds)
         ):
-            self._charge(began, through.seconds)
-            self._again("the scheduler did not answer while it ran, which its launcher may have waited for")
+            self._charge(began, ended.seconds)
+            self._submit_again("the scheduler did not answer while it ran, which its launcher may have waited for")
             return None
         if began is not None:
             self._queued += max(0.0, began.time - self._submitted)
         return outcome_of(
             self.launch,
             self.place,
-            through,
+            ended,
             self._assembled.injection,
-            self._terms.objective,
-            self._facts(began, through.seconds),
+            self._objective,
+            self._facts(began, ended.seconds),
             tuple(self._notes),
         )
 
-    def _again(self, why: str) -> None:
+    def _submit_again(self, why: str) -> None:
         """Submit the run again. Its job is finished or lost, which the scheduler may not have noticed yet."""
         job = f" (job {self._ticket.identifier})" if self._ticket else ""
         if self._ticket is not None:
             self._past.add(self._ticket.identifier)
         self._tries += 1
         self._notes.append(f"{why}{job}: submitted again")
-        job_record.clear(self.place.path)
+        clear_records(self.place.path)
         self._ticket, self._next_try, self._doubtful = None, 0.0, False
         self._over_since = None
 
-    def _charge(self, began: Began | None, seconds: float) -> None:
+    def _charge(self, began: StartRecord | None, seconds: float) -> None:
         """Count what a job without a result has used."""
         if began is not None:
             self._queued += max(0.0, began.time - self._submitted)
-            self._lost_hours += (began.nodes or self._terms.nodes) * seconds / 3600
+            self._lost_hours += (began.nodes or self._nodes) * seconds / 3600
 
-    def _facts(self, began: Began | None, seconds: float) -> RunFacts:
-        nodes = (began.nodes if began else None) or self._terms.nodes
+    def _facts(self, began: StartRecord | None, seconds: float) -> RunFacts:
+        nodes = (began.nodes if began else None) or self._nodes
         facts = RunFacts(
             nodes=nodes,
             node_hours=self._lost_hours + nodes * seconds / 3600,
@@ -282,7 +284,7 @@ class BatchJob:
 def outcome_of(
     launch: Launch,
     place: Scratch,
-    through: Through,
+    record: EndRecord,
     injection: Injection,
     objective: ObjectiveKind,
     facts: RunFacts,
@@ -294,20 +296,20 @@ def outcome_of(
         Evidence(
             launch=launch,
             place=place,
-            ended=through.ended,
+            ended=record.ended,
             report=report,
             missing=missing,
             injection=injection,
             objective=objective,
-            after=through.message,
+            after=record.message,
             notes=notes,
-            facts=RunFacts(cache=through.cache),
+            facts=RunFacts(cache=record.cache),
         )
     )
     # The scheduler counts the nodes; a report only has host names, which nodes may share.
     merged = outcome.facts.but(facts)
-    if through.cause == "hook":
-        return replace(outcome, state=State.FAILED, reason=through.message or "a hook failed", facts=merged)
+    if record.cause == "hook":
+        return replace(outcome, state=State.FAILED, reason=record.message or "a hook failed", facts=merged)
     return replace(outcome, facts=merged)
 
 
@@ -315,7 +317,7 @@ def finished_before(base: Path, launch: Launch) -> Scratch | None:
     """Give the folder of an earlier attempt with the same plan whose job finished after its tuner was gone."""
     for attempt in range(launch.attempt - 1, -1, -1):
         place = Scratch.of(base, replace(launch, attempt=attempt))
-        if read_through(place.path) is None:
+        if read_end(place.path) is None:
             continue
         try:
             kept = json.loads(place.process.read_text("utf-8"))

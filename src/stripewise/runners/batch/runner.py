@@ -15,9 +15,16 @@ from stripewise.launch import Launch, Outcome
 from stripewise.observe.objectives import kind_of
 from stripewise.requests.experiment import Experiment
 from stripewise.runners.base import Preflight
-from stripewise.runners.batch import record as job_record
-from stripewise.runners.batch.job import GRACE, BatchJob, JobTerms, finished_before, outcome_of
-from stripewise.runners.batch.script import Work, job_script, of_user_script
+from stripewise.runners.batch.job import GRACE, BatchJob, finished_before, outcome_of
+from stripewise.runners.batch.script import (
+    Work,
+    clear_records,
+    give_up_run,
+    job_script,
+    of_user_script,
+    read_end,
+    read_start,
+)
 from stripewise.runners.injection import Injection
 from stripewise.runners.local.processes import MARKER
 from stripewise.runners.local.scratch import Scratch, earlier, run_id
@@ -145,10 +152,10 @@ class BatchRunner(ProgramRunner):
         tickets: dict[str, Ticket] = {}
         for attempt in attempts:
             place = Scratch.of(self.folder, attempt)
-            if not place.path.is_dir() or job_record.read_through(place.path) is not None:
+            if not place.path.is_dir() or read_end(place.path) is not None:
                 continue
             name = _name(self.folder, attempt)
-            owner = job_record.give_up(place.path)
+            owner = give_up_run(place.path)
             for identifier in dict.fromkeys((owner, *_recorded(self.folder, attempt), *self._named(name, launch))):
                 if identifier:
                     tickets[identifier] = self._queue.attach(identifier, name)
@@ -230,16 +237,16 @@ class BatchRunner(ProgramRunner):
             batch=self._batch if self._directives.lines else self._batch.model_copy(update={"nodes": self._nodes()}),
             directives=self._directives.lines,
         )
-        terms = JobTerms(kind_of(self.experiment.objective.name), self._nodes(), self._grace)
-        job = BatchJob(ready, request, self._queue, terms)
-        job_record.clear(place.path)
+        objective = kind_of(self.experiment.objective.name)
+        job = BatchJob(ready, request, self._queue, objective, self._nodes(), self._grace)
+        clear_records(place.path)
         place.create({**ready.injection.files, SCRIPT: job_script(work)}, job.record())
         return job
 
     def _adopted(self, launch: Launch, place: Scratch) -> Outcome:
         """Take the result of a job that finished while no tuner was attached."""
-        through = job_record.read_through(place.path)
-        began = job_record.read_began(place.path)
+        through = read_end(place.path)
+        began = read_start(place.path)
         assert through is not None
         nodes = (began.nodes if began else None) or self._nodes()
         facts = RunFacts(

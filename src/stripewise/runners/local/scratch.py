@@ -46,11 +46,6 @@ class Scratch:
         return cls(base / name, run_id(base, launch))
 
     @property
-    def plan(self) -> Path:
-        """The plan that the runtime reads."""
-        return self.path / "plan"
-
-    @property
     def report(self) -> Path:
         """The report that the runtime writes."""
         return self.path / "report.json"

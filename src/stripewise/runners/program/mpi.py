@@ -13,9 +13,8 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path, PurePath
-from typing import Any
 
 from stripewise.errors import UserError
 from stripewise.interpreter import PROBING, Probing, ask, python
@@ -183,10 +182,6 @@ class Mpi:
     standard: str = ""
     io: str | None = None
     found_by: str = ""
-
-    def as_json(self) -> dict[str, Any]:
-        """Give it as JSON."""
-        return {**asdict(self), "path": str(self.path)}
 
 
 def is_mpi_library(name: str) -> bool:

@@ -3,10 +3,6 @@
 The tuner appends orders to a file; the runtime in the program reads them before each open and answers in a journal
 after each close. Neither waits for the other: a phase for which no order has come runs as the program has it. Where the
 tuner is killed, the program goes on; the next session joins it, or starts the next launch.
-
-What a phase says of the run that it is.
-
-What trying costs a launch, against what it would have taken with the default.
 """
 
 from __future__ import annotations
