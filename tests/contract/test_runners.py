@@ -19,7 +19,7 @@ from stripewise.requests.objective import Objective
 from stripewise.runners.base import Preflight, Runner
 from stripewise.runners.batch.runner import BatchRunner
 from stripewise.runners.function import FunctionRunner
-from stripewise.runners.local.run import LocalRunner
+from stripewise.runners.local.runner import LocalRunner
 from stripewise.runners.program_runner import Surroundings
 from stripewise.runners.registry import make_runner
 from stripewise.runners.replay import ReplayRunner

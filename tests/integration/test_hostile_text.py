@@ -34,7 +34,7 @@ from stripewise.runners.schedulers.job import JobRequest
 from stripewise.runners.schedulers.queue import JobQueue
 from stripewise.runners.schedulers.registry import all_schedulers, make_scheduler, scheduler_names
 from stripewise.runners.schedulers.slurm import Slurm
-from stripewise.runners.setup import environment_after
+from stripewise.runners.setup_lines import environment_after
 
 SCHEDULERS = scheduler_names()
 REFUSED = (UserError, ValidationError)

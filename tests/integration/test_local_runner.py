@@ -25,7 +25,7 @@ from stripewise.launch import Launch, Outcome
 from stripewise.requests.experiment import Experiment
 from stripewise.runners.base import Preflight
 from stripewise.runners.local import processes, scratch
-from stripewise.runners.local.run import LocalRunner
+from stripewise.runners.local.runner import LocalRunner
 from stripewise.runners.program.mpi import SESSIONS
 from stripewise.runners.program_runner import Surroundings
 from stripewise.trial import Phase, State
@@ -338,7 +338,7 @@ def test_a_hook_that_fails_fails_its_run(hooks: dict[str, Any], reason: str, ben
 TUNER = """
 import sys, time
 from pathlib import Path
-from stripewise.runners.local.run import LocalRunner
+from stripewise.runners.local.runner import LocalRunner
 from stripewise.runners.program.mpi import SESSIONS
 from stripewise.catalogue.configuration import Configuration
 from stripewise.requests.experiment import Experiment
@@ -348,7 +348,7 @@ from stripewise.runners.program_runner import Surroundings
 from stripewise.trial import Phase
 
 if sys.argv[3:] == ["unguarded"]:
-    from stripewise.runners.local.supervise import OrphanGuard
+    from stripewise.runners.local.supervision import OrphanGuard
 
     OrphanGuard.began = lambda *_: None
 command = ["bash", "-c", "setsid sleep 300 & (setsid bash -c 'sleep 300; true' &); touch started; sleep 300; true"]

@@ -18,7 +18,7 @@ from stripewise.desk.server.app import Workers
 from stripewise.interpreter import PROBING, python
 from stripewise.observe.darshan_logs import read_log
 from stripewise.observe.objectives.darshan import log_bandwidth
-from stripewise.runners.local.supervise import OrphanGuard
+from stripewise.runners.local.supervision import OrphanGuard
 from stripewise.runners.program import mpi
 from tests.unit.reports import example_log
 

@@ -176,7 +176,7 @@ def test_mode_online_says_at_the_end_what_it_did(
 
     monkeypatch.setenv("STRIPEWISE_HOME", str(tmp_path))
     monkeypatch.setattr("stripewise.desk.cli.apply.prepare", prepared)
-    monkeypatch.setattr("stripewise.runners.local.attend.subprocess.Popen", slowly)
+    monkeypatch.setattr("stripewise.runners.local.foreground.subprocess.Popen", slowly)
     (tmp_path / "my.plan").write_text("stripewise-plan 1\nhint cb_nodes 1\n")
     assert main(["run", str(tmp_path / "my.plan"), "--mode", "online", "--", "true"]) == code
     said = capsys.readouterr().err

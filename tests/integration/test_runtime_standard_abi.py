@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import pytest
 
-from stripewise.runners.program.preflight import look
+from stripewise.runners.program.target import look
 from tests.integration import test_runtime as usual
 from tests.integration.conftest import Mpi
 from tests.integration.runtime_support import Bench

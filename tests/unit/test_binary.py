@@ -22,7 +22,7 @@ from stripewise.runners.injection import inject
 from stripewise.runners.program.binary import FileKind, find_program, inspect
 from stripewise.runners.program.elf import Elf, NotElf, find_library, read_elf
 from stripewise.runners.program.mpi import is_mpi_library, library_of_launcher, names_module, script_of
-from stripewise.runners.program.preflight import look
+from stripewise.runners.program.target import look
 from tests.conftest import require
 
 PATH = {"PATH": os.environ["PATH"]}

@@ -33,7 +33,7 @@ from stripewise.requests.campaign import (
 )
 from stripewise.requests.campaign_points import Points
 from stripewise.requests.objective import Objective
-from stripewise.runners.choosing import choose_for_launch
+from stripewise.runners.launch_choice import choose_for_launch
 from stripewise.runners.native import benchmark_lines
 from stripewise.runners.native.benchmark import Bench
 from stripewise.trial import Phase, Run, State

@@ -16,7 +16,7 @@ from stripewise.catalogue.plan import Plan
 from stripewise.interpreter import ask, for_others, inherited
 from stripewise.launch import Launch
 from stripewise.requests.experiment import Batch, Experiment
-from stripewise.runners.local.run import LocalRunner
+from stripewise.runners.local.runner import LocalRunner
 from stripewise.runners.program_runner import Surroundings
 from stripewise.runners.schedulers.queue import JobQueue
 from stripewise.trial import Phase

@@ -17,7 +17,7 @@ from stripewise.requests.objective import Objective
 from stripewise.runners.base import Preflight
 from stripewise.runners.batch.runner import BatchRunner
 from stripewise.runners.batch.steps import StepsRunner
-from stripewise.runners.local.run import LocalRunner
+from stripewise.runners.local.runner import LocalRunner
 from stripewise.runners.native.benchmark import Bench, _Lane
 from stripewise.runners.schedulers.base import Allocation
 from stripewise.trial import Phase, State

@@ -20,7 +20,7 @@ from stripewise.requests.experiment import LARGEST_INPUT, Experiment
 from stripewise.runners.allow_list import check_application
 from stripewise.runners.batch.script import Work, job_script
 from stripewise.runners.local.scratch import kept_input
-from stripewise.runners.setup import script
+from stripewise.runners.setup_lines import script
 from stripewise.runners.within import launched
 from tests.fixtures.shell_campaign import arguments
 

@@ -35,7 +35,7 @@ from stripewise.requests.policy import Policy, load_policy
 from stripewise.runners.local.scratch import Scratch
 from stripewise.runners.native.build import accelerator_for, observer_for, runtime_for
 from stripewise.runners.program.command import obeyed, placeholders, substitute
-from stripewise.runners.program.preflight import look
+from stripewise.runners.program.target import look
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from stripewise.observe.objectives import ObjectiveKind
 from stripewise.observe.report import Report
 from stripewise.runners.injection import Injection
 from stripewise.runners.local.scratch import Scratch
-from stripewise.runners.local.supervise import Cause, Ended, last_line, tail
-from stripewise.runners.setup import failed_line
+from stripewise.runners.local.supervision import Cause, Ended, last_line, tail
+from stripewise.runners.setup_lines import failed_line
 from stripewise.trial import State
 
 _FULL = 1 << 20

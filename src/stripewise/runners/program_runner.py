@@ -40,8 +40,8 @@ from stripewise.runners.local.scratch import Scratch, kept_input
 from stripewise.runners.native.build import accelerator_for, file_digest, observer_for, runtime_for
 from stripewise.runners.program import checkup
 from stripewise.runners.program.command import split, substitute
-from stripewise.runners.program.preflight import MPI_VERSION, Target, check_placeholders, look, workload_of
-from stripewise.runners.setup import environment_after
+from stripewise.runners.program.target import MPI_VERSION, Target, check_placeholders, look, workload_of
+from stripewise.runners.setup_lines import environment_after
 
 _DERIVED = "<derived>"
 """Stands for the value of a derived setting, which depends on the configuration."""

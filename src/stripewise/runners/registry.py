@@ -63,7 +63,7 @@ def make_runner(
 
     around = Surroundings(runtime, cwd, deletes_in=deletes_in)
     if experiment.runner == "local":
-        from stripewise.runners.local.run import LocalRunner  # noqa: PLC0415
+        from stripewise.runners.local.runner import LocalRunner  # noqa: PLC0415
 
         return LocalRunner(experiment, folder, around)
     if experiment.runner == "batch":

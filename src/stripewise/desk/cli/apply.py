@@ -44,7 +44,8 @@ from stripewise.observe.report import read_report_file
 from stripewise.output.export import TARGETS, export
 from stripewise.ownership import check_model, make_folder, names_file
 from stripewise.requests.policy import load_policy
-from stripewise.runners.choosing import (
+from stripewise.runners.injection import Foreground, Guidance, allowances_of, prepare
+from stripewise.runners.launch_choice import (
     LaunchChoice,
     choose_for_launch,
     command_digest,
@@ -52,8 +53,7 @@ from stripewise.runners.choosing import (
     last_runs,
     with_launch,
 )
-from stripewise.runners.injection import Foreground, Guidance, allowances_of, prepare
-from stripewise.runners.local.attend import attend, end_by_signal, take_place
+from stripewise.runners.local.foreground import attend, end_by_signal, take_place
 
 _SIMULATED = "these settings come from simulated runs, not from measurements: confirm them on the real machine"
 

@@ -22,7 +22,7 @@ from stripewise.formats import MAX_RECORD_BYTES
 from stripewise.observe.record import Record, with_hashed_paths
 from stripewise.observe.record_reading import parse_record
 from stripewise.runners.injection import Guidance, prepare
-from stripewise.runners.local.attend import attend
+from stripewise.runners.local.foreground import attend
 
 
 class Level(StrEnum):

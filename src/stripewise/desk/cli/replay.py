@@ -21,7 +21,7 @@ from stripewise.observe.record_reading import read_record
 from stripewise.observe.sources import open_one
 from stripewise.requests.experiment import Replay
 from stripewise.runners.injection import Guidance, prepare
-from stripewise.runners.local.attend import attend
+from stripewise.runners.local.foreground import attend
 from stripewise.runners.native.replaying import make_replayer
 from stripewise.runners.program.mpi import mpiexec
 

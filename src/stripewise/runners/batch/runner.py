@@ -28,7 +28,7 @@ from stripewise.runners.batch.script import (
 from stripewise.runners.injection import Injection
 from stripewise.runners.local.processes import MARKER
 from stripewise.runners.local.scratch import Scratch, earlier, run_id
-from stripewise.runners.local.supervise import DEFAULT_LIMIT
+from stripewise.runners.local.supervision import DEFAULT_LIMIT
 from stripewise.runners.program.command import shell_line, substitute
 from stripewise.runners.program.mpi import needs_sessions
 from stripewise.runners.program_runner import Found, ProgramRunner, Surroundings

@@ -16,11 +16,11 @@ from pathlib import Path
 
 from stripewise.requests.experiment import Experiment
 from stripewise.runners.hooks import foreign, linked, outside
-from stripewise.runners.local.supervise import Cause, Ended
+from stripewise.runners.local.supervision import Cause, Ended
 from stripewise.runners.program.mpi import SESSIONS
 from stripewise.runners.schedulers.base import Scheduler
 from stripewise.runners.schedulers.job import OUTSIDE, Directives, Inside
-from stripewise.runners.setup import prologue
+from stripewise.runners.setup_lines import prologue
 from stripewise.shell import assign_all, quote, quote_all, variable_name
 
 BEGAN = "began"

@@ -14,9 +14,9 @@ from stripewise.errors import StripewiseError, TransientError, UserError
 from stripewise.launch import Launch, Outcome
 from stripewise.requests.experiment import Experiment
 from stripewise.runners.base import Preflight
-from stripewise.runners.local.run import LocalRunner
+from stripewise.runners.local.runner import LocalRunner
 from stripewise.runners.local.scratch import Scratch, earlier, reap, run_id
-from stripewise.runners.program.preflight import Target
+from stripewise.runners.program.target import Target
 from stripewise.runners.program_runner import Found, Surroundings
 from stripewise.runners.schedulers.base import Allocation
 from stripewise.runners.schedulers.queue import JobQueue

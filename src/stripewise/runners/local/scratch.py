@@ -21,7 +21,7 @@ from stripewise.observe.report import Report, read_report_file, summed
 from stripewise.ownership import make_folder, written_whole
 from stripewise.requests.experiment import Experiment
 from stripewise.runners.local.processes import Identity, boot_id, end, host_name
-from stripewise.runners.local.supervise import last_line, tail
+from stripewise.runners.local.supervision import last_line, tail
 from stripewise.runners.program.mpi import SESSIONS, Mpi, needs_sessions
 
 

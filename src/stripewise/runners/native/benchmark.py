@@ -53,7 +53,7 @@ class Bench:
     environment : mapping
         In which programs are looked for.
     runtime : str
-        See :class:`~stripewise.runners.local.run.LocalRunner`.
+        See :class:`~stripewise.runners.local.runner.LocalRunner`.
     """
 
     def __init__(

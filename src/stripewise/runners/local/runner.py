@@ -22,11 +22,11 @@ from stripewise.requests.experiment import Experiment
 from stripewise.runners import hooks
 from stripewise.runners.judge import Evidence, judge
 from stripewise.runners.local.scratch import Scratch, own_sessions, reap, said
-from stripewise.runners.local.supervise import DEFAULT_LIMIT, Cause, Command, CommandLimits, Ended, OrphanGuard
+from stripewise.runners.local.supervision import DEFAULT_LIMIT, Cause, Command, CommandLimits, Ended, OrphanGuard
 from stripewise.runners.program.command import shell_line, substitute
-from stripewise.runners.program.preflight import Target
+from stripewise.runners.program.target import Target
 from stripewise.runners.program_runner import Assembled, ProgramRunner, Surroundings
-from stripewise.runners.setup import script, shell
+from stripewise.runners.setup_lines import script, shell
 from stripewise.trial import State
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from stripewise.errors import UserError
 from stripewise.interpreter import ask, inherited
-from stripewise.runners.local.supervise import last_line
+from stripewise.runners.local.supervision import last_line
 from stripewise.shell import assign_all, quote, quote_all
 
 _FAILED = "stripewise: setup line {number} ended with exit code "
