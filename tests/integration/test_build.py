@@ -14,8 +14,8 @@ import pytest
 
 from stripewise.errors import StripewiseError, UserError
 from stripewise.runners.native.build import (
-    KERNEL_PARTS,
-    RUNTIME_PARTS,
+    KERNEL,
+    RUNTIME,
     BuildFailed,
     BuildTarget,
     Built,
@@ -32,8 +32,8 @@ from tests.integration.building import ROOT
 from tests.integration.conftest import Mpi
 
 ENVIRONMENT = dict(os.environ)
-SMALL = BuildTarget("small", ("native/include",), "lib/libsmall.so", (), shared=True)
-LINKED = BuildTarget("linked", ("native/include",), "lib/libsmall.so", (), shared=False)
+SMALL = BuildTarget("small", ("native/include",), "lib/libsmall.so", "RUNTIME")
+LINKED = BuildTarget("linked", ("native/include",), "lib/libsmall.so", "KERNEL")
 
 
 @pytest.fixture
@@ -232,7 +232,7 @@ def test_a_package_holds_the_same_sources_and_builds_them(mpich: Mpi, tmp_path: 
         f"compiler = ask_compiler(Path({str(mpich.mpicc)!r}), os.environ)\n"
         f"built = build(KERNEL, compiler, os.environ, cache=Path({str(tmp_path / 'cache')!r}))\n"
         "folder = source_folder()\n"
-        "hashes = [source_hash(folder, parts) for parts in (RUNTIME_PARTS, KERNEL_PARTS)]\n"
+        "hashes = [source_hash(folder, parts) for parts in (RUNTIME.parts, KERNEL.parts)]\n"
         "print(json.dumps([str(folder), *hashes, str(built.path)]))\n"
     )
     environment = {**ENVIRONMENT, "PYTHONPATH": str(tmp_path / "site")}
@@ -242,6 +242,6 @@ def test_a_package_holds_the_same_sources_and_builds_them(mpich: Mpi, tmp_path: 
     assert done.returncode == 0, done.stderr
     folder, runtime, kernel, program = json.loads(done.stdout)
     assert Path(folder) == tmp_path / "site" / "stripewise" / "_native"
-    assert runtime == source_hash(ROOT, RUNTIME_PARTS)
-    assert kernel == source_hash(ROOT, KERNEL_PARTS)
+    assert runtime == source_hash(ROOT, RUNTIME.parts)
+    assert kernel == source_hash(ROOT, KERNEL.parts)
     assert subprocess.run([program, "--help"], capture_output=True, check=False).returncode == 0

@@ -15,7 +15,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -43,74 +43,54 @@ class BuildTarget:
         Source folders whose change makes another build.
     file : str
         The result, within the build folder.
-    options : tuple of str
-        Of CMake.
-    shared : bool
-        Whether one build serves all MPI libraries of one binary interface. The runtime looks symbols up as it runs;
-        a program is linked to one library.
-    variables : tuple of str
-        Environment variables that say where libraries are: other values make another build.
+    component : str
+        Of :data:`_COMPONENTS`, the only one that is switched on.
+    hdf5 : bool
+        Whether a program is linked with a parallel HDF5 of its MPI, which only those need who measure or replay HDF5.
     """
 
     name: str
     parts: tuple[str, ...]
     file: str
-    options: tuple[str, ...]
-    shared: bool
-    variables: tuple[str, ...] = ()
+    component: str
+    hdf5: bool = False
+
+    @property
+    def shared(self) -> bool:
+        """Whether one build serves all MPI libraries of one binary interface.
+
+        The libraries look symbols up as they run; a program is linked to one MPI library.
+        """
+        return self.component != "KERNEL"
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """Options of CMake."""
+        switches = dict.fromkeys(_COMPONENTS, False) | ({} if self.shared else {"HDF5": self.hdf5})
+        del switches[self.component]
+        return tuple(f"-DSTRIPEWISE_{name}={'ON' if on else 'OFF'}" for name, on in switches.items())
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """Environment variables that say where libraries are: other values make another build."""
+        return ("HDF5_ROOT", "HDF5_DIR", "HDF5_HOME", "CPATH", "LIBRARY_PATH") if self.hdf5 else ()
 
 
-_NO_RUNTIME, _NO_KERNEL = "-DSTRIPEWISE_RUNTIME=OFF", "-DSTRIPEWISE_KERNEL=OFF"
-_NO_OBSERVER, _NO_ACCELERATOR = "-DSTRIPEWISE_OBSERVER=OFF", "-DSTRIPEWISE_ACCELERATOR=OFF"
-_NO_LIBRARY = (_NO_RUNTIME, _NO_OBSERVER, _NO_ACCELERATOR)
-RUNTIME_PARTS = ("native/include", "native/core", "native/shim", "native/vol")
-KERNEL_PARTS = ("native/include", "native/kernel")
-RUNTIME = BuildTarget(
-    "runtime",
-    RUNTIME_PARTS,
-    "lib/libstripewise.so",
-    (_NO_KERNEL, _NO_OBSERVER, _NO_ACCELERATOR),
-    shared=True,
-)
-OBSERVER = BuildTarget(
-    "observer",
-    ("native/include", "native/core", "native/observer"),
-    "lib/libstripewise-observer.so",
-    (_NO_KERNEL, _NO_RUNTIME, _NO_ACCELERATOR),
-    shared=True,
-)
+_COMPONENTS = ("RUNTIME", "OBSERVER", "ACCELERATOR", "KERNEL")
+_PARTS_OF_RUNTIME = ("native/include", "native/core", "native/shim", "native/vol")
+_PARTS_OF_KERNEL = ("native/include", "native/kernel")
+_PARTS_OF_OBSERVER = ("native/include", "native/core", "native/observer")
+RUNTIME = BuildTarget("runtime", _PARTS_OF_RUNTIME, "lib/libstripewise.so", "RUNTIME")
+OBSERVER = BuildTarget("observer", _PARTS_OF_OBSERVER, "lib/libstripewise-observer.so", "OBSERVER")
 """What is preloaded into programs without MPI. It changes nothing."""
 ACCELERATOR = BuildTarget(
-    "accelerator",
-    (*OBSERVER.parts, "native/accelerator"),
-    "lib/libstripewise-accelerator.so",
-    (_NO_KERNEL, _NO_RUNTIME, _NO_OBSERVER),
-    shared=True,
+    "accelerator", (*_PARTS_OF_OBSERVER, "native/accelerator"), "lib/libstripewise-accelerator.so", "ACCELERATOR"
 )
 """What is preloaded in the observer's place where settings ask for acts on files."""
-_PROGRAM = "bin/stripewise-kernel"
-KERNEL = BuildTarget("kernel", KERNEL_PARTS, _PROGRAM, (*_NO_LIBRARY, "-DSTRIPEWISE_HDF5=OFF"), shared=False)
-KERNEL_HDF5 = BuildTarget(
-    "kernel-hdf5",
-    KERNEL_PARTS,
-    _PROGRAM,
-    (*_NO_LIBRARY, "-DSTRIPEWISE_HDF5=ON"),
-    shared=False,
-    variables=("HDF5_ROOT", "HDF5_DIR", "HDF5_HOME", "CPATH", "LIBRARY_PATH"),
-)
-"""The same program, linked with a parallel HDF5 of its MPI: only who measures HDF5 needs one."""
-REPLAYER = BuildTarget(
-    "replayer", (*KERNEL_PARTS, "native/core"), "bin/stripewise-replay", KERNEL.options, shared=False
-)
-REPLAYER_HDF5 = BuildTarget(
-    "replayer-hdf5",
-    REPLAYER.parts,
-    REPLAYER.file,
-    KERNEL_HDF5.options,
-    shared=False,
-    variables=KERNEL_HDF5.variables,
-)
-"""The same program for records with calls of HDF5."""
+KERNEL = BuildTarget("kernel", _PARTS_OF_KERNEL, "bin/stripewise-kernel", "KERNEL")
+KERNEL_HDF5 = replace(KERNEL, name="kernel-hdf5", hdf5=True)
+REPLAYER = BuildTarget("replayer", (*_PARTS_OF_KERNEL, "native/core"), "bin/stripewise-replay", "KERNEL")
+REPLAYER_HDF5 = replace(REPLAYER, name="replayer-hdf5", hdf5=True)
 
 
 @dataclass(frozen=True)
