@@ -26,7 +26,7 @@ from stripewise.observe.objectives import objective_of
 from stripewise.observe.orders import Given, Order, append_orders, read_orders, site_of
 from stripewise.requests.experiment import Budget, Experiment, ObjectiveEntry
 from stripewise.runners.base import Preflight
-from stripewise.runners.within.families import apart, choose_kinds, family_of, pattern_of, rounds_of
+from stripewise.runners.within.families import choose_kinds, family_of, leave_out_alike, pattern_of, rounds_of
 from stripewise.runners.within.launched import Launched
 from stripewise.runners.within.runner import Loss, WithinRunner
 from stripewise.trial import Phase, Role, Run, State, Trial
@@ -54,7 +54,7 @@ def test_only_families_of_the_files_that_are_named_are_tuned() -> None:
     assert choose_kinds([a, b] * 3, files=pattern_of(b.site)) == (b.kind,) and pattern_of(a.site) == "/x/a.[0-9]*"
     read = phase(operation="read", site="/x/a.#")
     other = replace(a, collective=False)
-    assert apart([a.kind, read.kind, other.kind, b.kind]) == (a.kind, read.kind, b.kind)
+    assert leave_out_alike([a.kind, read.kind, other.kind, b.kind]) == (a.kind, read.kind, b.kind)
 
 
 @pytest.mark.parametrize("name", ["chk.7", "a\\b.7", "what?[1].7", "*.7"])

@@ -20,7 +20,7 @@ from stripewise.requests.experiment import LARGEST_INPUT, Experiment
 from stripewise.runners.allow_list import check_application
 from stripewise.runners.batch.script import Work, job_script
 from stripewise.runners.local.scratch import kept_input
-from stripewise.runners.setup_lines import script
+from stripewise.runners.setup_lines import write_script
 from stripewise.runners.within import launched
 from tests.fixtures.shell_campaign import arguments
 
@@ -179,7 +179,7 @@ def test_the_kept_input_is_written_again_where_it_is_lost(tmp_path: Path) -> Non
 def test_setup_lines_leave_the_input_to_the_program(tmp_path: Path) -> None:
     path = tmp_path / "the deck"
     path.write_text(DECK)
-    text = script(["cat > setup"], {}, ["sh", "-c", "cat > got"], 1, path)
+    text = write_script(["cat > setup"], {}, ["sh", "-c", "cat > got"], 1, path)
     subprocess.run(["bash", "-c", text], cwd=tmp_path, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=True)
     assert (tmp_path / "got").read_text() == DECK and (tmp_path / "setup").read_text() == ""
 

@@ -110,15 +110,15 @@ def _delete(file: Path, within: Sequence[Path] | None, *, named: bool) -> int:
     if not named and file.is_symlink():
         here = target.parent == file.parent.resolve()
         if not here or file.lstat().st_uid != os.getuid():
-            raise RunFailed(linked(file))
+            raise RunFailed(describe_link(file))
     if link := _foreign_link(file):
-        raise RunFailed(foreign(link, file))
+        raise RunFailed(describe_foreign_link(link, file))
     # Whoever exchanges a folder of the path for a link from here on changes nothing: the file goes from this folder.
     folder = os.open(target.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         real = Path(f"/proc/self/fd/{folder}").readlink()
         if within is not None and not any(real.is_relative_to(one) for one in within):
-            raise RunFailed(outside(file))
+            raise RunFailed(describe_outside(file))
         os.unlink(target.name, dir_fd=folder)
     finally:
         os.close(folder)
@@ -146,17 +146,17 @@ def _foreign_link(file: Path) -> Path | None:
     return None
 
 
-def linked(file: Path | str) -> str:
+def describe_link(file: Path | str) -> str:
     """Say why a link that a pattern found is not followed."""
     return f"{file} is a link to another folder or of another user; a pattern in hooks.delete does not follow it"
 
 
-def foreign(link: Path | str, file: Path | str) -> str:
+def describe_foreign_link(link: Path | str, file: Path | str) -> str:
     """Say why a link of another user is not followed."""
     return f"{link}, on the way to {file}, is a link of another user; hooks.delete does not follow it"
 
 
-def outside(file: Path | str) -> str:
+def describe_outside(file: Path | str) -> str:
     """Say why a file is not deleted whose folder the service does not allow."""
     return f"{file} leads outside the folders of the service, where hooks.delete deletes nothing"
 

@@ -18,7 +18,7 @@ from stripewise.shell import assign_all, quote, quote_all
 _FAILED = "stripewise: setup line {number} ended with exit code "
 
 
-def shell() -> str:
+def find_shell() -> str:
     """Give the shell that runs setup lines and hooks.
 
     Raises
@@ -32,7 +32,7 @@ def shell() -> str:
     return found
 
 
-def script(
+def write_script(
     lines: Sequence[str], exports: Mapping[str, str], command: Sequence[str], ready: int, stdin: Path | None
 ) -> str:
     """Write the script of one run: the setup lines, then the command in place of the shell.
@@ -49,10 +49,10 @@ def script(
         What the command reads; the setup lines read nothing.
     """
     source = "" if stdin is None else f" < {quote(str(stdin))}"
-    return prologue(lines, exports) + f"printf . >&{ready}\nexec {ready}>&-\nexec {quote_all(command)}{source}\n"
+    return write_prologue(lines, exports) + f"printf . >&{ready}\nexec {ready}>&-\nexec {quote_all(command)}{source}\n"
 
 
-def prologue(lines: Sequence[str], exports: Mapping[str, str]) -> str:
+def write_prologue(lines: Sequence[str], exports: Mapping[str, str]) -> str:
     """Write the setup lines, each followed by a test for its failure, and then the variables that override theirs."""
     # eval keeps a line that opens a quote or a here-document from swallowing the lines after it.
     text = ""
@@ -80,14 +80,14 @@ def environment_after(
     """
     if not lines:
         return {**environment, **exports}
-    bash = shell()
+    bash = find_shell()
     for number, line in enumerate(lines, start=1):
         parsed = ask([bash, "-n", "-c", line], timeout, environment)
         if parsed.returncode != 0:
             raise UserError(f"setup line {number} is not complete: {line}", "each line must be a whole shell command")
     with tempfile.TemporaryDirectory(prefix="stripewise-") as folder:
         kept = Path(folder) / "environment"
-        code = prologue(lines, exports) + f"exec env -0 > {quote(str(kept))}\n"
+        code = write_prologue(lines, exports) + f"exec env -0 > {quote(str(kept))}\n"
         try:
             done = subprocess.run(
                 [bash, "-c", code],

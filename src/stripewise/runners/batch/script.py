@@ -15,12 +15,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from stripewise.requests.experiment import Experiment
-from stripewise.runners.hooks import foreign, linked, outside
+from stripewise.runners.hooks import describe_foreign_link, describe_link, describe_outside
 from stripewise.runners.local.supervision import Cause, Ended
 from stripewise.runners.program.mpi import SESSIONS
 from stripewise.runners.schedulers.base import Scheduler
 from stripewise.runners.schedulers.job import OUTSIDE, Directives, Inside
-from stripewise.runners.setup_lines import prologue
+from stripewise.runners.setup_lines import write_prologue
 from stripewise.shell import assign_all, quote, quote_all, variable_name
 
 BEGAN = "began"
@@ -170,7 +170,7 @@ def _setup(work: Work) -> list[str]:
     # A line that fails leaves the shell: what it printed says which line it was.
     return [
         "trap '__end setup $?' EXIT\n",
-        prologue(work.setup, work.exports),
+        write_prologue(work.setup, work.exports),
         "trap - EXIT\n",
         unset,
     ]
@@ -212,9 +212,9 @@ def _deletions(work: Work) -> list[str]:
         '    __target=$(readlink -f -- "$__file") || continue\n'
         '    [ -e "$__target" ] && [ ! -d "$__target" ] || continue\n'
         f"{_links(pattern)}"
-        f'    ! __foreign "$__file" || __end hook "" "{foreign("$__link", "$__file")}"\n'
+        f'    ! __foreign "$__file" || __end hook "" "{describe_foreign_link("$__link", "$__file")}"\n'
         f'    (cd -P -- "${{__target%/*}}/" || exit; {confined}rm -f -- "./${{__target##*/}}")\n'
-        f'    case $? in 0) ;; 3) __end hook "" "{outside("$__file")}" ;;\n'
+        f'    case $? in 0) ;; 3) __end hook "" "{describe_outside("$__file")}" ;;\n'
         '    *) __end hook "" "cannot delete $__file before the run" ;; esac\n'
         "done\n"
         for pattern in work.delete
@@ -230,7 +230,7 @@ def _links(pattern: str) -> str:
     return (
         f'    if [ -L "$__file" ] && ! {{ [ "${{__target%/*}}" = "$(readlink -f -- {quote(folder or ".")})" ] &&\n'
         f'        [ "$(stat -c %u -- "$__file")" = "$(id -u)" ]; }}; then\n'
-        f'        __end hook "" "{linked("$__file")}"\n'
+        f'        __end hook "" "{describe_link("$__file")}"\n'
         "    fi\n"
     )
 

@@ -151,8 +151,8 @@ class StepsRunner(LocalRunner):
                 self._again.append(launch)
             else:
                 self.start(launch)
-        told = (self._told(outcome) for outcome in super().poll(timeout))
-        return [outcome for outcome in told if outcome is not None]
+        found = (self._complete(outcome) for outcome in super().poll(timeout))
+        return [outcome for outcome in found if outcome is not None]
 
     def cancel(self, number: int) -> None:
         """End a run and its step; see :class:`Runner`."""
@@ -219,7 +219,7 @@ class StepsRunner(LocalRunner):
         before = (*first.before[:at], *options, *first.before[at:])
         return replace(target, line=replace(line, segments=(replace(first, before=before), *rest)))
 
-    def _told(self, outcome: Outcome) -> Outcome | None:
+    def _complete(self, outcome: Outcome) -> Outcome | None:
         slot, launch = self._taken.pop(outcome.number), self._launches.pop(outcome.number)
         if outcome.state is not State.FINISHED:
             # A killed launcher may leave its step behind, and the next run would wait for the nodes.

@@ -21,12 +21,12 @@ from stripewise.ownership import written_whole
 from stripewise.requests.experiment import Experiment
 from stripewise.runners import hooks
 from stripewise.runners.judge import Evidence, judge
-from stripewise.runners.local.scratch import Scratch, own_sessions, reap, said
+from stripewise.runners.local.scratch import Scratch, own_sessions, quote_output, reap
 from stripewise.runners.local.supervision import DEFAULT_LIMIT, Cause, Command, CommandLimits, Ended, OrphanGuard
 from stripewise.runners.program.command import shell_line, substitute
 from stripewise.runners.program.target import Target
 from stripewise.runners.program_runner import Assembled, ProgramRunner, Surroundings
-from stripewise.runners.setup_lines import script, shell
+from stripewise.runners.setup_lines import find_shell, write_script
 from stripewise.trial import State
 
 
@@ -192,14 +192,14 @@ class LocalRun:
 
     def _hook(self, assembled: Assembled, when: str, number: int, line: str) -> None:
         name, limit = f"{when}.{number}", self._runner.experiment.hooks.timeout
-        words = [shell(), "-c", shell_line(line, assembled.values)]
+        words = [find_shell(), "-c", shell_line(line, assembled.values)]
         limits = CommandLimits(timeout=limit, output=self._runner.output_limit)
         command = self._command(assembled, words, self._runner.found.environment, limits, name)
         ended = self._run(command, self._guarded)
         if ended.cause is Cause.TIMEOUT:
             raise RunFailed(f"the {when} hook '{line}' did not end within {limit:g} s")
         if ended.exit_code or ended.error:
-            words_of_it = said(self._place.path / f"{name}.stderr", self._place.path / f"{name}.stdout")
+            words_of_it = quote_output(self._place.path / f"{name}.stderr", self._place.path / f"{name}.stdout")
             how = ended.error or f"exit code {ended.exit_code}"
             raise RunFailed(f"the {when} hook '{line}' ended with {how}{words_of_it}")
 
@@ -224,8 +224,8 @@ class LocalRun:
         ready = os.pipe()
         path = self._place.path / "run.sh"
         with written_whole(path) as part:
-            part.write_text(script(setup, assembled.exports, words, ready[1], assembled.stdin), "utf-8")
-        command = self._command(assembled, [shell(), str(path)], self._runner.environment, limits)
+            part.write_text(write_script(setup, assembled.exports, words, ready[1], assembled.stdin), "utf-8")
+        command = self._command(assembled, [find_shell(), str(path)], self._runner.environment, limits)
         command.time_from(ready)
         return self._run(command, started)
 

@@ -208,7 +208,7 @@ def reap(base: Path, launch: Launch) -> None:
         )
 
 
-def said(*outputs: Path) -> str:
+def quote_output(*outputs: Path) -> str:
     """Give, after a colon, the last line with text of the first output that has one."""
     for path in outputs:
         line = last_line(tail(path))

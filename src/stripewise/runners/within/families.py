@@ -54,7 +54,7 @@ def choose_kinds(
     return ()
 
 
-def apart(kinds: Sequence[Kind]) -> tuple[Kind, ...]:
+def leave_out_alike(kinds: Sequence[Kind]) -> tuple[Kind, ...]:
     """Leave out families that orders cannot tell from one before them: of the same files and operation."""
     first: dict[tuple[str, str], Kind] = {}
     for kind in kinds:

@@ -40,9 +40,9 @@ from stripewise.runners.within.families import (
     MIXED,
     REPEATED,
     Kind,
-    apart,
     choose_kinds,
     family_of,
+    leave_out_alike,
     members_of,
     orders_for,
     round_with,
@@ -489,7 +489,7 @@ class WithinRunner(ProgramRunner, SharedLaunch):
             found = (choose_kinds(one.phases, operation, entry.files, together=together) for one in self._launches)
             self._kinds = next(filter(None, found), ())
             if entry.within.families == "each":
-                self._kinds, self._others = self._kinds[:1], apart(self._kinds)[1:]
+                self._kinds, self._others = self._kinds[:1], leave_out_alike(self._kinds)[1:]
         if self._kinds and self._kinds not in self._tuned:
             self._tuned.append(self._kinds)
 
