@@ -1,10 +1,7 @@
 """Lists of the commands that a site or a service allows: patterns, matched against every program that a command starts.
 
-See ``docs/reference/sites.md`` for what a pattern says.
-
-What a pattern of commands allows: launchers and wrappers with their options, then a program with its arguments.
-
-:mod:`stripewise.runners.allow_list` reads patterns from their text.
+A pattern allows launchers and wrappers with their options, then a program with its arguments: see
+``docs/reference/sites.md``.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ _DERIVED = "<derived>"
 """Stands for the value of a derived setting, which depends on the configuration."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class Found:
     """What the preflight found, as the runs need it.
 
@@ -171,7 +171,7 @@ def find(
     acts = need_observer(parameter.carrier for parameter in parameters_of(experiment).values())
     reported, countable = kind_of(experiment.objective.name).reported, few_enough(target.line.ranks)
     if (reported and (library is None or countable)) or acts:
-        found.observer = _observer(found, library, warnings, acts=acts)
+        found = replace(found, observer=_observer(found, library, warnings, acts=acts))
     elif reported and library is not None:
         warnings.append(TOO_MANY)
     seen = library is not None or found.observer is not None
@@ -180,13 +180,13 @@ def find(
     kind_of(experiment.objective.name).check(conditions)
     carried = _carried(experiment, target, library, found.observer)
     warnings += [*target.warnings, *_warnings(target, carried, runtime, found.observer)]
-    found.preflight = replace(
+    preflight = replace(
         _preflight(experiment, found, library, carried, warnings, cwd),
         lost=_lost(experiment, target, library, found.observer),
     )
     if experiment.replay is not None:
-        found.preflight = _with_replayer(found.preflight, experiment.replay, experiment.command, found)
-    return found
+        preflight = _with_replayer(preflight, experiment.replay, experiment.command, found)
+    return replace(found, preflight=preflight)
 
 
 def _observer(found: Found, library: Path | None, warnings: list[str], *, acts: bool) -> Path | None:

@@ -1,6 +1,6 @@
-"""One local run: hooks, the program, hooks. It has a thread of its own, because each of them may take long.
+"""The local runner: launches runs on this machine, each as a session of its own in a scratch folder of its own.
 
-The local runner: launches runs on this machine, each as a session of its own in a scratch folder of its own.
+A run has a thread of its own, because hooks and program may take long.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Running one command to its end, its time limit or its cancellation, with nothing of it left behind.
 
-Keeping what a program prints: all of it up to a limit, then its beginning and its end.
+What a program prints is kept: all of it up to a limit, then its beginning and its end.
 """
 
 from __future__ import annotations

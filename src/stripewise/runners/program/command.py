@@ -1,8 +1,7 @@
 """A user's command line, taken apart: launcher and wrappers, then the program; nothing is looked up or started.
 
-What is known of launchers and wrappers: which of their options take values, and which say how many ranks start.
-
-Sources: the manual pages of Hydra, Open MPI (and PRRTE), Slurm, ALPS, PALS, Jsrun, Flux, coreutils, util-linux.
+Sources for options: the manual pages of Hydra, Open MPI (and PRRTE), Slurm, ALPS, PALS, Jsrun, Flux, coreutils,
+util-linux.
 """
 
 from __future__ import annotations
