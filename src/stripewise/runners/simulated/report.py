@@ -68,9 +68,7 @@ def simulated_report(
             "runtime": {
                 "version": __version__,
                 "mode": "apply" if plan.settings else "observe",
-                "plan": None,
                 "plan_id": plan.identifier or None,
-                "plan_error": None,
             },
             "mpi": {
                 "library": f"simulated {site.mpi.io.upper()} on {site.name}",
@@ -114,12 +112,12 @@ def _files(
     made = {direction: system_calls(site, batch) for direction, batch in batches.items()}
     count = ranks if each else 1
     operations: dict[str, Any] = {}
-    collective = bool(workload.collective)
+    mode = "collective" if workload.collective else "independent"
     for direction, batch in batches.items():
         parts = pieces(batch)
         size = int(min(float(batch.transfer_size[0]), float(parts.moved[0]) / ranks))
         calls = max(1, round(float(parts.moved[0]) / ranks / size)) * ranks // count
-        operations[f"{direction}_at{'_all' if collective else ''}"] = {
+        operations[f"{direction}_at{'_all' if workload.collective else ''}"] = {
             "count": calls,
             "bytes": calls * size,
             "time_max": data[direction],
@@ -143,10 +141,9 @@ def _files(
         "write_span": spans.get("write"),
         "read_span": spans.get("read"),
         "operations": operations,
-        "collective": {"calls": calls if collective else 0, "bytes": total if collective else 0},
-        "independent": {"calls": 0 if collective else calls, "bytes": 0 if collective else total},
+        mode: {"calls": calls, "bytes": total},
         "view": _view(next(iter(batches.values()))),
-        "posix": _posix(made, collective, count),
+        "posix": _posix(made, mode, count),
         "layout": _layout(site, outcome),
         "info": {"romio_filesystem_type": driver},
         "settings": [_setting(site, workload, setting) for setting in plan.settings if setting.carrier.reported],
@@ -157,45 +154,21 @@ def _files(
 
 def _view(batch: RunBatch) -> dict[str, Any] | None:
     parts = pieces(batch)
-    if float(parts.a_call[0]) <= 1:
-        return None
-    size = int(parts.size[0])
-    return {
-        "filetype_size": size,
-        "contiguous": False,
-    }
+    return {"filetype_size": int(parts.size[0]), "contiguous": False} if float(parts.a_call[0]) > 1 else None
 
 
-def _posix(made: Mapping[str, SystemCalls], collective: bool, files: int) -> dict[str, Any]:
-    nothing = {"count": 0, "bytes": 0, "ranks": 0, "max_size": 0}
+def _posix(made: Mapping[str, SystemCalls], mode: str, files: int) -> dict[str, Any]:
+    """System calls of each direction, all of them during calls of one mode."""
     found: dict[str, Any] = {}
-    for direction in ("write", "read"):
-        calls = made.get(direction)
-        if calls is None:
-            share = dict(nothing)
-        else:
-            ranks = 1 if files > 1 else calls.ranks
-            share = {
-                "count": max(1, calls.count // files),
-                "bytes": calls.bytes // files,
-                "ranks": ranks,
-                "max_size": calls.size,
-            }
-        found[direction] = {
-            **share,
-            "min_size": share["max_size"],
-            "sizes": [[share["max_size"], share["count"]]] if calls is not None else [],
-            "during_collective": share if collective else nothing,
-            "during_independent": nothing if collective else share,
-        }
-    first = made["write"].read_first // files if "write" in made else 0
-    size = found["write"]["max_size"]
-    found["read"]["during_write"] = {
-        "count": first,
-        "bytes": first * size,
-        "ranks": found["write"]["ranks"] if first else 0,
-        "max_size": size if first else 0,
-    }
+    for direction, calls in made.items():
+        ranks = 1 if files > 1 else calls.ranks
+        count = max(1, calls.count // files)
+        share = {"count": count, "bytes": calls.bytes // files, "ranks": ranks, "max_size": calls.size}
+        found.setdefault(direction, {}).update(share, min_size=calls.size, sizes=[[calls.size, count]])
+        found[direction][f"during_{mode}"] = share
+        if direction == "write" and (first := calls.read_first // files):
+            read = {"count": first, "bytes": first * calls.size, "ranks": ranks, "max_size": calls.size}
+            found.setdefault("read", {})["during_write"] = read
     return found
 
 
@@ -225,7 +198,6 @@ def _setting(site: Site, workload: Workload, setting: Setting) -> dict[str, Any]
         "layer": carrier.verb,
         "key": setting.name,
         "requested": setting.value,
-        "application": None,
         "given": told,
         "echoed": told,
         "outcome": outcome,
