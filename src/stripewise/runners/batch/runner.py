@@ -34,7 +34,6 @@ from stripewise.runners.program.mpi import needs_sessions
 from stripewise.runners.program_runner import Found, ProgramRunner, Surroundings
 from stripewise.runners.schedulers.job import Directives, JobRequest, Ticket
 from stripewise.runners.schedulers.queue import JobQueue
-from stripewise.shell import job_name
 
 _T = TypeVar("_T")
 SCRIPT = "job.sh"
@@ -154,11 +153,12 @@ class BatchRunner(ProgramRunner):
             place = Scratch.of(self.folder, attempt)
             if not place.path.is_dir() or read_end(place.path) is not None:
                 continue
-            name = _name(self.folder, attempt)
             owner = give_up_run(place.path)
-            for identifier in dict.fromkeys((owner, *_recorded(self.folder, attempt), *self._named(name, launch))):
+            for identifier in dict.fromkeys(
+                (owner, *_recorded(self.folder, attempt), *self._named(place.job_name, launch))
+            ):
                 if identifier:
-                    tickets[identifier] = self._queue.attach(identifier, name)
+                    tickets[identifier] = self._queue.attach(identifier, place.job_name)
         for ticket in tickets.values():
             try:
                 self._queue.cancel(ticket)
@@ -230,7 +230,7 @@ class BatchRunner(ProgramRunner):
         )
         script = place.path / SCRIPT
         request = JobRequest(
-            name=_name(self.folder, launch),
+            name=place.job_name,
             script=script,
             folder=self.cwd,
             seconds=None if self._directives.walltime and not self._batch.walltime else self._walltime(launch.timeout),
@@ -286,11 +286,6 @@ class BatchRunner(ProgramRunner):
         if self._under_way and all(job.waiting for job in self._under_way.values()):
             self._queued += now - self._ticked
         self._ticked = now
-
-
-def _name(folder: Path, launch: Launch) -> str:
-    """Name a launch's job."""
-    return job_name(f"stripewise-{run_id(folder, launch)}")
 
 
 def _recorded(folder: Path, launch: Launch) -> list[str]:

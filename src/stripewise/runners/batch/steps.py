@@ -15,13 +15,12 @@ from stripewise.launch import Launch, Outcome
 from stripewise.requests.experiment import Experiment
 from stripewise.runners.base import Preflight
 from stripewise.runners.local.runner import LocalRunner
-from stripewise.runners.local.scratch import Scratch, earlier, reap, run_id
+from stripewise.runners.local.scratch import Scratch, earlier, reap
 from stripewise.runners.program.target import Target
 from stripewise.runners.program_runner import Found, Surroundings
 from stripewise.runners.schedulers.base import Allocation
 from stripewise.runners.schedulers.queue import JobQueue
 from stripewise.runners.schedulers.registry import steps_of
-from stripewise.shell import job_name
 from stripewise.trial import State
 
 _ALLOCATION = "allocation"
@@ -170,9 +169,8 @@ class StepsRunner(LocalRunner):
         try:
             gone = bool(allocations) and all(self._steps.is_over(job, self._queue.call) for job in allocations)
             for job in () if gone else allocations:
-                for attempt in range(launch.attempt + 1):
-                    name = _name(self.folder, replace(launch, attempt=attempt))
-                    if left := self._end(job, name):
+                for place in places:
+                    if left := self._end(job, place.job_name):
                         what = f"step {left[0]} of run {launch.number} cannot be ended"
                         raise StripewiseError(what, "end it by hand, then resume")
         except TransientError as error:
@@ -209,7 +207,7 @@ class StepsRunner(LocalRunner):
         name = PurePath(line.launcher).name
         if name in self._queue.scheduler.start[:1]:
             # These options come first, so that the options of the command itself win.
-            options = self._steps.options(nodes, _name(self.folder, launch))
+            options = self._steps.options(nodes, Scratch.of(self.folder, launch).job_name)
         elif target.mpi is not None and target.mpi.abi == "openmpi":
             ranks = line.per_node or -(-(line.ranks or len(nodes)) // len(nodes))
             options = ["--host", ",".join(f"{node}:{ranks}" for node in nodes)]
@@ -251,9 +249,6 @@ class StepsRunner(LocalRunner):
             return ()
         return tuple(node for node in self._slots[slot] if node not in left)
 
-    def _end_step(self, launch: Launch) -> None:
-        self._end_named(_name(self.folder, launch))
-
     def _end(self, allocation: str, name: str) -> list[str]:
         """End the steps with a name and wait until they are over; give those that continue.
 
@@ -270,17 +265,13 @@ class StepsRunner(LocalRunner):
             time.sleep(0.25)
         return []
 
-    def _end_named(self, name: str) -> None:
+    def _end_step(self, launch: Launch) -> None:
         assert self._allocation is not None
         try:
-            self._end(self._allocation.job, name)
+            self._end(self._allocation.job, Scratch.of(self.folder, launch).job_name)
         except TransientError:
             # Its processes on this node have ended. The next reap ends what is left elsewhere.
             return
-
-
-def _name(folder: Path, launch: Launch) -> str:
-    return job_name(f"stripewise-{run_id(folder, launch)}")
 
 
 def _read(path: Path) -> str:

@@ -23,6 +23,7 @@ from stripewise.requests.experiment import Experiment
 from stripewise.runners.local.processes import Identity, boot_id, end, host_name
 from stripewise.runners.local.supervision import last_line, tail
 from stripewise.runners.program.mpi import SESSIONS, Mpi, needs_sessions
+from stripewise.shell import job_name
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,11 @@ class Scratch:
         """Name the folder of a launch; nothing is created."""
         name = str(launch.number) if launch.attempt == 0 else f"{launch.number}.{launch.attempt}"
         return cls(base / name, run_id(base, launch))
+
+    @property
+    def job_name(self) -> str:
+        """The name of its job or step, as all schedulers take it."""
+        return job_name(f"stripewise-{self.run_id}")
 
     @property
     def report(self) -> Path:
