@@ -75,6 +75,7 @@ def test_workers_of_a_service(planted, tmp_path):
 
 def test_the_guard_of_a_runner(planted):
     guard = OrphanGuard()
+    guard.start()
     guard.began("planted", os.getpid() + 1)
     guard.over("planted")
     guard.close()

@@ -151,6 +151,8 @@ class LocalRun:
             self._current = command
             if self._cancelled:
                 command.cancel()
+            else:
+                self._runner.guard.start()
         try:
             return command.run(on_start)
         finally:

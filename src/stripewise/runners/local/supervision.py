@@ -391,8 +391,8 @@ class OrphanGuard:
         self._process: subprocess.Popen[str] | None = None
         self._lock = threading.Lock()
 
-    def began(self, run_id: str, pid: int) -> None:
-        """Take a run under guard."""
+    def start(self) -> None:
+        """Start the guard before a run, which is then under guard as soon as it has begun."""
         with self._lock:
             if self._process is None:
                 with contextlib.suppress(OSError):
@@ -405,6 +405,10 @@ class OrphanGuard:
                         text=True,
                         start_new_session=True,
                     )
+
+    def began(self, run_id: str, pid: int) -> None:
+        """Take a run under guard."""
+        with self._lock:
             self._tell(f"began {run_id} {pid}")
 
     def over(self, run_id: str) -> None:
