@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from dataclasses import astuple
 from pathlib import Path
 
 from stripewise.catalogue.configuration import changed
 from stripewise.desk.desk import Face, Interrupted
 from stripewise.engine.consent import check_author
+from stripewise.engine.events import Listener
 from stripewise.engine.folders import make_runs_folder, runs_folder, working_folder
 from stripewise.engine.ledger import spent
 from stripewise.engine.process import owner_name, terminated_as_interrupted, user_name
@@ -120,11 +122,8 @@ def _begun(store: Store, identifier: str, face: Face) -> Result:
 
 
 def _carried(store: Store, identifier: str, face: Face) -> Result:
-    record = store.record(identifier)
-    folder = runs_folder(record.experiment) / identifier
-    runner = make_runner(record.experiment, folder, cwd=working_folder(record.facts))
     with face.watching() as (listener, consent):
-        session = Session(store, identifier, runner, owner_name(), listener, given=Given(consent, load_policy()))
+        session = make_session(store, identifier, owner_name(), listener, Given(consent, load_policy()))
         try:
             with terminated_as_interrupted():
                 return session.run()
@@ -132,6 +131,21 @@ def _carried(store: Store, identifier: str, face: Face) -> Result:
             raise Interrupted(f"stopped; nothing is lost: stripewise resume {identifier} goes on") from None
         except NothingWorks as error:
             raise with_a_way_on(store, identifier, error) from error
+
+
+def make_session(
+    store: Store,
+    identifier: str,
+    owner: str,
+    listener: Listener,
+    given: Given,
+    deletes_in: Sequence[Path] | None = None,
+) -> Session:
+    """Get ready to carry an experiment on, where its definition says; ``deletes_in`` as for ``make_runner``."""
+    record = store.record(identifier)
+    folder = runs_folder(record.experiment) / identifier
+    runner = make_runner(record.experiment, folder, cwd=working_folder(record.facts), deletes_in=deletes_in)
+    return Session(store, identifier, runner, owner, listener, given=given)
 
 
 def with_a_way_on(store: Store, identifier: str, error: NothingWorks) -> NothingWorks:

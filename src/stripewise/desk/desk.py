@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from stripewise.engine.consent import Consent
     from stripewise.engine.events import Listener
     from stripewise.models.prescribe.prescription import Prescription
+    from stripewise.models.prescribe.request import PrescriptionRequest
     from stripewise.models.training import Learned
     from stripewise.models.validation import HoldOut
     from stripewise.observe.activity import Activity
@@ -63,6 +64,41 @@ class Face(Protocol):
     @property
     def agreed(self) -> bool:
         """Whether everything was agreed to beforehand."""
+
+
+class Unattended:
+    """A face where nobody looks or answers: costs were agreed to when the work was asked for."""
+
+    agreed = True
+
+    def tell(self, text: str) -> None:
+        """Drop a remark."""
+
+    def consent(self) -> Consent:
+        """Agree."""
+        from stripewise.engine.consent import granted  # noqa: PLC0415  commands start without the engine
+
+        return granted
+
+    @contextmanager
+    def watching(self) -> Iterator[tuple[Listener, Consent]]:
+        """Let an experiment run unseen."""
+        yield (lambda event: None), self.consent()
+
+    @contextmanager
+    def measuring(self) -> Iterator[CampaignListener]:
+        """Hear what happens in a campaign."""
+        yield self
+
+    def __call__(self, kind: str, data: Mapping[str, Any]) -> None:
+        """Drop an event of a campaign."""
+
+    def plan(self, points: Points) -> int:
+        """Show nothing of the runs that are planned."""
+        return 0
+
+    def show(self, done: int, left: int) -> None:
+        """Show nothing of how far a campaign is."""
 
 
 class Interrupted(StripewiseError):  # noqa: N818
@@ -260,11 +296,11 @@ class Desk(ABC):
     def prescribe(
         self,
         questions: Mapping[str, Question],
-        workload: Path | None,
+        request: PrescriptionRequest,
         observed: Path | None,
         stacks: Sequence[str],
     ) -> dict[str, Prescription]:
-        """Ask several models or policies about one workload: a file of it, a log, or both."""
+        """Ask several models or policies about one workload: what is declared of it, a log, or both."""
 
     @abstractmethod
     def activities(self, logs: Sequence[Path], workers: int | None) -> Iterator[LogResult]:

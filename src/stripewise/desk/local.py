@@ -127,12 +127,12 @@ class LocalDesk(Desk):
     def prescribe(
         self,
         questions: Mapping[str, Question],
-        workload: Path | None,
+        request: PrescriptionRequest,
         observed: Path | None,
         stacks: Sequence[str],
     ) -> dict[str, Prescription]:
         """Ask models or policies; see :meth:`Desk.prescribe`."""
-        return {name: _prescribed(asked, workload, observed, stacks) for name, asked in questions.items()}
+        return {name: _prescribed(asked, request, observed, stacks) for name, asked in questions.items()}
 
     def activities(self, logs: Sequence[Path], workers: int | None) -> Iterator[LogResult]:
         """Read logs with several processes; see :meth:`Desk.activities`."""
@@ -191,29 +191,18 @@ def model_with(path: str, stacks: Sequence[str]) -> PerformanceModel:
     return _with_stacks(load_model(path), path, stacks)
 
 
-def request_of(workload: Path | None, observed: Path | None, model: PerformanceModel | None) -> PrescriptionRequest:
-    """Read what a prescription is asked for: a file with the workload, a log, or both."""
-    from stripewise.catalogue.workload import Workload
-    from stripewise.documents import read_document
-    from stripewise.models.prescribe.request import PrescriptionRequest, parse_request
-    from stripewise.observe.sources import observe
-
-    request = PrescriptionRequest(Workload())
-    if workload is not None:
-        request = parse_request(read_document(workload, "workload"), str(workload))
-    if observed is not None:
-        request = request.with_observed(observe(observed), None if model is None else model.domain)
-    return request
-
-
-def _prescribed(asked: Question, workload: Path | None, observed: Path | None, stacks: Sequence[str]) -> Prescription:
+def _prescribed(
+    asked: Question, request: PrescriptionRequest, observed: Path | None, stacks: Sequence[str]
+) -> Prescription:
     from stripewise.models.prescribe.policies import by_policy, policy_names
     from stripewise.models.prescribe.prescriber import Prescriber
     from stripewise.models.registry import make_model
     from stripewise.models.table import read_table, table_files
+    from stripewise.observe.sources import observe
 
+    seen = None if observed is None else observe(observed)
     if asked.model is None:
-        request = request_of(workload, observed, None)
+        request = request if seen is None else request.with_observed(seen, None)
         policy = asked.policy or policy_names()[0]
         return by_policy(policy, request.workload, asked.osts, request.current, existing=request.existing)
     table = None if asked.table is None else read_table(asked.table)
@@ -222,7 +211,7 @@ def _prescribed(asked: Question, workload: Path | None, observed: Path | None, s
         model = _with_stacks(make_model("auto").fit(table), asked.model, stacks)
     else:
         model = model_with(asked.model, stacks)
-    return Prescriber(model, table).prescribe(request_of(workload, observed, model))
+    return Prescriber(model, table).prescribe(request if seen is None else request.with_observed(seen, model.domain))
 
 
 def _with_stacks(model: PerformanceModel, path: str, stacks: Sequence[str]) -> PerformanceModel:

@@ -68,12 +68,17 @@ def evaluate(asked: Evaluating, face: Face) -> dict[str, Any]:
     cases = asked.points
     question = Evaluation.prepare(cases.campaign, Path(asked.model), first_batch(cases), eager=asked.eager)
     face.tell(question.says)
+    where = asked.journal or usual_journal(question.points.campaign)
+    return measure_cases(question, where, face, keep=asked.journal is not None, retry=asked.retry)
+
+
+def measure_cases(question: Evaluation, where: Path, face: Face, *, keep: bool, retry: bool) -> dict[str, Any]:
+    """Make the runs of an evaluation that are left; ``keep``: simulated ones, too, in the folder ``where``."""
     points = question.points
     campaign = points.campaign
-    where = asked.journal or usual_journal(campaign)
     _check_agreed(campaign, cost_of(campaign, CampaignPlan(points).known({}).runs), face)
-    kept = where if campaign.launches or asked.journal is not None else None
-    done = _carried(Measuring(asked.campaign, asked.changed, points, where, retry=asked.retry), where, kept, face)
+    kept = where if campaign.launches or keep else None
+    done = _carried(Measuring(campaign.name, (), points, where, retry=retry), where, kept, face)
     return question.document(*values(points, done.runs), done.bench)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,9 +14,6 @@ from stripewise.facts import RunFacts
 from stripewise.requests.experiment import Experiment
 from stripewise.result import Result
 from stripewise.trial import Phase, Role, Run, State, Trial
-
-_UNKEEPABLE = re.compile("[\\\\\0\ud800-\udfff]")
-_ESCAPED = re.compile(r"\\(?:\\|u([0-9a-f]{4}))")
 
 
 def dump(value: Any) -> str:
@@ -62,16 +58,6 @@ def damaged(what: str) -> StoreError:
     return StoreError(
         f"{what} is damaged and cannot be read", "restore the store from a copy, or delete the experiment"
     )
-
-
-def escape(text: str) -> str:
-    """Make any Python text fit for a database: half characters and NUL are refused there."""
-    return _UNKEEPABLE.sub(lambda m: "\\\\" if m[0] == "\\" else f"\\u{ord(m[0]):04x}", text)
-
-
-def unescape(text: str) -> str:
-    """Undo :func:`escape`."""
-    return _ESCAPED.sub(lambda m: chr(int(m[1], 16)) if m[1] else "\\", text)
 
 
 def experiment_json(experiment: Experiment) -> dict[str, Any]:

@@ -6,6 +6,7 @@ What the service keeps beside experiments is in the same database, so that one c
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import sqlalchemy as sa
@@ -13,7 +14,6 @@ import sqlalchemy as sa
 from stripewise.facts import Facts
 from stripewise.store import codec
 from stripewise.store.base import Claim, Record
-from stripewise.store.codec import escape, unescape
 from stripewise.store.holder import Holder
 from stripewise.trial import Run, Trial
 
@@ -31,6 +31,20 @@ metadata = sa.MetaData(
 )
 
 
+_UNKEEPABLE = re.compile("[\\\\\0\ud800-\udfff]")
+_ESCAPED = re.compile(r"\\(?:\\|u([0-9a-f]{4}))")
+
+
+def _escape(text: str) -> str:
+    """Make any Python text fit for a database: half characters and NUL are refused there."""
+    return _UNKEEPABLE.sub(lambda m: "\\\\" if m[0] == "\\" else f"\\u{ord(m[0]):04x}", text)
+
+
+def _unescape(text: str) -> str:
+    """Undo :func:`_escape`."""
+    return _ESCAPED.sub(lambda m: chr(int(m[1], 16)) if m[1] else "\\", text)
+
+
 class AnyText(sa.types.TypeDecorator[str]):
     """Text as Python has it, which may hold what databases refuse."""
 
@@ -39,11 +53,11 @@ class AnyText(sa.types.TypeDecorator[str]):
 
     def process_bind_param(self, value: str | None, dialect: sa.Dialect) -> str | None:
         """Escape on the way in."""
-        return None if value is None else escape(value)
+        return None if value is None else _escape(value)
 
     def process_result_value(self, value: str | None, dialect: sa.Dialect) -> str | None:
         """Undo it on the way out."""
-        return None if value is None else unescape(value)
+        return None if value is None else _unescape(value)
 
 
 experiments = sa.Table(

@@ -25,6 +25,7 @@ from stripewise.models.artifact.export import to_artifact
 from stripewise.models.artifact.file import save_artifact
 from stripewise.models.prescribe.policies import policy_names
 from stripewise.models.prescribe.prescription import Neighbour, Prescription, carried_by, choose_place
+from stripewise.models.prescribe.request import read_request
 from stripewise.output.export import TARGETS, export
 from stripewise.sizes import format_size
 
@@ -98,10 +99,12 @@ def prescribe(
     desk, stacks = desk_of(None, server), stack or ()
     if place:
         models = {name: Question(given, learn=True) for name, given in _places(place, place_by).items()}
-        _deliver_place(desk.prescribe(models, workload, observed, stacks), place_by, to, output, json_output)
+        _deliver_place(
+            desk.prescribe(models, read_request(workload), observed, stacks), place_by, to, output, json_output
+        )
         return
     asked = Question(model, table, policy, osts)
-    deliver(desk.prescribe({"": asked}, workload, observed, stacks)[""], to, output, json_output)
+    deliver(desk.prescribe({"": asked}, read_request(workload), observed, stacks)[""], to, output, json_output)
 
 
 def _places(given: Sequence[str], by: str | None) -> dict[str, str]:

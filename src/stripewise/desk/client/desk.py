@@ -22,6 +22,7 @@ from stripewise.ownership import check_model, names_file
 
 if TYPE_CHECKING:
     from stripewise.models.prescribe.prescription import Prescription
+    from stripewise.models.prescribe.request import PrescriptionRequest
     from stripewise.models.training import Learned
     from stripewise.models.validation import HoldOut
     from stripewise.observe.activity import Activity
@@ -165,21 +166,17 @@ class RemoteDesk(Desk):
     def prescribe(
         self,
         questions: Mapping[str, Question],
-        workload: Path | None,
+        request: PrescriptionRequest,
         observed: Path | None,
         stacks: Sequence[str],
     ) -> dict[str, Prescription]:
         """Ask the service; a log is uploaded once and stays there as a diagnosis."""
-        from stripewise.desk.local import request_of
         from stripewise.models.prescribe.prescription import prescription_of
 
         _refuse(stacks)
         asked = {name: self._asked(question) for name, question in questions.items()}
-        about: dict[str, Any] = {}
-        if workload is not None:
-            request = request_of(workload, None, None)
-            about["workload"] = request.workload.model_dump(mode="json", exclude_none=True)
-            about |= {"current": dict(request.current), "context": dict(request.context)}
+        about: dict[str, Any] = {"workload": request.workload.model_dump(mode="json", exclude_none=True)}
+        about |= {"current": dict(request.current), "context": dict(request.context)}
         if observed is not None:
             about["diagnosis"] = self.client.upload("/diagnoses", observed)["id"]
         return {

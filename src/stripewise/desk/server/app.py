@@ -1,12 +1,8 @@
-"""The application, the socket or address on which it listens, and the workers that it keeps alive.
-
-What HTTP asks of every answer, whatever resource gives it: HEAD, ETag and 304.
-"""
+"""The application, the socket or address on which it listens, and the workers that it keeps alive."""
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import ipaddress
 import logging
 import os
@@ -24,13 +20,11 @@ from typing import Any
 import uvicorn
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
-from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware.gzip import GZipMiddleware
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from stripewise import __version__
 from stripewise.desk.server import child as bounded
-from stripewise.desk.server.guard import Guard, versioned
+from stripewise.desk.server.guard import Answers, Guard, versioned
 from stripewise.desk.server.html import error_page, load_templates
 from stripewise.desk.server.metrics import Metrics
 from stripewise.desk.server.problems import PROBLEM, add_handlers
@@ -40,59 +34,6 @@ from stripewise.errors import StripewiseError, UserError
 from stripewise.interpreter import python
 from stripewise.ownership import make_folder
 from stripewise.store.base import Store
-
-
-class Answers:
-    """Answers HEAD as GET without the body, and 304 where the client already has the document."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on and complete its answer."""
-        if scope["type"] != "http" or scope["method"] not in ("GET", "HEAD"):
-            await self._app(scope, receive, send)
-            return
-        known = [tag.strip().removeprefix("W/") for tag in Headers(scope=scope).get("if-none-match", "").split(",")]
-        head = scope["method"] == "HEAD"
-        start: Message = {}
-        body = b""
-
-        async def sending(message: Message) -> None:
-            nonlocal start, body
-            if message["type"] == "http.response.start":
-                start = message
-                headers = MutableHeaders(scope=start)
-                if not head and ("content-length" not in headers or start["status"] != 200 or "etag" in headers):
-                    # A stream goes out as it comes.
-                    await send(start)
-                    start = {}
-                return
-            if not start:
-                await send(message)
-                return
-            body += message.get("body", b"")
-            # A stream has no end, and HEAD asks for none of it.
-            if message.get("more_body", False) and not (head and "content-length" not in Headers(raw=start["headers"])):
-                return
-            await self._complete(start, body, known, send, head=head)
-            start = {}
-
-        await self._app({**scope, "method": "GET"}, receive, sending)
-
-    async def _complete(self, start: Message, body: bytes, known: list[str], send: Send, *, head: bool) -> None:
-        headers = MutableHeaders(scope=start)
-        if start["status"] == 200 and "content-length" in headers:
-            tag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
-            # Weak, because the same document may go out compressed.
-            headers["ETag"] = f"W/{tag}"
-            if tag in known:
-                start["status"] = 304
-                del headers["content-length"]
-                body = b""
-        await send(start)
-        await send({"type": "http.response.body", "body": b"" if head else body})
-
 
 _LONGEST_SOCKET = 107
 _BACKLOG = 512

@@ -13,26 +13,25 @@ import numpy as np
 import sklearn.ensemble  # noqa: F401
 
 from stripewise.catalogue.workload import Workload
+from stripewise.desk.desk import Question, Training, Unattended
+from stripewise.desk.local import LocalDesk
 from stripewise.desk.server.files import campaign_in
 from stripewise.diagnose.knobs import Surroundings, dead, judge_script, library
-from stripewise.diagnose.prediction import predict
 from stripewise.diagnose.site import diagnose
 from stripewise.engine.campaign.measured import prescribed
 from stripewise.engine.campaign.plan import first_batch
 from stripewise.models.base import PerformanceModel
-from stripewise.models.prescribe.policies import by_policy, policy_names
-from stripewise.models.prescribe.prescriber import Prescriber
 from stripewise.models.prescribe.request import PrescriptionRequest
 from stripewise.models.registry import load_model
 from stripewise.models.table import Column, read_table
-from stripewise.models.training import learn
-from stripewise.observe.sources import observe, open_one
+from stripewise.observe.sources import open_one
 from stripewise.output.export import export
 from stripewise.output.markup import measured_text
 from stripewise.requests.campaign import changed_campaign, parse_campaign
 from stripewise.requests.campaign_points import Points
 
 Step = Callable[[], None]
+_DESK = LocalDesk(None, Unattended())
 
 
 def describe_model(path: str, step: Step) -> dict[str, Any]:
@@ -61,17 +60,10 @@ def prescribe(
     asked: Mapping[str, Any], model: str | None, table: str | None, log: str | None, step: Step
 ) -> dict[str, Any]:
     """Choose settings for a workload or for what a log shows."""
-    loaded = None if model is None else load_model(model)
     workload = Workload.model_validate(asked["workload"] or {})
     request = PrescriptionRequest(workload, asked["current"], asked["context"])
-    if log is not None:
-        seen = observe(Path(log))
-        request = request.with_observed(seen, None if loaded is None else loaded.domain)
-    if loaded is None:
-        policy = asked["policy"] or policy_names()[0]
-        found = by_policy(policy, request.workload, asked["osts"], request.current, existing=request.existing)
-    else:
-        found = Prescriber(loaded, None if table is None else read_table(table)).prescribe(request)
+    question = Question(model, table, asked["policy"], asked["osts"])
+    found = _DESK.prescribe({"": question}, request, None if log is None else Path(log), ())[""]
     document = found.as_json()
     if asked["to"] is not None:
         changed = {change.name: change.value for change in found.changes}
@@ -120,37 +112,36 @@ def read_log(path: str, step: Step) -> dict[str, Any]:
 
 def predict_job(log: str, model: str, step: Step) -> dict[str, Any]:
     """Say what a model expects of the job that a log shows."""
-    return predict(open_one(Path(log)), Path(model)).as_json()
+    return _DESK.expected(open_one(Path(log)), Path(model))
 
 
 def train(table: str, request: Mapping[str, Any], out: str, step: Step) -> dict[str, Any]:
     """Learn a model from a table, and write it."""
-    measured = read_table(table)
-    explain = bool(request.get("explain"))
-    made = learn(measured, request["model"], request["options"], request["seed"], Path(out), explain=explain)
-    return {"rows": made.rows, "seconds": made.seconds, "name": measured.name, "speed_rules": made.speed_rules}
+    asked = Training(
+        table,
+        request["model"],
+        request["options"],
+        request["seed"],
+        Path(out),
+        explain=bool(request.get("explain")),
+    )
+    name, made = _DESK.train(asked)
+    return {"rows": made.rows, "seconds": made.seconds, "name": name, "speed_rules": made.speed_rules}
 
 
 def validate(table: str, request: Mapping[str, Any], step: Step) -> dict[str, Any]:
     """Say how well a kind of model does on a table."""
     # Slow to load, and large: only a worker that validates has need of it.
-    from stripewise.models import validation  # noqa: PLC0415
+    from stripewise.models.validation import HoldOut  # noqa: PLC0415
 
-    measured = read_table(table)
-    found = validation.validate(
-        measured,
-        request["model"],
-        request["options"],
-        validation.HoldOut(
-            request["folds"], request["inverse"], request["leave_out"], request.get("depths", ()), request["seed"]
-        ),
-        progress=lambda done, of: step(),
-    )
+    held = ("folds", "inverse", "leave_out", "depths", "seed")
+    hold_out = HoldOut(*(request.get(name, ()) for name in held))
+    found = _DESK.validate(table, request["model"], request["options"], hold_out, (), lambda done, of: step())
     return {
-        **found.as_json(),
-        "name": measured.name,
-        "description": measured.schema.description,
-        "objective": {"name": measured.objective.name, "unit": measured.objective.unit},
+        **found.found,
+        "name": found.table,
+        "description": found.description,
+        "objective": {"name": found.quantity, "unit": found.unit},
         "pairs": _some(found.pairs),
     }
 
@@ -193,7 +184,7 @@ def expect(path: str, points: Sequence[Sequence[float]], step: Step) -> list[flo
     return expected
 
 
-def _some(pairs: list[tuple[float, float]]) -> list[tuple[float, float]]:
+def _some(pairs: Sequence[Any]) -> Sequence[Any]:
     """At most 2,000 of the pairs, evenly taken."""
     step = -(-len(pairs) // 2000) or 1
     return pairs[::step]

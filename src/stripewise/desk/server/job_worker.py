@@ -18,16 +18,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from stripewise.desk.carrying import make_session
+from stripewise.desk.desk import Interrupted
 from stripewise.desk.server.model_jobs import WORK, HelpedModel, Helper
 from stripewise.engine.consent import granted, refused
 from stripewise.engine.events import Event
-from stripewise.engine.folders import make_runs_folder, runs_folder, working_folder
+from stripewise.engine.folders import make_runs_folder
 from stripewise.engine.process import owner_name
-from stripewise.engine.session import Given, Session
+from stripewise.engine.session import Given
 from stripewise.errors import NothingWorks, Stopped, StoreError, StripewiseError, TransientError, UserError
 from stripewise.interpreter import for_others
 from stripewise.requests.policy import load_policy
-from stripewise.runners.registry import make_runner
 from stripewise.store.base import Claim, Record, Store
 from stripewise.store.service import database_of
 from stripewise.store.service.jobs import MOST_IDLE, Jobs, ServiceJob
@@ -113,11 +114,11 @@ class Worker:
         try:
             with beat, for_others():
                 result = self._experiment(job, beat) if job.kind == "experiment" else self._other(job, beat)
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, Interrupted):
             # This worker is to end, not the job: another one continues it.
             self._ending = True
             self._report(job, lambda: self._jobs.put_back(job, 0.0, counted=False))
-            raise
+            raise KeyboardInterrupt from None
         except _Busy:
             self._report(job, lambda: self._jobs.put_back(job, _BUSY_SECONDS, counted=False))
         except Stopped:
@@ -154,21 +155,15 @@ class Worker:
 
     def _tune(self, job: ServiceJob, record: Record, beat: _Heartbeat) -> dict[str, Any]:
         self._note_try(job, record.ended)
-        experiment = record.experiment
-        make_runs_folder(experiment)
-        runner = make_runner(
-            experiment,
-            runs_folder(experiment) / record.id,
-            cwd=working_folder(record.facts),
-            deletes_in=[Path(folder) for folder in job.request.get("folders", [])],
-        )
+        make_runs_folder(record.experiment)
         try:
             # A worker cannot ask: the request says whether its sender agrees to a high cost.
             consent = granted if job.request.get("agreed") else refused
             listener = self._listener(record.id, beat)
             with Helper(beat.stopping) as helper:
                 given = Given(consent, load_policy(), lambda path: HelpedModel(helper, path))
-                Session(self._store, record.id, runner, self._owner, listener, given=given).run()
+                folders = [Path(folder) for folder in job.request.get("folders", [])]
+                make_session(self._store, record.id, self._owner, listener, given, folders).run()
         except (NothingWorks, UserError) as error:
             kind = "NothingWorks" if isinstance(error, NothingWorks) else "UserError"
             self._messages.add(record.id, "failed", {"error": kind, "what": error.what, "fix": error.fix})

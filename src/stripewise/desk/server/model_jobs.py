@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 
+from stripewise.desk.desk import CampaignListener, Measuring, Unattended
+from stripewise.desk.local import LocalDesk
 from stripewise.desk.server.child import Child
 from stripewise.desk.server.files import campaign_in, folder_of, table_path
 from stripewise.errors import Stopped, UserError
@@ -15,9 +18,6 @@ from stripewise.models.domain import Domain, Floats
 from stripewise.requests.campaign_points import Points
 from stripewise.store.service.jobs import ServiceJob
 from stripewise.store.service.keeping import Items
-
-if TYPE_CHECKING:
-    from stripewise.engine.campaign.running import CampaignEnd
 
 Stopping = Callable[[], bool]
 _MEMORY = 8 << 30
@@ -102,36 +102,45 @@ def _in_child(work: str, stopping: Stopping, **given: Any) -> dict[str, Any]:
         return made
 
 
+class _JobFace(Unattended):
+    """Ends a campaign when its job is to stop."""
+
+    def __init__(self, stopping: Stopping) -> None:
+        self._stopping = stopping
+
+    @contextlib.contextmanager
+    def measuring(self) -> Iterator[CampaignListener]:
+        """Let a campaign look after each run whether to go on."""
+        from stripewise.engine.campaign.session import Paused  # noqa: PLC0415  as in validate
+
+        try:
+            yield self
+        except Paused as error:
+            raise Stopped(error.what, error.fix) from error
+
+    def __call__(self, kind: str, data: Mapping[str, Any]) -> None:
+        """Hear of an event of a session."""
+        from stripewise.engine.campaign.session import Paused  # noqa: PLC0415  as in validate
+
+        if self._stopping():
+            raise Paused("it was stopped", "start it again to go on")
+
+
 def campaign(job: ServiceJob, data: Path, items: Items, stopping: Stopping) -> dict[str, Any]:
     """Make the runs of a campaign that are left, and write its table."""
-    # As in validate.
-    from stripewise.engine.campaign.outcome import summary  # noqa: PLC0415
-    from stripewise.engine.campaign.plan import CampaignPlan  # noqa: PLC0415
-    from stripewise.engine.campaign.running import WHOLE, write  # noqa: PLC0415
-
     place = folder_of(data, "campaign", job.subject)
     asked = campaign_in(place)
-    points = Points(asked)
-    done = _carry_on(points, place, place / "journal", job, stopping)
-    bench, whole = done.bench, CampaignPlan(points).known(done.runs)
-    saved = write(points, whole, done.runs, bench.objective(points.all[0]), bench.kind, place / "table")
-    return summary(
-        points,
-        done.progress.runs,
-        done.runs,
-        kind=bench.kind,
-        complete=done.progress.complete,
-        table=saved,
-        shard=WHOLE,
-    )
+    retry = bool(job.request.get("retry"))
+    measuring = Measuring(asked.name, (), Points(asked), place / "table", journal=place / "journal", retry=retry)
+    return LocalDesk(None, _JobFace(stopping)).measure(measuring)
 
 
 def evaluate(job: ServiceJob, data: Path, items: Items, stopping: Stopping) -> dict[str, Any]:
     """Measure a campaign's test cases and what a model prescribes for them."""
     # As in validate.
+    from stripewise.desk.measuring import measure_cases  # noqa: PLC0415
     from stripewise.engine.campaign.measured import Evaluation  # noqa: PLC0415
     from stripewise.engine.campaign.plan import first_batch  # noqa: PLC0415
-    from stripewise.engine.campaign.running import values  # noqa: PLC0415
 
     place = folder_of(data, "evaluation", job.subject)
     asked = campaign_in(place)
@@ -141,22 +150,8 @@ def evaluate(job: ServiceJob, data: Path, items: Items, stopping: Stopping) -> d
     question = Evaluation.of(asked, first_batch(Points(asked)), found, eager=eager)
     # A model that was replaced since asks for other runs.
     kept = place / f"journal-{question.points.campaign.digest}"
-    done = _carry_on(question.points, place, kept, job, stopping)
-    return {**question.document(*values(question.points, done.runs), done.bench), "says": question.says}
-
-
-def _carry_on(points: Points, place: Path, kept: Path, job: ServiceJob, stopping: Stopping) -> CampaignEnd:
-    from stripewise.engine.campaign.running import carry_on  # noqa: PLC0415
-    from stripewise.engine.campaign.session import Paused  # noqa: PLC0415
-
-    def listen(kind: str, about: Mapping[str, Any]) -> None:
-        if stopping():
-            raise Paused("it was stopped", "start it again to go on")
-
-    try:
-        return carry_on(points, place, kept, job.owner, listen, retry=bool(job.request.get("retry")))
-    except Paused as error:
-        raise Stopped(error.what, error.fix) from error
+    retry = bool(job.request.get("retry"))
+    return {**measure_cases(question, kept, _JobFace(stopping), keep=True, retry=retry), "says": question.says}
 
 
 WORK: dict[str, Callable[[ServiceJob, Path, Items, Stopping], dict[str, Any]]] = {

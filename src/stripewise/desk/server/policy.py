@@ -11,6 +11,7 @@ from stripewise.catalogue.stack import stack_names
 from stripewise.desk.server import child as bounded
 from stripewise.desk.server.problems import Refused
 from stripewise.desk.server.service import Settings
+from stripewise.engine.schedule import OnReplays, schedule_of
 from stripewise.errors import UserError
 from stripewise.lab.site import site_names
 from stripewise.models.table import table_files
@@ -45,7 +46,7 @@ def check_experiment(experiment: Experiment, folder: Path, settings: Settings) -
     if experiment.scratch is not None:
         confined(Path(experiment.scratch), settings, "scratch")
     _check_runner(experiment.runner, settings)
-    if experiment.replay is not None:
+    if isinstance(schedule_of(experiment), OnReplays):
         raise Refused(403, "the service replays no records", "use stripewise tune --replay on the cluster")
     for _, file in own_files(experiment.command, folder):
         confined(file, settings, "a file of the command")

@@ -23,6 +23,8 @@ from fastapi import Depends, Request
 from pydantic import BaseModel, ConfigDict, Field
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from stripewise.desk.desk import Unattended
+from stripewise.desk.local import LocalDesk
 from stripewise.desk.server.hub import Hub
 from stripewise.errors import StoreError, UserError
 from stripewise.store.base import Record, Store
@@ -180,6 +182,8 @@ class Service:
         Addresses that log in once.
     readings, figures, extremes : Remembered
         Histories as pages show them, their figures, and what lists say of them, kept until they change.
+    desk : LocalDesk
+        What a request asks that is answered at once.
     """
 
     settings: Settings
@@ -195,6 +199,7 @@ class Service:
     figures: Remembered[str] = field(default_factory=lambda: Remembered(_READINGS))
     tickets: Tickets = field(default_factory=Tickets)
     extremes: Remembered[dict[str, Any]] = field(default_factory=lambda: Remembered(_LINES))
+    desk: LocalDesk = field(default_factory=lambda: LocalDesk(None, Unattended()))
 
     @classmethod
     def open(cls, settings: Settings, store: Store | None = None) -> Service:

@@ -9,6 +9,7 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from stripewise.catalogue.parameter import Parameter
 from stripewise.catalogue.plan import spell
 from stripewise.catalogue.stack import Scalar
 from stripewise.catalogue.workload import Workload
-from stripewise.documents import explain_validation, toml_document
+from stripewise.documents import explain_validation, read_document, toml_document
 from stripewise.errors import UserError
 from stripewise.models.domain import Domain, Floats
 from stripewise.models.table import Column
@@ -143,6 +144,19 @@ def parse_request(text: str, origin: str) -> PrescriptionRequest:
     except ValidationError as error:
         raise explain_validation(error, origin) from error
     return PrescriptionRequest(entry.workload, entry.current, entry.context, existing=entry.existing)
+
+
+def read_request(workload: Path | None) -> PrescriptionRequest:
+    """Read a workload file; None for a request that declares nothing.
+
+    Raises
+    ------
+    UserError
+        If it cannot be read; otherwise as :func:`parse_request`.
+    """
+    if workload is None:
+        return PrescriptionRequest(Workload())
+    return parse_request(read_document(workload, "workload"), str(workload))
 
 
 @dataclass(frozen=True)

@@ -21,13 +21,10 @@ from stripewise.desk.server.resource import Limit, Offset, Once, Resource
 from stripewise.desk.server.service import Here, Service, User, tell_unreadable
 from stripewise.engine.confirmation import HOPELESS_PAIRS
 from stripewise.engine.definition import with_options
-from stripewise.engine.dryrun import dry_run
-from stripewise.engine.folders import runs_folder
 from stripewise.engine.reconfirmation import USUAL_PAIRS, confirm_again
 from stripewise.errors import StripewiseError
 from stripewise.facts import Facts
 from stripewise.requests.experiment import Experiment
-from stripewise.runners.registry import make_runner
 from stripewise.store.base import STATES, Record, Sort
 from stripewise.store.service.tokens import Token
 
@@ -185,8 +182,7 @@ def prepared(service: Service, definition: Experiment, folder: str | None) -> tu
 def preview(service: Service, definition: Experiment, folder: str | None) -> dict[str, Any]:
     """Make the dry run of a definition; raises as :func:`prepared`."""
     experiment, place = prepared(service, definition, folder)
-    with make_runner(experiment, runs_folder(experiment) / "dry-run", cwd=place) as prober:
-        return dry_run(experiment, prober)
+    return service.desk.dry_run(experiment, str(place))
 
 
 def create(
