@@ -23,7 +23,7 @@ from stripewise.desk.cli.main import main
 from stripewise.desk.server.guard import PUBLIC, VIEWERS_MAY_POST
 from stripewise.desk.server.policy import check_experiment
 from stripewise.desk.server.problems import Refused
-from stripewise.desk.server.resources.events import experiment_events
+from stripewise.desk.server.resources.runs import experiment_events
 from stripewise.desk.server.service import Proxies, Settings
 from stripewise.facts import Facts, RunFacts
 from stripewise.requests.experiment import Experiment

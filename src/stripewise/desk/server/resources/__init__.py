@@ -3,16 +3,12 @@
 from stripewise.desk.server.resource import Resource
 from stripewise.desk.server.resources import (
     campaigns,
-    compare,
     diagnoses,
-    events,
     experiment_page,
     experiments,
-    knobs,
     models,
     prescriptions,
     runs,
-    static,
     status,
     tables,
     tokens,
@@ -22,8 +18,8 @@ from stripewise.desk.server.resources import (
 )
 
 _MODULES = (
-    *(tokens, events, experiments, experiment_page, runs, new, compare, status, tables, models, prescriptions),
-    *(campaigns, diagnoses, knobs, static),
+    *(tokens, experiments, experiment_page, runs, new, status, tables, models, prescriptions),
+    *(campaigns, diagnoses),
 )
 RESOURCES = [found for module in _MODULES for found in vars(module).values() if isinstance(found, Resource)]
 """Every resource that the application serves; a new module is added above."""

@@ -13,19 +13,20 @@ from typing import Annotated, Any, Literal
 from fastapi import Query, Request
 from fastapi.responses import HTMLResponse, Response
 
-from stripewise.desk.server import reading
-from stripewise.desk.server.history import PageHistory, history, read
-from stripewise.desk.server.html import figures_text, render
+from stripewise.desk.server import experiment_documents
+from stripewise.desk.server.experiment_documents import PageHistory, history, read
+from stripewise.desk.server.html import as_json, figures_text, render
 from stripewise.desk.server.policy import check_experiment
 from stripewise.desk.server.problems import Refused
 from stripewise.desk.server.resource import Resource
 from stripewise.desk.server.resources.experiments import Id, line
 from stripewise.desk.server.resources.runs import RunState, output_folder
-from stripewise.desk.server.service import Here, Service, User, version
+from stripewise.desk.server.service import Here, Service, User, tell_unreadable, version
 from stripewise.engine.confirmation import HOPELESS_PAIRS
 from stripewise.engine.reconfirmation import USUAL_PAIRS, changed_since
-from stripewise.errors import StripewiseError
+from stripewise.errors import StripewiseError, UserError
 from stripewise.facts import RunFacts
+from stripewise.output import compare
 from stripewise.output.bundle import log_tail
 from stripewise.output.experiment_view import ExperimentView
 from stripewise.output.markup import value_text
@@ -65,7 +66,7 @@ def experiment_page(
         "experiment.html",
         title=record.experiment.name or record.id,
         record=record,
-        line=line(reading.summaries(service, [record])[0]),
+        line=line(experiment_documents.summaries(service, [record])[0]),
         error=job.error if job is not None and record.state not in ("finished", "running") else "",
         view=found,
         result=found.result,
@@ -90,15 +91,17 @@ def experiment_page(
 def _runs(service: Service, known: PageHistory, page: int, state: str | None) -> dict[str, Any]:
     """Collect a page of the runs, each with what it changed."""
     record = known.record
-    total = reading.count_runs(service, record.id, state)
+    total = experiment_documents.count_runs(service, record.id, state)
     pages = max(1, -(-total // _RUNS))
     page = min(page, pages)
     if record.state == "running" and not state:
         # The newest first while it runs: that is what people watch.
         start = max(0, total - page * _RUNS)
-        rows = reading.runs_page(service, record.id, min(_RUNS, total - (page - 1) * _RUNS), start, state)[::-1]
+        rows = experiment_documents.runs_page(service, record.id, min(_RUNS, total - (page - 1) * _RUNS), start, state)[
+            ::-1
+        ]
     else:
-        rows = reading.runs_page(service, record.id, _RUNS, (page - 1) * _RUNS, state)
+        rows = experiment_documents.runs_page(service, record.id, _RUNS, (page - 1) * _RUNS, state)
     return {
         "runs": [{**row, **known.about(row["trial"])} for row in rows],
         "runs_total": total,
@@ -268,3 +271,75 @@ def _of_facts(found: ExperimentView) -> dict[str, Any]:
     if where.nodes:
         drawn["nodes"] = place_map(where.nodes, kind="node")
     return drawn
+
+
+# -- several experiments side by side ----------------------------------------------------------------------------------
+
+comparisons = Resource("/compare")
+
+MOST = 8
+_CHOICES = 100
+Ids = Annotated[list[Annotated[str, Query(max_length=64)]] | None, Query()]
+
+
+def comparison(service: Service, identifiers: list[str]) -> dict[str, Any]:
+    """Collect what the page shows.
+
+    Raises
+    ------
+    UserError
+        More than :data:`MOST`, or one that does not exist.
+    """
+    found = _views(service, identifiers)
+    readings = list(found.values())
+    chosen = {one.record.id for one in readings}
+    others = [
+        record
+        for record in service.store.records(limit=_CHOICES, descending=True, on_unreadable=tell_unreadable)
+        if record.id not in chosen
+    ]
+    return {
+        "lines": [line(entry) for entry in experiment_documents.summaries(service, [one.record for one in readings])],
+        "views": readings,
+        "titles": list(found),
+        "parameters": compare.parameters(readings),
+        "facts": _facts(readings),
+        "notes": compare.differences(readings) if len(readings) > 1 else [],
+        "others": others,
+        "query": "&".join(f"id={one.record.id}" for one in readings),
+    }
+
+
+def _views(service: Service, identifiers: list[str]) -> dict[str, ExperimentView]:
+    wanted = list(dict.fromkeys(identifiers))
+    if len(wanted) > MOST:
+        raise UserError(f"{len(wanted)} experiments are too many to compare", f"choose up to {MOST}")
+    found: dict[str, ExperimentView] = {}
+    for identifier in wanted:
+        record, _, one = read(service, identifier)
+        found[f"{record.experiment.name or 'experiment'} {record.id}"] = one
+    return found
+
+
+def _facts(readings: list[ExperimentView]) -> list[tuple[str, list[str]]]:
+    return [
+        ("Objective", [f"{one.quantity} ({one.result.objective.direction})" for one in readings]),
+        ("Sampler", [one.record.experiment.sampler for one in readings]),
+        ("Runner", [one.record.experiment.runner for one in readings]),
+        ("MPI", [str(one.result.environment.get("mpi") or "–") for one in readings]),
+        ("Ranks", [str(one.result.validity.ranks or "–") for one in readings]),
+        ("Nodes", [str(one.result.workload.nodes or "–") for one in readings]),
+        ("Verdict", [one.result.verdict or "not finished" for one in readings]),
+    ]
+
+
+@comparisons.page("")
+def compare_experiments(request: Request, service: Here, id: Ids = None) -> HTMLResponse:
+    """Compare experiments."""
+    return render(request, "compare.html", title="Compare", **comparison(service, id or []))
+
+
+@comparisons.page("/figures.json")
+def comparison_figures(service: Here, id: Ids = None) -> Response:
+    """Give the figures."""
+    return as_json(compare.figures(_views(service, id or [])))

@@ -9,15 +9,15 @@ from urllib.parse import urlencode
 
 from fastapi import Body, Form, Path, Query, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
-from pydantic import Field
+from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 
-from stripewise.desk.server import reading
+from stripewise.desk.server import experiment_documents
 from stripewise.desk.server.documents import Detail, Done, ExperimentPage, NewExperiment, RequestDocument, Resumption
 from stripewise.desk.server.html import render
 from stripewise.desk.server.policy import check_experiment
 from stripewise.desk.server.problems import Refused
-from stripewise.desk.server.resource import Limit, Offset, Once, Resource
+from stripewise.desk.server.resource import Once, Resource
 from stripewise.desk.server.service import Here, Service, User, tell_unreadable
 from stripewise.engine.confirmation import HOPELESS_PAIRS
 from stripewise.engine.definition import with_options
@@ -56,25 +56,34 @@ class Clone(RequestDocument):
     agreed: bool = Field(default=False, description="agree to a worst case above the site's limits, as --yes")
 
 
+class Listing(BaseModel):
+    """Which experiments a list has, in which order, and how much of each."""
+
+    state: State | None = None
+    name: str | None = Field(default=None, max_length=500, description="only those of exactly this name")
+    sort: Sort = Sort.CREATED
+    order: Order = "descending"
+    whole: bool = Field(default=False, description="with definition, facts and result")
+    limit: int = Field(default=50, ge=1, le=500, description="most items of the page")
+    offset: int = Field(default=0, ge=0, le=10_000_000, description="items before the page")
+
+
 @resource.get("", model=ExperimentPage)
-def list_experiments(
-    service: Here,
-    state: State | None = None,
-    name: Annotated[str | None, Query(max_length=500, description="only those of exactly this name")] = None,
-    sort: Sort = Sort.CREATED,
-    order: Order = "descending",
-    whole: Annotated[bool, Query(description="with definition, facts and result")] = False,
-    limit: Limit = 50,
-    offset: Offset = 0,
-) -> dict[str, Any]:
+def list_experiments(service: Here, asked: Annotated[Listing, Query()]) -> dict[str, Any]:
     """Return a page of experiments."""
     found = service.store.records(
-        state, name, limit, offset, sort=sort, descending=order == "descending", on_unreadable=tell_unreadable
+        asked.state,
+        asked.name,
+        asked.limit,
+        asked.offset,
+        sort=asked.sort,
+        descending=asked.order == "descending",
+        on_unreadable=tell_unreadable,
     )
-    lines = reading.summaries(service, found)
-    if whole:
-        lines = [reading.whole(line, record) for line, record in zip(lines, found, strict=True)]
-    return {"total": service.store.count(state, name), "items": lines}
+    lines = experiment_documents.summaries(service, found)
+    if asked.whole:
+        lines = [experiment_documents.whole(line, record) for line, record in zip(lines, found, strict=True)]
+    return {"total": service.store.count(asked.state, asked.name), "items": lines}
 
 
 @resource.post("", 409, status=201, model=Detail)
@@ -87,7 +96,7 @@ def create_experiment(request: Request, service: Here, user: User, asked: NewExp
     def work() -> dict[str, Any]:
         record = create(service, asked.definition, asked.folder, user, start=asked.start, agreed=asked.agreed)
         request.state.subject = record.id
-        return reading.detail(service, record)
+        return experiment_documents.detail(service, record)
 
     return once("create", asked, work, 201)
 
@@ -101,13 +110,13 @@ def try_dry(service: Here, asked: NewExperiment) -> dict[str, Any]:
 @resource.get("/{id}", 404, model=Detail)
 def show_experiment(service: Here, id: Id) -> dict[str, Any]:
     """Return an experiment with its definition, facts and result."""
-    return reading.detail(service, service.store.record(id))
+    return experiment_documents.detail(service, service.store.record(id))
 
 
 @resource.patch("/{id}", 404, model=Detail)
 def annotate_experiment(service: Here, user: User, id: Id, asked: Labels) -> dict[str, Any]:
     """Replace the tags or the remark of an experiment."""
-    return reading.detail(service, annotate(service, id, asked.tags, asked.remark))
+    return experiment_documents.detail(service, annotate(service, id, asked.tags, asked.remark))
 
 
 @resource.action("/{id}", 404, 409, back="/", method="DELETE", status=200, model=Done)
@@ -152,7 +161,7 @@ def clone_experiment(
         record = service.store.record(id)
         definition = Experiment.model_validate({**record.experiment.model_dump(mode="json"), **wanted.changes})
         made = create(service, definition, record.facts.folder, user, start=wanted.start, agreed=wanted.agreed)
-        return reading.detail(service, made)
+        return experiment_documents.detail(service, made)
 
     return once(f"clone {id}", wanted, work, 201)
 
@@ -374,7 +383,7 @@ def overview(
     text = text.strip()
     if text:
         sort, order = Sort.CREATED, "descending"
-        total, records = reading.found(service, text, state, _PAGE, (page - 1) * _PAGE)
+        total, records = experiment_documents.found(service, text, state, _PAGE, (page - 1) * _PAGE)
     else:
         total = counts[state] if state else sum(counts.values())
     pages = max(1, -(-total // _PAGE))
@@ -388,7 +397,7 @@ def overview(
         request,
         "overview.html",
         title="Experiments",
-        lines=[line(entry) for entry in reading.summaries(service, records)],
+        lines=[line(entry) for entry in experiment_documents.summaries(service, records)],
         counts=counts,
         everything=sum(counts.values()),
         total=total,

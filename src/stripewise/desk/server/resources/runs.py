@@ -12,19 +12,20 @@ from dataclasses import replace
 from pathlib import Path as FilePath
 from typing import Annotated, Any, Literal
 
-from fastapi import Path, Query, Request
-from fastapi.responses import HTMLResponse, Response
+from fastapi import Header, Path, Query, Request
+from fastapi.responses import HTMLResponse, Response, StreamingResponse
 from pydantic import BaseModel, Field
+from starlette.concurrency import run_in_threadpool
 
 from stripewise.catalogue.plan import Plan
-from stripewise.desk.server import reading
+from stripewise.desk.server import experiment_documents
 from stripewise.desk.server.documents import Log, MessagePage, RunDocument, RunPage, TrialPage
-from stripewise.desk.server.history import history
+from stripewise.desk.server.experiment_documents import history
 from stripewise.desk.server.html import attached, render
 from stripewise.desk.server.problems import Refused
 from stripewise.desk.server.resource import Limit, Offset, Resource
 from stripewise.desk.server.resources.experiments import Id
-from stripewise.desk.server.service import Here, Service, User
+from stripewise.desk.server.service import Here, Service, Session, User
 from stripewise.engine.folders import runs_folder
 from stripewise.errors import UserError
 from stripewise.facts import RunFacts
@@ -33,6 +34,7 @@ from stripewise.output.export import TARGETS, Export, export
 from stripewise.output.html import render_report
 from stripewise.result import Result
 from stripewise.store.base import Record
+from stripewise.store.service.tokens import LoginSession, Token
 from stripewise.trial import Run
 
 
@@ -117,7 +119,7 @@ def list_trials(
 ) -> dict[str, Any]:
     """Return a page of trials with their runs."""
     record = service.store.record(id)
-    total, items = reading.trials_page(service, record.id, limit, offset, facts=facts)
+    total, items = experiment_documents.trials_page(service, record.id, limit, offset, facts=facts)
     return {"total": total, "items": items}
 
 
@@ -127,8 +129,8 @@ def list_runs(
 ) -> dict[str, Any]:
     """Return a page of runs."""
     record = service.store.record(id)
-    items = reading.runs_page(service, record.id, limit, offset, state)
-    return {"total": reading.count_runs(service, record.id, state), "items": items}
+    items = experiment_documents.runs_page(service, record.id, limit, offset, state)
+    return {"total": experiment_documents.count_runs(service, record.id, state), "items": items}
 
 
 @resource.get("/runs/{number}", 404, model=RunDocument)
@@ -197,7 +199,7 @@ def made_for(result: Result, target: str, directory: str = "", program: str = ""
 
 
 def _run(service: Service, record: Record, number: int) -> dict[str, Any]:
-    found = reading.one_run(service, record.id, number)
+    found = experiment_documents.one_run(service, record.id, number)
     if found is None:
         raise Refused(404, f"experiment {record.id} has no run {number}", "see its list of runs")
     return found
@@ -231,7 +233,7 @@ def run_page(request: Request, service: Here, id: Id, number: Number) -> HTMLRes
 @resource.page("/runs.json")
 def runs_as_json(service: Here, id: Id) -> Response:
     """Give all trials with their runs as a file."""
-    trials = [reading.trial_document(trial) for trial in history(service, id).trials]
+    trials = [experiment_documents.trial_document(trial) for trial in history(service, id).trials]
     return attached(json.dumps(trials, indent=1), f"runs-{id}.json", "application/json")
 
 
@@ -272,7 +274,7 @@ def notebook(service: Here, id: Id) -> Response:
 
     known = history(service, id)
     title = f"# {known.record.experiment.name or known.record.id}\n\n{known.found.result.verdict}"
-    trials = json.dumps([reading.trial_document(trial) for trial in known.trials])
+    trials = json.dumps([experiment_documents.trial_document(trial) for trial in known.trials])
     codes = [f"import json\n\ntrials = json.loads({json.dumps(trials)})\ntrials[:3]"]
     codes += [
         f"import plotly.io\n\nplotly.io.from_json({json.dumps(figure.to_json())})  # {name}"
@@ -312,3 +314,57 @@ def export_file(service: Here, id: Id, target: str, undo: bool = False) -> Respo
     made = made_for(record.result, target)
     name = f"undo-{made.filename or target}" if undo else made.filename or f"stripewise-{target}.txt"
     return attached(made.undo if undo else made.text, "".join(c if c.isalnum() or c in "._-" else "_" for c in name))
+
+
+# -- live events -------------------------------------------------------------------------------------------------------
+
+live = Resource("", "events")
+
+_LAST = 2**53
+"""No message has a larger number."""
+_STREAM: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "events: experiment, run, message, deleted, lost; the data are JSON",
+        "content": {
+            "text/event-stream": {
+                "schema": {"type": "string"},
+                "example": 'event: experiment\ndata: {"id": "51e11ec7", "state": "running", "ended": 3}\n\n',
+            }
+        },
+    }
+}
+
+
+@live.file("/events", kind=StreamingResponse, responses=_STREAM)
+async def all_events(service: Here, user: User, session: Session) -> StreamingResponse:
+    """Stream a message for every experiment that changes, from now on."""
+    return _stream(service, user, session, None, None)
+
+
+@live.file("/experiments/{id}/events", 404, kind=StreamingResponse, responses=_STREAM)
+async def experiment_events(
+    service: Here,
+    user: User,
+    session: Session,
+    id: Id,
+    after: Annotated[int | None, Query(ge=0, le=_LAST, description="messages after this number come first")] = None,
+    last: Annotated[str | None, Header(alias="Last-Event-ID", max_length=30)] = None,
+) -> StreamingResponse:
+    """Stream the events of one experiment: its state, its runs, and the messages of its session.
+
+    It begins with the state as it is; runs come as they change. Read the trials once the first event is there.
+    """
+    record = await run_in_threadpool(service.store.record, id)
+    if last is not None and last.isascii() and last.isdigit():
+        after = min(int(last), _LAST)
+    return _stream(service, user, session, record.id, after)
+
+
+def _stream(
+    service: Service, user: Token, session: LoginSession | None, experiment: str | None, after: int | None
+) -> StreamingResponse:
+    if service.hub.full(user.id):
+        raise Refused(503, "as many event streams are open as the service or this token may have", "close some")
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    stream = service.hub.listen(experiment, after, user.id, session.id if session else "")
+    return StreamingResponse(stream, media_type="text/event-stream", headers=headers)

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import functools
+import gzip
 import resource as limits
 from collections.abc import Callable
 from typing import Annotated, Any
 
 from fastapi import Path, Request
-from fastapi.responses import HTMLResponse, PlainTextResponse
+from fastapi.responses import HTMLResponse, PlainTextResponse, Response
 from pydantic import BaseModel, Field
+from starlette.exceptions import HTTPException
 
 from stripewise import __version__
 from stripewise.catalogue.stack import load_stack, stack_names
 from stripewise.desk.server.documents import Health, JobDocument, job_document
-from stripewise.desk.server.html import render
+from stripewise.desk.server.html import render, static_content
 from stripewise.desk.server.metrics import Metrics
 from stripewise.desk.server.problems import Refused
 from stripewise.desk.server.resource import Limit, Offset, Resource
@@ -172,3 +174,53 @@ def stop_job(service: Here, id: Id) -> dict[str, Any]:
     if not service.jobs.stop(job.subject):
         raise Refused(409, f"job {job.id} neither runs nor waits", "there is nothing to stop")
     return job_document(service.jobs.get(id))
+
+
+# -- files of pages ----------------------------------------------------------------------------------------------------
+
+static_files = Resource()
+
+_TYPES = {
+    "report.css": "text/css; charset=utf-8",
+    "app.css": "text/css; charset=utf-8",
+    "theme.js": "text/javascript; charset=utf-8",
+    "drawing.js": "text/javascript; charset=utf-8",
+    "app.js": "text/javascript; charset=utf-8",
+    "figures.js": "text/javascript; charset=utf-8",
+    "brush.js": "text/javascript; charset=utf-8",
+    "form.js": "text/javascript; charset=utf-8",
+    "plotly.min.js": "text/javascript; charset=utf-8",
+    "icon.svg": "image/svg+xml",
+}
+_YEAR = "public, max-age=31536000, immutable"
+
+
+@static_files.page("/static/{name}")
+def static_file(request: Request, name: str) -> Response:
+    """Give a file; compressed where the browser takes that."""
+    if name not in _TYPES:
+        raise HTTPException(404, "this file does not exist")
+    headers = {"Cache-Control": _YEAR if request.url.query.startswith("v=") else "public, max-age=300"}
+    accepted = request.headers.get("accept-encoding", "")
+    if "br" in accepted and name == "plotly.min.js":
+        content = static_content(f"{name}.br")
+        headers |= {"Content-Encoding": "br", "Vary": "Accept-Encoding"}
+    elif "gzip" in accepted:
+        content = _compressed(name)
+        headers |= {"Content-Encoding": "gzip", "Vary": "Accept-Encoding"}
+    else:
+        content = static_content(name)
+    return Response(content, media_type=_TYPES[name], headers=headers)
+
+
+@static_files.page("/favicon.ico")
+def icon() -> Response:
+    """Give the icon."""
+    return Response(
+        static_content("icon.svg"), media_type=_TYPES["icon.svg"], headers={"Cache-Control": "max-age=86400"}
+    )
+
+
+@functools.cache
+def _compressed(name: str) -> bytes:
+    return gzip.compress(static_content(name), 6, mtime=0)
