@@ -88,7 +88,8 @@ def test_files_and_folders_are_for_their_owner_alone(address: str, tmp_path: Pat
 
 
 def test_sqlite_loses_nothing_with_the_power(tmp_path: Path) -> None:
-    from stripewise.store.opening import BUSY_SECONDS, create_file, sqlite_engine
+    from stripewise.store.opening import create_file
+    from stripewise.store.transactions import BUSY_SECONDS, sqlite_engine
 
     create_file(tmp_path / "s.db")
     engine = sqlite_engine(tmp_path / "s.db")

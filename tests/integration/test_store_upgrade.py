@@ -16,8 +16,9 @@ from alembic.script import ScriptDirectory
 from stripewise.errors import StoreError
 from stripewise.result import Result
 from stripewise.store import opening
-from stripewise.store.opening import create_file, open_store, sqlite_engine
+from stripewise.store.opening import create_file, open_store
 from stripewise.store.schema import HEAD, VERSION_TABLE, metadata
+from stripewise.store.transactions import sqlite_engine
 from stripewise.testing.stores import refused
 from stripewise.trial import Role, State
 from tests.integration.forked import CONTEXT

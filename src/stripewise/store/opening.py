@@ -1,7 +1,5 @@
 """From a store's address to the store, whose database is brought to the newest schema.
 
-Connections to SQLite and PostgreSQL are set up so that nothing accepted is lost and nothing half done is seen.
-
 Is a folder on this machine's own storage? SQLite's locks and shared memory work nowhere else.
 """
 
@@ -9,11 +7,8 @@ from __future__ import annotations
 
 import ctypes
 import os
-import sqlite3
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
-from urllib.parse import quote
 
 import sqlalchemy as sa
 
@@ -26,7 +21,7 @@ from stripewise.store.journal import JournalStore
 from stripewise.store.journal_files import make_folder, prepare_folder, sync_folder
 from stripewise.store.schema import HEAD, VERSION_TABLE, metadata
 from stripewise.store.sql import SqlStore
-from stripewise.store.transactions import explained
+from stripewise.store.transactions import explained, sqlite_engine
 
 Statfs = Callable[[Path], int]
 """Gives the type of the file system that a folder lies on, as statfs(2) says it."""
@@ -94,8 +89,6 @@ def check_local(path: Path, statfs: Statfs = statfs_type) -> None:
 
 _MIGRATIONS = Path(__file__).parent / "migrations"
 _ADVISORY_LOCK = 0x53575250
-BUSY_SECONDS = 30.0
-"""How long a writer waits for another."""
 _CONNECT_SECONDS = 10
 _KINDS = "use sqlite:///FILE.db, postgresql://USER@HOST/DATABASE or journal:FOLDER"
 
@@ -162,52 +155,6 @@ def _migrate(connection: sa.Connection, version: str | None, where: str) -> None
             "update Stripewise: pip install --upgrade stripewise",
         )
     command.upgrade(config, "head")
-
-
-def sqlite_engine(path: Path | None, *, reading: bool = False) -> sa.Engine:
-    """Prepare a SQLite database, without touching it.
-
-    Parameters
-    ----------
-    path : Path or None
-        None for one in memory.
-    reading : bool
-        For a file that this process may not write, or not write beside.
-    """
-    if path is not None and reading:
-        log = path.with_name(f"{path.name}-wal")
-        # Without a log of changes nobody is writing, and SQLite needs no file beside it to agree with writers.
-        alone = not log.exists() or log.stat().st_size == 0
-        uri = f"file:{quote(str(path))}?mode=ro{'&immutable=1' if alone else ''}"
-        engine = sa.create_engine(
-            "sqlite://",
-            poolclass=sa.pool.QueuePool,
-            creator=lambda: sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS, check_same_thread=False),
-        )
-    elif path is None:
-        engine = sa.create_engine("sqlite://", poolclass=sa.pool.StaticPool, connect_args={"check_same_thread": False})
-    else:
-        url = sa.URL.create("sqlite", database=str(path))
-        # As many as a service has threads: none of them waits for a connection.
-        pool = {"pool_size": 10, "max_overflow": 40}
-        engine = sa.create_engine(url, connect_args={"timeout": BUSY_SECONDS, "check_same_thread": False}, **pool)
-
-    @sa.event.listens_for(engine, "connect")
-    def _connect(connection: Any, _: Any) -> None:
-        # The driver's own idea of when a transaction begins is too late for a reader that goes on to write.
-        connection.isolation_level = None
-        connection.execute("PRAGMA foreign_keys = ON")
-        if path is not None and not reading:
-            connection.execute("PRAGMA journal_mode = WAL")
-            # In WAL mode anything less forgets the last commits when the power fails.
-            connection.execute("PRAGMA synchronous = FULL")
-
-    @sa.event.listens_for(engine, "begin")
-    def _begin(connection: sa.Connection) -> None:
-        writing = connection.get_execution_options().get("writing", False)
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
-
-    return engine
 
 
 def create_file(path: Path) -> None:

@@ -1,5 +1,7 @@
 """Transactions of a database store: one at a time where they write, tried again where a server was away.
 
+SQLite is set up so that nothing accepted is lost and nothing half done is seen.
+
 What a database says when something is wrong, in words that tell its reader what to do.
 """
 
@@ -12,7 +14,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import quote
 
 import sqlalchemy as sa
 
@@ -151,6 +155,56 @@ T = TypeVar("T")
 
 _FIRST_PAUSE = 0.1
 _LONGEST_PAUSE = 1.0
+
+
+BUSY_SECONDS = 30.0
+"""How long a writer waits for another."""
+
+
+def sqlite_engine(path: Path | None, *, reading: bool = False) -> sa.Engine:
+    """Prepare a SQLite database, without touching it.
+
+    Parameters
+    ----------
+    path : Path or None
+        None for one in memory.
+    reading : bool
+        For a file that this process may not write, or not write beside.
+    """
+    if path is not None and reading:
+        log = path.with_name(f"{path.name}-wal")
+        # Without a log of changes nobody is writing, and SQLite needs no file beside it to agree with writers.
+        alone = not log.exists() or log.stat().st_size == 0
+        uri = f"file:{quote(str(path))}?mode=ro{'&immutable=1' if alone else ''}"
+        engine = sa.create_engine(
+            "sqlite://",
+            poolclass=sa.pool.QueuePool,
+            creator=lambda: sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS, check_same_thread=False),
+        )
+    elif path is None:
+        engine = sa.create_engine("sqlite://", poolclass=sa.pool.StaticPool, connect_args={"check_same_thread": False})
+    else:
+        url = sa.URL.create("sqlite", database=str(path))
+        # As many as a service has threads: none of them waits for a connection.
+        pool = {"pool_size": 10, "max_overflow": 40}
+        engine = sa.create_engine(url, connect_args={"timeout": BUSY_SECONDS, "check_same_thread": False}, **pool)
+
+    @sa.event.listens_for(engine, "connect")
+    def _connect(connection: Any, _: Any) -> None:
+        # The driver's own idea of when a transaction begins is too late for a reader that goes on to write.
+        connection.isolation_level = None
+        connection.execute("PRAGMA foreign_keys = ON")
+        if path is not None and not reading:
+            connection.execute("PRAGMA journal_mode = WAL")
+            # In WAL mode anything less forgets the last commits when the power fails.
+            connection.execute("PRAGMA synchronous = FULL")
+
+    @sa.event.listens_for(engine, "begin")
+    def _begin(connection: sa.Connection) -> None:
+        writing = connection.get_execution_options().get("writing", False)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
+
+    return engine
 
 
 class Transactions:

@@ -37,6 +37,8 @@ def check_experiment(experiment: Experiment, folder: Path, settings: Settings) -
     UserError
         If a path is not absolute, or a model or a table cannot be read in bounded time and memory.
     """
+    if isinstance(schedule_of(experiment), OnReplays):
+        raise Refused(403, "the service replays no records", "use stripewise tune --replay on the cluster")
     confined(folder, settings, "folder")
     for stack in files_of(experiment.stacks):
         confined(Path(stack), settings, "stack")
@@ -46,8 +48,6 @@ def check_experiment(experiment: Experiment, folder: Path, settings: Settings) -
     if experiment.scratch is not None:
         confined(Path(experiment.scratch), settings, "scratch")
     _check_runner(experiment.runner, settings)
-    if isinstance(schedule_of(experiment), OnReplays):
-        raise Refused(403, "the service replays no records", "use stripewise tune --replay on the cluster")
     for _, file in own_files(experiment.command, folder):
         confined(file, settings, "a file of the command")
     for pattern in experiment.hooks.delete:
