@@ -52,14 +52,7 @@ def toml_value(value: Any) -> str:
 
 
 def toml_document(text: str, origin: str, fix: str = "correct the line that it names") -> dict[str, Any]:
-    """Read TOML.
-
-    Parameters
-    ----------
-    text : str
-    origin : str
-        Where the text came from, for messages.
-    fix : str
+    """Read TOML; ``origin`` says in messages where the text came from.
 
     Raises
     ------
@@ -78,15 +71,7 @@ def toml_document(text: str, origin: str, fix: str = "correct the line that it n
 
 
 def parse_document(schema: type[Schema], text: str, origin: str) -> Schema:
-    """Read TOML into a schema.
-
-    Parameters
-    ----------
-    schema : type
-        A pydantic model.
-    text : str
-    origin : str
-        Where the text came from, for messages.
+    """Read TOML into a pydantic model; ``origin`` says in messages where the text came from.
 
     Raises
     ------
@@ -127,18 +112,12 @@ def read_document(path: Path, noun: str, cure: str = "check the path", most: int
 
 @dataclass(frozen=True)
 class Bundled:
-    """Files that come with Stripewise, by name, beside a user's own by path.
-
-    Attributes
-    ----------
-    noun : str
-        What such a file is: ``stack``, ``site``, ``campaign``.
-    folder : str
-        Where they lie in the package.
-    """
+    """Files that come with Stripewise, by name, beside a user's own by path."""
 
     noun: str
+    """What such a file is: ``stack``, ``site``, ``campaign``."""
     folder: str
+    """Where they lie in the package."""
 
     def names(self) -> list[str]:
         """List those that come with Stripewise."""

@@ -15,15 +15,7 @@ from contextlib import contextmanager
 
 
 class StripewiseError(Exception):
-    """Root of all expected errors.
-
-    Parameters
-    ----------
-    what : str
-        What was wrong and where, in one line.
-    fix : str, optional
-        What the reader can do about it, in one line.
-    """
+    """Root of all expected errors: what was wrong and where, and what the reader can do about it, a line each."""
 
     exit_code = 1
 
@@ -87,11 +79,6 @@ class NothingWorks(StripewiseError):  # noqa: N818
 @contextmanager
 def optional(extra: str) -> Iterator[None]:
     """Import packages that an extra of ours brings, and say how to install them where they are missing.
-
-    Parameters
-    ----------
-    extra : str
-        As in ``pip install 'stripewise[EXTRA]'``.
 
     Raises
     ------

@@ -28,15 +28,9 @@ AnyOptions = TypeVar("AnyOptions", bound=Options)
 
 
 def parse_options(cls: type[AnyOptions], given: Mapping[str, Any], owner: str) -> AnyOptions:
-    """Check what was given and fill in the defaults.
+    """Check what was given and fill in the defaults; texts are converted, as those of a command line.
 
-    Parameters
-    ----------
-    cls : type of Options
-    given : mapping
-        By name; texts are converted, so that ``NAME=VALUE`` of a command line can be handed on.
-    owner : str
-        Whose options they are, for messages.
+    ``owner`` says in messages whose options they are.
 
     Raises
     ------

@@ -14,37 +14,23 @@ from stripewise.errors import UserError, choose
 
 @dataclass(frozen=True)
 class Plugins:
-    """The implementations of one replaceable part.
-
-    Attributes
-    ----------
-    noun : str
-        What one is, for messages: ``model``, ``sampler``.
-    group : str
-        The group of entry points in which other packages register theirs.
-    base : type
-        What each must derive from.
-    built_in : mapping of str to str
-        Name to ``module:class``, imported only when it is asked for.
-    """
+    """The implementations of one replaceable part."""
 
     noun: str
+    """What one is, for messages: ``model``, ``sampler``."""
     group: str
+    """The group of entry points in which other packages register theirs."""
     base: type
+    """What each must derive from."""
     built_in: Mapping[str, str]
+    """Name to ``module:class``, imported only when it is asked for."""
 
     def names(self) -> list[str]:
         """List all names: the built-in ones, then those of other packages."""
         return [*self.built_in, *sorted(self._foreign().keys() - self.built_in.keys())]
 
     def load(self, name: str, choices: Sequence[str] = ()) -> Any:
-        """Import the class behind a name.
-
-        Parameters
-        ----------
-        name : str
-        choices : sequence of str, optional
-            What to offer for an unknown name; by default :meth:`names`.
+        """Import the class behind a name; ``choices`` are offered for an unknown one, by default all names.
 
         Raises
         ------

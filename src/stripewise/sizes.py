@@ -15,18 +15,9 @@ _FORM = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([a-zA-Z]*)\s*\Z")
 
 
 def parse_size(text: str | int) -> int:
-    """Read a number of bytes.
+    """Read a number of bytes, of an integer or a number with a unit.
 
-    Parameters
-    ----------
-    text : str or int
-        An integer, or a number with a unit: ``k``/``KiB`` (1024) up to ``P``/``PiB``; ``kB``, ``MB`` ... are
-        decimal as in SI.
-
-    Returns
-    -------
-    int
-        Bytes.
+    Units are ``k``/``KiB`` (1024) up to ``P``/``PiB``; ``kB``, ``MB`` ... are decimal as in SI.
 
     Raises
     ------

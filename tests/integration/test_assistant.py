@@ -20,9 +20,9 @@ PROGRAM: dict[str, Any] = {
     "budget": 3,
     "more": {"parameters": {"t": {"kind": "ordinal", "values": [0, 1], "default": 1, "carrier": "argument"}}},
 }
-SIMULATION = {name: SIMULATED[name] for name in ("runner", "stacks", "objective", "budget")} | {
+SIMULATION = {name: SIMULATED[name] for name in ("stacks", "objective", "budget")} | {
     "command": [],
-    "more": {"workload": SIMULATED["workload"]},
+    "more": {name: SIMULATED[name] for name in ("runner", "workload")},
 }
 
 

@@ -12,7 +12,7 @@ import typer
 
 import stripewise
 from stripewise.catalogue.configuration import Configuration
-from stripewise.desk.cli import hints, main
+from stripewise.desk.cli import main, output
 from stripewise.desk.cli.main import COMMANDS, GROUPS, OLD_NAMES, app
 from stripewise.desk.cli.manage import print_runs
 from stripewise.desk.cli.output import number
@@ -133,16 +133,16 @@ def test_a_mistyped_command_is_told_with_the_nearest(capfd):
     ],
 )
 def test_commands_in_messages_repeat_the_store(message, complete, monkeypatch):
-    assert hints.completed(message) == message
-    monkeypatch.setattr(hints, "_given", {"store": "S"})
-    assert hints.completed(message) == complete
+    assert output.completed(message) == message
+    monkeypatch.setattr(output, "_given", {"store": "S"})
+    assert output.completed(message) == complete
 
 
 def test_a_store_is_repeated_quoted_and_without_its_password(monkeypatch):
-    monkeypatch.setattr(hints, "_given", {"store": "sqlite:////data/my runs.db"})
-    assert hints.completed("stripewise list") == "stripewise list --store 'sqlite:////data/my runs.db'"
-    monkeypatch.setattr(hints, "_given", {"store": "postgresql://ada:se@cret@host/runs"})
-    assert hints.completed("stripewise list") == "stripewise list --store 'postgresql://ada:***@host/runs'"
+    monkeypatch.setattr(output, "_given", {"store": "sqlite:////data/my runs.db"})
+    assert output.completed("stripewise list") == "stripewise list --store 'sqlite:////data/my runs.db'"
+    monkeypatch.setattr(output, "_given", {"store": "postgresql://ada:se@cret@host/runs"})
+    assert output.completed("stripewise list") == "stripewise list --store 'postgresql://ada:***@host/runs'"
 
 
 def test_a_name_does_nothing_to_the_terminal(tmp_path, capfd):

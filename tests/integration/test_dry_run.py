@@ -186,7 +186,7 @@ def test_an_assistant_starts_nothing_before_the_person_agreed(
     case: str, trap: Path, own_mpi: Path, tmp_path: Path
 ) -> None:
     given = definitions(own_mpi, tmp_path)[case]
-    arguments = {name: given[name] for name in ("stacks", "objective", "runner") if name in given}
+    arguments = {name: given[name] for name in ("stacks", "objective") if name in given}
     more = {name: value for name, value in given.items() if name not in (*arguments, "command")}
     more.pop("hooks", None)
     asked = {**arguments, "command": given.get("command", []), "folder": str(tmp_path), "budget": 12, "more": more}

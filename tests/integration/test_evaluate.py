@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stripewise.desk.cli.evaluate import _print
+from stripewise.desk.cli.campaigns import _print_evaluated
 from stripewise.desk.cli.main import main
 from stripewise.documents import finite
 from stripewise.engine.campaign.measured import evaluation, judge, pairs
@@ -281,7 +281,7 @@ def test_an_answer_about_a_default_of_zero_is_shown(capsys: pytest.CaptureFixtur
     assert found["operations"]["write"]["overall_gain_percent"] == np.inf
     for document in (found, finite(found)):
         assert "geometric mean of the speed-ups -" in evaluation_page(document)
-        _print(document)
+        _print_evaluated(document)
         assert "overall -%" in capsys.readouterr().out
 
 

@@ -13,6 +13,7 @@ import stat
 import subprocess
 import sys
 import time
+import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -154,6 +155,15 @@ def test_tune_list_show_export_and_delete_say_the_same(terminal: Terminal) -> No
     dry = ("tune", "e.toml", "--budget", "5", "--dry-run", "--json")
     assert terminal(*dry).stdout == terminal(*dry, far=True).stdout
     identifier = listed[0]["id"]
+    (terminal.folder / "job.sh").write_text("export ROMIO_HINTS=none\nlfs setstripe -c 4 out\n")
+    near, far_knobs = terminal.both("knobs", "job.sh", "--evidence", identifier)
+    assert near.stdout == far_knobs.stdout
+    for there in (False, True):
+        terminal("experiment", "bundle", identifier, "-o", f"{there}.zip", far=there)
+    names = [zipfile.ZipFile(terminal.folder / f"{there}.zip").namelist() for there in (False, True)]
+    assert names[0] == names[1]
+    small = ("tune", "--small", "./small", "--dry-run", "--", "mpiexec", "-n", "2", "true")
+    assert "--server does not take --small" in terminal(*small, far=True, code=2).stderr
     assert same(terminal("resume", identifier, far=True).stdout) == same(far.stdout)
     for words in (("experiment", "stop", identifier), ("show", "zzz"), ("tune", "e.toml", "--sampler", "nonsense")):
         wrong = [terminal(*words, far=there, code=2).stderr for there in (False, True)]

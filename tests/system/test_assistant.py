@@ -43,7 +43,7 @@ def test_an_assistant_gets_advice_with_a_proof(tmp_path: Path) -> None:
             # Without --allow and without a site file no program is allowed.
             assert "allow-list" in await call("tune", command=["/bin/true"])
             workload = {"operation": "write", "nodes": 8, "processes_per_node": 8, "file_size": "64 GiB"}
-            simulation = {"command": [], "runner": "sim:kay", "stacks": ["lustre"], "more": {"workload": workload}}
+            simulation = {"command": [], "stacks": ["lustre"], "more": {"runner": "sim:kay", "workload": workload}}
             made = await call("tune", objective="write_bandwidth", budget=30, **simulation)
             shown = await call("show", experiment=made["id"], wait=50)
             assert shown["simulated"]

@@ -17,6 +17,7 @@ import typer
 from stripewise.desk.cli import tune as command
 from stripewise.desk.cli.main import app, main
 from stripewise.desk.cli.tune_options import MODES, TITLES, Mode, options_of, word_for
+from stripewise.desk.desk import SmallCase
 from stripewise.engine.definition import with_options
 from stripewise.engine.reconfirmation import USUAL_PAIRS, confirm_again
 from stripewise.errors import UserError
@@ -37,7 +38,7 @@ class Observed:
     report: Path | None = None
     json: bool = False
     yes: bool = False
-    small: tuple[str, int] | None = None
+    small: SmallCase | None = None
     dry: bool = False
     store: str | None = None
     server: str | None = None
@@ -61,7 +62,6 @@ def observed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Observ
 
         def __init__(self, store: str | None, server: str | None, json_output: bool, yes: bool) -> None:
             found.store, found.server, found.json, found.yes = store, server, json_output, yes
-            self.shared = server is not None
 
         @contextlib.contextmanager
         def experiments(self) -> Iterator[Any]:
@@ -70,16 +70,12 @@ def observed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Observ
         def check_trust(self, _record: Any) -> None:
             pass
 
-        def dry_run(self, experiment: Experiment, folder: str | None) -> dict[str, Any]:
-            found.experiment, found.folder, found.dry = experiment, folder, True
+        def dry_run(self, experiment: Experiment, folder: str | None, small: SmallCase | None = None) -> dict[str, Any]:
+            found.experiment, found.folder, found.dry, found.small = experiment, folder, True, small
             return {"notes": []}
 
-        def begin(self, experiment: Experiment, folder: str | None) -> tuple[str, None]:
-            found.experiment, found.folder = experiment, folder
-            return "51e11ec7", None
-
-        def begin_small(self, experiment: Experiment, small: str, runs: int) -> tuple[str, None]:
-            found.experiment, found.small = experiment, (small, runs)
+        def begin(self, experiment: Experiment, folder: str | None, small: SmallCase | None = None) -> tuple[str, None]:
+            found.experiment, found.folder, found.small = experiment, folder, small
             return "51e11ec7", None
 
     def shown(document: dict[str, Any], as_json: bool) -> None:
@@ -96,7 +92,6 @@ def observed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Observ
         "with_options": functools.partial(with_options, read_model=lambda _path: None),
     }.items():
         monkeypatch.setattr(command, name, value)
-    monkeypatch.setattr("stripewise.desk.carrying.case_of", lambda experiment, _small, _runs: experiment)
     monkeypatch.setenv("STRIPEWISE_HOME", str(tmp_path / "home"))
     for name in ("STRIPEWISE_STORE", "STRIPEWISE_SERVER"):
         monkeypatch.delenv(name, raising=False)
@@ -117,14 +112,14 @@ BASES: dict[str, tuple[Mode, list[str], list[str]]] = {
     "--confirm": (Mode.CONFIRM, ["--confirm", "51e1"], []),
 }
 """A command in each mode: the mode, its options, and what follows them."""
-FACES = {"here": Mode(0), "dry": Mode.DRY, "there": Mode.SERVER, "dry there": Mode.DRY | Mode.SERVER}
+FACES = {"here": Mode(0), "dry": Mode.DRY, "there": Mode(0), "dry there": Mode.DRY}
+THERE = ["--server", "unix:socket"]
 SWITCHES = {
     "within": Mode.WITHIN,
     "replay": Mode.REPLAYS,
     "small": Mode.SMALL,
     "confirm": Mode.CONFIRM,
     "dry_run_only": Mode.DRY,
-    "server": Mode.SERVER,
 }
 RUNNERS = {"--within": "within", "sim": "sim:vulcan-like", "replay": "replay:other.csv"}
 PARTS = {
@@ -178,8 +173,8 @@ def example(name: str, base: str) -> tuple[list[str], Callable[[Observed], bool]
         "settle": ([], lambda o: o.asked.within.settle),
         "replay": ([STEPS], lambda o: o.asked.replay is not None),
         "replay_folder": (["f"], lambda o: o.asked.replay is not None and o.asked.replay.folder.endswith("/f")),
-        "small": (["mpiexec -n 2 true"], lambda o: o.small is not None or o.dry),
-        "small_budget": (["9"], lambda o: o.dry or (o.small is not None and o.small[1] == 9)),
+        "small": (["mpiexec -n 2 true"], lambda o: o.small is not None),
+        "small_budget": (["9"], lambda o: o.small is not None and o.small.runs == 9),
         "store": (["sqlite:///x.db"], lambda o: o.store == "sqlite:///x.db" or "--store" in "".join(o.notes)),
         "server": (["unix:socket"], lambda o: o.server == "unix:socket"),
     }[name]  # fmt: skip
@@ -190,13 +185,13 @@ def modes_of(base: str, face: str, name: str) -> Mode:
     modes = BASES[base][0] | FACES[face] | SWITCHES.get(name, Mode(0))
     if name == "within":
         modes &= ~Mode.LAUNCHES
-    return Mode.CONFIRM | (modes & (Mode.DRY | Mode.SERVER)) if Mode.CONFIRM in modes else modes
+    return Mode.CONFIRM | (modes & Mode.DRY) if Mode.CONFIRM in modes else modes
 
 
 def call(base: str, face: str, words: list[str]) -> int:
     _, options, program = BASES[base]
     more = ["--dry-run"] if Mode.DRY in FACES[face] else []
-    more += ["--server", "unix:socket"] if Mode.SERVER in FACES[face] else []
+    more += THERE if "there" in face else []
     return main(["tune", *options, *more, *words, *program])
 
 
@@ -215,12 +210,15 @@ def test_every_mode_honours_an_option_or_refuses_it(
             switched = SWITCHES.get(name, Mode(0))
             if switched and switched in mode | where:
                 continue  # it is given already
-            if name == "store" and Mode.SERVER in where:
+            if name == "server" and "there" in face:
+                continue  # it is given already
+            if name == "store" and "there" in face:
                 continue  # a service has its own store, which is refused elsewhere
             words, honoured = example(name, base)
             modes = modes_of(base, face, name)
             given = {name, *(option for option in MODES if word_for(option) in options)}
             given |= {"file"} if base == "an experiment file" else {"command"} if program else set()
+            given |= {"server"} if "there" in face else set()
             refused = [option for option in given if any(one not in MODES[option] for one in modes)]
             refused += [name] if name in PARTS and PARTS[name] not in modes else []
             vars(observed).update(vars(Observed()))

@@ -8,7 +8,7 @@ from dataclasses import astuple
 from pathlib import Path
 
 from stripewise.catalogue.configuration import changed
-from stripewise.desk.desk import Face, Interrupted
+from stripewise.desk.desk import Face, Interrupted, SmallCase
 from stripewise.engine.consent import check_author
 from stripewise.engine.events import Listener
 from stripewise.engine.folders import make_runs_folder, runs_folder, working_folder
@@ -36,23 +36,24 @@ def begin(store: Store, experiment: Experiment, folder: str | None, face: Face) 
     return identifier, _begun(store, identifier, face)
 
 
-def begin_small(store: Store, experiment: Experiment, small: str, runs: int, face: Face) -> tuple[str, Result]:
+def begin_small(store: Store, experiment: Experiment, small: SmallCase, face: Face) -> tuple[str, Result]:
     """Search the small case of a program, then begin the experiment at full size from what it showed."""
-    case = case_of(experiment, small, runs)
-    face.tell(f"first the small case, {schedule_of(case).counted(runs)} of: {small}")
+    case = case_of(experiment, small, face)
     whole = experiment.model_dump(mode="json")
     identifier = _created(store, case, Facts(folder=str(Path.cwd()), user=user_name(), whole=whole))
     _begun(store, identifier, face)
     return _follow(store, identifier, face)
 
 
-def case_of(experiment: Experiment, small: str, runs: int) -> Experiment:
-    """Make the experiment that searches the small case, from its command as one text."""
+def case_of(experiment: Experiment, small: SmallCase, face: Face) -> Experiment:
+    """Make the experiment that searches the small case, and tell its size."""
     try:
-        words = shlex.split(small)
+        words = shlex.split(small.command)
     except ValueError as error:
-        raise UserError(f"--small '{small}' is not a command: {error}", "check its quotes") from error
-    return small_case(experiment, words, runs)
+        raise UserError(f"--small '{small.command}' is not a command: {error}", "check its quotes") from error
+    case = small_case(experiment, words, small.runs)
+    face.tell(f"first the small case, {schedule_of(case).counted(small.runs)} of: {small.command}")
+    return case
 
 
 def carry_on(store: Store, identifier: str, face: Face) -> tuple[str, Result]:

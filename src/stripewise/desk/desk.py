@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from stripewise.errors import StripewiseError
 
 if TYPE_CHECKING:
+    from stripewise.engine.campaign.plan import PlannedPoint
     from stripewise.engine.consent import Consent
     from stripewise.engine.events import Listener
     from stripewise.models.prescribe.prescription import Prescription
@@ -110,21 +111,16 @@ class Interrupted(StripewiseError):  # noqa: N818
 
 
 @dataclass(frozen=True)
-class Training:
-    """What a model is to learn from and how.
+class SmallCase:
+    """A smaller case of a program that is searched first, as one text, and the launches for it."""
 
-    Attributes
-    ----------
-    table, model : str
-    options : mapping
-        Of the model.
-    seed : int
-    out : Path
-        File for the model.
-    stacks : sequence of str
-        Stack files that say how the table's columns are set.
-    explain : bool
-    """
+    command: str
+    runs: int
+
+
+@dataclass(frozen=True)
+class Training:
+    """What a model is to learn from and how, and the file for it."""
 
     table: str
     model: str
@@ -132,112 +128,74 @@ class Training:
     seed: int
     out: Path
     stacks: Sequence[str] = ()
+    """Stack files that say how the table's columns are set."""
     explain: bool = False
 
 
 @dataclass(frozen=True)
-class Validated:
-    """How well a kind of model does on a table.
+class Validating:
+    """A kind of model to be judged on a table."""
 
-    Attributes
-    ----------
-    found : dict
-        As ``stripewise site validate --json`` prints it.
-    pairs : sequence
-        Predicted and measured values, for figures.
-    table, description : str
-    quantity, unit : str
-        Of the objective.
-    """
+    table: str
+    model: str
+    options: Mapping[str, Any]
+    hold_out: HoldOut
+    stacks: Sequence[str] = ()
+    """As of :class:`Training`."""
+
+
+@dataclass(frozen=True)
+class Validated:
+    """How well a kind of model does on a table."""
 
     found: dict[str, Any]
+    """As ``stripewise site validate --json`` prints it."""
     pairs: Sequence[Any]
+    """Predicted and measured values, for figures."""
     table: str
     description: str
     quantity: str
+    """Of the objective, as the unit."""
     unit: str
 
 
 @dataclass(frozen=True)
 class Question:
-    """Who is asked for a prescription.
-
-    Attributes
-    ----------
-    model, table : str or None
-        A model, and the measurements that it learned from.
-    policy : str or None
-    osts : int or None
-        Of the file system, for policies.
-    learn : bool
-        ``model`` may be a table: a model is trained on it.
-    """
+    """Who is asked for a prescription: a model, or without one a policy."""
 
     model: str | None = None
     table: str | None = None
+    """The measurements that the model learned from."""
     policy: str | None = None
     osts: int | None = None
+    """Of the file system, for policies."""
     learn: bool = False
+    """``model`` may be a table: a model is trained on it."""
+    stacks: Sequence[str] = ()
+    """Stack files that say how the model's columns are set."""
 
 
 @dataclass(frozen=True)
 class Measuring:
-    """A campaign to measure.
-
-    Attributes
-    ----------
-    campaign : str
-        Its file, or the name of one that comes with Stripewise.
-    changed : sequence of (str, value)
-        Keys of the file that options replace.
-    points : Points
-        What the changed file asks for.
-    out : Path
-        Stem of the table.
-    shard : (int, int), optional
-        Of how many shards which one; by default all.
-    journal : Path, optional
-        Folder for the results; by default the usual one.
-    retry : bool
-        Repeat runs that failed.
-    """
+    """A campaign to measure: its file, or the name of one that comes with Stripewise."""
 
     campaign: str
     changed: Sequence[tuple[str, Any]]
+    """Keys of the file that options replace."""
     points: Points
-    out: Path
+    """What the changed file asks for."""
+    out: Path | None = None
+    """Stem of the table; an evaluation writes none."""
     shard: tuple[int, int] | None = None
+    """Which one of how many; by default all."""
     journal: Path | None = None
+    """Folder for the results; by default the usual one."""
     retry: bool = False
-
-
-@dataclass(frozen=True)
-class Evaluating:
-    """A campaign whose points are default test cases, and a model to prescribe for them.
-
-    Attributes
-    ----------
-    campaign, changed, points, journal, retry
-        As of :class:`Measuring`.
-    model : str
-    eager : bool
-        Take the best prediction even if its gain is within its uncertainty.
-    """
-
-    campaign: str
-    changed: Sequence[tuple[str, Any]]
-    points: Points
-    model: str
-    journal: Path | None = None
-    eager: bool = False
-    retry: bool = False
+    """Repeat runs that failed."""
 
 
 class Desk(ABC):
     """Answers requests with documents."""
-
-    shared: ClassVar[bool]
-    """Whether others use it too, with runs that workers make."""
 
     @abstractmethod
     def experiments(self) -> Store:
@@ -261,16 +219,15 @@ class Desk(ABC):
         """
 
     @abstractmethod
-    def dry_run(self, experiment: Experiment, folder: str | None) -> dict[str, Any]:
+    def dry_run(self, experiment: Experiment, folder: str | None, small: SmallCase | None = None) -> dict[str, Any]:
         """Say what an experiment would do, in a folder or in the current one; nothing is started."""
 
     @abstractmethod
-    def begin(self, experiment: Experiment, folder: str | None) -> tuple[str, Result]:
-        """Create an experiment and see it to its end; gives its identifier and its result."""
+    def begin(self, experiment: Experiment, folder: str | None, small: SmallCase | None = None) -> tuple[str, Result]:
+        """Create an experiment and see it to its end; gives its identifier and its result.
 
-    @abstractmethod
-    def begin_small(self, experiment: Experiment, small: str, runs: int) -> tuple[str, Result]:
-        """Search the small case of a program, then begin the experiment at full size from what it showed."""
+        With a small case, that is searched first, and the experiment begins at full size from what it showed.
+        """
 
     @abstractmethod
     def carry_on(self, identifier: str) -> tuple[str, Result]:
@@ -281,24 +238,12 @@ class Desk(ABC):
         """Train a model and write its file; gives the table's name and what was learned."""
 
     @abstractmethod
-    def validate(
-        self,
-        table: str,
-        model: str,
-        options: Mapping[str, Any],
-        hold_out: HoldOut,
-        stacks: Sequence[str],
-        count: Count,
-    ) -> Validated:
+    def validate(self, asked: Validating, count: Count) -> Validated:
         """Judge a kind of model on a table."""
 
     @abstractmethod
     def prescribe(
-        self,
-        questions: Mapping[str, Question],
-        request: PrescriptionRequest,
-        observed: Path | None,
-        stacks: Sequence[str],
+        self, questions: Mapping[str, Question], request: PrescriptionRequest, observed: Path | None
     ) -> dict[str, Prescription]:
         """Ask several models or policies about one workload: what is declared of it, a log, or both."""
 
@@ -311,9 +256,21 @@ class Desk(ABC):
         """Ask a model about the log that was read last."""
 
     @abstractmethod
+    def foresee(self, asked: Measuring) -> tuple[dict[str, Any], Sequence[PlannedPoint]]:
+        """Say what a campaign would do; gives also its runs, or those of the shard."""
+
+    @abstractmethod
     def measure(self, asked: Measuring) -> dict[str, Any]:
         """Measure a campaign and write its table; gives what ``stripewise site profile --json`` prints."""
 
     @abstractmethod
-    def evaluate(self, asked: Evaluating) -> dict[str, Any]:
-        """Measure what a model prescribes; gives what ``stripewise site evaluate --json`` prints."""
+    def evaluate(self, asked: Measuring, model: str, eager: bool) -> dict[str, Any]:
+        """Measure what a model prescribes for the points of a campaign, which are default test cases.
+
+        ``eager`` takes the best prediction even if its gain is within its uncertainty. Gives what
+        ``stripewise site evaluate --json`` prints.
+        """
+
+    @abstractmethod
+    def bundle(self, identifier: str) -> tuple[str, bytes]:
+        """Make the helpdesk's bundle of an experiment; gives the whole identifier and a ZIP file."""

@@ -7,17 +7,27 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stripewise.desk.desk import Count, Desk, Evaluating, Face, Measuring, Question, Training, Validated
+from stripewise.desk.desk import (
+    Count,
+    Desk,
+    Face,
+    Measuring,
+    Question,
+    SmallCase,
+    Training,
+    Validated,
+    Validating,
+)
 from stripewise.errors import UserError
 from stripewise.facts import Facts
 
 if TYPE_CHECKING:
+    from stripewise.engine.campaign.plan import PlannedPoint
     from stripewise.models.base import PerformanceModel
     from stripewise.models.prescribe.prescription import Prescription
     from stripewise.models.prescribe.request import PrescriptionRequest
     from stripewise.models.table import Table
     from stripewise.models.training import Learned
-    from stripewise.models.validation import HoldOut
     from stripewise.observe.activity import Activity
     from stripewise.observe.darshan_logs import LogResult
     from stripewise.requests.experiment import Experiment
@@ -29,16 +39,7 @@ if TYPE_CHECKING:
 
 
 class LocalDesk(Desk):
-    """Answers on this machine.
-
-    Parameters
-    ----------
-    store : str or None
-        Address of the store; None is the usual one.
-    face : Face
-    """
-
-    shared = False
+    """Answers on this machine, with the store of an address, or the usual one."""
 
     def __init__(self, store: str | None, face: Face) -> None:
         self._store = store
@@ -66,29 +67,28 @@ class LocalDesk(Desk):
 
         check_author(record, user_name(), self._face.consent(), *what)
 
-    def dry_run(self, experiment: Experiment, folder: str | None) -> dict[str, Any]:
+    def dry_run(self, experiment: Experiment, folder: str | None, small: SmallCase | None = None) -> dict[str, Any]:
         """Say what an experiment would do; see :meth:`Desk.dry_run`."""
         from stripewise.engine.dryrun import dry_run
         from stripewise.engine.folders import runs_folder, working_folder
         from stripewise.runners.registry import make_runner
 
+        if small is not None:
+            from stripewise.desk.carrying import case_of
+
+            experiment = case_of(experiment, small, self._face)
         place = working_folder(Facts(folder=folder))
         with make_runner(experiment, runs_folder(experiment) / "dry-run", cwd=place) as runner:
             return dry_run(experiment, runner)
 
-    def begin(self, experiment: Experiment, folder: str | None) -> tuple[str, Result]:
-        """Carry an experiment out; see :meth:`Desk.begin`."""
+    def begin(self, experiment: Experiment, folder: str | None, small: SmallCase | None = None) -> tuple[str, Result]:
+        """Carry an experiment out, or first its small case; see :meth:`Desk.begin`."""
         from stripewise.desk import carrying
 
         with self.experiments() as opened:
+            if small is not None:
+                return carrying.begin_small(opened, experiment, small, self._face)
             return carrying.begin(opened, experiment, folder, self._face)
-
-    def begin_small(self, experiment: Experiment, small: str, runs: int) -> tuple[str, Result]:
-        """Carry both experiments out; see :meth:`Desk.begin_small`."""
-        from stripewise.desk import carrying
-
-        with self.experiments() as opened:
-            return carrying.begin_small(opened, experiment, small, runs, self._face)
 
     def carry_on(self, identifier: str) -> tuple[str, Result]:
         """Go on with an experiment; see :meth:`Desk.carry_on`."""
@@ -105,34 +105,22 @@ class LocalDesk(Desk):
         found = learn(measured, training.model, training.options, training.seed, training.out, explain=training.explain)
         return measured.name, found
 
-    def validate(
-        self,
-        table: str,
-        model: str,
-        options: Mapping[str, Any],
-        hold_out: HoldOut,
-        stacks: Sequence[str],
-        count: Count,
-    ) -> Validated:
+    def validate(self, asked: Validating, count: Count) -> Validated:
         """Judge a kind of model; see :meth:`Desk.validate`."""
         from stripewise.models.validation import validate
 
-        measured = table_with(table, stacks)
-        result = validate(measured, model, options, hold_out, count)
+        measured = table_with(asked.table, asked.stacks)
+        result = validate(measured, asked.model, asked.options, asked.hold_out, count)
         schema, objective = measured.schema, measured.objective
         return Validated(
             result.as_json(), result.pairs, measured.name, schema.description, objective.name, objective.unit
         )
 
     def prescribe(
-        self,
-        questions: Mapping[str, Question],
-        request: PrescriptionRequest,
-        observed: Path | None,
-        stacks: Sequence[str],
+        self, questions: Mapping[str, Question], request: PrescriptionRequest, observed: Path | None
     ) -> dict[str, Prescription]:
         """Ask models or policies; see :meth:`Desk.prescribe`."""
-        return {name: _prescribed(asked, request, observed, stacks) for name, asked in questions.items()}
+        return {name: _prescribed(asked, request, observed) for name, asked in questions.items()}
 
     def activities(self, logs: Sequence[Path], workers: int | None) -> Iterator[LogResult]:
         """Read logs with several processes; see :meth:`Desk.activities`."""
@@ -146,17 +134,31 @@ class LocalDesk(Desk):
 
         return predict(activity, model).as_json()
 
+    def foresee(self, asked: Measuring) -> tuple[dict[str, Any], Sequence[PlannedPoint]]:
+        """Say what a campaign would do, and whether there is room for it; see :meth:`Desk.foresee`."""
+        from stripewise.desk import measuring
+
+        return measuring.foresee(asked)
+
     def measure(self, asked: Measuring) -> dict[str, Any]:
         """Measure a campaign; see :meth:`Desk.measure`."""
         from stripewise.desk import measuring
 
         return measuring.measure(asked, self._face)
 
-    def evaluate(self, asked: Evaluating) -> dict[str, Any]:
+    def evaluate(self, asked: Measuring, model: str, eager: bool) -> dict[str, Any]:
         """Measure what a model prescribes; see :meth:`Desk.evaluate`."""
         from stripewise.desk import measuring
 
-        return measuring.evaluate(asked, self._face)
+        return measuring.evaluate(asked, model, eager, self._face)
+
+    def bundle(self, identifier: str) -> tuple[str, bytes]:
+        """Make the helpdesk's bundle; see :meth:`Desk.bundle`."""
+        from stripewise.output.bundle import helpdesk_bundle
+
+        with self.experiments() as opened:
+            record = opened.record(identifier)
+            return record.id, helpdesk_bundle(record, opened.trials(record.id))
 
 
 def table_with(path: str, stacks: Sequence[str]) -> Table:
@@ -191,9 +193,7 @@ def model_with(path: str, stacks: Sequence[str]) -> PerformanceModel:
     return _with_stacks(load_model(path), path, stacks)
 
 
-def _prescribed(
-    asked: Question, request: PrescriptionRequest, observed: Path | None, stacks: Sequence[str]
-) -> Prescription:
+def _prescribed(asked: Question, request: PrescriptionRequest, observed: Path | None) -> Prescription:
     from stripewise.models.prescribe.policies import by_policy, policy_names
     from stripewise.models.prescribe.prescriber import Prescriber
     from stripewise.models.registry import make_model
@@ -208,9 +208,9 @@ def _prescribed(
     table = None if asked.table is None else read_table(asked.table)
     if asked.learn and all(file.is_file() for file in table_files(asked.model)):
         table = read_table(asked.model)
-        model = _with_stacks(make_model("auto").fit(table), asked.model, stacks)
+        model = _with_stacks(make_model("auto").fit(table), asked.model, asked.stacks)
     else:
-        model = model_with(asked.model, stacks)
+        model = model_with(asked.model, asked.stacks)
     return Prescriber(model, table).prescribe(request if seen is None else request.with_observed(seen, model.domain))
 
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from stripewise.desk.desk import Evaluating, Face, Interrupted, Measuring
+from stripewise.desk.desk import Face, Interrupted, Measuring
 from stripewise.engine.campaign.book import collect
-from stripewise.engine.campaign.checks import CampaignCost, cost_of
+from stripewise.engine.campaign.checks import CampaignCost, check_room, cost_of
 from stripewise.engine.campaign.measured import Evaluation
 from stripewise.engine.campaign.outcome import summary
 from stripewise.engine.campaign.plan import CampaignPlan, PlannedPoint, first_batch, of_shard
@@ -35,6 +35,15 @@ def has_ended(results: Mapping[int, Run], run: PlannedPoint) -> bool:
     return found is not None and found.state.ended
 
 
+def foresee(asked: Measuring) -> tuple[dict[str, Any], list[PlannedPoint]]:
+    """Say what a campaign would do, and refuse where its files have no room."""
+    campaign = asked.points.campaign
+    document, runs = preview(asked.points, asked.shard or WHOLE)
+    if campaign.launches and campaign.files.folder:
+        check_room(campaign, cost_of(campaign, runs), asked.journal or usual_journal(campaign))
+    return document, runs
+
+
 def measure(asked: Measuring, face: Face) -> dict[str, Any]:
     """Measure a campaign or a shard of it, write its table where it is whole, and give its summary."""
     points, part = asked.points, asked.shard or WHOLE
@@ -50,7 +59,7 @@ def measure(asked: Measuring, face: Face) -> dict[str, Any]:
         results, seen = dict(found.runs), set(found.seen)
     whole = len(seen) == part[1] and CampaignPlan(points).known(results)
     table = None
-    if whole and whole.complete and all(has_ended(results, run) for run in whole.runs):
+    if asked.out is not None and whole and whole.complete and all(has_ended(results, run) for run in whole.runs):
         table = write(points, whole, results, done.bench.objective(points.all[0]), done.bench.kind, asked.out)
     return summary(
         points,
@@ -63,10 +72,10 @@ def measure(asked: Measuring, face: Face) -> dict[str, Any]:
     )
 
 
-def evaluate(asked: Evaluating, face: Face) -> dict[str, Any]:
+def evaluate(asked: Measuring, model: str, eager: bool, face: Face) -> dict[str, Any]:
     """Compare default test cases with their prescribed settings, measured."""
     cases = asked.points
-    question = Evaluation.prepare(cases.campaign, Path(asked.model), first_batch(cases), eager=asked.eager)
+    question = Evaluation.prepare(cases.campaign, Path(model), first_batch(cases), eager=eager)
     face.tell(question.says)
     where = asked.journal or usual_journal(question.points.campaign)
     return measure_cases(question, where, face, keep=asked.journal is not None, retry=asked.retry)

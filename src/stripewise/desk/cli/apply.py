@@ -26,7 +26,7 @@ from stripewise.desk.cli.options import (
     pairs,
 )
 from stripewise.desk.cli.output import notes, print_json, printable, prose, say, write_text
-from stripewise.desk.cli.remote import desk_of
+from stripewise.desk.cli.terminal import desk_of
 from stripewise.desk.desk import Desk
 from stripewise.documents import read_document
 from stripewise.engine.folders import folder_alone, state_folder

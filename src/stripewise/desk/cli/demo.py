@@ -70,18 +70,7 @@ def demo(
 
 
 def choose_folder(parent: Path) -> tuple[Path, str]:
-    """A folder of the disk if it can prove anything, of memory otherwise; and what to say of it.
-
-    Parameters
-    ----------
-    parent : Path
-        On the disk.
-
-    Raises
-    ------
-    UserError
-        If nothing can be written there.
-    """
+    """Give a folder of the disk if it can prove anything, of memory otherwise; and what to say of it."""
     try:
         parent.mkdir(parents=True, exist_ok=True)
         disk = Path(tempfile.mkdtemp(prefix="stripewise-demo-", dir=parent.absolute()))

@@ -13,7 +13,7 @@ from rich.markup import escape
 from stripewise.desk.cli.help import Commands
 from stripewise.desk.cli.options import JsonOption, ServerOption, check_place, pairs
 from stripewise.desk.cli.output import console, duration, notes, number, overwritten, print_json, prose, remark, say
-from stripewise.desk.cli.remote import desk_of
+from stripewise.desk.cli.terminal import desk_of
 from stripewise.diagnose.finding import Finding, Severity
 from stripewise.diagnose.site import Diagnosis, JobRow, SiteProfile, TableWriter, diagnose, row_of, slowness
 from stripewise.errors import StripewiseError, UserError, choose

@@ -1,4 +1,4 @@
-"""``stripewise doctor``."""
+"""``stripewise doctor`` and ``stripewise site native build``: what this machine has, and building what it lacks."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from rich.table import Table
 
 from stripewise.desk.cli.help import Commands
 from stripewise.desk.cli.options import JsonOption, StoreOption
-from stripewise.desk.cli.output import console, print_json
+from stripewise.desk.cli.output import console, print_json, remark
 from stripewise.errors import StripewiseError, UserError
+from stripewise.runners.native.build import KERNEL, KERNEL_HDF5, RUNTIME, BuildFailed, build
+from stripewise.runners.native.compiler import ask_compiler, find_compiler
 from stripewise.runners.program.checkup import Check, checkup
 from stripewise.store.opening import open_store
 
@@ -23,7 +25,10 @@ _MARKS = {"ok": "[green]ok[/]", "missing": "[red]missing[/]", "note": "[yellow]-
 
 
 def register(app: Commands) -> None:
-    """Add the command."""
+    """Add the commands."""
+    group = Commands(help="The native parts: the preloaded runtime and the benchmark program.")
+    group.command("build")(build_native)
+    app.add_typer(group, name="native")
     app.command("doctor")(doctor)
 
 
@@ -63,3 +68,38 @@ def _store(url: str | None) -> Check:
     with opened:
         count = opened.count()
         return Check("store", "ok", f"{opened.url}, {count} experiment{'' if count == 1 else 's'}")
+
+
+def build_native(
+    mpicc: Annotated[
+        Path | None, typer.Option(help="The MPI's compiler wrapper (mpicc, or Cray's cc); found if left out.")
+    ] = None,
+    hdf5: Annotated[
+        bool, typer.Option("--hdf5", help="Link the benchmark program with a parallel HDF5 of that MPI.")
+    ] = False,
+    json_output: JsonOption = False,
+) -> None:
+    """Build the runtime and the benchmark program for an MPI; tune does so by itself when it must."""
+    environment = dict(os.environ)
+    compiler = ask_compiler(mpicc, environment) if mpicc is not None else find_compiler(None, None, environment)
+    try:
+        library = build(RUNTIME, compiler, environment)
+        kernel = build(KERNEL_HDF5 if hdf5 else KERNEL, compiler, environment)
+    except BuildFailed as failure:
+        for line in failure.lines:
+            remark(line)
+        raise
+    if json_output:
+        print_json(
+            {
+                "library": str(library.path),
+                "kernel": str(kernel.path),
+                "mpi": {"abi": compiler.abi, "standard": compiler.standard, "mpicc": str(compiler.path)},
+                "compiler": compiler.identity,
+                "reused": library.reused and kernel.reused,
+            }
+        )
+        return
+    console.print(f"library  {escape(str(library.path))}{'  (built before)' if library.reused else ''}")
+    console.print(f"kernel   {escape(str(kernel.path))}{'  (built before)' if kernel.reused else ''}")
+    console.print(f"mpi      {compiler.abi} interface, MPI {compiler.standard}, by {escape(str(compiler.path))}")

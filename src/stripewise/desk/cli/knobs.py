@@ -12,15 +12,14 @@ from rich.markup import escape
 
 from stripewise.catalogue.workload import Workload
 from stripewise.desk.cli.help import Commands
-from stripewise.desk.cli.options import IdArgument, JsonOption, StoreOption
+from stripewise.desk.cli.options import IdArgument, JsonOption, ServerOption, StoreOption
 from stripewise.desk.cli.output import console, print_json, prose, remark, say
+from stripewise.desk.cli.terminal import desk_of
 from stripewise.diagnose.knobs import MPI, Surroundings, dead, explain, judge_script, library, named_hints
 from stripewise.documents import read_document
 from stripewise.errors import StripewiseError, UserError
-from stripewise.output.bundle import helpdesk_bundle
 from stripewise.output.markup import value_text
 from stripewise.result import Result
-from stripewise.store.opening import open_store
 
 _MOST_VALUES = 9
 _MARKS = {"dead": "[red]dead[/]", "live": "[green]live[/]", "doubtful": "doubtful", "unknown": "unknown"}
@@ -55,6 +54,7 @@ def knobs(
         str | None, typer.Option(help="An experiment with the same program, whose evidence is used.", metavar="ID")
     ] = None,
     store: StoreOption = None,
+    server: ServerOption = None,
     json_output: JsonOption = False,
 ) -> int:
     """Find settings in a job script that do nothing, and say why; or say what one setting does."""
@@ -66,7 +66,7 @@ def knobs(
         raise UserError(f"--operation '{operation}' is unknown", "use read, write or both")
     workload, effects = Workload(), {}
     if evidence is not None:
-        with open_store(store) as opened:
+        with desk_of(store, server).experiments() as opened:
             result = opened.record(evidence).result or Result()
         workload = result.workload
         effects = {effect.name: (effect.status, effect.evidence) for effect in result.effects}
@@ -130,13 +130,12 @@ def bundle(
         Path | None, typer.Option("--output", "-o", help="Write the ZIP file to this path.", metavar="FILE.zip")
     ] = None,
     store: StoreOption = None,
+    server: ServerOption = None,
     json_output: JsonOption = False,
 ) -> None:
     """Write a ZIP file of an experiment for the helpdesk, with names of people and hosts and secrets removed."""
-    with open_store(store) as opened:
-        record = opened.record(identifier)
-        content = helpdesk_bundle(record, opened.trials(record.id))
-    target = output or Path(f"stripewise-{record.id}.zip")
+    identifier, content = desk_of(store, server).bundle(identifier)
+    target = output or Path(f"stripewise-{identifier}.zip")
     try:
         # It holds pieces of output that only the user can read where it lies.
         with open(target, "wb", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
@@ -146,5 +145,5 @@ def bundle(
             f"cannot write {target}: {error.strerror}", "choose another file with --output"
         ) from error
     if json_output:
-        print_json({"id": record.id, "file": str(target), "bytes": len(content)})
+        print_json({"id": identifier, "file": str(target), "bytes": len(content)})
     remark(f"written: {target}; read the files under output/ in it before you send it")

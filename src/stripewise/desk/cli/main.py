@@ -18,9 +18,8 @@ import typer
 from typer.core import TyperCommand
 
 from stripewise import __version__
-from stripewise.desk.cli import hints
 from stripewise.desk.cli.help import Commands, HelpfulGroup
-from stripewise.desk.cli.output import Notes, UsageProblem, print_error, print_usage, remark
+from stripewise.desk.cli.output import Notes, UsageProblem, completed, forget_options, print_error, print_usage, remark
 from stripewise.desk.desk import Interrupted
 from stripewise.errors import StripewiseError, UserError, long_name
 
@@ -64,18 +63,18 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         ),
     },
     "site": {
-        "profile": ("desk.cli.profile", "Measure a site: run a campaign of benchmarks and write its table."),
-        "train": ("desk.cli.train", "Train a performance model on a table."),
-        "validate": ("desk.cli.validate", "Say how well a model predicts and prescribes for what it has not seen."),
+        "profile": ("desk.cli.campaigns", "Measure a site: run a campaign of benchmarks and write its table."),
+        "train": ("desk.cli.models", "Train a performance model on a table."),
+        "validate": ("desk.cli.models", "Say how well a model predicts and prescribes for what it has not seen."),
         "evaluate": (
-            "desk.cli.evaluate",
+            "desk.cli.campaigns",
             "Compare default test cases with their prescribed settings, measured, beside an oracle.",
         ),
         "summarize": (
-            "desk.cli.summarize",
+            "desk.cli.tables",
             "Say what a site's measurements show: clusters, settings that stay good under load, the best defaults.",
         ),
-        "table": ("desk.cli.table", "Measured tables."),
+        "table": ("desk.cli.tables", "Measured tables."),
         "calibrate": (
             "desk.cli.calibrate",
             "Learn how long reads and writes take here from memory, cache and storage, to derive causes from "
@@ -89,17 +88,17 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "desk.cli.filters",
             "Say which filter of HDF5 pays for a dataset, from a sample of its data and the bandwidth of the storage.",
         ),
-        "native": ("desk.cli.native", "The native parts: the preloaded runtime and the benchmark program."),
+        "native": ("desk.cli.doctor", "The native parts: the preloaded runtime and the benchmark program."),
     },
     "lab": {
         "simulate": ("desk.cli.simulate", "The simulated cluster: run workloads on it, or calibrate it."),
         "race": ("desk.cli.race", "Race samplers over measured tables, to see how few runs each of them needs."),
         "record": (
-            "desk.cli.record",
+            "desk.cli.records",
             "Record what a program does in MPI-IO and HDF5, as in: stripewise lab record -- mpiexec -n 4 ./my_app.",
         ),
         "replay": (
-            "desk.cli.replay",
+            "desk.cli.records",
             "Carry out what a program did in MPI-IO, by its record, and say how faithful that is.",
         ),
     },
@@ -254,7 +253,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             # Names may have letters that the terminal's encoding does not: shown as escapes they end no command.
             stream.reconfigure(errors="backslashreplace")
     _hear_of_long_work()
-    hints.forget()
+    forget_options()
     own, command = split_command(sys.argv[1:] if arguments is None else arguments)
     own = _renamed(own)
     try:
@@ -263,7 +262,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         code = outcome if isinstance(outcome, int) else 0
     except Interrupted as error:
-        remark(hints.completed(str(error)))
+        remark(completed(str(error)))
         code = error.exit_code
     except StripewiseError as error:
         forgotten = _forgotten(own, command) if isinstance(error, UserError) else ""

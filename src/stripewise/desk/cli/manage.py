@@ -11,11 +11,10 @@ import typer
 from rich.markup import escape
 
 from stripewise.desk.cli.help import Commands
-from stripewise.desk.cli.hints import completed
 from stripewise.desk.cli.options import IdArgument, JsonOption, ReportOption, ServerOption, StoreOption, identifiers
-from stripewise.desk.cli.output import console, grid, notes, number, print_json, printable, prose, say
-from stripewise.desk.cli.remote import desk_of
+from stripewise.desk.cli.output import completed, console, grid, notes, number, print_json, printable, prose, say
 from stripewise.desk.cli.result import print_result, repeated
+from stripewise.desk.cli.terminal import desk_of
 from stripewise.errors import StoreError, UserError
 from stripewise.output.html import write_report
 from stripewise.store.base import Record

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from stripewise.desk.cli import hints
+from stripewise.desk.cli.output import remember_option
 from stripewise.errors import StripewiseError, UserError
 
 _COMPLETED = 200
@@ -22,14 +22,14 @@ StoreOption = Annotated[
         envvar="STRIPEWISE_STORE",
         help="sqlite:///FILE, postgresql://... or journal:FOLDER.",
         metavar="URL",
-        callback=hints.remember,
+        callback=remember_option,
     ),
 ]
 
 
 def identifiers(ctx: typer.Context, incomplete: str) -> list[str]:
     """Complete an identifier in the shell: those of the newest experiments that begin as it does."""
-    from stripewise.desk.cli.remote import Terminal, desk_at  # noqa: PLC0415  opens stores, which few commands do
+    from stripewise.desk.cli.terminal import Terminal, desk_at  # noqa: PLC0415  opens stores, which few commands do
 
     store, server = (
         ctx.params.get(name) or os.environ.get(variable)
@@ -95,7 +95,7 @@ ServerOption = Annotated[
         envvar="STRIPEWISE_SERVER",
         help="A service to use instead of a store: unix:PATH or https://HOST.",
         metavar="URL",
-        callback=hints.remember,
+        callback=remember_option,
     ),
 ]
 

@@ -7,6 +7,7 @@ import logging
 import math
 import os
 import re
+import shlex
 import sys
 import textwrap
 import time
@@ -20,7 +21,6 @@ from rich.markup import escape
 from rich.segment import Segment
 from rich.table import Table
 
-from stripewise.desk.cli.hints import completed
 from stripewise.errors import UserError
 from stripewise.ownership import take_from_others
 
@@ -219,3 +219,42 @@ class Ticker:
         """End the line that was being rewritten."""
         if notes.is_terminal and self._width:
             notes.print()
+
+
+_COMMAND = re.compile(
+    r"stripewise (?:list|resume|tune --confirm [0-9a-f]{8}"
+    r"|(?:resume|show|experiment stop|experiment delete|run|export) (?:[0-9a-f]{8}|ID))\b(?! [0-9a-f]{8})"
+)
+_PASSWORD = re.compile(r"(?<=://)([^/:@\s]*):[^/\s]*@")
+_HIDDEN = r"\1:***@"
+_given: dict[str, str] = {}
+
+
+def remember_option(context: typer.Context, option: typer.CallbackParam, value: str | None) -> str | None:
+    """Take note of an option, for commands that messages name; one of the environment need not be repeated."""
+    name = str(option.name)
+    source = context.get_parameter_source(name)
+    if value is not None and source is not None and source.name == "COMMANDLINE":
+        _given[name] = value
+    return value
+
+
+def was_given(name: str) -> bool:
+    """Whether an option stood on the command line itself, not in the environment."""
+    return name in _given
+
+
+def forget_options() -> None:
+    """Begin a command: nothing was given yet."""
+    _given.clear()
+
+
+def completed(text: str) -> str:
+    """Give a message with the store in every command that it names.
+
+    A password is never printed: three stars stand for it, as everywhere.
+    """
+    if not _given:
+        return text
+    words = [f"--{name} {shlex.quote(_PASSWORD.sub(_HIDDEN, value))}" for name, value in _given.items()]
+    return _COMMAND.sub(lambda found: " ".join((found[0], *words)), text)

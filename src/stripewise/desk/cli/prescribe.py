@@ -17,7 +17,7 @@ from stripewise.desk.cli.options import (
     pairs,
 )
 from stripewise.desk.cli.output import console, grid, number, print_json, prose, say, write_text
-from stripewise.desk.cli.remote import desk_of
+from stripewise.desk.cli.terminal import desk_of
 from stripewise.desk.desk import Question
 from stripewise.desk.local import model_with
 from stripewise.errors import UserError, choose
@@ -96,15 +96,14 @@ def prescribe(
         raise UserError("the workload is missing", "give --workload FILE, or --from a Darshan log or runtime report")
     if model is not None and policy is not None:
         raise UserError("both a model and a policy are given", "leave one of them out")
-    desk, stacks = desk_of(None, server), stack or ()
+    desk, stacks = desk_of(None, server), tuple(stack or ())
     if place:
-        models = {name: Question(given, learn=True) for name, given in _places(place, place_by).items()}
-        _deliver_place(
-            desk.prescribe(models, read_request(workload), observed, stacks), place_by, to, output, json_output
-        )
+        models = {name: Question(given, learn=True, stacks=stacks) for name, given in _places(place, place_by).items()}
+        found = desk.prescribe(models, read_request(workload), observed)
+        _deliver_place(found, place_by, to, output, json_output)
         return
-    asked = Question(model, table, policy, osts)
-    deliver(desk.prescribe({"": asked}, read_request(workload), observed, stacks)[""], to, output, json_output)
+    asked = Question(model, table, policy, osts, stacks=stacks)
+    deliver(desk.prescribe({"": asked}, read_request(workload), observed)[""], to, output, json_output)
 
 
 def _places(given: Sequence[str], by: str | None) -> dict[str, str]:

@@ -23,13 +23,7 @@ from stripewise.trial import Phase, Role, Run, State, Trial
 
 
 class Progress:
-    """Listener that shows a session on a console.
-
-    Parameters
-    ----------
-    console : Console
-        Where to; a terminal gets a live display.
-    """
+    """Listener that shows a session on a console; a terminal gets a live display."""
 
     def __init__(self, console: Console) -> None:
         self._console = console

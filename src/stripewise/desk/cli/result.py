@@ -11,8 +11,7 @@ from rich.markup import escape
 from stripewise.catalogue.carriers import HDF5
 from stripewise.catalogue.configuration import Configuration
 from stripewise.catalogue.plan import Plan, spell
-from stripewise.desk.cli.hints import completed
-from stripewise.desk.cli.output import console, duration, number, print_json, prose, say
+from stripewise.desk.cli.output import completed, console, duration, number, print_json, prose, say
 from stripewise.observe.objectives import timing
 from stripewise.result import Interval, Result, Summary
 from stripewise.sizes import format_size

@@ -21,15 +21,13 @@ from stripewise.desk.cli.options import (
     YesOption,
     check_place,
 )
-from stripewise.desk.cli.output import remark
-from stripewise.desk.cli.remote import desk_of
 from stripewise.desk.cli.result import deliver, print_dry_run
 from stripewise.desk.cli.standard_input import remark_on_input, with_input
+from stripewise.desk.cli.terminal import desk_of
 from stripewise.desk.cli.tune_options import Mode, TuneCommand, check_options, given_options, mode_of, used_later
-from stripewise.desk.desk import Desk
+from stripewise.desk.desk import Desk, SmallCase
 from stripewise.documents import read_document
 from stripewise.engine.definition import NO_COMMAND, with_options
-from stripewise.engine.schedule import schedule_of
 from stripewise.engine.smaller_case import SMALL_BUDGET
 from stripewise.engine.try_first import proposals
 from stripewise.errors import UserError
@@ -183,7 +181,7 @@ def tune(
     """
     given = given_options(context)
     desk = desk_of(store, server, json_output=json_output, yes=yes)
-    modes = (Mode.DRY if dry_run_only else Mode(0)) | (Mode.SERVER if desk.shared else Mode(0))
+    modes = Mode.DRY if dry_run_only else Mode(0)
     manner = _Manner(dry_run_only, report, json_output)
     check_place("--report", report)
     if confirm is not None:
@@ -245,36 +243,20 @@ def tune(
         override=override,
     )
     manner = replace(manner, later=used_later(given, modes))
-    if small is None:
-        _carry_out(desk, experiment, str(Path.cwd()), manner)
-    elif dry_run_only:
-        from stripewise.desk.carrying import case_of  # noqa: PLC0415  loads what carries a search out
-
-        case = case_of(experiment, small, small_budget or SMALL_BUDGET)
-        remark(f"the small case is searched first, with {schedule_of(case).counted(case.budget.runs)} of: {small}")
-        _carry_out(desk, experiment, None, manner)
-    else:
-        _deliver(desk, desk.begin_small(experiment, small, small_budget or SMALL_BUDGET), manner)
+    case = None if small is None else SmallCase(small, small_budget or SMALL_BUDGET)
+    _carry_out(desk, experiment, str(Path.cwd()), manner, case)
 
 
 @dataclass(frozen=True)
 class _Manner:
-    """How an experiment is begun and its end shown, whatever it is.
-
-    Attributes
-    ----------
-    dry : bool
-        Show what it would do, and start nothing.
-    report : Path or None
-    json_output : bool
-    later : str
-        What a dry run says of options that only the run itself uses.
-    """
+    """How an experiment is begun and its end shown, whatever it is."""
 
     dry: bool
+    """Show what it would do, and start nothing."""
     report: Path | None
     json_output: bool
     later: str = ""
+    """What a dry run says of options that only the run itself uses."""
 
 
 def _replay(record: Path | None, folder: Path | None) -> dict[str, str] | None:
@@ -295,12 +277,14 @@ def _confirm(desk: Desk, finished: str, wanted: Mapping[str, Any], manner: _Mann
     _carry_out(desk, experiment, record.facts.folder or None, manner)
 
 
-def _carry_out(desk: Desk, experiment: Experiment, folder: str | None, manner: _Manner) -> None:
+def _carry_out(
+    desk: Desk, experiment: Experiment, folder: str | None, manner: _Manner, small: SmallCase | None = None
+) -> None:
     """Begin an experiment and show its result, or show what it would do."""
     if not manner.dry:
-        _deliver(desk, desk.begin(experiment, folder), manner)
+        _deliver(desk, desk.begin(experiment, folder, small), manner)
         return
-    document = desk.dry_run(experiment, folder)
+    document = desk.dry_run(experiment, folder, small)
     notes = [*document["notes"], *([manner.later] if manner.later else [])]
     print_dry_run({**document, "notes": notes}, manner.json_output)
 

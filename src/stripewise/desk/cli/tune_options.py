@@ -24,7 +24,6 @@ class Mode(Flag):
     RECORDED = auto()
     CONFIRM = auto()
     DRY = auto()
-    SERVER = auto()
 
 
 TITLES: Mapping[Mode, str] = {
@@ -36,13 +35,11 @@ TITLES: Mapping[Mode, str] = {
     Mode.RECORDED: "--runner replay:",
     Mode.CONFIRM: "--confirm",
     Mode.DRY: "--dry-run",
-    Mode.SERVER: "--server",
 }
 _ALL = ~Mode(0)
 _MEASURED = ~(Mode.SIMULATED | Mode.RECORDED)
 _SEARCH = ~Mode.CONFIRM
 _LAUNCHED = _SEARCH & _MEASURED
-_ANYWHERE = Mode.DRY | Mode.SERVER
 
 TABLE: Mapping[str | None, Mapping[str, Mode]] = {
     None: {
@@ -78,8 +75,8 @@ TABLE: Mapping[str | None, Mapping[str, Mode]] = {
         **dict.fromkeys(("pairs", "minimum_effect", "confirm"), _ALL),
     },
     "Other ways to search": {
-        **dict.fromkeys(("within", "max_loss", "families", "settle"), Mode.WITHIN | _ANYWHERE),
-        **dict.fromkeys(("replay", "replay_folder"), Mode.LAUNCHES | Mode.REPLAYS | _ANYWHERE),
+        **dict.fromkeys(("within", "max_loss", "families", "settle"), Mode.WITHIN | Mode.DRY),
+        **dict.fromkeys(("replay", "replay_folder"), Mode.LAUNCHES | Mode.REPLAYS | Mode.DRY),
         **dict.fromkeys(("small", "small_budget"), Mode.LAUNCHES | Mode.SMALL | Mode.DRY),
     },
     "Where experiments are kept": {"store": _ALL, "server": ~Mode.SMALL},
@@ -203,20 +200,7 @@ def mode_of(runner: str) -> Mode:
 
 
 def check_options(given: Mapping[str, str], modes: Mode) -> None:
-    """Refuse every option that the modes of a command do not honour.
-
-    Parameters
-    ----------
-    given : mapping
-        As :func:`given_options` gives it.
-    modes : Mode
-        All that the command is in.
-
-    Raises
-    ------
-    UserError
-        With the first such option.
-    """
+    """Refuse the first of the given options that one of the modes of a command does not honour."""
     for name, word in given.items():
         if name in _PARTS and not _PARTS[name][1] & modes and Mode.CONFIRM not in modes:
             what, _, cure = _PARTS[name]

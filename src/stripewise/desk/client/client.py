@@ -85,14 +85,7 @@ class Client:
     def wait(
         self, job: Mapping[str, Any], tell: Callable[[Mapping[str, Any]], None] = lambda job: None
     ) -> dict[str, Any]:
-        """Wait for a job of the workers, and give its result.
-
-        Parameters
-        ----------
-        job : mapping
-            As the request for it was answered.
-        tell : callable
-            Is told the job each time that it is looked at.
+        """Wait for a job of the workers, and give its result; ``tell`` is told the job each time it is looked at.
 
         Raises
         ------
@@ -200,6 +193,10 @@ class Client:
         """Replace the tags or the remark of an experiment; what is None stays."""
         given = {"tags": None if tags is None else list(tags), "remark": remark}
         return dict(self._json("PATCH", f"/experiments/{identifier}", document=given))
+
+    def bundle(self, identifier: str) -> bytes:
+        """Give the helpdesk's bundle of an experiment, a ZIP file."""
+        return self._transport.send("GET", f"/experiments/{identifier}/bundle.zip")[0]
 
     def resume(self, identifier: str, *, agreed: bool = False) -> dict[str, Any]:
         """Let a worker continue an experiment; ``agreed`` as for :meth:`create`."""

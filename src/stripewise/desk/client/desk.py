@@ -14,17 +14,28 @@ from stripewise import __version__
 from stripewise.desk.client.client import Client
 from stripewise.desk.client.store import RemoteStore
 from stripewise.desk.client.transport import ServiceError
-from stripewise.desk.desk import Count, Desk, Evaluating, Face, Interrupted, Measuring, Question, Training, Validated
+from stripewise.desk.desk import (
+    Count,
+    Desk,
+    Face,
+    Interrupted,
+    Measuring,
+    Question,
+    SmallCase,
+    Training,
+    Validated,
+    Validating,
+)
 from stripewise.errors import NothingWorks, StripewiseError, UserError
 from stripewise.models.files import write_whole
 from stripewise.models.table import table_files
 from stripewise.ownership import check_model, names_file
 
 if TYPE_CHECKING:
+    from stripewise.engine.campaign.plan import PlannedPoint
     from stripewise.models.prescribe.prescription import Prescription
     from stripewise.models.prescribe.request import PrescriptionRequest
     from stripewise.models.training import Learned
-    from stripewise.models.validation import HoldOut
     from stripewise.observe.activity import Activity
     from stripewise.observe.darshan_logs import LogResult
     from stripewise.requests.experiment import Experiment
@@ -36,15 +47,7 @@ if TYPE_CHECKING:
 
 
 class RemoteDesk(Desk):
-    """Asks a service.
-
-    Parameters
-    ----------
-    client : Client
-    face : Face
-    """
-
-    shared = True
+    """Asks a service."""
 
     def __init__(self, client: Client, face: Face) -> None:
         self.client = client
@@ -65,12 +68,14 @@ class RemoteDesk(Desk):
     def check_trust(self, record: Record, *what: str) -> None:
         """Do nothing: the service's operators have decided who starts experiments."""
 
-    def dry_run(self, experiment: Experiment, folder: str | None) -> dict[str, Any]:
+    def dry_run(self, experiment: Experiment, folder: str | None, small: SmallCase | None = None) -> dict[str, Any]:
         """Let the service say what an experiment would do; see :meth:`Desk.dry_run`."""
+        _refuse_small(small)
         return self.client.dry_run(experiment.model_dump(mode="json"), folder)
 
-    def begin(self, experiment: Experiment, folder: str | None) -> tuple[str, Result]:
+    def begin(self, experiment: Experiment, folder: str | None, small: SmallCase | None = None) -> tuple[str, Result]:
         """Let a worker carry an experiment out; see :meth:`Desk.begin`."""
+        _refuse_small(small)
         opened = self.experiments()
         # A key makes it harmless to send the request again where the answer was lost.
         made = self.client.create(
@@ -83,15 +88,6 @@ class RemoteDesk(Desk):
             if not opened.trials(identifier, facts=False):
                 opened.delete(identifier)
             raise
-
-    def begin_small(self, experiment: Experiment, small: str, runs: int) -> tuple[str, Result]:
-        """Refuse: a service knows one experiment at a time.
-
-        Raises
-        ------
-        UserError
-        """
-        raise UserError("--server does not take --small", "leave one of them out")
 
     def carry_on(self, identifier: str) -> tuple[str, Result]:
         """Let a worker go on with an experiment; see :meth:`Desk.carry_on`."""
@@ -135,27 +131,20 @@ class RemoteDesk(Desk):
         learned = Learned(load_model(training.out), made["rows"], made["seconds"], made["speed_rules"])
         return str(made["name"]), learned
 
-    def validate(
-        self,
-        table: str,
-        model: str,
-        options: Mapping[str, Any],
-        hold_out: HoldOut,
-        stacks: Sequence[str],
-        count: Count,
-    ) -> Validated:
+    def validate(self, asked: Validating, count: Count) -> Validated:
         """Let a worker judge; see :meth:`Desk.validate`."""
-        _refuse(stacks)
+        _refuse(asked.stacks)
+        held = asked.hold_out
         found = self.wait(
             self.client.validate(
-                self.send_table(table),
-                model,
-                options=options,
-                leave_out=list(hold_out.columns),
-                folds=hold_out.folds,
-                inverse=hold_out.inverse,
-                depths=hold_out.depths,
-                seed=hold_out.seed,
+                self.send_table(asked.table),
+                asked.model,
+                options=asked.options,
+                leave_out=list(held.columns),
+                folds=held.folds,
+                inverse=held.inverse,
+                depths=held.depths,
+                seed=held.seed,
             )
         )
         name, objective, shown = found.pop("name"), found.pop("objective"), found.pop("pairs")
@@ -164,16 +153,11 @@ class RemoteDesk(Desk):
         return Validated(found, shown, name, description, objective["name"], objective["unit"])
 
     def prescribe(
-        self,
-        questions: Mapping[str, Question],
-        request: PrescriptionRequest,
-        observed: Path | None,
-        stacks: Sequence[str],
+        self, questions: Mapping[str, Question], request: PrescriptionRequest, observed: Path | None
     ) -> dict[str, Prescription]:
         """Ask the service; a log is uploaded once and stays there as a diagnosis."""
         from stripewise.models.prescribe.prescription import prescription_of
 
-        _refuse(stacks)
         asked = {name: self._asked(question) for name, question in questions.items()}
         about: dict[str, Any] = {"workload": request.workload.model_dump(mode="json", exclude_none=True)}
         about |= {"current": dict(request.current), "context": dict(request.context)}
@@ -185,6 +169,7 @@ class RemoteDesk(Desk):
         }
 
     def _asked(self, question: Question) -> dict[str, Any]:
+        _refuse(question.stacks)
         if question.learn and question.model is not None:
             return {"model": self._learned(question.model)}
         return {
@@ -230,6 +215,12 @@ class RemoteDesk(Desk):
             )
         return dict(answer)
 
+    def foresee(self, asked: Measuring) -> tuple[dict[str, Any], Sequence[PlannedPoint]]:
+        """Say what a campaign would do, wherever that is; see :meth:`Desk.foresee`."""
+        from stripewise.engine.campaign.running import WHOLE, preview
+
+        return preview(asked.points, asked.shard or WHOLE)
+
     def measure(self, asked: Measuring) -> dict[str, Any]:
         """Let workers measure a campaign; its table is written here."""
         from stripewise.requests.campaign import campaign_text
@@ -253,21 +244,28 @@ class RemoteDesk(Desk):
         if found["state"] != "done":
             what, _, fix = str(found["error"] or f"campaign {found['id']} was stopped").partition("; ")
             raise StripewiseError(what, fix or "the same command goes on")
-        for ending in (".csv", ".toml"):
-            self.fetch(f"{place}/table{ending}", asked.out.with_name(asked.out.name + ending))
-        return {**found["result"], "table": str(asked.out.with_name(asked.out.name + ".csv"))}
+        assert asked.out is not None, "only an evaluation writes no table"
+        files = {ending: asked.out.with_name(asked.out.name + ending) for ending in (".csv", ".toml")}
+        for ending, file in files.items():
+            self.fetch(f"{place}/table{ending}", file)
+        return {**found["result"], "table": str(files[".csv"])}
 
-    def evaluate(self, asked: Evaluating) -> dict[str, Any]:
+    def evaluate(self, asked: Measuring, model: str, eager: bool) -> dict[str, Any]:
         """Let a worker measure what a model prescribes; see :meth:`Desk.evaluate`."""
         from stripewise.requests.campaign import campaign_text
 
         if asked.journal is not None:
             raise UserError("both --journal and --server are given", "leave --journal out: a service keeps its results")
-        name, text = self.send_model(asked.model), campaign_text(asked.campaign)[0]
-        job = self.client.evaluate(text, name, _changes(asked.changed), eager=asked.eager, retry=asked.retry)
+        name, text = self.send_model(model), campaign_text(asked.campaign)[0]
+        job = self.client.evaluate(text, name, _changes(asked.changed), eager=eager, retry=asked.retry)
         document = self.wait(job)
         self._face.tell(str(document.pop("says")))
         return document
+
+    def bundle(self, identifier: str) -> tuple[str, bytes]:
+        """Let the service make the helpdesk's bundle; see :meth:`Desk.bundle`."""
+        record = self.experiments().record(identifier)
+        return record.id, self.client.bundle(record.id)
 
     # -- what the operations share -------------------------------------------------------------------------
 
@@ -343,6 +341,12 @@ def watched(what: str) -> Iterator[None]:
 def _changes(changed: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     """Give changes of a campaign's file under the names of a service's requests."""
     return {name.rpartition(".")[2]: value for name, value in changed}
+
+
+def _refuse_small(small: SmallCase | None) -> None:
+    """Refuse a small case: a service knows one experiment at a time."""
+    if small is not None:
+        raise UserError("--server does not take --small", "leave one of them out")
 
 
 def _refuse(stacks: Sequence[str]) -> None:

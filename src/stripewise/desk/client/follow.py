@@ -25,15 +25,7 @@ Tell = Callable[[str, dict[str, Any]], None]
 
 
 class Follower:
-    """Follows one experiment to its end.
-
-    Parameters
-    ----------
-    client : Client
-    identifier : str
-    tell : callable
-        Is told each event: its kind and data, as a local session tells them.
-    """
+    """Follows one experiment to its end; ``tell`` is told each event, its kind and data, as by a local session."""
 
     def __init__(self, client: Client, identifier: str, tell: Tell) -> None:
         self._client = client
@@ -47,12 +39,7 @@ class Follower:
         self._budget = 0
 
     def run(self, after: int = 0) -> Result:
-        """Follow until there is a result, and give it.
-
-        Parameters
-        ----------
-        after : int
-            Number of the last message that is known already.
+        """Follow until there is a result, and give it; ``after`` is the last message that is known already.
 
         Raises
         ------

@@ -10,7 +10,6 @@ from stripewise.desk.client.client import Client
 from stripewise.desk.client.transport import ServiceError
 from stripewise.errors import StoreError, UserError
 from stripewise.facts import Facts, RunFacts
-from stripewise.requests.experiment import Experiment
 from stripewise.store import codec
 from stripewise.store.base import OnUnreadable, Record, Sort, Store, no_experiment
 from stripewise.trial import Phase, Role, Run, State, Trial
@@ -22,12 +21,7 @@ def _not_here(*given: object, **named: object) -> NoReturn:
 
 
 class RemoteStore(Store):
-    """Reads, stops and deletes a service's experiments; its workers are the only ones to write to them.
-
-    Parameters
-    ----------
-    client : Client
-    """
+    """Reads, stops and deletes a service's experiments; its workers are the only ones to write to them."""
 
     def __init__(self, client: Client) -> None:
         self.client = client
@@ -36,11 +30,6 @@ class RemoteStore(Store):
     def url(self) -> str:
         """The service's address."""
         return self.client.address.url
-
-    def create(self, experiment: Experiment, facts: Mapping[str, Any] | None = None) -> str:
-        """Hand a new experiment to the service, which starts it."""
-        made = self.client.create(codec.experiment_json(experiment), Facts(facts).folder)
-        return str(made["id"])
 
     def records(
         self,
@@ -105,7 +94,8 @@ class RemoteStore(Store):
     def close(self) -> None:
         """Do nothing: no connection is kept."""
 
-    # Only the service's workers write.
+    # Only the service's workers write; the desk hands new experiments to them.
+    create: Any = _not_here
     stop_requested: Any = _not_here
     claim: Any = _not_here
     renew: Any = _not_here

@@ -69,26 +69,16 @@ def find_token() -> str:
 
 @dataclass(frozen=True)
 class Address:
-    """A parsed address.
-
-    Attributes
-    ----------
-    url : str
-        As it may be shown.
-    socket : Path or None
-        Of a UNIX socket.
-    host, port, tls
-        Otherwise.
-    prefix : str
-        Path before ``/api``, where a proxy adds one.
-    """
+    """A parsed address: of a UNIX socket, or of a host."""
 
     url: str
+    """As it may be shown."""
     socket: Path | None = None
     host: str = "localhost"
     port: int = 80
     tls: bool = False
     prefix: str = ""
+    """Path before ``/api``, where a proxy adds one."""
 
     @classmethod
     def parse(cls, url: str) -> Address:
@@ -128,13 +118,7 @@ _MOST_BYTES = 1 << 30
 
 
 class ServiceError(UserError):
-    """The service refused a request.
-
-    Attributes
-    ----------
-    status : int
-        Of the answer.
-    """
+    """The service refused a request, with the status of its answer."""
 
     def __init__(self, status: int, what: str, fix: str = "") -> None:
         super().__init__(what, fix)
@@ -161,15 +145,7 @@ class _OverSocket(http.client.HTTPConnection):
 
 
 class Transport:
-    """Sends requests, each over a connection of its own.
-
-    Parameters
-    ----------
-    address : Address
-    token : str
-    timeout : float
-        Seconds to wait for an answer.
-    """
+    """Sends requests, each over a connection of its own; an answer is waited for so many seconds."""
 
     def __init__(self, address: Address, token: str, timeout: float = 60.0) -> None:
         self._address = address
@@ -179,11 +155,7 @@ class Transport:
     def send(self, method: str, path: str, **given: Any) -> tuple[bytes, str]:
         """Send a request and give the answer's body and media type.
 
-        Parameters
-        ----------
-        method, path : str
-        given
-            ``query`` and ``headers``, mappings; ``document``, to be sent as JSON, or ``body``, bytes.
+        ``given``: ``query`` and ``headers``, mappings; ``document``, to be sent as JSON, or ``body``, bytes.
 
         Raises
         ------

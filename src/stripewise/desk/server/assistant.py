@@ -159,9 +159,9 @@ def assistant(client: Client, settings: Any, *, ask: bool) -> "MCPServer[Any]":
     starts = ToolAnnotations(read_only_hint=False, destructive_hint=True, open_world_hint=False)
 
     def definition_of(
-        command: list[str], stacks: list[str], objective: str, budget: int, runner: str, more: dict[str, Any]
+        command: list[str], stacks: list[str], objective: str, budget: int, more: dict[str, Any]
     ) -> dict[str, Any]:
-        given = {"command": command, "stacks": stacks, "objective": objective, "budget": budget, "runner": runner}
+        given = {"command": command, "stacks": stacks, "objective": objective, "budget": budget}
         if both := sorted(given.keys() & more):
             # What the person is asked about is what starts.
             raise UserError(f"more holds what has an argument of its own: {', '.join(both)}", "leave it out of more")
@@ -174,11 +174,10 @@ def assistant(client: Client, settings: Any, *, ask: bool) -> "MCPServer[Any]":
         stacks: list[str],
         objective: str,
         budget: int,
-        runner: str,
         more: dict[str, Any],
         context: Context[Any, Any],
     ) -> Any:
-        definition = definition_of(command, stacks, objective, budget, runner, more)
+        definition = definition_of(command, stacks, objective, budget, more)
         # What the service refuses is refused before anybody is asked.
         dry = client.dry_run(definition, folder or None)
         if dry["simulated"] or not ask:
@@ -222,18 +221,17 @@ def assistant(client: Client, settings: Any, *, ask: bool) -> "MCPServer[Any]":
         stacks: list[str] = [],  # noqa: B006  never changed
         objective: str = "elapsed",
         budget: int = 40,
-        runner: str = "local",
         more: dict[str, Any] = {},  # noqa: B006
     ) -> dict[str, Any]:
         """Show what `tune` with the same arguments would try, and its worst-case cost. Starts nothing.
 
         command: the program with its launcher, word by word; empty with a simulated runner. folder: absolute folder in
         which it starts. stacks: what to tune, such as lustre, romio, ompio, hdf5; empty: all that can act. objective:
-        elapsed, io_time, write_bandwidth, read_bandwidth, bandwidth ... budget: launches in all. runner: local, batch,
-        steps, or sim:NAME for a simulated cluster. more: further keys of an experiment file, such as workload, batch,
+        elapsed, io_time, write_bandwidth, read_bandwidth, bandwidth ... budget: launches in all. more: further keys of
+        an experiment file, such as runner (local, batch, steps, or sim:NAME for a simulated cluster), workload, batch,
         timeout, hooks.
         """
-        return client.dry_run(definition_of(command, stacks, objective, budget, runner, more), folder or None)
+        return client.dry_run(definition_of(command, stacks, objective, budget, more), folder or None)
 
     @server.tool(annotations=starts)
     @explained
@@ -244,7 +242,6 @@ def assistant(client: Client, settings: Any, *, ask: bool) -> "MCPServer[Any]":
         stacks: list[str] = [],  # noqa: B006
         objective: str = "elapsed",
         budget: int = 40,
-        runner: str = "local",
         more: dict[str, Any] = {},  # noqa: B006
     ) -> dict[str, Any]:
         """Search for better settings and prove the gain, by starting the program `budget` times.
@@ -253,7 +250,7 @@ def assistant(client: Client, settings: Any, *, ask: bool) -> "MCPServer[Any]":
         """
         if not isinstance(agreed, AcceptedElicitation) or not agreed.data.start:
             raise UserError("the person did not agree to start the program", "nothing was started")
-        definition = definition_of(command, stacks, objective, budget, runner, more)
+        definition = definition_of(command, stacks, objective, budget, more)
         made = client.create(definition, folder or None, agreed=agreed.data.any_cost)
         return {name: made[name] for name in ("id", "name", "state", "queued", "budget", "simulated")}
 
@@ -324,7 +321,7 @@ def _explained(kind: type[Exception]) -> Callable[[Callable[..., Any]], Callable
 def _question(definition: dict[str, Any], folder: str, dry: dict[str, Any]) -> str:
     """Say what would start: hooks, setup lines, stack files and objectives start or preload programs, too."""
     command, budget = definition["command"], definition["budget"]
-    plain = {"command": command, "budget": budget, "stacks": [], "objective": "elapsed", "runner": "local"}
+    plain = {"command": command, "budget": budget, "stacks": [], "objective": "elapsed"}
     besides = {name: value for name, value in definition.items() if name not in plain or value != plain[name]}
     told = f", with {json.dumps(besides)}" if besides else ""
     question = f"Start {shlex.join(command)} in {folder or 'the data folder'}, {_cost(dry)}{told}?"

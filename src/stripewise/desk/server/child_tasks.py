@@ -13,7 +13,7 @@ import numpy as np
 import sklearn.ensemble  # noqa: F401
 
 from stripewise.catalogue.workload import Workload
-from stripewise.desk.desk import Question, Training, Unattended
+from stripewise.desk.desk import Question, Training, Unattended, Validating
 from stripewise.desk.local import LocalDesk
 from stripewise.desk.server.files import campaign_in
 from stripewise.diagnose.knobs import Surroundings, dead, judge_script, library
@@ -63,7 +63,7 @@ def prescribe(
     workload = Workload.model_validate(asked["workload"] or {})
     request = PrescriptionRequest(workload, asked["current"], asked["context"])
     question = Question(model, table, asked["policy"], asked["osts"])
-    found = _DESK.prescribe({"": question}, request, None if log is None else Path(log), ())[""]
+    found = _DESK.prescribe({"": question}, request, None if log is None else Path(log))[""]
     document = found.as_json()
     if asked["to"] is not None:
         changed = {change.name: change.value for change in found.changes}
@@ -136,7 +136,8 @@ def validate(table: str, request: Mapping[str, Any], step: Step) -> dict[str, An
 
     held = ("folds", "inverse", "leave_out", "depths", "seed")
     hold_out = HoldOut(*(request.get(name, ()) for name in held))
-    found = _DESK.validate(table, request["model"], request["options"], hold_out, (), lambda done, of: step())
+    asked = Validating(table, request["model"], request["options"], hold_out)
+    found = _DESK.validate(asked, lambda done, of: step())
     return {
         **found.found,
         "name": found.table,

@@ -1,4 +1,4 @@
-"""Commands whose experiments are those of a service: ``--server URL``, or the environment."""
+"""The terminal as the face of a desk, and the desk that a command means: of this machine, or of a service."""
 
 from __future__ import annotations
 
@@ -6,15 +6,13 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
-from stripewise.desk.cli import hints
-from stripewise.desk.cli.hints import completed
-from stripewise.desk.cli.output import ask, console, notes, remark
+from stripewise.desk.cli.output import ask, completed, console, notes, remark, was_given
 from stripewise.desk.desk import Desk, Face
 from stripewise.desk.local import LocalDesk
 from stripewise.errors import UserError
 
 if TYPE_CHECKING:
-    from stripewise.desk.cli.campaign_loop import Display
+    from stripewise.desk.cli.campaign_progress import Display
     from stripewise.desk.client.desk import RemoteDesk
     from stripewise.engine.consent import Consent
     from stripewise.engine.events import Listener
@@ -28,9 +26,9 @@ def server_of(store: str | None, server: str | None) -> str | None:
     UserError
         If both a store and a service stand there.
     """
-    if server is None or (hints.given("store") and not hints.given("server")):
+    if server is None or (was_given("store") and not was_given("server")):
         return None
-    if hints.given("store"):
+    if was_given("store"):
         raise UserError("both --store and --server are given", "leave one of them out: a service has its own store")
     return server
 
@@ -56,12 +54,8 @@ def remote_desk(url: str, face: Face) -> RemoteDesk:
 class Terminal:
     """The face of a desk on the terminal.
 
-    Parameters
-    ----------
-    json_output : bool
-        Standard output is for a document alone, and nobody is asked.
-    agreed : bool
-        Everything was agreed to beforehand.
+    With ``json_output`` standard output is for a document alone, and nobody is asked; with ``agreed`` everything was
+    agreed to beforehand.
     """
 
     def __init__(self, json_output: bool = False, agreed: bool = False) -> None:
@@ -87,7 +81,7 @@ class Terminal:
     @contextmanager
     def measuring(self) -> Iterator[Display]:
         """Show on standard error how far a campaign is."""
-        from stripewise.desk.cli.campaign_loop import Display  # noqa: PLC0415  few commands show one
+        from stripewise.desk.cli.campaign_progress import Display  # noqa: PLC0415  few commands show one
 
         display = Display()
         try:
