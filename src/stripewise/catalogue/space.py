@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -114,6 +114,8 @@ class Space(Grid):
     derived: tuple[Derived, ...] = ()
     context: Mapping[str, Any] = field(default_factory=dict)
     knowledge: tuple[Knowledge, ...] = ()
+    listed: ClassVar[bool] = False
+    """Whether all feasible configurations are listed, so that there are few of them however large the grid is."""
 
     @classmethod
     def bind(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,7 @@ class TableSpace(Space):
     """
 
     measured: Levels = field(default_factory=lambda: np.empty((0, 0), dtype=np.int64), compare=False, repr=False)
+    listed: ClassVar[bool] = True
 
     @cached_property
     def points(self) -> Levels:

@@ -20,7 +20,6 @@ from pydantic import Field, model_validator
 
 from stripewise.catalogue.space import Levels, Space
 from stripewise.errors import UserError
-from stripewise.models.landscape import TableSpace
 from stripewise.options import Keywords
 from stripewise.plugins import Plugins
 from stripewise.search.base import PriorMean, Sampler, SamplerOptions, Seen, Suggestion, suggest
@@ -82,7 +81,7 @@ class Pool:
     def levels(self) -> Levels | None:
         """All distinct feasible configurations, or None if there may be too many to list."""
         space = self.space
-        if isinstance(space, TableSpace) or space.cardinality <= _PROBES:
+        if space.listed or space.cardinality <= _PROBES:
             return space.enumerate()
         moving = self._moving
         shape = [space.shape[int(axis)] for axis in moving]
