@@ -105,13 +105,7 @@ def _carried(asked: Measuring, where: Path, kept: Path | None, face: Face) -> Ca
 
 
 def _check_agreed(campaign: Campaign, cost: CampaignCost, face: Face) -> None:
-    """Ask before jobs or steps are started whose worst case is above the site's limits.
-
-    Raises
-    ------
-    UserError
-        If it was not agreed to, or is more than the site allows.
-    """
+    """Ask before jobs or steps are started whose worst case is above the site's limits."""
     if campaign.runner in _CHARGED:
         worst = {"node_hours": cost.node_hours, "bytes": float(cost.moved)}
         check_cost(worst, load_policy(), None, face.consent())

@@ -29,14 +29,14 @@ StoreOption = Annotated[
 
 def identifiers(ctx: typer.Context, incomplete: str) -> list[str]:
     """Complete an identifier in the shell: those of the newest experiments that begin as it does."""
-    from stripewise.desk.cli.terminal import Terminal, desk_at  # noqa: PLC0415  opens stores, which few commands do
+    from stripewise.desk.cli.terminal import desk_of  # noqa: PLC0415  opens stores, which few commands do
 
     store, server = (
         ctx.params.get(name) or os.environ.get(variable)
         for name, variable in (("store", "STRIPEWISE_STORE"), ("server", "STRIPEWISE_SERVER"))
     )
     try:
-        with desk_at(store, server or None, Terminal()).experiments() as opened:
+        with desk_of(store, server or None).experiments() as opened:
             found = opened.records(limit=_COMPLETED, on_unreadable=lambda error: None)
     except StripewiseError:
         # The shell shows no errors; the command itself says what is wrong.
@@ -101,13 +101,7 @@ ServerOption = Annotated[
 
 
 def pairs(option: str, given: Sequence[str] | None, example: str) -> dict[str, str]:
-    """Read the ``NAME=VALUE`` words of an option.
-
-    Raises
-    ------
-    UserError
-        If a word has no name, no equals sign or no value.
-    """
+    """Read the ``NAME=VALUE`` words of an option; a word without a name or a value is refused."""
     found = {}
     for word in given or ():
         name, _, value = (part.strip() for part in word.partition("="))
@@ -118,12 +112,7 @@ def pairs(option: str, given: Sequence[str] | None, example: str) -> dict[str, s
 
 
 def check_place(option: str, path: Path | None) -> None:
-    """Refuse, before any work is done, a file to be written that has no folder or is one.
-
-    Raises
-    ------
-    UserError
-    """
+    """Refuse, before any work is done, a file to be written that has no folder or is one."""
     if path is None:
         return
     if not path.absolute().parent.is_dir():

@@ -129,13 +129,7 @@ def overwritten(text: str) -> None:
 
 
 def write_text(path: Path, text: str, fix: str = "choose another file with --output") -> None:
-    """Write a file that an option names; others cannot write it, since commands refuse a plan that others can write.
-
-    Raises
-    ------
-    UserError
-        If it cannot be written.
-    """
+    """Write a file that an option names; others cannot write it, since commands refuse a plan that others can write."""
     try:
         path.write_text(text, "utf-8")
         if path.is_file() and path.stat().st_uid == os.geteuid():

@@ -52,13 +52,7 @@ def with_input(experiment: Experiment) -> Experiment:
 
 
 def refuse_input(what: str) -> None:
-    """Refuse input for a program that gets none.
-
-    Raises
-    ------
-    UserError
-        If something is piped in.
-    """
+    """Refuse input for a program that gets none."""
     if piped():
         raise UserError(
             f"{what} gives its program no standard input",

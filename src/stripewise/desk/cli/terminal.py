@@ -7,48 +7,30 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 from stripewise.desk.cli.output import ask, completed, console, notes, remark, was_given
-from stripewise.desk.desk import Desk, Face
+from stripewise.desk.desk import Desk
 from stripewise.desk.local import LocalDesk
 from stripewise.errors import UserError
 
 if TYPE_CHECKING:
     from stripewise.desk.cli.campaign_progress import Display
-    from stripewise.desk.client.desk import RemoteDesk
     from stripewise.engine.consent import Consent
     from stripewise.engine.events import Listener
 
 
-def server_of(store: str | None, server: str | None) -> str | None:
-    """Say which service is meant, if any: what stands on the command line wins over the environment.
+def desk_of(store: str | None, server: str | None, *, json_output: bool = False, yes: bool = False) -> Desk:
+    """Give the desk that is meant: of this machine with its store, or of a service.
 
-    Raises
-    ------
-    UserError
-        If both a store and a service stand there.
+    What stands on the command line wins over the environment.
     """
+    face = Terminal(json_output, yes)
     if server is None or (was_given("store") and not was_given("server")):
-        return None
+        return LocalDesk(store, face)
     if was_given("store"):
         raise UserError("both --store and --server are given", "leave one of them out: a service has its own store")
-    return server
-
-
-def desk_of(store: str | None, server: str | None, *, json_output: bool = False, yes: bool = False) -> Desk:
-    """Give the desk that is meant: of this machine with its store, or of a service."""
-    return desk_at(store, server_of(store, server), Terminal(json_output, yes))
-
-
-def desk_at(store: str | None, url: str | None, face: Face) -> Desk:
-    """Give the desk of a service, or of this machine where no address is given."""
-    return LocalDesk(store, face) if url is None else remote_desk(url, face)
-
-
-def remote_desk(url: str, face: Face) -> RemoteDesk:
-    """Get ready to ask a service."""
     from stripewise.desk.client.client import Client  # noqa: PLC0415  only with a service
     from stripewise.desk.client.desk import RemoteDesk  # noqa: PLC0415
 
-    return RemoteDesk(Client(url), face)
+    return RemoteDesk(Client(server), face)
 
 
 class Terminal:
