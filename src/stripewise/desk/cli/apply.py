@@ -17,7 +17,7 @@ from rich.markup import escape
 from stripewise.catalogue.carriers import Setting
 from stripewise.catalogue.meaning import check_plan
 from stripewise.catalogue.plan import Plan
-from stripewise.desk.cli.help import Commands, ProgramCommand
+from stripewise.desk.cli.help import ProgramCommand, shown_as
 from stripewise.desk.cli.options import (
     JsonOption,
     ServerOption,
@@ -58,12 +58,7 @@ from stripewise.runners.local.foreground import attend, end_by_signal, take_plac
 _SIMULATED = "these settings come from simulated runs, not from measurements: confirm them on the real machine"
 
 
-def register(app: Commands) -> None:
-    """Add the commands."""
-    app.command("run", cls=ProgramCommand)(run)
-    app.command("export")(export_plan)
-
-
+@shown_as(ProgramCommand)
 def run(
     context: typer.Context,
     source: Annotated[

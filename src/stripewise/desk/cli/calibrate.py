@@ -9,7 +9,6 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from stripewise.desk.cli.help import Commands
 from stripewise.desk.cli.options import JsonOption, check_place
 from stripewise.desk.cli.output import console, grid, notes, number, overwritten, print_json, say
 from stripewise.diagnose.causes.models import OVERLAP, Calibration, overlap
@@ -20,11 +19,6 @@ from stripewise.ownership import take_from_others
 from stripewise.sizes import format_size, parse_size
 
 _LEAST = 16 << 20
-
-
-def register(app: Commands) -> None:
-    """Add the command."""
-    app.command("calibrate")(run_calibrate)
 
 
 def run_calibrate(

@@ -14,7 +14,6 @@ import typer
 from rich.markup import escape
 
 from stripewise.desk.cli.campaign_progress import changes, cost_lines
-from stripewise.desk.cli.help import Commands
 from stripewise.desk.cli.options import (
     DesignSeedOption,
     JsonOption,
@@ -49,12 +48,6 @@ from stripewise.requests.campaign_points import Points
 from stripewise.requests.policy import load_policy
 from stripewise.runners.schedulers.queue import JobQueue
 from stripewise.runners.schedulers.registry import arrays_of
-
-
-def register(app: Commands) -> None:
-    """Add the commands."""
-    app.command("profile")(profile)
-    app.command("evaluate")(evaluate)
 
 
 def profile(

@@ -9,18 +9,12 @@ from typing import Annotated, Any
 
 import typer
 
-from stripewise.desk.cli.help import Commands
 from stripewise.desk.cli.options import JsonOption, check_place
 from stripewise.desk.cli.output import console, number, print_json, say
 from stripewise.diagnose.causes.analysis import Causes, Timing, analyse, read_timings
 from stripewise.diagnose.causes.models import Calibration, load
 from stripewise.output.html import save_text
 from stripewise.sizes import format_size
-
-
-def register(app: Commands) -> None:
-    """Add the command."""
-    app.command("causes")(run_causes)
 
 
 def run_causes(

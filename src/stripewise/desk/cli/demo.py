@@ -15,7 +15,6 @@ from typing import Annotated
 
 import typer
 
-from stripewise.desk.cli.help import Commands
 from stripewise.errors import UserError
 from stripewise.interpreter import python
 
@@ -26,11 +25,6 @@ NOISY = 0.25
 SLOW = 1.0
 NEEDED = 1 << 30
 REPORT = "demo-report.html"
-
-
-def register(app: Commands) -> None:
-    """Add the command."""
-    app.command("demo")(demo)
 
 
 def demo(

@@ -10,7 +10,6 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from stripewise.desk.cli.help import Commands
 from stripewise.desk.cli.options import JsonOption, ServerOption, check_place, pairs
 from stripewise.desk.cli.output import console, duration, notes, number, overwritten, print_json, prose, remark, say
 from stripewise.desk.cli.terminal import desk_of
@@ -23,11 +22,6 @@ from stripewise.sizes import format_size
 _LEVELS = ("low", "medium", "high")
 _STYLES = {"high": "bold red", "medium": "yellow", "low": "cyan", "info": "dim", "ok": "green"}
 _FINDINGS = 3
-
-
-def register(app: Commands) -> None:
-    """Add the command."""
-    app.command("diagnose")(run_diagnose)
 
 
 def run_diagnose(

@@ -11,7 +11,6 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from stripewise.desk.cli.help import Commands
 from stripewise.desk.cli.options import JsonOption, StoreOption
 from stripewise.desk.cli.output import console, print_json, remark
 from stripewise.errors import StripewiseError, UserError
@@ -22,14 +21,6 @@ from stripewise.store.opening import open_store
 
 _NEXT = "stripewise tune -- mpiexec -n 4 ./my_app"
 _MARKS = {"ok": "[green]ok[/]", "missing": "[red]missing[/]", "note": "[yellow]-[/]"}
-
-
-def register(app: Commands) -> None:
-    """Add the commands."""
-    group = Commands(help="The native parts: the preloaded runtime and the benchmark program.")
-    group.command("build")(build_native)
-    app.add_typer(group, name="native")
-    app.command("doctor")(doctor)
 
 
 def doctor(

@@ -10,7 +10,6 @@ import typer
 from rich.markup import escape
 
 from stripewise.catalogue.plan import Plan
-from stripewise.desk.cli.help import Commands
 from stripewise.desk.cli.options import JsonOption, check_place
 from stripewise.desk.cli.output import console, grid, print_json, say, write_text
 from stripewise.diagnose.filters import (
@@ -30,11 +29,6 @@ from stripewise.sizes import format_size, parse_size
 _TEST_FILE = 32 << 20
 _LARGEST_CHUNK = 0xFFFFFFFF
 """HDF5's own limit, in bytes."""
-
-
-def register(app: Commands) -> None:
-    """Add the command."""
-    app.command("filters")(filters)
 
 
 def filters(

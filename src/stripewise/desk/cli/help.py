@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import Any, TypeVar, get_args, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+Function = TypeVar("Function", bound=Callable[..., Any])
 _WIDEST = 19
 """Characters of an option beside which its description begins; that of a longer one begins below it."""
 
@@ -41,6 +42,16 @@ class ProgramCommand(HelpfulCommand):
         return [*super().collect_usage_pieces(ctx), "[-- COMMAND...]"]
 
 
+def shown_as(kind: type[HelpfulCommand]) -> Callable[[Function], Function]:
+    """Mark the function of a command whose help is of a kind of its own."""
+
+    def mark(function: Function) -> Function:
+        vars(function)["shown_as"] = kind
+        return function
+
+    return mark
+
+
 class HelpfulGroup(TyperGroup):
     """A group of commands whose help is plain text."""
 
@@ -59,10 +70,7 @@ class HelpfulGroup(TyperGroup):
 
 
 class Commands(typer.Typer):
-    """Takes commands as Typer does; their help is that of this module."""
-
-    def __init__(self, help: str | None = None) -> None:
-        super().__init__(cls=HelpfulGroup, help=help, no_args_is_help=True)
+    """Takes a command as Typer does; its help is that of this module."""
 
     def command(self, name: str | None = None, *, cls: type[TyperCommand] | None = None, **more: Any) -> Any:
         """Add a command."""

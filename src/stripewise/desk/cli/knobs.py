@@ -11,7 +11,6 @@ import typer
 from rich.markup import escape
 
 from stripewise.catalogue.workload import Workload
-from stripewise.desk.cli.help import Commands
 from stripewise.desk.cli.options import IdArgument, JsonOption, ServerOption, StoreOption
 from stripewise.desk.cli.output import console, print_json, prose, remark, say
 from stripewise.desk.cli.terminal import desk_of
@@ -23,12 +22,6 @@ from stripewise.result import Result
 
 _MOST_VALUES = 9
 _MARKS = {"dead": "[red]dead[/]", "live": "[green]live[/]", "doubtful": "doubtful", "unknown": "unknown"}
-
-
-def register(app: Commands) -> None:
-    """Add the commands."""
-    app.command("knobs")(knobs)
-    app.command("bundle")(bundle)
 
 
 def knobs(

@@ -25,99 +25,145 @@ from stripewise.errors import StripewiseError, UserError, long_name
 
 COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "stripewise": {
-        "tune": ("desk.cli.tune", "Find better settings for a program, prove the gain, and say how to apply them."),
+        "tune": (
+            "desk.cli.tune:tune",
+            "Find better settings for a program, prove the gain, and say how to apply them.",
+        ),
         "run": (
-            "desk.cli.apply",
+            "desk.cli.apply:run",
             "Run a program with the settings found, as in: stripewise run ID -- mpiexec -n 4 ./my_app.",
         ),
-        "show": ("desk.cli.manage", "Show the result of an experiment, or of several side by side."),
-        "list": ("desk.cli.manage", "List experiments."),
-        "resume": ("desk.cli.tune", "Continue an interrupted experiment, as if it had never stopped."),
+        "show": ("desk.cli.manage:show", "Show the result of an experiment, or of several side by side."),
+        "list": ("desk.cli.manage:list_experiments", "List experiments."),
+        "resume": ("desk.cli.tune:resume", "Continue an interrupted experiment, as if it had never stopped."),
         "export": (
-            "desk.cli.apply",
+            "desk.cli.apply:export_plan",
             "Write the settings found for another tool, with their undo and what it cannot express.",
         ),
-        "diagnose": ("desk.cli.diagnose", "Say why I/O is slow, and how to fix it, from logs of past runs."),
+        "diagnose": (
+            "desk.cli.diagnose:run_diagnose",
+            "Say why I/O is slow, and how to fix it, from logs of past runs.",
+        ),
         "knobs": (
-            "desk.cli.knobs",
+            "desk.cli.knobs:knobs",
             "Find settings in a job script that do nothing, and say why; or say what one setting does.",
         ),
         "prescribe": (
-            "desk.cli.prescribe",
+            "desk.cli.prescribe:prescribe",
             "Choose settings without a run, from a model, from other systems or by a rule of thumb.",
         ),
-        "serve": ("desk.server.commands", "Serve experiments to many: REST, live events and pages."),
+        "serve": ("desk.server.commands:serve", "Serve experiments to many: REST, live events and pages."),
         "demo": (
-            "desk.cli.demo",
+            "desk.cli.demo:demo",
             "Tune the bundled benchmark on this machine in under three minutes, and write demo-report.html.",
         ),
-        "doctor": ("desk.cli.doctor", "Check what this machine has for tuning, what is missing, and how to get it."),
+        "doctor": (
+            "desk.cli.doctor:doctor",
+            "Check what this machine has for tuning, what is missing, and how to get it.",
+        ),
     },
     "experiment": {
-        "stop": ("desk.cli.manage", "Ask a running experiment to stop; it can be resumed."),
-        "annotate": ("desk.cli.manage", "Give an experiment tags and a remark, to find it again."),
-        "delete": ("desk.cli.manage", "Delete an experiment with all its runs."),
+        "stop": ("desk.cli.manage:stop", "Ask a running experiment to stop; it can be resumed."),
+        "annotate": ("desk.cli.manage:annotate", "Give an experiment tags and a remark, to find it again."),
+        "delete": ("desk.cli.manage:delete", "Delete an experiment with all its runs."),
         "bundle": (
-            "desk.cli.knobs",
+            "desk.cli.knobs:bundle",
             "Write a ZIP file of an experiment for the helpdesk, with names of people and hosts and secrets removed.",
         ),
     },
     "site": {
-        "profile": ("desk.cli.campaigns", "Measure a site: run a campaign of benchmarks and write its table."),
-        "train": ("desk.cli.models", "Train a performance model on a table."),
-        "validate": ("desk.cli.models", "Say how well a model predicts and prescribes for what it has not seen."),
+        "profile": ("desk.cli.campaigns:profile", "Measure a site: run a campaign of benchmarks and write its table."),
+        "train": ("desk.cli.models:train", "Train a performance model on a table."),
+        "validate": (
+            "desk.cli.models:validate",
+            "Say how well a model predicts and prescribes for what it has not seen.",
+        ),
         "evaluate": (
-            "desk.cli.campaigns",
+            "desk.cli.campaigns:evaluate",
             "Compare default test cases with their prescribed settings, measured, beside an oracle.",
         ),
         "summarize": (
-            "desk.cli.tables",
+            "desk.cli.tables:summarize",
             "Say what a site's measurements show: clusters, settings that stay good under load, the best defaults.",
         ),
-        "table": ("desk.cli.tables", "Measured tables."),
+        "table": ("", "Measured tables."),
         "calibrate": (
-            "desk.cli.calibrate",
+            "desk.cli.calibrate:run_calibrate",
             "Learn how long reads and writes take here from memory, cache and storage, to derive causes from "
             "time alone.",
         ),
         "causes": (
-            "desk.cli.causes",
+            "desk.cli.causes:run_causes",
             "Say who answered reads and writes (memory, cache or storage) from the time alone that each of them took.",
         ),
         "filters": (
-            "desk.cli.filters",
+            "desk.cli.filters:filters",
             "Say which filter of HDF5 pays for a dataset, from a sample of its data and the bandwidth of the storage.",
         ),
-        "native": ("desk.cli.doctor", "The native parts: the preloaded runtime and the benchmark program."),
+        "native": ("", "The native parts: the preloaded runtime and the benchmark program."),
     },
     "lab": {
-        "simulate": ("desk.cli.simulate", "The simulated cluster: run workloads on it, or calibrate it."),
-        "race": ("desk.cli.race", "Race samplers over measured tables, to see how few runs each of them needs."),
+        "simulate": ("", "The simulated cluster: run workloads on it, or calibrate it."),
+        "race": (
+            "desk.cli.race:run_race",
+            "Race samplers over measured tables, to see how few runs each of them needs.",
+        ),
         "record": (
-            "desk.cli.records",
+            "desk.cli.records:record",
             "Record what a program does in MPI-IO and HDF5, as in: stripewise lab record -- mpiexec -n 4 ./my_app.",
         ),
         "replay": (
-            "desk.cli.records",
+            "desk.cli.records:replay",
             "Carry out what a program did in MPI-IO, by its record, and say how faithful that is.",
         ),
     },
     "service": {
         "worker": (
-            "desk.server.commands",
+            "desk.server.commands:worker",
             "Carry out the experiments and campaigns of the service, on any number of hosts.",
         ),
-        "token": ("desk.server.commands", "The tokens with which people and programs use the service."),
+        "token": ("", "The tokens with which people and programs use the service."),
         "mcp": (
-            "desk.server.assistant",
+            "desk.server.assistant:serve_assistant",
             "Let an assistant tune, diagnose and prescribe, by the Model Context Protocol.",
         ),
     },
+    "native": {
+        "build": (
+            "desk.cli.doctor:build_native",
+            "Build the runtime and the benchmark program for an MPI; tune does so by itself when it must.",
+        ),
+    },
+    "simulate": {
+        "run": (
+            "desk.cli.simulate:run_simulation",
+            "Simulate a workload or a recorded program on a cluster, without noise; lists of values make a sweep.",
+        ),
+        "fit": (
+            "desk.cli.simulate:fit_site",
+            "Calibrate a simulated site to your own campaign, and say how well it predicts rows that it has not seen.",
+        ),
+    },
+    "table": {
+        "import": (
+            "desk.cli.tables:import_table",
+            "Make a table of measurements that exist: IOR, Darshan, reports, or any CSV with a schema.",
+        ),
+        "observe": (
+            "desk.cli.tables:observe_table",
+            "Put what a profile shows of each program in place of its name, so that a model answers for other "
+            "programs.",
+        ),
+    },
+    "token": {
+        "create": ("desk.server.commands:create_token", "Make a token; its secret is shown once and kept nowhere."),
+        "list": ("desk.server.commands:list_tokens", "List tokens, without their secrets."),
+        "revoke": ("desk.server.commands:revoke_token", "End a token, and the sessions that were begun with it."),
+    },
 }
-"""Commands of the program and of its groups, in the order of need: name to module and summary.
+"""Commands of the program and of its groups, in the order of need: name to ``module:function`` and summary.
 
-The summary is the first sentence of the command's help. The module has ``register(app)``, which adds the command under
-the same name.
+A group within a group has no function. The summary is the first sentence of the function's docstring.
 """
 GROUPS: Mapping[str, str] = {
     "experiment": "Stop, label, delete or hand over an experiment.",
@@ -149,15 +195,14 @@ class LazyGroup(HelpfulGroup):
 
     def load(self, name: str) -> Any:
         """Give a command, with its module loaded."""
-        if name not in self._loaded:
-            if name not in self.modules:
-                return self.get_command(None, name)
-            added = Commands()
-            importlib.import_module(f"stripewise.{self.modules[name][0]}").register(added)
-            self._loaded |= {
-                one: command for one, command in typer.main.get_group(added).commands.items() if one in self.modules
-            }
-        return self._loaded[name]
+        place = self.modules[name][0] if name in self.modules else ""
+        if name not in self._loaded and place:
+            module, _, function = place.partition(":")
+            found = getattr(importlib.import_module(f"stripewise.{module}"), function)
+            made = Commands()
+            made.command(name, cls=getattr(found, "shown_as", None))(found)
+            self._loaded |= typer.main.get_group(made).commands
+        return self._loaded[name] if place else self.get_command(None, name)
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Give the names, for the help."""
@@ -167,14 +212,14 @@ class LazyGroup(HelpfulGroup):
         """Give a command as far as it is known: loaded, or its name and summary for the help."""
         if cmd_name in self._loaded:
             return self._loaded[cmd_name]
-        if cmd_name in self.modules:
-            return TyperCommand(cmd_name, callback=None, help=self.modules[cmd_name][1])
         if cmd_name not in self.list_commands(ctx):
             return None
-        return self._loaded.setdefault(
-            cmd_name,
-            LazyGroup(name=cmd_name, help=GROUPS[cmd_name], no_args_is_help=True, rich_help_panel="Groups of commands"),
-        )
+        place, summary = self.modules.get(cmd_name, ("", ""))
+        if place:
+            return TyperCommand(cmd_name, callback=None, help=summary)
+        panel = None if summary else "Groups of commands"
+        made = LazyGroup(name=cmd_name, help=summary or GROUPS[cmd_name], no_args_is_help=True, rich_help_panel=panel)
+        return self._loaded.setdefault(cmd_name, made)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Find the command that is called, and load it."""

@@ -10,7 +10,6 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from stripewise.desk.cli.help import Commands
 from stripewise.desk.cli.options import IdArgument, JsonOption, ReportOption, ServerOption, StoreOption, identifiers
 from stripewise.desk.cli.output import completed, console, grid, notes, number, print_json, printable, prose, say
 from stripewise.desk.cli.result import print_result, repeated
@@ -19,15 +18,6 @@ from stripewise.errors import StoreError, UserError
 from stripewise.output.html import write_report
 from stripewise.store.base import Record
 from stripewise.trial import State, Trial
-
-
-def register(app: Commands) -> None:
-    """Add the commands."""
-    app.command("list")(list_experiments)
-    app.command("show")(show)
-    app.command("annotate")(annotate)
-    app.command("stop")(stop)
-    app.command("delete")(delete)
 
 
 def list_experiments(

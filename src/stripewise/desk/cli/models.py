@@ -9,7 +9,6 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from stripewise.desk.cli.help import Commands
 from stripewise.desk.cli.options import (
     JsonOption,
     ServerOption,
@@ -94,12 +93,6 @@ def _print_explanation(learned: Learned) -> None:
 
 _DEEPEST = 30
 _STATICS = 8
-
-
-def register(app: Commands) -> None:
-    """Add the commands."""
-    app.command("train")(train)
-    app.command("validate")(validate)
 
 
 def validate(

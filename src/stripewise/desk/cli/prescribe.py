@@ -9,7 +9,6 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from stripewise.desk.cli.help import Commands
 from stripewise.desk.cli.options import (
     JsonOption,
     ServerOption,
@@ -28,11 +27,6 @@ from stripewise.models.prescribe.prescription import Neighbour, Prescription, ca
 from stripewise.models.prescribe.request import read_request
 from stripewise.output.export import TARGETS, export
 from stripewise.sizes import format_size
-
-
-def register(app: Commands) -> None:
-    """Add the command."""
-    app.command("prescribe")(prescribe)
 
 
 def prescribe(

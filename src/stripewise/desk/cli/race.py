@@ -10,17 +10,11 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from stripewise.desk.cli.help import Commands
 from stripewise.desk.cli.options import JsonOption
 from stripewise.desk.cli.output import Ticker, console, grid, number, print_json
 from stripewise.engine.race import DRIFTS, Drift, Episode, contestant, race
 from stripewise.errors import UserError, choose
 from stripewise.models.table import read_table
-
-
-def register(app: Commands) -> None:
-    """Add the command."""
-    app.command("race")(run_race)
 
 
 def run_race(

@@ -14,7 +14,7 @@ from rich.markup import escape
 
 from stripewise.catalogue.plan import Plan
 from stripewise.desk.cli.apply import end_as, started_as_by_shell
-from stripewise.desk.cli.help import Commands, ProgramCommand
+from stripewise.desk.cli.help import ProgramCommand, shown_as
 from stripewise.desk.cli.options import JsonOption, check_place
 from stripewise.desk.cli.output import notes, number, print_json, prose, write_text
 from stripewise.documents import read_document
@@ -32,12 +32,6 @@ from stripewise.runners.native.replaying import make_replayer
 from stripewise.runners.program.mpi import mpiexec
 
 
-def register(app: Commands) -> None:
-    """Add the commands."""
-    app.command("record", cls=ProgramCommand)(record)
-    app.command("replay", cls=_ReplayCommand)(replay)
-
-
 class _ReplayCommand(ProgramCommand):
     """``replay``, which a launcher follows."""
 
@@ -46,6 +40,7 @@ class _ReplayCommand(ProgramCommand):
         return [piece.replace("COMMAND", "LAUNCHER") for piece in super().collect_usage_pieces(ctx)]
 
 
+@shown_as(_ReplayCommand)
 def replay(
     context: typer.Context,
     record: Annotated[Path, typer.Argument(help="A record, as the command record writes it.", metavar="RECORD")],
@@ -113,6 +108,7 @@ class Level(StrEnum):
     MPI_IO = "mpi-io"
 
 
+@shown_as(ProgramCommand)
 def record(
     context: typer.Context,
     output: Annotated[

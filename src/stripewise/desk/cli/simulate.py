@@ -13,7 +13,6 @@ from pydantic import BaseModel
 from rich.markup import escape
 
 from stripewise.catalogue.workload import Workload
-from stripewise.desk.cli.help import Commands
 from stripewise.desk.cli.options import JsonOption
 from stripewise.desk.cli.output import console, grid, number, print_json, write_text
 from stripewise.documents import parse_document, read_document
@@ -34,14 +33,6 @@ _MEANING = {
     "cache": "memory of clients",
     "metadata": "open and close; adds to the others",
 }
-
-
-def register(app: Commands) -> None:
-    """Add the commands."""
-    group = Commands(help="The simulated cluster: run workloads on it, or calibrate it.")
-    group.command("run")(run_simulation)
-    group.command("fit")(fit_site)
-    app.add_typer(group, name="simulate")
 
 
 def run_simulation(

@@ -11,7 +11,6 @@ import typer
 from pydantic import ValidationError
 from rich.markup import escape
 
-from stripewise.desk.cli.help import Commands
 from stripewise.desk.cli.options import JsonOption, TableArgument, check_place, pairs
 from stripewise.desk.cli.output import console, grid, notes, number, overwritten, print_json, remark, say
 from stripewise.documents import explain_validation, read_document, toml_document
@@ -22,17 +21,6 @@ from stripewise.errors import UserError
 from stripewise.models.table import Schema, Table, make_table, read_table
 from stripewise.output.summaries import NUMBERS, SummaryReport, summarise
 from stripewise.sizes import format_size
-
-
-def register(app: Commands) -> None:
-    """Add the commands."""
-    app.command("summarize")(summarize)
-    group = Commands(help="Measured tables.")
-    # A group of one command would become that command.
-    group.callback()(_root)
-    group.command("import")(import_table)
-    group.command("observe")(observe_table)
-    app.add_typer(group, name="table")
 
 
 def _root() -> None:

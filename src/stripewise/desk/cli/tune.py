@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from stripewise.catalogue.stack import stack_names
-from stripewise.desk.cli.help import Commands
+from stripewise.desk.cli.help import shown_as
 from stripewise.desk.cli.options import (
     IdArgument,
     JsonOption,
@@ -36,13 +36,6 @@ from stripewise.requests.experiment import Budget, Experiment, parse_experiment
 from stripewise.result import Result
 from stripewise.search.base import sampler_names
 
-
-def register(app: Commands) -> None:
-    """Add the commands."""
-    app.command("tune", cls=TuneCommand)(tune)
-    app.command("resume")(resume)
-
-
 PHASES = 140
 """Phases that ``--within`` may use where no budget is given."""
 
@@ -56,6 +49,7 @@ def _starting(names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
     return complete
 
 
+@shown_as(TuneCommand)
 def tune(
     context: typer.Context,
     file: Annotated[str | None, typer.Argument(help="An experiment file (TOML).", metavar="EXPERIMENT.toml")] = None,

@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from stripewise import __version__
-from stripewise.desk.cli.help import Commands
 from stripewise.desk.client.client import Client
 from stripewise.desk.server.commands import DataOption, StoreOption, data_folder, log_to_stderr
 from stripewise.engine.process import user_name
@@ -43,11 +42,6 @@ _INSTRUCTIONS = """Stripewise tunes the parallel I/O of MPI programs and proves 
 Claim a gain only if `confirmed` is true, and give it with `speedup_ci95`. Say that it is simulated if `simulated` is
 true. Begin with `diagnose` or `knobs`, which start nothing. Call `dry_run` before `tune`: it says what `tune` may cost.
 `tune` starts the user's program many times; it returns at once, and `show` says how far it is."""
-
-
-def register(app: Commands) -> None:
-    """Add the command."""
-    app.command("mcp")(serve_assistant)
 
 
 def serve_assistant(

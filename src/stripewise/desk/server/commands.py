@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stripewise.desk.cli.help import Commands
 from stripewise.desk.client.transport import default_socket, token_file
 from stripewise.engine.folders import state_folder
 from stripewise.engine.process import terminated_as_interrupted, user_name
@@ -34,17 +33,6 @@ StoreOption = Annotated[
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 DataOption = Annotated[Path | None, typer.Option(help="Folder for uploads, models and campaigns.", metavar="FOLDER")]
-
-
-def register(app: Commands) -> None:
-    """Add the commands."""
-    app.command("serve")(serve)
-    app.command("worker")(worker)
-    tokens = Commands(help="The tokens with which people and programs use the service.")
-    tokens.command("create")(create_token)
-    tokens.command("list")(list_tokens)
-    tokens.command("revoke")(revoke_token)
-    app.add_typer(tokens, name="token")
 
 
 def serve(
