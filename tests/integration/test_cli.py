@@ -63,6 +63,11 @@ def test_no_module_loads_what_is_slow_and_seldom_needed():
     assert found == ["child_tasks.py"], "the child processes of the service load it while nobody waits"
 
 
+def test_a_group_alone_shows_its_help(capfd):
+    assert main(["site"]) == 2
+    assert capfd.readouterr().err.startswith("Usage: stripewise site [OPTIONS] COMMAND [ARGS]...\n\n  Measure a site")
+
+
 def test_the_summary_of_each_command_is_the_first_sentence_of_its_help():
     root = typer.main.get_command(app)
     for group in (root, *(root.commands[name] for name in GROUPS)):

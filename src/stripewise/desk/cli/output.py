@@ -73,9 +73,11 @@ def print_usage(error: Exception, fix: str = "") -> None:
     """Print what Typer says of a wrong option or argument, with what to do where more is known than it knows."""
     context = getattr(error, "ctx", None)
     path = context.command_path if context is not None else "stripewise"
-    message = " ".join(getattr(error, "format_message", lambda: str(error))().split()).rstrip(".")
-    if message:
-        # Without one the help itself was printed: a group was called without a command.
+    said = getattr(error, "format_message", lambda: str(error))()
+    if type(error).__name__ == "NoArgsIsHelpError":
+        # A group was called without a command: its help is all that it says.
+        remark(said)
+    elif message := " ".join(said.split()).rstrip("."):
         print_error(f"{message}; {fix or f'see {path} --help'}")
 
 
