@@ -10,6 +10,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
+# A search needs them while runs are under way: loaded then, they would delay it, and an interruption would meet them.
+import scipy.linalg
+import scipy.special  # noqa: F401
+
 from stripewise.catalogue.plan import Plan
 from stripewise.engine.binding import Seen, check_program
 from stripewise.engine.budget import shortfall
