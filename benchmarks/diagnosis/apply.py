@@ -28,11 +28,11 @@ from generate import native
 
 from stripewise.catalogue.plan import Plan
 from stripewise.diagnose.site import diagnose
-from stripewise.models.prescribe.policies import by_policy
+from stripewise.models.prescribe.policies import apply_policy
 from stripewise.observe.from_report import activity_of
 from stripewise.observe.report import Report, read_report
 from stripewise.observe.sources import observe
-from stripewise.search.statistics import paired_speedup
+from stripewise.search.statistics import estimate_speedup
 
 HARM = 0.95
 SECONDS = 300
@@ -86,7 +86,7 @@ def measured(case: Case, folder: Path, parts: dict[str, str], pairs: int, settin
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
         file.write(report.model_dump_json())
         file.flush()
-        prescribed = by_policy("mpi-io-study", observe(Path(file.name)).workload)
+        prescribed = apply_policy("mpi-io-study", observe(Path(file.name)).workload)
     row: dict[str, Any] = {
         "case": case.name,
         "findings": [finding.code for finding in found.problems],
@@ -104,7 +104,7 @@ def measured(case: Case, folder: Path, parts: dict[str, str], pairs: int, settin
     for pair in range(pairs):
         for arm in (0, 1) if pair % 2 else (1, 0):
             times[arm].append(run(case, folder, parts, text if arm else own).job.io_time)
-    speedup = paired_speedup(*times, maximize=False)
+    speedup = estimate_speedup(*times, maximize=False)
     return row | {
         "applied": lines,
         "speedup": round(speedup.estimate, 3),

@@ -33,7 +33,7 @@ from stripewise.engine.confirmation import Decision, assess, looks
 from stripewise.engine.race import DRIFTS, planted_drift
 from stripewise.engine.session import Session
 from stripewise.launch import Launch, Outcome
-from stripewise.models.landscape import Landscape, landscapes
+from stripewise.models.landscape import Landscape, list_landscapes
 from stripewise.models.table import Column, ObjectiveColumn, Schema, make_table, read_table
 from stripewise.requests.experiment import Experiment
 from stripewise.result import Result
@@ -137,7 +137,7 @@ def by_dummy(seed: int, gain: float, options: argparse.Namespace) -> dict[str, A
 def recorded_landscape(table: Path, gain: float, kind: str, noise: float) -> Landscape:
     """Every configuration with the same recorded noise; the better ones are faster by the gain, and by nothing else."""
     residuals = []
-    for land in landscapes(read_table(table)):
+    for land in list_landscapes(read_table(table)):
         for point in range(len(land.space.points)):
             runs = land.runs(point)
             residuals.extend(np.log(runs / np.median(runs)))
@@ -157,7 +157,7 @@ def recorded_landscape(table: Path, gain: float, kind: str, noise: float) -> Lan
         true = 10.0 / (gain if BETTER[kind].items() <= configuration.items() else 1.0)
         for repeat, drawn in enumerate(disturbed):
             rows.append({**configuration, "repeat": repeat, "elapsed": true * math.exp(drawn)})
-    return landscapes(make_table(schema, rows))[0]
+    return list_landscapes(make_table(schema, rows))[0]
 
 
 class ChangingMachine(ReplayRunner):

@@ -19,8 +19,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from public import TABLES
 from run import GROUPS, held_out
 
-from stripewise.models.landscape import landscapes
-from stripewise.models.prescription_quality import Quality, logarithms, prescribing, reachable
+from stripewise.models.landscape import list_landscapes
+from stripewise.models.prescription_quality import Quality, judge_choices, log_performance, score_true_best
 from stripewise.models.registry import make_model
 from stripewise.models.table import Table
 
@@ -32,7 +32,7 @@ LEAST = 4
 
 def of_oracle(table: Table) -> Quality | None:
     """Choices that are the best in truth, under runs that scatter as the measured ones."""
-    draws = reachable([logarithms(landscape) for landscape in landscapes(table)], least=LEAST)
+    draws = score_true_best([log_performance(landscape) for landscape in list_landscapes(table)], least=LEAST)
     if draws is None:
         return None
     each = [Quality.of(ratios) for ratios in draws]
@@ -65,7 +65,7 @@ def main() -> None:
             print(f"{label}: {quality.arithmetic:.1f}, {quality.harmonic:.1f}, {quality.worst:.1f}", flush=True)
 
     def judged(score: np.ndarray) -> Quality:
-        return prescribing(table, fold, np.exp(score if table.objective.maximize else -score)).quality
+        return judge_choices(table, fold, np.exp(score if table.objective.maximize else -score)).quality
 
     say("expected logarithm", judged(mean))
     for caution in CAUTION:

@@ -31,10 +31,10 @@ import numpy as np
 from stripewise.models.auto import AutoModel
 from stripewise.models.cells import Data
 from stripewise.models.domain import Domain
-from stripewise.models.prescription_quality import prescribing
+from stripewise.models.prescription_quality import judge_choices
 from stripewise.models.registry import make_model
 from stripewise.models.table import Table, read_table
-from stripewise.models.validation import oracle_scores, scores
+from stripewise.models.validation import score_oracle, score_predictions
 
 HERE = Path(__file__).resolve().parent
 TABLES = HERE.parent / "data" / "tables"
@@ -85,12 +85,12 @@ def judge(table: Table, how: str, model: str, groups: int = GROUPS) -> dict[str,
         test = fold == number
         predicted[test] = predictor(model)(table.take(~test), table.take(test))
     seconds = time.perf_counter() - start
-    found = scores(table.values, predicted, maximize=table.objective.maximize)
-    oracle = oracle_scores(table)
+    found = score_predictions(table.values, predicted, maximize=table.objective.maximize)
+    oracle = score_oracle(table)
     result: dict[str, Any] = {"table": table.name, "how": how, "model": model, **found.as_json(), "seconds": seconds}
     result["oracle_accuracy"] = None if oracle is None else oracle.prediction_accuracy
     if how == "workloads":
-        judged = prescribing(table, fold, predicted)
+        judged = judge_choices(table, fold, predicted)
         result |= {"prescription": judged.quality.as_json()}
         result["oracle"] = None if judged.oracle is None else judged.oracle.as_json()
         if judged.static:
@@ -156,7 +156,7 @@ def row_by_row(table: Table, model: str) -> dict[str, Any]:
         test = fold == number
         predicted[test] = predictor(model)(table.take(~test), table.take(test))
     seconds = time.process_time() - start
-    found = scores(table.values, predicted, maximize=table.objective.maximize).as_json()
+    found = score_predictions(table.values, predicted, maximize=table.objective.maximize).as_json()
     each = np.abs(table.values - predicted) / table.values
     return {**found, "cpu_seconds": seconds, "errors": [round(float(error), 5) for error in each]}
 
@@ -182,9 +182,9 @@ def simulated(options: argparse.Namespace) -> None:
                 rows = single.context_levels[test, 0] == place
                 actual, run, value = median[test][rows], single.values[test][rows], predicted[rows]
                 result[operation] = {
-                    "against_medians": scores(actual, value, maximize=True).as_json(),
-                    "against_runs": scores(run, value, maximize=True).as_json(),
-                    "oracle_against_runs": scores(run, actual, maximize=True).as_json(),
+                    "against_medians": score_predictions(actual, value, maximize=True).as_json(),
+                    "against_runs": score_predictions(run, value, maximize=True).as_json(),
+                    "oracle_against_runs": score_predictions(run, actual, maximize=True).as_json(),
                 }
             return result
 
@@ -220,7 +220,7 @@ def against_own_medians(table: Table, model: str, *, once: bool) -> dict[str, An
     column = next(place for place, c in enumerate(table.schema.context) if c.name == "operation")
     for place, operation in enumerate(table.schema.context[column].values):
         rows = test.context_levels[:, column] == place
-        found[str(operation)] = scores(median[rows], predicted[rows], maximize=True).as_json()
+        found[str(operation)] = score_predictions(median[rows], predicted[rows], maximize=True).as_json()
     return found
 
 
@@ -232,8 +232,8 @@ def judge_against(single: Table, median: np.ndarray, others: Table, model: str) 
         test = fold == number
         predicted[test] = predictor(model)(single.take(~test), single.take(test))
     times = len(others) // len(single)
-    judged = prescribing(others, np.tile(fold, times), np.tile(predicted, times))
-    result: dict[str, Any] = scores(median, predicted, maximize=True).as_json() | {
+    judged = judge_choices(others, np.tile(fold, times), np.tile(predicted, times))
+    result: dict[str, Any] = score_predictions(median, predicted, maximize=True).as_json() | {
         "prescription": judged.quality.as_json(),
         "oracle": None if judged.oracle is None else judged.oracle.as_json(),
     }

@@ -156,7 +156,7 @@ def trained(rows: Sequence[Mapping[str, Any]], logs: Path, kind: str) -> Any:
     from stripewise.engine.campaign.observing import with_profiles  # noqa: PLC0415
     from stripewise.models.registry import make_model  # noqa: PLC0415
     from stripewise.models.table import Schema, make_table  # noqa: PLC0415
-    from stripewise.models.tunables import described  # noqa: PLC0415  loads the engine
+    from stripewise.models.tunables import describe_schema  # noqa: PLC0415  loads the engine
 
     columns: list[dict[str, Any]] = [{"name": "smallread", "kind": "categorical", "values": [True, False]}]
     columns += [
@@ -178,7 +178,7 @@ def trained(rows: Sequence[Mapping[str, Any]], logs: Path, kind: str) -> Any:
         | (row["configuration"] or DEFAULT)
         for row in rows
     ]
-    table, missing = with_profiles(make_table(described(schema, [str(stack)]), flat), "program", logs)
+    table, missing = with_profiles(make_table(describe_schema(schema, [str(stack)]), flat), "program", logs)
     if missing:
         raise SystemExit(f"not all profiles show {', '.join(missing)}: were traces switched on?")
     return make_model(kind).fit(table)

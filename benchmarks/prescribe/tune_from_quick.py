@@ -20,7 +20,7 @@ from typing import Any
 from stripewise.catalogue.workload import Workload
 from stripewise.engine.model_prior import ModelPrior
 from stripewise.engine.race import contestant, play
-from stripewise.models.landscape import Landscape, landscapes, workload
+from stripewise.models.landscape import Landscape, describe_workload, list_landscapes
 from stripewise.models.registry import make_model
 from stripewise.models.table import read_table
 
@@ -31,7 +31,7 @@ _LEAST = 200
 def request(landscape: Landscape, operation: str) -> Workload:
     """What is known of the pattern: strided and collective, on one node; the rest as the table's context says."""
     known = {"operation": operation, "nodes": 1, "layout": "strided", "collective": True}
-    told = workload(landscape.table, landscape.context).model_dump(exclude_none=True)
+    told = describe_workload(landscape.table, landscape.context).model_dump(exclude_none=True)
     return Workload.model_validate(known | told)
 
 
@@ -64,7 +64,7 @@ def main() -> None:
     model = make_model(options.model).fit(read_table(options.campaign), 0)
     for path in options.tables:
         table = read_table(path)
-        for landscape in landscapes(table):
+        for landscape in list_landscapes(table):
             if len(landscape.space.points) < _LEAST:
                 continue
             operation = str(landscape.context.get("operation", "read" if "read" in table.name else "write"))

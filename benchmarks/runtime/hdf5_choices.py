@@ -48,7 +48,7 @@ from stripewise.models.prescribe.prescriber import Prescriber
 from stripewise.models.prescribe.request import PrescriptionRequest
 from stripewise.models.registry import make_model
 from stripewise.models.table import Column, ObjectiveColumn, Schema, make_table
-from stripewise.models.tunables import described
+from stripewise.models.tunables import describe_schema
 
 HERE = Path(__file__).resolve().parent
 SOURCE = HERE.parents[1] / "tests" / "fixtures" / "programs" / "hdf5_phases.c"
@@ -243,7 +243,7 @@ def trained(measured: dict[Program, list[tuple[Settings, list[float]]]], model: 
         for settings, seconds in swept
         for repeat, second in enumerate(seconds)
     ]
-    fitted = make_model("auto").fit(make_table(described(schema, STACKS), rows))
+    fitted = make_model("auto").fit(make_table(describe_schema(schema, STACKS), rows))
     save_artifact(to_artifact(fitted), model)
     return fitted
 

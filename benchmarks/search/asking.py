@@ -24,7 +24,7 @@ from stripewise.observe.objectives import parse_objective  # noqa: E402
 from stripewise.search.base import Seen, sampler_rng  # noqa: E402
 from stripewise.search.belief.belief import believe  # noqa: E402
 from stripewise.search.samplers.auto import AutoOptions, AutoSampler  # noqa: E402
-from stripewise.search.samplers.surrogate import Pool, score, screen  # noqa: E402
+from stripewise.search.samplers.surrogate import Pool, score_configurations, screen_space  # noqa: E402
 from stripewise.trial import History, Phase, Run, State, Trial  # noqa: E402
 
 ELAPSED = parse_objective("elapsed")
@@ -78,8 +78,8 @@ def quality(space: Space, pool: Pool, seed: int) -> float:
     belief = believe(space, past, None, trust=0.5, most=400)
     assert belief is not None
     seen = Seen.of(space, past)
-    best = np.where(pool.unseen(seen), score(belief, pool.levels, pool.knots), 0.0).max()
-    return float(score(belief, screen(space, seen, belief, sampler_rng(seed, 1)))[0] / best)
+    best = np.where(pool.unseen(seen), score_configurations(belief, pool.levels, pool.knots), 0.0).max()
+    return float(score_configurations(belief, screen_space(space, seen, belief, sampler_rng(seed, 1)))[0] / best)
 
 
 def main() -> None:

@@ -23,7 +23,7 @@ from synthetic import landscape  # noqa: E402
 
 from stripewise.catalogue.space import Levels, Space  # noqa: E402
 from stripewise.engine.race import contestant, play  # noqa: E402
-from stripewise.models.landscape import Landscape, landscapes  # noqa: E402
+from stripewise.models.landscape import Landscape, list_landscapes  # noqa: E402
 from stripewise.models.table import read_table  # noqa: E402
 from stripewise.search.base import PriorMean, Seen  # noqa: E402
 from stripewise.search.samplers.initial import complete, next_switch  # noqa: E402
@@ -69,7 +69,7 @@ def places(options: argparse.Namespace) -> Iterator[Landscape]:
         yield from (landscape(1000 + number) for number in range(options.synthetic))
         return
     for path in sorted(options.tables.glob("*.toml")):
-        yield from (one for one in landscapes(read_table(path)) if len(one.space.points) >= LEAST_POINTS)
+        yield from (one for one in list_landscapes(read_table(path)) if len(one.space.points) >= LEAST_POINTS)
 
 
 def main() -> None:

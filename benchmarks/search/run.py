@@ -27,7 +27,7 @@ warnings.filterwarnings("ignore")
 from transfer import prior_of_others  # noqa: E402
 
 from stripewise.engine.race import DRIFTS, Drift, contestant, play  # noqa: E402
-from stripewise.models.landscape import Landscape, landscapes  # noqa: E402
+from stripewise.models.landscape import Landscape, list_landscapes  # noqa: E402
 from stripewise.models.table import read_table  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
@@ -50,7 +50,7 @@ def arenas(folder: Path) -> list[tuple[str, int]]:
     """Tables and contexts that are large enough: path and number of the context."""
     found = []
     for path in sorted(folder.glob("*.toml")):
-        for number, landscape in enumerate(landscapes(read_table(path))):
+        for number, landscape in enumerate(list_landscapes(read_table(path))):
             if len(landscape.space.points) >= LEAST_POINTS:
                 found.append((str(path), number))
     return found
@@ -60,7 +60,7 @@ def episode(path: str, number: int, name: str, seed: int, budget: int, drift: Dr
     warnings.filterwarnings("ignore")
     if path not in _loaded:
         _loaded.clear()
-        _loaded[path] = landscapes(read_table(path))
+        _loaded[path] = list_landscapes(read_table(path))
     landscape = _loaded[path][number]
     if name in OURS:
         make = contestant(name)
@@ -98,10 +98,10 @@ def run_race(options: argparse.Namespace) -> None:
     if options.contexts:
         chosen = options.contexts.split(",")
         places = [place for place in places if f"{Path(place[0]).stem}:{place[1]}" in chosen]
-    several = {path for path, _ in places if len(landscapes(read_table(path))) > 1}
+    several = {path for path, _ in places if len(list_landscapes(read_table(path))) > 1}
     label = {}
     for path, number in places:
-        landscape = landscapes(read_table(path))[number]
+        landscape = list_landscapes(read_table(path))[number]
         label[path, number] = landscape.table.name, json.dumps(dict(landscape.context), sort_keys=True)
     jobs = [
         (path, number, name, seed, options.budget, options.drift)

@@ -24,7 +24,7 @@ from simulated import SITES, table  # noqa: E402
 
 from stripewise.catalogue.workload import Workload  # noqa: E402
 from stripewise.engine.race import Recorded, Search, contestant, moves, play  # noqa: E402
-from stripewise.models.landscape import Landscape, landscapes  # noqa: E402
+from stripewise.models.landscape import Landscape, list_landscapes  # noqa: E402
 from stripewise.models.table import read_table  # noqa: E402
 from stripewise.search.base import PriorMean, make_sampler  # noqa: E402
 from stripewise.search.belief.belief import Earlier, EarlierPrior  # noqa: E402
@@ -64,11 +64,11 @@ def pairs(options: argparse.Namespace) -> list[tuple[str, Landscape, Landscape]]
     found = []
     for given in options.pairs:
         stem, small, large = given.rsplit(":", 2)
-        every = landscapes(read_table(Path(stem + ".toml")))
+        every = list_landscapes(read_table(Path(stem + ".toml")))
         found.append((Path(stem).name, every[int(small)], every[int(large)]))
     if not options.pairs:
         for name in SITES:
-            every = landscapes(table(name))
+            every = list_landscapes(table(name))
             for large in every:
                 context = dict(large.context)
                 if context["nodes"] == 8:

@@ -11,7 +11,7 @@ from sklearn.ensemble import ExtraTreesRegressor
 from stripewise.catalogue.configuration import Value
 from stripewise.catalogue.space import Levels, Space
 from stripewise.errors import UserError
-from stripewise.models.landscape import Landscape, landscapes
+from stripewise.models.landscape import Landscape, list_landscapes
 from stripewise.models.table import Table
 from stripewise.search.base import PriorMean
 from stripewise.search.belief.kernel import features
@@ -40,7 +40,7 @@ def prior_of_others(table: Table) -> Callable[[Landscape], PriorMean]:
     UserError
         If other contexts to learn from are missing, or values that have no logarithm.
     """
-    every = landscapes(table)
+    every = list_landscapes(table)
     if len(every) < 2:
         raise UserError(f"table {table.name} has one context only", "a prior is learned from other contexts")
     if np.any(table.values <= 0):

@@ -147,7 +147,7 @@ def values_of(table: Path) -> np.ndarray:
 
 def baseline(table: Path) -> dict[str, float]:
     """The study's baseline: everything is predicted as the mean."""
-    from stripewise.models.validation import class_error  # noqa: PLC0415  loads the models
+    from stripewise.models.validation import measure_class_error  # noqa: PLC0415  loads the models
 
     values = values_of(table)
     guess = np.full(len(values), values.mean())
@@ -155,7 +155,7 @@ def baseline(table: Path) -> dict[str, float]:
         "rows": len(values),
         "mean": float(values.mean()),
         "mae": float(np.abs(values - guess).mean()),
-        "class_error": class_error(values, guess, maximize=True),
+        "class_error": measure_class_error(values, guess, maximize=True),
     }
 
 

@@ -209,7 +209,7 @@ def accuracy(table: Any, name: str, medians: np.ndarray | None) -> dict[str, Any
         training for single runs, and some runs with their predictions.
     """
     from stripewise.models.registry import make_model  # noqa: PLC0415
-    from stripewise.models.validation import scores  # noqa: PLC0415  loads the engine
+    from stripewise.models.validation import score_predictions  # noqa: PLC0415  loads the engine
 
     rng = np.random.default_rng(0)
     order = rng.permutation(len(table))
@@ -227,7 +227,7 @@ def accuracy(table: Any, name: str, medians: np.ndarray | None) -> dict[str, Any
             typical = medians[test][rows]
             pairs |= {"medians": (typical, predicted[rows]), "oracle": (runs, typical)}
         found[str(operation)] = {
-            against: dict(scores(actual, told_by, maximize=True).as_json())
+            against: dict(score_predictions(actual, told_by, maximize=True).as_json())
             for against, (actual, told_by) in pairs.items()
         } | {
             "shown": [[round(float(a), 1), round(float(p), 1)] for a, p in zip(runs, predicted[rows], strict=True)][

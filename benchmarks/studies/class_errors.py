@@ -33,14 +33,14 @@ def neighbours(table: Path) -> dict[str, Any]:
 
 def scatter(table: Path) -> dict[str, Any]:
     """Class error of an oracle: each run predicted by the median of the others of its configuration."""
-    from stripewise.models.validation import class_error  # noqa: PLC0415  loads the models
+    from stripewise.models.validation import measure_class_error  # noqa: PLC0415  loads the models
 
     runs: dict[Any, list[float]] = defaultdict(list)
     for row in _rows(table):
         runs[_key(row)].append(float(row["bandwidth"]))
     actual, predicted = np.array(list(_left_out(runs))).T
     spread = statistics.median(statistics.stdev(values) / statistics.mean(values) for values in runs.values())
-    return {"class_error": class_error(actual, predicted, maximize=True), "spread": spread, "runs": len(actual)}
+    return {"class_error": measure_class_error(actual, predicted, maximize=True), "spread": spread, "runs": len(actual)}
 
 
 def of_medians(table: Path, draws: int = 20) -> dict[str, Any]:
@@ -49,7 +49,7 @@ def of_medians(table: Path, draws: int = 20) -> dict[str, Any]:
     The scatter is the measured one: residuals of the logarithms about their means, of all configurations together, made
     larger by what the mean of so few runs takes of them. The observed medians stand for the true ones.
     """
-    from stripewise.models.validation import class_error  # noqa: PLC0415  loads the models
+    from stripewise.models.validation import measure_class_error  # noqa: PLC0415  loads the models
 
     runs: dict[Any, list[float]] = defaultdict(list)
     for row in _rows(table):
@@ -62,7 +62,7 @@ def of_medians(table: Path, draws: int = 20) -> dict[str, Any]:
     found = []
     for _ in range(draws):
         seen = np.median(true[:, None] + draw.choice(residuals, logs.shape), axis=1)
-        found.append(class_error(np.exp(seen), np.exp(true), maximize=True))
+        found.append(measure_class_error(np.exp(seen), np.exp(true), maximize=True))
     return {"class_error": statistics.mean(found), "draws": draws}
 
 
@@ -82,12 +82,12 @@ def _key(row: dict[str, str]) -> tuple[tuple[str, str], ...]:
 
 
 def _bounds(values: list[float]) -> Any:
-    from stripewise.models.validation import class_bounds  # noqa: PLC0415
+    from stripewise.models.validation import list_class_bounds  # noqa: PLC0415
 
-    return class_bounds(max(values))
+    return list_class_bounds(max(values))
 
 
 def _class(value: float, bounds: Any) -> int:
-    from stripewise.models.validation import classes  # noqa: PLC0415
+    from stripewise.models.validation import classify_values  # noqa: PLC0415
 
-    return int(classes(np.array([value]), bounds)[0])
+    return int(classify_values(np.array([value]), bounds)[0])

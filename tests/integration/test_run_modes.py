@@ -20,7 +20,7 @@ from stripewise.errors import UserError
 from stripewise.formats import TUNABLE
 from stripewise.models.artifact.content import Artifact, ArtifactInput, Member, Texts
 from stripewise.models.artifact.content import InputValue as Choice
-from stripewise.models.artifact.file import read_artifact, save_artifact, within
+from stripewise.models.artifact.file import read_artifact, restrict_artifact, save_artifact
 from stripewise.requests.policy import Policy, PolicyStriping
 from stripewise.runners.injection import Foreground, Guidance, Injection, allowances_of, inject
 from tests.unit.reports import recorded
@@ -104,16 +104,16 @@ def layouts() -> Artifact:
 
 def test_a_models_layouts_keep_what_the_site_allows() -> None:
     made = layouts()
-    assert within(Policy(), made) is made
-    assert within(stripes(8), made) is made
-    few = within(Policy(striping=PolicyStriping(stripe_count=4, pools=["disk"])), made).inputs
+    assert restrict_artifact(Policy(), made) is made
+    assert restrict_artifact(stripes(8), made) is made
+    few = restrict_artifact(Policy(striping=PolicyStriping(stripe_count=4, pools=["disk"])), made).inputs
     assert [[value.spelling for value in entry.values] for entry in few] == [
         ["1", "2", "4"],
         ["", "disk"],
         ["1", "2", "4", "8"],
     ]
     # A folder's default beyond the limit is what files have anyway.
-    one = within(stripes(1), made).inputs[0]
+    one = restrict_artifact(stripes(1), made).inputs[0]
     assert [value.spelling for value in one.values] == ["1", "2"] and one.default == 1
 
 

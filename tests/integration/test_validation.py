@@ -15,7 +15,7 @@ import pytest
 from stripewise.desk.cli.main import main
 from stripewise.errors import UserError
 from stripewise.models import registry
-from stripewise.models.prescription_quality import prescribing
+from stripewise.models.prescription_quality import judge_choices
 from stripewise.models.table import Column, ObjectiveColumn, Schema, Table, make_table, write_table
 from stripewise.models.trees.tree import TreeModel
 from stripewise.models.validation import HoldOut, validate
@@ -86,7 +86,7 @@ def test_prescription_by_hand() -> None:
     fold = table.context_levels[:, 0]
     # The model likes z everywhere: right for a, a quarter of the best for b.
     likes_z = np.where(table.levels[:, 0] == 2, 9.0, 1.0)
-    judged = prescribing(table, fold, likes_z)
+    judged = judge_choices(table, fold, likes_z)
     assert math.isclose(judged.quality.arithmetic, (100 + 25) / 2)
     assert math.isclose(judged.quality.harmonic, 2 / (1 / 100 + 1 / 25))
     assert math.isclose(judged.quality.worst, 25)
@@ -106,7 +106,7 @@ def test_prescription_by_hand() -> None:
 def test_times_are_better_if_smaller() -> None:
     table = small({("a", "x"): [1, 1], ("a", "y"): [4, 4], ("b", "x"): [2, 2], ("b", "y"): [1, 1]}, "minimize")
     likes_x = np.where(table.levels[:, 0] == 0, 1.0, 9.0)
-    judged = prescribing(table, table.context_levels[:, 0], likes_x)
+    judged = judge_choices(table, table.context_levels[:, 0], likes_x)
     assert math.isclose(judged.quality.worst, 50)
     assert judged.static[0].configuration == {"c": "x"}
 
@@ -115,7 +115,7 @@ def test_luck_is_not_crowned() -> None:
     # The best is picked on odd repeats (x: 30) and scored on even ones (x: 10): y's 20 counts as all of it.
     table = small({("a", "x"): [10, 30], ("a", "y"): [20, 20], ("b", "x"): [10, 10], ("b", "y"): [20, 20]})
     likes_y = np.where(table.levels[:, 0] == 1, 9.0, 1.0)
-    assert math.isclose(prescribing(table, table.context_levels[:, 0], likes_y).quality.worst, 100)
+    assert math.isclose(judge_choices(table, table.context_levels[:, 0], likes_y).quality.worst, 100)
 
 
 def test_trees_by_depth_prescribe_from_the_workload() -> None:

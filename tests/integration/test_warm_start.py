@@ -16,7 +16,7 @@ from stripewise.errors import UserError
 from stripewise.requests.experiment import Budget, Confirmation, Experiment
 from stripewise.runners.function import FunctionRunner
 from stripewise.search.base import sampler_rng
-from stripewise.search.belief.belief import Earlier, EarlierPrior, similarity, translate
+from stripewise.search.belief.belief import Earlier, EarlierPrior, compare_workloads, translate
 from stripewise.search.samplers.auto import AutoSampler
 from stripewise.store.base import MEMORY
 from stripewise.store.opening import open_store
@@ -65,11 +65,11 @@ def runs_needed(prior, nodes=8):
 
 
 def test_the_same_workload_says_all_and_another_less():
-    assert similarity(WRITE, WRITE) == 1
-    double = similarity(WRITE, WRITE.model_copy(update={"nodes": 16}))
-    read = similarity(WRITE, WRITE.model_copy(update={"operation": "read"}))
-    far = similarity(WRITE, Workload(operation="read", nodes=512, piece_size=2**20))
-    unknown = similarity(WRITE, Workload())
+    assert compare_workloads(WRITE, WRITE) == 1
+    double = compare_workloads(WRITE, WRITE.model_copy(update={"nodes": 16}))
+    read = compare_workloads(WRITE, WRITE.model_copy(update={"operation": "read"}))
+    far = compare_workloads(WRITE, Workload(operation="read", nodes=512, piece_size=2**20))
+    unknown = compare_workloads(WRITE, Workload())
     assert 1 > double > unknown > read > far > 0
 
 

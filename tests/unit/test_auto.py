@@ -12,7 +12,7 @@ from stripewise.errors import UserError
 from stripewise.search.base import Seen, make_sampler, sampler_rng
 from stripewise.search.belief.belief import believe, subsample
 from stripewise.search.samplers.auto import AutoSampler
-from stripewise.search.samplers.surrogate import Pool, score, screen
+from stripewise.search.samplers.surrogate import Pool, score_configurations, screen_space
 from stripewise.trial import History, Phase, Run, State, Trial
 from tests.unit.search_histories import ELAPSED
 
@@ -235,9 +235,9 @@ def test_screening_finds_nearly_the_best_acquisition():
         past = random_history(LARGE, 60, seed, lambda row: 0.05 * abs(row[1] - 6) + 0.3 * (row[0] == 2))
         belief = believe(LARGE, past, None, trust=0.5, most=400)
         seen, pool = Seen.of(LARGE, past), Pool(LARGE)
-        most = np.where(pool.unseen(seen), score(belief, pool.levels, pool.knots), -1).max()
-        found = screen(LARGE, seen, belief, sampler_rng(seed, 0))
-        reached.append(score(belief, found)[0] / most)
+        most = np.where(pool.unseen(seen), score_configurations(belief, pool.levels, pool.knots), -1).max()
+        found = screen_space(LARGE, seen, belief, sampler_rng(seed, 0))
+        reached.append(score_configurations(belief, found)[0] / most)
     assert np.sum(np.array(reached) > 0.99) >= 5
 
 

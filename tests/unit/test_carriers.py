@@ -28,7 +28,7 @@ from stripewise.catalogue.plan import Plan
 from stripewise.catalogue.stack import parse_stack
 from stripewise.errors import UserError
 from stripewise.formats import CARRIERS as CARRIER_WORDS
-from stripewise.models.prescribe.prescription import lines
+from stripewise.models.prescribe.prescription import list_settings
 from stripewise.models.table import Column, ObjectiveColumn, Schema
 from stripewise.models.tunables import SetBy, tunable_columns
 from stripewise.observe.evidence import RULES, check_evidence
@@ -115,7 +115,9 @@ def test_columns_of_every_stack_and_of_ones_own_are_settings_of_a_model():
     schema = Schema(name="t", objective=ObjectiveColumn(column="b", direction="maximize"), parameter=columns)
     found = tunable_columns(schema)
     assert [tunable.set_by for tunable in found] == [SetBy.SETTING] * 4
-    plan = lines([(tunable, tunable.column.values[-1]) for tunable in found], None, "write", {"operation": "write"})
+    plan = list_settings(
+        [(tunable, tunable.column.values[-1]) for tunable in found], None, "write", {"operation": "write"}
+    )
     assert plan == [
         Setting(HDF5, "alignment", str(1 << 20)),
         Setting(PNETCDF, "nc_var_align_size", "4096"),
@@ -154,7 +156,7 @@ def row(carrier: Carrier, folder: Path) -> str:
     column = Column(name="own", kind="ordinal", values=[1, 4], carrier=carrier, key=key)
     schema = Schema(name="t", objective=ObjectiveColumn(direction="maximize"), parameter=[column])
     (tunable,) = tunable_columns(schema)
-    given = lines([(tunable, 4)], None, "write", {})
+    given = list_settings([(tunable, 4)], None, "write", {})
     plan = Plan((setting,))
     exports = [
         target for target in TARGETS if (made := export(plan, target, changed={"own": 4})).text and not made.cannot

@@ -26,7 +26,7 @@ from stripewise.models.prescribe.prescriber import Prescriber
 from stripewise.models.prescribe.request import PrescriptionRequest
 from stripewise.models.registry import load_model, make_model
 from stripewise.models.table import Schema, Table, make_table, read_table, write_table
-from stripewise.models.tunables import described
+from stripewise.models.tunables import describe_schema
 from stripewise.observe.sources import observe
 from stripewise.requests.experiment import Experiment
 from stripewise.runners.function import FunctionRunner
@@ -118,7 +118,7 @@ def test_what_is_eight_times_faster_is_prescribed(name: str, line: str, words: d
 def test_a_stack_of_the_user_s_own_is_prescribed_whatever_carries_it(carrier: Carrier, tmp_path: Path) -> None:
     table = table_of("chunk", {65536: 1, MIB: 8, 4 * MIB: 2, 8 * MIB: 16}, unit="B")
     stack = own(tmp_path, carrier)
-    write_table(Table(described(table.schema, [stack]), *table_parts(table)), tmp_path / "t")
+    write_table(Table(describe_schema(table.schema, [stack]), *table_parts(table)), tmp_path / "t")
     measured = read_table(tmp_path / "t")
     assert measured.schema.stack[0].parameter[0].carrier is carrier
     make_model("tree").fit(measured).save(tmp_path / "model")
@@ -228,7 +228,7 @@ def test_what_a_run_had_is_the_setting_of_today(
 
 def test_a_table_keeps_a_whole_stack(tmp_path: Path) -> None:
     table = table_of("binsize", {MIB: 1, 20 * MIB: 8}, unit="B")
-    kept = Table(described(table.schema, [str(SMALLREAD)]), *table_parts(table))
+    kept = Table(describe_schema(table.schema, [str(SMALLREAD)]), *table_parts(table))
     write_table(kept, tmp_path / "t")
     assert read_table(tmp_path / "t").schema == kept.schema
     for name in ("t", "t.csv"):

@@ -12,7 +12,7 @@ from stripewise.catalogue.expectation import Expected, expect, propose
 from stripewise.catalogue.workload import Workload
 from stripewise.diagnose.site import diagnose
 from stripewise.errors import UserError
-from stripewise.models.prescribe.policies import by_policy, policy_names
+from stripewise.models.prescribe.policies import apply_policy, policy_names
 from stripewise.observe.activity import Activity
 from stripewise.observe.workload import observed
 from tests.unit.test_diagnosis_findings import CASES, activity, calls
@@ -71,7 +71,7 @@ def test_the_best_candidate_is_proposed_with_its_factor() -> None:
 
 def test_a_policy_leaves_out_what_is_expected_to_lose() -> None:
     small = collective(layout="strided", piece_size=4 * KIB, nodes=4, processes_per_node=2)
-    found = by_policy("mpi-io-study", small)
+    found = apply_policy("mpi-io-study", small)
     assert "romio_cb_write" not in {change.name for change in found.changes}
     assert any(note.startswith("romio_cb_write = disable is left out") for note in found.notes)
 
@@ -99,7 +99,7 @@ def test_diagnose_and_prescribe_never_contradict_each_other() -> None:
         proposed += bool(mine)
         for name in policy_names():
             try:
-                plan = by_policy(name, observed(one).workload).plan
+                plan = apply_policy(name, observed(one).workload).plan
             except UserError:
                 continue  # without bytes or nodes there is nothing to prescribe from
             theirs = {setting.key: setting.value for setting in plan.settings}

@@ -15,8 +15,8 @@ from stripewise.search.belief.gp import (
     ModelAverage,
     NegativeLogPosterior,
     Observations,
+    find_most_probable,
     fit,
-    most_probable,
 )
 from stripewise.search.belief.kernel import DECAYS, Decay, Geometry, with_inactive
 
@@ -165,7 +165,7 @@ def smooth_and_stepped():
 @pytest.mark.slow
 def test_the_decay_that_explains_the_data_counts_more():
     for known, likely in zip(smooth_and_stepped(), reversed(DECAYS), strict=True):
-        found = {decay: most_probable(GEOMETRY, known, decay=decay) for decay in DECAYS}
+        found = {decay: find_most_probable(GEOMETRY, known, decay=decay) for decay in DECAYS}
         assert max(found, key=lambda decay: found[decay][1]) is likely
 
 
@@ -173,7 +173,8 @@ def test_the_decay_that_explains_the_data_counts_more():
 def test_the_average_includes_the_variance_between_processes():
     _, _, known = data(30)
     one, other = (
-        GaussianProcess(GEOMETRY, known, most_probable(GEOMETRY, known, decay=decay)[0], 0.5, decay) for decay in DECAYS
+        GaussianProcess(GEOMETRY, known, find_most_probable(GEOMETRY, known, decay=decay)[0], 0.5, decay)
+        for decay in DECAYS
     )
     both = ModelAverage.of([one, other], [np.log(0.6) - 40, np.log(0.2) - 40])
     np.testing.assert_allclose(both.weights, [0.75, 0.25])

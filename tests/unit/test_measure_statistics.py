@@ -11,11 +11,11 @@ from scipy import stats
 
 from stripewise.result import Summary
 from stripewise.search.statistics import (
+    estimate_speedup,
     log_speedups,
-    paired_speedup,
     signed_rank_p,
     smallest_p,
-    summary_of,
+    summarize_values,
     walsh_averages,
 )
 
@@ -41,7 +41,7 @@ def test_signed_rank_p_is_exact(seed):
 @given(st.lists(st.tuples(POSITIVE, POSITIVE), min_size=6, max_size=20), st.booleans())
 def test_interval_and_test_agree(pairs, maximize):
     default, candidate = [a for a, _ in pairs], [b for _, b in pairs]
-    found = paired_speedup(default, candidate, maximize)
+    found = estimate_speedup(default, candidate, maximize)
     assert found.interval.low <= found.estimate <= found.interval.high
     logs = log_speedups(default, candidate, maximize)
     assert (found.interval.low > 1) == (signed_rank_p(logs) <= 0.025)
@@ -50,37 +50,37 @@ def test_interval_and_test_agree(pairs, maximize):
 @given(st.lists(st.tuples(POSITIVE, POSITIVE), min_size=1, max_size=12))
 def test_exchanging_the_arms_inverts_the_ratio(pairs):
     default, candidate = [a for a, _ in pairs], [b for _, b in pairs]
-    there, back = paired_speedup(default, candidate, True), paired_speedup(candidate, default, True)
+    there, back = estimate_speedup(default, candidate, True), estimate_speedup(candidate, default, True)
     assert there.estimate == pytest.approx(1 / back.estimate)
     assert there.interval.low == pytest.approx(1 / back.interval.high if math.isfinite(back.interval.high) else 0.0)
 
 
 @pytest.mark.parametrize("n", range(1, 6))
 def test_fewer_than_six_pairs_exclude_nothing(n):
-    found = paired_speedup([1.0] * n, [100.0] * n, True)
+    found = estimate_speedup([1.0] * n, [100.0] * n, True)
     assert (found.interval.low, found.interval.high, found.interval.bounded) == (0.0, math.inf, False)
     assert found.estimate == pytest.approx(100.0)
 
 
 def test_six_unanimous_pairs_exclude_one():
-    found = paired_speedup([10.0] * 6, [12.0, 12.5, 13.0, 12.2, 12.9, 12.1], True)
+    found = estimate_speedup([10.0] * 6, [12.0, 12.5, 13.0, 12.2, 12.9, 12.1], True)
     assert found.interval.low == pytest.approx(1.2)
     assert found.interval.bounded
 
 
 def test_direction_follows_the_objective():
-    assert paired_speedup([2.0] * 3, [1.0] * 3, maximize=False).estimate == pytest.approx(2.0)
-    assert paired_speedup([2.0] * 3, [1.0] * 3, maximize=True).estimate == pytest.approx(0.5)
+    assert estimate_speedup([2.0] * 3, [1.0] * 3, maximize=False).estimate == pytest.approx(2.0)
+    assert estimate_speedup([2.0] * 3, [1.0] * 3, maximize=True).estimate == pytest.approx(0.5)
 
 
 def test_a_failed_candidate_counts_as_the_worst():
-    good = paired_speedup([10.0] * 8, [20.0] * 8, True)
-    failed = paired_speedup([10.0] * 8, [20.0] * 7 + [0.0], True)
+    good = estimate_speedup([10.0] * 8, [20.0] * 8, True)
+    failed = estimate_speedup([10.0] * 8, [20.0] * 7 + [0.0], True)
     assert failed.interval.low <= good.interval.low
     assert failed.interval.low == 0.0
     assert failed.geometric_mean == 0.0
     assert failed.p10 == 0.0
-    assert paired_speedup([0.0] * 8, [0.0] * 8, True).estimate == 1.0
+    assert estimate_speedup([0.0] * 8, [0.0] * 8, True).estimate == 1.0
 
 
 def test_coverage_of_the_interval():
@@ -88,18 +88,18 @@ def test_coverage_of_the_interval():
     inside = 0
     for _ in range(400):
         noise = np.exp(rng.standard_t(3, (2, 12)) * 0.1)
-        found = paired_speedup(list(noise[0]), list(1.3 * noise[1]), True)
+        found = estimate_speedup(list(noise[0]), list(1.3 * noise[1]), True)
         inside += found.interval.low <= 1.3 <= found.interval.high
     assert inside >= 0.93 * 400
 
 
 def test_unpaired_or_impossible_values_are_refused():
     with pytest.raises(ValueError, match="not pairs"):
-        paired_speedup([1.0], [1.0, 2.0], True)
+        estimate_speedup([1.0], [1.0, 2.0], True)
     with pytest.raises(ValueError, match="negative"):
-        paired_speedup([1.0], [-1.0], True)
+        estimate_speedup([1.0], [-1.0], True)
     with pytest.raises(ValueError, match="no pairs"):
-        paired_speedup([], [], True)
+        estimate_speedup([], [], True)
 
 
 def test_walsh_averages_of_three():
@@ -109,15 +109,15 @@ def test_walsh_averages_of_three():
 @pytest.mark.parametrize(("n", "place"), [(6, 1), (8, 1), (9, 2), (12, 3), (20, 6), (30, 10)])
 def test_median_interval_uses_the_textbook_order_statistics(n, place):
     values = list(range(1, n + 1))
-    found = summary_of(values[::-1])
+    found = summarize_values(values[::-1])
     assert (found.interval.low, found.interval.high) == (place, n + 1 - place)
     assert stats.binom.cdf(place - 1, n, 0.5) <= 0.025 < stats.binom.cdf(place, n, 0.5)
 
 
 def test_median_of_few_values_has_no_interval():
-    found = summary_of([3.0, 1.0, 2.0])
+    found = summarize_values([3.0, 1.0, 2.0])
     assert (found.value, found.interval, found.runs) == (2.0, None, 3)
-    assert summary_of([]) == Summary()
+    assert summarize_values([]) == Summary()
 
 
 def test_smallest_p():

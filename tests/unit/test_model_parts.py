@@ -15,7 +15,7 @@ from sklearn.ensemble import ExtraTreesRegressor, RandomForestRegressor
 
 from stripewise.errors import UserError
 from stripewise.models import ann
-from stripewise.models.auto import AutoModel, blend_weights, helps
+from stripewise.models.auto import AutoModel, blend_weights, improves_blend
 from stripewise.models.cells import Cells, Data, Memory, error_correlation, gain_errors
 from stripewise.models.domain import Domain
 from stripewise.models.features import Encoder, Feature, make_encoder
@@ -26,11 +26,18 @@ from stripewise.models.prescribe.grid import LogPrediction
 from stripewise.models.registry import load_model, make_model
 from stripewise.models.smooth import Smooth
 from stripewise.models.table import Column, ObjectiveColumn, Schema, Table, make_table
-from stripewise.models.training import speed_rules
+from stripewise.models.training import learn_speed_rules
 from stripewise.models.trees.boosting import BoostingOptions, boost, calibrate
 from stripewise.models.trees.ensemble import Trees
-from stripewise.models.trees.tree import conditions
-from stripewise.models.validation import class_bounds, class_error, classes, oracle_scores, scores, true_values
+from stripewise.models.trees.tree import write_conditions
+from stripewise.models.validation import (
+    classify_values,
+    find_true_values,
+    list_class_bounds,
+    measure_class_error,
+    score_oracle,
+    score_predictions,
+)
 from stripewise.testing.models import sample_table
 
 
@@ -312,11 +319,11 @@ def test_one_more_member_joins_only_where_it_helps_on_cells_that_chose_no_weight
     truth = rng.normal(0, 1, 400)
     one, other = (truth + rng.normal(0, 0.3, 400) for _ in range(2))
     trust = np.ones(400)
-    assert helps(np.stack([one, truth + rng.normal(0, 0.1, 400), other], axis=1), truth, trust, 1)
+    assert improves_blend(np.stack([one, truth + rng.normal(0, 0.1, 400), other], axis=1), truth, trust, 1)
     for useless in (one, one + rng.normal(0, 0.5, 400)):
-        assert not helps(np.stack([one, other, useless], axis=1), truth, trust, 2)
-    assert not helps(np.stack([one, truth], axis=1)[:10], truth[:10], trust[:10], 1)
-    assert not helps(np.stack([truth, truth], axis=1), truth, trust, 1)
+        assert not improves_blend(np.stack([one, other, useless], axis=1), truth, trust, 2)
+    assert not improves_blend(np.stack([one, truth], axis=1)[:10], truth[:10], trust[:10], 1)
+    assert not improves_blend(np.stack([truth, truth], axis=1), truth, trust, 1)
 
 
 @pytest.mark.slow
@@ -412,46 +419,46 @@ def test_memory_finds_exactly_what_it_holds() -> None:
 
 
 def test_performance_classes() -> None:
-    bounds = class_bounds(110.0)
+    bounds = list_class_bounds(110.0)
     assert np.allclose(bounds[:10], 0.55 * np.arange(1, 11))
     widths = np.diff(bounds)
     assert np.allclose(widths[9:] / np.concatenate([[0.55], widths[9:-1]]), 1.1)
     assert bounds[-1] < 110.0
-    assert list(classes(np.array([0.1, 0.55, 0.56, 5.5, 5.6, 110.0]), bounds)) == [0, 0, 1, 9, 10, len(bounds)]
-    assert class_error(np.array([1.0, 2.0]), np.array([1.0, 2.0]), maximize=True) == 0.0
+    assert list(classify_values(np.array([0.1, 0.55, 0.56, 5.5, 5.6, 110.0]), bounds)) == [0, 0, 1, 9, 10, len(bounds)]
+    assert measure_class_error(np.array([1.0, 2.0]), np.array([1.0, 2.0]), maximize=True) == 0.0
     # Times: twice as slow is half the performance.
-    rate = class_error(np.array([100.0, 50.0]), np.array([50.0, 50.0]), maximize=True)
-    assert rate == class_error(np.array([0.01, 0.02]), np.array([0.02, 0.02]), maximize=False)
+    rate = measure_class_error(np.array([100.0, 50.0]), np.array([50.0, 50.0]), maximize=True)
+    assert rate == measure_class_error(np.array([0.01, 0.02]), np.array([0.02, 0.02]), maximize=False)
 
 
 def test_scores_by_hand() -> None:
-    found = scores(np.array([100.0, 200.0]), np.array([110.0, 180.0]), maximize=True)
+    found = score_predictions(np.array([100.0, 200.0]), np.array([110.0, 180.0]), maximize=True)
     assert math.isclose(found.prediction_accuracy, 90.0)
     assert math.isclose(found.mape, 10.0)
     assert math.isclose(found.mae, 15.0)
     y, r = np.log([100, 200]), np.log([110, 180])
     assert found.r2_log is not None
     assert math.isclose(found.r2_log, 1 - np.sum((y - r) ** 2) / np.sum((y - y.mean()) ** 2))
-    assert scores(np.array([5.0]), np.array([5.0]), maximize=True).r2_log is None
+    assert score_predictions(np.array([5.0]), np.array([5.0]), maximize=True).r2_log is None
     same = np.full(1000, 0.1)
-    assert scores(same, 1.01 * same, maximize=True).r2_log is None, "nothing varies"
+    assert score_predictions(same, 1.01 * same, maximize=True).r2_log is None, "nothing varies"
 
 
 def test_the_oracle_knows_medians_of_what_folds_together() -> None:
     table = sample_table(repeats=3, noise=0.2)
-    truth = true_values(table)
+    truth = find_true_values(table)
     assert truth is not None
     off = (table.levels[:, 1] == 1) & np.all(table.context_levels == 0, axis=1) & (table.levels[:, 0] == 0)
     assert off.sum() == 9
     assert np.allclose(truth[off], np.median(table.values[off]))
-    found = oracle_scores(table)
+    found = score_oracle(table)
     assert found is not None
     assert math.isclose(found.mape, 100 * np.mean(np.abs(table.values - truth) / table.values))
 
 
 def test_there_is_no_oracle_without_repeats() -> None:
     table = sized()
-    assert oracle_scores(table) is None
+    assert score_oracle(table) is None
 
 
 # -- reading ----------------------------------------------------------------------------------------------------------
@@ -481,21 +488,21 @@ def test_whole_numbers_are_parted_by_whole_numbers() -> None:
     encoder = Encoder((Feature("log2 n", "log2", (0,)), Feature("share", "value", (1,))))
     for threshold in (0.5, 1.0, 1.3, float(np.float32(math.log2(3))), 2.3, 3.08):
         parted = encoder.encode(np.array([[n, 1.0] for n in range(1, 10)]))[:, 0] <= np.float32(threshold)
-        assert conditions(domain, encoder, [(0, threshold, True)]) == f"n <= {int(parted.sum())}"
-        assert conditions(domain, encoder, [(0, threshold, False)]) == f"n > {int(parted.sum())}"
-    assert conditions(domain, encoder, [(1, 1.0, True)]) == "share <= 1"
-    assert conditions(domain, encoder, [(1, 0.75, True)]) == "share <= 0.75"
+        assert write_conditions(domain, encoder, [(0, threshold, True)]) == f"n <= {int(parted.sum())}"
+        assert write_conditions(domain, encoder, [(0, threshold, False)]) == f"n > {int(parted.sum())}"
+    assert write_conditions(domain, encoder, [(1, 1.0, True)]) == "share <= 1"
+    assert write_conditions(domain, encoder, [(1, 0.75, True)]) == "share <= 0.75"
 
 
 def test_slow_average_fast() -> None:
     for table in (sample_table(noise=0.01), sample_table(maximize=False)):
-        rules = speed_rules(table, depth=8)
+        rules = learn_speed_rules(table, depth=8)
         assert sum(int(re.search(r"; (\d+) rows", rule)[1]) for rule in rules) == len(table)
         assert any(": slow (slow 100%" in rule for rule in rules)
-        assert any("stripes <= 1 and access = write: slow" in rule for rule in speed_rules(table, depth=2))
+        assert any("stripes <= 1 and access = write: slow" in rule for rule in learn_speed_rules(table, depth=2))
     columns = [Column(name="n", kind="ordinal", values=[1, 2, 3, 4])]
     made = table_of(columns, [{"n": n, "y": float(n)} for n in (1, 2, 3, 4) for _ in range(4)])
-    assert speed_rules(made)[0] == "if n <= 1: slow (slow 100%, average 0%, fast 0%; 4 rows)"
+    assert learn_speed_rules(made)[0] == "if n <= 1: slow (slow 100%, average 0%, fast 0%; 4 rows)"
 
 
 # -- errors that go together ------------------------------------------------------------------------------------------

@@ -19,10 +19,16 @@ from stripewise.catalogue.workload import Workload
 from stripewise.desk.cli.main import main
 from stripewise.errors import UserError
 from stripewise.models.cells import Data
-from stripewise.models.landscape import landscapes
-from stripewise.models.prescribe.policies import by_policy, policy_names
+from stripewise.models.landscape import list_landscapes
+from stripewise.models.prescribe.policies import apply_policy, policy_names
 from stripewise.models.prescribe.prescriber import Prescriber
-from stripewise.models.prescribe.prescription import Prescription, carried_by, choose_place, plan_of, prescription_of
+from stripewise.models.prescribe.prescription import (
+    Prescription,
+    carried_by,
+    choose_place,
+    make_plan,
+    read_prescription,
+)
 from stripewise.models.prescribe.request import PrescriptionRequest, parse_request
 from stripewise.models.registry import make_model, model_class
 from stripewise.models.table import Column, Schema, read_table
@@ -166,7 +172,7 @@ def test_a_prediction_outside_what_was_measured_claims_nothing(monkeypatch: pyte
 
 def test_a_prescription_survives_its_json() -> None:
     found = prescriber().prescribe(PrescriptionRequest(workload()))
-    again = prescription_of(found.as_json())
+    again = read_prescription(found.as_json())
     assert again.interval == pytest.approx(found.interval) and again.speedup == pytest.approx(found.speedup)
 
 
@@ -383,29 +389,29 @@ def test_layout_and_hints_that_were_seen_are_the_settings_of_today() -> None:
 
 
 def test_the_study_s_findings_are_named_as_a_policy() -> None:
-    found = by_policy("mpi-io-study", workload(file_system="lustre", piece_size=MIB), 48)
+    found = apply_policy("mpi-io-study", workload(file_system="lustre", piece_size=MIB), 48)
     assert found.policy
     assert found.origin == "policy mpi-io-study"
     assert lines(found) == {"stripe_count": "48", "stripe_size": str(MIB), "romio_cb_write": "disable"}
     assert found.gain is None
     assert any("rule of thumb" in note for note in found.notes)
-    assert lines(by_policy("mpi-io-study", workload()))["stripe_count"] == "-1"
+    assert lines(apply_policy("mpi-io-study", workload()))["stripe_count"] == "-1"
 
 
 def test_policies_change_no_layout_where_there_is_none_to_change() -> None:
     for words in ({"operation": "read"}, {"file_system": "ext4"}):
         for name in policy_names():
-            found = by_policy(name, workload(**words))
+            found = apply_policy(name, workload(**words))
             assert not [s for s in found.plan.settings if s.carrier is LAYOUT]
-    small = by_policy("mpi-io-study", workload(file_size=MIB))
+    small = apply_policy("mpi-io-study", workload(file_size=MIB))
     assert "stripe_count" not in lines(small)
-    apart = by_policy("mpi-io-study", workload(file_per_process=True))
+    apart = apply_policy("mpi-io-study", workload(file_per_process=True))
     assert "stripe_count" not in lines(apart)
 
 
 def test_independent_programs_get_no_hint_for_collective_calls() -> None:
     for name in policy_names():
-        found = by_policy(name, workload(collective=False))
+        found = apply_policy(name, workload(collective=False))
         assert not [s for s in found.plan.settings if s.carrier is HINT]
 
 
@@ -413,7 +419,7 @@ WIDE = {"nodes": 8, "collective": True, "file_per_process": False, "file_size": 
 
 
 def test_knowledge_sets_stripes_that_grow_with_nodes_with_an_interval() -> None:
-    found = by_policy("knowledge", workload(**WIDE))
+    found = apply_policy("knowledge", workload(**WIDE))
     assert found.origin == "policy knowledge"
     assert lines(found) == {"stripe_count": "8"}
     assert found.speedup == pytest.approx(1.97 * 1.24)
@@ -421,10 +427,10 @@ def test_knowledge_sets_stripes_that_grow_with_nodes_with_an_interval() -> None:
     low, high = found.interval
     assert low < found.speedup < high
     assert any("29 workloads" in reason for reason in found.reasons)
-    assert prescription_of(found.as_json()).interval == pytest.approx(found.interval)
-    assert lines(by_policy("knowledge", workload(**WIDE | {"nodes": 4}))) == {"stripe_count": "4"}
-    assert lines(by_policy("knowledge", workload(**WIDE), 6)) == {"stripe_count": "4"}
-    assert by_policy("knowledge", workload(**WIDE), 4, {"stripe_count": 1}).changes
+    assert read_prescription(found.as_json()).interval == pytest.approx(found.interval)
+    assert lines(apply_policy("knowledge", workload(**WIDE | {"nodes": 4}))) == {"stripe_count": "4"}
+    assert lines(apply_policy("knowledge", workload(**WIDE), 6)) == {"stripe_count": "4"}
+    assert apply_policy("knowledge", workload(**WIDE), 4, {"stripe_count": 1}).changes
 
 
 NOT_MEASURED = "no workload of this kind was measured elsewhere to gain for sure"
@@ -452,7 +458,7 @@ NOT_MEASURED = "no workload of this kind was measured elsewhere to gain for sure
 def test_knowledge_keeps_the_default_where_gains_are_not_certain(
     words: dict[str, Any], more: dict[str, Any], why: str
 ) -> None:
-    found = by_policy("knowledge", workload(**{**WIDE, **words}), **more)
+    found = apply_policy("knowledge", workload(**{**WIDE, **words}), **more)
     assert found.changes == ()
     assert found.plan.settings == ()
     assert why in found.kept
@@ -462,12 +468,12 @@ def test_knowledge_keeps_the_default_where_gains_are_not_certain(
 @pytest.mark.parametrize("stripes", ["abc", True, 2.5])
 def test_a_stripe_count_that_is_not_a_number_is_refused(stripes: Any) -> None:
     with pytest.raises(UserError, match=f"the current stripe_count is '{stripes}'"):
-        by_policy("knowledge", workload(**WIDE), None, {"stripe_count": stripes})
+        apply_policy("knowledge", workload(**WIDE), None, {"stripe_count": stripes})
 
 
 def test_measured_knowledge_holds_in_the_measured_table_that_is_kept() -> None:
     gains = []
-    for one in landscapes(read_table(ROOT / "benchmarks/data/tables/s3d_write_lustre_hints")):
+    for one in list_landscapes(read_table(ROOT / "benchmarks/data/tables/s3d_write_lustre_hints")):
         names, points = one.space.names, one.space.points
         values = [np.array(parameter.values)[points[:, place]] for place, parameter in enumerate(one.space.parameters)]
         column = dict(zip(names, values, strict=True))
@@ -482,7 +488,7 @@ def test_measured_knowledge_holds_in_the_measured_table_that_is_kept() -> None:
 
 def test_a_rule_of_thumb_leaves_out_what_may_lose_half() -> None:
     """Pieces of unknown size from several nodes: small ones are written several times slower without aggregators."""
-    found = by_policy("mpi-io-study", workload(nodes=8, collective=True, piece_size=None, layout=None))
+    found = apply_policy("mpi-io-study", workload(nodes=8, collective=True, piece_size=None, layout=None))
     assert "romio_cb_write" not in lines(found)
     assert any(note.startswith("romio_cb_write = disable is left out") for note in found.notes)
 
@@ -490,12 +496,12 @@ def test_a_rule_of_thumb_leaves_out_what_may_lose_half() -> None:
 def test_without_a_model_the_layout_of_a_log_counts() -> None:
     seen = PrescriptionRequest(Workload()).with_observed(Observed(workload(**WIDE), 16, {"stripe_count": 8}), None)
     assert seen.current == {"stripe_count": 8}
-    assert by_policy("knowledge", seen.workload, None, seen.current).changes == ()
+    assert apply_policy("knowledge", seen.workload, None, seen.current).changes == ()
 
 
 def test_an_unknown_policy_is_refused() -> None:
     with pytest.raises(UserError, match="no policy is called 'best'"):
-        by_policy("best", workload())
+        apply_policy("best", workload())
 
 
 BANDWIDTH = Objective("bandwidth", "maximize", "MiB/s")
@@ -503,7 +509,7 @@ SECONDS = Objective("elapsed", "minimize", "s")
 
 
 def at(predicted: float, spread: float = 0.05, objective: Objective = BANDWIDTH) -> Prescription:
-    hint = plan_of([Setting(HINT, "cb_nodes", "4")], "prescribed")
+    hint = make_plan([Setting(HINT, "cb_nodes", "4")], "prescribed")
     return Prescription("model", workload(), objective=objective, predicted=predicted, spread=spread, plan=hint)
 
 

@@ -16,7 +16,13 @@ from stripewise.engine.space import BoundSpace
 from stripewise.requests.experiment import Experiment
 from stripewise.search.base import make_sampler
 from stripewise.search.belief.costs import Costs
-from stripewise.search.belief.posterior import departures, economical, passed_over, price, rank
+from stripewise.search.belief.posterior import (
+    count_departures,
+    find_passed_over,
+    prefer_cheapest,
+    price_configuration,
+    rank_trials,
+)
 from stripewise.search.policy.pruning import make_pruner
 from stripewise.search.policy.resampling import make_resampler
 from stripewise.search.policy.stopping import make_stopping
@@ -49,18 +55,19 @@ DEFAULT = (1, 1, "a", 10.0, 10.1, 9.9, 10.0)
 
 def test_the_price_grows_with_stripes_and_memory_and_not_with_what_is_free():
     prices = [
-        price(SPACE, {"stripes": s, "memory": m, "mode": x}) for s, m, x in [(1, 1, "b"), (2, 1, "a"), (16, 16, "a")]
+        price_configuration(SPACE, {"stripes": s, "memory": m, "mode": x})
+        for s, m, x in [(1, 1, "b"), (2, 1, "a"), (16, 16, "a")]
     ]
     assert prices == pytest.approx([0, 0.25, 1.2])
 
 
 def test_of_equally_cheap_ones_the_one_that_changes_least_is_preferred():
     seen = history(DEFAULT, (1, 16, "b", 4.0, 4.0, 4.01), (4, 1, "b", 4.02, 4.02, 4.02), (4, 1, "a", 4.1, 4.1, 4.1))
-    ranked = economical(SPACE, seen, rank(seen))
+    ranked = prefer_cheapest(SPACE, seen, rank_trials(seen))
     assert ranked[0].number == 1  # the cheapest, whatever it changes
-    ranked = economical(SPACE, seen, [trial for trial in rank(seen) if trial.number != 1])
+    ranked = prefer_cheapest(SPACE, seen, [trial for trial in rank_trials(seen) if trial.number != 1])
     assert ranked[0].number == 3  # as cheap as trial 2, without the mode that gains nothing
-    assert [departures(SPACE, trial.configuration) for trial in seen.trials] == [0, 2, 2, 1]
+    assert [count_departures(SPACE, trial.configuration) for trial in seen.trials] == [0, 2, 2, 1]
 
 
 def test_the_cheapest_within_five_percent_is_preferred():
@@ -71,20 +78,20 @@ def test_the_cheapest_within_five_percent_is_preferred():
         (2, 1, "b", 4.6, 4.62, 4.6),
         (8, 1, "b", 4.05, 4.05),
     )
-    assert [t.number for t in rank(seen)][:3] == [1, 4, 2]
-    ranked = economical(SPACE, seen, rank(seen))
+    assert [t.number for t in rank_trials(seen)][:3] == [1, 4, 2]
+    ranked = prefer_cheapest(SPACE, seen, rank_trials(seen))
     assert [t.number for t in ranked][:3] == [2, 1, 4]
     assert len(ranked) == 5
-    over = passed_over(SPACE, seen, ranked[0])
+    over = find_passed_over(SPACE, seen, ranked[0])
     assert over is not None and over.number == 1
-    assert passed_over(SPACE, seen, rank(seen)[0]) is None
+    assert find_passed_over(SPACE, seen, rank_trials(seen)[0]) is None
 
 
 def test_the_default_is_never_preferred_and_nothing_behind_it():
     seen = history(DEFAULT, (16, 16, "b", 9.8, 9.9, 9.8), (2, 1, "b", 10.15, 10.1, 10.15))
-    assert [t.number for t in economical(SPACE, seen, rank(seen))] == [1, 0, 2]
-    assert [t.number for t in economical(SPACE, history(DEFAULT), rank(history(DEFAULT)))] == [0]
-    assert economical(SPACE, History(ELAPSED), []) == []
+    assert [t.number for t in prefer_cheapest(SPACE, seen, rank_trials(seen))] == [1, 0, 2]
+    assert [t.number for t in prefer_cheapest(SPACE, history(DEFAULT), rank_trials(history(DEFAULT)))] == [0]
+    assert prefer_cheapest(SPACE, History(ELAPSED), []) == []
 
 
 def test_a_single_lucky_run_does_not_bring_a_cheap_one_near():
@@ -92,7 +99,7 @@ def test_a_single_lucky_run_does_not_bring_a_cheap_one_near():
     seen = history(
         (1, 1, "a", *noisy), (16, 1, "b", *(0.4 * v for v in noisy)), (2, 1, "b", 4.0), (4, 16, "a", 9.0, 12.0)
     )
-    assert economical(SPACE, seen, rank(seen))[0].number == 1
+    assert prefer_cheapest(SPACE, seen, rank_trials(seen))[0].number == 1
 
 
 def test_the_best_is_not_given_up_for_what_is_only_perhaps_near():
@@ -101,8 +108,8 @@ def test_the_best_is_not_given_up_for_what_is_only_perhaps_near():
     default = (1, 1, "a", *(10 * f for f in rough))
     once = history(default, (16, 1, "b", dear[-1]), (4, 1, "b", cheap[-1]))
     often = history(default, (16, 1, "b", *dear * 6), (4, 1, "b", *cheap * 6))
-    assert economical(SPACE, once, rank(once))[0].number == 1
-    assert economical(SPACE, often, rank(often))[0].number == 2
+    assert prefer_cheapest(SPACE, once, rank_trials(once))[0].number == 1
+    assert prefer_cheapest(SPACE, often, rank_trials(often))[0].number == 2
 
 
 def cheaper_than(number, seen, tested):

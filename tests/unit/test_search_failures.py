@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from stripewise.search.belief.belief import believe
-from stripewise.search.policy.resampling import Failures, failed_once, retry
+from stripewise.search.policy.resampling import Failures, choose_retry, find_failed_once
 from stripewise.search.samplers.auto import AutoSampler
 from stripewise.search.samplers.nonadaptive import RandomSampler
 from stripewise.trial import History, State
@@ -29,7 +29,7 @@ def because(seen, reasons):
 
 
 def numbers(seen, **options):
-    return [trial.number for trial in failed_once(seen, **options)]
+    return [trial.number for trial in find_failed_once(seen, **options)]
 
 
 def test_a_failure_is_looked_at_again_later_and_only_once():
@@ -57,10 +57,10 @@ def test_chance_is_learned_from_configurations_that_work_and_from_those_given_up
 
 def test_what_promises_most_is_run_again_if_the_gain_is_worth_a_run():
     seen = because(history(1.0, "failed", 2.0, 4.0, "failed", 1.5, 1.2, 1.1), {})
-    failed = failed_once(seen)
-    assert retry(seen, failed, np.array([0.1, 0.3])) == 4
-    assert retry(seen, failed, np.array([0.01, 0.02])) is None
-    assert retry(seen, [], np.array([])) is None
+    failed = find_failed_once(seen)
+    assert choose_retry(seen, failed, np.array([0.1, 0.3])) == 4
+    assert choose_retry(seen, failed, np.array([0.01, 0.02])) is None
+    assert choose_retry(seen, [], np.array([])) is None
 
 
 @pytest.mark.parametrize("sampler", [RandomSampler(), AutoSampler()])

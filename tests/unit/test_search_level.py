@@ -30,7 +30,7 @@ from stripewise.search.belief.level import (
     _visit,
     _visit_factor,
 )
-from stripewise.search.belief.posterior import Posterior, RepeatNoise, rank
+from stripewise.search.belief.posterior import Posterior, RepeatNoise, rank_trials
 from stripewise.search.policy.pruning import make_pruner
 from stripewise.search.policy.resampling import make_resampler
 from stripewise.search.policy.stopping import make_stopping
@@ -169,7 +169,7 @@ CHANGED = bandwidths(
 
 def test_the_best_of_an_earlier_minute_is_chosen_though_later_runs_show_more():
     assert max(CHANGED.trials, key=lambda trial: trial.value).number == 7
-    assert rank(CHANGED)[0].number == 2
+    assert rank_trials(CHANGED)[0].number == 2
     cost = Costs.of(CHANGED).cost
     assert cost[0] - cost[2] == pytest.approx(np.log(128 / 84), abs=0.1)
 

@@ -9,7 +9,7 @@ from stripewise.catalogue.expression import Expression
 from stripewise.catalogue.space import Knowledge, Space
 from stripewise.search.belief.belief import knowledge_prior
 from stripewise.search.belief.costs import Costs, CostScale
-from stripewise.search.belief.posterior import TYPICAL_NOISE, Posterior, learned_noise, rank
+from stripewise.search.belief.posterior import TYPICAL_NOISE, Posterior, learn_noise, rank_trials
 from stripewise.trial import History, Phase
 from tests.unit.search_histories import BANDWIDTH, LINE, history, run, trial
 
@@ -60,16 +60,16 @@ def test_values_without_logarithm_keep_their_order(values):
 
 
 def test_noise_is_typical_without_repeats_and_learned_from_them():
-    assert learned_noise(history(1.0, 2.0)) == pytest.approx(TYPICAL_NOISE)
+    assert learn_noise(history(1.0, 2.0)) == pytest.approx(TYPICAL_NOISE)
     rng = np.random.default_rng(0)
     for true in (0.02, 0.3):
         repeats = [tuple(np.exp(rng.normal(0, true, size=4)) * 10**k) for k in range(10)]
-        assert learned_noise(history(*repeats)) == pytest.approx(true, rel=0.25)
+        assert learn_noise(history(*repeats)) == pytest.approx(true, rel=0.25)
 
 
 def test_one_silent_pair_is_no_proof_of_silence_but_exact_repeats_are():
-    assert learned_noise(history((1.0, 1.0001))) > TYPICAL_NOISE / 2
-    assert learned_noise(history((1.0, 1.0), (3.0, 3.0))) == pytest.approx(1e-3)
+    assert learn_noise(history((1.0, 1.0001))) > TYPICAL_NOISE / 2
+    assert learn_noise(history((1.0, 1.0), (3.0, 3.0))) == pytest.approx(1e-3)
 
 
 def test_posterior_shrinks_single_runs_more_than_repeated_ones():
@@ -82,14 +82,14 @@ def test_recommendation_prefers_the_proven_to_the_lucky():
     lucky, proven = 0.80, (0.75, 0.90, 0.82, 0.74, 0.90)
     seen = history(1.0, 1.1, lucky, proven, 1.2, 1.1, 0.95, 1.05, "failed", "pending", "pruned 9")
     assert min(seen.finished, key=lambda trial: trial.value).number == 2
-    order = [t.number for t in rank(seen)]
+    order = [t.number for t in rank_trials(seen)]
     assert order[0] == 3
     assert sorted(order) == list(range(8))
 
 
 def test_recommendation_of_nothing_is_empty():
-    assert rank(history()) == []
-    assert rank(history("failed", "pending")) == []
+    assert rank_trials(history()) == []
+    assert rank_trials(history("failed", "pending")) == []
 
 
 def test_knowledge_adds_the_logarithms_of_gains_whose_condition_holds():

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from stripewise.errors import UserError
-from stripewise.models.landscape import Landscape, landscapes, workload
+from stripewise.models.landscape import Landscape, describe_workload, list_landscapes
 from stripewise.models.table import Column, ObjectiveColumn, Schema, make_table, read_table, write_table
-from stripewise.models.validation import oracle_scores
+from stripewise.models.validation import score_oracle
 
 
 def schema(**changes):
@@ -132,9 +132,9 @@ def test_shifted_rows_and_marks_of_spreadsheets(tmp_path):
 
 
 def test_contexts_are_taken_apart_and_become_a_workload():
-    both = landscapes(table())
+    both = list_landscapes(table())
     assert [dict(one.context) for one in both] == [{"op": "write"}, {"op": "read"}]
-    assert workload(table(), {"op": "write"}).operation == "write"
+    assert describe_workload(table(), {"op": "write"}).operation == "write"
     with pytest.raises(UserError, match="several contexts"):
         Landscape.of(table(), {})
 
@@ -142,7 +142,7 @@ def test_contexts_are_taken_apart_and_become_a_workload():
 def test_sizes_of_a_context_are_bytes():
     column = Column(name="gib", kind="ordinal", role="file_size", unit="GiB", values=[1, 4])
     measured = make_table(schema(context=[column]), [{"gib": 4, "cb": "enable", "aggs": 1, "objective": 1.0}])
-    assert workload(measured, {"gib": 4}).file_size == 4 * 2**30
+    assert describe_workload(measured, {"gib": 4}).file_size == 4 * 2**30
 
 
 def test_inactive_parameters_fold_and_share_their_runs():
@@ -170,7 +170,7 @@ def test_without_repeats_the_best_true_value_is_the_optimum():
 
 
 def test_oracle_cannot_beat_the_noise():
-    oracle = oracle_scores(table({("write", "enable", 1): [90, 110], ("write", "enable", 2): [50, 50]}))
+    oracle = score_oracle(table({("write", "enable", 1): [90, 110], ("write", "enable", 2): [50, 50]}))
     errors = [10 / 90, 10 / 110, 0, 0]
     assert oracle.prediction_accuracy == pytest.approx(100 - 100 * np.mean(errors))
 

@@ -170,14 +170,14 @@ def table_with(path: str, stacks: Sequence[str]) -> Table:
         If either cannot be read, or a stack has none of the table's columns.
     """
     from stripewise.models.table import read_table
-    from stripewise.models.tunables import described
+    from stripewise.models.tunables import describe_schema
 
     table = read_table(path)
     if not stacks:
         return table
     names = [column.name for column in table.schema.parameter]
     _check_stacks(stacks, names, f"table {table.name}")
-    return replace(table, schema=described(table.schema, stacks))
+    return replace(table, schema=describe_schema(table.schema, stacks))
 
 
 def model_with(path: str, stacks: Sequence[str]) -> PerformanceModel:
@@ -194,7 +194,7 @@ def model_with(path: str, stacks: Sequence[str]) -> PerformanceModel:
 
 
 def _prescribed(asked: Question, request: PrescriptionRequest, observed: Path | None) -> Prescription:
-    from stripewise.models.prescribe.policies import by_policy, policy_names
+    from stripewise.models.prescribe.policies import apply_policy, policy_names
     from stripewise.models.prescribe.prescriber import Prescriber
     from stripewise.models.registry import make_model
     from stripewise.models.table import read_table, table_files
@@ -204,7 +204,7 @@ def _prescribed(asked: Question, request: PrescriptionRequest, observed: Path | 
     if asked.model is None:
         request = request if seen is None else request.with_observed(seen, None)
         policy = asked.policy or policy_names()[0]
-        return by_policy(policy, request.workload, asked.osts, request.current, existing=request.existing)
+        return apply_policy(policy, request.workload, asked.osts, request.current, existing=request.existing)
     table = None if asked.table is None else read_table(asked.table)
     if asked.learn and all(file.is_file() for file in table_files(asked.model)):
         table = read_table(asked.model)

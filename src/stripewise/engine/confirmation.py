@@ -32,7 +32,7 @@ from stripewise.requests.objective import Objective
 from stripewise.result import Same
 from stripewise.search.belief.costs import Costs
 from stripewise.search.belief.posterior import RepeatNoise
-from stripewise.search.statistics import Floats, Speedup, log_speedups, paired_speedup, signed_rank_p, smallest_p
+from stripewise.search.statistics import Floats, Speedup, estimate_speedup, log_speedups, signed_rank_p, smallest_p
 from stripewise.trial import History, Role, Run, State, Trial
 
 _CHANCE = 0.8
@@ -277,18 +277,18 @@ def assess(
     for look, at in zip(design.looks, design.levels, strict=True):
         if _claims(logs[:look], offset, at):
             # What was proven at an earlier look stays proven; its interval is the one that was paid for.
-            found = paired_speedup(default[:look], candidate[:look], maximize, 1 - 2 * at)
+            found = estimate_speedup(default[:look], candidate[:look], maximize, 1 - 2 * at)
             return Assessment(Decision.PROVEN, found, at)
     if not upcoming:
-        return Assessment(Decision.NOT_PROVEN, paired_speedup(default, candidate, maximize, 1 - 2 * level), level)
+        return Assessment(Decision.NOT_PROVEN, estimate_speedup(default, candidate, maximize, 1 - 2 * level), level)
     if reached and reached[-1] == n and _hopeless(logs, offset, alpha, most_pairs):
-        return Assessment(Decision.FUTILE, paired_speedup(default, candidate, maximize, 1 - 2 * level), level)
+        return Assessment(Decision.FUTILE, estimate_speedup(default, candidate, maximize, 1 - 2 * level), level)
     if final:
         ended = boundary((*(look for look in reached if look < n), n), alpha, most_pairs, True)
         level = ended.levels[-1]
         decision = Decision.PROVEN if _claims(logs, offset, level) else Decision.NOT_PROVEN
-        return Assessment(decision, paired_speedup(default, candidate, maximize, 1 - 2 * level), level)
-    return Assessment(Decision.CONTINUE, paired_speedup(default, candidate, maximize, 1 - 2 * level), level)
+        return Assessment(decision, estimate_speedup(default, candidate, maximize, 1 - 2 * level), level)
+    return Assessment(Decision.CONTINUE, estimate_speedup(default, candidate, maximize, 1 - 2 * level), level)
 
 
 def _claims(logs: Floats, offset: float, level: float) -> bool:
@@ -323,7 +323,7 @@ def same_against_same(default: Sequence[float], maximize: bool, confidence: floa
     if not pairs:
         return None
     turned = [pair[::-1] if index % 2 else pair for index, pair in enumerate(pairs)]
-    found = paired_speedup([a for a, _ in turned], [b for _, b in turned], maximize, confidence)
+    found = estimate_speedup([a for a, _ in turned], [b for _, b in turned], maximize, confidence)
     return Same(ratio=found.estimate, interval=found.interval, passed=not found.interval.low > 1.0)
 
 

@@ -28,10 +28,10 @@ from stripewise.facts import RunFacts
 from stripewise.requests.experiment import Experiment
 from stripewise.requests.objective import Objective
 from stripewise.search.base import Sampler, sampler_rng
-from stripewise.search.belief.costs import at_one_level
-from stripewise.search.belief.posterior import economical
+from stripewise.search.belief.costs import bring_to_one_level
+from stripewise.search.belief.posterior import prefer_cheapest
 from stripewise.search.policy.pruning import Pruner
-from stripewise.search.policy.resampling import Resampler, failed_once, retry
+from stripewise.search.policy.resampling import Resampler, choose_retry, find_failed_once
 from stripewise.search.policy.stopping import Stopping
 from stripewise.trial import History, Phase, Role, Run, State, Trial
 
@@ -244,13 +244,13 @@ class Planner:
         return next((one for one in wanted if tuple(self.space.levels([one])[0]) not in tried), None)
 
     def _retry(self, history: History, *, at_once: bool = False) -> int | None:
-        """A trial that failed once and may work all the same; see :func:`stripewise.search.policy.resampling.retry`."""
+        """A trial that failed once and may work all the same; see :func:`choose_retry`."""
         assert self.space is not None
-        failed = failed_once(history, at_once=at_once)
+        failed = find_failed_once(history, at_once=at_once)
         if not failed:
             return None
         levels = self.space.levels([trial.configuration for trial in failed])
-        return retry(history, failed, self.sampler.gain_if_it_works(self.space, history, levels))
+        return choose_retry(history, failed, self.sampler.gain_if_it_works(self.space, history, levels))
 
     def _confirm(self, trials: Sequence[Trial], runs: Sequence[Run], spent: Spent) -> Planned | Wait | Finish:
         most = pairs_left(self.experiment, trials)
@@ -334,13 +334,13 @@ class Planner:
         assert self.space is not None
         ranked = self.sampler.recommend(self.space, history)
         if self.schedule.takes_cheapest:
-            ranked = economical(self.space, history, ranked)
+            ranked = prefer_cheapest(self.space, history, ranked)
         found = [trial.number for trial in itertools.takewhile(lambda trial: trial.role is not Role.DEFAULT, ranked)]
         reference = next((t for t in trials if t.role is Role.REFERENCE and t.values), None)
         if reference is None:
             return found
         # They may have run while the machine was faster or slower.
-        level = at_one_level(History(self.objective, (*history.trials, reference)))
+        level = bring_to_one_level(History(self.objective, (*history.trials, reference)))
         values = {trial.number: trial.value for trial in level.trials if trial.value is not None}
         rival = values.get(ranked[0].number) if ranked else None
         ahead = rival is None or self.objective.better(values[reference.number], rival)

@@ -19,7 +19,7 @@ from stripewise.errors import UserError
 from stripewise.models.registry import load_model
 from stripewise.requests.objective import Objective
 from stripewise.search.base import PriorMean, Sampler
-from stripewise.search.belief.belief import Earlier, EarlierPrior, similarity
+from stripewise.search.belief.belief import Earlier, EarlierPrior, compare_workloads
 from stripewise.store.base import Record, Store
 from stripewise.trial import History
 
@@ -242,7 +242,7 @@ def _why_not(record: Record, objective: Objective, space: Space, *, simulated: b
 
 
 def _like(record: Record, workload: Workload) -> float:
-    return similarity(_workload(record), workload)
+    return compare_workloads(_workload(record), workload)
 
 
 def _workload(record: Record) -> Workload:

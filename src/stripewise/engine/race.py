@@ -18,7 +18,7 @@ from stripewise.engine.loop import Finish, Loop, Planned, Wait
 from stripewise.engine.planner import Planner
 from stripewise.errors import UserError
 from stripewise.launch import Launch, Outcome
-from stripewise.models.landscape import Landscape, landscapes
+from stripewise.models.landscape import Landscape, list_landscapes
 from stripewise.models.table import Table
 from stripewise.requests.experiment import Budget, Confirmation, Experiment
 from stripewise.requests.objective import Objective
@@ -430,7 +430,7 @@ def race(
     if budget < 1 or seeds < 1:
         raise UserError("a race needs at least one run and one seed", "raise --budget and --seeds")
     episodes: list[Episode] = []
-    found = [landscape for table in tables for landscape in landscapes(table)]
+    found = [landscape for table in tables for landscape in list_landscapes(table)]
     for landscape in found:
         for name, make in contestants.items():
             for seed in range(seeds):

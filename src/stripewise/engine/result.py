@@ -36,9 +36,9 @@ from stripewise.result import (
     Summary,
     Validity,
 )
-from stripewise.search.belief.costs import Costs, at_one_level
-from stripewise.search.belief.posterior import NEAR, passed_over, price
-from stripewise.search.statistics import summary_of
+from stripewise.search.belief.costs import Costs, bring_to_one_level
+from stripewise.search.belief.posterior import NEAR, find_passed_over, price_configuration
+from stripewise.search.statistics import summarize_values
 from stripewise.trial import History, Phase, Role, Run, State, Trial, failures_of
 
 _MEASURED = "measured for these ranks, nodes, sizes and versions; confirm again after any of them changes"
@@ -72,7 +72,7 @@ def conclude(ledger: ExperimentLedger, planner: Planner, bound: BoundSpace, reas
     found_better = proven and best.role is Role.CANDIDATE
     shares = importance(
         bound.space,
-        at_one_level(_with_pairs(history)),
+        bring_to_one_level(_with_pairs(history)),
         answer=best.configuration if found_better else None,
         proven=[effect.name for effect in effects if effect.status not in ("no_effect", "refused")] if proven else (),
     )
@@ -156,7 +156,7 @@ def _values(trial: Trial, confirmation: Sequence[Run]) -> list[float]:
 
 
 def _summary(trial: Trial, confirmation: Sequence[Run]) -> Summary:
-    return summary_of(_values(trial, confirmation))
+    return summarize_values(_values(trial, confirmation))
 
 
 def _speedup(
@@ -208,11 +208,11 @@ def cheapest(bound: BoundSpace, history: History, best: Trial, tested: Collectio
         return None
 
     def price_of(trial: Trial) -> float:
-        return price(bound.space, trial.configuration)
+        return price_configuration(bound.space, trial.configuration)
 
     cheaper = [
         trial
-        for trial in at_one_level(history).finished
+        for trial in bring_to_one_level(history).finished
         if trial.role is Role.CANDIDATE
         and trial.number not in tested
         and price_of(trial) < price_of(best)
@@ -223,7 +223,7 @@ def cheapest(bound: BoundSpace, history: History, best: Trial, tested: Collectio
 
 def preferred_over(bound: BoundSpace, history: History, shown: Trial | None) -> Alternative | None:
     """The configuration that looked best, if the one shown was preferred to it for its price."""
-    best = None if shown is None else passed_over(bound.space, history, shown)
+    best = None if shown is None else find_passed_over(bound.space, history, shown)
     return None if best is None else _alternative(best)
 
 

@@ -22,7 +22,7 @@ from stripewise.models.members import (
     BlendMember,
     Learn,
     LearnerInput,
-    comparable,
+    can_compare,
     learn_boosted,
     learn_extra,
     learn_forest,
@@ -93,7 +93,7 @@ def blend_weights(
     return weights
 
 
-def helps(predictions: Floats, target: Floats, trust: Floats, candidate: int) -> bool:
+def improves_blend(predictions: Floats, target: Floats, trust: Floats, candidate: int) -> bool:
     """Whether a blend with one more member predicts cells better that its weights were not chosen by.
 
     The weights are chosen on four fifths of the cells, with the candidate and without it, and judged on the others by
@@ -251,7 +251,7 @@ class AutoModel(PerformanceModel):
         own = np.array(
             [p for p, f in enumerate(self.encoder.features) if max((*f.plus, *f.minus)) < contexts], dtype=np.int64
         )
-        if int(cells.workload.max()) + 1 >= _LEAST_WORKLOADS and len(own) and comparable(cells, contexts):
+        if int(cells.workload.max()) + 1 >= _LEAST_WORKLOADS and len(own) and can_compare(cells, contexts):
             learners["relative"] = learn_relative(own)
         learners[_CANDIDATE] = learn_values
         return learners
@@ -264,7 +264,7 @@ class AutoModel(PerformanceModel):
         held_out = self._held_out(learners, cells, cells.folds(rng, k), rng) if len(cells) >= _LEAST_CELLS else None
         trust = cells.weight
         candidate = list(learners).index(_CANDIDATE)
-        if held_out is None or not helps(held_out, cells.mean, trust, candidate):
+        if held_out is None or not improves_blend(held_out, cells.mean, trust, candidate):
             del learners[_CANDIDATE]
             held_out = None if held_out is None else np.delete(held_out, candidate, axis=1)
         noise = self._noise(data, cells, held_out)

@@ -21,11 +21,11 @@ from stripewise.models.cells import Data, group_rows
 from stripewise.models.domain import NEW, Domain, Floats, Frame
 from stripewise.models.features import Encoder, Matrix, make_encoder
 from stripewise.models.files import Stored, write_model_file
-from stripewise.models.measured import measured
+from stripewise.models.measured import find_measured
 from stripewise.models.network import NeuralNetwork
 from stripewise.models.table import Table
 from stripewise.models.trees.ensemble import Trees
-from stripewise.models.tunables import with_stacks
+from stripewise.models.tunables import extend_schema
 from stripewise.options import Options
 from stripewise.threads import for_rows
 
@@ -87,7 +87,7 @@ def _replaced(
         yield alike, variants
 
 
-def of_one_more(each: Floats, workload: NDArray[np.int64]) -> Floats:
+def predict_one_more(each: Floats, workload: NDArray[np.int64]) -> Floats:
     """Predict one more category from predictions with each measured one in its place.
 
     Shapes: returns ``(3, n)``.
@@ -158,14 +158,14 @@ class Prediction:
         return len(self.value)
 
 
-def apart(deviation: Floats, shared: Floats, other: Floats, other_shared: Floats) -> Floats:
+def combine_deviations(deviation: Floats, shared: Floats, other: Floats, other_shared: Floats) -> Floats:
     """Standard deviation of the difference of two predictions of ln(value) for the same workload, elementwise."""
     square = deviation**2 + other**2 - 2.0 * shared * other_shared
     result: Floats = np.sqrt(np.maximum(square, 0.0))
     return result
 
 
-def supported(gain: Any, deviation: Any, reach: float) -> tuple[Any, Any]:
+def limit_gain(gain: Any, deviation: Any, reach: float) -> tuple[Any, Any]:
     """Give a gain in ln(value) and its standard deviation as far as the measurements support them.
 
     A prediction beyond all that was measured is wrong by the excess at least, however sure the model is of it.
@@ -258,9 +258,9 @@ class PerformanceModel(ABC):
     def add_stacks(self, stacks: Iterable[str]) -> None:
         """Add stacks of the user's own, which say how columns are set; what was learned stays as it is.
 
-        Parameters and errors as for :func:`~stripewise.models.tunables.with_stacks`.
+        Parameters and errors as for :func:`~stripewise.models.tunables.extend_schema`.
         """
-        self._domain = dataclasses.replace(self.domain, schema=with_stacks(self.domain.schema, stacks))
+        self._domain = dataclasses.replace(self.domain, schema=extend_schema(self.domain.schema, stacks))
 
     # -- learning ------------------------------------------------------------------------------------------
 
@@ -286,7 +286,7 @@ class PerformanceModel(ABC):
         table.check_positive()
         self._domain = Domain.of(table)
         data = Data.of(self._domain, table)
-        self._domain = dataclasses.replace(self._domain, measured=measured(self._domain, data.points, data.target))
+        self._domain = dataclasses.replace(self._domain, measured=find_measured(self._domain, data.points, data.target))
         self._encoder = self._make_encoder(self._domain, data.points)
         self.noise = data.noise
         self.reach = data.reach
@@ -331,7 +331,7 @@ class PerformanceModel(ABC):
         A point with a category that was never measured is predicted with each measured one in its place. The mean
         counts, and the deviation holds how far they differ (the law of total variance, for one more category).
         """
-        mean, deviation, shared = ask_measured_categories(self.domain, points, self._predict_measured, of_one_more)
+        mean, deviation, shared = ask_measured_categories(self.domain, points, self._predict_measured, predict_one_more)
         return Prediction(np.exp(mean), deviation, self.domain.objective.maximize, shared)
 
     def _predict_measured(self, points: Floats) -> Floats:
@@ -396,7 +396,7 @@ class PerformanceModel(ABC):
                 frame[column.name] = [values[int(i)] for i in rng.integers(len(values), size=_SAMPLE)]
             points = domain.points(frame)
             told = self.predict_points(points)
-            each = apart(told.deviation, told.shared, told.deviation, told.shared)
+            each = combine_deviations(told.deviation, told.shared, told.deviation, told.shared)
             place = domain.operation
             number = 1 if place is None else len(domain.columns[place].values)
             own = np.zeros(_SAMPLE) if place is None else points[:, place]
@@ -515,5 +515,5 @@ class PerformanceModel(ABC):
         if model._domain.measured is None and (places := model.places()) is not None:
             known = model.measured()
             target = None if known is None else np.log(known[1])
-            model._domain = dataclasses.replace(model._domain, measured=measured(model._domain, places, target))
+            model._domain = dataclasses.replace(model._domain, measured=find_measured(model._domain, places, target))
         return model

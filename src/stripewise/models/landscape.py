@@ -108,7 +108,7 @@ class Landscape:
             replace(column.parameter(), default=column.values[int(position)], active_if=active.get(column.name))
             for column, position in zip(table.schema.parameter, start, strict=True)
         )
-        words = {**chosen, **workload(table, chosen).words()}
+        words = {**chosen, **describe_workload(table, chosen).words()}
         return cls(rows, chosen, TableSpace(parameters, context=words, measured=measured))
 
     @cached_property
@@ -172,7 +172,7 @@ class Landscape:
         return (value - self.median) / gap if self.table.objective.better(self.optimum, self.median) else 0.0
 
 
-def landscapes(table: Table) -> list[Landscape]:
+def list_landscapes(table: Table) -> list[Landscape]:
     """Take every context of a table apart."""
     return [Landscape.of(table, context) for context in table.contexts()]
 
@@ -191,7 +191,7 @@ def _start(columns: list[Column], measured: Levels) -> int:
     return int(np.argmin(distance))
 
 
-def workload(table: Table, context: Mapping[str, Value]) -> Workload:
+def describe_workload(table: Table, context: Mapping[str, Value]) -> Workload:
     """Say what a context's columns mean, by their roles; words it does not use stay unknown."""
     words: dict[str, Any] = {}
     for column in table.schema.context:

@@ -21,7 +21,7 @@ from stripewise.catalogue.space import Knowledge
 from stripewise.catalogue.workload import Workload
 from stripewise.models.cells import Data, group_rows
 from stripewise.models.domain import NEW, Apart, Domain, Floats, Measured
-from stripewise.models.tunables import SetBy, TunableColumn, bytes_of, known_parameters, stand_in, tunable_columns
+from stripewise.models.tunables import SetBy, TunableColumn, bytes_of, find_stand_in, known_parameters, tunable_columns
 
 NUMBER_ROLES = ("nodes", "processes", "processes_per_node", "file_size", "transfer_size", "piece_size")
 """Roles of columns that give the words of the same name."""
@@ -40,7 +40,7 @@ _ROLES = (
 )
 
 
-def measured(domain: Domain, points: Floats, target: Floats | None) -> Measured:
+def find_measured(domain: Domain, points: Floats, target: Floats | None) -> Measured:
     """Say of a table what its rows show of combinations.
 
     Parameters
@@ -114,7 +114,7 @@ def _filled(rows: NDArray[np.bool_]) -> NDArray[np.bool_]:
     return result
 
 
-def together(domain: Domain, points: Floats) -> NDArray[np.bool_]:
+def mark_together(domain: Domain, points: Floats) -> NDArray[np.bool_]:
     """Say which points have only values that were measured together, pair by pair, shape ``(n,)``.
 
     Shapes: points ``(n, c)``.
@@ -123,11 +123,11 @@ def together(domain: Domain, points: Floats) -> NDArray[np.bool_]:
     if domain.measured is not None and domain.measured.apart:
         folded = domain.folded(points)
         for apart in domain.measured.apart:
-            allowed &= holds(domain, apart, folded)
+            allowed &= keeps_pair(domain, apart, folded)
     return allowed
 
 
-def holds(domain: Domain, apart: Apart, folded: Floats) -> NDArray[np.bool_]:
+def keeps_pair(domain: Domain, apart: Apart, folded: Floats) -> NDArray[np.bool_]:
     """Say which folded points keep to what was measured of one pair, shape ``(n,)``."""
     others = folded[:, apart.other]
     if domain.columns[apart.other].kind == "categorical":
@@ -141,7 +141,7 @@ def holds(domain: Domain, apart: Apart, folded: Floats) -> NDArray[np.bool_]:
 # -- expected to harm --------------------------------------------------------------------------------------
 
 
-def expected_harms(domain: Domain, tunables: Sequence[TunableColumn]) -> tuple[Knowledge, ...]:
+def find_harms(domain: Domain, tunables: Sequence[TunableColumn]) -> tuple[Knowledge, ...]:
     """Find what the stacks expect of a model's settings: each condition under which performance is lost.
 
     Those that the measurements overrule are left out.
@@ -152,7 +152,7 @@ def expected_harms(domain: Domain, tunables: Sequence[TunableColumn]) -> tuple[K
         All of them.
     """
     names = {tunable.parameter.name for tunable in tunables if tunable.parameter is not None and tunable.stack}
-    if stand_in(tunables) is not None:
+    if find_stand_in(tunables) is not None:
         names |= {"romio_cb_write", "romio_cb_read"}
     known = {*known_parameters(domain.schema), *Workload().words()}
     overruled = () if domain.measured is None else domain.measured.overruled
@@ -166,12 +166,12 @@ def expected_harms(domain: Domain, tunables: Sequence[TunableColumn]) -> tuple[K
 def _overruled(domain: Domain, data: Data) -> Iterator[str]:
     """Find the conditions that did no harm where they can be compared: the best of most workloads was under them."""
     tunables = tunable_columns(domain.schema)
-    harms = expected_harms(domain, tunables)
+    harms = find_harms(domain, tunables)
     if not harms:
         return
     points, mean = data.points[data.gathered.first], data.gathered.means(data.target)
     mean = mean if domain.objective.maximize else -mean
-    standin = stand_in(tunables)
+    standin = find_stand_in(tunables)
     program = [t.place for t in tunables if t.set_by in (SetBy.PROGRAM, SetBy.LAUNCH) and t is not standin]
     group = group_rows(points[:, [*range(domain.contexts), *program]])
     values = _values_of(domain, tunables, points)
@@ -187,7 +187,7 @@ def _overruled(domain: Domain, data: Data) -> Iterator[str]:
 
 def _values_of(domain: Domain, tunables: Sequence[TunableColumn], points: Floats) -> dict[str, Any]:
     """What conditions name, of every row: words of the workload by the columns' roles, and parameters."""
-    standin = stand_in(tunables)
+    standin = find_stand_in(tunables)
     roles = {column.role: place for place, column in enumerate(domain.columns) if column.role in _ROLES}
     if standin is not None:
         roles.pop("collective", None)  # its two values are what is compared, with and without buffering
@@ -198,7 +198,7 @@ def _values_of(domain: Domain, tunables: Sequence[TunableColumn], points: Floats
         name: np.asarray([entry[name] for entry in words])[member.reshape(-1)] for name in Workload().words()
     }
     values = with_defaults(values, (parameter for _, parameter in known_parameters(domain.schema).values()))
-    return values | setting_values(domain, tunables, standin, points)
+    return values | list_setting_values(domain, tunables, standin, points)
 
 
 def _words(row: Mapping[str, float], roles: Mapping[str, int], domain: Domain) -> dict[str, Any]:
@@ -212,7 +212,7 @@ def _words(row: Mapping[str, float], roles: Mapping[str, int], domain: Domain) -
     return Workload.model_construct(**told).words()
 
 
-def setting_values(
+def list_setting_values(
     domain: Domain, tunables: Sequence[TunableColumn], standin: TunableColumn | None, points: Floats
 ) -> dict[str, NDArray[Any]]:
     """Give the values of the stacks' parameters by their names, of each point.

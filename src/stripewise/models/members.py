@@ -266,7 +266,7 @@ def learn_relative(context_features: NDArray[np.int64]) -> Learn:
     return learn
 
 
-def comparable(cells: Cells, contexts: int) -> bool:
+def can_compare(cells: Cells, contexts: int) -> bool:
     """Whether most workloads were measured with the same configurations, so that their means can be compared."""
     workloads = int(cells.workload.max()) + 1
     kinds = int(group_rows(cells.points[:, contexts:]).max()) + 1

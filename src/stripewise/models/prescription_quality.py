@@ -31,7 +31,7 @@ _MEDIAN = np.pi / 2
 """Variance of the median of normal values, over that of their mean."""
 
 
-def logarithms(landscape: Landscape) -> Floats:
+def log_performance(landscape: Landscape) -> Floats:
     """Give ln(performance) of each point in each repeat, shape ``(points, repeats)``; NaN where it was not measured.
 
     What folds to one point in one repeat is averaged. Larger is better.
@@ -48,7 +48,7 @@ def logarithms(landscape: Landscape) -> Floats:
     return found
 
 
-def reachable(
+def score_true_best(
     workloads: Sequence[Floats], seed: int = 0, draws: int = 50, least: int = _LEAST_REPEATS
 ) -> Floats | None:
     """Score choices that are the best in truth, on made-up runs that scatter as the measured ones did.
@@ -56,7 +56,7 @@ def reachable(
     Parameters
     ----------
     workloads : sequence of ndarray, shape (points, repeats)
-        See :func:`logarithms`.
+        See :func:`log_performance`.
     least : int
         Repeats that every workload needs; with fewer than eight the scores are rough.
 
@@ -191,7 +191,7 @@ class Prescribing:
     chosen : list of dict
         Each workload with the choice and its ratio.
     oracle : Quality or None
-        Of choices that are the best in truth, see :func:`~stripewise.models.prescription_quality.reachable`.
+        Of choices that are the best in truth, see :func:`~stripewise.models.prescription_quality.score_true_best`.
     """
 
     quality: Quality
@@ -227,10 +227,10 @@ class _Workload:
     truth: Floats
     fold: int
     logs: Floats
-    """See :func:`~stripewise.models.prescription_quality.logarithms`."""
+    """See :func:`~stripewise.models.prescription_quality.log_performance`."""
 
 
-def prescribing(
+def judge_choices(
     table: Table, fold: NDArray[np.int64], predicted: Floats, depths: Sequence[int] = (), seed: int = 0
 ) -> Prescribing:
     """Judge choices for held-out workloads.
@@ -283,7 +283,7 @@ def prescribing(
 
 
 def _oracle(workloads: Sequence[Floats], seed: int) -> Quality | None:
-    draws = reachable(workloads, seed)
+    draws = score_true_best(workloads, seed)
     if draws is None:
         return None
     each = [Quality.of(ratios) for ratios in draws]
@@ -323,7 +323,7 @@ def _workload(
     for number in np.unique(own):
         truth[number] = float(np.median(table.values[rows[own == number]]))
     ratio = truth / best if table.objective.maximize else best / truth
-    return _Workload(context, rows, own, np.minimum(ratio, 1.0), truth, int(fold[rows[0]]), logarithms(landscape))
+    return _Workload(context, rows, own, np.minimum(ratio, 1.0), truth, int(fold[rows[0]]), log_performance(landscape))
 
 
 def _static(table: Table, works: Sequence[_Workload], names: Sequence[Mapping[str, Value]]) -> list[Static]:

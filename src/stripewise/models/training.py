@@ -16,7 +16,7 @@ from stripewise.models.features import at_least_one, make_encoder
 from stripewise.models.registry import make_model
 from stripewise.models.table import Table
 from stripewise.models.trees.ensemble import Trees
-from stripewise.models.trees.tree import conditions, tree_rules
+from stripewise.models.trees.tree import list_tree_rules, write_conditions
 
 LABELS = ("slow", "average", "fast")
 
@@ -62,10 +62,10 @@ def learn(
     fitted = make_model(kind, options).fit(table, seed)
     seconds = time.perf_counter() - begun
     fitted.save(out)
-    return Learned(fitted, len(table), seconds, speed_rules(table, seed=seed) if explain else [])
+    return Learned(fitted, len(table), seconds, learn_speed_rules(table, seed=seed) if explain else [])
 
 
-def speed_rules(table: Table, *, depth: int = 3, seed: int = 0) -> list[str]:
+def learn_speed_rules(table: Table, *, depth: int = 3, seed: int = 0) -> list[str]:
     """Say in rules which runs are slow, average and fast: a quarter of them is slow and a quarter fast.
 
     Parameters
@@ -91,10 +91,10 @@ def speed_rules(table: Table, *, depth: int = 3, seed: int = 0) -> list[str]:
     tree.fit(at_least_one(encoder.encode(points)), place if domain.objective.maximize else 2 - place)
     trees = Trees.from_sklearn([tree])
     sentences = []
-    for leaf, path in tree_rules(trees):
+    for leaf, path in list_tree_rules(trees):
         shares = np.zeros(len(LABELS))
         shares[tree.classes_] = tree.tree_.value[leaf, 0] / tree.tree_.value[leaf, 0].sum()
-        when = conditions(domain, encoder, path)
+        when = write_conditions(domain, encoder, path)
         each = ", ".join(f"{name} {share:.0%}" for name, share in zip(LABELS, shares, strict=True))
         likeliest = LABELS[int(np.argmax(shares))]
         sentences.append(f"{'if ' + when if when else 'always'}: {likeliest} ({each}; {trees.count[leaf]} rows)")

@@ -165,7 +165,7 @@ def tunable_columns(schema: Schema, file_system: str | None = None) -> tuple[Tun
     return tuple(found)
 
 
-def with_stacks(schema: Schema, stacks: Iterable[str]) -> Schema:
+def extend_schema(schema: Schema, stacks: Iterable[str]) -> Schema:
     """Add the user's own stacks to a table: then models know how its parameters are set, and which values are allowed.
 
     Parameters
@@ -183,7 +183,7 @@ def with_stacks(schema: Schema, stacks: Iterable[str]) -> Schema:
     return schema.model_copy(update={"stack": [*own.values(), *kept]})
 
 
-def described(schema: Schema, stacks: Sequence[str]) -> Schema:
+def describe_schema(schema: Schema, stacks: Sequence[str]) -> Schema:
     """Add to a table what stacks know of its parameters: the default, when a value means anything, and all rules.
 
     Layouts get neither: they are always made, and the operation says when.
@@ -199,7 +199,7 @@ def described(schema: Schema, stacks: Sequence[str]) -> Schema:
     UserError
         If a stack cannot be read.
     """
-    schema = with_stacks(schema, stacks)
+    schema = extend_schema(schema, stacks)
     names = {column.name for column in schema.parameter if column.carrier is None}
     loaded = [load_stack(name).with_switch(names) for name in stacks]
     known = {parameter.name: parameter for stack in loaded for parameter in stack.parameters}
@@ -247,7 +247,7 @@ def _condition(
     return " and ".join(f"({text})" if len(texts) > 1 else text for text in texts) or None
 
 
-def stand_in(tunables: Iterable[TunableColumn]) -> TunableColumn | None:
+def find_stand_in(tunables: Iterable[TunableColumn]) -> TunableColumn | None:
     """The column "collective or not", where ``romio_cb_*`` can stand in for it, because no column is that hint."""
     every = tuple(tunables)
     if any(tunable.parameter is not None and tunable.parameter.name in _BUFFERING for tunable in every):
@@ -255,7 +255,7 @@ def stand_in(tunables: Iterable[TunableColumn]) -> TunableColumn | None:
     return next((tunable for tunable in every if tunable.column.role == "collective"), None)
 
 
-def derived_settings(used: Sequence[TunableColumn]) -> tuple[Derived, ...]:
+def list_derived_settings(used: Sequence[TunableColumn]) -> tuple[Derived, ...]:
     """Settings that follow from some tunables, as ``cb_config_list`` from ``cb_nodes``."""
     names = {tunable.parameter.name for tunable in used if tunable.parameter is not None}
     stacks = {tunable.stack.name: tunable.stack for tunable in used if tunable.stack is not None}

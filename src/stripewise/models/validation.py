@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from stripewise.errors import UserError, choose
 from stripewise.models.cells import Data, group_rows
 from stripewise.models.domain import Domain, Floats
-from stripewise.models.prescription_quality import Prescribing, prescribing
+from stripewise.models.prescription_quality import Prescribing, judge_choices
 from stripewise.models.registry import make_model
 from stripewise.models.table import Table
 
@@ -43,7 +43,7 @@ class Scores:
     mae : float
         Mean absolute error, in the objective's unit.
     class_error : float
-        See :func:`class_error`.
+        See :func:`measure_class_error`.
     """
 
     prediction_accuracy: float
@@ -57,7 +57,7 @@ class Scores:
         return asdict(self)
 
 
-def scores(actual: Floats, predicted: Floats, *, maximize: bool) -> Scores:
+def score_predictions(actual: Floats, predicted: Floats, *, maximize: bool) -> Scores:
     """Score predictions.
 
     Parameters
@@ -76,11 +76,11 @@ def scores(actual: Floats, predicted: Floats, *, maximize: bool) -> Scores:
         # Equal values leave rounding errors, of which nothing is to be explained.
         r2_log=1.0 - float(np.sum((y - r) ** 2)) / total if total > _ROUNDING * len(y) else None,
         mae=float(np.mean(np.abs(actual - predicted))),
-        class_error=class_error(actual, predicted, maximize=maximize),
+        class_error=measure_class_error(actual, predicted, maximize=maximize),
     )
 
 
-def oracle_scores(table: Table) -> Scores | None:
+def score_oracle(table: Table) -> Scores | None:
     """Scores of the noise-free oracle: it predicts each run by the median of all runs of its folded configuration.
 
     Returns
@@ -88,13 +88,13 @@ def oracle_scores(table: Table) -> Scores | None:
     Scores or None
         None where nothing was repeated: noise is then unknown.
     """
-    truth = true_values(table)
+    truth = find_true_values(table)
     if truth is None:
         return None
-    return scores(table.values, truth, maximize=table.objective.maximize)
+    return score_predictions(table.values, truth, maximize=table.objective.maximize)
 
 
-def true_values(table: Table) -> Floats | None:
+def find_true_values(table: Table) -> Floats | None:
     """True value of each row: the median over all runs that fold together; None where nothing was repeated."""
     data = Data.of(Domain.of(table), table)
     if data.gathered.count.max() < 2:
@@ -103,7 +103,7 @@ def true_values(table: Table) -> Floats | None:
     return truth
 
 
-def class_bounds(maximum: float) -> Floats:
+def list_class_bounds(maximum: float) -> Floats:
     """Upper bounds of all performance classes but the last, which has none; ascending.
 
     Ten classes are of equal width up to 5% of the maximum, then each is 10% wider than the one before. A class says how
@@ -123,12 +123,12 @@ def class_bounds(maximum: float) -> Floats:
     return np.asarray(bounds[:-1] if len(bounds) > _EQUAL else bounds)
 
 
-def classes(values: Floats, bounds: Floats) -> NDArray[np.int64]:
+def classify_values(values: Floats, bounds: Floats) -> NDArray[np.int64]:
     """Class of each performance, 0 for the slowest; a value on a bound belongs below it."""
     return np.searchsorted(bounds, values, side="left").astype(np.int64)
 
 
-def class_error(actual: Floats, predicted: Floats, *, maximize: bool) -> float:
+def measure_class_error(actual: Floats, predicted: Floats, *, maximize: bool) -> float:
     """Mean distance, in classes, between what was measured and what was predicted.
 
     Parameters
@@ -140,8 +140,8 @@ def class_error(actual: Floats, predicted: Floats, *, maximize: bool) -> float:
     """
     first = actual if maximize else 1.0 / actual
     second = predicted if maximize else 1.0 / predicted
-    bounds = class_bounds(float(first.max()))
-    return float(np.mean(np.abs(classes(first, bounds) - classes(second, bounds))))
+    bounds = list_class_bounds(float(first.max()))
+    return float(np.mean(np.abs(classify_values(first, bounds) - classify_values(second, bounds))))
 
 
 ALL_CONTEXTS = "contexts"
@@ -176,7 +176,7 @@ class HoldOut:
     columns : sequence of str
         Leave out what shares a value of these.
     depths : sequence of int
-        With ``columns``: of the trees that prescribe, see :func:`prescribing`.
+        With ``columns``: of the trees that prescribe, see :func:`judge_choices`.
     """
 
     folds: int | None = None
@@ -318,12 +318,14 @@ class _Validation:
             tested = sum(map(len, actual))
             if not tested:
                 raise UserError(f"no row of table {table.name} could be predicted: {skipped[-1]}", "measure more rows")
-            score = scores(np.concatenate(actual), np.concatenate(predicted), maximize=table.objective.maximize)
+            score = score_predictions(
+                np.concatenate(actual), np.concatenate(predicted), maximize=table.objective.maximize
+            )
             curve.append({"parts": parts, "training_rows": len(table) // parts, **score.as_json()})
             found.append((score, tested))
         how, (score, tested) = f"all but one of {folds} random parts", found[0]
         return ValidationResult(
-            self.model, len(table), tested, folds, how, score, oracle_scores(table), curve, None, skipped
+            self.model, len(table), tested, folds, how, score, score_oracle(table), curve, None, skipped
         )
 
     def leave_out(self, columns: Sequence[str], folds: int | None, depths: Sequence[int]) -> ValidationResult:
@@ -355,7 +357,7 @@ class _Validation:
         predicted, skipped = self._predict(fold)
         judged = None
         if whole and not np.isnan(predicted).all():
-            judged = prescribing(table, fold, predicted, depths, self.seed)
+            judged = judge_choices(table, fold, predicted, depths, self.seed)
         return self._result(predicted, skipped, folds, ", ".join(wanted), judged)
 
     def _predict(self, fold: NDArray[np.int64]) -> tuple[NDArray[np.float64], list[str]]:
@@ -397,10 +399,10 @@ class _Validation:
                 f"no row of table {table.name} could be predicted: {skipped[0]}", "leave out fewer columns at once"
             )
         actual, found = table.values[known], predicted[known]
-        score = scores(actual, found, maximize=table.objective.maximize)
+        score = score_predictions(actual, found, maximize=table.objective.maximize)
         pairs = list(zip(actual.tolist(), found.tolist(), strict=True))
         return ValidationResult(
-            *(self.model, len(table), len(actual), folds, how, score, oracle_scores(table)), [], judged, skipped, pairs
+            *(self.model, len(table), len(actual), folds, how, score, score_oracle(table)), [], judged, skipped, pairs
         )
 
 

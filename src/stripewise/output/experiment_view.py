@@ -31,7 +31,7 @@ from stripewise.result import (
     Result,
     SpaceSummary,
 )
-from stripewise.search.statistics import summary_of
+from stripewise.search.statistics import summarize_values
 from stripewise.store.base import Record
 from stripewise.trial import Phase, Role, Run, State, Trial, failures_of
 
@@ -333,7 +333,7 @@ def read_unfinished(record: Record, trials: Sequence[Trial]) -> Result:
     # Figures stress the trial; nothing better than the default is claimed.
     stressed = best if better else default
     runs = [run for trial in trials for run in trial.runs]
-    own = dict(summary_of(default.values if default else ()))
+    own = dict(summarize_values(default.values if default else ()))
     return Result(
         experiment=record.id,
         name=record.experiment.name,
@@ -341,7 +341,7 @@ def read_unfinished(record: Record, trials: Sequence[Trial]) -> Result:
         state=record.state,
         objective=objective,
         default=Arm(**own, configuration=base),
-        reference=None if reference is None else Reference(**dict(summary_of(reference.values))),
+        reference=None if reference is None else Reference(**dict(summarize_values(reference.values))),
         best=Best(**own, configuration=base, trial=stressed.number if stressed else None),
         candidate=_candidate(best, default, objective) if better and best is not None else None,
         confirmation=Proof(pairs=pairs(runs)),

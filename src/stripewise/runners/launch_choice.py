@@ -21,8 +21,8 @@ from stripewise.documents import explain_validation
 from stripewise.errors import StripewiseError, UserError
 from stripewise.models.artifact.content import Artifact
 from stripewise.models.base import PerformanceModel
-from stripewise.models.prescribe.prescriber import Prescriber, to_switch
-from stripewise.models.prescribe.prescription import Prescription, lines
+from stripewise.models.prescribe.prescriber import Prescriber, describe_switches
+from stripewise.models.prescribe.prescription import Prescription, list_settings
 from stripewise.models.prescribe.request import PrescriptionRequest, default_of
 from stripewise.models.tunables import SetBy, TunableColumn, tunable_columns
 from stripewise.observe.sources import observe
@@ -135,7 +135,7 @@ def choose_for_launch(
     defaults = [
         setting
         for tunable in columns
-        for setting in lines([(tunable, default_of(model.domain, tunable))], None, None, {})
+        for setting in list_settings([(tunable, default_of(model.domain, tunable))], None, None, {})
         if setting.carrier is ARGUMENT and any(f"{{{setting.key}}}" in word for word in command)
     ]
     report, seen = _first_readable(reports)
@@ -151,7 +151,7 @@ def choose_for_launch(
         return LaunchChoice(tuple(defaults), f"the defaults stay for {names}: {error.what} (from {report})", report)
     chosen = [setting for setting in found.plan.settings if not setting.carrier.decided]
     values = {change.name: change.value for change in found.changes}
-    remarks = to_switch([(tunable, values[tunable.name]) for tunable in columns if tunable.name in values])
+    remarks = describe_switches([(tunable, values[tunable.name]) for tunable in columns if tunable.name in values])
     if not chosen and not remarks:
         why = f"the defaults stay for {names}: {found.kept or 'the best combination has them'} (from {report})"
         return LaunchChoice(tuple(defaults), why, report, found)

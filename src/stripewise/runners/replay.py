@@ -13,9 +13,9 @@ from stripewise.catalogue.configuration import Configuration, Value
 from stripewise.errors import UserError
 from stripewise.facts import RunFacts
 from stripewise.launch import Launch, Outcome
-from stripewise.models.landscape import Landscape, TableSpace, workload
+from stripewise.models.landscape import Landscape, TableSpace, describe_workload
 from stripewise.models.table import Table, read_table
-from stripewise.models.tunables import bytes_of, derived_settings, tunable_columns
+from stripewise.models.tunables import bytes_of, list_derived_settings, tunable_columns
 from stripewise.requests.objective import Objective
 from stripewise.runners.base import AnsweringRunner, Preflight
 from stripewise.trial import State
@@ -74,7 +74,7 @@ class ReplayRunner(AnsweringRunner):
             ),
             fingerprint={"the table": _digest(land.table)},
             environment=about,
-            workload=workload(land.table, land.context),
+            workload=describe_workload(land.table, land.context),
             space=_carried(land),
             objective=land.table.objective,
         )
@@ -82,7 +82,7 @@ class ReplayRunner(AnsweringRunner):
     def answer(self, launch: Launch) -> Outcome:
         """Draw one of the values that were measured."""
         land, started = self.landscape, time.time()
-        facts = RunFacts(nodes=workload(land.table, land.context).nodes or 1, replayed=land.table.name)
+        facts = RunFacts(nodes=describe_workload(land.table, land.context).nodes or 1, replayed=land.table.name)
         configuration = launch.configuration or land.space.default
         point = int(land.space.index(land.space.levels([configuration]))[0])
         if point < 0:
@@ -152,8 +152,8 @@ def _carried(land: Landscape) -> TableSpace:
         for p in space.parameters
     )
     # The space's context has a word for everything; what follows from settings needs what the table does say.
-    words = {*space.names, *workload(land.table, land.context).model_dump(exclude_none=True)}
-    derived = tuple(entry for entry in derived_settings(list(set_by.values())) if entry.value.names <= words)
+    words = {*space.names, *describe_workload(land.table, land.context).model_dump(exclude_none=True)}
+    derived = tuple(entry for entry in list_derived_settings(list(set_by.values())) if entry.value.names <= words)
     return replace(space, parameters=parameters, derived=derived)
 
 

@@ -19,7 +19,7 @@ from stripewise.catalogue.space import Levels, Space
 from stripewise.errors import UserError
 from stripewise.options import Options, parse_options
 from stripewise.plugins import Plugins, imported
-from stripewise.search.belief.posterior import Posterior, expected_improvement, rank
+from stripewise.search.belief.posterior import Posterior, expected_improvement, rank_trials
 from stripewise.trial import History, Trial
 
 
@@ -137,9 +137,9 @@ class Sampler(ABC):
         """Order the finished trials by how good they are believed to be, best first.
 
         Called at the end of the search, to choose what is confirmed. The default discounts single lucky runs by
-        shrinkage (:func:`stripewise.search.belief.posterior.rank`) and ignores the space.
+        shrinkage (:func:`stripewise.search.belief.posterior.rank_trials`) and ignores the space.
         """
-        return rank(history)
+        return rank_trials(history)
 
     def gain_if_it_works(self, space: Space, history: History, levels: Levels) -> NDArray[np.float64]:
         """Expected improvement of configurations over the best cost, were they not to fail, shape ``(n,)``.

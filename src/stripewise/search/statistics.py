@@ -111,7 +111,7 @@ def smallest_p(n: int, significance: float) -> float:
     return float(below[-1]) if len(below) else 0.0
 
 
-def paired_speedup(
+def estimate_speedup(
     default: Sequence[float], candidate: Sequence[float], maximize: bool, confidence: float = 0.95
 ) -> Speedup:
     """Estimate the speed-up with the exact interval that belongs to the signed-rank test.
@@ -160,7 +160,7 @@ def _geometric_mean(logs: Floats) -> float:
     return _exp(float(np.mean(logs)))
 
 
-def summary_of(values: Sequence[float], confidence: float = 0.95) -> Summary:
+def summarize_values(values: Sequence[float], confidence: float = 0.95) -> Summary:
     """Median with the exact interval between order statistics; None where the values are too few for one."""
     ordered = sorted(float(value) for value in values)
     n = len(ordered)

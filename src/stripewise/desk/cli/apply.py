@@ -34,7 +34,7 @@ from stripewise.errors import CannotExecute, StripewiseError, UserError, choose
 from stripewise.formats import ARTIFACT_MAGIC, MAX_PLAN_BYTES, MODES
 from stripewise.models.artifact.content import Artifact
 from stripewise.models.artifact.export import to_artifact
-from stripewise.models.artifact.file import read_artifact, save_artifact, within
+from stripewise.models.artifact.file import read_artifact, restrict_artifact, save_artifact
 from stripewise.models.base import PerformanceModel
 from stripewise.models.registry import load_model
 from stripewise.observe.journal import learned_lines
@@ -280,7 +280,7 @@ class _Asked:
 
     def _written(self, loaded: PerformanceModel | Artifact, made: Artifact) -> Path:
         """The file for the runtime, with what the site allows."""
-        limited = within(load_policy(), made)
+        limited = restrict_artifact(load_policy(), made)
         if limited is loaded:
             return self.model.absolute()
         make_folder(self.folder)

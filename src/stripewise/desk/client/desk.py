@@ -156,7 +156,7 @@ class RemoteDesk(Desk):
         self, questions: Mapping[str, Question], request: PrescriptionRequest, observed: Path | None
     ) -> dict[str, Prescription]:
         """Ask the service; a log is uploaded once and stays there as a diagnosis."""
-        from stripewise.models.prescribe.prescription import prescription_of
+        from stripewise.models.prescribe.prescription import read_prescription
 
         asked = {name: self._asked(question) for name, question in questions.items()}
         about: dict[str, Any] = {"workload": request.workload.model_dump(mode="json", exclude_none=True)}
@@ -164,7 +164,7 @@ class RemoteDesk(Desk):
         if observed is not None:
             about["diagnosis"] = self.client.upload("/diagnoses", observed)["id"]
         return {
-            name: prescription_of(self.client.post("/prescriptions", {**given, **about}))
+            name: read_prescription(self.client.post("/prescriptions", {**given, **about}))
             for name, given in asked.items()
         }
 

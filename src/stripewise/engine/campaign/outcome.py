@@ -13,7 +13,7 @@ from stripewise.documents import toml_document
 from stripewise.engine.campaign.plan import PlannedPoint, value_of
 from stripewise.errors import UserError
 from stripewise.models.table import Column, ObjectiveColumn, Schema, Table, make_table, write_table
-from stripewise.models.tunables import described
+from stripewise.models.tunables import describe_schema
 from stripewise.observe.objectives import kind_of
 from stripewise.requests.campaign import Campaign
 from stripewise.requests.campaign_points import Points
@@ -77,7 +77,7 @@ def table_of(
             *(_column(factor, rows) for factor in campaign.workload),
         ],
     )
-    return make_table(described(schema, campaign.stacks), rows, f"campaign {campaign.name}")
+    return make_table(describe_schema(schema, campaign.stacks), rows, f"campaign {campaign.name}")
 
 
 def _present(operations: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> list[Any]:

@@ -49,7 +49,7 @@ from stripewise.ownership import check_model
 from stripewise.requests.policy import Policy
 
 
-def within(policy: Policy, artifact: Artifact) -> Artifact:
+def restrict_artifact(policy: Policy, artifact: Artifact) -> Artifact:
     """Leave out values of layouts that the site does not allow; the default stays, as it is what a file has anyway.
 
     Returns

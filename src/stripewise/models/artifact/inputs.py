@@ -18,15 +18,15 @@ from stripewise.formats import CONTEXT, TUNABLE, Op
 from stripewise.models.artifact.content import ArtifactInput, DerivedSetting, InputValue, Texts
 from stripewise.models.artifact.program import Program, apply, compile_expression, constant, read
 from stripewise.models.domain import Apart, Domain
-from stripewise.models.measured import NUMBER_ROLES, expected_harms, is_true
+from stripewise.models.measured import NUMBER_ROLES, find_harms, is_true
 from stripewise.models.table import Column
 from stripewise.models.tunables import (
     SetBy,
     TunableColumn,
     bytes_of,
-    derived_settings,
+    find_stand_in,
     known_parameters,
-    stand_in,
+    list_derived_settings,
     tunable_columns,
 )
 
@@ -254,7 +254,7 @@ class Inputs:
         """What leaves out settings that the stacks expect to harm."""
         tunables = tuple(self._tunables.values())
         known = {t.parameter.name: read(self.places[t.place]) for t in tunables if t.parameter is not None}
-        if (standin := stand_in(tunables)) is not None:
+        if (standin := find_stand_in(tunables)) is not None:
             collective = constant(0.0)
             for value in standin.column.values:
                 if is_true(value):
@@ -263,7 +263,7 @@ class Inputs:
             word = apply(Op.SELECT, collective, *(constant(self._code(text)) for text in ("automatic", "disable")))
             known |= {"romio_cb_write": word, "romio_cb_read": word}
         found = []
-        for piece in expected_harms(self._domain, tunables):
+        for piece in find_harms(self._domain, tunables):
             names = {
                 name: known[name] if name in known else self._workload_word(name) for name in piece.condition.names
             }
@@ -278,7 +278,7 @@ class Inputs:
         """Settings that follow from others."""
         used = [tunable for tunable in self._tunables.values() if tunable.set_by is SetBy.SETTING]
         by_parameter = {k.parameter.name: self.places[k.place] for k in used if k.parameter is not None}
-        for entry in derived_settings(used):
+        for entry in list_derived_settings(used):
             active, value = self._compiled(entry.active_if), self._compile(entry.value)
             needs = tuple(by_parameter[name] for name in sorted(entry.value.names & by_parameter.keys()))
             layer = entry.layer if entry.carrier.of_file_system else ""

@@ -15,9 +15,9 @@ from stripewise.catalogue.expression import Expression
 from stripewise.catalogue.meaning import with_defaults
 from stripewise.catalogue.plan import spell
 from stripewise.errors import UserError
-from stripewise.models.base import PerformanceModel, apart
+from stripewise.models.base import PerformanceModel, combine_deviations
 from stripewise.models.domain import Floats
-from stripewise.models.measured import NUMBER_ROLES, expected_harms, holds, setting_values, together
+from stripewise.models.measured import NUMBER_ROLES, find_harms, keeps_pair, list_setting_values, mark_together
 from stripewise.models.tunables import TunableColumn, bytes_of, known_parameters
 
 MOST = 2_000_000
@@ -42,7 +42,7 @@ class LogPrediction:
 
     def gain_deviation(self, other: LogPrediction) -> Floats:
         """Standard deviation of the gain over other configurations of the same workloads, shape ``(w,)``."""
-        return apart(self.deviation, self.shared, other.deviation, other.shared)
+        return combine_deviations(self.deviation, self.shared, other.deviation, other.shared)
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class CandidateGrid:
             )
         self.candidates = np.asarray(list(itertools.product(*choices)), dtype=np.float64).reshape(count, len(choices))
         self._columns = len(domain.columns)
-        self._harms = expected_harms(domain, self._tunables)
+        self._harms = find_harms(domain, self._tunables)
         if standin is None:
             self._harms = tuple(piece for piece in self._harms if piece.condition.names & self._named)
 
@@ -164,7 +164,7 @@ class CandidateGrid:
 
     def measured(self, points: Floats, words: Mapping[str, Any]) -> NDArray[np.bool_]:
         """Say which rows keep to what was measured: the table's constraints, and values measured together."""
-        allowed = together(self.model.domain, points)
+        allowed = mark_together(self.model.domain, points)
         for rule in self.model.domain.schema.rules:
             allowed &= self._truth(rule, self._by_column(points, words))
         return allowed
@@ -201,7 +201,7 @@ class CandidateGrid:
         folded = domain.folded(rows)
         for pair in () if domain.measured is None else domain.measured.apart:
             places = {domain.names[place]: place for place in (pair.other, pair.place)}
-            if not holds(domain, pair, folded).all() and not places.keys() & told_of:
+            if not keeps_pair(domain, pair, folded).all() and not places.keys() & told_of:
                 told = self._spell({name: domain.values(place, folded[:, place]) for name, place in places.items()})
                 found.append(f"{told} was never measured")
         after, before = self._by_parameter(rows, words), self._by_parameter(now[None, :], words)
@@ -238,7 +238,7 @@ class CandidateGrid:
             elif place == domain.operation:
                 told[column.role] = domain.values(place, points[:, place])
         told = with_defaults(told, self._known.values())
-        return {**told, **setting_values(domain, self._tunables, self._standin, points)}
+        return {**told, **list_setting_values(domain, self._tunables, self._standin, points)}
 
     # -- rules of the stacks -------------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ from stripewise.catalogue.filesystems import USUAL, of_file
 from stripewise.catalogue.stack import load_stack
 from stripewise.catalogue.workload import Workload
 from stripewise.errors import UserError, choose
-from stripewise.models.prescribe.prescription import Advice, Prescription, SettingChange, plan_of
+from stripewise.models.prescribe.prescription import Advice, Prescription, SettingChange, make_plan
 
 _MIB, _GIB = 1 << 20, 1 << 30
 _STUDY_OSTS = 16
@@ -66,11 +66,11 @@ class _Made:
 
 
 def policy_names() -> tuple[str, ...]:
-    """Names that :func:`by_policy` knows; the first is taken where none is named."""
+    """Names that :func:`apply_policy` knows; the first is taken where none is named."""
     return (_KNOWLEDGE, _STUDY)
 
 
-def by_policy(
+def apply_policy(
     name: str,
     workload: Workload,
     osts: int | None = None,
@@ -110,7 +110,7 @@ def by_policy(
         workload=workload,
         changes=tuple(made.changes),
         kept="" if made.changes else made.kept,
-        plan=plan_of(made.settings, f"policy-{name}"),
+        plan=make_plan(made.settings, f"policy-{name}"),
         gain=made.gain,
         deviation=made.deviation,
         advice=tuple(made.advice),

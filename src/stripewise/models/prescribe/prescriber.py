@@ -20,7 +20,7 @@ from stripewise.catalogue.meaning import Situation, unread
 from stripewise.catalogue.parameter import When
 from stripewise.formats import WORTH
 from stripewise.models.artifact.inputs import Inputs
-from stripewise.models.base import PerformanceModel, supported
+from stripewise.models.base import PerformanceModel, limit_gain
 from stripewise.models.cells import Data
 from stripewise.models.domain import Floats
 from stripewise.models.prescribe.grid import BestCombination, CandidateGrid, LogPrediction
@@ -30,13 +30,13 @@ from stripewise.models.prescribe.prescription import (
     Prescription,
     SettingChange,
     advice_text,
-    lines,
-    plan_of,
+    list_settings,
+    make_plan,
     spell_value,
 )
 from stripewise.models.prescribe.request import Known, PrescriptionRequest, all_rows, known_values, rows_of
 from stripewise.models.table import Table
-from stripewise.models.tunables import SetBy, TunableColumn, stand_in, tunable_columns
+from stripewise.models.tunables import SetBy, TunableColumn, find_stand_in, tunable_columns
 from stripewise.sizes import format_size
 
 _NEAREST = 3
@@ -44,7 +44,9 @@ _DEPTH = 3
 _ROWS = 20_000
 
 
-def neighbours(model: PerformanceModel, table: Table | None, current: Floats, chosen: Floats) -> tuple[Neighbour, ...]:
+def find_neighbours(
+    model: PerformanceModel, table: Table | None, current: Floats, chosen: Floats
+) -> tuple[Neighbour, ...]:
     """Find the measured cells nearest to a workload with its prescribed settings, and with the current ones.
 
     Parameters
@@ -91,7 +93,7 @@ def _cells(model: PerformanceModel, table: Table | None) -> tuple[Floats, Floats
     return None if remembered is None else (*remembered, None)
 
 
-def rules(grid: CandidateGrid, fixed: Floats, words: Mapping[str, Any], chosen: Floats) -> tuple[str, ...]:
+def explain_choice(grid: CandidateGrid, fixed: Floats, words: Mapping[str, Any], chosen: Floats) -> tuple[str, ...]:
     """Put the predictions for this workload into rules: a small tree over all combinations, and the way to the choice.
 
     Returns
@@ -208,7 +210,7 @@ class Answer:
 
     def _stand_in(self) -> TunableColumn | None:
         """The column "collective or not", where ``romio_cb_*`` can stand in for it: the calls are collective."""
-        return None if self._workload.collective is False else stand_in(self._every)
+        return None if self._workload.collective is False else find_stand_in(self._every)
 
     def _settable(self, tunable: TunableColumn) -> bool:
         if tunable is self._standin or tunable.set_by is SetBy.PLACE:
@@ -251,9 +253,9 @@ class Answer:
         deviation = self._doubt(now, changed, point, then, today) if changed else 0.0
         objective = self._domain.objective
         reach = self._model.reach
-        predicted, (gain, deviation) = gain, supported(gain, deviation, reach)
+        predicted, (gain, deviation) = gain, limit_gain(gain, deviation, reach)
         own_margin = self._widest(self._model.margins())
-        _, margin = supported(predicted, own_margin, reach)
+        _, margin = limit_gain(predicted, own_margin, reach)
         kept = ""
         if not self._free:
             kept = "nothing can be chosen for this workload: no column of the model is a setting that acts on it"
@@ -283,7 +285,7 @@ class Answer:
         notes = (*self._known.notes, *(f"{text}: the prediction reaches beyond what was measured" for text in outside))
         told = [(tunable, self._value(tunable, chosen[0])) for tunable in changed]
         advice, unset = self._advice(chosen, expected)
-        extra = lines(told, self._standin, self._workload.operation, self._words)
+        extra = list_settings(told, self._standin, self._workload.operation, self._words)
         every = [(tunable, self._value(tunable, chosen[0])) for tunable in self._free]
         return Prescription(
             origin=f"model {self._model.name} of table {self._domain.schema.name}",
@@ -292,8 +294,8 @@ class Answer:
             workload=self._workload,
             changes=changes,
             kept=kept,
-            plan=plan_of(extra, f"prescribed-{self._domain.schema.name}"[:128]),
-            decided=tuple(lines(every, self._standin, self._workload.operation, self._words)),
+            plan=make_plan(extra, f"prescribed-{self._domain.schema.name}"[:128]),
+            decided=tuple(list_settings(every, self._standin, self._workload.operation, self._words)),
             directory=self._directory(changed, chosen),
             current=float(np.exp(sign * today.mean[0])),
             predicted=float(np.exp(sign * mean)),
@@ -303,8 +305,8 @@ class Answer:
             reach=reach if reach > 0 else math.inf,
             combinations=int(best.combinations[0]),
             advice=advice,
-            reasons=rules(grid, self._fixed, self._words, chosen[0]) if changes else (),
-            neighbours=neighbours(self._model, self._table, now[0], chosen[0]),
+            reasons=explain_choice(grid, self._fixed, self._words, chosen[0]) if changes else (),
+            neighbours=find_neighbours(self._model, self._table, now[0], chosen[0]),
             notes=(*notes, *self._unsaid(), *left_out, *self._remarks(changed, chosen[0]), *unset),
         )
 
@@ -384,7 +386,7 @@ class Answer:
             None if unknown else self._value(tunable, now[0]),
             self._value(tunable, chosen[0]),
             tunable.column.unit,
-            float(np.exp(supported(mean - alone[0], 0.0, self._model.reach)[0])),
+            float(np.exp(limit_gain(mean - alone[0], 0.0, self._model.reach)[0])),
         )
 
     def _value(self, tunable: TunableColumn, point: Floats) -> Value:
@@ -408,7 +410,7 @@ class Answer:
             found.append("a layout acts on files that are created with it: existing files keep theirs")
         elif created:
             found.append("some settings act on files and datasets that are created with them: existing ones stay")
-        return [*found, *to_switch([(tunable, self._value(tunable, chosen)) for tunable in changed])]
+        return [*found, *describe_switches([(tunable, self._value(tunable, chosen)) for tunable in changed])]
 
     # -- advice --------------------------------------------------------------------------------------------
 
@@ -428,7 +430,7 @@ class Answer:
             measured = grid.measured(trials, self._words).reshape(-1, self._groups).all(axis=1)
             mean = np.where(measured, each.mean, -np.inf)
             place = int(np.argmax(mean))
-            gain, deviation = supported(
+            gain, deviation = limit_gain(
                 float(mean[place] - expected.mean[0]),
                 float(each.gain_deviation(expected)[place]),
                 self._model.reach,
@@ -457,7 +459,7 @@ def with_values(points: Floats, tunables: Sequence[TunableColumn], of: Floats) -
     return result
 
 
-def to_switch(changed: Sequence[tuple[TunableColumn, Value]]) -> list[str]:
+def describe_switches(changed: Sequence[tuple[TunableColumn, Value]]) -> list[str]:
     """Say how the components of changed settings are switched on or off, where a plan does not do it."""
     stacks = {tunable.stack.name: tunable.stack for tunable, _ in changed if tunable.stack is not None}
     switched = {tunable.stack.name: value for tunable, value in changed if tunable.stack and tunable.is_switch}
@@ -530,7 +532,7 @@ class Prescriber:
             best = grid.best(fixed, words)
             now = grid.predict(fixed)
             gain = best.expected.mean - now.mean
-            gain, deviation = supported(gain, best.expected.gain_deviation(now), self.model.reach)
+            gain, deviation = limit_gain(gain, best.expected.gain_deviation(now), self.model.reach)
             keep = gain <= (0.0 if eager else deviation)
             points = np.where(keep[:, None], fixed, best.points)
             for place, name in enumerate(domain.names):

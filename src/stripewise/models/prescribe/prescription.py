@@ -16,7 +16,7 @@ from stripewise.catalogue.plan import Plan, settings_of, spell
 from stripewise.catalogue.space import Space
 from stripewise.catalogue.workload import Workload
 from stripewise.errors import UserError
-from stripewise.models.tunables import TunableColumn, bytes_of, derived_settings
+from stripewise.models.tunables import TunableColumn, bytes_of, list_derived_settings
 from stripewise.requests.objective import Objective
 from stripewise.sizes import format_size
 
@@ -176,13 +176,13 @@ _LISTED: dict[str, type[Any]] = {"changes": SettingChange, "advice": Advice, "ne
 _SENTENCES = ("reasons", "notes")
 
 
-def plan_of(settings: Sequence[Setting], identifier: str) -> Plan:
+def make_plan(settings: Sequence[Setting], identifier: str) -> Plan:
     """Make a plan of settings; the last of a key counts."""
     by_key: Mapping[Any, Setting] = {(s.carrier, s.layer, s.key): s for s in settings}
     return Plan(tuple(by_key.values()), identifier)
 
 
-def prescription_of(document: Mapping[str, Any]) -> Prescription:
+def read_prescription(document: Mapping[str, Any]) -> Prescription:
     """Take a prescription from the JSON that :meth:`Prescription.as_json` has written, a service's for instance."""
     interval, speedup = document["speedup_ci95"], document["speedup"]
     gain = None if speedup is None else math.log(speedup)
@@ -202,7 +202,7 @@ def prescription_of(document: Mapping[str, Any]) -> Prescription:
     )
 
 
-def lines(
+def list_settings(
     chosen: Sequence[tuple[TunableColumn, Value]],
     standin: TunableColumn | None,
     operation: str | None,
@@ -240,7 +240,9 @@ def _derived(chosen: Sequence[tuple[TunableColumn, Value]], words: Mapping[str, 
     values = {tunable.parameter.name: value for tunable, value in chosen if tunable.parameter is not None}
     parameters = [tunable.parameter for tunable, _ in chosen if tunable.parameter is not None]
     entries = [
-        e for e in derived_settings([tunable for tunable, _ in chosen]) if e.value.names <= values.keys() | set(words)
+        e
+        for e in list_derived_settings([tunable for tunable, _ in chosen])
+        if e.value.names <= values.keys() | set(words)
     ]
     if not entries:
         return []
@@ -347,7 +349,7 @@ def carried_by(text: str) -> tuple[Any, str]:
     return carrier, key
 
 
-def compare(found: Mapping[str, Prescription]) -> list[Place]:
+def compare_places(found: Mapping[str, Prescription]) -> list[Place]:
     """Compare prescriptions of one workload by models of different places, the best predicted place first.
 
     Parameters
@@ -385,9 +387,9 @@ def choose_place(found: Mapping[str, Prescription], by: str | None) -> tuple[Pre
     prescription : Prescription
         That of the chosen place, whose plan sends the file there as well.
     places : list of Place
-        See :func:`compare`.
+        See :func:`compare_places`.
     """
-    places = compare(found)
+    places = compare_places(found)
     best, now = places[0], next(iter(found))
     moves = best.name != now and best.speedup_interval[0] > 1
     chosen = found[best.name if moves else now]

@@ -27,7 +27,7 @@ Step = tuple[int, float, bool]
 """Feature, threshold, and whether the walk went left (feature at most threshold)."""
 
 
-def tree_rules(trees: Trees) -> list[tuple[int, list[Step]]]:
+def list_tree_rules(trees: Trees) -> list[tuple[int, list[Step]]]:
     """List the leaves of the first tree, from left to right, each with the steps that lead to it."""
     found: list[tuple[int, list[Step]]] = []
     waiting: list[tuple[int, list[Step]]] = [(int(trees.roots[0]), [])]
@@ -43,7 +43,7 @@ def tree_rules(trees: Trees) -> list[tuple[int, list[Step]]]:
     return found
 
 
-def conditions(domain: Domain, encoder: Encoder, path: Sequence[Step]) -> str:
+def write_conditions(domain: Domain, encoder: Encoder, path: Sequence[Step]) -> str:
     """Write the steps of a walk as one condition; empty for a tree of one leaf."""
     bounds: dict[int, tuple[float, float]] = {}
     for feature, threshold, left in path:
@@ -164,10 +164,10 @@ class TreeModel(PerformanceModel):
     def _rules(self) -> list[str]:
         unit = self.domain.objective.unit
         rules = []
-        for leaf, path in tree_rules(self.trees)[:_MOST_RULES]:
+        for leaf, path in list_tree_rules(self.trees)[:_MOST_RULES]:
             value = float(np.exp(np.float64(self.trees.value[leaf])))
             what = f"{self.domain.objective.name} is about {value:.4g} {unit}".rstrip()
-            when = conditions(self.domain, self.encoder, path)
+            when = write_conditions(self.domain, self.encoder, path)
             rules.append(f"{'if ' + when if when else 'always'}: {what} ({self.trees.count[leaf]} rows)")
         left_out = int(np.sum(self.trees.feature < 0)) - _MOST_RULES
         if left_out > 0:

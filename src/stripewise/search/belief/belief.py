@@ -19,7 +19,7 @@ from stripewise.catalogue.workload import Workload
 from stripewise.errors import UserError
 from stripewise.search.base import PriorMean
 from stripewise.search.belief.costs import Costs, Floats
-from stripewise.search.belief.gp import GaussianProcess, Hyperprior, ModelAverage, Observations, fit, most_probable
+from stripewise.search.belief.gp import GaussianProcess, Hyperprior, ModelAverage, Observations, find_most_probable, fit
 from stripewise.search.belief.kernel import DECAYS, Geometry, Hyperparameters
 from stripewise.search.belief.posterior import RepeatNoise
 from stripewise.search.policy.resampling import Failures
@@ -67,7 +67,7 @@ class Belief:
     log_bayes_factor: float = 0.0
 
     def _expected(self, levels: Levels) -> Floats:
-        return expected(self.prior, self.geometry.space, levels) - self.offset
+        return expect_cost(self.prior, self.geometry.space, levels) - self.offset
 
     def mean(self, levels: Levels) -> Floats:
         """Mean of the true cost, shape ``(n,)``."""
@@ -83,7 +83,7 @@ class Belief:
     ) -> tuple[Floats, Floats]:
         """Mean and standard deviation of the true cost, shape ``(n,)`` each.
 
-        Callers that already have ``knots`` and ``prior`` (see :func:`expected`) hand them over.
+        Callers that already have ``knots`` and ``prior`` (see :func:`expect_cost`) hand them over.
         """
         knots = self.geometry.knots(levels) if knots is None else knots
         mean, sd = self.process.predict(knots, self._expected(levels) if prior is None else prior - self.offset)
@@ -122,7 +122,7 @@ class Belief:
         return replace(self, process=self.process.conditioned(more), best=min(self.best, float(mean.min())))
 
 
-def expected(prior: PriorMean | None, space: Space, levels: Levels) -> Floats:
+def expect_cost(prior: PriorMean | None, space: Space, levels: Levels) -> Floats:
     """Cost that a prior expects, up to a constant, shape ``(n,)``; 0 without one.
 
     Raises
@@ -151,7 +151,7 @@ def believe(
     2. With ``test_prior``: fit with the prior and without, under the same assumptions, and drop the prior if the data
        are less probable with it.
     3. Fit one process for each way in which correlation may fall along an axis
-       (:func:`stripewise.search.belief.gp.most_probable`), and average them.
+       (:func:`stripewise.search.belief.gp.find_most_probable`), and average them.
     4. Correct pruned runs and outliers by what the other observations predict.
     5. If something failed: fit a process to the labels "worked" and "failed".
     6. Count trials that are pending or running as if they cost what is expected.
@@ -176,7 +176,7 @@ def believe(
     if len(kept) == 0:
         return None
     geometry = Geometry(space)
-    knots, cost, prior_cost = geometry.knots(levels[kept]), costs.known[kept], expected(prior, space, levels[kept])
+    knots, cost, prior_cost = geometry.knots(levels[kept]), costs.known[kept], expect_cost(prior, space, levels[kept])
     centre, offset = float(np.median(cost)), float(np.mean(prior_cost))
     noise = RepeatNoise.of(history)
     level = costs.each.shared(kept)[:-1, :-1] if costs.each.level.moves else 0.0
@@ -226,7 +226,7 @@ def _fit_all(
 ) -> list[tuple[Hyperparameters, float]]:
     """Most probable hyperparameters and their log density for each of :data:`DECAYS`, by a part of many data."""
     part = data.take(subsample(data.cost, _MOST_FITTED))
-    return [most_probable(geometry, part, trust=trust, hyperprior=hyperprior, decay=decay) for decay in DECAYS]
+    return [find_most_probable(geometry, part, trust=trust, hyperprior=hyperprior, decay=decay) for decay in DECAYS]
 
 
 def _log_evidence(fits: list[tuple[Hyperparameters, float]]) -> float:
@@ -325,7 +325,7 @@ class Earlier:
     history: History
 
 
-def similarity(one: Workload, other: Workload) -> float:
+def compare_workloads(one: Workload, other: Workload) -> float:
     """How much a workload says about another, 1 for the same.
 
     It falls to 1/e with each word of the field that differs, and with each size that differs by a factor of 16.
@@ -404,7 +404,7 @@ class EarlierPrior:
         for one in earlier:
             belief = believe(space, translate(space, one), base, trust=_TRUST, most=_OBSERVATIONS)
             if belief is not None:
-                parts.append((similarity(one.workload, workload), belief))
+                parts.append((compare_workloads(one.workload, workload), belief))
         total = max(1.0, sum(weight for weight, _ in parts))
         self.parts = [(weight / total, belief) for weight, belief in parts]
 

@@ -92,7 +92,7 @@ class RunCosts:
             # A bound does not repeat a value.
             alone = np.array([run.state is State.PRUNED for run in runs])
             configuration = np.where(alone, -1 - np.arange(len(runs)), trial)
-            level = _level(tuple(started_at(runs)), tuple(configuration), tuple(cost))
+            level = _level(tuple(list_starts(runs)), tuple(configuration), tuple(cost))
         return cls(runs, trial, cost - level.mean, level)
 
     @property
@@ -103,7 +103,7 @@ class RunCosts:
     @property
     def level_now(self) -> float:
         """The level at the run that started last."""
-        return float(self.level.mean[np.argmax(started_at(self.runs))]) if self.runs else 0.0
+        return float(self.level.mean[np.argmax(list_starts(self.runs))]) if self.runs else 0.0
 
     def by_trial(self, trials: int) -> list[NDArray[np.int64]]:
         """Indices of the runs of each trial."""
@@ -128,14 +128,14 @@ def _level(started: tuple[float, ...], configuration: tuple[int, ...], cost: tup
     return Level.of(np.array(started), np.array(configuration), np.array(cost))
 
 
-def started_at(runs: tuple[Run, ...]) -> Floats:
+def list_starts(runs: tuple[Run, ...]) -> Floats:
     """When each run started; their order of planning where the times of some are not known."""
     times = [run.started for run in runs]
     known = [time for time in times if time is not None]
     return np.array(known if len(known) == len(runs) else [run.number for run in runs], dtype=np.float64)
 
 
-def at_one_level(history: History) -> History:
+def bring_to_one_level(history: History) -> History:
     """The history as if the machine had stayed at its mean level: values are what the runs would have shown then."""
     each = RunCosts.of(history)
     if not each.level.moves:

@@ -301,7 +301,7 @@ class Hyperprior:
         return pairs[:, 0], pairs[:, 1]
 
 
-def optimizer() -> Callable[..., Any]:
+def load_optimizer() -> Callable[..., Any]:
     """Load what fits: a slow import, and most commands fit nothing."""
     from scipy.optimize import minimize  # noqa: PLC0415
 
@@ -425,10 +425,12 @@ def fit(
     geometry: Geometry, data: Observations, *, trust: float = 0.5, hyperprior: Hyperprior | None = None
 ) -> GaussianProcess:
     """Give the process with the most probable hyperparameters."""
-    return GaussianProcess(geometry, data, most_probable(geometry, data, trust=trust, hyperprior=hyperprior)[0], trust)
+    return GaussianProcess(
+        geometry, data, find_most_probable(geometry, data, trust=trust, hyperprior=hyperprior)[0], trust
+    )
 
 
-def most_probable(
+def find_most_probable(
     geometry: Geometry,
     data: Observations,
     *,
@@ -446,7 +448,7 @@ def most_probable(
         The hyperparameters, and the logarithm of their posterior density up to a constant. Of two explanations of the
         same data, the one with the larger density is the more credible.
     """
-    minimize = optimizer()
+    minimize = load_optimizer()
     posterior = NegativeLogPosterior(geometry, data, hyperprior or Hyperprior(), trust, decay)
 
     def objective(z: Floats) -> tuple[float, Floats]:

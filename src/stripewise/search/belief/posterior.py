@@ -64,7 +64,7 @@ class RepeatNoise:
         return float(np.sqrt(squares / (self.freedom + prior_runs)))
 
 
-def learned_noise(history: History, doubt: float | None = None) -> float:
+def learn_noise(history: History, doubt: float | None = None) -> float:
     """Standard deviation of the cost of one run, as the search takes it; at least 0.1%.
 
     Parameters
@@ -122,7 +122,7 @@ class Posterior:
         have = ~np.isnan(costs.cost)
         trials = tuple(trial for trial, keep in zip(history.trials, have, strict=True) if keep)
         cost, runs = costs.cost[have], costs.runs[have]
-        noise = learned_noise(history) if noise is None else noise
+        noise = learn_noise(history) if noise is None else noise
         if not trials:
             return cls((), cost, cost, runs, noise, noise)
         variance = noise**2 / runs
@@ -163,7 +163,7 @@ class Posterior:
         )
 
 
-def rank(history: History) -> list[Trial]:
+def rank_trials(history: History) -> list[Trial]:
     """Order the finished trials by posterior mean cost, best first; at a tie the older one."""
     posterior = Posterior.of(history)
     return [posterior.trials[int(index)] for index in np.argsort(posterior.mean, kind="stable")]
@@ -183,7 +183,7 @@ LIKELY = 0.6
 """How probable that must be for the cheaper one to be preferred."""
 
 
-def price(space: Space, configuration: Mapping[str, Value]) -> float:
+def price_configuration(space: Space, configuration: Mapping[str, Value]) -> float:
     """Price a configuration: the sum over parameters of their ``cost``, in full at the highest position."""
     levels = space.levels([configuration])[0]
     return sum(
@@ -191,12 +191,12 @@ def price(space: Space, configuration: Mapping[str, Value]) -> float:
     )
 
 
-def departures(space: Space, configuration: Mapping[str, Value]) -> int:
+def count_departures(space: Space, configuration: Mapping[str, Value]) -> int:
     """Count the parameters that a configuration sets to anything but their default."""
     return int(np.sum(space.levels([configuration]) != space.levels([space.default])))
 
 
-def economical(space: Space, history: History, ranked: Sequence[Trial]) -> list[Trial]:
+def prefer_cheapest(space: Space, history: History, ranked: Sequence[Trial]) -> list[Trial]:
     """Put the cheapest trial that is probably within 5% of the best in front.
 
     1. Take the trials ranked before the default; if there are none, keep the order.
@@ -221,13 +221,13 @@ def economical(space: Space, history: History, ranked: Sequence[Trial]) -> list[
     near = [best, *(t for t in contenders[1:] if _probably_near(belief[t.number], belief[best.number]))]
 
     def price_then_changes(trial: Trial) -> tuple[float, int]:
-        return price(space, trial.configuration), departures(space, trial.configuration)
+        return price_configuration(space, trial.configuration), count_departures(space, trial.configuration)
 
     chosen = min(near, key=price_then_changes)
     return [chosen, *(trial for trial in ranked if trial is not chosen)]
 
 
-def passed_over(space: Space, history: History, chosen: Trial) -> Trial | None:
+def find_passed_over(space: Space, history: History, chosen: Trial) -> Trial | None:
     """Give the trial that is believed best, if the chosen one was preferred to it for its price."""
     belief = _beliefs(history)
     candidates = [t for t in history.trials if t.number in belief and t.role is Role.CANDIDATE]
@@ -235,7 +235,7 @@ def passed_over(space: Space, history: History, chosen: Trial) -> Trial | None:
         return None
     best = min(candidates, key=lambda trial: belief[trial.number][0])
     ahead = belief[chosen.number][0] - belief[best.number][0]
-    saved = price(space, best.configuration) - price(space, chosen.configuration)
+    saved = price_configuration(space, best.configuration) - price_configuration(space, chosen.configuration)
     near = _probably_near(belief[chosen.number], belief[best.number])
     return best if ahead > 0 and near and saved > 0 else None
 

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from stripewise.options import Options, parse_options
 from stripewise.search.belief.costs import RunCosts
-from stripewise.search.belief.posterior import rank
+from stripewise.search.belief.posterior import rank_trials
 from stripewise.trial import History, Phase, Run, State, Trial
 
 _RECENT = 2
@@ -65,7 +65,7 @@ class Pruner:
 
     def bound(self, history: History) -> Bound | None:
         """Say when the next run of a new configuration is cut; None for never."""
-        best = next((runs for trial in rank(history) if (runs := _timed(trial))), None)
+        best = next((runs for trial in rank_trials(history) if (runs := _timed(trial))), None)
         if best is None or self.options.kind == "none":
             return None
         usual = float(np.median([run.elapsed for run in best]))
@@ -101,7 +101,7 @@ def censored_value(history: History, elapsed: float) -> float | None:
     in every run, so that its I/O is slower by more than the whole run is: the bound is the value of the trial believed
     best, worse by the ratio of the wall times. Where values are not positive, it is the value of that trial.
     """
-    best = next((trial for trial in rank(history) if _times(trial)), None)
+    best = next((trial for trial in rank_trials(history) if _times(trial)), None)
     if best is None or best.value is None:
         return None
     if best.value <= 0:

@@ -16,7 +16,7 @@ from pydantic import Field
 
 from stripewise.options import Options, parse_options
 from stripewise.search.belief.costs import Floats, RunCosts
-from stripewise.search.belief.posterior import Posterior, expected_improvement, learned_noise, rank
+from stripewise.search.belief.posterior import Posterior, expected_improvement, learn_noise, rank_trials
 from stripewise.trial import History, Phase, Role, State, Trial
 
 _LEFTOVER = 0.1
@@ -99,7 +99,7 @@ class Resampler:
         """
         if self.options.kind != "racing":
             return None
-        noise = learned_noise(history, _DOUBT)
+        noise = learn_noise(history, _DOUBT)
         return self._choose(Posterior.of(history, noise), history, _LEFTOVER * self.options.worth, 0)
 
     def _choose(self, posterior: Posterior, history: History, worth: float, apart: int) -> int | None:
@@ -122,7 +122,7 @@ class Resampler:
         due = _SOON if RunCosts.of(history).level.suspect else max(_FIRST, planned // 2)
         if min(repeated, default=planned - 1) < due:
             return None
-        controls = [t for t in (finished[0], rank(history)[0]) if _repeatable(t, 2 * self.options.maximum)]
+        controls = [t for t in (finished[0], rank_trials(history)[0]) if _repeatable(t, 2 * self.options.maximum)]
         longest = max(controls, key=lambda trial: since[trial.number], default=None)
         return None if longest is None or since[longest.number] < _APART else longest.number
 
@@ -240,7 +240,7 @@ class Failures:
         return innocent / (innocent + self.breaking)
 
 
-def failed_once(history: History, *, at_once: bool = False) -> list[Trial]:
+def find_failed_once(history: History, *, at_once: bool = False) -> list[Trial]:
     """Give the trials that failed in their only run, for a reason for which no configuration was given up.
 
     Parameters
@@ -261,7 +261,7 @@ def failed_once(history: History, *, at_once: bool = False) -> list[Trial]:
     return found
 
 
-def retry(history: History, trials: list[Trial], gain: Floats) -> int | None:
+def choose_retry(history: History, trials: list[Trial], gain: Floats) -> int | None:
     """Choose the failed trial that deserves another run; None if none does.
 
     Its expected gain is the probability that it failed at random, times what it gains if it works. It is worth a run
@@ -270,7 +270,7 @@ def retry(history: History, trials: list[Trial], gain: Floats) -> int | None:
     Parameters
     ----------
     trials : list of Trial
-        Of :func:`failed_once`.
+        Of :func:`find_failed_once`.
     gain : ndarray, shape (n,)
         Expected improvement of each over the best cost if it works.
     """

@@ -12,10 +12,10 @@ from pydantic import Field
 
 from stripewise.catalogue.space import Levels, Space
 from stripewise.search.base import PriorMean, Sampler, SamplerOptions, Seen, Suggestion, suggest
-from stripewise.search.belief.belief import Belief, believe, expected, knowledge_prior
+from stripewise.search.belief.belief import Belief, believe, expect_cost, knowledge_prior
 from stripewise.search.belief.costs import Floats
-from stripewise.search.belief.gp import optimizer
-from stripewise.search.belief.posterior import expected_improvement, rank
+from stripewise.search.belief.gp import load_optimizer
+from stripewise.search.belief.posterior import expected_improvement, rank_trials
 from stripewise.search.samplers.initial import complete, next_switch
 from stripewise.search.samplers.surrogate import Pool, Search, maximise
 from stripewise.threads import one_thread
@@ -24,7 +24,7 @@ from stripewise.trial import History, Trial
 _ALIKE = 1e-9
 
 
-def plainest(space: Space, rows: Levels, cost: Floats) -> int:
+def find_plainest(space: Space, rows: Levels, cost: Floats) -> int:
     """Of the configurations with the least cost, the place of the one with the fewest changed parameters.
 
     Of several, it is the one the fewest steps from the default, and then the first. What an expectation says nothing
@@ -102,7 +102,7 @@ class AutoSampler(Sampler):
 
     def load(self) -> None:
         """See :meth:`stripewise.search.base.Sampler.load`."""
-        optimizer()
+        load_optimizer()
 
     def ask(self, space: Space, history: History, rng: np.random.Generator, n: int) -> list[Suggestion]:
         """See :meth:`stripewise.search.base.Sampler.ask`."""
@@ -146,15 +146,15 @@ class AutoSampler(Sampler):
         if self.options.search != "screened" and pool.levels is not None:
             new = pool.unseen(seen)
             rows = pool.levels[new]
-            return rows[[plainest(space, rows, pool.expected(prior)[new])]] if len(rows) else rows
+            return rows[[find_plainest(space, rows, pool.expected(prior)[new])]] if len(rows) else rows
         rows = seen.draw(rng, _SAMPLE)
-        best = rows[[int(np.argmin(expected(prior, space, rows)))]] if len(rows) else rows
+        best = rows[[int(np.argmin(expect_cost(prior, space, rows)))]] if len(rows) else rows
         # A sample hardly holds the plain ones: put the parameters back to their defaults, one after the other.
         for _ in range(len(space.parameters) if len(best) else 0):
             steps = np.tile(best, (len(space.parameters), 1))
             np.fill_diagonal(steps, space.levels([space.default])[0])
             rows = np.concatenate([best, seen.new(steps)])
-            found = rows[[plainest(space, rows, expected(prior, space, rows))]]
+            found = rows[[find_plainest(space, rows, expect_cost(prior, space, rows))]]
             if np.array_equal(found, best):
                 break
             best = found
@@ -165,7 +165,7 @@ class AutoSampler(Sampler):
         belief = self._believe(space, history)
         trials = [trial for trial in history.trials if trial.values]
         if belief is None or not trials:
-            return rank(history)
+            return rank_trials(history)
         mean = belief.known_mean(space.levels([trial.configuration for trial in trials]))
         return [trials[int(index)] for index in np.argsort(mean, kind="stable")]
 

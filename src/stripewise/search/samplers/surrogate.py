@@ -23,7 +23,7 @@ from stripewise.errors import UserError
 from stripewise.options import Keywords
 from stripewise.plugins import Plugins
 from stripewise.search.base import PriorMean, Sampler, SamplerOptions, Seen, Suggestion, suggest
-from stripewise.search.belief.belief import Belief, expected
+from stripewise.search.belief.belief import Belief, expect_cost
 from stripewise.search.belief.costs import Costs, Floats
 from stripewise.search.belief.kernel import Geometry, features, neighbours
 from stripewise.search.belief.posterior import expected_improvement
@@ -108,7 +108,7 @@ class Pool:
         if prior is None:
             return np.zeros(len(self.levels))
         if self._expected is None or self._expected[0] is not prior:
-            self._expected = prior, expected(prior, self.space, self.levels)
+            self._expected = prior, expect_cost(prior, self.space, self.levels)
         return self._expected[1]
 
     def unseen(self, seen: Seen) -> NDArray[np.bool_]:
@@ -123,11 +123,11 @@ class Pool:
 
 
 def maximise(pool: Pool, seen: Seen, belief: Belief, rng: np.random.Generator, search: Search) -> Levels:
-    """Find the new configuration with the largest acquisition function (:func:`score`).
+    """Find the new configuration with the largest acquisition function (:func:`score_configurations`).
 
     1. If the space can be listed, and scoring all of it takes less than about a second (rows times squared observations
        below 10^9) or ``search`` is "exhaustive": score everything, and take the best.
-    2. Otherwise: score a sample and climb (:func:`screen`).
+    2. Otherwise: score a sample and climb (:func:`screen_space`).
 
     Returns
     -------
@@ -136,20 +136,24 @@ def maximise(pool: Pool, seen: Seen, belief: Belief, rng: np.random.Generator, s
     """
     listed = pool.levels if search != "screened" else None
     if listed is not None and (search == "exhaustive" or len(listed) * belief.observations**2 < _AFFORDABLE):
-        gains = np.where(pool.unseen(seen), score(belief, listed, pool.knots, pool.expected(belief.prior)), -1.0)
+        gains = np.where(
+            pool.unseen(seen), score_configurations(belief, listed, pool.knots, pool.expected(belief.prior)), -1.0
+        )
         best = int(np.argmax(gains)) if len(gains) else 0
         return listed[[best]] if len(gains) and gains[best] >= 0 else listed[:0]
-    return screen(pool.space, seen, belief, rng)
+    return screen_space(pool.space, seen, belief, rng)
 
 
-def score(belief: Belief, rows: Levels, knots: NDArray[np.int64] | None = None, prior: Floats | None = None) -> Floats:
+def score_configurations(
+    belief: Belief, rows: Levels, knots: NDArray[np.int64] | None = None, prior: Floats | None = None
+) -> Floats:
     """Expected improvement of each configuration, times the probability that it works."""
     knots = belief.geometry.knots(rows) if knots is None else knots
     mean, sd = belief.predict(rows, knots, prior)
     return expected_improvement(mean, sd, belief.best) * belief.probability_of_success(rows, knots)
 
 
-def screen(space: Space, seen: Seen, belief: Belief, rng: np.random.Generator) -> Levels:
+def screen_space(space: Space, seen: Seen, belief: Belief, rng: np.random.Generator) -> Levels:
     """Find a configuration with a large acquisition function in a space too large to be scored.
 
     1. Score a random sample, and all configurations one step from the best known.
@@ -160,24 +164,24 @@ def screen(space: Space, seen: Seen, belief: Belief, rng: np.random.Generator) -
     ndarray, shape (1, d)
         Or (0, d) if nothing new is left.
     """
-    rows = np.concatenate([seen.draw(rng, _SAMPLE), seen.new(one_step(space, belief.leaders(_STARTS), rng))])
+    rows = np.concatenate([seen.draw(rng, _SAMPLE), seen.new(list_steps(space, belief.leaders(_STARTS), rng))])
     if len(rows) == 0:
         return rows
-    gains = score(belief, rows)
+    gains = score_configurations(belief, rows)
     for _ in range(_ROUNDS):
         order = np.argsort(-gains, kind="stable")[:_STARTS]
         top, most = rows[order], gains[order]
-        steps = seen.new(one_step(space, top, rng))
+        steps = seen.new(list_steps(space, top, rng))
         if len(steps) == 0:
             break
-        stepped = score(belief, steps)
+        stepped = score_configurations(belief, steps)
         rows, gains = np.concatenate([top, steps]), np.concatenate([most, stepped])
         if stepped.max() <= most[0]:
             break
     return rows[[int(np.argmax(gains))]]
 
 
-def one_step(space: Space, rows: Levels, rng: np.random.Generator) -> Levels:
+def list_steps(space: Space, rows: Levels, rng: np.random.Generator) -> Levels:
     """All configurations that differ from one of the rows on one axis (of axes with very many values, some)."""
     steps = [rows]
     for axis, size in enumerate(space.shape):
