@@ -35,7 +35,7 @@ import numpy as np
 
 from stripewise.catalogue.carriers import ADIOS2 as ADIOS2_FILE
 from stripewise.catalogue.carriers import FILE
-from stripewise.catalogue.filesystems import named, type_names
+from stripewise.catalogue.filesystems import find_file_system, type_names
 from stripewise.catalogue.plan import Plan
 from stripewise.catalogue.stack import parse_stack
 from stripewise.diagnose import filters as filter_sample
@@ -67,7 +67,7 @@ from stripewise.observe.traces import dftracer, recorder
 from stripewise.requests.campaign import parse_campaign
 from stripewise.requests.experiment import parse_experiment
 from stripewise.runners.allow_list import AllowList
-from stripewise.runners.program.command import split
+from stripewise.runners.program.command import split_command
 from stripewise.runners.program.elf import NotElf, read_elf
 from stripewise.runners.schedulers.registry import all_schedulers
 
@@ -215,7 +215,7 @@ def layouts(data: bytes, folder: Path) -> None:
     """What the tools of file systems print, and the lines of scripts that set layouts."""
     said = data.decode("utf-8", "replace")
     for kind in type_names():
-        named_system = named(kind)
+        named_system = find_file_system(kind)
         named_system.look(folder, "tool", lambda _: said)
         for line in said.splitlines():
             list(named_system.in_script(line))
@@ -241,10 +241,10 @@ def command(data: bytes, folder: Path) -> None:
     """A pattern of an allow-list, and a command: none of it may let another program through."""
     pattern, _, line = data.decode("utf-8", "surrogateescape").partition("\n")
     words = [word for word in line.split(" ") if word]
-    split(words)
+    split_command(words)
     path = {"PATH": "/usr/bin:/bin"}
     if words and AllowList(["mpiexec -n * /opt/none/app ..."]).allows(words, folder, path):
-        started = [segment.program[0] for segment in split(words).segments]
+        started = [segment.program[0] for segment in split_command(words).segments]
         assert {os.path.realpath(folder / program) for program in started} == {"/opt/none/app"}, words
     AllowList([pattern]).allows(words, folder, path)
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from stripewise.catalogue.workload import Workload
 from stripewise.lab.batch import LAYOUTS, RunBatch
-from stripewise.lab.engine import noisy, simulate
+from stripewise.lab.engine import add_noise, simulate
 from stripewise.models.table import Column, ObjectiveColumn, Schema, Table
 from stripewise.requests.campaign import load_campaign
 from stripewise.runners.simulated.runner import open_site
@@ -103,7 +103,7 @@ def tables(site: str = "kay", repeats: int = 15, seed: int = 0, piece: int | Non
         truth[rows] = outcome.bandwidth
         for repeat in range(repeats):
             numbers = rows * repeats + repeat
-            runs[repeat, rows] = noisy(where, batch, outcome, numbers, seed).bandwidth
+            runs[repeat, rows] = add_noise(where, batch, outcome, numbers, seed).bandwidth
     contexts = len(form.context)
     measured = Table(
         form,

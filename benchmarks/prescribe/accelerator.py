@@ -219,7 +219,7 @@ def run_simulated(
 ) -> dict[str, Any]:
     """The campaign, unless it was measured, and what is prescribed for the programs left out."""
     from stripewise.observe.darshan_logs import read_logs  # noqa: PLC0415  loads the engine
-    from stripewise.observe.workload import observed  # noqa: PLC0415
+    from stripewise.observe.workload import describe_workload  # noqa: PLC0415
 
     known = every_program()
     others = left_out([*known])
@@ -237,7 +237,7 @@ def run_simulated(
             replay = simulation.Replay(library, known[name], simulation.Storage())
             configurations = {
                 "default": DEFAULT,
-                "prescribed": prescribed(model, observed(activity)),
+                "prescribed": prescribed(model, describe_workload(activity)),
             }
             if search:
                 configurations["genetic"] = genetic(replay, known[name])

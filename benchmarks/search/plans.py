@@ -26,7 +26,7 @@ from stripewise.engine.race import contestant, play  # noqa: E402
 from stripewise.models.landscape import Landscape, list_landscapes  # noqa: E402
 from stripewise.models.table import read_table  # noqa: E402
 from stripewise.search.base import PriorMean, Seen  # noqa: E402
-from stripewise.search.samplers.initial import complete, next_switch  # noqa: E402
+from stripewise.search.samplers.initial import complete_plan, next_switch  # noqa: E402
 
 BUDGET = 25
 AFTER = (5, 10, 20, 25)
@@ -52,7 +52,7 @@ def main_effects(space: Space, rows: Levels) -> np.ndarray:
 def screening(
     plan: str, space: Space, seen: Seen, rng: np.random.Generator, *, size: int, n: int, prior: PriorMean | None = None
 ) -> Levels:
-    """The next point of a screening design, in place of :func:`stripewise.search.samplers.initial.complete`."""
+    """The next point of a screening design, in place of :func:`stripewise.search.samplers.initial.complete_plan`."""
     switch = next_switch(space, seen, prior)
     rows = seen.draw(rng, _CANDIDATES)
     if len(switch) or len(rows) == 0:
@@ -85,7 +85,7 @@ def main() -> None:
         apart = []
         for seed in range(options.seeds):
             scores = []
-            for plan, points in ((complete, 8), (screening, options.points)):
+            for plan, points in ((complete_plan, 8), (screening, options.points)):
                 with mock.patch("stripewise.search.samplers.auto.complete", plan):
                     player = contestant("auto", {"initial": points})
                     episode = play(place, plan.__name__, player, budget=BUDGET, seed=seed)

@@ -17,7 +17,7 @@ import numpy as np
 
 from stripewise.catalogue.workload import Workload
 from stripewise.lab.batch import Access, RunBatch
-from stripewise.lab.engine import noisy, simulate
+from stripewise.lab.engine import add_noise, simulate
 from stripewise.lab.site import load_site
 from stripewise.models.table import Column, ObjectiveColumn, Schema, Table, write_table
 
@@ -104,7 +104,7 @@ def table(name: str) -> Table:
         plain = simulate(site, batch)
         for repeat in range(REPEATS):
             runs = (number * REPEATS + repeat) * len(levels) + np.arange(len(levels))
-            values.append(noisy(site, batch, plain, runs, seed=0).bandwidth)
+            values.append(add_noise(site, batch, plain, runs, seed=0).bandwidth)
             contexts.append(np.tile(place, (len(levels), 1)))
     count = len(values)
     schema = Schema(

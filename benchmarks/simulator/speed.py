@@ -16,7 +16,7 @@ from maxmin import Flows, rates
 
 from stripewise.catalogue.workload import Workload
 from stripewise.lab.batch import RunBatch
-from stripewise.lab.engine import noisy, simulate
+from stripewise.lab.engine import add_noise, simulate
 from stripewise.lab.site import Site, load_site
 
 MIB, GIB = 1 << 20, 1 << 30
@@ -94,7 +94,10 @@ def timings(repeats: int) -> list[Timing]:
     flows = Flows.of(routes, np.concatenate([np.full(10_000, 5e9), np.full(1000, 1e9)]))
     return [
         timed(
-            "30,720 configurations with noise", 50, lambda: noisy(kay, batch, simulate(kay, batch), numbers, 0), repeats
+            "30,720 configurations with noise",
+            50,
+            lambda: add_noise(kay, batch, simulate(kay, batch), numbers, 0),
+            repeats,
         ),
         timed("one run", 1, lambda: simulate(kay, one), 10 * repeats),
         timed("one run of 10,000 clients on 1,000 OSTs", 20, lambda: simulate(site, big), repeats),
@@ -114,5 +117,5 @@ def print_memory(count: int) -> None:
     """In a process of its own: peak memory in MiB, and seconds."""
     kay, batch = load_site("kay"), many(count)
     begin = time.perf_counter()
-    noisy(kay, batch, simulate(kay, batch), np.arange(count), 0)
+    add_noise(kay, batch, simulate(kay, batch), np.arange(count), 0)
     print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, time.perf_counter() - begin)

@@ -15,7 +15,7 @@ from benchmarks.studies.steps import Study
 
 from stripewise.catalogue.workload import Workload
 from stripewise.lab.batch import APIS, Access, RunBatch
-from stripewise.lab.engine import noisy, simulate
+from stripewise.lab.engine import add_noise, simulate
 from stripewise.lab.site import load_site
 
 SITE = "cori-haswell"
@@ -104,7 +104,7 @@ def campaign(axes: dict[str, list[Any]], repeats: int) -> dict[str, Any]:
             batch = _batch(operation, api, columns)
             outcome = simulate(site, batch)
             numbers = np.arange(len(grid)) * repeats
-            runs = np.stack([noisy(site, batch, outcome, numbers + i, 0).bandwidth for i in range(repeats)])
+            runs = np.stack([add_noise(site, batch, outcome, numbers + i, 0).bandwidth for i in range(repeats)])
             summaries.append(np.percentile(runs, [0, 25, 50, 75, 100], axis=0).T)
             chosen[api] = _dependable(runs, axes, columns)
         clusters, labels = cluster(np.concatenate(summaries).tolist())
@@ -133,7 +133,7 @@ def shown(sizes: list[int], repeats: int) -> list[dict[str, Any]]:
         batch = _batch("write", "mpiio", columns)
         outcome = simulate(site, batch)
         runs = np.stack(
-            [noisy(site, batch, outcome, np.arange(rows) * repeats + i, 0).bandwidth for i in range(repeats)]
+            [add_noise(site, batch, outcome, np.arange(rows) * repeats + i, 0).bandwidth for i in range(repeats)]
         )
         found.append({**settings, "summary": [float(value) for value in np.percentile(runs, [0, 25, 50, 75, 100])]})
     return found

@@ -15,12 +15,12 @@ from pydantic import ValidationError
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from stripewise.catalogue.configuration import Configuration, Value, changed
+from stripewise.catalogue.configuration import Configuration, Value, find_changes
 from stripewise.catalogue.space import Space
 from stripewise.documents import explain_validation
-from stripewise.engine.events import Event, Listener, silent
+from stripewise.engine.events import Event, Listener, ignore_event
 from stripewise.engine.session import Given, Session
-from stripewise.errors import UserError, optional
+from stripewise.errors import UserError, import_optional
 from stripewise.requests.experiment import Experiment
 from stripewise.requests.from_python import space_of
 from stripewise.requests.objective import Objective
@@ -96,7 +96,7 @@ class Tuned:
         UserError
             If pandas is not installed.
         """
-        with optional("pandas"):
+        with import_optional("pandas"):
             import pandas  # noqa: PLC0415  half a second, for this alone
 
         usual = self._view.default
@@ -158,7 +158,7 @@ class Tuned:
     def _repr_html_(self) -> str:
         """Show the verdict and what differs from the default, in a notebook."""
         usual, unit = self._view.default, self._view.unit
-        cells = [(name, usual.get(name), value) for name, value in changed(self.best_found, usual).items()]
+        cells = [(name, usual.get(name), value) for name, value in find_changes(self.best_found, usual).items()]
         rows = "".join(
             f"<tr>{''.join(f'<td>{html.escape(str(cell))}</td>' for cell in row)}</tr>"
             for row in (*cells, (f"value ({unit})" if unit else "value", self.default, self._found_value()))
@@ -189,7 +189,7 @@ def tune(
     store: str | None = None,
     resume: str | None = None,
     progress: bool = False,
-    listener: Listener = silent,
+    listener: Listener = ignore_event,
 ) -> Tuned:
     """Find the configuration for which a function is best, and prove the gain over the default.
 
@@ -264,7 +264,7 @@ def tune(
         identifier = opened.create(experiment) if resume is None else opened.record(resume).id
         runner = FunctionRunner(call, bound, Objective("value", direction, unit))
         owner = f"python@{socket.gethostname()}:{os.getpid()}"
-        with _shown(progress, budget, listener) as told:
+        with _show_progress(progress, budget, listener) as told:
             result = Session(opened, identifier, runner, owner, told, given=Given(sampler=method)).run()
         trials, record = opened.trials(identifier), opened.record(identifier)
     ends = result.speedup_interval
@@ -382,7 +382,7 @@ def _sampler(sampler: str | Sampler, options: Mapping[str, Any] | None) -> Sampl
 
 
 @contextmanager
-def _shown(progress: bool, budget: int, listener: Listener) -> Iterator[Listener]:
+def _show_progress(progress: bool, budget: int, listener: Listener) -> Iterator[Listener]:
     """Show a bar beside telling the listener, if that is wanted."""
     if not progress:
         yield listener

@@ -154,17 +154,17 @@ def _texts(folder: str) -> dict[str, str]:
     return {item.name.removesuffix(".toml"): item.read_text("utf-8") for item in files}
 
 
-def finite(value: T) -> T:
+def make_finite(value: T) -> T:
     """Give a document with null where a number is infinite or not a number, neither of which JSON has."""
-    found: Any = _finite(value)
+    found: Any = _make_value_finite(value)
     return found  # type: ignore[no-any-return]  # a document stays of its kind
 
 
-def _finite(value: Any) -> Any:
+def _make_value_finite(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
+        return {key: _make_value_finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
+        return [_make_value_finite(item) for item in value]
     return value

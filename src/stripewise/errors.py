@@ -77,7 +77,7 @@ class NothingWorks(StripewiseError):  # noqa: N818
 
 
 @contextmanager
-def optional(extra: str) -> Iterator[None]:
+def import_optional(extra: str) -> Iterator[None]:
     """Import packages that an extra of ours brings, and say how to install them where they are missing.
 
     Raises

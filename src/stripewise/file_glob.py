@@ -18,12 +18,12 @@ def names_file(glob: str, path: str) -> bool:
         ``[^a]`` for one of a set; a backslash takes the next character as it is.
     path : str
     """
-    signs = _signs(glob)
-    return _matches(signs, path) or _matches(signs, path.rpartition("/")[2])
+    signs = _read_signs(glob)
+    return _match_signs(signs, path) or _match_signs(signs, path.rpartition("/")[2])
 
 
 @lru_cache(maxsize=256)
-def _signs(glob: str) -> tuple[_Sign, ...]:
+def _read_signs(glob: str) -> tuple[_Sign, ...]:
     signs: list[_Sign] = []
     at = 0
     while at < len(glob):
@@ -60,7 +60,7 @@ def _set(glob: str, at: int) -> tuple[_Sign, int] | None:
     return ((among, tuple(ranges)), at + 1) if at < len(glob) else None
 
 
-def _matches(signs: tuple[_Sign, ...], text: str) -> bool:
+def _match_signs(signs: tuple[_Sign, ...], text: str) -> bool:
     """Match without recursion: only the last star that was met takes more text."""
     at = place = taken = 0
     star = -1

@@ -33,7 +33,7 @@ def for_others() -> Iterator[None]:
         _jobs_of_others -= 1
 
 
-def inherited(environment: Mapping[str, str] | None = None, *, service: bool = False) -> dict[str, str]:
+def inherit_environment(environment: Mapping[str, str] | None = None, *, service: bool = False) -> dict[str, str]:
     """Give the environment of what Stripewise starts: without what is secret, and needed by Stripewise alone.
 
     Parameters
@@ -109,7 +109,7 @@ def ask(
 ) -> subprocess.CompletedProcess[str]:
     """Run a command that reads nothing and answers in text; bytes that are not UTF-8 are replaced.
 
-    It gets the environment of :func:`inherited`, from ``environment`` or from that of this process.
+    It gets the environment of :func:`inherit_environment`, from ``environment`` or from that of this process.
 
     Raises
     ------
@@ -124,7 +124,7 @@ def ask(
         text=True,
         errors="replace",
         timeout=seconds,
-        env=inherited(environment),
+        env=inherit_environment(environment),
         cwd=cwd,
         stdin=subprocess.DEVNULL,
         check=False,

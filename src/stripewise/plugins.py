@@ -38,27 +38,27 @@ class Plugins:
             Unknown name, or a class of another package that cannot be loaded.
         """
         if name in self.built_in:
-            return imported(self.built_in[name])
+            return import_place(self.built_in[name])
         entry = self._foreign().get(name)
         if entry is None:
             raise UserError(f"unknown {self.noun} '{name}'", choose(name, choices or self.names()))
-        found = _loaded(self.noun, entry)
+        found = _load_entry(self.noun, entry)
         if not (isinstance(found, type) and issubclass(found, self.base)):
             wanted = f"{self.base.__module__}.{self.base.__qualname__}"
             raise UserError(f"{self.noun} '{name}' ({entry.value}) is not a {wanted}")
         return found
 
     def _foreign(self) -> dict[str, EntryPoint]:
-        return _installed(entry_points, self.group)
+        return _list_installed(entry_points, self.group)
 
 
 @functools.cache
-def _installed(find: Callable[..., EntryPoints], group: str) -> dict[str, EntryPoint]:
+def _list_installed(find: Callable[..., EntryPoints], group: str) -> dict[str, EntryPoint]:
     # Reading what is installed takes milliseconds, and every run asks.
     return {entry.name: entry for entry in find(group=group)}
 
 
-def _loaded(noun: str, entry: EntryPoint) -> Any:
+def _load_entry(noun: str, entry: EntryPoint) -> Any:
     try:
         return entry.load()
     except Exception as error:  # whatever a foreign package raises while it is imported
@@ -74,11 +74,11 @@ def import_all(noun: str, group: str) -> None:
     UserError
         If one cannot be loaded.
     """
-    for entry in _installed(entry_points, group).values():
-        _loaded(noun, entry)
+    for entry in _list_installed(entry_points, group).values():
+        _load_entry(noun, entry)
 
 
-def imported(place: str) -> Any:
+def import_place(place: str) -> Any:
     """Import what ``module:name`` says."""
     module, _, name = place.partition(":")
     return getattr(import_module(module), name)

@@ -23,7 +23,7 @@ from pydantic import (
     model_validator,
 )
 
-from stripewise.catalogue.configuration import changed
+from stripewise.catalogue.configuration import find_changes
 from stripewise.catalogue.stack import OffEntry
 from stripewise.catalogue.workload import Workload
 from stripewise.requests.objective import Objective
@@ -53,7 +53,7 @@ class Interval:
     @property
     def ci95(self) -> list[float | None] | None:
         """The ends for JSON keys that say ``ci95``; None at another level, and None for an infinite end."""
-        return [_finite(self.low), _finite(self.high)] if self.level == USUAL_LEVEL else None
+        return [_make_finite(self.low), _make_finite(self.high)] if self.level == USUAL_LEVEL else None
 
     @property
     def percent(self) -> str:
@@ -84,9 +84,9 @@ class _ResultPart(BaseModel):
             for name, key in cls._intervals.items():
                 ends, given = data.pop(key, None), data.get(name)
                 if isinstance(given, Mapping):
-                    data[name] = _interval(given["low"], given["high"], given["level"])
+                    data[name] = _make_interval(given["low"], given["high"], given["level"])
                 elif given is None and ends is not None:
-                    data[name] = _interval(*ends)
+                    data[name] = _make_interval(*ends)
         return data
 
     @model_serializer(mode="wrap")
@@ -100,7 +100,11 @@ class _ResultPart(BaseModel):
             interval: Interval | None = getattr(self, name)
             written[key] = None if interval is None else interval.ci95
             if interval is not None and written[key] is None:
-                written[name] = {"low": _finite(interval.low), "high": _finite(interval.high), "level": interval.level}
+                written[name] = {
+                    "low": _make_finite(interval.low),
+                    "high": _make_finite(interval.high),
+                    "level": interval.level,
+                }
         return written
 
     @classmethod
@@ -116,7 +120,7 @@ class _ResultPart(BaseModel):
 
     def as_json(self) -> dict[str, Any]:
         """Give it as plain JSON values, as the reference of the result document describes them."""
-        found: dict[str, Any] = _plain(self.model_dump(by_alias=True))
+        found: dict[str, Any] = _make_plain(self.model_dump(by_alias=True))
         return found
 
 
@@ -477,7 +481,7 @@ class Result(_ResultPart):
 
     def changed(self, arm: Arm | Candidate | None) -> dict[str, Any]:
         """The settings of a configuration that differ from the default's."""
-        return changed(arm.configuration if arm else {}, self.default.configuration)
+        return find_changes(arm.configuration if arm else {}, self.default.configuration)
 
 
 def _with_level(data: Mapping[str, Any], name: str, key: str, level: float) -> dict[str, Any]:
@@ -488,15 +492,15 @@ def _with_level(data: Mapping[str, Any], name: str, key: str, level: float) -> d
     return changed
 
 
-def _interval(low: float | None, high: float | None, level: float = USUAL_LEVEL) -> Interval:
+def _make_interval(low: float | None, high: float | None, level: float = USUAL_LEVEL) -> Interval:
     return Interval(0.0 if low is None else low, math.inf if high is None else high, level)
 
 
-def _finite(value: float) -> float | None:
+def _make_finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _plain(value: Any) -> Any:
+def _make_plain(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
-    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
+        return {key: _make_plain(item) for key, item in value.items()}
+    return [_make_plain(item) for item in value] if isinstance(value, list | tuple) else value

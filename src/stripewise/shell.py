@@ -45,17 +45,17 @@ def _option(text: str) -> str:
     return text
 
 
-def showable(text: str) -> str:
+def make_showable(text: str) -> str:
     """Put a question mark in the place of each character that cannot be shown in a name."""
-    return "".join("?" if _hidden(letter) else letter for letter in text)
+    return "".join("?" if _is_hidden(letter) else letter for letter in text)
 
 
-def _hidden(letter: str) -> bool:
+def _is_hidden(letter: str) -> bool:
     return not is_unicode(letter) or unicodedata.category(letter) == "Cc"
 
 
 def _shown_name(text: str) -> str:
-    if any(_hidden(letter) for letter in text):
+    if any(_is_hidden(letter) for letter in text):
         raise ValueError("is not text that can be shown: write it in UTF-8, without control characters")
     if len(text) > _LONGEST_NAME:
         raise ValueError(f"is longer than {_LONGEST_NAME} characters")
@@ -126,7 +126,7 @@ def variable_name(text: str) -> str:
     UserError
         If it is not.
     """
-    return _checked(_variable, text)
+    return _check_text(_variable, text)
 
 
 def is_variable(text: str) -> bool:
@@ -142,7 +142,7 @@ def directive(mark: str, option: str) -> str:
     UserError
         If the option does not fit on one line.
     """
-    return f"{mark} {_checked(_option, option)}"
+    return f"{mark} {_check_text(_option, option)}"
 
 
 def directive_path(path: Path) -> str:
@@ -205,7 +205,7 @@ def is_plain(text: str) -> bool:
     return _SHELL_WORDS.fullmatch(text) is not None
 
 
-def _checked(check: object, text: str) -> str:
+def _check_text(check: object, text: str) -> str:
     assert callable(check)
     try:
         return str(check(text))

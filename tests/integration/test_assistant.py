@@ -11,7 +11,7 @@ import mcp_types
 from mcp import Client as Assistant
 
 from stripewise.desk.client.client import Client
-from stripewise.desk.client.transport import _refused
+from stripewise.desk.client.transport import _make_refusal
 from stripewise.desk.server.assistant import assistant
 from tests.unit.service import SIMULATED, Running, running
 
@@ -39,7 +39,7 @@ class Near:
         more = {"content": given["body"]} if given.get("body") is not None else {"json": document} if document else {}
         answer = self._client.request(method, path, params=query, headers=given.get("headers"), **more)
         if answer.status_code >= 400:
-            raise _refused(answer.status_code, answer.content)
+            raise _make_refusal(answer.status_code, answer.content)
         return answer.content, answer.headers["content-type"].partition(";")[0]
 
 

@@ -16,7 +16,7 @@ from stripewise.desk.cli import main, output
 from stripewise.desk.cli.main import COMMANDS, GROUPS, OLD_NAMES, app
 from stripewise.desk.cli.manage import print_runs
 from stripewise.desk.cli.output import number
-from stripewise.desk.cli.result import interval
+from stripewise.desk.cli.result import format_interval
 from stripewise.requests.experiment import Experiment
 from stripewise.result import Interval
 from stripewise.store.opening import open_store
@@ -138,16 +138,16 @@ def test_a_mistyped_command_is_told_with_the_nearest(capfd):
     ],
 )
 def test_commands_in_messages_repeat_the_store(message, complete, monkeypatch):
-    assert output.completed(message) == message
+    assert output.complete_commands(message) == message
     monkeypatch.setattr(output, "_given", {"store": "S"})
-    assert output.completed(message) == complete
+    assert output.complete_commands(message) == complete
 
 
 def test_a_store_is_repeated_quoted_and_without_its_password(monkeypatch):
     monkeypatch.setattr(output, "_given", {"store": "sqlite:////data/my runs.db"})
-    assert output.completed("stripewise list") == "stripewise list --store 'sqlite:////data/my runs.db'"
+    assert output.complete_commands("stripewise list") == "stripewise list --store 'sqlite:////data/my runs.db'"
     monkeypatch.setattr(output, "_given", {"store": "postgresql://ada:se@cret@host/runs"})
-    assert output.completed("stripewise list") == "stripewise list --store 'postgresql://ada:***@host/runs'"
+    assert output.complete_commands("stripewise list") == "stripewise list --store 'postgresql://ada:***@host/runs'"
 
 
 def test_a_name_does_nothing_to_the_terminal(tmp_path, capfd):
@@ -208,8 +208,8 @@ def test_numbers_are_written_as_people_read_them(value: float | None, text: str)
 
 
 def test_intervals_are_written_like_numbers() -> None:
-    assert interval(Interval(7045.2, 11920.0)) == "7,045 to 11,920"
-    assert interval(None) == ""
+    assert format_interval(Interval(7045.2, 11920.0)) == "7,045 to 11,920"
+    assert format_interval(None) == ""
 
 
 def test_nothing_is_deleted_where_nobody_answers(tmp_path, capfd, monkeypatch):

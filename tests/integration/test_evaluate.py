@@ -11,7 +11,7 @@ import pytest
 
 from stripewise.desk.cli.campaigns import _print_evaluated
 from stripewise.desk.cli.main import main
-from stripewise.documents import finite
+from stripewise.documents import make_finite
 from stripewise.engine.campaign.measured import evaluation, judge, pairs
 from stripewise.errors import UserError
 from stripewise.models.cases import CasePoints, EvaluationCase, cases_campaign, make_cases
@@ -279,7 +279,7 @@ def test_an_answer_about_a_default_of_zero_is_shown(capsys: pytest.CaptureFixtur
         "pairs": pairs(judged),
     }
     assert found["operations"]["write"]["overall_gain_percent"] == np.inf
-    for document in (found, finite(found)):
+    for document in (found, make_finite(found)):
         assert "geometric mean of the speed-ups -" in evaluation_page(document)
         _print_evaluated(document)
         assert "overall -%" in capsys.readouterr().out

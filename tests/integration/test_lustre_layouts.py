@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from stripewise.catalogue.filesystems import named
+from stripewise.catalogue.filesystems import find_file_system
 from stripewise.catalogue.stack import load_stack
 from tests.integration.building import ROOT, checked, once
 
 FIXTURES = ROOT / "tests" / "fixtures"
-LUSTRE = named("lustre")
+LUSTRE = find_file_system("lustre")
 MIB = 1 << 20
 RECORDED = sorted((FIXTURES / "lustre").glob("*.yaml"))
 

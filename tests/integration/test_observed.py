@@ -11,7 +11,7 @@ import pytest
 from stripewise.errors import UserError
 from stripewise.observe.activity import Activity, ActivityJob, Calls, FileActivity, FileLayout, Level, Modes
 from stripewise.observe.sources import observe
-from stripewise.observe.workload import observed
+from stripewise.observe.workload import describe_workload
 from tests.unit.reports import recorded
 
 MIB = 1 << 20
@@ -32,7 +32,7 @@ def activity(**file: Any) -> Activity:
 
 
 def test_an_activity_becomes_a_workload() -> None:
-    seen = observed(activity())
+    seen = describe_workload(activity())
     assert seen.workload.operation == "write"
     assert seen.workload.transfer_size == MIB
     assert seen.workload.file_size == 64 * MIB
@@ -48,7 +48,7 @@ def test_an_activity_becomes_a_workload() -> None:
 
 def test_nodes_are_taken_where_they_are_known() -> None:
     made = activity()
-    seen = observed(made.model_copy(update={"job": ActivityJob(ranks=4, nodes=2)}))
+    seen = describe_workload(made.model_copy(update={"job": ActivityJob(ranks=4, nodes=2)}))
     assert (seen.workload.nodes, seen.workload.processes_per_node) == (2, 2)
 
 
@@ -63,34 +63,34 @@ def test_nodes_are_taken_where_they_are_known() -> None:
     ],
 )
 def test_collective_or_not_is_what_nearly_all_calls_are(modes: Modes, expected: bool | None) -> None:
-    assert observed(activity(modes=modes)).workload.collective is expected
+    assert describe_workload(activity(modes=modes)).workload.collective is expected
 
 
 def test_a_program_without_mpi_io_is_independent_and_posix() -> None:
-    seen = observed(activity(mpiio=None, modes=None))
+    seen = describe_workload(activity(mpiio=None, modes=None))
     assert seen.workload.collective is False
     assert seen.workload.api == "posix"
 
 
 def test_reads_and_both() -> None:
     read = Calls(count=8, bytes=8 * MIB, consecutive=0, largest=MIB, extent=8 * MIB)
-    seen = observed(activity(mpiio=Level(read=read), posix=Level(read=read), modes=Modes(independent_reads=8)))
+    seen = describe_workload(activity(mpiio=Level(read=read), posix=Level(read=read), modes=Modes(independent_reads=8)))
     assert seen.workload.operation == "read"
     assert seen.workload.layout is None
-    both = observed(activity(mpiio=Level(read=read, write=read)))
+    both = describe_workload(activity(mpiio=Level(read=read, write=read)))
     assert both.workload.operation == "both"
 
 
 def test_one_file_a_process() -> None:
     one = activity(ranks=1).files[0]
     many = activity().model_copy(update={"files": [one.model_copy(update={"path": f"/l/{n}"}) for n in range(4)]})
-    assert observed(many).workload.file_per_process is True
-    assert observed(activity()).workload.file_per_process is False
+    assert describe_workload(many).workload.file_per_process is True
+    assert describe_workload(activity()).workload.file_per_process is False
 
 
 def test_a_log_without_io_is_refused() -> None:
     with pytest.raises(UserError, match="shows no I/O"):
-        observed(activity(mpiio=None, posix=None))
+        describe_workload(activity(mpiio=None, posix=None))
 
 
 def test_a_report_of_the_runtime_is_read(tmp_path: Path) -> None:

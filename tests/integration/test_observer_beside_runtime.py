@@ -17,7 +17,7 @@ from stripewise.launch import Outcome
 from stripewise.observe.from_report import activity_of
 from stripewise.observe.objectives.reported import IoTime, MetadataRate, WriteBandwidth
 from stripewise.observe.processes import PREFIX, merge_parts
-from stripewise.observe.report import read_report_file, summed
+from stripewise.observe.report import read_report_file, sum_reports
 from stripewise.observe.workload import workload_of
 from stripewise.runners.injection import Guidance, prepare
 from stripewise.trial import State
@@ -73,7 +73,7 @@ def test_own_calls_are_told_apart_from_those_of_mpi_io(bench: Bench, accelerator
         f"{folder}/shared": RANKS * 2 * 65536,
         **{f"{folder}/own.{rank}": 32768 + 4000 for rank in range(RANKS)},
     }
-    assert len(summed([found, found]).posix_files) == 2 * len(found.posix_files)
+    assert len(sum_reports([found, found]).posix_files) == 2 * len(found.posix_files)
     (effect,) = verdicts(Space(load_stack("posix").parameters), [Setting(POSIX, "advice", "random")], [activity], [])
     assert effect.evidence.endswith(f"of {RANKS} calls on {RANKS} files; no run without it was observed")
 

@@ -18,7 +18,7 @@ from stripewise.observe.objectives import parse_objective
 from stripewise.search.base import PRESETS, make_sampler, sampler_class, sampler_names, sampler_rng
 from stripewise.search.samplers.surrogate import ENTRY_POINTS as REGRESSORS
 from stripewise.search.samplers.surrogate import regressor_names
-from stripewise.testing.samplers import MAXIMIZE, Pace, ask, mixed, play, sample_spaces, smooth_value
+from stripewise.testing.samplers import MAXIMIZE, Pace, ask, mix_fates, play, sample_spaces, smooth_value
 from stripewise.trial import History, State
 from tests.conftest import require
 from tests.unit.search_histories import BANDWIDTH, trial
@@ -392,7 +392,7 @@ def test_optuna_is_told_every_state_and_leaves_its_verbosity_alone():
 
     before = optuna.logging.get_verbosity()
     space = sample_spaces()["conditional"]
-    history, _ = play(make_sampler("random"), space, trials=25, fate=mixed, pace=Pace(waiting=2))
+    history, _ = play(make_sampler("random"), space, trials=25, fate=mix_fates, pace=Pace(waiting=2))
     assert ask(make_sampler("optuna:tpe"), space, history)
     assert optuna.logging.get_verbosity() == before
     for told in (True, False):

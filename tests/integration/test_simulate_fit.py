@@ -16,7 +16,7 @@ from stripewise.desk.cli.simulate import register
 from stripewise.errors import UserError
 from stripewise.lab.batch import RunBatch
 from stripewise.lab.engine import simulate
-from stripewise.lab.fit import BANDWIDTHS, Fit, fit, measured, site_toml
+from stripewise.lab.fit import BANDWIDTHS, Fit, fit, read_measured, site_toml
 from stripewise.lab.noise import WRITE, slowdowns
 from stripewise.lab.site import Site, load_site, parse_site
 from stripewise.models.table import Schema, Table, make_table, write_table
@@ -97,7 +97,7 @@ def start() -> Site:
 
 @pytest.fixture(scope="module")
 def made() -> Fit:
-    return fit(measured(campaign(), REST), start(), folds=3)
+    return fit(read_measured(campaign(), REST), start(), folds=3)
 
 
 def test_the_bandwidths_are_found_again(made: Fit) -> None:
@@ -120,13 +120,13 @@ def test_the_error_is_that_of_rows_not_seen(made: Fit) -> None:
 
 
 def test_times_calibrate_as_bandwidths_do() -> None:
-    by_time, by_bandwidth = measured(campaign(0, "s"), REST), measured(campaign(0), REST)
+    by_time, by_bandwidth = read_measured(campaign(0, "s"), REST), read_measured(campaign(0), REST)
     assert by_time.values == pytest.approx(by_bandwidth.values)
 
 
 def test_what_the_rows_say_nothing_of_is_left_and_named() -> None:
     table = campaign(0)
-    writes = measured(table.take(table.of({"way": "write"})), REST)
+    writes = read_measured(table.take(table.of({"way": "write"})), REST)
     found = fit(writes, start(), folds=2)
     assert set(found.unseen) == {"network.node_read_bandwidth", "ost.read_bandwidth"}
     assert found.site.ost.read_bandwidth == start().ost.read_bandwidth
@@ -152,7 +152,7 @@ def test_the_site_s_file_reads_back(made: Fit) -> None:
 )
 def test_what_cannot_be_fitted_is_refused(free: list[str], folds: int, message: str) -> None:
     with pytest.raises(UserError, match=message):
-        fit(measured(campaign(0), REST), start(), free=free, folds=folds)
+        fit(read_measured(campaign(0), REST), start(), free=free, folds=folds)
 
 
 def test_tables_that_say_too_little_are_refused() -> None:
@@ -163,16 +163,16 @@ def test_tables_that_say_too_little_are_refused() -> None:
         *(table.levels, table.context_levels, table.repeats, table.values),
     )
     with pytest.raises(UserError, match="does not say nodes, processes_per_node, file_size"):
-        measured(silent, REST)
+        read_measured(silent, REST)
     known = Workload(nodes=4, processes_per_node=8, file_size=32 << 30)
     with pytest.raises(UserError, match="operation unknown is neither read nor write"):
-        measured(silent, known)
+        read_measured(silent, known)
     odd = Table(
         Schema.model_validate({**SCHEMA, "objective": {"column": "b", "direction": "maximize", "unit": "op/s"}}),
         *(table.levels, table.context_levels, table.repeats, table.values),
     )
     with pytest.raises(UserError, match="neither a bandwidth nor a time"):
-        measured(odd, REST)
+        read_measured(odd, REST)
 
 
 def test_hints_and_roles_become_settings_of_their_direction() -> None:
@@ -192,7 +192,7 @@ def test_hints_and_roles_become_settings_of_their_direction() -> None:
         for op in ("read", "write")
     ]
     known = Workload(nodes=4, processes_per_node=8, file_size=32 << 30, collective=True)
-    data = measured(make_table(Schema.model_validate(schema), rows), known)
+    data = read_measured(make_table(Schema.model_validate(schema), rows), known)
     assert [bool(batch.write[0]) for _, batch in data.batches] == [True, False]
     for _, batch in data.batches:
         assert sorted(batch.collective_buffering.tolist()) == [1, 1, 2, 2]

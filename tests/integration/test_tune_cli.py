@@ -265,7 +265,7 @@ def test_a_smaller_case_that_was_interrupted_is_followed_by_the_whole_when_it_is
 def test_a_kill_between_the_two_leaves_no_second_experiment_at_full_size(capfd, monkeypatch):
     whole, small = program('echo "rate $((100 + 10 * ${X:-1}))"\n'), program('echo "rate $((10 + ${X:-1}))"\n', "small")
     options = ["--stack", "own.toml", *OPTIONS[2:], "--small", small, "--small-budget", "4", "--budget", "4"]
-    created = carrying._created
+    created = carrying._create_experiment
     made = []
 
     def killed(*given):
@@ -275,7 +275,7 @@ def test_a_kill_between_the_two_leaves_no_second_experiment_at_full_size(capfd, 
         return made[-1]
 
     with monkeypatch.context() as patched:
-        patched.setattr(carrying, "_created", killed)
+        patched.setattr(carrying, "_create_experiment", killed)
         assert main(["tune", *options, "--", whole]) == 130
     searched, left = made
     assert {one["id"]: one["state"] for one in experiments(capfd)} == {searched: "finished", left: "created"}

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from stripewise.engine.budget import most_pairs
 from stripewise.engine.confirmation import provable_pairs
-from stripewise.engine.events import silent
+from stripewise.engine.events import ignore_event
 from stripewise.engine.launching import run_timeout
 from stripewise.engine.session import Session
 from stripewise.errors import NothingWorks
@@ -77,7 +77,7 @@ class Machine(Runner):
         self.space = space
         self.running, self.most_running, self.trials, self.result = [], 0, (), None
 
-    def carry_out(self, experiment, listener=silent):
+    def carry_out(self, experiment, listener=ignore_event):
         with open_store(MEMORY) as store:
             identifier = store.create(experiment)
             try:

@@ -149,8 +149,8 @@ def test_aggregators_and_rounds_are_those_of_the_simulated_cluster(driver: Drive
 
 def test_the_rule_for_numbers_that_no_job_here_has_ranks_for() -> None:
     """The driver's own words for two cases; the rest is in tests/unit/test_simulate_rules.py."""
-    assert rules.snapped(array([20.0]), array([42.0]), array([3.0]))[0] == 40
-    assert rules.snapped(array([60.0]), array([8.0]), array([1.0]))[0] == 6
+    assert rules.snap_aggregators(array([20.0]), array([42.0]), array([3.0]))[0] == 40
+    assert rules.snap_aggregators(array([60.0]), array([8.0]), array([1.0]))[0] == 6
 
 
 # -- which way -----------------------------------------------------------------------------------------------------

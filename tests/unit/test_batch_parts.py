@@ -13,7 +13,7 @@ import pytest
 from stripewise.catalogue.workload import Workload
 from stripewise.engine.budget import worst_case
 from stripewise.engine.campaign.array import Array
-from stripewise.engine.consent import check_author, check_cost, granted, refused
+from stripewise.engine.consent import agree_always, agree_never, check_author, check_cost
 from stripewise.engine.space import Circumstances, bind_space
 from stripewise.errors import UserError
 from stripewise.facts import Facts
@@ -188,13 +188,13 @@ def test_what_another_user_has_written_is_run_only_with_consent() -> None:
     """Whoever shares the store could have put any setup line there."""
     for author in ({"facts": Facts(user="eve")}, {"owner": "eve@login1:7"}):
         record = Record("ab12", Experiment(setup=["id"]), "stopped", 0.0, 0.0, **author)
-        check_author(record, "eve", refused)
-        check_author(record, "ada", granted)
+        check_author(record, "eve", agree_never)
+        check_author(record, "ada", agree_always)
         with pytest.raises(
             UserError, match=r"ab12 is by eve; its command, setup lines and hooks would run as ada.*--yes"
         ):
-            check_author(record, "ada", refused)
-    check_author(Record("ab12", Experiment(), "created", 0.0, 0.0), "ada", refused)
+            check_author(record, "ada", agree_never)
+    check_author(Record("ab12", Experiment(), "created", 0.0, 0.0), "ada", agree_never)
 
 
 def test_costs_above_the_limits_need_consent_once() -> None:
@@ -208,13 +208,13 @@ def test_costs_above_the_limits_need_consent_once() -> None:
     agreed = check_cost(worst, Policy(), None, ask)
     assert agreed == {"node_hours": 20.0, "bytes": 3 << 40}
     assert asked == ["at worst this takes 20 node-hours and 3 TiB of I/O"]
-    assert check_cost({**worst, "node_hours": 15.0}, Policy(), agreed, refused) is None
+    assert check_cost({**worst, "node_hours": 15.0}, Policy(), agreed, agree_never) is None
     with pytest.raises(UserError, match=r"25 node-hours, and nobody agreed.*--yes"):
-        check_cost({**worst, "node_hours": 25.0}, Policy(), agreed, refused)
-    assert check_cost({"node_hours": 9.0, "bytes": None}, Policy(), None, refused) is None
+        check_cost({**worst, "node_hours": 25.0}, Policy(), agreed, agree_never)
+    assert check_cost({"node_hours": 9.0, "bytes": None}, Policy(), None, agree_never) is None
     strict = Policy.model_validate({"limits": {"node_hours": 5}})
     with pytest.raises(UserError, match="above the site's limit of 5"):
-        check_cost({"node_hours": 9.0}, strict, None, granted)
+        check_cost({"node_hours": 9.0}, strict, None, agree_always)
 
 
 def test_runs_side_by_side_cost_their_nodes_at_the_same_time() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from stripewise.catalogue.carriers import LAYOUT, LOST, Program, Setting
-from stripewise.catalogue.filesystems import named, of_file, of_role, type_names
+from stripewise.catalogue.filesystems import find_file_system, of_file, of_role, type_names
 from stripewise.catalogue.plan import Plan
 from stripewise.catalogue.workload import Workload
 from stripewise.diagnose.knobs import Surroundings, judge_script
@@ -75,7 +75,7 @@ def run(lines: list[str] | str, cwd: Path) -> None:
 
 
 def test_it_is_recognised_and_brings_its_stack() -> None:
-    assert of_file("beegfs") is named("beegfs")
+    assert of_file("beegfs") is find_file_system("beegfs")
     assert "beegfs" in type_names()
     assert default_stacks("romio", Workload(file_system="beegfs")) == ["romio", "beegfs"]
     assert of_role({"file_system": "beegfs", "chunk_size": 65536}, "stripe_size") == 65536

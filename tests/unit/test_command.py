@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stripewise.runners.program.command import CommandLine, placeholders, split, substitute
+from stripewise.runners.program.command import CommandLine, placeholders, split_command, substitute
 
 
 def line(text: str, executables: Sequence[str] = ()) -> CommandLine:
-    return split(shlex.split(text), lambda word: word in executables)
+    return split_command(shlex.split(text), lambda word: word in executables)
 
 
 @pytest.mark.parametrize(
@@ -101,6 +101,6 @@ def test_braces_are_replaced_only_where_a_parameter_is_named() -> None:
 @given(st.lists(st.text(st.sampled_from("-=:abnN1/ ."), min_size=1, max_size=6), min_size=1, max_size=8), st.booleans())
 def test_any_words_survive_the_way_there_and_back(words: list[str], launched: bool) -> None:
     words = ["mpiexec", "-n", "2", *words] if launched else words
-    found = split(words)
+    found = split_command(words)
     if all(segment.program for segment in found.segments):
         assert found.words() == words

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from stripewise.catalogue.carriers import LAYOUT, LOST, Program, Setting
-from stripewise.catalogue.filesystems import gpfs, named, network_label, of_file, type_names
+from stripewise.catalogue.filesystems import find_file_system, gpfs, network_label, of_file, type_names
 from stripewise.catalogue.filesystems.base import mount_source, mount_type
 from stripewise.catalogue.plan import Plan
 from stripewise.catalogue.workload import Workload
@@ -58,8 +58,8 @@ def test_they_are_recognised_by_their_mounts(tmp_path: Path) -> None:
     folder = Path("/gpfs/my data/run")
     assert (mount_type(folder, mounts), mount_source(folder, mounts)) == ("gpfs", "/dev/data0")
     dfuse = of_file(mount_type(Path("/mnt/dfuse/x"), mounts))
-    assert dfuse is named("dfuse") and of_file(None, "DAOS: ROMIO driver") is dfuse
-    assert of_file("gpfs") is named("gpfs") and "GPFS" in network_label(0x47504653)
+    assert dfuse is find_file_system("dfuse") and of_file(None, "DAOS: ROMIO driver") is dfuse
+    assert of_file("gpfs") is find_file_system("gpfs") and "GPFS" in network_label(0x47504653)
     assert {"gpfs", "daos"} <= set(type_names()) and mount_source(folder, tmp_path / "none") == ""
     assert default_stacks("romio", Workload(file_system="fuse.daos")) == ["romio", "dfuse"]
     # Nothing can be laid out there, and the variables of the stack gpfs are for those who name it.
@@ -78,10 +78,10 @@ def test_a_directory_of_daos_is_laid_out_by_the_export(tmp_path: Path, monkeypat
         f"fs set-attr --oclass=SX --chunk-size=4194304 {place}",
         f"fs reset-attr {place}",
     ]
-    assert named("dfuse").for_file({"chunk_size": "131072"}, "/d/a b") == [
+    assert find_file_system("dfuse").for_file({"chunk_size": "131072"}, "/d/a b") == [
         "daos fs set-attr --chunk-size=131072 --path='/d/a b'"
     ]
-    found = named("dfuse").look(tmp_path, str(tool), told)
+    found = find_file_system("dfuse").look(tmp_path, str(tool), told)
     assert found is not None and found.text == "Object Class = RP_2GX, Object Chunk Size = 1048576"
     assert export(Plan(LAYOUTS), "hints").text.split() == [
         "romio_daos_obj_class",
@@ -108,7 +108,7 @@ def test_the_runtime_lays_out_nothing_on_daos() -> None:
 def test_spectrum_scale_tells_its_block_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tool = fake(tmp_path, "mmlsfs", MMLSFS)
     monkeypatch.setattr(gpfs, "mount_source", lambda path: "/dev/data0")
-    system = named("gpfs")
+    system = find_file_system("gpfs")
     found = system.look(tmp_path, str(tool), told)
     assert found is not None and found.status == "ok"
     assert found.text == "no layout to choose; block size 8388608, subblock size 16384, copies of data 1"

@@ -8,7 +8,7 @@ import pytest
 
 from stripewise.catalogue.meaning import versions_in
 from stripewise.catalogue.workload import Workload
-from stripewise.diagnose.knobs import Surroundings, dead, judge_script, library
+from stripewise.diagnose.knobs import Surroundings, judge_script, library, list_dead
 from stripewise.diagnose.script import parse_script
 from stripewise.errors import UserError
 
@@ -139,7 +139,7 @@ def test_what_a_default_does_anyway_is_dead_and_unknown_names_are_called_unknown
     found = judge_script("export OMPI_MCA_sharedfp_sm_verbose=1\nmpirun ./a\n", Surroundings("openmpi"))
     assert [one.verdict for one in found] == ["unknown"]
     found = judge_script("romio_cb_write automatic\n", Surroundings("mpich"))
-    assert [one.knob.name for one in dead(found)] == ["romio_cb_write"]
+    assert [one.knob.name for one in list_dead(found)] == ["romio_cb_write"]
 
 
 def test_what_is_never_searched_is_live_and_told_with_its_trap():

@@ -186,10 +186,10 @@ def stonefs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[filesys
     """StoneFS, found as if its module stood in the package, with its stack."""
     (tmp_path / "stonefs.py").write_text(block("add-a-file-system.md", "python"))
     monkeypatch.setattr(filesystems, "__path__", [*filesystems.__path__, str(tmp_path)])
-    found = filesystems._all()
+    found = filesystems._list_file_systems()
     monkeypatch.setattr(filesystems, "FILE_SYSTEMS", found)
     monkeypatch.setattr("stripewise.diagnose.script.FILE_SYSTEMS", found)
-    yield filesystems.named("stonefs")
+    yield filesystems.find_file_system("stonefs")
     sys.modules.pop("stripewise.catalogue.filesystems.stonefs", None)
 
 

@@ -14,7 +14,7 @@ from stripewise.diagnose.site import diagnose
 from stripewise.errors import UserError
 from stripewise.models.prescribe.policies import apply_policy, policy_names
 from stripewise.observe.activity import Activity
-from stripewise.observe.workload import observed
+from stripewise.observe.workload import describe_workload
 from tests.unit.test_diagnosis_findings import CASES, activity, calls
 
 KIB, MIB = 1024, 1 << 20
@@ -99,7 +99,7 @@ def test_diagnose_and_prescribe_never_contradict_each_other() -> None:
         proposed += bool(mine)
         for name in policy_names():
             try:
-                plan = apply_policy(name, observed(one).workload).plan
+                plan = apply_policy(name, describe_workload(one).workload).plan
             except UserError:
                 continue  # without bytes or nodes there is nothing to prescribe from
             theirs = {setting.key: setting.value for setting in plan.settings}

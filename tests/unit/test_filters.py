@@ -17,7 +17,7 @@ from hypothesis.extra.numpy import arrays
 from stripewise.catalogue.plan import Plan
 from stripewise.desk.cli.main import main
 from stripewise.diagnose import filters as evaluated
-from stripewise.diagnose.filters import Filter, Measured, best, chunk_shape, expect, read_sample, rounded
+from stripewise.diagnose.filters import Filter, Measured, chunk_shape, expect, find_best, read_sample, round_reals
 from tests.conftest import require
 
 
@@ -35,7 +35,7 @@ def of(name: str, ratio: float, rate: float) -> Measured:
     st.floats(1e-37, 1e300),
 )
 def test_no_real_is_rounded_by_more_than_the_accuracy(values, accuracy):
-    found = rounded(values, accuracy)
+    found = round_reals(values, accuracy)
     finite = np.isfinite(values)
     assert found.dtype == values.dtype
     assert np.array_equal(found[~finite], values[~finite], equal_nan=True)
@@ -47,17 +47,17 @@ def test_a_filter_pays_where_storage_is_slower_than_what_it_saves():
     measured = [of("", 1.0, np.inf), of("slow", 0.1, 50e6), of("fast", 0.25, 400e6)]
     found = expect(measured, [100e6], processes=1)
     assert [entry.filter.name for entry in found] == ["fast 1", "none", "slow 1"]
-    assert found[0].speedup == pytest.approx(2.0) and best(found) is found[0]
-    assert best(expect(measured, [2e9], processes=1)).filter.name == "none"
+    assert found[0].speedup == pytest.approx(2.0) and find_best(found) is found[0]
+    assert find_best(expect(measured, [2e9], processes=1)).filter.name == "none"
     # Twenty processes share the work of the filter, not the bandwidth; each reading costs a quarter of a writing.
-    assert best(expect(measured, [100e6], processes=20)).filter.name == "slow 1"
+    assert find_best(expect(measured, [100e6], processes=20)).filter.name == "slow 1"
     assert expect(measured, [100e6], processes=1, reads=1)[0].speedup == pytest.approx(20 / (2.5 + 0.625 + 5))
 
 
 def test_a_gain_within_the_noise_of_the_bandwidth_is_no_reason_for_a_filter():
     measured = [of("", 1.0, np.inf), of("little", 0.5, 220e6)]
-    assert best(expect(measured, [100e6, 101e6], processes=1)).filter.name == "little 1"
-    noisy = best(expect(measured, [20e6, 40e6, 180e6, 180e6], processes=1))
+    assert find_best(expect(measured, [100e6, 101e6], processes=1)).filter.name == "little 1"
+    noisy = find_best(expect(measured, [20e6, 40e6, 180e6, 180e6], processes=1))
     assert noisy.filter.name == "none"
 
 

@@ -13,7 +13,7 @@ import pytest
 import stripewise
 from stripewise.catalogue.configuration import Configuration
 from stripewise.catalogue.plan import Plan
-from stripewise.interpreter import ask, for_others, inherited
+from stripewise.interpreter import ask, for_others, inherit_environment
 from stripewise.launch import Launch
 from stripewise.requests.experiment import Batch, Experiment
 from stripewise.runners.local.runner import LocalRunner
@@ -47,17 +47,17 @@ OWN = {"PGI": "/opt/pgi", "STRIPEWISE_HOME": "/home/x", "STRIPEWISE_MODE": "obse
 )
 def test_a_store_is_inherited_unless_it_has_a_password(store: str, kept: bool) -> None:
     """A program on the user's own command line may call stripewise itself."""
-    assert ("STRIPEWISE_STORE" in inherited({"STRIPEWISE_STORE": store})) == kept
+    assert ("STRIPEWISE_STORE" in inherit_environment({"STRIPEWISE_STORE": store})) == kept
     with for_others():
-        assert inherited({"STRIPEWISE_STORE": store}) == {}
+        assert inherit_environment({"STRIPEWISE_STORE": store}) == {}
 
 
 def test_a_service_also_keeps_what_it_reaches_its_database_with() -> None:
     given = {**SECRETS, **OF_SERVICE, **OWN}
-    assert inherited(given) == {**OF_SERVICE, **OWN}, "they are the user's own"
-    assert inherited(given, service=True) == OWN
+    assert inherit_environment(given) == {**OF_SERVICE, **OWN}, "they are the user's own"
+    assert inherit_environment(given, service=True) == OWN
     with for_others():
-        assert inherited(given) == OWN
+        assert inherit_environment(given) == OWN
 
 
 def test_programs_hooks_and_setup_lines_get_no_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

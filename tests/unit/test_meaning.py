@@ -7,7 +7,7 @@ import re
 import pytest
 
 from stripewise.catalogue.carriers import HINT, LAYOUT, MCA, Setting
-from stripewise.catalogue.configuration import Configuration, place_of, same
+from stripewise.catalogue.configuration import Configuration, is_same, place_of
 from stripewise.catalogue.expectation import expect
 from stripewise.catalogue.meaning import (
     Meaning,
@@ -15,10 +15,10 @@ from stripewise.catalogue.meaning import (
     acts,
     check_plan,
     check_value,
+    explain_unread,
     find_parameter,
     parameters,
     parse,
-    unread,
     value_of,
 )
 from stripewise.catalogue.parameter import Parameter, Scale
@@ -27,7 +27,7 @@ from stripewise.catalogue.space import Space
 from stripewise.catalogue.stack import every_stack
 from stripewise.catalogue.workload import Workload
 from stripewise.diagnose.knobs import FORMS, Surroundings, judge_script
-from stripewise.diagnose.rules.calls import dead
+from stripewise.diagnose.rules.calls import list_dead
 from stripewise.diagnose.script import ScriptSetting
 from stripewise.engine.definition import check
 from stripewise.engine.effects import verdicts
@@ -84,7 +84,7 @@ def test_hints_are_read_as_romio_reads_them(key: str, text: str, value: object, 
     parameter = find_parameter(Setting(HINT, key, text))
     assert parameter is not None
     found = parse(parameter, text)
-    assert same(found.value, value)
+    assert is_same(found.value, value)
     assert (found.wrong or found.misread).startswith(said) and bool(said) == bool(found.wrong or found.misread)
 
 
@@ -103,7 +103,7 @@ def test_hints_are_read_as_romio_reads_them(key: str, text: str, value: object, 
 def test_parameters_of_open_mpi_are_read_as_it_reads_them(key: str, text: str, value: object) -> None:
     parameter = find_parameter(Setting(MCA, key, text))
     assert parameter is not None
-    assert same(parse(parameter, text).value, value)
+    assert is_same(parse(parameter, text).value, value)
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_layouts_are_read_as_lfs_reads_them(key: str, text: str, value: object, 
     parameter = find_parameter(Setting(LAYOUT, key, text, "lustre"))
     assert parameter is not None
     found = parse(parameter, text)
-    assert same(found.value, value)
+    assert is_same(found.value, value)
     assert (found.wrong or found.misread).startswith(said) and bool(said) == bool(found.wrong or found.misread)
     # What is advised is read as advised.
     if found.fix.startswith("write ") and found.fix != "write a number":
@@ -153,7 +153,7 @@ def test_what_stripewise_writes_is_read_as_meant(name: str) -> None:
     parameter = parameters()[name]
     for value in list(parameter.values)[:50]:
         found = parse(parameter, spell(value))
-        assert same(found.value, value) and not found.wrong and not found.misread
+        assert is_same(found.value, value) and not found.wrong and not found.misread
 
 
 @pytest.mark.parametrize("name", EVERY)
@@ -176,9 +176,9 @@ def test_all_callers_take_a_text_alike(name: str) -> None:
             default = as_set(parameter, {parameter.setting: text}).default
             number = parameter.ordered and not (parameter.scale is Scale.LOG2 and float(found.value or 0) < 0)
             usable = found.value is not None and (number or place_of(found.value, parameter.values) is not None)
-            assert same(default, found.value if usable else parameter.default), text
+            assert is_same(default, found.value if usable else parameter.default), text
             if parameter.setting in (simulated := of_hints([(parameter.setting, text)])):
-                assert same(simulated[parameter.setting], found.value), text
+                assert is_same(simulated[parameter.setting], found.value), text
 
 
 def _plans_refuse(parameter: Parameter, text: str, *, refused: bool) -> None:
@@ -273,7 +273,7 @@ def test_all_callers_leave_out_what_nothing_reads(stack: str, situation: Situati
         workload.file_system or "", version, workload,
     )  # fmt: skip
     for parameter in own.parameters:
-        why = unread(parameter, situation)
+        why = explain_unread(parameter, situation)
         if bound is not None and why:
             assert bound.left_out[parameter.name] == why
         if why:
@@ -321,7 +321,7 @@ MPI_NAMES = (("Cray", "cray"), ("Open MPI", "openmpi"), ("MPICH", "mpich"))
 def test_versions_are_compared_with_those_of_the_same_component(
     name: str, mpi: str, versions: dict[str, str], said: str
 ) -> None:
-    assert unread(parameters()[name], Situation(mpi=mpi, versions=versions)) == said
+    assert explain_unread(parameters()[name], Situation(mpi=mpi, versions=versions)) == said
 
 
 def test_what_decides_and_is_not_known_is_named() -> None:
@@ -343,4 +343,4 @@ def test_a_diagnosis_leaves_hints_to_romio() -> None:
     file = activity(
         {"driver": "ompio", "info": {"cb_nodes": "4", "striping_factor": "8", "romio_cb_write": "yes"}}
     ).files[0]
-    assert dead(file) == dict.fromkeys(("cb_nodes", "romio_cb_write"), "acts under romio, the program uses ompio")
+    assert list_dead(file) == dict.fromkeys(("cb_nodes", "romio_cb_write"), "acts under romio, the program uses ompio")

@@ -7,7 +7,7 @@ import pytest
 from stripewise.errors import StripewiseError, UserError
 from stripewise.observe.from_report import activity_of
 from stripewise.observe.journal import learned_lines
-from stripewise.observe.report import parse_report, summed
+from stripewise.observe.report import parse_report, sum_reports
 from stripewise.observe.workload import workload_of
 from stripewise.runners.local.scratch import Scratch
 from tests.unit.reports import changed, recorded, report
@@ -143,14 +143,14 @@ def test_several_programs_of_a_command_are_summed():
     slow = one.totals.model_copy(update={"bytes_written": 30 << 20, "write_bandwidth": 10.0, "write_time": 2.0})
     fast = one.totals.model_copy(update={"bytes_written": 10 << 20, "write_bandwidth": 30.0, "write_time": 1.0})
     wider = one.job.model_copy(update={"ranks": 64, "executable": "/apps/second", "complete": False})
-    both = summed([one.model_copy(update={"totals": slow}), one.model_copy(update={"totals": fast, "job": wider})])
+    both = sum_reports([one.model_copy(update={"totals": slow}), one.model_copy(update={"totals": fast, "job": wider})])
     assert both.totals.bytes_written == 40 << 20
     assert both.totals.write_bandwidth == pytest.approx(40 / (30 / 10 + 10 / 30))
     assert (both.totals.write_time, both.job.io_time, both.job.ranks) == (3.0, 2 * one.job.io_time, 64)
     assert not both.job.complete and len(both.files) == 2 * len(one.files)
     assert [program.executable for program in both.programs] == [one.job.executable, "/apps/second"]
     assert parse_report(both.as_json(20)).programs == both.programs
-    assert summed([one]) is one
+    assert sum_reports([one]) is one
 
 
 def learned(*bandwidths, choice=0, settled=True, why=None):
@@ -194,13 +194,13 @@ def test_one_of_several_programs_is_chosen_by_name_or_path():
     first = parse_report(changed(recorded("romio_strided_write")["default"], "job.executable", "/apps/first"))
     second = first.model_copy(update={"job": first.job.model_copy(update={"executable": "/apps/second"})})
     for name in ("second", "/apps/second"):
-        chosen = summed([first, second], name)
+        chosen = sum_reports([first, second], name)
         assert (chosen.job, chosen.totals) == (second.job, second.totals)
         assert [program.name for program in chosen.programs] == ["first", "second"]
-    twice = summed([first, second, second], "second")
+    twice = sum_reports([first, second, second], "second")
     assert twice.totals.bytes_written == 2 * second.totals.bytes_written and len(twice.programs) == 3
     with pytest.raises(UserError, match=r"no program of the command is called third: it started first, second"):
-        summed([first, second, first], "third")
+        sum_reports([first, second, first], "third")
 
 
 def test_a_run_folder_gives_the_reports_of_all_programs_in_their_order(tmp_path):

@@ -22,7 +22,7 @@ from stripewise.observe.darshan_logs import read_log
 from stripewise.observe.from_report import activity_of
 from stripewise.observe.profile_features import BLOCKS, TRAITS, traits_of
 from stripewise.observe.report import parse_report
-from stripewise.observe.workload import observed
+from stripewise.observe.workload import describe_workload
 from tests.unit.reports import changed, example_log, recorded
 
 
@@ -66,7 +66,7 @@ def test_a_model_of_profiles_answers_for_another_program(folder: Path) -> None:
     model = make_model("tree").fit(made)
     chosen = {}
     for written in (48 << 10, 24 << 20):
-        seen = observed(activity_of(parse_report(profile(written)), "report.json"))
+        seen = describe_workload(activity_of(parse_report(profile(written)), "report.json"))
         request = PrescriptionRequest(Workload()).with_observed(seen, model.domain)
         found = Prescriber(model).prescribe(request)
         chosen[written] = {s.key: s.value for s in found.plan.settings}

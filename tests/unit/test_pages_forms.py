@@ -4,8 +4,8 @@ import pytest
 
 from stripewise.catalogue.workload import Workload
 from stripewise.desk.server.child_tasks import fields
-from stripewise.desk.server.forms import flat, inputs, nested
-from stripewise.desk.server.html import _indented
+from stripewise.desk.server.forms import flatten_fields, make_inputs, nest_fields
+from stripewise.desk.server.html import _indent_value
 from stripewise.desk.server.resources import new_experiment as new
 from stripewise.desk.server.resources.new_experiment import definition_of, samplers, values_of
 from stripewise.errors import UserError
@@ -29,13 +29,13 @@ def test_presets_show_what_they_preset():
 
 
 def test_inputs_have_kind_bounds_choices_and_defaults():
-    own = {one.label: one for one in inputs(ResamplingOptions, "resampling")}
+    own = {one.label: one for one in make_inputs(ResamplingOptions, "resampling")}
     assert own["kind"].kind == "choice" and "racing" in own["kind"].choices and own["kind"].default == "racing"
     assert (own["repeats"].kind, own["repeats"].low, own["repeats"].high, own["repeats"].whole) == (
         "number", 1.0, 1000.0, True,
     )  # fmt: skip
     assert own["share"].default == "0.34" and own["share"].low == 0.0
-    sizes = {one.label: one.kind for one in inputs(Workload, "workload")}
+    sizes = {one.label: one.kind for one in make_inputs(Workload, "workload")}
     assert sizes["file size"] == "text" and sizes["nodes"] == "number" and sizes["collective"] == "truth"
 
 
@@ -43,8 +43,8 @@ def test_a_zero_stays_zero_and_empty_keeps_the_default():
     given = {"runner": "local", "command": "./a", "resampling.worth": "0", "resampling.share": "", "seed": "0"}
     made, _ = definition_of(given)
     assert made.resampling == {"worth": "0"} and made.seed == 0
-    assert nested({"a.b.c": "1", "a.b.d": " ", "b.c": "2"}, "a") == {"b": {"c": "1"}}
-    assert flat({"b": {"c": 1, "d": None}, "e": False}, "a") == {"a.b.c": "1", "a.e": "no"}
+    assert nest_fields({"a.b.c": "1", "a.b.d": " ", "b.c": "2"}, "a") == {"b": {"c": "1"}}
+    assert flatten_fields({"b": {"c": 1, "d": None}, "e": False}, "a") == {"a.b.c": "1", "a.e": "no"}
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_a_models_form_tells_sizes_as_people_write_them():
 
 
 def test_a_report_with_a_name_that_is_no_text_can_be_shown():
-    assert _indented({"path": "/scratch/a\udc80"}).encode("utf-8") == b'{\n  "path": "/scratch/a\\udc80"\n}'
+    assert _indent_value({"path": "/scratch/a\udc80"}).encode("utf-8") == b'{\n  "path": "/scratch/a\\udc80"\n}'
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_values_are_told_with_their_unit(value, unit, text):
 
 def test_a_name_that_is_a_field_and_a_group_is_refused():
     with pytest.raises(UserError, match="both 'runs' and"):
-        nested({"budget.runs": "4", "budget.runs.more": "5"}, "budget")
+        nest_fields({"budget.runs": "4", "budget.runs.more": "5"}, "budget")
 
 
 def test_samplers_of_optuna_are_offered_where_it_is_installed(monkeypatch):

@@ -14,7 +14,7 @@ from stripewise.formats import REPORT_VERSION
 from stripewise.observe.own_calls import reports_of
 from stripewise.observe.process_part import _FILE, _FILES, _HEAD, _MAGIC, OPERATIONS
 from stripewise.observe.processes import PREFIX, merge_parts
-from stripewise.observe.report import Report, read_report_file, summed
+from stripewise.observe.report import Report, read_report_file, sum_reports
 
 
 def part(path: bytes, least: int) -> bytes:
@@ -69,9 +69,9 @@ def test_scripts_of_one_interpreter_are_programs_with_the_workers_that_they_star
     assert [(one.name, one.processes) for one in report.programs] == [("shard.py", 1), ("train.py", 3)]
     assert [(one.pid, one.script) for one in report.processes] == [(6, "train.py"), (7, "train.py"), (8, "train.py")]
     # A run reads the report by the program's name once more.
-    assert summed([report], "train.py") == report
+    assert sum_reports([report], "train.py") == report
     with pytest.raises(UserError, match="other"):
-        summed([report], "other.py")
+        sum_reports([report], "other.py")
 
 
 def test_each_program_of_a_command_is_listed_and_one_can_be_chosen(tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ def test_each_program_of_a_command_is_listed_and_one_can_be_chosen(tmp_path: Pat
     for name in ("sort", "/bin/sort"):
         one = merged(name)
         assert (one.job.executable, one.totals.bytes_written, len(one.processes)) == ("/bin/sort", 700, 2)
-        assert summed([one], name) is one and len(one.programs) == 2
+        assert sum_reports([one], name) is one and len(one.programs) == 2
     with pytest.raises(UserError, match="no program of the command is called awk: it started bash, sort"):
         merged("awk")
 
@@ -140,7 +140,7 @@ def test_own_calls_of_several_mpi_programs_are_each_in_the_report_of_its_own(tmp
     reports = merged("")
     assert [[one.pid for one in found.processes] for found in reports] == [[2, 3, 4], [5], [6]]
     assert [found.totals.bytes_written for found in reports] == [137, 2**20 + 200, 2**20 + 300]
-    assert summed(reports).totals.bytes_written == 2 * 2**20 + 637
+    assert sum_reports(reports).totals.bytes_written == 2 * 2**20 + 637
     kept = reports[0].model_copy(update={"posix_files": reports[0].posix_files * 3}).as_json(2)
     assert (len(kept["posix_files"]), kept["files_left_out"]) == (2, 1)
     # Alone they make the bandwidth; beside a mebibyte they do not matter.

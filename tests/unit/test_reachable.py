@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from stripewise.models.landscape import Landscape
-from stripewise.models.prescription_quality import _judged, log_performance, score_true_best
+from stripewise.models.prescription_quality import _judge_choice, log_performance, score_true_best
 from stripewise.models.table import Column, ObjectiveColumn, Schema, make_table
 
 
@@ -24,7 +24,7 @@ def test_the_estimate_is_what_the_true_best_scores(gaps: float) -> None:
     """Where configurations are alike, the best measured one is luck, which no model can know."""
     truth = np.linspace(0.0, gaps, 7)
     tables = [made(truth, 0.35, 14, seed) for seed in range(100)]
-    actual = np.mean([_judged(logs, 6) for logs in tables])
+    actual = np.mean([_judge_choice(logs, 6) for logs in tables])
     estimated = np.mean([np.mean(found) for seed, logs in enumerate(tables[:30])
                          if (found := score_true_best([logs], seed, draws=10)) is not None])  # fmt: skip
     assert actual < 0.97

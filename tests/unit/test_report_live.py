@@ -19,7 +19,7 @@ from stripewise.facts import Facts, RunFacts
 from stripewise.output import compare
 from stripewise.output.bundle import Redactor, helpdesk_bundle, log_tail
 from stripewise.output.experiment_view import view_experiment
-from stripewise.output.places import node_names, placement
+from stripewise.output.places import collect_placement, node_names
 from stripewise.output.plots.accuracy import predicted_measured
 from stripewise.output.plots.parameters import Axis, LevelPoint, by_level, trials
 from stripewise.requests.experiment import Experiment
@@ -79,11 +79,11 @@ def test_a_best_of_zero_is_shown_without_a_ratio():
 def test_a_slow_target_is_named_and_others_are_not():
     record, _ = finished()
     record = changed(record, objective={"name": "b", "unit": "", "direction": "maximize"})
-    found = placement(view_experiment(record, runs_on([1, 2, 3, 4], slow=3)))
+    found = collect_placement(view_experiment(record, runs_on([1, 2, 3, 4], slow=3)))
     assert [place.name for place in found.osts if place.slow] == ["3"]
-    unmarked = placement(view_experiment(record, runs_on([1, 2, 3, 4], slow=None)))
+    unmarked = collect_placement(view_experiment(record, runs_on([1, 2, 3, 4], slow=None)))
     assert not any(place.slow for place in (*unmarked.osts, *unmarked.nodes))
-    assert placement(view_experiment(record, ())).osts == ()
+    assert collect_placement(view_experiment(record, ())).osts == ()
 
 
 @pytest.mark.parametrize(

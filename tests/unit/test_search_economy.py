@@ -11,7 +11,7 @@ from stripewise.catalogue.configuration import Configuration
 from stripewise.catalogue.parameter import Kind, Parameter
 from stripewise.catalogue.space import Space
 from stripewise.engine.planner import Planner
-from stripewise.engine.result import cheapest
+from stripewise.engine.result import find_cheapest
 from stripewise.engine.space import BoundSpace
 from stripewise.requests.experiment import Experiment
 from stripewise.search.base import make_sampler
@@ -113,7 +113,7 @@ def test_the_best_is_not_given_up_for_what_is_only_perhaps_near():
 
 
 def cheaper_than(number, seen, tested):
-    found = cheapest(BoundSpace(SPACE, (), {}), seen, seen.trials[number], tested)
+    found = find_cheapest(BoundSpace(SPACE, (), {}), seen, seen.trials[number], tested)
     return found and found.trial
 
 

@@ -11,7 +11,7 @@ from stripewise.catalogue.space import Space
 from stripewise.catalogue.stack import parse_stack
 from stripewise.search.base import Seen
 from stripewise.search.belief.kernel import embed, squared_distances
-from stripewise.search.samplers.initial import complete, next_switch
+from stripewise.search.samplers.initial import complete_plan, next_switch
 from stripewise.testing.samplers import sample_spaces
 
 GRID = Space.bind([Parameter(f"axis{k}", Kind.INTEGER, range(size), 0) for k, size in enumerate((8, 4, 2, 40))])
@@ -25,21 +25,23 @@ def uses(space, levels):
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("size", [1, 2, 7, 8, 16, 19])
 def test_latin_hypercube_uses_values_evenly(size, seed):
-    points = complete("latin_hypercube", GRID, Seen(GRID, EMPTY), np.random.default_rng(seed), size=size, n=size)
+    points = complete_plan("latin_hypercube", GRID, Seen(GRID, EMPTY), np.random.default_rng(seed), size=size, n=size)
     assert len(points) == size
     for counts in uses(GRID, points):
         assert counts.max() - counts.min() <= 1
 
 
 def test_latin_hypercube_takes_one_value_of_each_range_of_a_long_axis():
-    points = complete("latin_hypercube", GRID, Seen(GRID, EMPTY), np.random.default_rng(0), size=10, n=10)
+    points = complete_plan("latin_hypercube", GRID, Seen(GRID, EMPTY), np.random.default_rng(0), size=10, n=10)
     assert sorted(points[:, 3] // 4) == list(range(10))
 
 
 @pytest.mark.parametrize("step", [1, 3])
 def test_plan_filled_up_in_steps_is_as_even(step):
     seen = Seen(GRID, GRID.levels([GRID.default]))
-    while len(points := complete("latin_hypercube", GRID, seen, np.random.default_rng(len(seen)), size=16, n=step)):
+    while len(
+        points := complete_plan("latin_hypercube", GRID, seen, np.random.default_rng(len(seen)), size=16, n=step)
+    ):
         seen.add(points)
     assert len(seen) == 16
     for counts in uses(GRID, seen.levels)[:3]:
@@ -48,7 +50,7 @@ def test_plan_filled_up_in_steps_is_as_even(step):
 
 def test_latin_hypercube_is_spread_wider_than_random_points():
     def nearest(plan, seed):
-        points = complete(plan, GRID, Seen(GRID, EMPTY), np.random.default_rng(seed), size=12, n=12)
+        points = complete_plan(plan, GRID, Seen(GRID, EMPTY), np.random.default_rng(seed), size=12, n=12)
         squares = squared_distances(embed(GRID, points), embed(GRID, points)) + np.diag(np.full(12, np.inf))
         return np.sqrt(squares.min())
 
@@ -59,7 +61,8 @@ def test_latin_hypercube_is_spread_wider_than_random_points():
 
 def test_hybrid_does_not_collapse_on_the_shortest_axis_then_goes_on_at_random():
     points = [
-        complete("hybrid", GRID, Seen(GRID, EMPTY), np.random.default_rng(seed), size=10, n=10) for seed in range(20)
+        complete_plan("hybrid", GRID, Seen(GRID, EMPTY), np.random.default_rng(seed), size=10, n=10)
+        for seed in range(20)
     ]
     for plan in points:
         assert len(plan) == 10
@@ -73,7 +76,7 @@ def test_hybrid_does_not_collapse_on_the_shortest_axis_then_goes_on_at_random():
 def test_plans_keep_to_the_rules_of_the_space(plan, name):
     space = sample_spaces()[name]
     seen = Seen(space, space.levels([space.default]))
-    points = complete(plan, space, seen, np.random.default_rng(1), size=9, n=8)
+    points = complete_plan(plan, space, seen, np.random.default_rng(1), size=9, n=8)
     assert len(points) == min(8, space.count()[0] - 1)
     assert np.array_equal(space.fold(points), points)
     assert space.feasible(points).all()
@@ -82,14 +85,14 @@ def test_plans_keep_to_the_rules_of_the_space(plan, name):
 
 def test_plan_gives_no_more_than_it_lacks():
     seen = Seen(GRID, GRID.levels([GRID.default]))
-    assert len(complete("latin_hypercube", GRID, seen, np.random.default_rng(0), size=3, n=10)) == 2
-    assert len(complete("random", GRID, seen, np.random.default_rng(0), size=1, n=10)) == 0
+    assert len(complete_plan("latin_hypercube", GRID, seen, np.random.default_rng(0), size=3, n=10)) == 2
+    assert len(complete_plan("random", GRID, seen, np.random.default_rng(0), size=1, n=10)) == 0
 
 
 def test_tight_constraints_leave_a_full_plan():
     axes = [Parameter(name, Kind.INTEGER, range(12), 0) for name in ("a", "b", "c")]
     space = Space.bind(axes, [Expression.parse("a <= b"), Expression.parse("b <= c")])
-    points = complete("latin_hypercube", space, Seen(space, EMPTY[:, :3]), np.random.default_rng(0), size=20, n=20)
+    points = complete_plan("latin_hypercube", space, Seen(space, EMPTY[:, :3]), np.random.default_rng(0), size=20, n=20)
     assert len({tuple(row) for row in points}) == 20
     assert space.feasible(points).all()
     assert len(set(points[:, 1])) >= 9
@@ -174,6 +177,6 @@ def test_a_trusted_prior_replaces_only_the_switches_that_it_tells_apart():
 def test_a_plan_begins_with_the_strong_switches():
     space = Space.bind(parse_stack(STACK.replace("constraint", "# "), "s.toml").parameters)
     seen = Seen(space, space.levels([space.default]))
-    points = complete("latin_hypercube", space, seen, np.random.default_rng(0), size=6, n=5)
+    points = complete_plan("latin_hypercube", space, seen, np.random.default_rng(0), size=6, n=5)
     assert [p[0] for p in points[:3]] == [1, 2, 1]
     assert len(points) == 5

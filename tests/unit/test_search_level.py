@@ -22,12 +22,12 @@ from stripewise.search.belief.level import (
     _NOISES,
     Level,
     _Dense,
+    _keep_still,
     _repeats_of,
     _Sparse,
     _step,
+    _step_back,
     _step_factor,
-    _still,
-    _visit,
     _visit_factor,
 )
 from stripewise.search.belief.posterior import Posterior, RepeatNoise, rank_trials
@@ -139,7 +139,7 @@ def test_steps_and_visits_are_fitted_by_their_factors_as_by_their_covariance():
     start, inside, end = np.unique(time)[[3, 4, 6]]
     coming, going = (start, inside), (end, end + 5)
     moved = partial(_step, start=start, end=end)
-    kernels = [_still, moved, partial(_visit, coming=coming, going=going)]
+    kernels = [_keep_still, moved, partial(_step_back, coming=coming, going=going)]
     factors = [np.zeros((30, 1)), _step_factor(time, start, end), _visit_factor(time, coming, going)]
     same = 100.0 * (configuration[:, None] == configuration)
     own = rng.uniform(1e-5, 0.1, (3 * len(_NOISES), 30))

@@ -11,7 +11,7 @@ from stripewise.catalogue.space import Space
 from stripewise.errors import UserError
 from stripewise.search.base import Seen
 from stripewise.search.belief.kernel import neighbours
-from stripewise.search.samplers.nonadaptive import shuffled
+from stripewise.search.samplers.nonadaptive import shuffle_places
 from stripewise.testing.samplers import sample_spaces
 
 
@@ -81,9 +81,9 @@ def test_nothing_is_near_a_single_configuration():
 @pytest.mark.parametrize("size", [1, 2, 3, 16, 17, 1000, 65_537])
 def test_shuffled_is_a_permutation_that_depends_on_the_seed(size):
     places = np.arange(size)
-    order = shuffled(places, size, seed=3)
+    order = shuffle_places(places, size, seed=3)
     assert sorted(order) == list(places)
-    assert np.array_equal(order[: size // 2], shuffled(places[: size // 2], size, seed=3))
+    assert np.array_equal(order[: size // 2], shuffle_places(places[: size // 2], size, seed=3))
     if size > 100:
-        assert not np.array_equal(order, shuffled(places, size, seed=4))
+        assert not np.array_equal(order, shuffle_places(places, size, seed=4))
         assert abs(np.corrcoef(places, order)[0, 1]) < 0.15

@@ -10,7 +10,7 @@ import pytest
 
 from stripewise.catalogue.configuration import Configuration
 from stripewise.desk.server import commands
-from stripewise.desk.server.resources.prescriptions import asked_of
+from stripewise.desk.server.resources.prescriptions import make_question
 from stripewise.errors import UserError
 from stripewise.requests.experiment import Experiment
 from stripewise.trial import Phase, Role, Run, Trial
@@ -27,7 +27,7 @@ def test_serving_without_the_extra_says_what_to_install(monkeypatch: pytest.Monk
 
 
 def test_an_infinite_setting_of_a_form_is_a_value_to_be_refused_not_a_crash() -> None:
-    asked = asked_of({"id": "m"}, {"current.cb_nodes": "inf", "current.stripes": "4.0"}, ())
+    asked = make_question({"id": "m"}, {"current.cb_nodes": "inf", "current.stripes": "4.0"}, ())
     assert asked.current == {"cb_nodes": math.inf, "stripes": 4}
 
 

@@ -49,7 +49,9 @@ def reading(workload: Workload) -> Workload:
 @settings(max_examples=200, deadline=None)
 @given(st.integers(1, 400), st.integers(1, 3000), st.sampled_from([1, 2, 4, 8]))
 def test_aggregators_snap_to_divisors_and_multiples_of_the_stripe_count(stripes: int, asked: int, ratio: int) -> None:
-    found = int(romio.snapped(np.array([float(stripes)]), np.array([float(asked)]), np.array([float(ratio)]))[0])
+    found = int(
+        romio.snap_aggregators(np.array([float(stripes)]), np.array([float(asked)]), np.array([float(ratio)]))[0]
+    )
     if asked >= stripes:
         assert found == stripes * min(asked // stripes, ratio)
     else:
@@ -112,9 +114,9 @@ def test_fewer_aggregators_than_asked_are_on_the_first_nodes(stripes: int, asked
     """ROMIO's list goes host after host; tests/system/test_lustre_driver.py sees it in the driver itself."""
     place = site()
     batch = RunBatch.make(STRIDED, "write", {"stripe_count": stripes, "cb_nodes": asked})
-    assert romio.way(place, batch, layout.striping(place, batch), layout.pieces(batch)).hosts[0] == hosts
+    assert romio.choose_way(place, batch, layout.striping(place, batch), layout.pieces(batch)).hosts[0] == hosts
     cray = site(vendor="cray")
-    spread = romio.way(cray, batch, layout.striping(cray, batch), layout.pieces(batch)).hosts[0]
+    spread = romio.choose_way(cray, batch, layout.striping(cray, batch), layout.pieces(batch)).hosts[0]
     assert spread == min(24, stripes)
 
 

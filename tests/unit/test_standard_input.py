@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 
 from stripewise.desk.cli import main, standard_input
-from stripewise.desk.cli.standard_input import piped, refuse_input, remark_on_input, with_input
+from stripewise.desk.cli.standard_input import read_piped, refuse_input, remark_on_input, with_input
 from stripewise.engine.definition import check
 from stripewise.errors import UserError
 from stripewise.requests.experiment import LARGEST_INPUT, Experiment
@@ -70,7 +70,7 @@ def test_a_pipe_is_read_to_its_end_however_slow(pipe: int, capfd: pytest.Capture
 
     writer = threading.Thread(target=write)
     writer.start()
-    assert piped() == DECK.encode()
+    assert read_piped() == DECK.encode()
     writer.join()
     assert "still open" in capfd.readouterr().err
 
@@ -78,12 +78,12 @@ def test_a_pipe_is_read_to_its_end_however_slow(pipe: int, capfd: pytest.Capture
 def test_a_pipe_that_sends_nothing_is_no_input_and_one_without_end_is_refused(
     pipe: int, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    assert piped() == b""
+    assert read_piped() == b""
     said = " ".join(capfd.readouterr().err.split())
     assert "reading the program's input" in said and "the program gets no input" in said and "< FILE" in said
     os.write(pipe, b"half")
     with pytest.raises(UserError, match=r"sent 4 bytes, then nothing .* was not closed"):
-        piped()
+        read_piped()
     os.close(pipe)
 
 
@@ -92,12 +92,12 @@ def test_terminals_nothing_and_closed_streams_give_no_input(monkeypatch: pytest.
     for descriptor in (terminal, os.open(os.devnull, os.O_RDONLY)):
         with os.fdopen(descriptor) as stream:
             monkeypatch.setattr("sys.stdin", stream)
-            assert piped() == b""
+            assert read_piped() == b""
             assert with_input(experiment()).stdin is None
-        assert piped() == b""  # closed by now
+        assert read_piped() == b""  # closed by now
     os.close(leader)
     monkeypatch.setattr("sys.stdin", None)
-    assert piped() == b""
+    assert read_piped() == b""
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_input_of_an_experiment_that_has_its_own_is_remarked_on_and_left(
 ) -> None:
     remark_on_input("51e1")
     assert "the program gets the input that experiment 51e1 was begun with" in " ".join(capfd.readouterr().err.split())
-    assert piped() == DECK.encode()
+    assert read_piped() == DECK.encode()
     ends = os.pipe()
     os.write(ends[1], b"deck")
     for given, remarked in (("/dev/null", False), (ends[0], True)):

@@ -43,7 +43,7 @@ from benchmarks.studies.sections.writing import Aim, Section, middle  # noqa: E4
 from benchmarks.studies.steps import OutOfTime, Study, StudyError, stripewise, write_toml  # noqa: E402
 
 from stripewise.engine.space import Circumstances, bind_space  # noqa: E402
-from stripewise.models.cases import _allowed  # noqa: E402
+from stripewise.models.cases import _find_point  # noqa: E402
 from stripewise.models.table import Schema, Table  # noqa: E402
 from stripewise.requests.campaign import load_campaign  # noqa: E402
 from stripewise.requests.campaign_points import Points  # noqa: E402
@@ -223,9 +223,9 @@ def test_the_collective_cases_of_the_neural_networks_are_not_contiguous(tmp_path
         # A model that chooses the call alone: the pattern follows it.
         tuned = {**point.values, "collective": not point.values["collective"]}
         assert points.point("read", tuned) is None
-        followed = _allowed(points, "read", tuned, {"layout"})
+        followed = _find_point(points, "read", tuned, {"layout"})
         assert followed is not None and followed.values == {**tuned, "layout": followed.values["layout"]}
-        assert _allowed(points, "read", tuned, set()) is None
+        assert _find_point(points, "read", tuned, set()) is None
     whole = ann.cases_campaign(quick=False)["tunable"]
     assert 27 * math.prod(len(t["values"]) for t in whole if t["name"] not in ("layout",)) == 1458
 

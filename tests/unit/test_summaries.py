@@ -13,7 +13,7 @@ import pytest
 from stripewise.desk.cli.main import main
 from stripewise.errors import UserError
 from stripewise.models.table import Schema, Table, make_table, write_table
-from stripewise.output.summaries import FiveNumbers, cluster, consistent, five_numbers, summarise
+from stripewise.output.summaries import FiveNumbers, cluster, five_numbers, rank_consistent, summarise
 from stripewise.output.summary import cluster_tree, five_number_bands, silhouettes
 
 VALUES = {"operation": ["write", "read"], "nodes": [1, 2, 4], "cb_nodes": [1, 2, 4], "mode": ["a", "b"]}
@@ -136,7 +136,7 @@ def test_a_setting_is_judged_over_workloads_in_which_a_part_of_it_cannot_act() -
     aligned = [summary("hdf5", n, a, 50.0 * n * (1 + (a > 1))) for n in (1, 8) for a in (1, 1048576)]
     found = {
         (row.configuration["stripe_count"], row.configuration["hdf5_alignment"]): row
-        for row in consistent(plain + aligned)
+        for row in rank_consistent(plain + aligned)
     }
     assert set(found) == {(1, 1), (1, 1048576), (8, 1), (8, 1048576)}
     assert {row.contexts for row in found.values()} == {2}

@@ -22,7 +22,7 @@ from stripewise.requests.objective import Objective
 from stripewise.runners.base import AnsweringRunner, Preflight
 from stripewise.runners.injection import assemble
 from stripewise.runners.local.scratch import Scratch
-from stripewise.runners.program.command import split
+from stripewise.runners.program.command import split_command
 from stripewise.runners.replayer import Replayer
 from stripewise.store.opening import open_store
 from stripewise.trial import Phase, Role, Run, State, Trial
@@ -100,7 +100,7 @@ def test_the_own_calls_of_a_replay_are_not_counted(tmp_path: Path, replays: bool
     """It reads the record by them, which the program does not."""
     launch = Launch("ab12", 0, Configuration({}), Plan(), Phase.SEARCH, replays=replays)
     libraries = Path("/lib/libstripewise.so"), Path("/lib/libstripewise-observer.so")
-    line, place = split(["mpiexec", "-n", "4", "./app"]), Scratch.of(tmp_path, launch)
+    line, place = split_command(["mpiexec", "-n", "4", "./app"]), Scratch.of(tmp_path, launch)
     made = assemble(launch, line, Program(abi="mpich", io="romio"), libraries[0], place, tmp_path, libraries[1])
     loaded = made.injection.environment["LD_PRELOAD"].split(":")
     assert loaded == [str(library) for library in (libraries[:1] if replays else libraries)]

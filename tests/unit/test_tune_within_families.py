@@ -11,8 +11,8 @@ from benchmarks.one_job.stream import Law, StreamRunner
 
 from stripewise.catalogue.carriers import HINT, Setting
 from stripewise.catalogue.plan import Plan
-from stripewise.engine.companions import joined
-from stripewise.engine.events import Event, silent
+from stripewise.engine.companions import join_plans
+from stripewise.engine.events import Event, ignore_event
 from stripewise.engine.reconfirmation import confirm_again
 from stripewise.engine.session import Session
 from stripewise.errors import Stopped
@@ -96,13 +96,13 @@ def test_of_families_of_the_same_files_the_costliest_keeps_its_settings() -> Non
         return Plan(tuple(Setting(HINT, name, value) for name, value in hints.items()), files=files)
 
     writes = plan("a.*", cb_nodes="2", romio_cb_write="enable")
-    whole, kept = joined(writes, plan("a.*", cb_nodes="1", romio_cb_read="enable"))
+    whole, kept = join_plans(writes, plan("a.*", cb_nodes="1", romio_cb_read="enable"))
     assert kept == ["cb_nodes"]
     assert [line for line in whole.text().splitlines() if "cb_nodes" in line] == ["hint cb_nodes 2"]
     assert "hint romio_cb_read enable" in whole.text()
-    elsewhere, none = joined(whole, plan("b.*", cb_nodes="1"))
+    elsewhere, none = join_plans(whole, plan("b.*", cb_nodes="1"))
     assert none == [] and elsewhere.text().endswith("file b.*\nhint cb_nodes 1\n")
-    assert joined(writes, plan("a.*", cb_nodes="2")) == (writes, [])
+    assert join_plans(writes, plan("a.*", cb_nodes="2")) == (writes, [])
 
 
 def test_a_launch_that_ends_too_early_is_followed_by_another_one(store: Store) -> None:
@@ -166,5 +166,5 @@ def test_what_all_families_lose_is_limited_together(store: Store) -> None:
     slow = Law(slow=1.2, noise=0.02)
     runner = StreamRunner(wanted, Path("/nonexistent"), slow, slow, length=60)
     with contextlib.suppress(Stopped):
-        Session(store, store.create(wanted), runner, "test", silent).run()
+        Session(store, store.create(wanted), runner, "test", ignore_event).run()
     assert runner.lost <= 0.05

@@ -3,7 +3,7 @@
 import pytest
 
 from stripewise.catalogue.carriers import ARGUMENT, ENVIRONMENT, HINT
-from stripewise.catalogue.configuration import Configuration, changed
+from stripewise.catalogue.configuration import Configuration, find_changes
 from stripewise.catalogue.plan import settings_of
 from stripewise.catalogue.stack import load_stack
 from stripewise.catalogue.workload import Workload
@@ -11,7 +11,7 @@ from stripewise.engine.binding import FirstRun
 from stripewise.engine.definition import parameter_entry
 from stripewise.engine.space import Circumstances, bind_space, check_space, default_stacks
 from stripewise.errors import UserError
-from stripewise.output.markup import changes
+from stripewise.output.markup import list_changes
 from stripewise.requests.experiment import Experiment
 from stripewise.requests.objective import Objective
 from stripewise.trial import History, Phase, Run, State, Trial
@@ -446,7 +446,7 @@ def test_values_that_python_takes_for_equal_are_three():
     assert len(set(tried)) == len({one.key for one in tried}) == 3
     assert [[setting.value for setting in settings_of(space, one)] for one in tried] == [[], ["true"], ["1.0"]]
     assert [one.describe(space.default) for one in tried] == ["(defaults)", "x=true", "x=1.0"]
-    assert changed(tried[1], space.default) == {"x": True} and changes(tried[2], space.default) == ["x=1.0"]
+    assert find_changes(tried[1], space.default) == {"x": True} and list_changes(tried[2], space.default) == ["x=1.0"]
     history = History(Objective("elapsed", "minimize", "s"), tuple(map(Trial, range(3), tried)))
     assert [history.find(one).number for one in tried] == [0, 1, 2]
 

@@ -29,7 +29,7 @@ def identity(value: object) -> tuple[str, str]:
     return type(plain).__name__, str(plain)
 
 
-def same(first: object, second: object) -> bool:
+def is_same(first: object, second: object) -> bool:
     """Say whether two values are one, by :func:`identity`."""
     return identity(first) == identity(second)
 
@@ -44,7 +44,7 @@ def place_of(value: object, values: Sequence[object]) -> int | None:
         return values.index(int(value)) if whole and value in values else None  # type: ignore[call-overload]
     equal = [index for index, candidate in enumerate(values) if candidate == value]
     for index in equal:
-        if same(values[index], value):
+        if is_same(values[index], value):
             return index
     if isinstance(value, bool | np.bool_) or not isinstance(value, Number):
         return None
@@ -57,9 +57,9 @@ def sizes(values: Sequence[object]) -> bool:
     return len(numbers) == len(values) == len(set(numbers))
 
 
-def changed(values: Mapping[str, Any], default: Mapping[str, Any]) -> dict[str, Any]:
+def find_changes(values: Mapping[str, Any], default: Mapping[str, Any]) -> dict[str, Any]:
     """Give the values that differ from the default's, also those for which it has none."""
-    return {name: value for name, value in values.items() if name not in default or not same(default[name], value)}
+    return {name: value for name, value in values.items() if name not in default or not is_same(default[name], value)}
 
 
 class Configuration(Mapping[str, Value]):
@@ -93,7 +93,7 @@ class Configuration(Mapping[str, Value]):
         return (
             isinstance(other, Mapping)
             and self._values == dict(other)
-            and all(same(value, other[name]) for name, value in self._values.items())
+            and all(is_same(value, other[name]) for name, value in self._values.items())
         )
 
     def __repr__(self) -> str:
@@ -114,6 +114,6 @@ class Configuration(Mapping[str, Value]):
         shown = [
             # As carriers spell it, and as `stripewise run` says it.
             f"{name}={str(value).lower() if isinstance(value, bool) else value}"
-            for name, value in (self if default is None else changed(self, default)).items()
+            for name, value in (self if default is None else find_changes(self, default)).items()
         ]
         return " ".join(shown) or "(defaults)"

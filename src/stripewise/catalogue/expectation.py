@@ -15,7 +15,15 @@ from typing import Any
 from stripewise.catalogue.carriers import Setting
 from stripewise.catalogue.configuration import Value
 from stripewise.catalogue.filesystems import type_names
-from stripewise.catalogue.meaning import Situation, acting, find_parameter, holds, parameters, unread, value_of
+from stripewise.catalogue.meaning import (
+    Situation,
+    acting,
+    evaluate_rule,
+    explain_unread,
+    find_parameter,
+    parameters,
+    value_of,
+)
 from stripewise.catalogue.space import Knowledge
 from stripewise.catalogue.stack import Stack, every_stack
 from stripewise.catalogue.workload import Workload
@@ -127,7 +135,7 @@ def expect(
     changed: dict[str, Value] = {}
     for setting in settings:
         parameter = find_parameter(setting)
-        if parameter is not None and not unread(parameter, situation) and parameter.meets(workload.api):
+        if parameter is not None and not explain_unread(parameter, situation) and parameter.meets(workload.api):
             changed[parameter.name] = value_of(parameter, setting.value)
     pieces = [piece for piece in pieces_about(changed, every_stack()) if not (measured and piece.doubt is None)]
     if not pieces:
@@ -139,12 +147,12 @@ def expect(
     logs: list[float] = []
     doubt = 0.0
     reasons: dict[str, None] = {}
-    for words in _worlds(workload, processes, names):
+    for words in _list_worlds(workload, processes, names):
         before = acting(words, current)
         after = acting(words, {**current, **changed})
         total = variance = 0.0
         for piece in pieces:
-            held, held_then = (holds(piece.condition, words, values) for values in (before, after))
+            held, held_then = (evaluate_rule(piece.condition, words, values) for values in (before, after))
             if held != held_then:
                 total += math.log(piece.gain) * (held_then - held)
                 variance += (piece.doubt or 0.0) ** 2
@@ -159,7 +167,7 @@ def pieces_about(names: Collection[str], stacks: Iterable[Stack]) -> tuple[Knowl
     return tuple(piece for stack in stacks for piece in stack.knowledge if not piece.condition.names.isdisjoint(names))
 
 
-def _worlds(workload: Workload, processes: int | None, names: set[str]) -> Iterator[dict[str, Any]]:
+def _list_worlds(workload: Workload, processes: int | None, names: set[str]) -> Iterator[dict[str, Any]]:
     """Give the words of each workload that agrees with what is known, as far as they matter for some names."""
     choices: list[list[dict[str, Any]]] = []
     if workload.nodes is None:

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from stripewise.catalogue.configuration import same
+from stripewise.catalogue.configuration import is_same
 from stripewise.errors import UserError
 
 LONGEST = 1000
@@ -34,24 +34,24 @@ _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
 }
 
 
-def _equal(left: Any, right: Any) -> Any:
+def _compare_equal(left: Any, right: Any) -> Any:
     """Compare values. Those of a parameter whose values are of several types are the same only as written."""
     equal = left == right
     if not any(isinstance(item, np.ndarray) and item.dtype == object for item in (left, right)):
         return equal
     equal, left, right = np.broadcast_arrays(np.asarray(equal, dtype=bool), left, right)
     found = equal.copy()
-    found[equal] = [same(*both) for both in zip(left[equal], right[equal], strict=True)]
+    found[equal] = [is_same(*both) for both in zip(left[equal], right[equal], strict=True)]
     return found
 
 
-def _unequal(left: Any, right: Any) -> Any:
-    return np.logical_not(_equal(left, right))
+def _compare_unequal(left: Any, right: Any) -> Any:
+    return np.logical_not(_compare_equal(left, right))
 
 
 _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
-    ast.Eq: _equal,
-    ast.NotEq: _unequal,
+    ast.Eq: _compare_equal,
+    ast.NotEq: _compare_unequal,
     ast.Lt: operator.lt,
     ast.LtE: operator.le,
     ast.Gt: operator.gt,
@@ -267,7 +267,7 @@ def _evaluate_comparison(node: ast.Compare, values: Mapping[str, Any]) -> Any:
         right = _evaluate(comparator, values)
         if isinstance(op, ast.In | ast.NotIn):
             members = right if isinstance(right, tuple) else (right,)
-            part = reduce(np.logical_or, [_equal(left, member) for member in members]) if members else False
+            part = reduce(np.logical_or, [_compare_equal(left, member) for member in members]) if members else False
             if isinstance(op, ast.NotIn):
                 part = np.logical_not(part)
         else:

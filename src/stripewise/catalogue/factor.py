@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from stripewise.catalogue.carriers import Carrier
 from stripewise.catalogue.configuration import place_of
-from stripewise.catalogue.stack import Scalar, carried
+from stripewise.catalogue.stack import Scalar, read_carrier
 from stripewise.sizes import parse_size
 
 Operation = Literal["read", "write"]
@@ -109,7 +109,7 @@ class Tunable(Factor):
     key: str = ""
     active_if: str | None = None
 
-    _carried = model_validator(mode="before")(staticmethod(carried))
+    _carried = model_validator(mode="before")(staticmethod(read_carrier))
 
 
 def _size(value: Any) -> Any:

@@ -13,9 +13,9 @@ from functools import cache
 from typing import Any
 
 from stripewise.catalogue.carriers import ENVIRONMENT, HINT, MCA, Carrier, Setting, romio_version
-from stripewise.catalogue.configuration import Value, place_of, plain_number, same
+from stripewise.catalogue.configuration import Value, is_same, place_of, plain_number
 from stripewise.catalogue.expression import Expression
-from stripewise.catalogue.filesystems import CRAYS, GENERIC, has_driver, named, of_file
+from stripewise.catalogue.filesystems import CRAYS, GENERIC, find_file_system, has_driver, of_file
 from stripewise.catalogue.parameter import Breakage, Parameter, When
 from stripewise.catalogue.plan import Plan, spell
 from stripewise.catalogue.stack import every_stack
@@ -122,7 +122,7 @@ def value_of(parameter: Parameter, text: str) -> Value:
 
 
 def _parse_number(parameter: Parameter, text: str) -> Meaning:
-    reader = named(parameter.layer) if parameter.carrier.of_file_system else parameter.carrier
+    reader = find_file_system(parameter.layer) if parameter.carrier.of_file_system else parameter.carrier
     taken, written = reader.number(parameter.setting, text), parse_number(text)
     if taken is None:
         wrong = "is not a number" if written is None else "is not possible"
@@ -308,7 +308,7 @@ def acts(parameter: Parameter, value: Value | None, situation: Situation) -> Ans
         None where it is not known: then it rules nothing out.
     """
     workload = situation.workload
-    why = unread(parameter, situation)
+    why = explain_unread(parameter, situation)
     if not why and not parameter.meets(workload.api):
         why = f"acts on files used through {' or '.join(parameter.apis)}, the program's are used through {workload.api}"
     if why:
@@ -319,7 +319,7 @@ def acts(parameter: Parameter, value: Value | None, situation: Situation) -> Ans
     if workload.collective is None:
         # Both kinds of calls may be made, or one alone.
         worlds += [{**words, "independent": False}, {**words, "collective": False}]
-    if idle := _idle(parameter, value, worlds, situation.values, unsure):
+    if idle := _explain_idle(parameter, value, worlds, situation.values, unsure):
         return Answer(False, idle)
     if parameter.driver and not workload.driver and not workload.file_system:
         why = f"acts on {systems_of(parameter)} alone, and the file system is not said"
@@ -329,12 +329,12 @@ def acts(parameter: Parameter, value: Value | None, situation: Situation) -> Ans
     return Answer(True)
 
 
-def unread(parameter: Parameter, situation: Situation) -> str:
+def explain_unread(parameter: Parameter, situation: Situation) -> str:
     """Say why nothing reads a parameter here, whatever its value; empty if it is read, or that is not known."""
-    return next((why for why in _obstacles(parameter, situation) if why), "")
+    return next((why for why in _list_obstacles(parameter, situation) if why), "")
 
 
-def _obstacles(parameter: Parameter, situation: Situation) -> Iterator[str]:
+def _list_obstacles(parameter: Parameter, situation: Situation) -> Iterator[str]:
     workload = situation.workload
     if parameter.io_component and situation.io in _IMPLEMENTATIONS and situation.io not in parameter.io_component:
         yield f"acts under {' or '.join(parameter.io_component)}, the program uses {situation.io}"
@@ -345,7 +345,7 @@ def _obstacles(parameter: Parameter, situation: Situation) -> Iterator[str]:
     if parameter.driver and not workload.driver and kind and not has_driver(kind, parameter.driver):
         yield f"acts on {systems_of(parameter)} alone, the files lie on {kind}"
     if parameter.carrier.of_file_system and kind:
-        asked = named(parameter.layer)
+        asked = find_file_system(parameter.layer)
         if asked is not GENERIC and asked is not of_file(kind, workload.driver):
             yield f"lays out files on {asked.label}, the program's lie on {kind}"
     if workload.operation in ("read", "write") and workload.operation not in parameter.operations:
@@ -365,14 +365,14 @@ def _other_library(parameter: Parameter, situation: Situation) -> str:
     library, have = parameter.library, situation.version(parameter.library)
     if not have:
         return ""
-    if parameter.since and _compared(have, parameter.since) < 0:
+    if parameter.since and _compare_versions(have, parameter.since) < 0:
         return f"known since {library} {parameter.since}, the program uses {have}"
-    if parameter.until and _compared(have, parameter.until) > 0:
+    if parameter.until and _compare_versions(have, parameter.until) > 0:
         return f"known until {library} {parameter.until}, the program uses {have}"
     return ""
 
 
-def _compared(have: str, bound: str) -> int:
+def _compare_versions(have: str, bound: str) -> int:
     """Compare a version with a bound as far as the bound goes: 4.1.9 is no later than 4.1, and 5 is 5.0."""
     ours, theirs = ([int(part) for part in re.findall(r"\d+", version)] for version in (have, bound))
     ours = (ours + [0] * len(theirs))[: len(theirs)]
@@ -395,10 +395,10 @@ def acting(words: Mapping[str, Any], values: Mapping[str, Value]) -> dict[str, V
         By the names of parameters; all others are at their defaults.
     """
     known = parameters()
-    return {name: value for name, value in values.items() if not _idle(known[name], value, [words], values)}
+    return {name: value for name, value in values.items() if not _explain_idle(known[name], value, [words], values)}
 
 
-def holds(rule: Expression, words: Mapping[str, Any], values: Mapping[str, Value]) -> bool:
+def evaluate_rule(rule: Expression, words: Mapping[str, Any], values: Mapping[str, Value]) -> bool:
     """Evaluate a rule; parameters without a value are at their defaults."""
     known = parameters()
     named = [known[name] for name in rule.names & known.keys()]
@@ -421,7 +421,7 @@ def with_defaults(values: Mapping[str, Any], among: Iterable[Parameter]) -> dict
     return found
 
 
-def _idle(
+def _explain_idle(
     parameter: Parameter,
     value: Value | None,
     worlds: Sequence[Mapping[str, Any]],
@@ -437,23 +437,25 @@ def _idle(
         rule if rule is not None and rule.names.isdisjoint(unsure) else None
         for rule in (parameter.active_if, parameter.same_as_default)
     )
-    if active is not None and not any(_maybe(active, words, values) for words in worlds):
+    if active is not None and not any(_may_hold(active, words, values) for words in worlds):
         shown = ("collective", "independent", "reads", "writes", "file_system")
         given = {**{name: worlds[0][name] for name in shown}, **values}
         because = [f"{name} is {spell(given[name])}" for name in sorted(active.names) if name in given]
         flat = re.sub(r"\s+", " ", active.text).strip()
         return f"it has a meaning only where {flat}" + (f"; here {', '.join(because)}" if because else "")
     fixed = parameter.default_from is None and not parameter.carrier.of_file_system
-    if fixed and value is not None and same(value, parameter.default):
+    if fixed and value is not None and is_same(value, parameter.default):
         return "the library does the same without it: this is its default"
-    if alike is not None and value is not None and _maybe(alike, worlds[0], values, otherwise=False):
+    if alike is not None and value is not None and _may_hold(alike, worlds[0], values, otherwise=False):
         return "here it does what the default does anyway"
     return ""
 
 
-def _maybe(rule: Expression, words: Mapping[str, Any], values: Mapping[str, Value], *, otherwise: bool = True) -> bool:
+def _may_hold(
+    rule: Expression, words: Mapping[str, Any], values: Mapping[str, Value], *, otherwise: bool = True
+) -> bool:
     """Whether a rule holds; as given where it cannot be evaluated."""
     try:
-        return holds(rule, words, values)
+        return evaluate_rule(rule, words, values)
     except UserError:
         return otherwise

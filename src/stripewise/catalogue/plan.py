@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from stripewise.catalogue.carriers import Carrier, Setting, read_setting, verbs
-from stripewise.catalogue.configuration import Configuration, Value, plain_number, same
+from stripewise.catalogue.configuration import Configuration, Value, is_same, plain_number
 from stripewise.catalogue.space import Space
 from stripewise.errors import UserError
 from stripewise.formats import ALLOWANCES, MAX_KEY, MAX_PLAN_BYTES, MAX_SETTINGS, MAX_VALUE, PLAN_HEADER
@@ -198,7 +198,7 @@ def settings_of(space: Space, configuration: Configuration) -> tuple[Setting, ..
     settings: list[Setting] = []
     for index, parameter in enumerate(space.parameters):
         value = values[parameter.name]
-        if active[index] and not same(value, parameter.default):
+        if active[index] and not is_same(value, parameter.default):
             changed.add(parameter.name)
             settings.append(Setting(parameter.carrier, parameter.setting, spell(value), parameter.layer))
     words: Mapping[str, object] = {**space.context, **values}

@@ -38,7 +38,7 @@ EXPRESSIONS = ("active_if", "same_as_default", "maximum_from", "default_from")
 """Keys of a parameter that hold expressions."""
 
 
-def _plain(value: Any) -> Any:
+def _make_plain(value: Any) -> Any:
     if not isinstance(value, bool | int | float | str):
         raise ValueError("must be a number, a text or true/false")
     if isinstance(value, str) and len(value) > _LONGEST:
@@ -48,10 +48,10 @@ def _plain(value: Any) -> Any:
     return value
 
 
-Scalar = Annotated[Any, BeforeValidator(_plain)]
+Scalar = Annotated[Any, BeforeValidator(_make_plain)]
 
 
-def carried(data: Any) -> Any:
+def read_carrier(data: Any) -> Any:
     """Write ``argument``, ``env`` and ``file`` as carrier and key; refuse the key that ``carrier`` had before."""
     if not isinstance(data, dict):
         return data
@@ -112,7 +112,7 @@ class ParameterEntry(BaseModel):
     description: str = ""
     trap: str = ""
 
-    _renamed = model_validator(mode="before")(staticmethod(carried))
+    _renamed = model_validator(mode="before")(staticmethod(read_carrier))
 
     def build(
         self, layer: str, io_component: Sequence[str] = (), library: str = "", mpi: Sequence[str] = ()
@@ -190,7 +190,7 @@ class DerivedEntry(BaseModel):
     value: str
     active_if: str | None = None
 
-    _renamed = model_validator(mode="before")(staticmethod(carried))
+    _renamed = model_validator(mode="before")(staticmethod(read_carrier))
 
 
 class KnowledgeEntry(BaseModel):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import astuple
 from pathlib import Path
 
-from stripewise.catalogue.configuration import changed
+from stripewise.catalogue.configuration import find_changes
 from stripewise.desk.desk import Face, Interrupted, SmallCase
 from stripewise.engine.consent import check_author
 from stripewise.engine.events import Listener
@@ -32,16 +32,16 @@ _LOOKED_AT = 1000
 
 def begin(store: Store, experiment: Experiment, folder: str | None, face: Face) -> tuple[str, Result]:
     """Create an experiment and carry it out; give its identifier and its result."""
-    identifier = _created(store, experiment, Facts(folder=folder or str(Path.cwd()), user=user_name()))
-    return identifier, _begun(store, identifier, face)
+    identifier = _create_experiment(store, experiment, Facts(folder=folder or str(Path.cwd()), user=user_name()))
+    return identifier, _begin_experiment(store, identifier, face)
 
 
 def begin_small(store: Store, experiment: Experiment, small: SmallCase, face: Face) -> tuple[str, Result]:
     """Search the small case of a program, then begin the experiment at full size from what it showed."""
     case = case_of(experiment, small, face)
     whole = experiment.model_dump(mode="json")
-    identifier = _created(store, case, Facts(folder=str(Path.cwd()), user=user_name(), whole=whole))
-    _begun(store, identifier, face)
+    identifier = _create_experiment(store, case, Facts(folder=str(Path.cwd()), user=user_name(), whole=whole))
+    _begin_experiment(store, identifier, face)
     return _follow(store, identifier, face)
 
 
@@ -60,10 +60,10 @@ def carry_on(store: Store, identifier: str, face: Face) -> tuple[str, Result]:
     """Go on with an experiment, and with the one at full size after a small case; give the last one and its result."""
     record = store.record(identifier)
     result = record.result if record.state == "finished" else None
-    if result is None or (record.facts.whole is not None and not _exists(store, record.facts.followed)):
+    if result is None or (record.facts.whole is not None and not _has_experiment(store, record.facts.followed)):
         check_author(record, user_name(), face.consent())
     if result is None:
-        result = _carried(store, identifier, face)
+        result = _carry_on(store, identifier, face)
     return (identifier, result) if record.facts.whole is None else _follow(store, identifier, face)
 
 
@@ -73,23 +73,23 @@ def _follow(store: Store, identifier: str, face: Face) -> tuple[str, Result]:
     result, whole = small.result, small.facts.whole
     assert result is not None
     assert whole is not None
-    if _exists(store, small.facts.followed):
+    if _has_experiment(store, small.facts.followed):
         face.tell(f"experiment {identifier} is a small case: its full size is experiment {small.facts.followed}")
         return carry_on(store, small.facts.followed, face)
     found = result.candidate.configuration if result.candidate is not None else result.best.configuration
-    shown = " ".join(f"{name}={value}" for name, value in changed(found, result.default.configuration).items())
+    shown = " ".join(f"{name}={value}" for name, value in find_changes(found, result.default.configuration).items())
     face.tell(f"the small case, experiment {identifier}, liked best: {shown or 'the defaults'}; now the full size")
     experiment = after_small(Experiment.model_validate(whole), small)
-    following = _left(store, experiment) or _created(
+    following = _find_unbegun(store, experiment) or _create_experiment(
         store, experiment, Facts(folder=small.facts.folder, user=user_name())
     )
     claim = store.claim(identifier, owner_name())
     store.update(identifier, claim=claim, facts=small.facts.with_(followed=following))
     store.release(claim)
-    return following, _begun(store, following, face)
+    return following, _begin_experiment(store, following, face)
 
 
-def _left(store: Store, experiment: Experiment) -> str:
+def _find_unbegun(store: Store, experiment: Experiment) -> str:
     """Find an experiment at full size that was made and never begun: a kill came before its small case named it."""
     made = store.records("created", experiment.name, limit=_LOOKED_AT, on_unreadable=lambda *_: None)
     # It starts from this small case alone, so no other definition is the same.
@@ -97,7 +97,7 @@ def _left(store: Store, experiment: Experiment) -> str:
     return next(same, "")
 
 
-def _exists(store: Store, identifier: str) -> bool:
+def _has_experiment(store: Store, identifier: str) -> bool:
     if not identifier:
         return False
     try:
@@ -107,14 +107,14 @@ def _exists(store: Store, identifier: str) -> bool:
     return True
 
 
-def _created(store: Store, experiment: Experiment, facts: Facts) -> str:
+def _create_experiment(store: Store, experiment: Experiment, facts: Facts) -> str:
     make_runs_folder(experiment)
     return store.create(experiment, facts)
 
 
-def _begun(store: Store, identifier: str, face: Face) -> Result:
+def _begin_experiment(store: Store, identifier: str, face: Face) -> Result:
     try:
-        return _carried(store, identifier, face)
+        return _carry_on(store, identifier, face)
     except UserError:
         if not store.trials(identifier):
             # It never began: what is wrong is said, and there is nothing to resume.
@@ -122,7 +122,7 @@ def _begun(store: Store, identifier: str, face: Face) -> Result:
         raise
 
 
-def _carried(store: Store, identifier: str, face: Face) -> Result:
+def _carry_on(store: Store, identifier: str, face: Face) -> Result:
     with face.watching() as (listener, consent):
         session = make_session(store, identifier, owner_name(), listener, Given(consent, load_policy()))
         try:

@@ -77,9 +77,9 @@ class Unattended:
 
     def consent(self) -> Consent:
         """Agree."""
-        from stripewise.engine.consent import granted  # noqa: PLC0415  commands start without the engine
+        from stripewise.engine.consent import agree_always  # noqa: PLC0415  commands start without the engine
 
-        return granted
+        return agree_always
 
     @contextmanager
     def watching(self) -> Iterator[tuple[Listener, Consent]]:

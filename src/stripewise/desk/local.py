@@ -120,7 +120,7 @@ class LocalDesk(Desk):
         self, questions: Mapping[str, Question], request: PrescriptionRequest, observed: Path | None
     ) -> dict[str, Prescription]:
         """Ask models or policies; see :meth:`Desk.prescribe`."""
-        return {name: _prescribed(asked, request, observed) for name, asked in questions.items()}
+        return {name: _make_prescription(asked, request, observed) for name, asked in questions.items()}
 
     def activities(self, logs: Sequence[Path], workers: int | None) -> Iterator[LogResult]:
         """Read logs with several processes; see :meth:`Desk.activities`."""
@@ -193,7 +193,7 @@ def model_with(path: str, stacks: Sequence[str]) -> PerformanceModel:
     return _with_stacks(load_model(path), path, stacks)
 
 
-def _prescribed(asked: Question, request: PrescriptionRequest, observed: Path | None) -> Prescription:
+def _make_prescription(asked: Question, request: PrescriptionRequest, observed: Path | None) -> Prescription:
     from stripewise.models.prescribe.policies import apply_policy, policy_names
     from stripewise.models.prescribe.prescriber import Prescriber
     from stripewise.models.registry import make_model

@@ -52,7 +52,7 @@ def measure(asked: Measuring, face: Face) -> dict[str, Any]:
     _check_agreed(campaign, cost_of(campaign, of_shard(preview(points)[1], part)), face)
     # Simulated and replayed runs cost nothing to repeat: they are kept in memory, unless their shards are to be merged.
     kept = where if campaign.launches or asked.shard is not None or asked.journal is not None else None
-    done = _carried(asked, where, kept, face)
+    done = _carry_campaign(asked, where, kept, face)
     results, seen = done.runs, {part[0]}
     if kept is not None and part[1] > 1:
         found = collect([kept])
@@ -87,11 +87,11 @@ def measure_cases(question: Evaluation, where: Path, face: Face, *, keep: bool, 
     campaign = points.campaign
     _check_agreed(campaign, cost_of(campaign, CampaignPlan(points).known({}).runs), face)
     kept = where if campaign.launches or keep else None
-    done = _carried(Measuring(campaign.name, (), points, where, retry=retry), where, kept, face)
+    done = _carry_campaign(Measuring(campaign.name, (), points, where, retry=retry), where, kept, face)
     return question.document(*values(points, done.runs), done.bench)
 
 
-def _carried(asked: Measuring, where: Path, kept: Path | None, face: Face) -> CampaignEnd:
+def _carry_campaign(asked: Measuring, where: Path, kept: Path | None, face: Face) -> CampaignEnd:
     """Carry a campaign on; an interruption or a limit ends it early."""
     try:
         with face.measuring() as listener, terminated_as_interrupted():

@@ -28,8 +28,8 @@ from numpy.typing import NDArray
 
 from stripewise.catalogue.carriers import Setting
 from stripewise.catalogue.carriers.runtime import HDF5
-from stripewise.errors import UserError, optional
-from stripewise.interpreter import inherited, python
+from stripewise.errors import UserError, import_optional
+from stripewise.interpreter import inherit_environment, python
 from stripewise.result import Interval
 
 _MOST_BLOCKS = 16
@@ -67,7 +67,7 @@ def load_h5py() -> Any:
     UserError
         If it is not installed.
     """
-    with optional("hdf5"):
+    with import_optional("hdf5"):
         import h5py  # noqa: PLC0415
     return h5py
 
@@ -107,7 +107,7 @@ def take_sample(path: Path, dataset: str | None, chunk_size: int, most: int) -> 
     if not path.is_file():
         raise UserError(f"{path} is not a regular file" if path.exists() else f"{path} does not exist", fix)
     asked = json.dumps([os.fspath(path.absolute()), dataset, chunk_size, most]).encode()
-    environment = {**inherited(), "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    environment = {**inherit_environment(), "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     try:
         done = subprocess.run(
             python("-m", __name__),
@@ -342,7 +342,7 @@ def expect(
     return sorted(found, key=lambda entry: -entry.speedup)
 
 
-def best(expected: Sequence[Expected]) -> Expected:
+def find_best(expected: Sequence[Expected]) -> Expected:
     """Give the fastest whose gain the interval shows; no filter where there is none."""
     plain = next(entry for entry in expected if not entry.filter.settings)
     return next((entry for entry in expected if entry.interval.low > 1), plain)
@@ -426,7 +426,7 @@ class Measured:
     read: Floats
 
 
-def rounded(values: NDArray[Any], accuracy: float) -> NDArray[Any]:
+def round_reals(values: NDArray[Any], accuracy: float) -> NDArray[Any]:
     """Round reals as the runtime does it (``sw_round_reals``): to the nearest multiples of a power of two.
 
     No number is further off than the accuracy. NaN and infinities stay, and so do numbers whose multiple is infinite.
@@ -448,11 +448,11 @@ def measure(sample: Sample, tried: Sequence[Filter]) -> tuple[list[Measured], li
     lost : list of str
         The others, with what went wrong.
     """
-    plain = _measured(sample, Filter())
+    plain = _measure_filter(sample, Filter())
     found, lost = [plain], []
     for one in tried:
         try:
-            got = _measured(sample, one)
+            got = _measure_filter(sample, one)
         except (OSError, RuntimeError, ValueError) as error:
             lost.append(f"{one.name}: {' '.join(str(error).split())}")
             continue
@@ -463,16 +463,16 @@ def measure(sample: Sample, tried: Sequence[Filter]) -> tuple[list[Measured], li
     return found, lost
 
 
-def _measured(sample: Sample, one: Filter) -> Measured:
+def _measure_filter(sample: Sample, one: Filter) -> Measured:
     rows = []
     for block in sample.blocks:
-        times = [_through(block, one) for _ in range(_REPEATS)]
+        times = [_pass_block(block, one) for _ in range(_REPEATS)]
         rows.append([times[0][0], *(min(time[i] for time in times) for i in (1, 2))])
     per_byte = np.array(rows, dtype=np.float64) / np.array([[block.nbytes] for block in sample.blocks])
     return Measured(one, *per_byte.T)
 
 
-def _through(block: NDArray[Any], one: Filter) -> tuple[int, float, float]:
+def _pass_block(block: NDArray[Any], one: Filter) -> tuple[int, float, float]:
     """Stored bytes of a block, and the seconds of processor time to write and to read it.
 
     Raises
@@ -490,7 +490,7 @@ def _through(block: NDArray[Any], one: Filter) -> tuple[int, float, float]:
             h5py.h5s.create_simple(block.shape),
             _creation(h5py, block.shape, one),
         )
-        made.write(h5py.h5s.ALL, h5py.h5s.ALL, block if one.accuracy is None else rounded(block, one.accuracy))
+        made.write(h5py.h5s.ALL, h5py.h5s.ALL, block if one.accuracy is None else round_reals(block, one.accuracy))
         file.flush()
         written = time.thread_time()
         stored = made.get_storage_size()

@@ -312,7 +312,7 @@ def ompio(files: Sequence[FileActivity]) -> bool:
     return any(has_driver(file.driver, OMPIO) for file in files)
 
 
-def proposed(
+def choose_proposal(
     activity: Activity,
     files: Sequence[FileActivity],
     candidates: Sequence[Sequence[Setting]],
@@ -374,10 +374,10 @@ def aggregation(
     """Switch collective buffering on or off, where collective calls are made: hints cannot make a call collective."""
     collective = [f for f in files if f.modes and getattr(f.modes, f"collective_{direction}s")]
     key = f"romio_cb_{direction}"
-    return proposed(activity, collective, [(hint(key, value),) for value in _AGGREGATION], direction, now)
+    return choose_proposal(activity, collective, [(hint(key, value),) for value in _AGGREGATION], direction, now)
 
 
-def joined(proposals: Sequence[Proposal]) -> Proposal:
+def join_proposals(proposals: Sequence[Proposal]) -> Proposal:
     """Propose all of these together; the least and the most that any of them brings is expected of all."""
     some = [proposal for proposal in proposals if proposal.settings]
     if not some:
@@ -394,7 +394,7 @@ def no_sieving(activity: Activity, files: Sequence[FileActivity]) -> Proposal:
     """Let writes of pieces not read and rewrite what lies between them."""
     if any(file.modes and file.modes.collective_writes for file in files):
         return aggregation(activity, files, "write")
-    return proposed(activity, files, [(hint("romio_ds_write", "disable"),)], "write")
+    return choose_proposal(activity, files, [(hint("romio_ds_write", "disable"),)], "write")
 
 
 def alignment(activity: Activity, files: Sequence[FileActivity], unit: int | None) -> Proposal:
@@ -402,9 +402,9 @@ def alignment(activity: Activity, files: Sequence[FileActivity], unit: int | Non
     if not unit or unit < 2:
         return Proposal()
     if any(file.hdf5 for file in files):
-        return proposed(activity, files, [(Setting(HDF5, "alignment", str(unit)),)])
+        return choose_proposal(activity, files, [(Setting(HDF5, "alignment", str(unit)),)])
     if any(file.pnetcdf for file in files):
-        return proposed(activity, files, [(hint("nc_var_align_size", str(unit)),)])
+        return choose_proposal(activity, files, [(hint("nc_var_align_size", str(unit)),)])
     return Proposal()
 
 
@@ -413,4 +413,4 @@ def stripes(activity: Activity, files: Sequence[FileActivity], count: int, size:
     found = [Setting(LAYOUT, "stripe_count", str(count), USUAL.name)]
     if size:
         found.append(Setting(LAYOUT, "stripe_size", str(size), USUAL.name))
-    return proposed(activity, files, [found])
+    return choose_proposal(activity, files, [found])

@@ -170,17 +170,17 @@ def judge_script(text: str, where: Surroundings, hints: Sequence[ScriptSetting] 
     found: list[JudgedSetting] = []
     for script in outer.all():
         of_file = list(hints) if script is named else []
-        found += _judge_all([*script.settings, *of_file], script, _surely(where, script, outer))
+        found += _judge_all([*script.settings, *of_file], script, _add_surroundings(where, script, outer))
     return sorted(found, key=lambda one: (bool(one.knob.file), one.knob.line))
 
 
 def library(text: str, mpi: str) -> str:
     """Give the MPI library for which a script is judged: the given one, or the one that the script itself uses."""
     script = parse_script(text)
-    return _surely(Surroundings(mpi), script, script).mpi
+    return _add_surroundings(Surroundings(mpi), script, script).mpi
 
 
-def _surely(where: Surroundings, script: Script, outer: Script) -> Surroundings:
+def _add_surroundings(where: Surroundings, script: Script, outer: Script) -> Surroundings:
     """Add what the script itself says about where it runs."""
     mpi = where.mpi or script.mpi or outer.mpi or "mpich"
     chosen = {knob.value.split("_")[0].rstrip("0123456789") for knob in script.settings if knob.name == "io"}
@@ -239,13 +239,13 @@ class _Situations:
 
 
 def _judge(knob: ScriptSetting, script: Script, where: Surroundings, situations: _Situations) -> JudgedSetting:
-    for look in (_placed, _carried):
+    for look in (_judge_place, _judge_carrier):
         found = look(knob, script, where)
         if found is not None:
             return found
     parameter = find_parameter(_as_setting(knob))
     if parameter is None:
-        return _unknown(knob)
+        return _judge_unknown(knob)
     caution = parameter.caution(knob.value)
     if parameter.name in where.effects:
         status, evidence = where.effects[parameter.name]
@@ -270,7 +270,7 @@ def _judge(knob: ScriptSetting, script: Script, where: Surroundings, situations:
     return JudgedSetting(knob, "live", _about(parameter), caution)
 
 
-def _placed(knob: ScriptSetting, script: Script, where: Surroundings) -> JudgedSetting | None:
+def _judge_place(knob: ScriptSetting, script: Script, where: Surroundings) -> JudgedSetting | None:
     """Whether the place in the script alone makes it dead."""
     if not knob.exported:
         return JudgedSetting(
@@ -296,7 +296,7 @@ def _placed(knob: ScriptSetting, script: Script, where: Surroundings) -> JudgedS
     return None
 
 
-def _carried(knob: ScriptSetting, script: Script, where: Surroundings) -> JudgedSetting | None:
+def _judge_carrier(knob: ScriptSetting, script: Script, where: Surroundings) -> JudgedSetting | None:
     """Whether the MPI library reads the carrier at all."""
     form = FORMS[knob.form]
     if knob.form == "env" and (carrier := bare_names().get(knob.name)) is not None:
@@ -319,12 +319,12 @@ def _as_setting(knob: ScriptSetting) -> Setting:
 
 
 @cache
-def _derived() -> frozenset[str]:
+def _list_derived() -> frozenset[str]:
     return frozenset(derived.name for stack in every_stack() for derived in stack.derived)
 
 
-def _unknown(knob: ScriptSetting) -> JudgedSetting:
-    if knob.name in _derived():
+def _judge_unknown(knob: ScriptSetting) -> JudgedSetting:
+    if knob.name in _list_derived():
         return JudgedSetting(knob, "live", "it goes with another setting of the same stack")
     carrier = _as_setting(knob).carrier
     # To compare takes time with the product of the lengths.
@@ -365,7 +365,7 @@ def explain(name: str) -> list[tuple[Stack, Parameter]]:
     return found
 
 
-def dead(found: Sequence[JudgedSetting]) -> list[JudgedSetting]:
+def list_dead(found: Sequence[JudgedSetting]) -> list[JudgedSetting]:
     """Those that do nothing."""
     return [one for one in found if one.verdict == "dead"]
 

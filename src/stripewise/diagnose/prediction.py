@@ -14,7 +14,7 @@ from stripewise.models.prescribe.prescription import Prescription
 from stripewise.models.prescribe.request import PrescriptionRequest
 from stripewise.models.registry import load_model
 from stripewise.observe.activity import Activity
-from stripewise.observe.workload import observed
+from stripewise.observe.workload import describe_workload
 
 _MIB = 2**20
 _WIDE = 1.96
@@ -92,7 +92,7 @@ def predict(activity: Activity, model: Path) -> SettingsPrediction:
         If the model cannot be read, or knows nothing of such jobs.
     """
     loaded = load_model(model)
-    seen = observed(activity)
+    seen = describe_workload(activity)
     request = PrescriptionRequest(Workload()).with_observed(seen, loaded.domain)
     found = Prescriber(loaded).prescribe(request)
     origin = f"{found.origin}{' (simulated measurements)' if found.simulated else ''}"

@@ -15,7 +15,7 @@ from stripewise.catalogue.meaning import bare_names, knows_name, versions_in
 from stripewise.diagnose.shell_text import (
     Command,
     HereDocument,
-    numbered,
+    number_lines,
     read_shell,
     without_comment,
     words_of_command,
@@ -215,7 +215,7 @@ def parse_script(text: str) -> Script:
     UserError
         If it has more than a thousand.
     """
-    lines = numbered(text)
+    lines = number_lines(text)
     hints = _pasted_hints(lines)
     if hints:
         _check_number(hints)
@@ -325,7 +325,7 @@ class _ScriptReader:
                 self._unexported[setting.variable].append(found)
 
     def _read_command(self, command: Command) -> None:
-        assigned, words = _leading(words_of_command(command.text))
+        assigned, words = _split_leading(words_of_command(command.text))
         for name, value, more in assigned:
             # Words before a command go into its environment; alone on a line they stay in the shell.
             self._set(command, name, value, exported=bool(words), bound=bool(words), more=more)
@@ -486,7 +486,7 @@ def _is_meant(setting: ScriptSetting, read: set[str]) -> bool:
     return not (own and (not setting.exported or (setting.form == "env" and setting.name in bare_names())))
 
 
-def _leading(words: Sequence[str]) -> tuple[list[tuple[str, str, bool]], list[str]]:
+def _split_leading(words: Sequence[str]) -> tuple[list[tuple[str, str, bool]], list[str]]:
     """Split a command into the variables that it sets for itself, and the rest."""
     assigned, place = [], 0
     while place < len(words):

@@ -76,7 +76,7 @@ class ShellText:
     documents: list[HereDocument] = field(default_factory=list)
 
 
-def numbered(text: str) -> list[tuple[int, str]]:
+def number_lines(text: str) -> list[tuple[int, str]]:
     """Give the lines of a text with their numbers."""
     return list(enumerate(text.splitlines(), start=1))
 

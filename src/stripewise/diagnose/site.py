@@ -293,10 +293,10 @@ class SiteProfile:
 
     def _quantiles(self, column: int) -> Mapping[str, float] | None:
         values = sorted(row[column] for row in self._sample if not math.isnan(row[column]))
-        return _five(values) if values else None
+        return _summarise_five(values) if values else None
 
 
-def _five(values: Sequence[float]) -> dict[str, float]:
+def _summarise_five(values: Sequence[float]) -> dict[str, float]:
     def at(part: float) -> float:
         return values[min(len(values) - 1, int(part * len(values)))]
 

@@ -127,6 +127,6 @@ def confirmation_runs(trials: Sequence[Trial]) -> list[Run]:
     return sorted(runs, key=lambda run: run.number)
 
 
-def ended(runs: Sequence[Run]) -> bool:
+def have_ended(runs: Sequence[Run]) -> bool:
     """Whether every run has its result."""
     return all(run.state in (State.FINISHED, State.FAILED, State.PRUNED) for run in runs)

@@ -103,14 +103,14 @@ class Companions:
         if not self._known():
             return own
         first, experiment = self._launch.family, self._ledger.experiment
-        families = [_told(first, self._ledger.identifier, own)]
+        families = [_describe_family(first, self._ledger.identifier, own)]
         plan = replace(
             Plan.parse(own.plan, "the plan of the result"), override=experiment.override, files=pattern_of(first[0])
         )
         for one in self._known():
-            told = _told(one.family, one.experiment, one.result, one.reason)
+            told = _describe_family(one.family, one.experiment, one.result, one.reason)
             if one.result is not None and one.result.confirmed:
-                plan, kept = joined(plan, Plan.parse(one.result.plan, "its plan"))
+                plan, kept = join_plans(plan, Plan.parse(one.result.plan, "its plan"))
                 if kept:
                     what = f"{', '.join(kept)} of another family of the same files, for which a plan has one value"
                     told = told.model_copy(update={"verdict": f"{told.verdict} The plan keeps {what}."})
@@ -181,7 +181,7 @@ class Companions:
         self._note(f"{said_of(one.family)} (experiment {one.experiment}): {result.verdict if result else reason}")
 
 
-def _told(family: Family, experiment: str, result: Result | None, reason: str = "") -> FamilyResult:
+def _describe_family(family: Family, experiment: str, result: Result | None, reason: str = "") -> FamilyResult:
     site, operation, *_ = family
     missing = FamilyResult(
         family=said_of(family), operation=operation, files=pattern_of(site), experiment=experiment, verdict=reason
@@ -192,7 +192,7 @@ def _told(family: Family, experiment: str, result: Result | None, reason: str = 
     return missing.model_copy(update={**found, "configuration": result.changed(result.best)})
 
 
-def joined(plan: Plan, other: Plan) -> tuple[Plan, list[str]]:
+def join_plans(plan: Plan, other: Plan) -> tuple[Plan, list[str]]:
     """Add the settings of another family to a plan, and say which stay as they are in it for the same files."""
     groups = ((plan.files, plan.settings), *plan.sections)
     before = {one.target: one.value for files, settings in groups if files == other.files for one in settings}

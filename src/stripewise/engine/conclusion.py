@@ -14,8 +14,8 @@ from stripewise.engine.confirmation import (
     Assessment,
     Decision,
     Pair,
-    against,
     arms,
+    find_opponent,
     judge,
     more_pairs,
     pairs_of,
@@ -87,7 +87,7 @@ def so_far(objective: Objective, experiment: Experiment, trials: Sequence[Trial]
     if not runs:
         searched = sum(run.state.ended for trial in trials for run in trial.runs)
         return f"{schedule_of(experiment).counted(searched)} of the search, and no pair yet"
-    pairs = [pair for pair in pairs_of(runs, against(runs[-1])) if pair.complete]
+    pairs = [pair for pair in pairs_of(runs, find_opponent(runs[-1])) if pair.complete]
     most = pairs_left(experiment, trials)
     found = judge(pairs, objective, experiment.confirmation, most).speedup
     if found is None:
@@ -208,10 +208,10 @@ def proof_of(
     return proof.model_copy(
         update={
             "decision": conclusion.decision.value,
-            "estimate": _finite(conclusion.speedup.estimate),
+            "estimate": _make_finite(conclusion.speedup.estimate),
             "interval": conclusion.interval,
-            "geometric_mean": _finite(conclusion.speedup.geometric_mean),
-            "p10": _finite(conclusion.speedup.p10),
+            "geometric_mean": _make_finite(conclusion.speedup.geometric_mean),
+            "p10": _make_finite(conclusion.speedup.p10),
             "same_against_same": conclusion.same,
         }
     )
@@ -249,5 +249,5 @@ def more_budget(
     return f"{chance}: stripewise tune --confirm {identifier} --pairs {needed}"
 
 
-def _finite(value: float) -> float | None:
+def _make_finite(value: float) -> float | None:
     return value if math.isfinite(value) else None

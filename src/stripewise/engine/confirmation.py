@@ -275,27 +275,27 @@ def assess(
     design = boundary(reached, alpha, most_pairs)
     level = design.levels[-1] if design.levels else 0.0
     for look, at in zip(design.looks, design.levels, strict=True):
-        if _claims(logs[:look], offset, at):
+        if _claims_gain(logs[:look], offset, at):
             # What was proven at an earlier look stays proven; its interval is the one that was paid for.
             found = estimate_speedup(default[:look], candidate[:look], maximize, 1 - 2 * at)
             return Assessment(Decision.PROVEN, found, at)
     if not upcoming:
         return Assessment(Decision.NOT_PROVEN, estimate_speedup(default, candidate, maximize, 1 - 2 * level), level)
-    if reached and reached[-1] == n and _hopeless(logs, offset, alpha, most_pairs):
+    if reached and reached[-1] == n and _is_hopeless(logs, offset, alpha, most_pairs):
         return Assessment(Decision.FUTILE, estimate_speedup(default, candidate, maximize, 1 - 2 * level), level)
     if final:
         ended = boundary((*(look for look in reached if look < n), n), alpha, most_pairs, True)
         level = ended.levels[-1]
-        decision = Decision.PROVEN if _claims(logs, offset, level) else Decision.NOT_PROVEN
+        decision = Decision.PROVEN if _claims_gain(logs, offset, level) else Decision.NOT_PROVEN
         return Assessment(decision, estimate_speedup(default, candidate, maximize, 1 - 2 * level), level)
     return Assessment(Decision.CONTINUE, estimate_speedup(default, candidate, maximize, 1 - 2 * level), level)
 
 
-def _claims(logs: Floats, offset: float, level: float) -> bool:
+def _claims_gain(logs: Floats, offset: float, level: float) -> bool:
     return level > 0 and signed_rank_p(logs, offset) <= level * (1 + 1e-9)
 
 
-def _hopeless(logs: Floats, offset: float, alpha: float, most_pairs: int) -> bool:
+def _is_hopeless(logs: Floats, offset: float, alpha: float, most_pairs: int) -> bool:
     if signed_rank_p(logs, offset) <= _PROMISING:
         return False
     return _conditional_power(logs - offset, alpha, most_pairs) < _HOPELESS
@@ -394,7 +394,7 @@ class Pair:
         return "default" if self.default is None else "candidate"
 
 
-def against(run: Run) -> int:
+def find_opponent(run: Run) -> int:
     """The candidate's trial that a confirmation run was planned to be compared with or belongs to."""
     trial = run.facts.against
     assert trial is not None, "the planner writes it into every run of the confirmation"
@@ -413,7 +413,7 @@ def pairs_of(runs: Sequence[Run], candidate: int) -> list[Pair]:
     """
     arms_of: dict[int, list[Run]] = {}
     for run in runs:
-        if run.pair is not None and against(run) == candidate:
+        if run.pair is not None and find_opponent(run) == candidate:
             arms_of.setdefault(run.pair, []).append(run)
     pairs = []
     for number, both in sorted(arms_of.items()):

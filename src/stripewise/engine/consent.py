@@ -14,12 +14,12 @@ Consent = Callable[[str], bool]
 """Asked with a sentence that says what is to be agreed to; gives whether somebody agrees."""
 
 
-def granted(question: str) -> bool:
+def agree_always(question: str) -> bool:
     """Agree to everything, for callers that have made sure of it."""
     return True
 
 
-def refused(question: str) -> bool:
+def agree_never(question: str) -> bool:
     """Agree to nothing."""
     return False
 

@@ -20,13 +20,13 @@ from stripewise.engine.try_first import settings_of
 from stripewise.errors import UserError, choose
 from stripewise.observe.objectives import kind_of, objective_of
 from stripewise.requests.experiment import LONGEST_NAME, Experiment, Replay
-from stripewise.runners.program.command import split
+from stripewise.runners.program.command import split_command
 from stripewise.runners.registry import make_runner
 from stripewise.search.base import make_sampler
 from stripewise.search.policy.pruning import make_pruner
 from stripewise.search.policy.resampling import make_resampler
 from stripewise.search.policy.stopping import make_stopping
-from stripewise.shell import showable
+from stripewise.shell import make_showable
 
 _OWN_SPACE = ("replay:",)
 NO_COMMAND = ("replay:", "sim:")
@@ -92,7 +92,7 @@ def with_options(
         if not separator or not name:
             raise UserError(f"--sampler-option '{word}' is not NAME=VALUE")
         fields["sampler_options"] = {**fields["sampler_options"], name: value}
-    fields["parameters"] = {**fields["parameters"], **_own(parameter)}
+    fields["parameters"] = {**fields["parameters"], **_read_own(parameter)}
     try:
         merged = Experiment.model_validate(fields)
     except ValidationError as error:
@@ -103,7 +103,7 @@ def with_options(
             "runner": _absolute_path(merged.runner),
             "scratch": str(Path(merged.scratch).absolute()) if merged.scratch else None,
             "model": str(Path(merged.model).absolute()) if merged.model else None,
-            "replay": None if merged.replay is None else _placed(merged.replay),
+            "replay": None if merged.replay is None else _place_replay(merged.replay),
         }
     )
     if not merged.name:
@@ -112,7 +112,7 @@ def with_options(
     return merged
 
 
-def _own(words: Sequence[str]) -> dict[str, dict[str, Any]]:
+def _read_own(words: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Read all parameters of the command line; the same name twice would lose one of them."""
     found: dict[str, dict[str, Any]] = {}
     for word in words:
@@ -224,7 +224,7 @@ def check(experiment: Experiment, read_model: Callable[[str], object] = _read_mo
         read_model(experiment.model)
 
 
-def _placed(replay: Replay) -> Replay:
+def _place_replay(replay: Replay) -> Replay:
     """Make the paths of a record and of the folder for its replays independent of the folder, too."""
     folder = str(Path(replay.folder).absolute()) if replay.folder else ""
     return replay.model_copy(update={"record": str(Path(replay.record).absolute()), "folder": folder})
@@ -266,6 +266,6 @@ def _absolute_path(runner: str) -> str:
 
 def _name(experiment: Experiment) -> str:
     """Name an experiment by the program that its command starts, past launchers and wrappers."""
-    program = split(experiment.command).program if experiment.command else ()
+    program = split_command(experiment.command).program if experiment.command else ()
     # Files may be called what no name may be.
-    return showable(Path(program[0]).name if program else experiment.runner)[:LONGEST_NAME]
+    return make_showable(Path(program[0]).name if program else experiment.runner)[:LONGEST_NAME]

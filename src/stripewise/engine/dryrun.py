@@ -68,7 +68,7 @@ def dry_run(experiment: Experiment, runner: Runner) -> dict[str, Any]:
         "objective": objective.as_json(),
         "space": describe_space(bound).as_json(),
         "left_out": dict(bound.left_out),
-        "first": [dict(configuration) for configuration in _first(experiment, bound, workload, objective)],
+        "first": [dict(configuration) for configuration in _list_first(experiment, bound, workload, objective)],
         "worst_case": worst_case(experiment, nodes, longest, None, at_once=runner.capacity),
         "confirmation_pairs": most_pairs(experiment),
         "found": list(preflight.summary),
@@ -76,7 +76,9 @@ def dry_run(experiment: Experiment, runner: Runner) -> dict[str, Any]:
     }
 
 
-def _first(experiment: Experiment, bound: BoundSpace, workload: Workload, objective: Objective) -> list[Configuration]:
+def _list_first(
+    experiment: Experiment, bound: BoundSpace, workload: Workload, objective: Objective
+) -> list[Configuration]:
     sampler = make_sampler(experiment.sampler, experiment.sampler_options)
     trials = [Trial(0, bound.space.default, Role.DEFAULT)]
     for number, wanted in enumerate(configurations(bound.space, experiment.try_first)[0][:_FIRST], 1):

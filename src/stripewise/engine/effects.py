@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from stripewise.catalogue.carriers import Setting
-from stripewise.catalogue.meaning import Situation, find_parameter, parse, unread
+from stripewise.catalogue.meaning import Situation, explain_unread, find_parameter, parse
 from stripewise.catalogue.parameter import Parameter
 from stripewise.catalogue.plan import settings_of
 from stripewise.catalogue.space import Derived, Space
@@ -114,13 +114,13 @@ def _effect(
     name = parameter.name if parameter is not None and derived is None else setting.key
     layer = parameter.layer if parameter is not None else setting.layer
     plain = Effect(name, layer, setting.value, "plan", None, "requested", "no report of a run with this setting")
-    alone = _alone(space, setting, settings)
+    alone = _is_alone(space, setting, settings)
     # A derived setting acts through its parameter: it is judged by the value that it was computed from.
     judged = next((s for s in settings if derived and parameter and s.key == parameter.setting), setting)
-    without = [activity for activity in baseline if not _had(activity, setting)]
+    without = [activity for activity in baseline if not _had_setting(activity, setting)]
     varied = [(given, seen) for given, seen in others if setting not in given]
-    rest = _others(setting, settings)
-    paired = [activity for given, seen in varied for activity in seen if _others(setting, given) == rest]
+    rest = _list_others(setting, settings)
+    paired = [activity for given, seen in varied for activity in seen if _list_others(setting, given) == rest]
     found: list[Effect] = []
     for activity in made:
         given = _file_of(activity, setting)
@@ -129,9 +129,9 @@ def _effect(
             continue
         file, outcome = given or (activity.main, None)
         without_it = _WithoutIt(
-            usual=_usual(file, without),
-            varied=_usual(file, [other for _, seen in varied for other in seen]),
-            paired=_usual(file, paired),
+            usual=_list_usual(file, without),
+            varied=_list_usual(file, [other for _, seen in varied for other in seen]),
+            paired=_list_usual(file, paired),
             every=tuple(tuple(one.files) for one in without),
             alone=alone,
         )
@@ -139,7 +139,7 @@ def _effect(
         echoed = outcome.echoed if outcome is not None else None
         requested = outcome.application if by == "application" and outcome is not None else setting.value
         found.append(Effect(name, layer, requested or setting.value, by, echoed, status, evidence))
-    return _common(found) or plain
+    return _find_common(found) or plain
 
 
 def _judge(
@@ -187,7 +187,7 @@ def _without_rule(
     if found.wrong:
         return NO_EFFECT, found.wrong
     situation = Situation(Workload(driver=file.driver), io=activity.job.mpi_io, mpi=activity.job.mpi or "")
-    if why := unread(parameter, situation):
+    if why := explain_unread(parameter, situation):
         return NO_EFFECT, why
     return None
 
@@ -211,7 +211,7 @@ def _parameter(space: Space, setting: Setting, derived: Derived | None) -> Param
     return next(own, None)
 
 
-def _alone(space: Space, setting: Setting, settings: Iterable[Setting]) -> bool:
+def _is_alone(space: Space, setting: Setting, settings: Iterable[Setting]) -> bool:
     """Whether nothing else in the plan concerns the same direction; a derived setting belongs to its parameter."""
     derived = {d.name: d.value.names for d in space.derived}
 
@@ -243,11 +243,11 @@ def _file_of(activity: Activity, setting: Setting) -> tuple[FileActivity, Settin
     return best
 
 
-def _others(setting: Setting, settings: Sequence[Setting]) -> frozenset[Setting]:
+def _list_others(setting: Setting, settings: Sequence[Setting]) -> frozenset[Setting]:
     return frozenset(other for other in settings if other.target != setting.target)
 
 
-def _had(activity: Activity, setting: Setting) -> bool:
+def _had_setting(activity: Activity, setting: Setting) -> bool:
     """Whether a run had the setting with this value."""
     return any(
         outcome.key in (setting.name, setting.key) and outcome.requested == setting.value
@@ -256,7 +256,7 @@ def _had(activity: Activity, setting: Setting) -> bool:
     )
 
 
-def _usual(file: FileActivity | None, baseline: Sequence[Activity]) -> tuple[FileActivity, ...]:
+def _list_usual(file: FileActivity | None, baseline: Sequence[Activity]) -> tuple[FileActivity, ...]:
     """The same file (by path, else the main one) in the runs without the setting."""
     found = []
     for activity in baseline:
@@ -266,7 +266,7 @@ def _usual(file: FileActivity | None, baseline: Sequence[Activity]) -> tuple[Fil
     return tuple(found)
 
 
-def _common(found: Sequence[Effect]) -> Effect | None:
+def _find_common(found: Sequence[Effect]) -> Effect | None:
     """The verdict that most runs agree on; runs that split evenly prove nothing."""
     if not found:
         return None

@@ -29,5 +29,5 @@ class Event:
 Listener = Callable[[Event], None]
 
 
-def silent(event: Event) -> None:
+def ignore_event(event: Event) -> None:
     """Ignore the event."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from stripewise.catalogue.configuration import Value, same
+from stripewise.catalogue.configuration import Value, is_same
 from stripewise.catalogue.expression import LONGEST, Expression
 from stripewise.catalogue.parameter import Parameter
 from stripewise.catalogue.space import Space
@@ -93,11 +93,11 @@ class Narrowing:
             effects = self._effects(space, trial, default)
             for parameter in space.parameters if effects else ():
                 value = trial.configuration[parameter.name]
-                if not same(value, parameter.default):
+                if not is_same(value, parameter.default):
                     where = tuple((name, trial.configuration[name]) for name in _depends_on(space, parameter))
                     found.setdefault((parameter.name, where), []).append((value, effects.get(parameter.name)))
         return tuple(
-            _judged(space[name], where, seen)
+            _judge_parameter(space[name], where, seen)
             for (name, where), seen in found.items()
             if _did_nothing(space[name], seen)
         )
@@ -108,7 +108,9 @@ class Narrowing:
         if not idle:
             return space
         if self._made is None or self._made[0] is not space or self._made[1] != idle:
-            parameters = tuple(_narrowed(p, [one for one in idle if one.name == p.name]) for p in space.parameters)
+            parameters = tuple(
+                _narrow_parameter(p, [one for one in idle if one.name == p.name]) for p in space.parameters
+            )
             self._made = (space, idle, replace(space, parameters=parameters))
         return self._made[2]
 
@@ -136,14 +138,14 @@ def _did_nothing(parameter: Parameter, seen: Sequence[tuple[Value, Effect | None
     return parameter.ordered or len({value for value, _ in seen}) >= min(_LEAST, len(parameter.values) - 1)
 
 
-def _judged(
+def _judge_parameter(
     parameter: Parameter, where: tuple[tuple[str, Value], ...], seen: Sequence[tuple[Value, Effect | None]]
 ) -> Idle:
     values = tuple(sorted({value for value, _ in seen}, key=parameter.level))
     return Idle(parameter.name, where, values, len(seen), next(effect.evidence for _, effect in seen if effect))
 
 
-def _narrowed(parameter: Parameter, idle: Sequence[Idle]) -> Parameter:
+def _narrow_parameter(parameter: Parameter, idle: Sequence[Idle]) -> Parameter:
     if not idle:
         return parameter
     known = [] if parameter.same_as_default is None else [parameter.same_as_default.text]

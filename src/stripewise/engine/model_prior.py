@@ -91,7 +91,7 @@ class ModelPrior:
         if held is None or held[0] is not space:
             found = []
             for index, parameter in enumerate(space.parameters):
-                tunable = next((tunable for tunable in self._tunables if _same(tunable, parameter)), None)
+                tunable = next((tunable for tunable in self._tunables if _is_same(tunable, parameter)), None)
                 if tunable is not None:
                     numbers = np.array([self._number(tunable, value) for value in parameter.values])
                     found.append((index, tunable, numbers))
@@ -109,7 +109,7 @@ class ModelPrior:
         return float(self._fixed[0, tunable.place])
 
 
-def _same(tunable: TunableColumn, parameter: Parameter) -> bool:
+def _is_same(tunable: TunableColumn, parameter: Parameter) -> bool:
     if tunable.name == parameter.name:
         return True
     return tunable.parameter is not None and tunable.parameter.name == parameter.name

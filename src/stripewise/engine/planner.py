@@ -15,8 +15,8 @@ import numpy as np
 
 from stripewise.catalogue.configuration import Configuration
 from stripewise.catalogue.space import Space
-from stripewise.engine.budget import confirmation_runs, ended, pairs_left, reserved_runs
-from stripewise.engine.confirmation import Decision, Pair, against, judge, pairs_of, provable_pairs
+from stripewise.engine.budget import confirmation_runs, have_ended, pairs_left, reserved_runs
+from stripewise.engine.confirmation import Decision, Pair, find_opponent, judge, pairs_of, provable_pairs
 from stripewise.engine.effects import all_idle, effects_of, idle_settings
 from stripewise.engine.ineffective import Idle, Narrowing
 from stripewise.engine.ledger import Spent
@@ -140,7 +140,7 @@ class Planner:
         if default is None:
             return self._plan(trials, Trial(0, Configuration({}), Role.DEFAULT), self._first_phase(), new=True)
         # Once it has a value, the default is repeated beside other runs.
-        if not default.values and not ended(default.runs):
+        if not default.values and not have_ended(default.runs):
             return Wait()
         tries = [run for run in default.runs if run.number >= self.forgiven or run.state is State.FINISHED]
         warmups = [run for run in tries if run.phase is Phase.WARMUP]
@@ -256,13 +256,13 @@ class Planner:
         most = pairs_left(self.experiment, trials)
         if most == 0:
             return Finish(self._why_no_pairs())
-        if not ended(runs):
+        if not have_ended(runs):
             return Wait()
-        tested = list(dict.fromkeys(against(run) for run in runs))
+        tested = list(dict.fromkeys(find_opponent(run) for run in runs))
         pairs = pairs_of(runs, tested[-1]) if tested else []
         block = runs[-1].facts.block if pairs else 1
         if pairs and not pairs[-1].complete:
-            return self._arm(trials, pairs[-1], _tested(trials, runs, tested[-1]), block)
+            return self._arm(trials, pairs[-1], _find_tested(trials, runs, tested[-1]), block)
         if pairs:
             decision = judge(pairs, self.objective, self.experiment.confirmation, most).decision
             if decision is not Decision.CONTINUE:
@@ -271,7 +271,7 @@ class Planner:
                 pairs = []
         if spent.runs + 2 * block > self.experiment.budget.runs or not self._time_for(trials, spent, 2):
             return Finish("the budget for the confirmation is used up")
-        candidate = _tested(trials, runs, tested[-1]) if pairs else self._answer(trials, tested)
+        candidate = _find_tested(trials, runs, tested[-1]) if pairs else self._answer(trials, tested)
         if candidate is None and not tested and self.candidate(trials) is not None:
             return Finish("by the evidence, no setting of what looked better did anything")
         if candidate is None:
@@ -367,9 +367,9 @@ class Planner:
         return Planned(replace(trial, runs=()), Run(number, trial.number, phase), new)
 
 
-def _tested(trials: Sequence[Trial], runs: Sequence[Run], number: int) -> Trial:
+def _find_tested(trials: Sequence[Trial], runs: Sequence[Run], number: int) -> Trial:
     """Give the candidate of a confirmation that has begun; before its own first run it is not a trial yet."""
     if number < len(trials):
         return trials[number]
-    answer = next(run.facts.answer for run in runs if against(run) == number)
+    answer = next(run.facts.answer for run in runs if find_opponent(run) == number)
     return Trial(number, Configuration(answer or {}), Role.CANDIDATE)

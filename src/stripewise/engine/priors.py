@@ -139,18 +139,18 @@ def choose(
         known = {own, *(record.id for record in chosen)}
         found = [
             record
-            for record in _finished(store)
+            for record in _list_finished(store)
             if record.id not in known
             and not _why_not(record, objective, space, simulated=simulated, common=_COMMON)
-            and _like(record, workload) >= _LEAST_SIMILAR
+            and _measure_likeness(record, workload) >= _LEAST_SIMILAR
         ]
-        found.sort(key=lambda record: -_like(record, workload))
+        found.sort(key=lambda record: -_measure_likeness(record, workload))
         chosen += found[: max(0, _MOST - len(chosen))]
     return [
         {
             "experiment": record.id,
             "name": record.experiment.name,
-            "similarity": _like(record, workload),
+            "similarity": _measure_likeness(record, workload),
             "trials": record.trials,
         }
         for record in chosen
@@ -216,7 +216,7 @@ def agreement(prior: PriorMean, space: Space, history: History) -> str:
     )
 
 
-def _finished(store: Store) -> list[Record]:
+def _list_finished(store: Store) -> list[Record]:
     found: list[Record] = []
     for offset in range(0, store.count("finished"), _PAGE):
         # Nobody named those that cannot be read.
@@ -241,7 +241,7 @@ def _why_not(record: Record, objective: Objective, space: Space, *, simulated: b
     return ""
 
 
-def _like(record: Record, workload: Workload) -> float:
+def _measure_likeness(record: Record, workload: Workload) -> float:
     return compare_workloads(_workload(record), workload)
 
 

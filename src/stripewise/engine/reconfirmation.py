@@ -77,14 +77,14 @@ def confirm_again(
             entry["exclude"] = name not in changed
         elif name in default and name not in changed:
             # The user's own parameter: no stack has it without its definition, so it cannot be excluded.
-            held.append(f"{name} == {_literal(default[name])}")
+            held.append(f"{name} == {_write_literal(default[name])}")
     for name in known:
         parameters.setdefault(name, {"exclude": name not in changed})
     for name, value in changed.items():
         entry = {key: given for key, given in parameters[name].items() if key not in ("low", "high")}
-        parameters[name] = {**entry, "values": _ordered([default[name], value])}
-    together = " and ".join(f"{name} == {_literal(value)}" for name, value in changed.items())
-    apart = " and ".join(f"{name} == {_literal(default[name])}" for name in changed)
+        parameters[name] = {**entry, "values": _order_values([default[name], value])}
+    together = " and ".join(f"{name} == {_write_literal(value)}" for name, value in changed.items())
+    apart = " and ".join(f"{name} == {_write_literal(default[name])}" for name in changed)
     if result.families:
         # The other families have experiments of their own, which can be confirmed as well.
         family = result.families[0]
@@ -164,9 +164,9 @@ def changed_since(record: Record) -> tuple[list[str], tuple[str, ...]]:
     return differences, found.unknown
 
 
-def _ordered(values: list[Any]) -> list[Any]:
+def _order_values(values: list[Any]) -> list[Any]:
     return sorted(values) if sizes(values) else values
 
 
-def _literal(value: Any) -> str:
+def _write_literal(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else repr(value)

@@ -14,7 +14,7 @@ import numpy as np
 from stripewise.catalogue.workload import Workload
 from stripewise.engine.budget import confirmation_runs
 from stripewise.engine.conclusion import Conclusion, conclusion_of, more_budget, proof_of, verdict
-from stripewise.engine.confirmation import Decision, against, pairs_of
+from stripewise.engine.confirmation import Decision, find_opponent, pairs_of
 from stripewise.engine.effects import all_idle, beside_a_proven_gain, effects_of
 from stripewise.engine.launching import plan_of, switched_off
 from stripewise.engine.ledger import ExperimentLedger, Spent
@@ -51,13 +51,13 @@ def conclude(ledger: ExperimentLedger, planner: Planner, bound: BoundSpace, reas
     experiment, objective, schedule = planner.experiment, planner.objective, planner.schedule
     history = planner.history(trials)
     runs = confirmation_runs(trials)
-    tested = list(dict.fromkeys(against(run) for run in runs))
+    tested = list(dict.fromkeys(find_opponent(run) for run in runs))
     conclusions = {number: conclusion_of(pairs_of(runs, number), objective, experiment, trials) for number in tested}
-    chosen = max(tested, key=lambda number: _standing(conclusions[number])) if tested else None
+    chosen = max(tested, key=lambda number: _rank_conclusion(conclusions[number])) if tested else None
     conclusion = None if chosen is None else conclusions[chosen]
     pairs = [] if chosen is None else pairs_of(runs, chosen)
     # What stands beside the speed-up comes from the same pairs: other candidates were tested at other times.
-    shown_runs = [run for run in runs if against(run) == chosen]
+    shown_runs = [run for run in runs if find_opponent(run) == chosen]
     default = next(trial for trial in trials if trial.role is Role.DEFAULT)
     reference = next((trial for trial in trials if trial.role is Role.REFERENCE), None)
     found = _trial(trials, chosen)
@@ -110,7 +110,7 @@ def conclude(ledger: ExperimentLedger, planner: Planner, bound: BoundSpace, reas
         confirmation=proof_of(ledger, conclusion, pairs, chosen, len(tested), more),
         candidate=None if shown is None or proven else _candidate(shown, bound, conclusion, shown_runs),
         replays=schedule.replays(trials, default, shown, facts.replay or {}),
-        cheapest=cheapest(bound, history, best, tested),
+        cheapest=find_cheapest(bound, history, best, tested),
         preferred_over=preferred_over(bound, history, shown) if schedule.takes_cheapest else None,
         level=machine_level(history),
         failures=failures_of(run for trial in trials for run in trial.runs),
@@ -130,7 +130,7 @@ def conclude(ledger: ExperimentLedger, planner: Planner, bound: BoundSpace, reas
     )
 
 
-def _standing(conclusion: Conclusion | None) -> tuple[bool, float]:
+def _rank_conclusion(conclusion: Conclusion | None) -> tuple[bool, float]:
     """Rank candidates that were tested: a proven one first, then by what their pairs show."""
     if conclusion is None:
         return False, 0.0
@@ -193,7 +193,7 @@ def _with_pairs(history: History) -> History:
 # -- costs -------------------------------------------------------------------------------------------------
 
 
-def cheapest(bound: BoundSpace, history: History, best: Trial, tested: Collection[int]) -> Alternative | None:
+def find_cheapest(bound: BoundSpace, history: History, best: Trial, tested: Collection[int]) -> Alternative | None:
     """The cheapest configuration within 5% of the best in the search, if it is cheaper than the best.
 
     Neither the default nor another candidate of the confirmation: by its pairs, the best is better than these.

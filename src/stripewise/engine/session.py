@@ -19,8 +19,8 @@ from stripewise.engine.binding import Seen, check_program
 from stripewise.engine.budget import shortfall
 from stripewise.engine.companions import Companions, Steps
 from stripewise.engine.conclusion import so_far
-from stripewise.engine.consent import Consent, check_cost, check_run, granted
-from stripewise.engine.events import Event, Listener, silent
+from stripewise.engine.consent import Consent, agree_always, check_cost, check_run
+from stripewise.engine.events import Event, Listener, ignore_event
 from stripewise.engine.launching import Allowance, make_launch, run_of
 from stripewise.engine.ledger import ExperimentLedger, check_same
 from stripewise.engine.loop import Finish, Loop, Planned, Wait, next_attempt
@@ -67,7 +67,7 @@ class Given:
         In place of the one that the experiment names.
     """
 
-    consent: Consent = granted
+    consent: Consent = agree_always
     policy: Policy = field(default_factory=Policy)
     read_model: Callable[[str], Expecting] = load_model
     sampler: Sampler | None = None
@@ -95,7 +95,7 @@ class Session:
         identifier: str,
         runner: Runner,
         owner: str,
-        listener: Listener = silent,
+        listener: Listener = ignore_event,
         *,
         given: Given | None = None,
         beside: bool = False,
@@ -238,7 +238,7 @@ class Session:
             identifier,
             runner,
             self._owner,
-            given=replace(self._given, consent=granted, sampler=None),
+            given=replace(self._given, consent=agree_always, sampler=None),
             beside=True,
         ).steps()
 

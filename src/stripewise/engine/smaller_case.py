@@ -11,7 +11,7 @@ from stripewise.engine.definition import LAUNCHING, check
 from stripewise.engine.schedule import schedule_of
 from stripewise.errors import UserError
 from stripewise.requests.experiment import LONGEST_NAME, Experiment
-from stripewise.runners.program.command import split
+from stripewise.runners.program.command import split_command
 from stripewise.search.base import make_sampler
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def small_case(experiment: Experiment, command: Sequence[str], runs: int) -> Exp
         raise UserError(
             f"sampler {experiment.sampler} cannot start from a small case", "use --sampler auto or surrogate"
         )
-    if not split(command).program:
+    if not split_command(command).program:
         raise UserError(f"--small '{shlex.join(command)}' names no program", "write it as after the two dashes")
     case = experiment.model_copy(
         update={

@@ -13,7 +13,7 @@ from stripewise.catalogue.carriers import HINT
 from stripewise.catalogue.configuration import place_of
 from stripewise.catalogue.expression import Expression
 from stripewise.catalogue.filesystems import FILE_SYSTEMS, of_file
-from stripewise.catalogue.meaning import Situation, parse, unread
+from stripewise.catalogue.meaning import Situation, explain_unread, parse
 from stripewise.catalogue.parameter import Breakage, Kind, Parameter, Scale
 from stripewise.catalogue.plan import spell
 from stripewise.catalogue.space import Space
@@ -22,7 +22,7 @@ from stripewise.catalogue.workload import Workload
 from stripewise.engine.schedule import schedule_of
 from stripewise.errors import UserError
 from stripewise.observe.evidence import check_evidence
-from stripewise.requests.experiment import Experiment, is_own, overridden, own_parameter
+from stripewise.requests.experiment import Experiment, is_own, override_parameter, own_parameter
 from stripewise.requests.policy import Policy, load_policy
 from stripewise.result import ParameterSummary, SpaceSummary
 from stripewise.runners.base import Preflight
@@ -61,7 +61,7 @@ def end(role: str, largest: Mapping[str, int], policy: Policy) -> int | None:
     return min(ends, default=None)
 
 
-def within(parameter: Parameter, largest: int | None) -> tuple[Parameter, str]:
+def limit_values(parameter: Parameter, largest: int | None) -> tuple[Parameter, str]:
     """End a parameter's values with the largest there is; with a reason where nothing is left to choose."""
     if largest is None or not parameter.ordered or float(parameter.values[-1]) <= largest:
         return parameter, ""
@@ -71,7 +71,7 @@ def within(parameter: Parameter, largest: int | None) -> tuple[Parameter, str]:
     return replace(parameter, values=tuple(sorted(kept, key=float))), ""
 
 
-def allowed(parameter: Parameter, policy: Policy) -> tuple[Parameter, str]:
+def allow_values(parameter: Parameter, policy: Policy) -> tuple[Parameter, str]:
     """Leave out values that the site does not allow; with a reason where nothing is left to choose."""
     if not parameter.carrier.of_file_system and parameter.role != "stripe_count":
         return parameter, ""
@@ -83,7 +83,7 @@ def allowed(parameter: Parameter, policy: Policy) -> tuple[Parameter, str]:
     return (replace(parameter, values=kept), "") if len(kept) > 1 else (parameter, "the site allows no other value")
 
 
-def unbroken(parameter: Parameter, calls: Set[str]) -> tuple[Parameter, str]:
+def drop_breaking(parameter: Parameter, calls: Set[str]) -> tuple[Parameter, str]:
     """Leave out values that break calls which the program makes; with a reason where nothing is left to choose."""
     broken = [one for one in parameter.breaks if one.value != parameter.default and not calls.isdisjoint(one.calls)]
     if not broken:
@@ -142,7 +142,7 @@ def default_stacks(io: str | None, workload: Workload, apis: Collection[str] = (
     return ["ompio" if io == "ompio" else "romio", *([system.name] if system.keys else []), *used]
 
 
-def _reaches(parameter: Parameter) -> str:
+def _assume_reach(parameter: Parameter) -> str:
     """Say that a parameter reaches the program, where nothing is known to the contrary."""
     return ""
 
@@ -169,7 +169,7 @@ class Circumstances(Situation):
         are not searched.
     """
 
-    lost: Callable[[Parameter], str] = _reaches
+    lost: Callable[[Parameter], str] = _assume_reach
     largest: Mapping[str, int] = field(default_factory=dict)
     present: Mapping[str, int] = field(default_factory=dict)
     calls: Set[str] = frozenset()
@@ -201,10 +201,10 @@ def bind_space(experiment: Experiment, known: Circumstances) -> BoundSpace:
         Unknown stacks or parameters, contradictory settings, or nothing left to tune.
     """
     stacks = tuple(load_stack(name) for name in experiment.stacks or _default_stacks(experiment, known))
-    parameters, left_out = _chosen(experiment, stacks, known)
+    parameters, left_out = _choose_parameters(experiment, stacks, known)
     constraints = [Expression.parse(text) for text in experiment.constraints]
     space = _bound(parameters, constraints, stacks, left_out, known.workload, known.own)
-    bound = _only_live(BoundSpace(space, stacks, left_out, _dropped(parameters, known.calls)))
+    bound = _only_live(BoundSpace(space, stacks, left_out, _list_dropped(parameters, known.calls)))
     _check_choice(bound.space)
     return bound
 
@@ -226,7 +226,7 @@ def check_space(experiment: Experiment, known: Circumstances) -> None:
         possible = [*(system.name for system in FILE_SYSTEMS), *(() if known.io else ("romio", "ompio"))]
         possible += schedule_of(experiment).apis
         later = {parameter.name for name in possible for parameter in load_stack(name).parameters}
-    parameters, left_out = _chosen(experiment, stacks, known, later)
+    parameters, left_out = _choose_parameters(experiment, stacks, known, later)
     constraints = [Expression.parse(text) for text in experiment.constraints]
     fixed = {p.name for p in parameters if known.workload.processes or not (p.default_from or p.maximum_from)}
     names = {p.name for p in parameters} | left_out.keys() | later | known.workload.words().keys()
@@ -241,7 +241,7 @@ def check_space(experiment: Experiment, known: Circumstances) -> None:
         _check_choice(space)
 
 
-def _dropped(parameters: Sequence[Parameter], calls: Set[str]) -> tuple[str, ...]:
+def _list_dropped(parameters: Sequence[Parameter], calls: Set[str]) -> tuple[str, ...]:
     """Say which values were left out because they break calls of the program."""
     return tuple(
         f"{parameter.name} is not set to {spell(one.value)}: {why_broken(one, calls)}"
@@ -307,7 +307,7 @@ def _bound(
     )
 
 
-def _chosen(
+def _choose_parameters(
     experiment: Experiment,
     stacks: Sequence[Stack],
     known: Circumstances,
@@ -329,17 +329,17 @@ def _chosen(
                 if override.exclude:
                     left_out[parameter.name] = "excluded by the experiment"
                     continue
-                parameter = overridden(parameter, override)  # noqa: PLW2901
+                parameter = override_parameter(parameter, override)  # noqa: PLW2901
             beyond = ""
             if override is None or not ({"values", "low", "high"} & override.model_fields_set):
-                parameter, beyond = within(parameter, end(parameter.role, known.largest, policy))  # noqa: PLW2901
-            parameter, forbidden = allowed(parameter, policy)  # noqa: PLW2901
-            parameter, broken = unbroken(parameter, known.calls)  # noqa: PLW2901
+                parameter, beyond = limit_values(parameter, end(parameter.role, known.largest, policy))  # noqa: PLW2901
+            parameter, forbidden = allow_values(parameter, policy)  # noqa: PLW2901
+            parameter, broken = drop_breaking(parameter, known.calls)  # noqa: PLW2901
             reason = (
                 beyond
                 or forbidden
                 or broken
-                or unread(parameter, alone)
+                or explain_unread(parameter, alone)
                 or known.lost(parameter)
                 or ("" if experiment.override else _set_by_program(parameter, known))
             )
@@ -351,7 +351,7 @@ def _chosen(
         if name not in changed and name not in later:
             if override.exclude:
                 raise UserError(f"[parameters.{name}] excludes a parameter that no stack has")
-            added, forbidden = allowed(own_parameter(name, override), policy)
+            added, forbidden = allow_values(own_parameter(name, override), policy)
             reason = forbidden or known.lost(added)
             if reason:
                 left_out[name] = reason
@@ -421,7 +421,7 @@ def _why_dead(space: Space, dead: Sequence[str]) -> dict[str, str]:
 
 
 def _set_by_program(parameter: Parameter, situation: Situation) -> str:
-    why = unread(parameter, situation)
+    why = explain_unread(parameter, situation)
     return f"{why}{_OVERRIDE}" if why else ""
 
 

@@ -91,7 +91,7 @@ def of_hints(hints: Iterable[tuple[str, str]]) -> dict[str, Value]:
     return found
 
 
-def _unset(column: NDArray[Any]) -> NDArray[np.bool_]:
+def _find_unset(column: NDArray[Any]) -> NDArray[np.bool_]:
     unset: NDArray[np.bool_] = np.asarray(column == None, dtype=bool)  # noqa: E711  elementwise
     return unset
 
@@ -109,7 +109,7 @@ def _number(value: Any, default: float) -> Any:
         return float(value)
     column = np.asarray(value)
     if column.dtype == object:
-        return np.where(_unset(column), default, column).astype(float)
+        return np.where(_find_unset(column), default, column).astype(float)
     return np.where(np.isnan(column), default, column) if column.dtype.kind == "f" else column
 
 
@@ -426,7 +426,7 @@ class RunBatch:
         raw = columns_of_workload(workload, direction) | columns_of_access(access or Access())
         raw |= columns_of_settings(settings or {}, direction, workload.nodes or 1)
         raw |= dict(columns or {})
-        return cls(**_arrays(raw))
+        return cls(**_make_arrays(raw))
 
     @classmethod
     def of(
@@ -453,7 +453,7 @@ def _array(name: str, value: Any) -> NDArray[Any]:
     return np.atleast_1d(np.asarray(value, dtype=_TYPES[name]))
 
 
-def _arrays(raw: Mapping[str, Any]) -> dict[str, Any]:
+def _make_arrays(raw: Mapping[str, Any]) -> dict[str, Any]:
     unknown = raw.keys() - _TYPES.keys()
     if unknown:
         raise UserError(f"a batch has no column {sorted(unknown)[0]}", f"columns: {', '.join(_TYPES)}")

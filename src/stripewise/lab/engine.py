@@ -106,15 +106,15 @@ def simulate(site: Site, batch: RunBatch, ost_speeds: Numbers | None = None) -> 
     # In pieces that stay in the processor's cache, and so that memory does not grow with every intermediate array.
     parts = [batch[start : start + _CHUNK] for start in range(0, n, _CHUNK)]
     done = [_simulate(site, part, ost_speeds, len(part)) for part in parts]
-    return _joined(done)
+    return _join_parts(done)
 
 
 def _simulate(site: Site, batch: RunBatch, ost_speeds: Numbers | None, n: int) -> SimulatedOutcome:
     stripes = layout.striping(site, batch)
     parts = layout.pieces(batch)
-    way = romio.way(site, batch, stripes, parts)
+    way = romio.choose_way(site, batch, stripes, parts)
     row = traffic(site, batch, stripes, parts, way)
-    kept = lustre.behind(row)
+    kept = lustre.compute_write_behind(row)
     bounds = {
         "client": lustre.client_seconds(row),
         "rpc": np.maximum(lustre.window_seconds(row), lustre.latency_seconds(row)),
@@ -153,7 +153,7 @@ def _simulate(site: Site, batch: RunBatch, ost_speeds: Numbers | None, n: int) -
     )
 
 
-def _joined(parts: list[SimulatedOutcome]) -> SimulatedOutcome:
+def _join_parts(parts: list[SimulatedOutcome]) -> SimulatedOutcome:
     fields = {
         name: np.concatenate([getattr(part, name) for part in parts])
         for name in parts[0].__dataclass_fields__
@@ -167,7 +167,7 @@ SERVERS = ("oss", "ost")
 """Bounds that the load of other users narrows. Nodes, locks and rounds belong to one job alone."""
 
 
-def noisy(
+def add_noise(
     site: Site, batch: RunBatch, outcome: SimulatedOutcome, numbers: ArrayLike, seed: int, days: ArrayLike = 0.0
 ) -> SimulatedOutcome:
     """Give the times of runs with all that makes two runs of one configuration differ.

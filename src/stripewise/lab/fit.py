@@ -153,7 +153,7 @@ def fit(
     UserError
         If a key is not a positive number of the site, or there are too few configurations to hold parts of them out.
     """
-    start = np.log([_get(site, key) for key in free])
+    start = np.log([_get_value(site, key) for key in free])
     count = len(data.values)
     if count < max(folds, 2) or folds < 2:
         raise UserError(
@@ -167,8 +167,8 @@ def fit(
     for part in range(folds):
         inside = np.flatnonzero(parts != part)
         partial, told, _ = _solve(data, inside, site, free, start, (shift,))
-        held[parts == part] = _predict(data, _changed(site, free, partial, told))[parts == part]
-    best = _changed(site, free, found, seen)
+        held[parts == part] = _predict(data, _change_site(site, free, partial, told))[parts == part]
+    best = _change_site(site, free, found, seen)
     return Fit(
         best,
         {key: float(np.exp(value)) for key, value, known in zip(free, found, seen, strict=True) if known},
@@ -197,7 +197,7 @@ def _solve(
     """
 
     def residuals(logs: Floats) -> Floats:
-        off = _predict(data, _with(site, free, logs))[rows] - data.values[rows]
+        off = _predict(data, _set_values(site, free, logs))[rows] - data.values[rows]
         return np.concatenate([off / np.sqrt(len(rows)), _RIDGE * (logs - start)])
 
     best: Any = None
@@ -218,13 +218,13 @@ def _solve(
         )
         if best is None or found.cost < best.cost:
             best, best_shift = found, shift
-    at = _predict(data, _with(site, free, best.x))[rows]
+    at = _predict(data, _set_values(site, free, best.x))[rows]
     seen = np.zeros(len(free), dtype=bool)
     for index in range(len(free)):
         for step in (-0.05, 0.05):
             moved = best.x.copy()
             moved[index] += step
-            seen[index] |= bool(np.abs(_predict(data, _with(site, free, moved))[rows] - at).max() > _SEEN)
+            seen[index] |= bool(np.abs(_predict(data, _set_values(site, free, moved))[rows] - at).max() > _SEEN)
     return best.x, seen, best_shift
 
 
@@ -244,7 +244,7 @@ def _bounds(data: Measured, site: Site) -> dict[str, float]:
     return {str(names[index]): float(counts[index] / len(acting)) for index in order}
 
 
-def _get(site: Site, key: str) -> float:
+def _get_value(site: Site, key: str) -> float:
     value: Any = site
     for part in key.split("."):
         value = getattr(value, part, None)
@@ -256,12 +256,12 @@ def _get(site: Site, key: str) -> float:
     return float(value)
 
 
-def _changed(site: Site, free: Sequence[str], logs: Floats, seen: NDArray[np.bool_]) -> Site:
+def _change_site(site: Site, free: Sequence[str], logs: Floats, seen: NDArray[np.bool_]) -> Site:
     """The site with the values that the rows tell something of; the others stay exactly as they were."""
-    return _with(site, [key for key, known in zip(free, seen, strict=True) if known], logs[seen])
+    return _set_values(site, [key for key, known in zip(free, seen, strict=True) if known], logs[seen])
 
 
-def _with(site: Site, free: Sequence[str], logs: Floats) -> Site:
+def _set_values(site: Site, free: Sequence[str], logs: Floats) -> Site:
     """The site with other values; nothing is checked again, for this is called thousands of times."""
     tables: dict[str, dict[str, Any]] = {}
     top: dict[str, Any] = {}
@@ -322,7 +322,7 @@ _PER_DIRECTION = {
 _NEEDED = ("nodes", "processes_per_node", "file_size")
 
 
-def measured(table: Table, workload: Workload) -> Measured:
+def read_measured(table: Table, workload: Workload) -> Measured:
     """Read a table.
 
     Columns are understood by their role, else by their name; others are ignored, as the simulated cluster has nothing

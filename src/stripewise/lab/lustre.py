@@ -182,7 +182,7 @@ def round_seconds(row: Row) -> Numbers:
     return np.where(way.aggregated, total, 0.0)
 
 
-def behind(row: Row) -> Numbers:
+def compute_write_behind(row: Row) -> Numbers:
     """9. Give the part of the bytes that clients may keep dirty: all that fits max_dirty an OSC, without fsync. [S]."""
     allowed = row.batch.write & ~row.batch.fsync
     if not allowed.any():

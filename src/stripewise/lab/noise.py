@@ -77,7 +77,7 @@ def run_uniforms(numbers: ArrayLike, seed: int, stream: int) -> Floats:
     """Give a uniform number between 0 and 1, exclusive, for each run: a hash, so that no order matters."""
     which = np.asarray(numbers, dtype=np.int64)
     # At least one dimension: numpy warns of the overflow of scalars, and overflow is the point of the mixing.
-    bits = _mixed(np.atleast_1d(which).astype(np.uint64), seed, stream)
+    bits = _mix_counters(np.atleast_1d(which).astype(np.uint64), seed, stream)
     return np.asarray(((bits >> np.uint64(11)).astype(float) + 0.5) * 2.0**-53).reshape(which.shape)
 
 
@@ -148,7 +148,7 @@ def _generator(seed: int, stream: int) -> np.random.Generator:
     return np.random.Generator(np.random.Philox(key=[seed % 2**64, stream]))
 
 
-def _mixed(numbers: NDArray[np.uint64], seed: int, stream: int) -> NDArray[np.uint64]:
+def _mix_counters(numbers: NDArray[np.uint64], seed: int, stream: int) -> NDArray[np.uint64]:
     """Mix counters into random bits (SplitMix64: Steele, Lea and Flood, 2014): the seed first, then the numbers."""
     key = np.array([(seed * 0x9E3779B97F4A7C15 + stream * 0xD1B54A32D192ED03 + 1) % 2**64], dtype=np.uint64)
     return _splitmix(_splitmix(key) + numbers * np.uint64(0x9E3779B97F4A7C15))

@@ -147,7 +147,7 @@ def _of_record(record: Record, access: Access, settings: dict[str, tuple[Value, 
     return SimulationRequest(tuple(parts), access, settings, tuple(notes))
 
 
-def readable(name: str, value: Value) -> str:
+def make_readable(name: str, value: Value) -> str:
     """Write a setting's value as in a file: sizes with their unit."""
     parameter = parameters().get(name)
     size = parameter is not None and parameter.unit == "B" and isinstance(value, int) and value > 0

@@ -68,7 +68,7 @@ class AccessMethod:
 _NONE = np.zeros(1, dtype=bool)
 
 
-def way(site: Site, batch: RunBatch, stripes: Striping, parts: Pieces) -> AccessMethod:
+def choose_way(site: Site, batch: RunBatch, stripes: Striping, parts: Pieces) -> AccessMethod:
     """Decide the way of each row's calls by the rules of the site's driver."""
     aggregated = is_aggregated(site, batch, parts)
     count = hosts = rounds = buffer = np.ones(1)
@@ -123,7 +123,7 @@ def _largest_divisors(stripes: int) -> NDArray[np.float64]:
     return table
 
 
-def snapped(stripe_count: Numbers, wanted: Numbers, co_ratio: Numbers) -> Numbers:
+def snap_aggregators(stripe_count: Numbers, wanted: Numbers, co_ratio: Numbers) -> Numbers:
     """Round a number of aggregators as ROMIO's Lustre driver does for collective writes.
 
     From as many as stripes on, the stripe count times min(wanted // count, co_ratio); below, the largest divisor of the
@@ -164,7 +164,9 @@ def aggregators(site: Site, batch: RunBatch, stripes: Striping, parts: Pieces) -
     most = batch.nodes * _a_host(site, batch)
     n0 = np.maximum(1.0, np.minimum(wanted, most))
     ranges = np.where(batch.min_fdomain_size > 0, np.ceil(span / np.maximum(1.0, batch.min_fdomain_size)), np.inf)
-    return np.where(on_stripes(site, batch), snapped(stripes.count, n0, batch.co_ratio), np.minimum(n0, ranges))
+    return np.where(
+        on_stripes(site, batch), snap_aggregators(stripes.count, n0, batch.co_ratio), np.minimum(n0, ranges)
+    )
 
 
 def _a_host(site: Site, batch: RunBatch) -> Numbers:

@@ -315,7 +315,7 @@ def site_names() -> list[str]:
 
 
 @cache
-def _bundled(name: str) -> Site:
+def _load_bundled(name: str) -> Site:
     return parse_site(*_SITES.find(name))
 
 
@@ -327,4 +327,4 @@ def load_site(name: str) -> Site:
     UserError
         If there is none, or it cannot be read.
     """
-    return _bundled(name) if name in site_names() else parse_site(*_SITES.find(name))
+    return _load_bundled(name) if name in site_names() else parse_site(*_SITES.find(name))

@@ -90,12 +90,14 @@ def traffic(site: Site, batch: RunBatch, stripes: Striping, parts: Pieces, way: 
     """Work out what clients and servers exchange, by the way that each row's calls take."""
     write = batch.write
     if way.all_aggregated:
-        made = _together(site, batch, stripes, parts, way)
+        made = _exchange_together(site, batch, stripes, parts, way)
     elif not way.any_aggregated:
-        made = _alone(site, batch, stripes, parts, way)
+        made = _exchange_alone(site, batch, stripes, parts, way)
     else:
-        made = _mixed(
-            way.aggregated, _together(site, batch, stripes, parts, way), _alone(site, batch, stripes, parts, way)
+        made = _mix_exchanges(
+            way.aggregated,
+            _exchange_together(site, batch, stripes, parts, way),
+            _exchange_alone(site, batch, stripes, parts, way),
         )
     q = np.minimum(np.minimum(site.client.rpc_size, made.run), np.where(stripes.count > 1, stripes.size, np.inf))
     c1 = np.where(batch.client_cached < 0, site.client.cached, batch.client_cached)
@@ -118,7 +120,7 @@ def traffic(site: Site, batch: RunBatch, stripes: Striping, parts: Pieces, way: 
     )
 
 
-def _together(site: Site, batch: RunBatch, stripes: Striping, parts: Pieces, way: AccessMethod) -> Exchange:
+def _exchange_together(site: Site, batch: RunBatch, stripes: Striping, parts: Pieces, way: AccessMethod) -> Exchange:
     """What aggregators send: each byte once, whatever overlaps.
 
     Where holes stay empty they read the whole range first, unless ds_in_coll is off: then each piece is a request. [S]
@@ -143,7 +145,7 @@ def _together(site: Site, batch: RunBatch, stripes: Striping, parts: Pieces, way
     )
 
 
-def _alone(site: Site, batch: RunBatch, stripes: Striping, parts: Pieces, way: AccessMethod) -> Exchange:
+def _exchange_alone(site: Site, batch: RunBatch, stripes: Striping, parts: Pieces, way: AccessMethod) -> Exchange:
     """What processes send for themselves.
 
     Sieving moves whole buffers, that start at a piece, and for writes reads them first. The naive way moves pages:
@@ -180,7 +182,7 @@ def _alone(site: Site, batch: RunBatch, stripes: Striping, parts: Pieces, way: A
     )
 
 
-def _mixed(aggregated: Flags, together: Exchange, alone: Exchange) -> Exchange:
+def _mix_exchanges(aggregated: Flags, together: Exchange, alone: Exchange) -> Exchange:
     """Take each row's own of the two."""
     return Exchange(
         **{

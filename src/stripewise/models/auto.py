@@ -197,12 +197,12 @@ class Blend:
         """Calibrate the uncertainty on predictions of held-out cells, shape ``(cells, members)``."""
         errors = cells.mean - held_out @ weights
         variance = noise / cells.count
-        factor, floor = calibrate(_spread(held_out, weights), np.maximum(errors**2 - variance, 0.0))
+        factor, floor = calibrate(_measure_spread(held_out, weights), np.maximum(errors**2 - variance, 0.0))
         return cls(weights, factor, floor, error_correlation(errors, cells.workload, variance))
 
     def predict(self, each: Floats) -> tuple[Floats, Floats]:
         """Mean and standard deviation from what the members predict, shape ``(n, members)``."""
-        return each @ self.weights, np.hypot(self.factor * _spread(each, self.weights), self.floor)
+        return each @ self.weights, np.hypot(self.factor * _measure_spread(each, self.weights), self.floor)
 
 
 class AutoModel(PerformanceModel):
@@ -504,7 +504,7 @@ def _cost(residual: Floats) -> float:
     return float(np.mean(np.abs(1.0 - np.exp(np.clip(-residual, -50, 50)))) * np.mean(residual**2))
 
 
-def _spread(each: Floats, weight: Floats) -> Floats:
+def _measure_spread(each: Floats, weight: Floats) -> Floats:
     """Weighted standard deviation of what the members predict, shape ``(n,)``."""
     spread: Floats = np.sqrt(np.maximum(((each - (each @ weight)[:, None]) ** 2) @ weight, 0.0))
     return spread

@@ -58,13 +58,13 @@ def ask_measured_categories(
     measured = ask(points[~new])
     result = np.empty((len(measured), len(points)))
     result[:, ~new] = measured
-    for rows, variants in _replaced(domain, points, np.flatnonzero(new)):
+    for rows, variants in _replace_unknown(domain, points, np.flatnonzero(new)):
         workload = group_rows(points[rows, : domain.contexts])
         result[:, rows] = merge(np.stack([ask(variant) for variant in variants]), workload)
     return result
 
 
-def _replaced(
+def _replace_unknown(
     domain: Domain, points: Floats, rows: NDArray[np.int64]
 ) -> Iterator[tuple[NDArray[np.int64], list[Floats]]]:
     """Give rows that lack the same columns, with each combination of measured categories in these columns.

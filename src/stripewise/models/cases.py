@@ -136,11 +136,11 @@ def make_cases(
         for column in domain.columns[domain.contexts :]:
             if column.name in tunables:
                 tuned[column.name] = _from_model(answer[column.name], column, units[column.name])
-        cases.append(EvaluationCase(point, _allowed(points, point.operation, tuned, tunables - known) or point))
+        cases.append(EvaluationCase(point, _find_point(points, point.operation, tuned, tunables - known) or point))
     return cases
 
 
-def _allowed(points: Points, operation: str, tuned: Mapping[str, Any], unknown: Set[str]) -> Point | None:
+def _find_point(points: Points, operation: str, tuned: Mapping[str, Any], unknown: Set[str]) -> Point | None:
     """The point of prescribed values; None where there is none.
 
     Tunables that the model does not have keep their values where the campaign's constraints allow it. Otherwise they

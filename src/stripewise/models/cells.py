@@ -290,11 +290,11 @@ class Memory:
 
     @cached_property
     def _keys(self) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-        return _sorted(self.points)
+        return _sort_rows(self.points)
 
     @cached_property
     def _workload_keys(self) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-        return _sorted(self._workloads)
+        return _sort_rows(self._workloads)
 
     def arrays(self, prefix: str) -> dict[str, NDArray[Any]]:
         """Give the arrays, for a model file."""
@@ -311,7 +311,7 @@ class Memory:
         return cls(points, estimate, deviation, contexts)
 
 
-def _hash(points: Floats) -> NDArray[np.uint64]:
+def _hash_rows(points: Floats) -> NDArray[np.uint64]:
     """A number for each row that depends on every bit of it; equal rows have equal numbers."""
     bits = np.ascontiguousarray(points + 0.0).view(np.uint64).reshape(points.shape)
     result = np.zeros(len(points), dtype=np.uint64)
@@ -321,8 +321,8 @@ def _hash(points: Floats) -> NDArray[np.uint64]:
     return result
 
 
-def _sorted(points: Floats) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    keys = _hash(points)
+def _sort_rows(points: Floats) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    keys = _hash_rows(points)
     order = np.argsort(keys, kind="stable")
     return keys[order], order
 
@@ -331,6 +331,6 @@ def _find(known: Floats, keys: tuple[NDArray[np.uint64], NDArray[np.int64]], poi
     ordered, numbers = keys
     if len(known) == 0 or len(points) == 0:
         return np.full(len(points), -1, dtype=np.int64)
-    place = np.minimum(np.searchsorted(ordered, _hash(points)), len(ordered) - 1)
+    place = np.minimum(np.searchsorted(ordered, _hash_rows(points)), len(ordered) - 1)
     found = numbers[place]
     return np.where(np.all(known[found] == points, axis=1), found, -1)

@@ -95,10 +95,10 @@ def importance(
         return Importance(dict.fromkeys(space.names, 0.0), "all configurations performed alike")
     idle = [] if answer is None else [int(j) for j in np.flatnonzero(~space.active(space.levels([answer]))[0])]
     can_act = [j for j in varied if j not in idle]
-    real = [j for j in _measurable(space, rows, varied, rng) if j in can_act]
+    real = [j for j in _list_measurable(space, rows, varied, rng) if j in can_act]
     real += [j for j in can_act if space.names[j] in proven and j not in real]
     if not real:
-        return _nothing(space, rows)
+        return _make_nothing(space, rows)
     drawn = rng.multinomial(len(rows.value), np.full(len(rows.value), 1 / len(rows.value)), _FINAL_TREES)
     forest = _Forest.grown(_encode(space, rows.filled), rows.value, drawn * rows.weight, rng)
     effects = _total_effects(space, forest, real, rng)
@@ -147,10 +147,10 @@ class _Rows:
         # A median of several runs is worth more than a single run, but never more than the configurations differ.
         counts = np.array([len(values) for values in scaled], dtype=np.float64)
         active = space.active(levels)
-        return cls(levels, _filled(space, levels, active, rng), active, value, 2 * counts / (1 + counts), noise)
+        return cls(levels, _fill_levels(space, levels, active, rng), active, value, 2 * counts / (1 + counts), noise)
 
 
-def _filled(space: Space, levels: Levels, active: NDArray[np.bool_], rng: np.random.Generator) -> Levels:
+def _fill_levels(space: Space, levels: Levels, active: NDArray[np.bool_], rng: np.random.Generator) -> Levels:
     filled = levels.copy()
     for j in range(levels.shape[1]):
         idle = np.flatnonzero(~active[:, j])
@@ -240,14 +240,14 @@ def _columns(space: Space, positions: NDArray[np.int64], j: int) -> _Floats:
     return np.asarray(positions[:, None] == np.arange(len(parameter.values)), dtype=np.float64)
 
 
-def _measurable(space: Space, rows: _Rows, varied: list[int], rng: np.random.Generator) -> list[int]:
+def _list_measurable(space: Space, rows: _Rows, varied: list[int], rng: np.random.Generator) -> list[int]:
     """Parameters that the trees use more than they use shadows."""
     real = [_columns(space, rows.filled[:, j], j) for j in varied]
     ends = np.cumsum([block.shape[1] for block in real] * 2)[:-1]
     beaten = np.zeros(len(varied), dtype=np.int64)
     weights = np.tile(rows.weight, (_TREES, 1))
     for _ in range(_SHUFFLINGS):
-        shadows = [_columns(space, _shuffled(rows, j, rng), j) for j in varied]
+        shadows = [_columns(space, _shuffle_column(rows, j, rng), j) for j in varied]
         forest = _Forest.grown(np.concatenate([*real, *shadows], axis=1), rows.value, weights, rng)
         used = np.array([float(np.sum(part)) for part in np.split(forest.used, ends)])
         beaten += used[: len(varied)] <= np.max(used[len(varied) :])
@@ -256,7 +256,7 @@ def _measurable(space: Space, rows: _Rows, varied: list[int], rng: np.random.Gen
     return [j for j, times in zip(varied, beaten, strict=True) if times <= _LUCKY]
 
 
-def _shuffled(rows: _Rows, j: int, rng: np.random.Generator) -> NDArray[np.int64]:
+def _shuffle_column(rows: _Rows, j: int, rng: np.random.Generator) -> NDArray[np.int64]:
     column = rows.filled[:, j].copy()
     own = np.flatnonzero(rows.active[:, j])
     column[own] = column[rng.permutation(own)]
@@ -288,7 +288,7 @@ def _total_effects(space: Space, forest: _Forest, real: list[int], rng: np.rando
     return effects
 
 
-def _nothing(space: Space, rows: _Rows) -> Importance:
+def _make_nothing(space: Space, rows: _Rows) -> Importance:
     n, d = len(rows.value), len(space.parameters)
     if n < _TRIALS_A_PARAMETER * d:
         return Importance(note=f"too few runs to tell which parameters matter: {n} configurations, {d} parameters")

@@ -52,7 +52,7 @@ def find_measured(domain: Domain, points: Floats, target: Floats | None) -> Meas
     target : ndarray, shape (n,), or None
         Natural logarithms of their values; None where they are not known, and then they overrule nothing.
     """
-    overruled = () if target is None else _overruled(domain, Data.of_points(domain, points, target))
+    overruled = () if target is None else _find_overruled(domain, Data.of_points(domain, points, target))
     return Measured(tuple(_never_together(domain, points)), tuple(overruled))
 
 
@@ -70,7 +70,7 @@ def _never_together(domain: Domain, points: Floats) -> Iterator[Apart]:
     for place, tunable in tunables.items():
         for other in range(place):
             if {place, other} & settings or {place, other} <= categories:
-                yield from _apart(domain, points, tunable, other)
+                yield from _list_apart(domain, points, tunable, other)
 
 
 def _is_setting(tunable: TunableColumn) -> bool:
@@ -78,7 +78,7 @@ def _is_setting(tunable: TunableColumn) -> bool:
     return tunable.set_by not in (SetBy.PROGRAM, SetBy.LAUNCH) or tunable.column.role == "collective"
 
 
-def _apart(domain: Domain, points: Floats, tunable: TunableColumn, other: int) -> Iterator[Apart]:
+def _list_apart(domain: Domain, points: Floats, tunable: TunableColumn, other: int) -> Iterator[Apart]:
     """For each value of a parameter, say with which values of another column it was measured, where that is not all.
 
     A number is measured with all that lies between two values that it was measured with.
@@ -89,9 +89,9 @@ def _apart(domain: Domain, points: Floats, tunable: TunableColumn, other: int) -
     together = np.zeros((len(numbers), len(others)), dtype=bool)
     together[np.searchsorted(numbers, pairs[:, 0]), np.searchsorted(others, pairs[:, 1])] = True
     if tunable.column.kind == "ordinal":
-        together = _filled(together)
+        together = _fill_columns(together)
     if domain.columns[other].kind == "ordinal":
-        together = _filled(together.T).T
+        together = _fill_columns(together.T).T
     if other == domain.operation:
         # What an operation cannot set was not measured with it, and does nothing there.
         for index, number in enumerate(others):
@@ -108,7 +108,7 @@ def _apart(domain: Domain, points: Floats, tunable: TunableColumn, other: int) -
             yield Apart(place, float(number), other, (low, high))
 
 
-def _filled(rows: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _fill_columns(rows: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Fill each column between its first and its last truth."""
     result: NDArray[np.bool_] = np.logical_or.accumulate(rows) & np.logical_or.accumulate(rows[::-1])[::-1]
     return result
@@ -163,7 +163,7 @@ def find_harms(domain: Domain, tunables: Sequence[TunableColumn]) -> tuple[Knowl
     )
 
 
-def _overruled(domain: Domain, data: Data) -> Iterator[str]:
+def _find_overruled(domain: Domain, data: Data) -> Iterator[str]:
     """Find the conditions that did no harm where they can be compared: the best of most workloads was under them."""
     tunables = tunable_columns(domain.schema)
     harms = find_harms(domain, tunables)
@@ -193,7 +193,7 @@ def _values_of(domain: Domain, tunables: Sequence[TunableColumn], points: Floats
         roles.pop("collective", None)  # its two values are what is compared, with and without buffering
     places = list(roles.values())
     distinct, member = np.unique(points[:, places], axis=0, return_inverse=True)
-    words = [_words({role: row[i] for i, role in enumerate(roles)}, roles, domain) for row in distinct]
+    words = [_make_words({role: row[i] for i, role in enumerate(roles)}, roles, domain) for row in distinct]
     values: dict[str, Any] = {
         name: np.asarray([entry[name] for entry in words])[member.reshape(-1)] for name in Workload().words()
     }
@@ -201,7 +201,7 @@ def _values_of(domain: Domain, tunables: Sequence[TunableColumn], points: Floats
     return values | list_setting_values(domain, tunables, standin, points)
 
 
-def _words(row: Mapping[str, float], roles: Mapping[str, int], domain: Domain) -> dict[str, Any]:
+def _make_words(row: Mapping[str, float], roles: Mapping[str, int], domain: Domain) -> dict[str, Any]:
     told: dict[str, Any] = {}
     for role, number in row.items():
         column = domain.columns[roles[role]]

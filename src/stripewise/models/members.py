@@ -155,7 +155,7 @@ class LearnerInput:
     @cached_property
     def boosted(self) -> Boosted:
         """Boosted trees on all features, grown once for all learners that need them."""
-        return _boosted(self.cells.x, self.cells.mean, self.cells.count, self.rng)
+        return _fit_boosted(self.cells.x, self.cells.mean, self.cells.count, self.rng)
 
     def smooth(self, member: str, x: Matrix, target: Floats, count: Floats, importance: Floats) -> Smooth:
         """Fit a smooth part of a member, see :meth:`Smooth.fit`."""
@@ -173,7 +173,7 @@ def learn_boosted(given: LearnerInput) -> BlendMember:
     return BlendMember(((given.boosted, None),))
 
 
-def _boosted(x: Matrix, target: Floats, count: Floats, rng: np.random.Generator) -> Boosted:
+def _fit_boosted(x: Matrix, target: Floats, count: Floats, rng: np.random.Generator) -> Boosted:
     many = len(x) > _MANY
     seed = int(rng.integers(2**31))
     # A cell of many runs is known better, but cells differ from any tree by more than their noise.
@@ -258,9 +258,9 @@ def learn_relative(context_features: NDArray[np.int64]) -> Learn:
         x = cells.x[np.ix_(first, context_features)]
         importance = np.ones(x.shape[1])
         if len(present) >= 12:
-            importance = _boosted(x, usual[present], np.ones(len(present)), rng).importance()
+            importance = _fit_boosted(x, usual[present], np.ones(len(present)), rng).importance()
         base = given.smooth("relative", x, usual[present], np.ones(len(present)), importance)
-        relative = _boosted(cells.x, cells.mean - usual[cells.workload], cells.count, rng)
+        relative = _fit_boosted(cells.x, cells.mean - usual[cells.workload], cells.count, rng)
         return BlendMember(((base, context_features), (relative, None)))
 
     return learn

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from stripewise.errors import optional
+from stripewise.errors import import_optional
 from stripewise.models.domain import Floats
 from stripewise.models.features import Matrix
 from stripewise.options import Options
@@ -178,6 +178,6 @@ def import_torch() -> Any:
     UserError
         If it is not installed.
     """
-    with optional("ann"):
+    with import_optional("ann"):
         import torch  # noqa: PLC0415  3 GB: only where networks are wanted
     return torch

@@ -87,11 +87,11 @@ def score_true_best(
         choice = int(np.argmax(truth))
         for draw in range(draws):
             made = truth[:, None] + residuals[:, rng.integers(0, logs.shape[1], logs.shape[1])]
-            ratios[draw, number] = _judged(made, choice)
+            ratios[draw, number] = _judge_choice(made, choice)
     return ratios
 
 
-def _judged(logs: Floats, choice: int) -> float:
+def _judge_choice(logs: Floats, choice: int) -> float:
     picked, scored = _medians(logs[:, 1::2]), _medians(logs[:, ::2])
     both = np.isfinite(picked) & np.isfinite(scored)
     own = _medians(logs[choice : choice + 1])[0]
@@ -275,7 +275,7 @@ def judge_choices(
         raise UserError("no workload could be judged", "leave out fewer columns at once")
     return Prescribing(
         Quality.of(np.asarray(ratios)),
-        _static(table, works, names),
+        _list_static(table, works, names),
         {depth: Quality.of(_by_depth(table, works, depth, seed)) for depth in depths},
         chosen,
         _oracle(judged, seed),
@@ -326,7 +326,7 @@ def _workload(
     return _Workload(context, rows, own, np.minimum(ratio, 1.0), truth, int(fold[rows[0]]), log_performance(landscape))
 
 
-def _static(table: Table, works: Sequence[_Workload], names: Sequence[Mapping[str, Value]]) -> list[Static]:
+def _list_static(table: Table, works: Sequence[_Workload], names: Sequence[Mapping[str, Value]]) -> list[Static]:
     ratio = np.stack([work.ratio for work in works])
     truth = np.stack([work.truth for work in works])
     everywhere = np.flatnonzero(np.all(np.isfinite(ratio), axis=0))

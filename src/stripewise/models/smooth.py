@@ -90,9 +90,9 @@ class Smooth:
         residual = target - bias
         if len(x) < 3 or np.ptp(residual) == 0:
             return cls(centre, weight, z[:1], np.zeros(1), 1.0, 0.0, bias)
-        trial = _some(len(x), _TRIAL, rng)
+        trial = _choose_some(len(x), _TRIAL, rng)
         length, trend, nugget = chosen or _choose(z[trial], residual[trial], count[trial])
-        some = _some(len(x), _SUPPORTS, rng)
+        some = _choose_some(len(x), _SUPPORTS, rng)
         supports = z[some]
         inner = _kernel(supports, supports, length, trend)
         noise = nugget / count
@@ -179,7 +179,7 @@ def _choose(z: Floats, residual: Floats, count: Floats) -> tuple[float, float, f
     return best[1]
 
 
-def _some(n: int, most: int, rng: np.random.Generator) -> NDArray[np.int64]:
+def _choose_some(n: int, most: int, rng: np.random.Generator) -> NDArray[np.int64]:
     if n <= most:
         return np.arange(n)
     return np.sort(rng.choice(n, most, replace=False))

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from stripewise.catalogue.carriers import Carrier
-from stripewise.catalogue.configuration import Value, same
+from stripewise.catalogue.configuration import Value, is_same
 from stripewise.catalogue.expression import Expression
 from stripewise.catalogue.parameter import Kind, Parameter, Scale
 from stripewise.catalogue.space import Levels
@@ -210,7 +210,7 @@ def _find_position(column: Column, value: Any, where: str) -> int:
         if isinstance(known, str) or isinstance(value, str):
             if str(known) == str(value) or (isinstance(known, bool) and str(known).lower() == str(value).lower()):
                 return index
-        elif same(known, value):
+        elif is_same(known, value):
             return index
     try:
         number = float(value)

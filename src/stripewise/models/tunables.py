@@ -108,7 +108,7 @@ def _parameter(
     stack = load_stack(system.name if system.keys else USUAL.name)
     if column.carrier is not None:
         layer = stack.name if column.carrier.of_file_system else ""
-        return None, _own(column, column.carrier, column.key or column.name, layer)
+        return None, _make_own(column, column.carrier, column.key or column.name, layer)
     stripes = column.role in ("stripe_count", "stripe_size")
     if not (stripes and system.keys and system is not USUAL):
         for name in (column.name, f"romio_{column.name}", _ROLES.get(column.role, "")):
@@ -119,12 +119,12 @@ def _parameter(
     if striped:
         return stack, striped[0]
     if column.role == "pool" or column.name == "pool":
-        return stack, _own(column, LAYOUT, "pool", stack.name)
+        return stack, _make_own(column, LAYOUT, "pool", stack.name)
     named = [entry for entry in known.values() if entry[1].setting == column.name]
     return named[0] if len(named) == 1 else None
 
 
-def _own(column: Column, carrier: Carrier, key: str, layer: str) -> Parameter:
+def _make_own(column: Column, carrier: Carrier, key: str, layer: str) -> Parameter:
     """A parameter whose values no stack lists: pools, which are the site's, and tunables of the table's own."""
     created = carrier.acts == ("create",)
     return replace(

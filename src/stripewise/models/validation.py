@@ -378,7 +378,7 @@ class _Validation:
         """Predict the test rows; those with a category that no model can guess are left NaN, with the reason."""
         learning, testing = self.table.take(train), self.table.take(test)
         fitted = make_model(self.model, self.options).fit(learning, self.seed)
-        known = _predictable(fitted.domain, testing)
+        known = _find_predictable(fitted.domain, testing)
         values = np.full(len(testing), np.nan)
         if known.any():
             values[known] = fitted.predict_table(testing.take(known)).value
@@ -406,7 +406,7 @@ class _Validation:
         )
 
 
-def _predictable(domain: Domain, testing: Table) -> NDArray[np.bool_]:
+def _find_predictable(domain: Domain, testing: Table) -> NDArray[np.bool_]:
     """Rows whose categories were measured, or can be predicted from those that were, shape ``(n,)``."""
     known = np.ones(len(testing), dtype=bool)
     for index, column in enumerate(domain.columns):

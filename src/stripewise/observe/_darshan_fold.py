@@ -90,7 +90,7 @@ class TimeGrid:
             self._coarsen(round(width / self._width))
             self._width = width
         factor = max(1, round(self._width / width))
-        self._deposit(rank, _fold(read, factor), _fold(written, factor))
+        self._deposit(rank, _fold_values(read, factor), _fold_values(written, factor))
 
     def add_requests(
         self,
@@ -111,16 +111,16 @@ class TimeGrid:
 
     def _deposit(self, rank: int, read: NDArray[Any], written: NDArray[Any]) -> None:
         wide = max(len(read), len(self._read))
-        self._read = _wide(self._read, wide) + _wide(read, wide)
-        self._written = _wide(self._written, wide) + _wide(written, wide)
+        self._read = _widen_values(self._read, wide) + _widen_values(read, wide)
+        self._written = _widen_values(self._written, wide) + _widen_values(written, wide)
         if self._heat.shape[1] < wide:
             self._heat = np.pad(self._heat, ((0, 0), (0, wide - self._heat.shape[1])))
         if 0 <= rank < self._ranks:
             self._heat[rank // self._a_row, : len(read)] += read + written
 
     def _coarsen(self, factor: int) -> None:
-        self._read, self._written = _fold(self._read, factor), _fold(self._written, factor)
-        self._heat = np.array([_fold(row, factor) for row in self._heat])
+        self._read, self._written = _fold_values(self._read, factor), _fold_values(self._written, factor)
+        self._heat = np.array([_fold_values(row, factor) for row in self._heat])
 
     def loads(self) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
         """Bytes read and written by each rank, None without a heatmap."""
@@ -146,11 +146,11 @@ class TimeGrid:
         }
 
 
-def _wide(values: NDArray[Any], wide: int) -> NDArray[np.float64]:
+def _widen_values(values: NDArray[Any], wide: int) -> NDArray[np.float64]:
     return np.pad(values.astype(np.float64), (0, wide - len(values)))
 
 
-def _fold(values: NDArray[Any], factor: int) -> NDArray[np.float64]:
+def _fold_values(values: NDArray[Any], factor: int) -> NDArray[np.float64]:
     if factor <= 1:
         return values.astype(np.float64)
     padded = np.pad(values.astype(np.float64), (0, -len(values) % factor))

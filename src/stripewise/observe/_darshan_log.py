@@ -110,18 +110,18 @@ def _job(log: dict[str, Any]) -> dict[str, Any]:
     _library.darshan_log_get_exe(log["handle"], executable)
     started = int(record.start_time_sec) + int(record.start_time_nsec) * 1e-9
     return {
-        "executable": _text(executable),
+        "executable": _decode_text(executable),
         "identifier": str(int(record.jobid)),
         "ranks": ranks,
         "elapsed": max(0.0, float(elapsed[0])) if np.isfinite(elapsed[0]) else 0.0,
         "started": started if started > 0 else None,
         "metadata": _ffi.buffer(record.metadata)[:].split(b"\0")[0].decode("utf-8", "backslashreplace"),
         # PyDarshan takes the version from the start of the handle in the same way: it has no function for this.
-        "version": _text(_ffi.cast("char *", log["handle"]), 8),
+        "version": _decode_text(_ffi.cast("char *", log["handle"]), 8),
     }
 
 
-def _text(pointer: Any, most: int = 4096) -> str:
+def _decode_text(pointer: Any, most: int = 4096) -> str:
     return bytes(_ffi.string(pointer, most)).decode("utf-8", "backslashreplace")
 
 
@@ -135,7 +135,9 @@ def _mounts(log: dict[str, Any]) -> list[tuple[str, str]]:
     count = _ffi.new("int *")
     if _library.darshan_log_get_mounts(log["handle"], found, count) < 0 or count[0] <= 0:
         return []
-    mounts = [(_text(found[0][i].mnt_path, 3015), _text(found[0][i].mnt_type, 3015)) for i in range(count[0])]
+    mounts = [
+        (_decode_text(found[0][i].mnt_path, 3015), _decode_text(found[0][i].mnt_type, 3015)) for i in range(count[0])
+    ]
     _library.darshan_free(found[0])
     return sorted(mounts, key=lambda mount: -len(mount[0]))
 
@@ -146,7 +148,7 @@ def _names(log: dict[str, Any]) -> dict[int, str]:
     _library.darshan_log_get_name_records(log["handle"], found, count)
     names = {}
     for i in range(count[0]):
-        names[int(found[0][i].id)] = _text(found[0][i].name)
+        names[int(found[0][i].id)] = _decode_text(found[0][i].name)
         _library.darshan_free(found[0][i].name)
     if count[0]:
         _library.darshan_free(found[0])

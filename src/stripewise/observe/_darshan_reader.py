@@ -21,14 +21,14 @@ from stripewise.observe.traces import form_of
 _MEMORY = 1 << 30
 
 
-def _restrict() -> None:
+def _restrict_process() -> None:
     """Keep a hostile log from taking more than its reader: no core, no files, bounded memory."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
 
 
-def _one(path: str) -> dict[str, Any]:
+def _read_one(path: str) -> dict[str, Any]:
     from stripewise.observe._darshan_log import LogError, summarise  # noqa: PLC0415  slow to load
 
     try:
@@ -50,7 +50,7 @@ def serve(asked: TextIO, answers: TextIO) -> None:
         request = json.loads(line)
         # The library may loop for ever on a damaged log: the alarm ends this process, its parent starts another.
         signal.alarm(int(request["seconds"]))
-        answer = _one(str(request["path"]))
+        answer = _read_one(str(request["path"]))
         signal.alarm(0)
         answers.write(json.dumps(answer, separators=(",", ":"), allow_nan=False) + "\n")
         answers.flush()
@@ -63,7 +63,7 @@ def main() -> None:
     os.dup2(2, 1)
     from stripewise.observe import _darshan_log  # noqa: F401, PLC0415  loaded before memory is bounded
 
-    _restrict()
+    _restrict_process()
     with os.fdopen(channel, "w", encoding="utf-8") as answers, contextlib.suppress(BrokenPipeError):
         serve(sys.stdin, answers)
 

@@ -35,7 +35,7 @@ def places(level: str) -> tuple[dict[str, int], dict[str, int]]:
 
 
 @cache
-def _largest(level: str) -> Ints:
+def _find_largest(level: str) -> Ints:
     """Places of the counters whose maximum, not sum, holds over ranks."""
     names = places(level)[0]
     wanted = [i for name, i in names.items() if name.startswith("MAX_BYTE_") or name.endswith("_ALIGNMENT")]
@@ -106,7 +106,7 @@ def merge(levels: dict[str, Sums], level: str, counters: Ints, seconds: Floats, 
         levels[level] = Sums(counters.copy(), seconds.copy(), reduced=rank < 0)
         levels[level].starts = levels[level].ends = seconds[place].copy()
         return
-    peaks = _largest(level)
+    peaks = _find_largest(level)
     top = np.maximum(sums.counters[peaks], counters[peaks])
     sums.counters += counters
     sums.counters[peaks] = top
@@ -254,20 +254,22 @@ def extent_of(entry: dict[str, Any]) -> int | None:
     return max(found, default=0) or None
 
 
-def _upper(entry: dict[str, Any]) -> list[dict[str, Any]]:
+def _list_upper(entry: dict[str, Any]) -> list[dict[str, Any]]:
     both = entry.get("mpiio") or entry.get("posix")
     return [level for level in (both, entry.get("stdio")) if level]
 
 
 def bytes_of(entry: dict[str, Any]) -> int:
     """Give the bytes that the program moved to and from a file."""
-    return sum(level["read"]["bytes"] + level["write"]["bytes"] for level in _upper(entry))
+    return sum(level["read"]["bytes"] + level["write"]["bytes"] for level in _list_upper(entry))
 
 
 def seconds_of(entry: dict[str, Any]) -> float:
     """Give the time in calls on a file, summed over ranks."""
     return float(
-        sum(level["read"]["seconds"] + level["write"]["seconds"] + level["meta_seconds"] for level in _upper(entry))
+        sum(
+            level["read"]["seconds"] + level["write"]["seconds"] + level["meta_seconds"] for level in _list_upper(entry)
+        )
     )
 
 

@@ -17,11 +17,11 @@ _OVERLAPPING = 1.1
 """Times in calls are beyond the run's, by more than clocks differ, only where a rank makes several calls at a time."""
 
 
-def _printable(text: str) -> str:
+def _make_printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
-Name = Annotated[str, AfterValidator(_printable)]
+Name = Annotated[str, AfterValidator(_make_printable)]
 """Text from a log that is printed: control characters, which could command a terminal, are shown as escapes."""
 
 
@@ -296,7 +296,7 @@ class SettingOutcome(_ActivityPart):
         return self.echoed or self.given
 
 
-def _counted(calls: object) -> object:
+def _take_names(calls: object) -> object:
     """Take the names alone, as earlier versions stored them."""
     return dict.fromkeys(calls, 1) if isinstance(calls, list) else calls
 
@@ -354,7 +354,7 @@ class FileActivity(_ActivityPart):
     layout: FileLayout | None = None
     told_layout: dict[Name, int | Name] = Field(default_factory=dict)
     spread: Spread | None = None
-    calls: Annotated[dict[Name, int], BeforeValidator(_counted)] = Field(default_factory=dict, max_length=100)
+    calls: Annotated[dict[Name, int], BeforeValidator(_take_names)] = Field(default_factory=dict, max_length=100)
     hdf5_calls: dict[Name, int] = Field(default_factory=dict)
     view_contiguous: bool | None = None
     view_bytes: int | None = None

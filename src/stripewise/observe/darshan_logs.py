@@ -23,7 +23,7 @@ from typing import IO
 from pydantic import ValidationError
 
 from stripewise.errors import StripewiseError, UserError
-from stripewise.interpreter import inherited, python
+from stripewise.interpreter import inherit_environment, python
 from stripewise.observe.activity import Activity
 from stripewise.observe.traces import form_of
 
@@ -198,7 +198,7 @@ class _Reader:
                 text=True,
                 encoding="utf-8",
                 errors="surrogateescape",
-                env=_environment(inherited()),
+                env=_environment(inherit_environment()),
             )
         except OSError as error:
             raise StripewiseError(f"cannot start {sys.executable} to read logs: {error.strerror}") from error

@@ -2,8 +2,8 @@
 
 A rule compares what really happened to the file (which ranks wrote, in what sizes, how the file lies) with what was
 asked for. It says ``effective`` or ``no_effect`` only where the facts leave no other reading, and ``effective`` only
-where they differ from those of runs without the setting (:func:`compared`); all else is ``unprovable``. An echo of a
-hint is never evidence: ROMIO echoes hints that its driver ignores. The exchange between ranks makes no system call on
+where they differ from those of runs without the setting (:func:`compare_with_others`); all else is ``unprovable``. An
+echo of a hint is never evidence: ROMIO echoes hints that its driver ignores. The exchange between ranks makes no system call on
 the file. It shows in the messages that ROMIO sends within collective calls, and else in the time that these calls spend
 outside system calls.
 
@@ -84,7 +84,7 @@ Measure = Callable[..., Any]
 """What a rule goes by, of a file or of all files of a run; None where it was not seen."""
 
 
-def compared(
+def compare_with_others(
     measure: Measure, *, whole: bool = False, otherwise: Callable[..., bool] | None = None
 ) -> Callable[[Judge], Judge]:
     """Let a rule call a setting effective only if what it goes by differs from all runs without the setting.
@@ -114,12 +114,12 @@ def compared(
                 # Calls show all settings together; a layout or a property shows one.
                 more = case.paired if way else case.varied
                 known = [value for other in more if (value := measure(case, other, *way)) is not None]
-                if known and _among(now, known):
+                if known and _is_among(now, known):
                     return UNPROVABLE, f"{sentence}, as with another value; no run without it tells this"
             if not known:
                 why = "tells this" if case.others else "was observed"
                 return UNPROVABLE, f"{sentence}; no run without it {why}"
-            if not _among(now, known):
+            if not _is_among(now, known):
                 return status, sentence
             if case.alone or not way or _same_calls(case, *way):
                 return NO_EFFECT, f"{sentence}, as by default"
@@ -131,7 +131,7 @@ def compared(
     return decorate
 
 
-def _among(now: Any, known: Sequence[Any]) -> bool:
+def _is_among(now: Any, known: Sequence[Any]) -> bool:
     """Whether a value was seen without the setting, or lies within what chance alone makes of it."""
     if now in known:
         return True
@@ -149,13 +149,13 @@ def _same_calls(case: Case, way: str) -> bool:
 _NOT_HDF5 = "the file was not used through HDF5"
 
 
-def _placed(file: FileActivity | None) -> dict[str, Dataset]:
+def _list_placed(file: FileActivity | None) -> dict[str, Dataset]:
     """Datasets that lie in one piece, by name."""
     datasets = file.datasets if file is not None else []
     return {dataset.name: dataset for dataset in datasets if dataset.address is not None}
 
 
-def _aligned(datasets: list[Dataset], size: int) -> int:
+def _count_aligned(datasets: list[Dataset], size: int) -> int:
     return sum((dataset.address or 0) % size == 0 for dataset in datasets)
 
 
@@ -163,12 +163,12 @@ def _number(text: str | None) -> int:
     return int(text) if text is not None and text.isdigit() else 1
 
 
-def _unaligned(case: Case, file: FileActivity) -> int | None:
-    found = [dataset for name, dataset in _placed(file).items() if name in _placed(case.file)]
-    return len(found) - _aligned(found, case.number or 1) if found else None
+def _count_unaligned(case: Case, file: FileActivity) -> int | None:
+    found = [dataset for name, dataset in _list_placed(file).items() if name in _list_placed(case.file)]
+    return len(found) - _count_aligned(found, case.number or 1) if found else None
 
 
-@compared(_unaligned)
+@compare_with_others(_count_unaligned)
 def alignment(case: Case) -> Verdict:
     """Addresses of datasets: multiples of the value, which they are not by default."""
     size = case.number
@@ -177,29 +177,29 @@ def alignment(case: Case) -> Verdict:
     if not size or size < 2:
         return UNPROVABLE, f"any address is a multiple of {case.value}"
     least = _number(case.file.properties.get("alignment_threshold"))
-    found = [dataset for dataset in _placed(case.file).values() if dataset.bytes >= least]
+    found = [dataset for dataset in _list_placed(case.file).values() if dataset.bytes >= least]
     if not found:
         return UNPROVABLE, "no dataset lies in one piece, so none has an address to look at"
-    now = _aligned(found, size)
+    now = _count_aligned(found, size)
     sentence = f"{now} of {len(found)} datasets start at a multiple of {format_size(size)}"
     if now < len(found):
         return NO_EFFECT, sentence
-    before = _placed(case.before)
+    before = _list_placed(case.before)
     usual = [before[dataset.name] for dataset in found if dataset.name in before]
     if not usual:
         return UNPROVABLE, f"{sentence}; no default run to compare with"
-    sentence += f", {_aligned(usual, size)} of {len(usual)} by default"
-    return (EFFECTIVE if _aligned(usual, size) < len(usual) else NO_EFFECT), sentence
+    sentence += f", {_count_aligned(usual, size)} of {len(usual)} by default"
+    return (EFFECTIVE if _count_aligned(usual, size) < len(usual) else NO_EFFECT), sentence
 
 
-def _loose(case: Case, file: FileActivity) -> int | None:
+def _count_loose(case: Case, file: FileActivity) -> int | None:
     """Small datasets that are not aligned in a file that aligns; None of a file that aligns nothing anyway."""
     size = _number(file.properties.get("alignment"))
-    small = [dataset for dataset in _placed(file).values() if dataset.bytes < (case.number or 1)]
-    return len(small) - _aligned(small, size) if size > 1 else None
+    small = [dataset for dataset in _list_placed(file).values() if dataset.bytes < (case.number or 1)]
+    return len(small) - _count_aligned(small, size) if size > 1 else None
 
 
-@compared(_loose)
+@compare_with_others(_count_loose)
 def threshold(case: Case) -> Verdict:
     """A dataset smaller than the value that is not aligned, as by default it would be."""
     if not case.file.through_hdf5:
@@ -207,8 +207,8 @@ def threshold(case: Case) -> Verdict:
     size, least = _number(case.file.properties.get("alignment")), case.number or 1
     if size < 2:
         return NO_EFFECT, "nothing is aligned in this file"
-    small = [dataset for dataset in _placed(case.file).values() if dataset.bytes < least]
-    loose = len(small) - _aligned(small, size)
+    small = [dataset for dataset in _list_placed(case.file).values() if dataset.bytes < least]
+    loose = len(small) - _count_aligned(small, size)
     if loose:
         what, are = ("1 dataset", "is") if loose == 1 else (f"{loose} datasets", "are")
         return EFFECTIVE, f"{what} below {format_size(least)} {are} not at a multiple of {format_size(size)}"
@@ -219,7 +219,7 @@ def _property(case: Case, file: FileActivity) -> str | None:
     return file.properties.get(case.parameter.setting)
 
 
-@compared(_property)
+@compare_with_others(_property)
 def file_property(case: Case) -> Verdict:
     """What the file itself says."""
     if not case.file.through_hdf5:
@@ -236,7 +236,7 @@ def _collective_calls(case: Case, file: FileActivity) -> int:
     return 0 if file.modes is None else int(getattr(file.modes, f"collective_{way}s"))
 
 
-@compared(_collective_calls)
+@compare_with_others(_collective_calls)
 def metadata(case: Case) -> Verdict:
     """Collective MPI calls beyond those of the program's own transfers."""
     if not case.file.through_hdf5:
@@ -261,17 +261,17 @@ def _collective_transfers(file: FileActivity, way: str) -> int:
 def _places(case: Case, file: FileActivity) -> tuple[object, ...] | None:
     if not file.through_hdf5:
         return None
-    return file.size, tuple(sorted((name, dataset.address) for name, dataset in _placed(file).items()))
+    return file.size, tuple(sorted((name, dataset.address) for name, dataset in _list_placed(file).items()))
 
 
-@compared(_places)
+@compare_with_others(_places)
 def addresses(case: Case) -> Verdict:
     """Where datasets lie, and the sizes of MPI's calls: metadata gathered in blocks moves both."""
     if not case.file.through_hdf5:
         return NO_EFFECT, _NOT_HDF5
     if case.before is None or not case.before.through_hdf5:
         return UNPROVABLE, "no default run to compare with"
-    now, usual = _placed(case.file), _placed(case.before)
+    now, usual = _list_placed(case.file), _list_placed(case.before)
     moved = [name for name in now if name in usual and now[name].address != usual[name].address]
     if moved:
         sentence = f"{moved[0]} lies at {now[moved[0]].address}, at {usual[moved[0]].address} by default"
@@ -282,11 +282,11 @@ def addresses(case: Case) -> Verdict:
     return (EFFECTIVE, sentence) if case.alone else (UNPROVABLE, f"{sentence}; other settings changed with it")
 
 
-def _chunked(case: Case, file: FileActivity) -> tuple[object, ...]:
+def _list_chunked(case: Case, file: FileActivity) -> tuple[object, ...]:
     return tuple(sorted((dataset.name, tuple(dataset.chunk)) for dataset in file.datasets if dataset.chunk))
 
 
-@compared(_chunked)
+@compare_with_others(_list_chunked)
 def chunks(case: Case) -> Verdict:
     """Chunks that datasets do not have by default."""
     if not case.file.through_hdf5:
@@ -299,19 +299,19 @@ def chunks(case: Case) -> Verdict:
     return EFFECTIVE, f"{first.name} has chunks of {' x '.join(map(str, first.chunk))} elements"
 
 
-def _filtered(case: Case, file: FileActivity) -> list[Dataset]:
+def _list_filtered(case: Case, file: FileActivity) -> list[Dataset]:
     """Datasets with the filter; a plugin's number is not told, only that it is none of HDF5's own filters."""
     name = {"plugin": "other"}.get(case.parameter.setting, case.parameter.setting)
     return [dataset for dataset in file.datasets if name in dataset.filters]
 
 
-@compared(lambda case, file: tuple(sorted(dataset.name for dataset in _filtered(case, file))))
+@compare_with_others(lambda case, file: tuple(sorted(dataset.name for dataset in _list_filtered(case, file))))
 def filters(case: Case) -> Verdict:
     """Filters that HDF5 lists for a dataset, and what all filters together made of the data."""
     if not case.file.through_hdf5:
         return NO_EFFECT, _NOT_HDF5
     name = case.parameter.setting
-    found = _filtered(case, case.file)
+    found = _list_filtered(case, case.file)
     if not found:
         return NO_EFFECT, f"no dataset is filtered by {name}"
     sentence = f"{'1 dataset is' if len(found) == 1 else f'{len(found)} datasets are'} filtered by {name}"
@@ -328,13 +328,13 @@ def _all_calls(file: FileActivity, way: str) -> SystemCalls:
     return SystemCalls(count=made.count, bytes=made.bytes, ranks=made.ranks or 0, largest=made.largest or 0)
 
 
-def _collective(file: FileActivity, way: str) -> Within:
+def _find_collective(file: FileActivity, way: str) -> Within:
     """The system calls within collective calls of one direction."""
     made: Within = Within() if file.beneath is None else getattr(file.beneath, way)
     return made
 
 
-def _independent(file: FileActivity, way: str) -> SystemCalls:
+def _find_independent(file: FileActivity, way: str) -> SystemCalls:
     """The system calls within independent calls of one direction."""
     made: SystemCalls = SystemCalls() if file.beneath is None else getattr(file.beneath, f"independent_{way}")
     return made
@@ -371,12 +371,12 @@ def _exchange(case: Case, way: str) -> tuple[bool | None, str]:
     """Whether the ranks exchanged something else than by default, and how that shows; None if nothing shows it."""
     if case.before is None:
         return None, ""
-    now, usual = _collective(case.file, way).messages, _collective(case.before, way).messages
+    now, usual = _find_collective(case.file, way).messages, _find_collective(case.before, way).messages
     if now or usual:
         sentence = f"{now or 'no'} messages between ranks within collective {way}s, {usual or 'none'} by default"
         return abs(now - usual) > 0.01 * max(now, usual), sentence
-    spent = _collective(case.file, way).exchange
-    known = [seconds for file in case.baseline if (seconds := _collective(file, way).exchange) is not None]
+    spent = _find_collective(case.file, way).exchange
+    known = [seconds for file in case.baseline if (seconds := _find_collective(file, way).exchange) is not None]
     if spent is None or len(known) < _FEWEST_BASELINES:
         return None, ""
     (outside, whole), others = spent, [seconds for seconds, _ in known]
@@ -404,7 +404,7 @@ def _with_exchange(judge: Callable[[Case, str], Verdict]) -> Callable[[Case, str
     return rule
 
 
-def _done(way: str) -> str:
+def _name_done(way: str) -> str:
     return "wrote" if way == "write" else "read"
 
 
@@ -414,14 +414,14 @@ def _ranks(count: int) -> str:
 
 @_per_direction
 @_with_exchange
-@compared(lambda case, file, way: _collective(file, way).ranks)
+@compare_with_others(lambda case, file, way: _find_collective(file, way).ranks)
 def aggregators(case: Case, way: str) -> Verdict:
     """Ranks that made system calls during collective calls."""
-    now = _collective(case.file, way)
+    now = _find_collective(case.file, way)
     if not now.count:
         return UNPROVABLE, f"no {way} system call was seen during collective calls"
-    usual = _collective(case.before, way).ranks if case.before is not None else None
-    sentence = f"{_ranks(now.ranks)} {_done(way)} during collective calls, {case.value} asked for"
+    usual = _find_collective(case.before, way).ranks if case.before is not None else None
+    sentence = f"{_ranks(now.ranks)} {_name_done(way)} during collective calls, {case.value} asked for"
     if usual is not None:
         sentence += f", {usual} by default"
     if now.ranks == case.number:
@@ -438,27 +438,27 @@ def aggregators(case: Case, way: str) -> Verdict:
 
 
 def _during_collective(case: Case, file: FileActivity, way: str) -> tuple[int, ...]:
-    return _print(_collective(file, way))
+    return _print(_find_collective(file, way))
 
 
 @_per_direction
 @_with_exchange
-@compared(_during_collective, otherwise=lambda case, way: bool(_exchange(case, way)[0]))
+@compare_with_others(_during_collective, otherwise=lambda case, way: bool(_exchange(case, way)[0]))
 def collective_buffering(case: Case, way: str) -> Verdict:
     """Aggregation: fewer ranks, or larger pieces, than the program's own calls."""
-    now = _collective(case.file, way)
+    now = _find_collective(case.file, way)
     if case.file.modes is None or not case.file.modes.collective_reads + case.file.modes.collective_writes:
         return NO_EFFECT, "the file was used without collective calls"
     if not now.count:
         return UNPROVABLE, f"no {way} system call was seen during collective calls"
     if case.before is None:
         return UNPROVABLE, f"{_describe(now, way)}, no default to compare"
-    usual = _collective(case.before, way)
+    usual = _find_collective(case.before, way)
     sentence = f"{_describe(now, way)}; by default {_describe(usual, way)}"
     if _print(now) == _print(usual):
         sentence = f"{sentence}, the same"
         changed, words = _exchange(case, way)
-        if changed and case.value == "disable" and not _collective(case.file, way).messages:
+        if changed and case.value == "disable" and not _find_collective(case.file, way).messages:
             return EFFECTIVE, words
         # Fewer ranks writing than there are is aggregation. Where all write, only the exchange tells: automatic
         # buffering compares the ranks' offsets in each call before it leaves them to write by themselves.
@@ -473,7 +473,7 @@ def collective_buffering(case: Case, way: str) -> Verdict:
 
 def _describe(made: SystemCalls, way: str) -> str:
     times = "once" if made.count == 1 else f"{made.count} times"
-    return f"{_ranks(made.ranks)} {_done(way)} {times}, at most {format_size(made.largest)}"
+    return f"{_ranks(made.ranks)} {_name_done(way)} {times}, at most {format_size(made.largest)}"
 
 
 def _print(made: SystemCalls) -> tuple[int, ...]:
@@ -507,39 +507,39 @@ def _buffer(case: Case, way: str, now: SystemCalls, usual: SystemCalls | None, c
 
 @_per_direction
 @_with_exchange
-@compared(lambda case, file, way: _collective(file, way).largest)
+@compare_with_others(lambda case, file, way: _find_collective(file, way).largest)
 def collective_buffer_size(case: Case, way: str) -> Verdict:
     """Largest system call during collective calls, against the buffer."""
-    usual = _collective(case.before, way) if case.before is not None else None
-    return _buffer(case, way, _collective(case.file, way), usual, "during collective calls")
+    usual = _find_collective(case.before, way) if case.before is not None else None
+    return _buffer(case, way, _find_collective(case.file, way), usual, "during collective calls")
 
 
 @_per_direction
 @_with_exchange
-@compared(lambda case, file, way: _collective(file, way).largest)
+@compare_with_others(lambda case, file, way: _find_collective(file, way).largest)
 def double_buffer_size(case: Case, way: str) -> Verdict:
     """As :func:`collective_buffer_size`, for OMPIO: vulcan fills half of the buffer while it writes the other."""
-    usual = _collective(case.before, way) if case.before is not None else None
-    now = _collective(case.file, way)
+    usual = _find_collective(case.before, way) if case.before is not None else None
+    now = _find_collective(case.file, way)
     part = 2 if case.number is not None and now.largest <= case.number // 2 else 1
     return _buffer(case, way, now, usual, "during collective calls", part)
 
 
 def _by_ranks(case: Case, file: FileActivity, way: str) -> SystemCalls:
     # Where independent calls were made, collective ones may have gone through the other, collective buffer.
-    alone = bool(_independent(case.file, way).count)
-    return _independent(file, way) if alone else _collective(file, way)
+    alone = bool(_find_independent(case.file, way).count)
+    return _find_independent(file, way) if alone else _find_collective(file, way)
 
 
 @_per_direction
-@compared(lambda case, file, way: _by_ranks(case, file, way).largest)
+@compare_with_others(lambda case, file, way: _by_ranks(case, file, way).largest)
 def sieving_buffer_size(case: Case, way: str) -> Verdict:
     """Largest system call, against the sieving buffer."""
     usual = None if case.before is None else _by_ranks(case, case.before, way)
     return _buffer(case, way, _by_ranks(case, case.file, way), usual, "by the ranks themselves")
 
 
-def _sieved(file: FileActivity, way: str) -> int:
+def _count_sieved(file: FileActivity, way: str) -> int:
     """Reads inside write calls; of reads, whether more was read than asked for."""
     if way == "write":
         return 0 if file.beneath is None else file.beneath.reading_back.count
@@ -554,12 +554,12 @@ def _sieving(case: Case, file: FileActivity, way: str) -> tuple[int, ...] | None
     if not made.count:
         return None
     if case.alone:
-        return made.count, made.bytes, made.largest, _sieved(file, way)
-    return bool(_sieved(file, way)), made.largest < (_mpi_calls(file, way).largest or 0)
+        return made.count, made.bytes, made.largest, _count_sieved(file, way)
+    return bool(_count_sieved(file, way)), made.largest < (_mpi_calls(file, way).largest or 0)
 
 
 @_per_direction
-@compared(_sieving)
+@compare_with_others(_sieving)
 def data_sieving(case: Case, way: str) -> Verdict:
     """Read-modify-write inside write calls; more bytes read than asked for inside read calls."""
     made = _all_calls(case.file, way)
@@ -567,7 +567,7 @@ def data_sieving(case: Case, way: str) -> Verdict:
         return UNPROVABLE, f"no {way} system call was seen"
     call = _mpi_calls(case.file, way).largest or 0
     pieces = f"largest {way} {format_size(made.largest)} of calls up to {format_size(call)}"
-    sieved = _sieved(case.file, way)
+    sieved = _count_sieved(case.file, way)
     if way == "write":
         sentence = f"{sieved} reads inside write calls, {pieces}"
     else:
@@ -600,7 +600,7 @@ def _laid_out(case: Case, file: FileActivity) -> str | None:
     return None if found is None else str(found)
 
 
-@compared(_laid_out)
+@compare_with_others(_laid_out)
 def layout(case: Case) -> Verdict:
     """What the file system says of the file, whatever the carrier calls it."""
     key, found = _layout_key(case), case.file.told_layout
@@ -622,15 +622,15 @@ def _sizes(file: FileActivity, way: str) -> tuple[object, ...]:
     return made.count, made.ranks, made.largest, tuple(common)
 
 
-def _prints(case: Case, file: FileActivity) -> tuple[object, ...]:
+def _list_prints(case: Case, file: FileActivity) -> tuple[object, ...]:
     return tuple(_sizes(file, way) for way in case.directions())
 
 
-def _exchanged(case: Case) -> bool:
+def _has_exchanged(case: Case) -> bool:
     return any(_exchange(case, way)[0] for way in case.directions())
 
 
-@compared(_prints, otherwise=_exchanged)
+@compare_with_others(_list_prints, otherwise=_has_exchanged)
 def fingerprint(case: Case) -> Verdict:
     """Any change in the system calls, for settings that no single number gives away."""
     if case.before is None:
@@ -648,15 +648,15 @@ def fingerprint(case: Case) -> Verdict:
     return UNPROVABLE, "the system calls are those of the default, which does not show what happened between the ranks"
 
 
-def _named(case: Case, files: Iterable[FileActivity]) -> list[SettingOutcome]:
+def _name_outcomes(case: Case, files: Iterable[FileActivity]) -> list[SettingOutcome]:
     key, layer = case.parameter.setting, case.parameter.carrier.verb
     return [s for file in files for s in file.asked if (s.layer, s.key) == (layer, key)]
 
 
-@compared(lambda case, files: sum(s.acted or 0 for s in _named(case, files)), whole=True)
+@compare_with_others(lambda case, files: sum(s.acted or 0 for s in _name_outcomes(case, files)), whole=True)
 def acts(case: Case) -> Verdict:
     """Calls in which the observer did what the setting asks for."""
-    named = _named(case, case.every)
+    named = _name_outcomes(case, case.every)
     told = [s for s in named if s.acted is not None or s.missed is not None]
     acted, missed = sum(s.acted or 0 for s in told), sum(s.missed or 0 for s in told)
     files = f"{len(told)} {'file' if len(told) == 1 else 'files'}"
@@ -665,7 +665,7 @@ def acts(case: Case) -> Verdict:
     return EFFECTIVE, f"it acted in {acted} of {acted + missed} calls on {files}"
 
 
-def none(case: Case) -> Verdict:
+def judge_none(case: Case) -> Verdict:
     """Nothing that can be observed gives it away."""
     return UNPROVABLE, "nothing that can be observed from outside tells whether it acts"
 
@@ -712,7 +712,7 @@ RULES: dict[str, Rule] = {
         hdf5_filters=filters,
     ),
     **_rules("acts", acts=acts),
-    **_rules("", none=none),
+    **_rules("", none=judge_none),
 }
 """All rules, by the name that stacks use."""
 

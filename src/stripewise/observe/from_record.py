@@ -77,7 +77,7 @@ def activity_of(record: Record, source: str) -> Activity:
     files = sorted(found, key=lambda file: -file.bytes)
     every = [*files, rest.activity("", record, cost, 0, None)] if rest.ranks else files
     counted = unlisted.counted(files, sizes, record.ranks)
-    unseen = [_times(record), *_UNSEEN]
+    unseen = [_read_times(record), *_UNSEEN]
     if rest.ranks:
         unseen.append(
             f"findings that judge each file look at the first {len(files):,} files of the record: "
@@ -114,7 +114,7 @@ def activity_of(record: Record, source: str) -> Activity:
     )
 
 
-def _times(record: Record) -> str:
+def _read_times(record: Record) -> str:
     pauses = f"{record.think_time:.3g} s of the {record.elapsed:.3g} s that the job ran"
     return (
         f"a record has no times but the pauses between calls (think time: {pauses}): slow calls, ranks and servers are "
@@ -479,14 +479,14 @@ def _move(group: RankGroup, handle: _Handle, name: str, numbers: tuple[int, ...]
     if "_shared" in name or "_ordered" in name:
         places.unknown.add(way)
         return
-    low, high, in_one_piece = _reach(group, handle.at, handle.at.start(name, numbers), size)
+    low, high, in_one_piece = _compute_reach(group, handle.at, handle.at.start(name, numbers), size)
     known = places.spans.get(way, (low, high))
     places.spans[way] = min(low, known[0]), max(high, known[1])
     if in_one_piece and not is_collective(name) and low % BLOCK:
         places.unaligned += weight
 
 
-def _reach(group: RankGroup, at: Position, start: int, size: int) -> tuple[int, int, bool]:
+def _compute_reach(group: RankGroup, at: Position, start: int, size: int) -> tuple[int, int, bool]:
     """Bytes of the file that a call of so many bytes of the view reaches at most, and whether it is one piece."""
     shown = sum(length * copies for length, copies, _ in group.blocks[at.type]) if at.type >= 0 else 0
     extent = group.types[at.type][1].base if at.type >= 0 else 0

@@ -202,11 +202,11 @@ def _file(file: FileReport, interface: str | None) -> FileActivity:
             update={"collective_bytes": file.collective.bytes, "independent_bytes": file.independent.bytes}
         ),
         beneath=Beneath(
-            write=_collective(file, "write"),
-            read=_collective(file, "read"),
-            independent_write=_within(made.write.during_independent),
-            independent_read=_within(made.read.during_independent),
-            reading_back=_within(made.read.during_write),
+            write=_read_collective(file, "write"),
+            read=_read_collective(file, "read"),
+            independent_write=_read_within(made.write.during_independent),
+            independent_read=_read_within(made.read.during_independent),
+            reading_back=_read_within(made.read.during_write),
         ),
         calls={name: operation.count for name, operation in file.operations.items() if operation.count},
         view_contiguous=None if file.view is None else file.view.contiguous,
@@ -239,11 +239,11 @@ def modes_of(made: Mapping[str, Operation]) -> Modes:
     return Modes(**counts, views=views, collective_bytes=moved[True], independent_bytes=moved[False])
 
 
-def _within(made: ReportedCalls) -> SystemCalls:
+def _read_within(made: ReportedCalls) -> SystemCalls:
     return SystemCalls(count=made.count, bytes=made.bytes, ranks=made.ranks, largest=made.max_size)
 
 
-def _collective(file: FileReport, way: Direction) -> Within:
+def _read_collective(file: FileReport, way: Direction) -> Within:
     """System calls within collective calls of a direction, and what is known of these calls themselves."""
     made, pattern = getattr(file.posix, way), getattr(file.pattern, way)
     together = {name: op for name, op in _of_direction(file.operations, way).items() if _is_collective(name)}
@@ -257,7 +257,7 @@ def _collective(file: FileReport, way: Direction) -> Within:
         whole = sum(op.time_sum for op in together.values())
         exchange = max(0.0, whole - (system + back if way == "write" else system - back)), whole
     messages = sum(op.messages for op in together.values())
-    calls = _within(made.during_collective).model_dump()
+    calls = _read_within(made.during_collective).model_dump()
     return Within(**calls, moving=moving, messages=messages, exchange=exchange)
 
 
@@ -300,7 +300,7 @@ def _process(one: ReportedProcess) -> ProcessActivity:
     )
 
 
-def _unseen(report: Report) -> list[str]:
+def _list_unseen(report: Report) -> list[str]:
     if report.job.interface:
         return [_UNSEEN_OFFSETS, *_UNSEEN_POSIX]
     balance = [] if _loads(report) else [_UNSEEN_RANKS]
@@ -363,7 +363,7 @@ def activity_of(report: Report, source: str) -> Activity:
         ),
         seen=["POSIX"] if interface else ["MPI-IO", "POSIX"] if report.processes else ["MPI-IO"],
         unseen=[
-            *_unseen(report),
+            *_list_unseen(report),
             *([] if report.job.complete else ["not all ranks reported: figures are too low"]),
         ],
         io_seconds=report.job.io_time,

@@ -244,7 +244,7 @@ class _Test:
         arguments = self._arguments()
         # A script of tests overrides what the command line says.
         given = {} if "-f" in arguments else arguments
-        tasks = _first(
+        tasks = _find_first(
             (
                 *(_integer(words.get(name, "")) for name in ("tasks", "numtasks", "clients")),
                 _count(told.get("tasks")),
@@ -276,7 +276,7 @@ class _Test:
         words = self.words
         nodes = _integer(words.get("nodes", "")) or _integer(words.get("numnodes", ""))
         inner = re.search(r"\((\d{1,18}) per node\)", words.get("clients", ""))
-        per_node = _first(
+        per_node = _find_first(
             (
                 _integer(words.get("clientspernode", "")),
                 _integer(words.get("taskspernode", "")),
@@ -307,7 +307,7 @@ class _Test:
     def _size(self, names: Sequence[str], argument: str, cell: str, given: Mapping[str, str]) -> int | None:
         """A size in bytes, from what is exact if anything is: IOR rounds sizes above 1 MiB, and KiB in tables."""
         shown = [self.words[name] for name in names if name in self.words]
-        return _first(
+        return _find_first(
             (
                 *(_bytes(text) for text in shown if "." not in text),
                 *(_count(told.get(cell)) for told in self.summary.values() if cell in told),
@@ -321,7 +321,7 @@ class _Test:
         self, told: Mapping[str, Any], given: Mapping[str, str], block: int | None, tasks: int | None
     ) -> int | None:
         pattern = re.search(r"\((\d{1,18}) segment", self.words.get("pattern", ""))
-        found = _first(
+        found = _find_first(
             (
                 _integer(self.words.get("segments", "")),
                 _integer(self.words.get("segmentcount", "")),
@@ -583,7 +583,7 @@ def _take(values: Mapping[str, str], seen: _Tests) -> None:
 # -- values ---------------------------------------------------------------------------------------------------------
 
 
-def _first(values: Iterable[int | None]) -> int | None:
+def _find_first(values: Iterable[int | None]) -> int | None:
     return next((value for value in values if value is not None), None)
 
 

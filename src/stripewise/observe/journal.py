@@ -181,8 +181,8 @@ def learned_lines(report: Report) -> list[str]:
             said = f"{len(known)} of {_count(len(tried), 'candidate')} tried, not yet decided; the next phase would try"
         else:
             said = f"{_count(len(known), 'candidate')} tried, and settled on"
-        lines.append(f"{did}: {said} {_described(chosen, default)}")
-        others = [_described(one, default) for one in known if one is not chosen]
+        lines.append(f"{did}: {said} {_describe_setting(chosen, default)}")
+        others = [_describe_setting(one, default) for one in known if one is not chosen]
         if others:
             lines.append(f"  also tried: {'; '.join(others)}")
     if any(0 < file.ranks < report.job.ranks for file in report.files):
@@ -190,7 +190,7 @@ def learned_lines(report: Report) -> list[str]:
     return lines
 
 
-def _described(one: Candidate, default: Candidate) -> str:
+def _describe_setting(one: Candidate, default: Candidate) -> str:
     """Its settings, its bandwidth and how many times that of the default it is."""
     if one is default or not one.settings:
         return "the default" + (f" ({one.bandwidth:,.4g} MiB/s)" if one.bandwidth else "")
@@ -365,7 +365,7 @@ def _seen_of(phase: JournalPhase) -> FileReport | None:
     calls = {key: _numbers(value) for key, value in words if key.split(".")[0] in DIRECTIONS}
     if not calls:
         return None
-    operations = dict(_operations(calls))
+    operations = dict(_list_operations(calls))
     return FileReport(
         path=phase.site,
         opens=1,
@@ -378,9 +378,11 @@ def _seen_of(phase: JournalPhase) -> FileReport | None:
         independent=_mode(operations, ""),
         posix=PosixCalls(write=_posix(calls, "write"), read=_posix(calls, "read")),
         layout={key: int(value) if value.isdigit() else value for key, value in phase.layout.items()} or None,
-        application_info=_within(words, "own."),
+        application_info=_take_prefixed(words, "own."),
         settings=[_outcome(key, value) for key, value in phase.settings.items()],
-        hdf5=_hdf5(phase, [_dataset(value) for key, value in words if key == "dataset"], _within(words, "hdf5.")),
+        hdf5=_hdf5(
+            phase, [_dataset(value) for key, value in words if key == "dataset"], _take_prefixed(words, "hdf5.")
+        ),
     )
 
 
@@ -421,7 +423,7 @@ def _numbers(text: str) -> dict[str, Any]:
     return {name: value if name == "time_sum" else int(value) for name, value in zip(_NUMBERS, numbers, strict=True)}
 
 
-def _operations(calls: Mapping[str, dict[str, Any]]) -> Iterator[tuple[str, Operation]]:
+def _list_operations(calls: Mapping[str, dict[str, Any]]) -> Iterator[tuple[str, Operation]]:
     for way in DIRECTIONS:
         for part, name in (("collective", f"{way}_all"), ("independent", way)):
             if found := calls.get(f"{way}.{part}"):
@@ -444,7 +446,7 @@ def _share(calls: Mapping[str, dict[str, Any]], key: str) -> Share:
     return Share(time_sum=0.0) if found is None else Share(**{k: v for k, v in found.items() if k != "messages"})
 
 
-def _within(words: Sequence[tuple[str, str]], prefix: str) -> dict[str, str]:
+def _take_prefixed(words: Sequence[tuple[str, str]], prefix: str) -> dict[str, str]:
     return {key.removeprefix(prefix): value for key, value in words if key.startswith(prefix)}
 
 

@@ -72,7 +72,7 @@ class Order:
         fields = {"site": self.site, "operation": self.operation, "settings": self.text, "order": str(self.number)}
         if self.run is not None:
             fields["run"] = str(self.run)
-        body = "".join(f"\t{key}={_SPECIAL.sub(_escaped, value)}" for key, value in fields.items())
+        body = "".join(f"\t{key}={_SPECIAL.sub(_escape_character, value)}" for key, value in fields.items())
         return f"{zlib.crc32(body.encode('utf-8', 'surrogateescape')):08x}{body}\n"
 
 
@@ -136,5 +136,5 @@ def _number(text: str) -> int:
     return int(text) if len(text) < 10 and text.isascii() and text.isdecimal() else -1
 
 
-def _escaped(found: re.Match[str]) -> str:
+def _escape_character(found: re.Match[str]) -> str:
     return f"%{ord(found[0]):02x}"

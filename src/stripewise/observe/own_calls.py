@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from stripewise.observe.process_part import Process, text
+from stripewise.observe.process_part import Process, decode_field
 from stripewise.observe.report import over_all
 
 _DIRECTIONS = (("read", "bytes_read"), ("write", "bytes_written"))
@@ -39,7 +39,7 @@ def shared_out(processes: Sequence[Process], reports: Sequence[Mapping[str, Any]
     owners: dict[tuple[str, int], int | None] = {}
     found: list[list[Process]] = [[] for _ in reports]
     for process in sorted(processes, key=lambda process: process.start):
-        host = text(process.data["host"])
+        host = decode_field(process.data["host"])
         owner = _owner(process, reports)
         if owner is None:
             owner = owners.get((host, int(process.data["parent"])))

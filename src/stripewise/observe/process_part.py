@@ -112,7 +112,7 @@ class Process:
     @property
     def executable(self) -> str:
         """Its path."""
-        return text(self.data["executable"])
+        return decode_field(self.data["executable"])
 
     def moment(self, tick: int) -> float:
         """Seconds since 1970 of a time in the part."""
@@ -141,9 +141,9 @@ def read_part(path: Path) -> Process | None:
     files = np.frombuffer(content, _FILE, _FILES, _HEAD.itemsize)
     files = files[files["state"] == 2]
     files = files[files["calls"]["count"].sum(axis=1) > 0]
-    return Process(head, files, text(head["script"])) if len(files) else None
+    return Process(head, files, decode_field(head["script"])) if len(files) else None
 
 
-def text(data: bytes) -> str:
+def decode_field(data: bytes) -> str:
     """Read a field that zero bytes fill up."""
     return data.partition(b"\0")[0].decode("utf-8", "surrogateescape")

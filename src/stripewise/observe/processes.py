@@ -16,7 +16,16 @@ from stripewise.catalogue.filesystems.base import mount_type
 from stripewise.errors import StripewiseError
 from stripewise.formats import REPORT_FORMAT, REPORT_VERSION
 from stripewise.observe.own_calls import add_own_calls, reports_of, shared_out
-from stripewise.observe.process_part import GIVEN, METADATA, OPERATIONS, REFUSED, SECOND, Process, read_part, text
+from stripewise.observe.process_part import (
+    GIVEN,
+    METADATA,
+    OPERATIONS,
+    REFUSED,
+    SECOND,
+    Process,
+    decode_field,
+    read_part,
+)
 from stripewise.observe.report import PosixCalls, is_program, no_program, read_report
 from stripewise.ownership import written_whole
 
@@ -68,14 +77,14 @@ def merge_parts(folder: Path, report: Path, program: str = "") -> bool:
         # What has processes got them from a session that was killed before it had removed the parts.
         if own and known and "processes" not in known:
             _write(path, add_own_calls(known, _report(own, moved=known["totals"])))
-    if not beside and not _has(reports.get(report, {}), processes):
-        _write(report, _alone(processes, len(paths) > _MOST_PARTS, program))
+    if not beside and not _has_processes(reports.get(report, {}), processes):
+        _write(report, _report_alone(processes, len(paths) > _MOST_PARTS, program))
     for path in paths:
         path.unlink(missing_ok=True)
     return True
 
 
-def _alone(processes: Sequence[Process], cut: bool, program: str) -> dict[str, Any]:
+def _report_alone(processes: Sequence[Process], cut: bool, program: str) -> dict[str, Any]:
     """Give the report of a command without MPI."""
     programs = _programs(processes)
     chosen = [one for one in processes if not program or is_program(program, one.executable, one.script)]
@@ -103,17 +112,17 @@ def _read_report(report: Path) -> dict[str, Any] | None:
     return found
 
 
-def _has(report: Mapping[str, Any], processes: Sequence[Process]) -> bool:
+def _has_processes(report: Mapping[str, Any], processes: Sequence[Process]) -> bool:
     """Whether a report was made of these processes, and of others whose parts are gone already."""
     known = {(one["host"], one["pid"], one["start"]) for one in report.get("processes", ())}
-    return {(text(one.data["host"]), int(one.data["pid"]), one.start) for one in processes} < known
+    return {(decode_field(one.data["host"]), int(one.data["pid"]), one.start) for one in processes} < known
 
 
 def _inherit_scripts(processes: Sequence[Process]) -> None:
     """Count processes of an interpreter without a script, such as spawned workers, with that of their parent."""
-    by_pid = {(text(one.data["host"]), int(one.data["pid"])): one for one in processes}
+    by_pid = {(decode_field(one.data["host"]), int(one.data["pid"])): one for one in processes}
     for process in sorted(processes, key=lambda process: process.start):
-        parent = by_pid.get((text(process.data["host"]), int(process.data["parent"])))
+        parent = by_pid.get((decode_field(process.data["host"]), int(process.data["parent"])))
         if parent and not process.script and process.executable == parent.executable:
             process.script = parent.script
 
@@ -126,7 +135,7 @@ def _report(processes: Sequence[Process], cut: bool = False, moved: Mapping[str,
     by_path: dict[str, list[tuple[Process, Any]]] = {}
     for process in processes:
         for record in process.files:
-            path = text(record["path"]) or _OTHERS
+            path = decode_field(record["path"]) or _OTHERS
             known = path in by_path or len(by_path) < _MOST_FILES
             by_path.setdefault(path if known else _OTHERS, []).append((process, record))
     files = [_file(path, used) for path, used in by_path.items()]
@@ -198,7 +207,7 @@ def _process(process: Process) -> dict[str, Any]:
         "pid": int(process.data["pid"]),
         "parent": int(process.data["parent"]),
         "rank": int(process.data["rank"]) if process.data["rank"] >= 0 else None,
-        "host": text(process.data["host"]),
+        "host": decode_field(process.data["host"]),
         "executable": process.executable,
         "script": process.script,
         "start": process.start,
@@ -306,7 +315,7 @@ def _settings(used: Sequence[tuple[Process, Any]]) -> list[dict[str, Any]]:
     )
     asked = used[0][0].data["settings"]
     noted = [record for _, record in used if record["note"]]
-    note = text(max(noted, key=lambda record: record["effects"]["failed"].any())["note"]) if noted else ""
+    note = decode_field(max(noted, key=lambda record: record["effects"]["failed"].any())["note"]) if noted else ""
     return [
         _setting(one, int(acted[at]), int(missed[at]), bool(failed[at]), note)
         for at, one in enumerate(asked)
@@ -315,7 +324,7 @@ def _settings(used: Sequence[tuple[Process, Any]]) -> list[dict[str, Any]]:
 
 
 def _setting(one: Any, acted: int, missed: int, failed: bool, note: str) -> dict[str, Any]:
-    name, value = text(one["name"]), text(one["value"])
+    name, value = decode_field(one["name"]), decode_field(one["value"])
     laid = " " in name  # the key of a layout stands behind its file system
     if one["state"] == REFUSED or (failed and not acted):
         outcome = "refused"
@@ -343,8 +352,8 @@ def _layout(used: Sequence[tuple[Process, Any]]) -> dict[str, Any] | None:
         if record["place"]:
             system = process.data["layouts"][int(record["place"]) - 1]
             known = zip(system["keys"], record["layout"], strict=True)
-            numbers = {text(key): int(number) for key, number in known if number >= 0}
-            return {"file_system": text(system["system"]), **numbers}
+            numbers = {decode_field(key): int(number) for key, number in known if number >= 0}
+            return {"file_system": decode_field(system["system"]), **numbers}
     return None
 
 

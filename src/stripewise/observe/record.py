@@ -114,7 +114,7 @@ class RankGroup:
     @property
     def calls_of_a_rank(self) -> int:
         """How many calls one of these ranks made."""
-        return sum(math.prod(times) for _, times in _flat(self.body, ()))
+        return sum(math.prod(times) for _, times in _flatten_body(self.body, ()))
 
     def path(self, file: int, rank: int) -> str:
         """Give the path of a file for a rank of the job."""
@@ -166,21 +166,21 @@ class Record:
         """Give the calls of a rank in their order, each with its numbers."""
         for group in self.groups:
             if group.first <= rank < group.first + group.count:
-                yield from _unrolled(group.body, (), rank - group.first)
+                yield from _unroll_body(group.body, (), rank - group.first)
 
     def count(self, *names: str) -> int:
         """Count calls of these functions over all ranks; without names all calls."""
         return sum(
             math.prod(times) * group.count
             for group in self.groups
-            for call, times in _flat(group.body, ())
+            for call, times in _flatten_body(group.body, ())
             if (call.name in names if names else call.name not in RECORD_BEFORE)
         )
 
     @property
     def uses_hdf5(self) -> bool:
         """Whether it holds calls of HDF5."""
-        return any(call.name in OPENS for group in self.groups for call, _ in _flat(group.body, ()))
+        return any(call.name in OPENS for group in self.groups for call, _ in _flatten_body(group.body, ()))
 
     def check_length(self, of_a_group: int) -> None:
         """Refuse a record with too many calls to go through.
@@ -226,27 +226,32 @@ class Record:
     def think_time(self) -> float:
         """Seconds between the calls of the rank that paused longest; of ranks that did the same, their mean."""
         return max(
-            (sum(call.pause * math.prod(times) for call, times in _flat(group.body, ())) for group in self.groups),
+            (
+                sum(call.pause * math.prod(times) for call, times in _flatten_body(group.body, ()))
+                for group in self.groups
+            ),
             default=0,
         ) / 1e9  # fmt: skip
 
 
-def _unrolled(body: Sequence[Call | Loop], turns: tuple[int, ...], rank: int) -> Iterator[tuple[str, tuple[int, ...]]]:
+def _unroll_body(
+    body: Sequence[Call | Loop], turns: tuple[int, ...], rank: int
+) -> Iterator[tuple[str, tuple[int, ...]]]:
     for line in body:
         if isinstance(line, Call):
             yield line.name, tuple(number.at(turns, rank) for number in line.numbers)
         else:
             for turn in range(line.times):
-                yield from _unrolled(line.body, (turn, *turns), rank)
+                yield from _unroll_body(line.body, (turn, *turns), rank)
 
 
-def _flat(body: Sequence[Call | Loop], times: tuple[int, ...]) -> Iterator[tuple[Call, tuple[int, ...]]]:
+def _flatten_body(body: Sequence[Call | Loop], times: tuple[int, ...]) -> Iterator[tuple[Call, tuple[int, ...]]]:
     """Each call with how often the loops around it turn, the innermost first."""
     for line in body:
         if isinstance(line, Call):
             yield line, times
         else:
-            yield from _flat(line.body, (line.times, *times))
+            yield from _flatten_body(line.body, (line.times, *times))
 
 
 def is_collective(name: str) -> bool:
@@ -261,12 +266,12 @@ def not_open(call: str) -> UserError:
 
 def _transfers(group: RankGroup) -> Iterator[tuple[str, Number, tuple[int, ...]]]:
     """Each call that moves bytes: its operation, its bytes, and how often the loops around it turn."""
-    for call, times in _flat(group.body, ()):
+    for call, times in _flatten_body(group.body, ()):
         if "bytes" in LINES[call.name]:
             yield "write" if "write" in call.name else "read", call.number("bytes"), times
 
 
-def plain(text: str) -> str:
+def decode_text(text: str) -> str:
     """Read a text that ends a line: %XX stands for a character."""
     return _ESCAPE.sub(lambda found: chr(int(found[1], 16)), text)
 
@@ -282,13 +287,13 @@ def with_hashed_paths(text: str) -> str:
     for line in text.split("\n")[:-2]:
         words = line.split(" ", 2)
         if words[0] in ("file", "input"):
-            words[2] = "/".join(_hashed(part, key) for part in plain(words[2]).split("/"))
+            words[2] = "/".join(_hash_name(part, key) for part in decode_text(words[2]).split("/"))
         lines.append(" ".join(words))
     body = "".join(f"{line}\n" for line in lines)
     return f"{body}checksum {zlib.crc32(body.encode('utf-8', 'surrogateescape')):08x}\n"
 
 
-def _hashed(name: str, key: bytes) -> str:
+def _hash_name(name: str, key: bytes) -> str:
     if not name:
         return ""
     shape = DIGITS.sub("#", name).encode("utf-8", "surrogateescape")

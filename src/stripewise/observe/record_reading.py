@@ -24,7 +24,7 @@ from stripewise.formats import (
 )
 from stripewise.formats import RECORD_CALLS as CALLS
 from stripewise.formats import RECORD_LINES as LINES
-from stripewise.observe.record import DIGITS, Call, Loop, Number, RankGroup, Record, plain
+from stripewise.observe.record import DIGITS, Call, Loop, Number, RankGroup, Record, decode_text
 from stripewise.observe.record_hdf5 import HDF5_NAMES, Hdf5Names
 
 _NUMBER = re.compile(r"(-?\d{1,19}(?:,-?\d{1,19}){0,4})(?:~(-?\d{1,19}))?", re.ASCII)
@@ -130,13 +130,13 @@ class _Reader:
         elif not self.job:
             raise ValueError("the line about the job is missing")
         elif name == "incomplete" and self.group is None and not self.groups:
-            self.gaps.append(plain(rest))
+            self.gaps.append(decode_text(rest))
         elif name == "ranks" and not self.inputs:
             self._ranks(rest)
         elif name == "input":
             self._close()
             size, _, path = rest.partition(" ")
-            self.inputs.append((_wholes([size], 1)[0], plain(path)))
+            self.inputs.append((_parse_wholes([size], 1)[0], decode_text(path)))
         elif self.group is None:
             raise ValueError(f"{name} stands outside of the ranks")
         else:
@@ -154,13 +154,13 @@ class _Reader:
     def _job(self, rest: str) -> None:
         if self.job:
             raise ValueError("a second line about the job")
-        self.job = _wholes(rest.split(" "), 4)
+        self.job = _parse_wholes(rest.split(" "), 4)
         if not 0 < self.job[0] < 1 << 31:
             raise ValueError("the job has no ranks, or too many")
 
     def _ranks(self, rest: str) -> None:
         self._close()
-        first, count = _wholes(rest.split(" "), 2)
+        first, count = _parse_wholes(rest.split(" "), 2)
         next_rank = self.groups[-1].first + self.groups[-1].count if self.groups else 0
         if first < next_rank or count < 1 or first + count > self.job[0]:
             raise ValueError(f"{count} ranks from {first} on do not follow on rank {next_rank - 1} of {self.job[0]}")
@@ -181,15 +181,15 @@ def _take_of_ranks(group: _Group, name: str, rest: str) -> None:
         raise ValueError(f"{group.last} without the call that it belongs to")
     if name == "file":
         steps, _, path = rest.partition(" ")
-        group.files.append(_file(steps, plain(path), group.count))
+        group.files.append(_file(steps, decode_text(path), group.count))
         group.hints.append([])
     elif name == "hint":
         if group.last not in ("file", "hint") or "=" not in rest:
             raise ValueError("a hint without a file, a key or a value")
-        key, _, value = plain(rest).partition("=")
+        key, _, value = decode_text(rest).partition("=")
         group.hints[-1].append((key, value))
     elif name == "loop":
-        (times,) = _wholes([rest], 1)
+        (times,) = _parse_wholes([rest], 1)
         if len(group.open) > RECORD_DEPTH or times < 1 or math.prod(group.times) * times > _MOST_CALLS:
             raise ValueError("loops that are too deep or too long")
         group.open.append((times, []))
@@ -226,7 +226,7 @@ def _take_of_ranks(group: _Group, name: str, rest: str) -> None:
 
 def _call(group: _Group, name: str, words: list[str]) -> Call:
     numbers = _numbers(words[:-1], len(LINES[name]), len(group.open) - 1)
-    call = Call(name, numbers, _wholes(words[-1:], 1)[0])
+    call = Call(name, numbers, _parse_wholes(words[-1:], 1)[0])
     counts = {"file": len(group.files), "comm": len(group.comms), "type": len(group.types)}
     counts |= {"access": group.hdf5.accesses, "dataset": len(group.hdf5.shapes)}
     for label, number in zip(LINES[name], numbers, strict=True):
@@ -279,7 +279,7 @@ def _numbers(words: list[str], count: int, depth: int) -> tuple[Number, ...]:
     return tuple(found)
 
 
-def _wholes(words: list[str], count: int) -> tuple[int, ...]:
+def _parse_wholes(words: list[str], count: int) -> tuple[int, ...]:
     if len(words) != count or not all(_WHOLE.fullmatch(word) for word in words):
         raise ValueError(f"not {count} whole numbers")
     return tuple(map(int, words))

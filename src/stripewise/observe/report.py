@@ -363,7 +363,7 @@ def no_program(program: str, started: Sequence[str]) -> UserError:
     return UserError(f"no program of the command is called {program}: it started {names}")
 
 
-def summed(reports: Sequence[Report], program: str = "") -> Report:
+def sum_reports(reports: Sequence[Report], program: str = "") -> Report:
     """Give one report for the MPI programs of a command, in the order in which they ended.
 
     Times and bytes are sums, bandwidths all bytes over all the time; a file that several programs used is listed once

@@ -16,7 +16,7 @@ from stripewise.formats import JOURNAL_HEADER, RECORD_HEADER, REPORT_FORMAT
 from stripewise.observe.activity import Activity
 from stripewise.observe.darshan_logs import SUFFIXES, LogResult, UnreadableLogError, is_log, read_logs
 from stripewise.observe.traces import form_of, traces_within
-from stripewise.observe.workload import Observed, observed
+from stripewise.observe.workload import Observed, describe_workload
 
 NAMES = "Darshan logs, traces, reports, records, journals, outputs of IOR"
 _TEXT_LIMIT = 64 << 20
@@ -45,7 +45,7 @@ class Source:
 def _read_report(path: Path) -> list[Activity]:
     from stripewise.observe import from_report, report  # noqa: PLC0415  only what a file needs is loaded
 
-    return [from_report.activity_of(report.read_report(_text(path), str(path)), str(path))]
+    return [from_report.activity_of(report.read_report(_read_text(path), str(path)), str(path))]
 
 
 def _read_record(path: Path) -> list[Activity]:
@@ -57,7 +57,7 @@ def _read_record(path: Path) -> list[Activity]:
 def _read_journal(path: Path) -> list[Activity]:
     from stripewise.observe import journal  # noqa: PLC0415  as above
 
-    return journal.activities_of(journal.read_journal(_text(path), str(path)), str(path))
+    return journal.activities_of(journal.read_journal(_read_text(path), str(path)), str(path))
 
 
 def _is_ior(path: Path, start: bytes) -> bool:
@@ -71,7 +71,7 @@ def _is_ior(path: Path, start: bytes) -> bool:
 def _read_ior(path: Path) -> list[Activity]:
     from stripewise.observe import ior  # noqa: PLC0415  as above
 
-    return ior.activities_of(ior.parse_ior(_text(path), str(path)), str(path))
+    return ior.activities_of(ior.parse_ior(_read_text(path), str(path)), str(path))
 
 
 SOURCES = (
@@ -187,7 +187,7 @@ def observe(path: Path) -> Observed:
     StripewiseError
         As :func:`open_one`, and if the input shows no I/O.
     """
-    return observed(open_one(path))
+    return describe_workload(open_one(path))
 
 
 def _open(path: Path, source: Source) -> Iterator[LogResult]:
@@ -204,7 +204,7 @@ def _open(path: Path, source: Source) -> Iterator[LogResult]:
         yield LogResult(path, None, UnreadableLogError(f"{path}: {error}", "is it whole?"))
 
 
-def _text(path: Path) -> str:
+def _read_text(path: Path) -> str:
     return path.read_text("utf-8", errors="replace")
 
 

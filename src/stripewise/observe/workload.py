@@ -64,7 +64,7 @@ class Observed:
         return {setting.key: setting.value for setting in self.in_force if setting.carrier is HINT}
 
 
-def observed(activity: Activity) -> Observed:
+def describe_workload(activity: Activity) -> Observed:
     """Describe what a job did, as far as its source shows it; the rest stays unknown.
 
     Raises
@@ -72,7 +72,7 @@ def observed(activity: Activity) -> Observed:
     UserError
         If the source shows no I/O.
     """
-    main = _main(_files(activity))
+    main = _find_main(_files(activity))
     if main is None or not main.bytes:
         raise UserError(f"{activity.source} shows no I/O", "was the program's I/O observed?")
     workload = workload_of(activity)
@@ -106,9 +106,9 @@ def workload_of(activity: Activity) -> Workload:
     Of a report, the run should have had no plan: how ROMIO carried out the calls then shows whether ranks interleave.
     """
     files, job = _files(activity), activity.job
-    main = _main(files)
+    main = _find_main(files)
     left_out = activity.counted.files - len(activity.files)
-    read, written = _moved(activity)
+    read, written = _count_moved(activity)
     known: dict[str, Any] = {
         "nodes": job.nodes,
         "processes_per_node": None if job.nodes is None else math.ceil(job.ranks / job.nodes),
@@ -123,7 +123,7 @@ def workload_of(activity: Activity) -> Workload:
             "api": _api(files, main),
             "file_size": _size(main),
             "transfer_size": _transfer(getattr(main.upper, way)),
-            "collective": _collective(files, main),
+            "collective": _was_collective(files, main),
             "file_per_process": _file_per_process(files, max(0, left_out), job.ranks),
             "driver": _driver_name(main.driver),
             "file_system": main.file_system,
@@ -141,7 +141,7 @@ def _files(activity: Activity) -> Sequence[FileActivity]:
     return activity.files
 
 
-def _main(files: Sequence[FileActivity]) -> FileActivity | None:
+def _find_main(files: Sequence[FileActivity]) -> FileActivity | None:
     """The file that most bytes went through."""
     return max(files, key=lambda file: file.bytes, default=None)
 
@@ -162,14 +162,14 @@ def _in_force(activity: Activity, main: FileActivity) -> tuple[Setting, ...]:
 
 def layout_of(activity: Activity) -> dict[str, int]:
     """Give ``stripe_count`` and ``stripe_size`` (bytes) of the file that most bytes went through, as far as known."""
-    main = _main(_files(activity))
+    main = _find_main(_files(activity))
     if main is None or main.layout is None:
         return {}
     roles = {"stripe_count": main.layout.stripe_count, "stripe_size": main.layout.stripe_size}
     return {role: value for role, value in roles.items() if value > 0}
 
 
-def _mostly(together: int, alone: int) -> bool | None:
+def _is_mostly(together: int, alone: int) -> bool | None:
     """Whether nearly all is collective; None where both matter, or nothing was seen."""
     if not together + alone:
         return None
@@ -191,7 +191,7 @@ def _pattern(files: Sequence[FileActivity], file: FileActivity, io: str | None) 
         return {}
     transfer = max(getattr(file.upper, way).largest or 0 for way in _WAYS) or None
     together = file.modes is not None and file.modes.collective_reads + file.modes.collective_writes > 0
-    aggregated = _aggregated(file, io)
+    aggregated = _was_aggregated(file, io)
     if file.view_contiguous is not False:
         # Each call is one piece. Ranks out of order still make ROMIO aggregate: then the layout is not segmented.
         if together and aggregated is not False:
@@ -210,7 +210,7 @@ def _pattern(files: Sequence[FileActivity], file: FileActivity, io: str | None) 
     return {"layout": "strided" if repeated and piece == file.view_bytes else "tile", "piece_size": piece}
 
 
-def _aggregated(file: FileActivity, io: str | None) -> bool | None:
+def _was_aggregated(file: FileActivity, io: str | None) -> bool | None:
     """Whether ROMIO's "automatic" took the way through aggregators; None where that cannot be told."""
     modes, beneath = file.modes, file.beneath
     if io != "romio" or modes is None or beneath is None or file.ranks <= (file.nodes or 0):
@@ -249,7 +249,7 @@ _PARALLEL = "mpio"
 """The driver of HDF5 that goes through MPI-IO."""
 
 
-def _moved(activity: Activity) -> tuple[int, int]:
+def _count_moved(activity: Activity) -> tuple[int, int]:
     levels = [file.upper for file in activity.files]
     return sum(level.read.bytes for level in levels), sum(level.write.bytes for level in levels)
 
@@ -288,7 +288,7 @@ def _transfer(calls: Calls) -> int | None:
     return round(calls.mean) or None
 
 
-def _collective(files: Sequence[FileActivity], main: FileActivity) -> bool | None:
+def _was_collective(files: Sequence[FileActivity], main: FileActivity) -> bool | None:
     """Whether nearly all was collective, by bytes where the source tells them: else by the main file's calls.
 
     Libraries write their headers independently.
@@ -300,10 +300,10 @@ def _collective(files: Sequence[FileActivity], main: FileActivity) -> bool | Non
         return None
     if modes.collective_bytes is not None:
         every = [file.modes for file in files if file.modes is not None]
-        return _mostly(sum(m.collective_bytes or 0 for m in every), sum(m.independent_bytes or 0 for m in every))
+        return _is_mostly(sum(m.collective_bytes or 0 for m in every), sum(m.independent_bytes or 0 for m in every))
     together = modes.collective_reads + modes.collective_writes
     alone = modes.independent_reads + modes.independent_writes + modes.nonblocking_reads + modes.nonblocking_writes
-    return _mostly(together, alone)
+    return _is_mostly(together, alone)
 
 
 def _file_per_process(files: Sequence[FileActivity], left_out: int, ranks: int) -> bool:
@@ -314,7 +314,7 @@ def _file_per_process(files: Sequence[FileActivity], left_out: int, ranks: int) 
 def _shape(file: FileActivity, ranks: int, way: str) -> dict[str, Any]:
     """Layout and, where collective calls reached the file system in small scattered pieces, the size of these."""
     layout = _layout(file, ranks)
-    if layout is None and file.mpiio is not None and file.posix is not None and _collective([file], file):
+    if layout is None and file.mpiio is not None and file.posix is not None and _was_collective([file], file):
         called: Calls = getattr(file.mpiio, way)
         made: Calls = getattr(file.posix, way)
         if 0 < made.mean < min(_PIECE, called.mean / 2):

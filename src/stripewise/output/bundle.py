@@ -70,7 +70,7 @@ def _options(shorts: str, *longs: str) -> re.Pattern[str]:
     return re.compile(rf"""(?<!\S)({names})\s*+("[^"]*"|'[^']*'|[^\s"']++)""")
 
 
-def _masked(options: re.Pattern[str], line: re.Match[str]) -> str:
+def _mask_options(options: re.Pattern[str], line: re.Match[str]) -> str:
     return options.sub(r"\1[removed]", line[0])
 
 
@@ -130,7 +130,7 @@ class Redactor:
     def text(self, text: str) -> str:
         """Redact a text."""
         for program, options in _OF_PROGRAMS:
-            text = program.sub(partial(_masked, options), text)
+            text = program.sub(partial(_mask_options, options), text)
         for pattern, put in (
             (_KEY, "[private key removed]"),
             (_URL_PASSWORD, "[removed]@"),

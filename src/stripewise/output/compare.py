@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 from stripewise.catalogue.workload import Workload
 from stripewise.output.experiment_view import ExperimentView
 from stripewise.output.markup import value_text, workload_text
-from stripewise.output.plots.style import BLUE, ORANGE, blank, counting_axis, number, plain
+from stripewise.output.plots.style import BLUE, ORANGE, counting_axis, escape_text, make_figure, number
 from stripewise.result import Interval
 
 
@@ -73,7 +73,7 @@ def differences(views: Sequence[ExperimentView]) -> list[str]:
     notes = []
     for what, values in (
         ("objectives", {f"{r.quantity} ({r.result.objective.direction})" for r in views}),
-        ("workloads", {_words(r.result.workload) for r in views}),
+        ("workloads", {_write_workload(r.result.workload) for r in views}),
         ("MPI libraries", {str(r.result.environment.get("mpi") or "unknown") for r in views}),
         ("hosts", {str(r.result.environment.get("host") or "unknown") for r in views}),
         ("kinds of figures", {"simulated" if r.result.simulated else "measured" for r in views}),
@@ -83,7 +83,7 @@ def differences(views: Sequence[ExperimentView]) -> list[str]:
     return notes
 
 
-def _words(workload: Workload) -> str:
+def _write_workload(workload: Workload) -> str:
     keys = {"operation", "nodes", "processes_per_node", "file_size", "transfer_size", "layout"}
     known = workload.model_dump(include=keys, exclude_none=True)
     return " ".join(f"{key}={workload_text(key, value)}" for key, value in known.items()) or "unknown"
@@ -101,7 +101,7 @@ def comparison(rows: Mapping[str, tuple[float, float | None, float | None, bool]
         Name to speed-up, the ends of its interval (None where unknown) and whether it is proven.
     """
     names = list(rows)[::-1]
-    figure = blank("Speed-up over each experiment's own default", 120 + _ROW * max(len(names), 2))
+    figure = make_figure("Speed-up over each experiment's own default", 120 + _ROW * max(len(names), 2))
     for proven, name, colour, symbol in (
         (True, "proven", BLUE, "square"),
         (False, "not proven", ORANGE, "square-open"),
@@ -117,16 +117,16 @@ def comparison(rows: Mapping[str, tuple[float, float | None, float | None, bool]
             marker={"color": colour, "symbol": symbol, "size": 11},
             error_x={
                 "type": "data", "symmetric": False, "color": colour, "thickness": 2.5, "width": 6,
-                "array": [_or(rows[key][2], rows[key][0]) - rows[key][0] for _, key in own],
-                "arrayminus": [rows[key][0] - _or(rows[key][1], rows[key][0]) for _, key in own],
+                "array": [_choose_finite(rows[key][2], rows[key][0]) - rows[key][0] for _, key in own],
+                "arrayminus": [rows[key][0] - _choose_finite(rows[key][1], rows[key][0]) for _, key in own],
             },
-            text=[f"<b>{plain(key)}</b>: {number(rows[key][0])} times" for _, key in own],
+            text=[f"<b>{escape_text(key)}</b>: {number(rows[key][0])} times" for _, key in own],
             hovertemplate="%{text}<extra></extra>",
         )  # fmt: skip
     figure.add_vline(x=1, line={"color": ORANGE, "width": 2, "dash": "dash"})
     figure.update_xaxes(title_text="speed-up (1 = as the default)", rangemode="tozero")
     figure.update_yaxes(
-        tickvals=list(range(len(names))), ticktext=[plain(name) for name in names], range=[-0.5, len(names) - 0.5]
+        tickvals=list(range(len(names))), ticktext=[escape_text(name) for name in names], range=[-0.5, len(names) - 0.5]
     )
     return figure
 
@@ -141,15 +141,15 @@ def progress(curves: Mapping[str, Sequence[tuple[int, float]]], lasts: Mapping[s
     lasts : mapping
         Name to the number of its last run.
     """
-    figure = blank("Best so far in the search", 380)
+    figure = make_figure("Best so far in the search", 380)
     dashes = ("solid", "dash", "dot", "dashdot", "longdash")
     for index, (name, steps) in enumerate(curves.items()):
         if steps:
             ends = [*steps, (max(lasts.get(name, 0), steps[-1][0]), steps[-1][1])]
             figure.add_scatter(
-                x=[run for run, _ in ends], y=[value for _, value in ends], mode="lines", name=plain(name),
+                x=[run for run, _ in ends], y=[value for _, value in ends], mode="lines", name=escape_text(name),
                 line={"shape": "hv", "width": 2.5, "dash": dashes[index % len(dashes)]},
-                hovertemplate="run %{x}: %{y:.3g}<extra>" + plain(name) + "</extra>",
+                hovertemplate="run %{x}: %{y:.3g}<extra>" + escape_text(name) + "</extra>",
             )  # fmt: skip
     figure.add_hline(y=1, line={"color": ORANGE, "width": 2, "dash": "dash"})
     counting_axis(figure, "run", max(lasts.values(), default=0))
@@ -157,5 +157,5 @@ def progress(curves: Mapping[str, Sequence[tuple[int, float]]], lasts: Mapping[s
     return figure
 
 
-def _or(value: float | None, other: float) -> float:
+def _choose_finite(value: float | None, other: float) -> float:
     return other if value is None else value

@@ -14,10 +14,10 @@ import plotly.graph_objects as go
 
 from stripewise.formats import SIZE_NAMES
 from stripewise.observe.activity import Activity, FileActivity
-from stripewise.output.markup import moment
+from stripewise.output.markup import format_moment
 from stripewise.output.page import page
 from stripewise.output.plots import job_io
-from stripewise.output.plots.style import BLUE, GREY, PALETTE, blank, curve, marks, number, plain
+from stripewise.output.plots.style import BLUE, GREY, PALETTE, curve, escape_text, make_figure, marks, number
 from stripewise.sizes import format_size
 
 
@@ -42,7 +42,7 @@ def render_diagnosis(
     return page(
         "diagnosis.html",
         title=PurePath(job["executable"].split(" ")[0] or document["source"]).name,
-        subtitle=f"{moment(job['started'])} · {document['source']}",
+        subtitle=f"{format_moment(job['started'])} · {document['source']}",
         brand="Stripewise diagnosis",
         **context(document, activity, drawn, plan),
     )
@@ -138,13 +138,13 @@ def times_by_size(operation: str, classes: Mapping[str, Points], models: Mapping
         Condition to the sizes and seconds of its line.
     """
     every = max(1, -(-sum(map(len, classes.values())) // _MOST))
-    figure = blank(f"Time of the {operation}s by size", 440)
+    figure = make_figure(f"Time of the {operation}s by size", 440)
     # A condition has one colour, whether it is met or only calibrated.
     names = list(dict.fromkeys([*models, *classes]))
     colours = {name: PALETTE[place % len(PALETTE)] for place, name in enumerate(names)}
     for name, points in classes.items():
         shown = [
-            (size, seconds, f"{plain(name)}: {format_size(int(size))} in {number(seconds * 1e6, 'us')}")
+            (size, seconds, f"{escape_text(name)}: {format_size(int(size))} in {number(seconds * 1e6, 'us')}")
             for size, seconds in points[::every]
         ]
         marks(figure, shown, name, colours[name], size=5, opacity=0.5)
@@ -169,7 +169,7 @@ def repeated_times(operation: str, size: int, seconds: Sequence[float], typical:
     """
     edges = np.geomspace(min(seconds) * 0.98, max(seconds) * 1.02, _BINS + 1)
     counts, _ = np.histogram(seconds, edges)
-    figure = blank(f"{len(seconds):,} {operation}s of {format_size(size)}: how long they took", 360)
+    figure = make_figure(f"{len(seconds):,} {operation}s of {format_size(size)}: how long they took", 360)
     outline = [(float(edge), int(count)) for edge, count in zip(edges, [*counts, counts[-1]], strict=True)]
     figure.add_scatter(
         x=[edge for edge, _ in outline], y=[count for _, count in outline], mode="lines", name="operations",
@@ -227,7 +227,7 @@ def causes_page(
         directions=list(classes),
         often="" if often is None else f"{len(often[2]):,} {often[0]}s of {format_size(often[1])}",
         classes=_classes(document),
-        best=_best(document),
+        best=_write_best(document),
         anomalies=[
             (one["cause"], one["says"], f"{one['count']:,}", f"{one['ratio']:.1f}", number(one["seconds"], "s"))
             for one in document["anomalies"]
@@ -252,7 +252,7 @@ def _classes(document: Mapping[str, Any]) -> list[tuple[str, ...]]:
     return rows
 
 
-def _best(document: Mapping[str, Any]) -> list[str]:
+def _write_best(document: Mapping[str, Any]) -> list[str]:
     return [
         f"All {way}s answered by the page cache would take {number(best, 's')} instead of "
         f"{number(sum(document['seconds'][way].values()), 's')}: nothing that is done on the client can give more."

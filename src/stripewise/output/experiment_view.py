@@ -14,7 +14,7 @@ from typing import Any
 from stripewise.catalogue.configuration import identity, place_of
 from stripewise.catalogue.workload import Workload
 from stripewise.observe.objectives import objective_of
-from stripewise.output.markup import changes, value_text
+from stripewise.output.markup import list_changes, value_text
 from stripewise.output.plots.job_io import BoundedRun
 from stripewise.output.plots.parameters import Axis, Line
 from stripewise.output.plots.proof import Control, chart_control
@@ -106,7 +106,7 @@ class ExperimentView:
 
     def changed(self, trial: Trial) -> list[str]:
         """What a trial changes, as ``name=value`` words."""
-        return changes(trial.configuration, self.default, self.units)
+        return list_changes(trial.configuration, self.default, self.units)
 
     @cached_property
     def runs(self) -> list[tuple[Run, Trial]]:

@@ -149,7 +149,7 @@ class Request:
         return lost + (["override: here the program's own hints win"] if plan.override else [])
 
 
-def exported(pairs: Iterable[tuple[str, str]]) -> tuple[list[str], list[str]]:
+def export_variables(pairs: Iterable[tuple[str, str]]) -> tuple[list[str], list[str]]:
     """Shell lines that export variables, and the line that takes them back."""
     known = dict(pairs)
     lines = [assign(name, value) for name, value in known.items()]
@@ -168,7 +168,7 @@ def heredoc(path: str, content: str) -> list[str]:
     return [f"cat > {path} <<'END_OF_SETTINGS'", *content.removesuffix("\n").split("\n"), "END_OF_SETTINGS"]
 
 
-def text(lines: Iterable[str]) -> str:
+def join_lines(lines: Iterable[str]) -> str:
     """Join lines."""
     return "".join(f"{line}\n" for line in lines)
 
@@ -200,8 +200,8 @@ def lfs(request: Request) -> Export:
     if lines:
         undo.append("# files written in between keep their layout; copy them to change it")
     return Export(
-        text(lines),
-        text(undo),
+        join_lines(lines),
+        join_lines(undo),
         cannot,
         "run it once; only files created afterwards in the directory are laid out so",
         "what the program or ROMIO asks for at creation wins over the directory's layout; existing files keep theirs.",
@@ -230,7 +230,7 @@ def _plan_wins(plan: Plan) -> str:
 def shell(request: Request) -> Export:
     """Shell lines that set all that the environment can carry, and preload the runtime where that is not enough."""
     pairs, cannot = request.express(Form.VARIABLES)
-    lines, undo = exported(pairs[Form.VARIABLES])
+    lines, undo = export_variables(pairs[Form.VARIABLES])
     wins = ["PNETCDF_HINTS wins over the program's own."] if request.pnetcdf else []
     reasons = request.needs_runtime
     use = "source it in the shell or job script, before the program starts"
@@ -250,7 +250,7 @@ def shell(request: Request) -> Export:
         wins.append("the program's own MPI_Info wins over ROMIO_HINTS; Open MPI's OMPIO does not read it.")
     if request.plan.of(MCA):
         wins.append("mpirun --mca wins over OMPI_MCA_* variables, which win over mca-params.conf.")
-    return Export(text(lines), text(undo), cannot, use, " ".join(wins), "stripewise.sh")
+    return Export(join_lines(lines), join_lines(undo), cannot, use, " ".join(wins), "stripewise.sh")
 
 
 def sbatch(request: Request) -> Export:
@@ -268,7 +268,7 @@ def sbatch(request: Request) -> Export:
     if prefix:
         use += ". LD_PRELOAD stands directly before the program, so srun and the shell stay untouched"
     undo = "restore the old srun line and remove the lines above it\n"
-    return replace(base, text=text(lines), undo=undo, use=use, filename="stripewise-job.sh")
+    return replace(base, text=join_lines(lines), undo=undo, use=use, filename="stripewise-job.sh")
 
 
 def _library(request: Request) -> str:
@@ -296,7 +296,7 @@ def toml(request: Request) -> Export:
     if lines:
         lines.insert(0, "# narrows the next experiment to these values and the defaults")
     return Export(
-        text(lines).rstrip("\n") + "\n" if lines else "",
+        join_lines(lines).rstrip("\n") + "\n" if lines else "",
         "remove these tables from the experiment file\n",
         cannot,
         "add it to an experiment file; the default of each parameter stays in the space, as the baseline",
@@ -312,7 +312,7 @@ _RUNTIME = "needs the runtime: use the shell export"
 def cray(request: Request) -> Export:
     """``MPICH_MPIIO_HINTS``."""
     pairs, cannot = request.express(Form.VARIABLES, Form.HINTS, mpi="cray", otherwise=_RUNTIME)
-    lines, undo = exported(pairs[Form.VARIABLES])
+    lines, undo = export_variables(pairs[Form.VARIABLES])
     good = []
     for key, value in pairs[Form.HINTS]:
         if any(c in key + value for c in ":,"):
@@ -328,8 +328,8 @@ def cray(request: Request) -> Export:
         lines.append("export MPICH_MPIIO_HINTS_DISPLAY=1  # prints the hints in force at each open, as evidence")
         undo.append("unset MPICH_MPIIO_HINTS MPICH_MPIIO_HINTS_DISPLAY")
     return Export(
-        text(lines),
-        text(undo),
+        join_lines(lines),
+        join_lines(undo),
         cannot,
         "put it into the job script, before srun or aprun",
         "MPICH_MPIIO_HINTS is expected to win over the program's own MPI_Info; what MPICH_MPIIO_HINTS_DISPLAY prints "
@@ -346,22 +346,22 @@ def _patterns(plan: Plan) -> list[str]:
 def intel(request: Request) -> Export:
     """``I_MPI_FILESYSTEM`` variables, and a hints file for what they do not know."""
     pairs, cannot = request.express(Form.VARIABLES, Form.HINTS, mpi="intel", otherwise=_RUNTIME)
-    lines, undo = exported(pairs[Form.VARIABLES])
+    lines, undo = export_variables(pairs[Form.VARIABLES])
     hints = pairs[Form.HINTS]
     direct = [(_INTEL[key], value) for key, value in hints if key in _INTEL]
     system = _driver(request, [key for key, _ in hints])
     forced = [("I_MPI_FILESYSTEM_FORCE", system)] if system else []
     if direct or forced:
         lines.append("# Intel MPI 2021.11 and later; before that, I_MPI_EXTRA_FILESYSTEM=1 and the hints file alone")
-        made, back = exported([("I_MPI_FILESYSTEM", "1"), *forced, *direct])
+        made, back = export_variables([("I_MPI_FILESYSTEM", "1"), *forced, *direct])
         lines, undo = lines + made, undo + back
     others, too_much = hint_lines(hints)
     if others:
         made, back = hints_file(others)
         lines, undo = lines + made, undo + back
     return Export(
-        text(lines),
-        text(undo),
+        join_lines(lines),
+        join_lines(undo),
         cannot + too_much + (request.scope if hints else []),
         "put it into the job script, before mpirun",
         "the I_MPI_FILESYSTEM variables act on every file of the process; the program's own MPI_Info wins over "
@@ -382,14 +382,16 @@ def openmpi(request: Request) -> Export:
     """``OMPI_MCA`` variables and lines of a parameter file."""
     pairs, cannot = request.express(Form.MCA, Form.VARIABLES, mpi="openmpi", otherwise=_RUNTIME)
     parameters = pairs[Form.MCA]
-    lines, undo = exported([*pairs[Form.VARIABLES], *((f"OMPI_MCA_{name}", value) for name, value in parameters)])
+    lines, undo = export_variables(
+        [*pairs[Form.VARIABLES], *((f"OMPI_MCA_{name}", value) for name, value in parameters)]
+    )
     if parameters:
         lines.append("# or, for all your jobs, these lines in $HOME/.openmpi/mca-params.conf (without the #):")
         lines += [f"#   {name} = {value}" for name, value in parameters]
         undo.append("# and take the lines out of $HOME/.openmpi/mca-params.conf again")
     return Export(
-        text(lines),
-        text(undo),
+        join_lines(lines),
+        join_lines(undo),
         cannot + (request.scope if parameters else []),
         "put it into the job script, before mpirun",
         "mpirun --mca NAME VALUE wins over OMPI_MCA_NAME, which wins over $HOME/.openmpi/mca-params.conf, which wins "
@@ -437,14 +439,14 @@ def export(
     if PLAN_HEADER not in made.text:
         made = replace(made, cannot=[*made.cannot, *request.elsewhere])
         if target != "toml":  # an experiment finds out itself
-            made = _cautioned(made, request, comment="" if target == "hints" else "# ")
+            made = _add_cautions(made, request, comment="" if target == "hints" else "# ")
     if made.text:
         return made
     anything = plan.settings or plan.sections
     return replace(made, text=_ELSEWHERE if anything else _NOTHING, use="", undo="", wins="", empty=True)
 
 
-def _cautioned(made: Export, request: Request, comment: str) -> Export:
+def _add_cautions(made: Export, request: Request, comment: str) -> Export:
     """Say beside the text, and in it where it has comments, which programs must not get it without the runtime."""
     cautions = [caution for key, caution in request.cautions.items() if key in made.text]
     if not cautions:

@@ -8,7 +8,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from stripewise.catalogue.configuration import changed
+from stripewise.catalogue.configuration import find_changes
 from stripewise.output.experiment_view import ExperimentView
 from stripewise.output.plots import job_io, parameters, proof, style, trajectory
 
@@ -38,7 +38,7 @@ def _importance(view: ExperimentView) -> go.Figure:
     few = "too few runs to tell"
     zero = few if few in view.result.importance_note else "no measurable influence"
     usual = view.result.default.configuration
-    tried = {name for trial in view.trials for name in changed(trial.configuration, usual)}
+    tried = {name for trial in view.trials for name in find_changes(trial.configuration, usual)}
     shares = {name: share for name, share in view.result.importance.items() if share > 0 or name in tried}
     return parameters.importance(shares, zero=zero)
 

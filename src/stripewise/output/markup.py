@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from stripewise.catalogue.configuration import changed
+from stripewise.catalogue.configuration import find_changes
 from stripewise.result import Interval
 from stripewise.sizes import format_size
 
 
-def interval(ends: Interval | None, digits: int = 3) -> str:
+def format_interval(ends: Interval | None, digits: int = 3) -> str:
     """Write an interval; empty where there is none."""
     if ends is None or not math.isfinite(ends.high):
         return ""
@@ -40,7 +40,7 @@ def count(amount: int, noun: str, plural: str = "") -> str:
     return f"{amount:,} {noun if amount == 1 else plural or noun + 's'}"
 
 
-def moment(epoch: float | None) -> str:
+def format_moment(epoch: float | None) -> str:
     """Write a time of day in UTC."""
     if not epoch:
         return ""
@@ -67,14 +67,15 @@ def measured_text(value: Any, unit: str) -> str:
     return text if unit in ("B", "count") else f"{text} {unit}".rstrip()
 
 
-def changes(
+def list_changes(
     configuration: Mapping[str, Any],
     default: Mapping[str, Any] = MappingProxyType({}),
     units: Mapping[str, str] = MappingProxyType({}),
 ) -> list[str]:
     """Write what a configuration changes, a word a parameter."""
     return [
-        f"{name}={value_text(value, units.get(name, ''))}" for name, value in changed(configuration, default).items()
+        f"{name}={value_text(value, units.get(name, ''))}"
+        for name, value in find_changes(configuration, default).items()
     ]
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from stripewise.output.markup import changes
+from stripewise.output.markup import list_changes
 from stripewise.output.page import page
 from stripewise.output.plots.accuracy import cases, predicted_measured, speedups
 from stripewise.output.plots.style import number
@@ -56,7 +56,7 @@ def validation_page(
         unit=unit,
         metrics=_metrics(document["metrics"], unit),
         curve=_curve(document["learning_curve"]),
-        choices=_choices(document),
+        choices=_list_choices(document),
     )
 
 
@@ -88,7 +88,7 @@ def _curve(points: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
     ]  # fmt: skip
 
 
-def _choices(document: Mapping[str, Any]) -> list[tuple[str, ...]]:
+def _list_choices(document: Mapping[str, Any]) -> list[tuple[str, ...]]:
     """The model's choices, the oracle's, those of trees, and every static one, as shares of the best measured."""
     judged = document["prescription"]
     if judged is None:
@@ -100,7 +100,7 @@ def _choices(document: Mapping[str, Any]) -> list[tuple[str, ...]]:
     static = judged["static"]
     shown = [*static[:_STATICS], *(one for one in static[_STATICS:] if one["default"])]
     named += [
-        (f"{'default' if one['default'] else 'static'}: {' '.join(changes(one['configuration']))}", one, one)
+        (f"{'default' if one['default'] else 'static'}: {' '.join(list_changes(one['configuration']))}", one, one)
         for one in shown
     ]
     return [
@@ -145,7 +145,7 @@ def evaluation_page(document: Mapping[str, Any]) -> str:
         shown=format_figure,
         counts=_counts,
         values=_values,
-        common=_common,
+        common=_list_common,
         cases=lambda operation: [_case(number, pair) for number, pair in enumerate(own[operation], start=1)],
         most=_MOST_ROWS,
     )
@@ -174,10 +174,10 @@ def _values(found: Mapping[str, Any]) -> list[tuple[str, ...]]:
     ]
 
 
-def _common(found: Mapping[str, Any]) -> list[tuple[str, ...]]:
+def _list_common(found: Mapping[str, Any]) -> list[tuple[str, ...]]:
     return [
         (
-            " ".join(changes(entry["settings"])),
+            " ".join(list_changes(entry["settings"])),
             *(f"{entry[key]:,}" for key in ("selected", "improved", "not_improved")),
             f"{entry['improved_percent']:.1f}",
         )
@@ -189,8 +189,8 @@ def _case(number: int, pair: Mapping[str, Any]) -> tuple[str, ...]:
     before, after = pair["default_settings"], pair["tuned_settings"]
     return (
         str(number),
-        " ".join(changes(before)),
-        " ".join(changes(after, before)) or "unchanged",
+        " ".join(list_changes(before)),
+        " ".join(list_changes(after, before)) or "unchanged",
         *(_number(pair[which]) for which in ("default", "tuned", "oracle")),
     )
 

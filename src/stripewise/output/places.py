@@ -14,7 +14,7 @@ import plotly.graph_objects as go
 from stripewise.facts import RunFacts
 from stripewise.output.experiment_view import ExperimentView
 from stripewise.output.plots.parameters import WORST_TO_BEST
-from stripewise.output.plots.style import ORANGE, blank, number, plain
+from stripewise.output.plots.style import ORANGE, escape_text, make_figure, number
 from stripewise.trial import Phase, Run, State
 
 _MOST_TEXTS = 96
@@ -55,7 +55,7 @@ class Placement:
     nodes: tuple[Place, ...] = ()
 
 
-def placement(view: ExperimentView) -> Placement:
+def collect_placement(view: ExperimentView) -> Placement:
     """Collect the places of all finished runs, each run relative to the median of its own configuration.
 
     A place is called slow if its runs lie at least 5% below those elsewhere (medians), and chance would show as much in
@@ -113,13 +113,13 @@ def node_names(text: str) -> tuple[str, ...]:
     for part in re.findall(r"(?:[^,\[\]]|\[[^\]]*\])+", text):
         # Every other piece stood in brackets.
         pieces = re.split(r"\[([^\]]*)\]", part)
-        choices = [_spans(piece) if at % 2 else [piece] for at, piece in enumerate(pieces)]
+        choices = [_read_spans(piece) if at % 2 else [piece] for at, piece in enumerate(pieces)]
         many = math.prod(map(len, choices)) > _MOST_NODES
         names += [part] if many else map("".join, itertools.product(*choices))
     return tuple(names)
 
 
-def _spans(text: str) -> list[str]:
+def _read_spans(text: str) -> list[str]:
     """Read what stands in brackets: numbers, and spans of numbers with as many digits as the first."""
     found = []
     for span in text.split(","):
@@ -137,11 +137,11 @@ def _places(relative: Sequence[tuple[Run, float]], used: Mapping[int, Sequence[s
     for name in names:
         here = [value for run, value in relative if name in used[run.number]]
         elsewhere = [value for run, value in relative if used[run.number] and name not in used[run.number]]
-        found.append(Place(name, here, _slow(here, elsewhere, len(names))))
+        found.append(Place(name, here, _is_slow(here, elsewhere, len(names))))
     return tuple(found)
 
 
-def _slow(here: Sequence[float], elsewhere: Sequence[float], tests: int) -> bool:
+def _is_slow(here: Sequence[float], elsewhere: Sequence[float], tests: int) -> bool:
     if len(here) < _LEAST_RUNS or len(elsewhere) < _LEAST_RUNS:
         return False
     if statistics.median(here) > _WORTH * statistics.median(elsewhere):
@@ -162,7 +162,7 @@ def place_map(places: Sequence[Place], *, kind: str) -> go.Figure:
     """
     width = min(max(len(places), 1), 16)
     rows = -(-len(places) // width) or 1
-    figure = blank(f"{kind[:1].upper()}{kind[1:]}s used", 130 + 52 * rows)
+    figure = make_figure(f"{kind[:1].upper()}{kind[1:]}s used", 130 + 52 * rows)
     medians = [statistics.median(place.values) for place in places]
     grid: list[list[float | None]] = [[None] * width for _ in range(rows)]
     words: list[list[str]] = [[""] * width for _ in range(rows)]
@@ -171,10 +171,10 @@ def place_map(places: Sequence[Place], *, kind: str) -> go.Figure:
         row, column = divmod(index, width)
         grid[row][column] = median
         if len(places) <= _MOST_TEXTS:
-            words[row][column] = f"{plain(place.name)}{'<br>slow' if place.slow else ''}"
+            words[row][column] = f"{escape_text(place.name)}{'<br>slow' if place.slow else ''}"
         told = "; slower than chance allows" if place.slow else ""
         runs = f"{len(place.values)} run{'' if len(place.values) == 1 else 's'}"
-        hover[row][column] = f"<b>{kind} {plain(place.name)}</b><br>{number(median)} of the usual, {runs}{told}"
+        hover[row][column] = f"<b>{kind} {escape_text(place.name)}</b><br>{number(median)} of the usual, {runs}{told}"
     figure.add_heatmap(
         z=grid, text=words, texttemplate="%{text}", customdata=hover, hovertemplate="%{customdata}<extra></extra>",
         colorscale=[list(stop) for stop in WORST_TO_BEST], zmin=min([0.8, *medians]), zmax=max([1.2, *medians]),

@@ -152,7 +152,7 @@ class Details:
 
     def environment(self) -> list[tuple[str, str]]:
         """Write what is known of the machine and its software."""
-        return [(_heading(key), _plain(value)) for key, value in self.view.result.environment.items()]
+        return [(_heading(key), _make_plain(value)) for key, value in self.view.result.environment.items()]
 
     def workload(self) -> list[tuple[str, str]]:
         """Write what is known of the workload."""
@@ -177,7 +177,7 @@ def _heading(key: str) -> str:
     return "MPI-IO" if key == "io" else words[:1].upper() + words[1:]
 
 
-def _plain(value: Any) -> str:
+def _make_plain(value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(map(str, value))
     return json.dumps(value) if isinstance(value, dict) else str(value if value is not None else "")

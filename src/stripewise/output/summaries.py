@@ -112,7 +112,7 @@ def best_values(
     """The best median of each context; with ``scored``, the best by odd repeats at its value in even ones."""
     groups: dict[str, list[FiveNumbers]] = {}
     for entry in summaries:
-        groups.setdefault(signature(entry.context), []).append(entry)
+        groups.setdefault(make_signature(entry.context), []).append(entry)
     pick = max if maximize else min
     found = {}
     for key, members in groups.items():
@@ -148,7 +148,7 @@ def by_configuration(summaries: Sequence[FiveNumbers]) -> list[list[FiveNumbers]
     return [group for key, group in groups.items() if key not in joined]
 
 
-def signature(values: Mapping[str, Any]) -> str:
+def make_signature(values: Mapping[str, Any]) -> str:
     """Give a text that tells contexts or configurations apart."""
     return repr(sorted(values.items()))
 
@@ -315,7 +315,7 @@ def _default(
     declared: Mapping[str, Value | None],
     maximize: bool,
 ) -> list[Default]:
-    of = len({signature(m.context) for m in members})
+    of = len({make_signature(m.context) for m in members})
     groups = by_configuration(members)
     widest = max(map(len, groups))
     if 2 * widest <= of and of > 1:
@@ -323,8 +323,10 @@ def _default(
     full = [group for group in groups if len(group) == widest]
     # Picked by odd repeats relative to the best of odd repeats, scored by even ones.
     top = best_values(members, maximize, picked=True)
-    chosen = max(full, key=lambda group: mean([share(m.picked, top[signature(m.context)], maximize) for m in group]))
-    ratios = [share(m.scored, best[signature(m.context)], maximize) for m in chosen]
+    chosen = max(
+        full, key=lambda group: mean([share(m.picked, top[make_signature(m.context)], maximize) for m in group])
+    )
+    ratios = [share(m.scored, best[make_signature(m.context)], maximize) for m in chosen]
     found = Default(
         workload,
         chosen[0].configuration,
@@ -333,18 +335,18 @@ def _default(
         mean(ratios),
         len(ratios) / sum(1 / ratio for ratio in ratios),
         min(ratios),
-        _declared(members, best, declared, maximize),
+        _find_declared(members, best, declared, maximize),
     )
     return [found]
 
 
-def _declared(
+def _find_declared(
     members: Sequence[FiveNumbers], best: Mapping[str, float], declared: Mapping[str, Value | None], maximize: bool
 ) -> float | None:
     if any(value is None for value in declared.values()):
         return None
     own = [m for m in members if all(v is None or v == declared[n] for n, v in m.configuration.items())]
-    return mean([share(m.scored, best[signature(m.context)], maximize) for m in own]) if own else None
+    return mean([share(m.scored, best[make_signature(m.context)], maximize) for m in own]) if own else None
 
 
 def _classes(column: Column, values: Sequence[Value]) -> dict[str, str]:
@@ -420,7 +422,7 @@ class SettingEffect:
     configurations: int
 
 
-def consistent(summaries: Sequence[FiveNumbers], maximize: bool = True) -> list[Consistency]:
+def rank_consistent(summaries: Sequence[FiveNumbers], maximize: bool = True) -> list[Consistency]:
     """Rank settings by what they give under load, over all contexts in which they were measured.
 
     Settings measured in fewer than half as many contexts as the widest known one are left out: they may have met the
@@ -429,7 +431,7 @@ def consistent(summaries: Sequence[FiveNumbers], maximize: bool = True) -> list[
     best = best_values(summaries, maximize)
     reached: dict[str, int] = {}
     for entry in summaries:
-        key = signature(entry.context)
+        key = make_signature(entry.context)
         reached[key] = min(entry.cluster, reached.get(key, entry.cluster))
     groups = by_configuration(summaries)
     widest = max(len(members) for members in groups)
@@ -440,8 +442,8 @@ def consistent(summaries: Sequence[FiveNumbers], maximize: bool = True) -> list[
         if 2 * len(members) < widest:
             continue
         quartile = 1 if maximize else 3
-        typical = [share(m.median, best[signature(m.context)], maximize) for m in members]
-        low = [share(m.numbers[quartile], best[signature(m.context)], maximize) for m in members]
+        typical = [share(m.median, best[make_signature(m.context)], maximize) for m in members]
+        low = [share(m.numbers[quartile], best[make_signature(m.context)], maximize) for m in members]
         rows.append(
             Consistency(
                 members[0].configuration,
@@ -451,7 +453,7 @@ def consistent(summaries: Sequence[FiveNumbers], maximize: bool = True) -> list[
                 geometric(low),
                 min(low),
                 float(np.median([m.spread for m in members])),
-                sum(m.cluster == reached[signature(m.context)] for m in members) / len(members),
+                sum(m.cluster == reached[make_signature(m.context)] for m in members) / len(members),
             )
         )
     return sorted(rows, key=lambda row: (-row.low, -row.worst))
@@ -460,7 +462,7 @@ def consistent(summaries: Sequence[FiveNumbers], maximize: bool = True) -> list[
 def effects(summaries: Sequence[FiveNumbers], maximize: bool = True) -> list[SettingEffect]:
     """Tell the parameters' values apart by their main effects."""
     parameters = list(summaries[0].configuration)
-    contexts = {key: place for place, key in enumerate(dict.fromkeys(signature(s.context) for s in summaries))}
+    contexts = {key: place for place, key in enumerate(dict.fromkeys(make_signature(s.context) for s in summaries))}
     columns: dict[tuple[str, str], int] = {}
     values: dict[tuple[str, str], Value] = {}
     for entry in summaries:
@@ -471,7 +473,7 @@ def effects(summaries: Sequence[FiveNumbers], maximize: bool = True) -> list[Set
                 values[name, repr(value)] = value
     matrix = np.zeros((len(summaries), len(contexts) + len(columns)))
     for row, entry in enumerate(summaries):
-        matrix[row, contexts[signature(entry.context)]] = 1
+        matrix[row, contexts[make_signature(entry.context)]] = 1
         for name in parameters:
             if entry.configuration[name] is not None:
                 matrix[row, columns[name, repr(entry.configuration[name])]] = 1
@@ -564,7 +566,7 @@ def _report(table: Table, operation: str, apart: str | None) -> SummaryReport:
         operation,
         tuple(ordered),
         clusters,
-        tuple(consistent(found, maximize)),
+        tuple(rank_consistent(found, maximize)),
         tuple(effects(found, maximize)),
         tuple(defaults(table, found, apart)),
     )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from stripewise.catalogue.configuration import place_of
 from stripewise.models.table import Table
-from stripewise.output.markup import changes, value_text
+from stripewise.output.markup import list_changes, value_text
 from stripewise.output.summaries import SummaryReport
 
 if TYPE_CHECKING:
@@ -21,7 +21,17 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from stripewise.output.plots.style import BLUE, GREY, PALETTE, axis_title, blank, lines, number, plain, wide
+from stripewise.output.plots.style import (
+    BLUE,
+    GREY,
+    PALETTE,
+    axis_title,
+    escape_text,
+    is_wide,
+    lines,
+    make_figure,
+    number,
+)
 
 _ROWS = 30
 _MOST_LEVELS = 64
@@ -56,7 +66,10 @@ def summary_figures(data: Table, reports: Sequence[SummaryReport]) -> dict[str, 
         drawn[f"{name}-bands"] = five_number_bands(
             [entry.numbers for entry in report.summaries],
             [entry.cluster for entry in report.summaries],
-            [f"{_words(entry.context, units)}\n{_words(entry.configuration, units)}" for entry in report.summaries],
+            [
+                f"{_write_values(entry.context, units)}\n{_write_values(entry.configuration, units)}"
+                for entry in report.summaries
+            ],
             title=f"{name}: minimum, quartiles, maximum",
             quantity=data.schema.objective.column,
             unit=data.schema.objective.unit,
@@ -90,7 +103,11 @@ def _lines(data: Table, report: SummaryReport, units: Mapping[str, str]) -> tupl
         for name, values in order.items()
     ]
     lines = [
-        Line([place_of(one[name], values) or 0 for name, values in order.items()], entry.median, _words(one, units))
+        Line(
+            [place_of(one[name], values) or 0 for name, values in order.items()],
+            entry.median,
+            _write_values(one, units),
+        )
         for one, entry in zip(full, report.summaries, strict=True)
     ]
     return axes, lines
@@ -106,7 +123,7 @@ def summary_context(data: Table, reports: Sequence[SummaryReport]) -> dict[str, 
                 # Cheaper to ask than to draw: a page is filled before its figures are.
                 "parallel": bool(_lines(data, report, _units(data))[0]) and len(report.summaries) > 1,
                 "clusters": _clusters(report),
-                "consistent": _consistent(report, _units(data)),
+                "consistent": _list_consistent(report, _units(data)),
                 "effects": _effects(report, _units(data)),
                 "defaults": _defaults(report, _units(data)),
             }
@@ -125,11 +142,11 @@ def _clusters(report: SummaryReport) -> list[tuple[object, ...]]:
     ]
 
 
-def _consistent(report: SummaryReport, units: Mapping[str, str]) -> list[tuple[object, ...]]:
+def _list_consistent(report: SummaryReport, units: Mapping[str, str]) -> list[tuple[object, ...]]:
     return [
         (
-            _words(row.configuration, units), f"{row.contexts} of {row.of}", f"{row.typical:.1%}", f"{row.low:.1%}",
-            f"{row.worst:.1%}", f"{row.spread:.1%}", f"{row.best_cluster:.0%}",
+            _write_values(row.configuration, units), f"{row.contexts} of {row.of}", f"{row.typical:.1%}",
+            f"{row.low:.1%}", f"{row.worst:.1%}", f"{row.spread:.1%}", f"{row.best_cluster:.0%}",
         )
         for row in report.consistent[:_ROWS]
     ]  # fmt: skip
@@ -137,7 +154,7 @@ def _consistent(report: SummaryReport, units: Mapping[str, str]) -> list[tuple[o
 
 def _effects(report: SummaryReport, units: Mapping[str, str]) -> list[tuple[object, ...]]:
     return [
-        (_words({row.parameter: row.value}, units), f"×{row.median:.2f}", f"×{row.low:.2f}", row.configurations)
+        (_write_values({row.parameter: row.value}, units), f"×{row.median:.2f}", f"×{row.low:.2f}", row.configurations)
         for row in report.effects
     ]
 
@@ -145,7 +162,7 @@ def _effects(report: SummaryReport, units: Mapping[str, str]) -> list[tuple[obje
 def _defaults(report: SummaryReport, units: Mapping[str, str]) -> list[tuple[object, ...]]:
     return [
         (
-            _words(entry.workload, units) or "all workloads", _words(entry.configuration, units),
+            _write_values(entry.workload, units) or "all workloads", _write_values(entry.configuration, units),
             f"{entry.contexts} of {entry.of}", f"{entry.arithmetic:.1%}", f"{entry.harmonic:.1%}", f"{entry.worst:.1%}",
             "" if entry.declared is None else f"{entry.declared:.1%}",
         )
@@ -157,8 +174,8 @@ def _units(data: Table) -> dict[str, str]:
     return {column.name: column.unit for column in data.schema.columns}
 
 
-def _words(values: Mapping[str, Any], units: Mapping[str, str]) -> str:
-    return " ".join(changes({name: value for name, value in values.items() if value is not None}, units=units))
+def _write_values(values: Mapping[str, Any], units: Mapping[str, str]) -> str:
+    return " ".join(list_changes({name: value for name, value in values.items() if value is not None}, units=units))
 
 
 _MOST = 400
@@ -186,7 +203,7 @@ def five_number_bands(
     total = len(numbers)
     keep = np.unique(np.linspace(0, total - 1, min(total, _MOST)).astype(int)) if total else np.array([], dtype=int)
     more = f", {len(keep)} of {total} shown" if len(keep) < total else ""
-    figure = blank(f"{plain(title)}{more}", 420)
+    figure = make_figure(f"{escape_text(title)}{more}", 420)
     for cluster in sorted(set(clusters)):
         own = [int(index) for index in keep if clusters[int(index)] == cluster]
         if not own:
@@ -210,21 +227,21 @@ def five_number_bands(
             name=f"cluster {cluster}",
             legendgroup=str(cluster),
             text=[
-                f"<b>{' / '.join(number(v) for v in numbers[index])} {plain(unit)}</b><br>{lines(labels[index])}"
+                f"<b>{' / '.join(number(v) for v in numbers[index])} {escape_text(unit)}</b><br>{lines(labels[index])}"
                 for index in own
             ],
             hovertemplate="%{text}<extra></extra>",
         )
     figure.update_xaxes(title_text="configurations, by median")
     figure.update_yaxes(title_text=axis_title(quantity, unit))
-    if wide([value for row in numbers for value in row]):
+    if is_wide([value for row in numbers for value in row]):
         figure.update_yaxes(type="log")
     return figure
 
 
 def cluster_tree(tree: NDArray[np.float64], count: int) -> go.Figure:
     """Draw the upper part of a hierarchical clustering, and the height at which it was cut."""
-    figure = blank("How configurations join", 360)
+    figure = make_figure("How configurations join", 360)
     from scipy.cluster.hierarchy import dendrogram  # noqa: PLC0415  slow to load
 
     drawn = dendrogram(tree, p=_LEAVES, truncate_mode="lastp", no_plot=True)
@@ -237,7 +254,7 @@ def cluster_tree(tree: NDArray[np.float64], count: int) -> go.Figure:
         cut = float(heights[-count] + heights[-count + 1]) / 2
         figure.add_hline(y=cut, line={"color": BLUE, "dash": "dash"}, annotation_text=f"{count} clusters")
     places = range(5, 10 * len(drawn["ivl"]) + 5, 10)
-    figure.update_xaxes(tickvals=list(places), ticktext=[plain(text) for text in drawn["ivl"]], title_text=(
+    figure.update_xaxes(tickvals=list(places), ticktext=[escape_text(text) for text in drawn["ivl"]], title_text=(
         "groups; in parentheses, how many they hold"))  # fmt: skip
     figure.update_yaxes(title_text="distance (Ward)")
     return figure
@@ -245,7 +262,7 @@ def cluster_tree(tree: NDArray[np.float64], count: int) -> go.Figure:
 
 def silhouettes(scores: Mapping[int, float], chosen: int) -> go.Figure:
     """Draw the mean silhouette by number of clusters."""
-    figure = blank("How many clusters", 260)
+    figure = make_figure("How many clusters", 260)
     counts = sorted(scores)
     figure.add_bar(
         x=counts,

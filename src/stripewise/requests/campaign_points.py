@@ -143,7 +143,7 @@ class Points:
         found += [
             Setting(ENVIRONMENT, key, value)
             for stack in self._switches()
-            for key, value in stack.exports(_on(stack, point)).items()
+            for key, value in stack.exports(_is_on(stack, point)).items()
         ]
         named = {(s.carrier, s.key) for s in found}
         for factor in self.campaign.tunable:
@@ -160,7 +160,7 @@ class Points:
 
     def off(self, point: Point) -> OffEntry:
         """Give how a point's runs are made without the components that are off in it."""
-        entries = [stack.off for stack in self._switches() if stack.off is not None and not _on(stack, point)]
+        entries = [stack.off for stack in self._switches() if stack.off is not None and not _is_on(stack, point)]
         return all_off(entries)
 
     def _switches(self) -> list[Stack]:
@@ -238,7 +238,7 @@ class Points:
         still = {p.name: p.bind(words).default for p in self._known.values() if p.name not in names | given.keys()}
         context = {**still, **{k: v for k, v in words.items() if k not in names}, **given}
         parameters = tuple(self._parameter(factor).bind(words) for factor in tuned)
-        parameters = tuple(p if p.meets(workload.api) else _still(p) for p in parameters)
+        parameters = tuple(p if p.meets(workload.api) else _fix_parameter(p) for p in parameters)
         known = names | context.keys()
         derived = [d for s in self._stacks for d in s.derived if d.value.names <= known and d.value.names & names]
         own = [c for s in self._stacks for c in s.constraints if c.names <= known]
@@ -249,7 +249,7 @@ class Points:
                     f"constraint '{constraint.text}' names {sorted(unknown)[0]}, which is neither a factor nor a word",
                     f"known: {', '.join(sorted(known))}",
                 )
-        return Space(parameters, (*own, *self._constraints), tuple(_usable(derived, known)), context)
+        return Space(parameters, (*own, *self._constraints), tuple(_list_usable(derived, known)), context)
 
     def _parameter(self, factor: Tunable) -> Parameter:
         kind = Kind.ORDINAL if factor.ordered else Kind.CATEGORICAL
@@ -338,15 +338,15 @@ class Points:
         return piece is None or workload.layout != "strided" or (piece <= transfer and transfer % piece == 0)
 
 
-def _on(stack: Stack, point: Point) -> bool:
+def _is_on(stack: Stack, point: Point) -> bool:
     return stack.switch is None or point.values[stack.switch.name] is True
 
 
-def _still(parameter: Parameter) -> Parameter:
+def _fix_parameter(parameter: Parameter) -> Parameter:
     return replace(parameter, values=(parameter.default,), active_if=None, same_as_default=None)
 
 
-def _usable(derived: list[Derived], known: set[str]) -> Iterator[Derived]:
+def _list_usable(derived: list[Derived], known: set[str]) -> Iterator[Derived]:
     for entry in derived:
         if entry.active_if is None or entry.active_if.names <= known:
             yield entry

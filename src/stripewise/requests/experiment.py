@@ -20,7 +20,7 @@ from stripewise.catalogue.configuration import place_of, sizes
 from stripewise.catalogue.meaning import check_value
 from stripewise.catalogue.parameter import Kind, Parameter
 from stripewise.catalogue.plan import spell
-from stripewise.catalogue.stack import EXPRESSIONS, ParameterEntry, Scalar, carried, load_stack
+from stripewise.catalogue.stack import EXPRESSIONS, ParameterEntry, Scalar, load_stack, read_carrier
 from stripewise.catalogue.workload import Workload
 from stripewise.documents import explain_validation, parse_document
 from stripewise.errors import UserError
@@ -207,7 +207,7 @@ class ParameterOverride(BaseModel):
     values: list[Scalar] | None = None
     exclude: bool = Field(default=False, description="leave the parameter out of the space")
 
-    _carried = model_validator(mode="before")(staticmethod(carried))
+    _carried = model_validator(mode="before")(staticmethod(read_carrier))
 
 
 _RETIRED = {"general_knowledge"}
@@ -338,7 +338,7 @@ def _entry(parameter: Parameter) -> dict[str, Any]:
     return {**plain, **texts, **lists}
 
 
-def overridden(parameter: Parameter, override: ParameterOverride) -> Parameter:
+def override_parameter(parameter: Parameter, override: ParameterOverride) -> Parameter:
     """Give a stack's parameter with what the experiment changes about it.
 
     Raises
@@ -427,7 +427,7 @@ def parameters_of(experiment: Experiment) -> dict[str, Parameter]:
         if override.exclude:
             found.pop(name, None)
         elif name in found:
-            found[name] = overridden(found[name], override)
+            found[name] = override_parameter(found[name], override)
         elif is_own(override):
             found[name] = own_parameter(name, override)
     return found

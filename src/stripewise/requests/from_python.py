@@ -104,10 +104,10 @@ def space_of(
 def _parameter(name: str, values: Sequence[Value], default: Mapping[str, Value]) -> Parameter:
     if isinstance(values, str) or not isinstance(values, Iterable):
         raise UserError(f"parameter {name} has {values!r} in place of its values", "give a list of them")
-    listed = values if isinstance(values, range) else tuple(_plain(name, value) for value in values)
+    listed = values if isinstance(values, range) else tuple(_make_plain(name, value) for value in values)
     if len(listed) == 0:
         raise UserError(f"parameter {name} has no values", "list at least one")
-    first = _plain(name, default.get(name, listed[0]))
+    first = _make_plain(name, default.get(name, listed[0]))
     if set(listed) == {False, True} and all(isinstance(value, bool) for value in listed):
         return Parameter(name, Kind.BOOLEAN, (False, True), first)
     if sizes(listed):
@@ -116,7 +116,7 @@ def _parameter(name: str, values: Sequence[Value], default: Mapping[str, Value])
     return Parameter(name, Kind.CATEGORICAL, listed, first)
 
 
-def _plain(name: str, value: Any) -> Value:
+def _make_plain(name: str, value: Any) -> Value:
     """A value as the store keeps it: arrays have number types of their own."""
     plain = value.item() if isinstance(value, np.generic) else value
     if not isinstance(plain, bool | int | float | str) or (isinstance(plain, float) and not math.isfinite(plain)):

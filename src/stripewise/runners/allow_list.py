@@ -23,7 +23,7 @@ from stripewise.runners.program.command import (
     WRAPPERS,
     Grammar,
     family,
-    obeyed,
+    is_obeyed,
     placeholders,
     starts_others,
 )
@@ -125,19 +125,19 @@ class Place:
         found = self._on_path(word)
         # Some launchers look into the folder first.
         here = self.folder / word
-        if _exists(here) and (found is None or _real(here) != found):
+        if _is_file(here) and (found is None or _real(here) != found):
             return _real(here)
         return found
 
     def shadowed(self, word: str) -> bool:
         """Say whether a bare word could mean a file of the folder in place of the one on ``PATH``."""
         here = self.folder / word
-        return _exists(here) and _real(here) != self._on_path(word)
+        return _is_file(here) and _real(here) != self._on_path(word)
 
     def _on_path(self, word: str) -> Path | None:
         for entry in self.path.split(os.pathsep):
             candidate = Path(entry) / word
-            if entry.startswith("/") and _exists(candidate) and candidate.is_file() and os.access(candidate, os.X_OK):
+            if entry.startswith("/") and _is_file(candidate) and candidate.is_file() and os.access(candidate, os.X_OK):
                 return _real(candidate)
         return None
 
@@ -193,7 +193,7 @@ class Pattern:
             return False
         if not _same_program(program, self.program, place):
             return False
-        if wild(self.program) and starts_others(str(place.file(program))):
+        if is_wild(self.program) and starts_others(str(place.file(program))):
             return False
         script = script_at(self.program, wanted)
         if script is not None and script < len(given):
@@ -202,13 +202,13 @@ class Pattern:
             del given[script], wanted[script]
         free = given[len(wanted) :]
         # A launcher that is not known as one divides its command at colons as well.
-        if ":" in free or (self.launcher and any(map(obeyed, free))):
+        if ":" in free or (self.launcher and any(map(is_obeyed, free))):
             return False
         enough = len(given) >= len(wanted) if self.rest else len(given) == len(wanted)
         return enough and all(_word_fits(word, pattern) for word, pattern in zip(given, wanted, strict=False))
 
 
-def wild(text: str) -> bool:
+def is_wild(text: str) -> bool:
     """Say whether a word of a pattern stands for more than itself."""
     return bool(_WILD & set(text))
 
@@ -220,12 +220,12 @@ def script_at(program: str, arguments: Sequence[str]) -> int | None:
         return None
     at = next((at for at, word in enumerate(arguments) if "/" in word), None)
     line = any(word.startswith("-") and "c" in word for word in arguments[:1])
-    if at is None or line or arguments[at].startswith("-") or any(map(wild, arguments[:at])):
+    if at is None or line or arguments[at].startswith("-") or any(map(is_wild, arguments[:at])):
         return None
     if name in CONTAINERS:
         # What follows the image is started in it, unless the image says itself what it runs.
         inside = arguments[at + 1 : at + 2]
-        fixed = bool(inside) and not wild(inside[0]) and not inside[0].startswith("-")
+        fixed = bool(inside) and not is_wild(inside[0]) and not inside[0].startswith("-")
         return at if fixed or (name in ("apptainer", "singularity") and arguments[0] == "run") else None
     flags = _FLAGS.get(name, ())
     return None if at and arguments[at - 1].startswith("-") and arguments[at - 1] not in flags else at
@@ -246,7 +246,7 @@ def _same_program(given: str, pattern: str, place: Place) -> bool:
         wanted = Path(os.path.normpath(place.folder / pattern))
     else:
         parts = Path(pattern).parts
-        fixed = next((at for at, part in enumerate(parts) if wild(part)), len(parts))
+        fixed = next((at for at, part in enumerate(parts) if is_wild(part)), len(parts))
         wanted = _real(Path(*parts[:fixed])).joinpath(*parts[fixed:])
     return len(real.parts) == len(wanted.parts) and all(
         re.fullmatch(_expression(part), own, re.DOTALL) for own, part in zip(real.parts, wanted.parts, strict=True)
@@ -254,7 +254,7 @@ def _same_program(given: str, pattern: str, place: Place) -> bool:
 
 
 def _word_fits(given: str, pattern: str, excluded: str = "") -> bool:
-    if not wild(pattern):
+    if not is_wild(pattern):
         return given == pattern
     if placeholders([given]) or given == ":" or (given.startswith("-") and not pattern.startswith("-")):
         return False
@@ -267,7 +267,7 @@ def _expression(pattern: str, excluded: str = "") -> str:
     return "".join({"*": f"{one}*", "?": one}.get(letter, re.escape(letter)) for letter in pattern)
 
 
-def _exists(path: Path) -> bool:
+def _is_file(path: Path) -> bool:
     try:
         return path.exists()
     except OSError:  # the name is too long for a file
@@ -393,7 +393,7 @@ def _read(text: str) -> list[Pattern]:
     try:
         words = shlex.split(text)
     except ValueError as error:
-        raise _wrong(text, f"cannot be read: {error}") from error
+        raise _make_error(text, f"cannot be read: {error}") from error
     found: list[Pattern] = []
     before: list[Step] = []
     for part in _parts(words):
@@ -403,7 +403,7 @@ def _read(text: str) -> list[Pattern]:
             launcher = next(i for i, step in enumerate(steps) if step.launches)
             before = steps[: launcher + 1]
         elif not before and len(_parts(words)) > 1:
-            raise _wrong(text, "has a colon but no launcher")
+            raise _make_error(text, "has a colon but no launcher")
     return found
 
 
@@ -435,7 +435,7 @@ def _options(
         operands, at = list(words[at : at + 1]), at + 1
     while at < len(words):
         word = words[at]
-        if grammar.assignments and (_ASSIGNMENT.match(word) or (wild(word) and "=" in word)):
+        if grammar.assignments and (_ASSIGNMENT.match(word) or (is_wild(word) and "=" in word)):
             option = Option(word.partition("=")[0], True, (word.partition("=")[2],))
             at += 1
         elif word.startswith("-") and len(word) > 1:
@@ -470,43 +470,45 @@ def _option(words: Sequence[str], at: int, grammar: Grammar) -> Option:
 def _check_option(text: str, option: Option, grammar: Grammar) -> None:
     """Refuse a pattern that leaves open which programs, libraries or variables an option brings in."""
     name = option.key.lstrip("-")
-    if wild(option.key):
-        raise _wrong(text, f"has a wildcard in the name '{option.key}': name each option and variable")
+    if is_wild(option.key):
+        raise _make_error(text, f"has a wildcard in the name '{option.key}': name each option and variable")
     parameter = name in grammar.mca or name in SEARCHED_FOR
     named = name in grammar.environment or parameter
     subject = option.values[0].partition("=")[0] if named and option.values else ""
-    if wild(subject):
-        raise _wrong(text, f"lets {option.key} set any variable: name the variable")
+    if is_wild(subject):
+        raise _make_error(text, f"lets {option.key} set any variable: name the variable")
     splits = grammar.assignments and name in ("S", "split-string")
     naming = parameter and bool(_NAMING.search(subject))
     starting = splits or naming or name in _STARTING or name in _FOLDERS
-    if starting and any(wild(value) for value in option.values):
-        raise _wrong(text, f"leaves open what {option.key} reads or starts: write its value out")
+    if starting and any(is_wild(value) for value in option.values):
+        raise _make_error(text, f"leaves open what {option.key} reads or starts: write its value out")
 
 
 def _pattern(text: str, steps: Sequence[Step], words: Sequence[str]) -> Pattern:
     rest = bool(words) and words[-1] == _REST
     words = words[:-1] if rest else words
     if not words:
-        raise _wrong(text, "names no program")
+        raise _make_error(text, "names no program")
     program, arguments = words[0], tuple(words[1:])
     names = {option.key.lstrip("-") for step in steps for option in step.options}
     moved = bool(names & _FOLDERS) or any(
         option.key in ("-C", "--chdir") for step in steps if step.grammar.assignments for option in step.options
     )
     if program.startswith("-"):
-        raise _wrong(text, "names no program")
-    if wild(program) and ("/" not in program or "multi-prog" in names):
-        raise _wrong(text, f"allows any program: '{program}' needs a folder, as in /opt/codes/*")
+        raise _make_error(text, "names no program")
+    if is_wild(program) and ("/" not in program or "multi-prog" in names):
+        raise _make_error(text, f"allows any program: '{program}' needs a folder, as in /opt/codes/*")
     if moved and "/" in program and not program.startswith("/"):
-        raise _wrong(text, f"sets the program's folder: give an absolute path in place of '{program}'")
-    fixed = not rest and not any(map(wild, arguments))
+        raise _make_error(text, f"sets the program's folder: give an absolute path in place of '{program}'")
+    fixed = not rest and not any(map(is_wild, arguments))
     if starts_others(program) and not fixed and script_at(program, arguments) is None:
-        raise _wrong(text, f"allows any program, since {program} starts what its arguments name: write all of them out")
+        raise _make_error(
+            text, f"allows any program, since {program} starts what its arguments name: write all of them out"
+        )
     return Pattern(tuple(steps), program, arguments, rest, moved)
 
 
-def _wrong(text: str, why: str) -> UserError:
+def _make_error(text: str, why: str) -> UserError:
     return UserError(f"the pattern of commands '{text}' {why}", "see the reference of sites, applications")
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from stripewise.catalogue.filesystems.base import mount_type
 from stripewise.errors import RunFailed, UserError
-from stripewise.interpreter import inherited
+from stripewise.interpreter import inherit_environment
 
 _DROP = Path("/proc/sys/vm/drop_caches")
 _GLOB = "*?["
@@ -229,7 +229,7 @@ def _advise(path: Path) -> str:
         with contextlib.suppress(OSError, subprocess.TimeoutExpired):
             subprocess.run(
                 [tool, "ladvise", "-a", "dontneed", str(path)],
-                env=inherited(),
+                env=inherit_environment(),
                 capture_output=True,
                 timeout=_LADVISE_SECONDS,
                 check=False,

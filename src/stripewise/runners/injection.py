@@ -26,7 +26,7 @@ from stripewise.catalogue.carriers import (
 )
 from stripewise.catalogue.plan import Plan, spell
 from stripewise.errors import StripewiseError, UserError
-from stripewise.interpreter import inherited
+from stripewise.interpreter import inherit_environment
 from stripewise.launch import Launch
 from stripewise.observe.processes import PREFIX
 from stripewise.ownership import make_folder, written_whole
@@ -34,7 +34,7 @@ from stripewise.requests.experiment import Experiment, parameters_of
 from stripewise.requests.policy import Policy, load_policy
 from stripewise.runners.local.scratch import Scratch
 from stripewise.runners.native.build import accelerator_for, observer_for, runtime_for
-from stripewise.runners.program.command import obeyed, placeholders, substitute
+from stripewise.runners.program.command import is_obeyed, placeholders, substitute
 from stripewise.runners.program.target import look
 
 
@@ -246,7 +246,7 @@ def words_of(
     words = [substitute(word, known) for word in own]
     for word, written in zip(words, own, strict=True):
         # To a launcher a colon is where the next program begins.
-        if word != written and obeyed(word):
+        if word != written and is_obeyed(word):
             what = "a colon" if word == ":" else f"'{word}', an option of the launcher"
             raise UserError(f"'{written}' in the command becomes {what}", "give the parameter another value")
     return words
@@ -317,7 +317,7 @@ def prepare(
     StripewiseError
         If the runtime cannot be built, or the folder not be written.
     """
-    environment = inherited(environment)
+    environment = inherit_environment(environment)
     cwd = cwd or Path.cwd()
     values = {setting.key: setting.value for setting in plan.of(ARGUMENT)}
     command = named_in(command, [setting.key for setting in plan.of(FILE)])

@@ -97,7 +97,7 @@ def _verdict(evidence: Evidence) -> tuple[State, str]:
     if ended.cause is Cause.SETUP:
         return State.FAILED, _setup_reason(evidence)
     if ended.exit_code:
-        return State.FAILED, exit_reason(ended.exit_code, place.stdout, place.stderr) + _full(place.path)
+        return State.FAILED, exit_reason(ended.exit_code, place.stdout, place.stderr) + _find_full(place.path)
     if evidence.after:
         return State.FAILED, evidence.after
     return _of_report(evidence)
@@ -137,7 +137,7 @@ def _of_report(evidence: Evidence) -> tuple[State, str]:
     return State.FINISHED, ""
 
 
-def _full(folder: Path) -> str:
+def _find_full(folder: Path) -> str:
     """Say if a file system is full, because programs seldom do."""
     for path in (folder, Path.cwd()):
         try:

@@ -15,7 +15,7 @@ from stripewise.catalogue.parameter import Parameter
 from stripewise.catalogue.plan import Plan, spell
 from stripewise.catalogue.stack import load_stack, stack_names
 from stripewise.errors import StripewiseError, UserError
-from stripewise.interpreter import PROBING, Probing, inherited
+from stripewise.interpreter import PROBING, Probing, inherit_environment
 from stripewise.launch import Launch, Outcome
 from stripewise.observe.objectives import Conditions, kind_of
 from stripewise.observe.record_reading import read_record
@@ -39,7 +39,7 @@ from stripewise.runners.injection import (
 from stripewise.runners.local.scratch import Scratch, kept_input
 from stripewise.runners.native.build import accelerator_for, file_digest, observer_for, runtime_for
 from stripewise.runners.program import checkup
-from stripewise.runners.program.command import split, substitute
+from stripewise.runners.program.command import split_command, substitute
 from stripewise.runners.program.target import MPI_VERSION, Target, check_placeholders, look, workload_of
 from stripewise.runners.setup_lines import environment_after
 
@@ -121,7 +121,7 @@ def inspect(
         preflight = found.preflight
     except BehindSetup as error:
         warning = f"{error.what}; the setup lines may change that"
-        preflight = Preflight(warnings=(warning,), workload=workload_of(split(experiment.command)))
+        preflight = Preflight(warnings=(warning,), workload=workload_of(split_command(experiment.command)))
     return replace(preflight, unknown=probing.unknown), found
 
 
@@ -178,11 +178,11 @@ def find(
     unseen = "" if seen else target.why_not_preloaded or "no MPI library was found for it"
     conditions = Conditions(experiment.runner, target.line.program[0], target.workload().nodes, unseen)
     kind_of(experiment.objective.name).check(conditions)
-    carried = _carried(experiment, target, library, found.observer)
+    carried = _list_carried(experiment, target, library, found.observer)
     warnings += [*target.warnings, *_warnings(target, carried, runtime, found.observer)]
     preflight = replace(
         _preflight(experiment, found, library, carried, warnings, cwd),
-        lost=_lost(experiment, target, library, found.observer),
+        lost=_make_lost(experiment, target, library, found.observer),
     )
     if experiment.replay is not None:
         preflight = _with_replayer(preflight, experiment.replay, experiment.command, found)
@@ -225,7 +225,7 @@ def _with_replayer(preflight: Preflight, replay: Replay, command: Sequence[str],
     )
 
 
-def _carried(
+def _list_carried(
     experiment: Experiment, target: Target, library: Path | None, observer: Path | None
 ) -> tuple[Carried, ...]:
     """Say how each parameter that may be searched would reach the program."""
@@ -249,7 +249,7 @@ def _carried(
 _NAMES = {"hdf5": "HDF5", "mpiio": "MPI-IO"}
 
 
-def _lost(
+def _make_lost(
     experiment: Experiment, target: Target, library: Path | None, observer: Path | None
 ) -> Callable[[Parameter], str]:
     """Give a function that says why a parameter cannot reach the program."""
@@ -282,7 +282,7 @@ def _warnings(target: Target, carried: tuple[Carried, ...], runtime: str, observ
     if target.why_not_preloaded:
         found.append(
             f"the runtime cannot be preloaded into {program}: {target.why_not_preloaded}. Settings go through "
-            f"{_ways(carried)} instead, and no report will prove their effect"
+            f"{_describe_ways(carried)} instead, and no report will prove their effect"
         )
     elif observer is not None and target.mpi is None:
         found.append(
@@ -304,12 +304,12 @@ def _warnings(target: Target, carried: tuple[Carried, ...], runtime: str, observ
     return found
 
 
-def _ways(carried: tuple[Carried, ...]) -> str:
+def _describe_ways(carried: tuple[Carried, ...]) -> str:
     ways = dict.fromkeys(entry.by for entry in carried if entry.by != LOST)
     return " and ".join("the command" if way == "command" else way for way in ways) or "nothing"
 
 
-def _certain(fingerprint: Mapping[str, str], experiment: Experiment, target: Target) -> dict[str, str]:
+def _keep_certain(fingerprint: Mapping[str, str], experiment: Experiment, target: Target) -> dict[str, str]:
     """Leave out of a fingerprint what only a started program tells, or what setup lines may change."""
     doubtful = {MPI_VERSION}
     if experiment.setup:
@@ -345,7 +345,7 @@ def _preflight(
         shown = f" {library}" if library.is_file() else ", which the first run builds"
         summary.append(f"settings  by the preloaded runtime{shown}; {wins}")
     else:
-        summary.append(f"settings  by {_ways(carried)}")
+        summary.append(f"settings  by {_describe_ways(carried)}")
     if experiment.stdin is not None:
         summary.append(f"input     {experiment.stdin.describe()}, for every launch")
     fingerprint = {**target.fingerprint(), "the working folder": os.fspath(cwd)}
@@ -353,7 +353,7 @@ def _preflight(
     if loaded:
         fingerprint["the list of loaded modules"] = ", ".join(loaded)
     if not found.probing.allowed:
-        fingerprint = _certain(fingerprint, experiment, target)
+        fingerprint = _keep_certain(fingerprint, experiment, target)
     return Preflight(
         warnings=tuple(warnings),
         summary=tuple(summary),
@@ -435,7 +435,7 @@ class ProgramRunner(Runner):
         self.folder = folder.absolute()
         self.runtime = around.runtime
         self.cwd = around.cwd or Path.cwd()
-        self.environment = inherited(around.environment)
+        self.environment = inherit_environment(around.environment)
         self.deletes_in = around.deletes_in
         self._found: Found | None = None
         self._files: dict[Path, None] = {}

@@ -75,7 +75,7 @@ class ReplayRunner(AnsweringRunner):
             fingerprint={"the table": _digest(land.table)},
             environment=about,
             workload=describe_workload(land.table, land.context),
-            space=_carried(land),
+            space=_carry_table(land),
             objective=land.table.objective,
         )
 
@@ -141,7 +141,7 @@ def open_landscape(text: str) -> Landscape:
     return Landscape.of(table, found[0])
 
 
-def _carried(land: Landscape) -> TableSpace:
+def _carry_table(land: Landscape) -> TableSpace:
     """Say by which hint or layout parameters are set that a stack knows, so that what is found can be applied."""
     space = land.space
     set_by = {tunable.name: tunable for tunable in tunable_columns(land.table.schema) if bytes_of(tunable.column) == 1}

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from stripewise.errors import UserError
-from stripewise.interpreter import ask, inherited
+from stripewise.interpreter import ask, inherit_environment
 from stripewise.runners.local.supervision import last_line
 from stripewise.shell import assign_all, quote, quote_all
 
@@ -91,7 +91,7 @@ def environment_after(
         try:
             done = subprocess.run(
                 [bash, "-c", code],
-                env=inherited(environment),
+                env=inherit_environment(environment),
                 cwd=cwd,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
@@ -107,7 +107,7 @@ def environment_after(
                 f"the setup lines did not end within {timeout:g} s", "run them by hand to see why"
             ) from error
         if done.returncode != 0 or not kept.is_file():
-            raise _explained(lines, done.stdout, done.returncode)
+            raise _explain_failure(lines, done.stdout, done.returncode)
         variables = kept.read_bytes().split(b"\0")
     pairs = (variable.decode("utf-8", "surrogateescape").partition("=") for variable in variables if variable)
     return {name: value for name, _, value in pairs}
@@ -119,7 +119,7 @@ def failed_line(output: str) -> int:
     return int(found[1]) if found else 0
 
 
-def _explained(lines: Sequence[str], output: str, exit_code: int) -> UserError:
+def _explain_failure(lines: Sequence[str], output: str, exit_code: int) -> UserError:
     number = failed_line(output)
     said = last_line("\n".join(line for line in output.splitlines() if not failed_line(line)))
     which = f"setup line {number} '{lines[number - 1]}'" if number else "a setup line"

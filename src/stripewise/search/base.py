@@ -18,7 +18,7 @@ from stripewise.catalogue.configuration import Configuration
 from stripewise.catalogue.space import Levels, Space
 from stripewise.errors import UserError
 from stripewise.options import Options, parse_options
-from stripewise.plugins import Plugins, imported
+from stripewise.plugins import Plugins, import_place
 from stripewise.search.belief.posterior import Posterior, expected_improvement, rank_trials
 from stripewise.trial import History, Trial
 
@@ -211,7 +211,7 @@ def sampler_class(name: str) -> type[Sampler]:
     """
     if name in PRESETS:
         return sampler_class(PRESETS[name][0])
-    cls: type[Sampler] = imported(_OPTUNA) if name.startswith("optuna:") else _SAMPLERS.load(name, sampler_names())
+    cls: type[Sampler] = import_place(_OPTUNA) if name.startswith("optuna:") else _SAMPLERS.load(name, sampler_names())
     return cls
 
 

@@ -95,7 +95,7 @@ OnUnreadable = Callable[[StoreError], None] | None
 """Is told why an experiment cannot be read; None where that is an error."""
 
 
-def readable(read: Callable[[], Record], on_unreadable: OnUnreadable) -> Record | None:
+def read_or_skip(read: Callable[[], Record], on_unreadable: OnUnreadable) -> Record | None:
     """Read a record; None if it cannot be read and somebody was told so."""
     try:
         return read()

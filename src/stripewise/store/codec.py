@@ -114,7 +114,7 @@ def trial_json(trial: Trial) -> dict[str, Any]:
 
 def run_json(run: Run) -> dict[str, Any]:
     """Give a run as JSON."""
-    numbers = {name: _float(getattr(run, name)) for name in ("value", "elapsed", "started")}
+    numbers = {name: _decode_float(getattr(run, name)) for name in ("value", "elapsed", "started")}
     return {**run.as_json(), **numbers, "facts": dict(run.facts)}
 
 
@@ -153,5 +153,5 @@ def read_run(data: Mapping[str, Any], what: str) -> Run:
         raise damaged(what) from error
 
 
-def _float(value: float | None) -> float | None:
+def _decode_float(value: float | None) -> float | None:
     return None if value is None else float(value)

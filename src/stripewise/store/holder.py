@@ -13,7 +13,7 @@ from typing import Any
 _PROC = Path("/proc")
 
 
-def _text(path: Path) -> str:
+def _read_text(path: Path) -> str:
     try:
         return path.read_text(errors="replace").strip()
     except OSError:
@@ -22,7 +22,7 @@ def _text(path: Path) -> str:
 
 def _start(pid: int) -> int | None:
     """Clock ticks from the boot to the start of a process; None where it cannot be seen, -1 where it is a zombie."""
-    text = _text(_PROC / str(pid) / "stat")
+    text = _read_text(_PROC / str(pid) / "stat")
     # The command's name may hold spaces and parentheses: fields are counted from the last parenthesis.
     fields = text[text.rfind(")") + 2 :].split()
     if len(fields) < 20:
@@ -30,7 +30,7 @@ def _start(pid: int) -> int | None:
     return -1 if fields[0] in "ZX" else int(fields[19])
 
 
-def _exists(pid: int) -> bool:
+def _is_process(pid: int) -> bool:
     """Whether there is such a process, even one that ``/proc`` hides from other users (hidepid)."""
     try:
         os.kill(pid, 0)
@@ -53,8 +53,8 @@ def _of_process(pid: int) -> Holder:
     """Identify this process, once in its life: a service asks for each claim that it reads."""
     return Holder(
         host=socket.gethostname(),
-        machine=_text(Path("/etc/machine-id")),
-        boot=_text(_PROC / "sys/kernel/random/boot_id"),
+        machine=_read_text(Path("/etc/machine-id")),
+        boot=_read_text(_PROC / "sys/kernel/random/boot_id"),
         namespace=_namespace(),
         pid=pid,
         start=_start(pid) or 0,
@@ -114,4 +114,4 @@ class Holder:
         if self.namespace != here.namespace or not self.start:
             return False
         start = _start(self.pid)
-        return start != self.start if start is not None else not _exists(self.pid)
+        return start != self.start if start is not None else not _is_process(self.pid)

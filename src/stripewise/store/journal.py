@@ -36,11 +36,11 @@ from stripewise.result import Result
 from stripewise.store import base as rules
 from stripewise.store import codec
 from stripewise.store import journal_files as files
-from stripewise.store.base import Claim, OnUnreadable, Record, Sort, Store, readable
+from stripewise.store.base import Claim, OnUnreadable, Record, Sort, Store, read_or_skip
 from stripewise.store.holder import Holder
 from stripewise.store.journal_files import make_folder, sync_folder
-from stripewise.store.journal_history import LABELS, Fold, fold, labels_of, merged_events
-from stripewise.store.transactions import explained
+from stripewise.store.journal_history import LABELS, Fold, fold_events, labels_of, merged_events
+from stripewise.store.transactions import explain_errors
 from stripewise.trial import Run, Trial
 
 _FOLDERS = ("claims", "leases", "events", "stops")
@@ -105,7 +105,7 @@ class JournalStore(Store):
         with self._using():
             for identifier in self._identifiers():
                 with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-                    record = readable(partial(self._record, identifier), on_unreadable)
+                    record = read_or_skip(partial(self._record, identifier), on_unreadable)
                     if record is None:
                         continue
                     if state in (None, record.state) and name in (None, record.experiment.name):
@@ -123,7 +123,7 @@ class JournalStore(Store):
         holding = files.newest_claim(folder)
         alive = holding.alive(self._clock())
         live = holding.token if alive else None
-        signature = (live, _signature(folder))
+        signature = (live, _make_signature(folder))
         seen = self._seen.get(identifier)
         if seen is None or seen[0] != signature:
             seen = (signature, self._read_record(identifier, live))
@@ -135,7 +135,7 @@ class JournalStore(Store):
     def _read_record(self, identifier: str, live: int | None) -> Record:
         folder = self._experiments / identifier
         first, merged = merged_events(folder, live)
-        state, labels = fold(identifier, first, merged), labels_of(folder)
+        state, labels = fold_events(identifier, first, merged), labels_of(folder)
         return Record(
             id=identifier,
             experiment=codec.read_experiment(first["experiment"], identifier),
@@ -155,7 +155,7 @@ class JournalStore(Store):
     def trials(self, identifier: str, *, facts: bool = True) -> tuple[Trial, ...]:
         """Give the trials with their runs; see :meth:`Store.trials`."""
         with self._using(identifier) as folder:
-            found = fold(identifier, *merged_events(folder, files.newest_claim(folder).token)).together()
+            found = fold_events(identifier, *merged_events(folder, files.newest_claim(folder).token)).together()
         if facts:
             return found
         return tuple(
@@ -180,7 +180,7 @@ class JournalStore(Store):
         if identifier is not None:
             rules.check_identifier(identifier, self.url)
         folder = self._experiments / (identifier or "")
-        with self._turn, explained(self.url):
+        with self._turn, explain_errors(self.url):
             if identifier is not None and not folder.is_dir():
                 raise rules.no_experiment(identifier, self.url)
             try:
@@ -260,7 +260,7 @@ class JournalStore(Store):
         """Seal the earlier journals and begin a new one."""
         first, merged = merged_events(folder, None, certain=True)
         writer = files.Writer(files.journal_path(folder, claim.token))
-        opened = _Open(writer, fold(claim.experiment, first, merged))
+        opened = _Open(writer, fold_events(claim.experiment, first, merged))
         writer.open()
         counts = {str(token): count for token, count in merged.counts.items() if token < claim.token}
         writer.append({"kind": "seal", "time": opened.fold.updated, "counts": counts})
@@ -363,7 +363,7 @@ def _sort_key(record: Record, sort: Sort) -> Any:
     return record.experiment.name if sort is Sort.NAME else getattr(record, sort.value)
 
 
-def _signature(folder: Path) -> tuple[tuple[str, int, int], ...]:
+def _make_signature(folder: Path) -> tuple[tuple[str, int, int], ...]:
     """Give what changes whenever a journal does."""
     found = []
     for entry in os.scandir(folder / "events"):

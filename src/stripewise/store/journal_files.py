@@ -22,7 +22,7 @@ from stripewise.errors import StoreError
 from stripewise.ownership import PART, part_of, written_whole
 from stripewise.store import codec
 from stripewise.store.holder import Holder
-from stripewise.store.transactions import explained
+from stripewise.store.transactions import explain_errors
 
 _NO_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EBADF)
 
@@ -335,7 +335,7 @@ def prepare_folder(folder: Path) -> None:
     """
     where = f"journal:{folder}"
     marker = folder / MARKER
-    with explained(where):
+    with explain_errors(where):
         make_folder(folder)
         if not marker.exists():
             # Somebody else may be making it just now.

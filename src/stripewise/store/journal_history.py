@@ -175,7 +175,7 @@ def _limits(journals: Sequence[tuple[int, Lines]]) -> dict[int, int]:
     return {}
 
 
-def fold(identifier: str, first: Mapping[str, Any], merged: Merged) -> Fold:
+def fold_events(identifier: str, first: Mapping[str, Any], merged: Merged) -> Fold:
     """Go through all events that count.
 
     Raises

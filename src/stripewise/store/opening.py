@@ -14,14 +14,14 @@ import sqlalchemy as sa
 
 from stripewise.catalogue.filesystems import network_label
 from stripewise.catalogue.filesystems.base import mount_type
-from stripewise.errors import StoreError, UserError, optional
+from stripewise.errors import StoreError, UserError, import_optional
 from stripewise.ownership import check_own
 from stripewise.store.base import MEMORY, Store
 from stripewise.store.journal import JournalStore
 from stripewise.store.journal_files import make_folder, prepare_folder, sync_folder
 from stripewise.store.schema import HEAD, VERSION_TABLE, metadata
 from stripewise.store.sql import SqlStore
-from stripewise.store.transactions import explained, sqlite_engine
+from stripewise.store.transactions import explain_errors, sqlite_engine
 
 Statfs = Callable[[Path], int]
 """Gives the type of the file system that a folder lies on, as statfs(2) says it."""
@@ -165,7 +165,7 @@ def create_file(path: Path) -> None:
     StoreError
         If it cannot be made or written.
     """
-    with explained(str(path)):
+    with explain_errors(str(path)):
         make_folder(path.parent)
         new = not path.exists()
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
@@ -191,7 +191,7 @@ def postgresql_engine(text: str) -> sa.Engine:
     if url.get_backend_name() != "postgresql":
         raise UserError(f"a store of kind '{url.get_backend_name()}' is unknown", "use sqlite, postgresql or journal")
     try:
-        with optional("postgresql"):
+        with import_optional("postgresql"):
             return sa.create_engine(
                 url.set(drivername="postgresql+psycopg"),
                 pool_pre_ping=True,
@@ -274,7 +274,7 @@ def _open_sqlite(path: Path, statfs: Statfs) -> Store:
     url = f"sqlite:///{path}"
     if _only_readable(path):
         engine = sqlite_engine(path, reading=True)
-        with explained(url), engine.connect() as connection:
+        with explain_errors(url), engine.connect() as connection:
             if _version(connection, url) != HEAD:
                 raise StoreError(
                     f"store {url} is of another version of Stripewise, and cannot be upgraded: it is read-only",
@@ -283,7 +283,7 @@ def _open_sqlite(path: Path, statfs: Statfs) -> Store:
         return SqlStore(engine, url)
     create_file(path)
     engine = sqlite_engine(path)
-    with explained(url):
+    with explain_errors(url):
         upgrade(engine.execution_options(writing=True), url)
     return SqlStore(engine, url)
 
@@ -301,6 +301,6 @@ def _open_journal(folder: Path) -> Store:
 def _open_postgresql(text: str) -> Store:
     engine = postgresql_engine(text)
     url = hide_password(engine.url)
-    with explained(url):
+    with explain_errors(url):
         upgrade(engine.execution_options(writing=True), url)
     return SqlStore(engine, url)

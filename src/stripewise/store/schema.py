@@ -305,6 +305,6 @@ def proven_dead(text: str | None) -> bool:
     return found is not None and found.proven_dead()
 
 
-def alive(row: Any, now: float) -> bool:
+def is_alive(row: Any, now: float) -> bool:
     """Whether a claim still holds."""
     return row.lease is not None and row.lease > now and not proven_dead(row.holder)

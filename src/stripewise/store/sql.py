@@ -14,7 +14,7 @@ from stripewise.result import Result
 from stripewise.store import base as rules
 from stripewise.store import codec
 from stripewise.store import schema as rows
-from stripewise.store.base import Claim, OnUnreadable, Record, Sort, Store, readable
+from stripewise.store.base import Claim, OnUnreadable, Record, Sort, Store, read_or_skip
 from stripewise.store.holder import Holder
 from stripewise.store.schema import experiments, runs, trials
 from stripewise.store.transactions import Transactions
@@ -77,7 +77,7 @@ class SqlStore(Store):
             order = [item.desc() if descending else item.asc() for item in (key, experiments.c.id)]
             query = rows.record_query(live).where(*rows.filters(state, name, live)).order_by(*order)
             found = connection.execute(query.limit(limit).offset(offset))
-            return [record for row in found if (record := readable(partial(rows.record, row), on_unreadable))]
+            return [record for row in found if (record := read_or_skip(partial(rows.record, row), on_unreadable))]
 
         return self._database.read(work)
 
@@ -191,7 +191,7 @@ class SqlStore(Store):
                 return
             now = self._database.now(connection)
             row = self._locked(connection, identifier)
-            if rows.alive(row, now):
+            if rows.is_alive(row, now):
                 raise rules.explain_held_claim(identifier, row.owner, row.lease - now)
             # Bottom up: the cascade would look each trial's runs up one by one.
             for table in (runs, trials):
@@ -214,7 +214,7 @@ class SqlStore(Store):
             if again and row.holder == holder:
                 return Claim(identifier, row.token, owner, lease_seconds)
             mine = row.owner == owner and rows.holder(row.holder) == me
-            if not mine and rows.alive(row, now):
+            if not mine and rows.is_alive(row, now):
                 raise rules.explain_held_claim(identifier, row.owner, row.lease - now)
             claim = Claim(identifier, row.token + 1, owner, lease_seconds)
             self._touch(

@@ -81,7 +81,7 @@ _UNREACHABLE = (
 
 
 @contextmanager
-def explained(where: str) -> Iterator[None]:
+def explain_errors(where: str) -> Iterator[None]:
     """Turn whatever a database or a file system raises inside into an error of ours.
 
     Parameters
@@ -129,7 +129,7 @@ def explain(error: BaseException, where: str) -> StripewiseError:
     return StoreError(f"store {where} cannot be read or written: {said}", f"check it, {_CHOOSE}")
 
 
-def disconnected(error: BaseException) -> bool:
+def is_disconnected(error: BaseException) -> bool:
     """Whether the connection to a server broke or could not be made, so that another try may succeed."""
     if getattr(error, "connection_invalidated", False):
         return True
@@ -272,13 +272,13 @@ class Transactions:
     def _patiently(self, engine: sa.Engine, work: Callable[[sa.Connection, bool], T]) -> T:
         deadline = time.monotonic() + self._patience
         pause, again = _FIRST_PAUSE, False
-        with explained(self._where), self._turn:
+        with explain_errors(self._where), self._turn:
             while True:
                 try:
                     with engine.begin() as connection:
                         return work(connection, again)
                 except sa.exc.DBAPIError as error:
-                    if not disconnected(error) or time.monotonic() + pause > deadline:
+                    if not is_disconnected(error) or time.monotonic() + pause > deadline:
                         raise
                 time.sleep(pause)
                 pause, again = min(2 * pause, _LONGEST_PAUSE), True

@@ -188,8 +188,8 @@ class ModelContract:
         values = table.values.copy()
         values[3] = 0.0
         broken = Table(table.schema, table.levels, table.context_levels, table.repeats, values)
-        _refuses(lambda: self.make().fit(broken), "not positive")
-        _refuses(lambda: self.make().fit(table.take(np.array([0]))), "1 rows")
+        _expect_refusal(lambda: self.make().fit(broken), "not positive")
+        _expect_refusal(lambda: self.make().fit(table.take(np.array([0]))), "1 rows")
 
     def test_refuses_what_it_cannot_know(self) -> None:
         """Missing columns, unknown categories, values that are not numbers."""
@@ -197,14 +197,14 @@ class ModelContract:
         reads = table.take(table.context_levels[:, 0] == 0)
         model = self.make().fit(reads)
         frame = {name: column[:2] for name, column in table_frame(reads).items()}
-        _refuses(lambda: model.predict({n: c for n, c in frame.items() if n != "stripes"}), "stripes")
-        _refuses(lambda: model.predict({**frame, "cb": ["enable", "always"]}), "always")
-        _refuses(lambda: model.predict({**frame, "access": ["write", "read"]}), "write")
-        _refuses(lambda: model.predict({**frame, "nodes": [1, float("nan")]}), "nodes")
-        _refuses(lambda: model.predict({**frame, "nodes": [1, float("inf")]}), "nodes")
-        _refuses(lambda: model.predict({**frame, "nodes": [1, "many"]}), "nodes")
-        _refuses(lambda: model.predict({**frame, "nodes": [1, 2, 4]}), "length")
-        _refuses(lambda: self.make().predict(frame), "learned")
+        _expect_refusal(lambda: model.predict({n: c for n, c in frame.items() if n != "stripes"}), "stripes")
+        _expect_refusal(lambda: model.predict({**frame, "cb": ["enable", "always"]}), "always")
+        _expect_refusal(lambda: model.predict({**frame, "access": ["write", "read"]}), "write")
+        _expect_refusal(lambda: model.predict({**frame, "nodes": [1, float("nan")]}), "nodes")
+        _expect_refusal(lambda: model.predict({**frame, "nodes": [1, float("inf")]}), "nodes")
+        _expect_refusal(lambda: model.predict({**frame, "nodes": [1, "many"]}), "nodes")
+        _expect_refusal(lambda: model.predict({**frame, "nodes": [1, 2, 4]}), "length")
+        _expect_refusal(lambda: self.make().predict(frame), "learned")
 
     # -- repeatability and files ---------------------------------------------------------------------------
 
@@ -247,12 +247,12 @@ class ModelContract:
             whole = path.read_bytes()
             for size in (0, _TRUNCATED, len(whole) // 2, len(whole) - _TRUNCATED):
                 path.write_bytes(whole[:size])
-                _refuses(lambda: load_model(path), path.name)
+                _expect_refusal(lambda: load_model(path), path.name)
             with zipfile.ZipFile(path, "w") as archive:
                 archive.writestr("model.json", "[1, 2]")
-            _refuses(lambda: load_model(path), path.name)
-            _refuses(lambda: load_model(Path(folder) / "none"), "none")
-            _refuses(lambda: model.save(Path(folder) / "no" / "such" / "folder"), "folder")
+            _expect_refusal(lambda: load_model(path), path.name)
+            _expect_refusal(lambda: load_model(Path(folder) / "none"), "none")
+            _expect_refusal(lambda: model.save(Path(folder) / "no" / "such" / "folder"), "folder")
 
     # -- explanation ---------------------------------------------------------------------------------------
 
@@ -277,7 +277,7 @@ def _check(predicted: Prediction, rows: int) -> None:
     assert np.all((predicted.shared >= 0) & (predicted.shared <= predicted.deviation)), "more is shared than there is"
 
 
-def _refuses(action: Callable[[], object], word: str) -> None:
+def _expect_refusal(action: Callable[[], object], word: str) -> None:
     try:
         action()
     except UserError as error:

@@ -43,7 +43,7 @@ def all_fail(space: Space, configuration: Configuration) -> Sequence[tuple[State
     return [(State.FAILED, None)]
 
 
-def mixed(space: Space, configuration: Configuration) -> Sequence[tuple[State, float | None]]:
+def mix_fates(space: Space, configuration: Configuration) -> Sequence[tuple[State, float | None]]:
     """Some configurations fail, some are pruned, some are run twice, some work only every other time."""
     value = smooth_value(space, configuration)
     fates: list[Sequence[tuple[State, float | None]]] = [
@@ -120,7 +120,7 @@ def play(
     space: Space,
     *,
     trials: int,
-    fate: Fate = mixed,
+    fate: Fate = mix_fates,
     pace: Pace = Pace(),
     objective: Objective = MAXIMIZE,
     seed: int = 0,
@@ -142,7 +142,7 @@ def play(
     done = [Trial(0, space.default, Role.DEFAULT)]
     questions: list[Question] = []
     while True:
-        done = [_ended(t, space, fate) if t.number < len(done) - pace.waiting else _pending(t) for t in done]
+        done = [_make_ended(t, space, fate) if t.number < len(done) - pace.waiting else _make_pending(t) for t in done]
         history = History(objective, tuple(done))
         if len(done) >= trials:
             return history, questions
@@ -154,7 +154,7 @@ def play(
         done += [Trial(len(done) + k, s.configuration, tag=s.tag) for k, s in enumerate(answer)]
 
 
-def stored(history: History) -> History:
+def store_and_load(history: History) -> History:
     """The history after a trip through JSON, as a store would give it back."""
     trials = []
     for trial in history.trials:
@@ -167,11 +167,11 @@ def _chance(configuration: Configuration) -> float:
     return int(configuration.key, 16) / 16**12
 
 
-def _pending(trial: Trial) -> Trial:
+def _make_pending(trial: Trial) -> Trial:
     return replace(trial, runs=(Run(trial.number, trial.number, Phase.SEARCH),))
 
 
-def _ended(trial: Trial, space: Space, fate: Fate) -> Trial:
+def _make_ended(trial: Trial, space: Space, fate: Fate) -> Trial:
     runs = tuple(
         Run(1000 * trial.number + k, trial.number, Phase.SEARCH, state, value, elapsed=value)
         for k, (state, value) in enumerate(fate(space, trial.configuration))
@@ -203,7 +203,7 @@ class SamplerContract:
         """Make the sampler; called often, so that nothing can be carried over in an instance."""
         raise NotImplementedError("define make() in your subclass")
 
-    def check(self, space: Space, *, seed: int = 0, batch: int = 1, waiting: int = 0, fate: Fate = mixed) -> None:
+    def check(self, space: Space, *, seed: int = 0, batch: int = 1, waiting: int = 0, fate: Fate = mix_fates) -> None:
         """Search a space and check every answer, then ask each question again, in another order and from a store."""
         sampler = self.make()
         history, questions = play(sampler, space, trials=self.trials, fate=fate, pace=Pace(batch, waiting), seed=seed)
@@ -212,7 +212,7 @@ class SamplerContract:
             # A sampler that draws from the global generator instead of its own is caught here.
             np.random.seed(question.n + 7)
             for another in (self.make(), sampler):
-                again = ask(another, space, stored(question.history), question.n, question.seed)
+                again = ask(another, space, store_and_load(question.history), question.n, question.seed)
                 assert again == question.answer, f"asked again: {again}, before: {question.answer}"
         self._check_recommendation(space, history)
 

@@ -167,8 +167,8 @@ class SchedulerContract:
         assert bool(words) == (self.named is not None)
         if self.named is not None:
             assert any("stripewise-x.1" in word for word in words)
-            assert scheduler.found(_answer(words, self.named[0])) == list(self.named[1])
-            assert scheduler.found(_answer(words, "", "cannot connect to the server", 1)) is None
+            assert scheduler.found(_make_answer(words, self.named[0])) == list(self.named[1])
+            assert scheduler.found(_make_answer(words, "", "cannot connect to the server", 1)) is None
 
     def test_a_job_that_is_over_needs_no_cancelling(self) -> None:
         """Other failures are failures."""
@@ -197,5 +197,5 @@ class SchedulerContract:
             make_scheduler("no-such-scheduler")
 
 
-def _answer(words: Sequence[str], out: str, error: str = "", code: int = 0) -> Answer:
+def _make_answer(words: Sequence[str], out: str, error: str = "", code: int = 0) -> Answer:
     return subprocess.CompletedProcess(list(words), code, out, error)

@@ -516,7 +516,7 @@ class DurableStoreContract(StoreContract):
             known = [store.create(Experiment(name=str(i))) for i in range(3)]
             with contextlib.ExitStack() as stack:
                 processes = [stack.enter_context(self.writer(identifier, 20)) for identifier in known]
-                said = [_rest(process) for process in processes]
+                said = [_read_rest(process) for process in processes]
             for identifier, lines in zip(known, said, strict=True):
                 assert lines[-1:] == ["finished 20\n"], lines
                 record = store.record(identifier)
@@ -534,12 +534,12 @@ class DurableStoreContract(StoreContract):
                     said = _lines(process, 1)
                     time.sleep(rng.expovariate(1 / 0.05))
                     process.kill()
-                    said += _rest(process)
+                    said += _read_rest(process)
                 _note(said, accepted, seed)
                 self.check(store, identifier, accepted, seed)
             total = store.record(identifier).runs + 5
             with self.writer(identifier, total) as process:
-                _note(_rest(process), accepted, seed)
+                _note(_read_rest(process), accepted, seed)
             self.check(store, identifier, accepted, seed)
             record = store.record(identifier)
             assert (record.state, record.runs, record.ended) == ("finished", total, total), seed
@@ -582,7 +582,7 @@ def _lines(process: subprocess.Popen[str], count: int) -> list[str]:
     return [process.stdout.readline() for _ in range(count)]
 
 
-def _rest(process: subprocess.Popen[str]) -> list[str]:
+def _read_rest(process: subprocess.Popen[str]) -> list[str]:
     assert process.stdout is not None
     lines = process.stdout.readlines()
     process.wait()

@@ -12,7 +12,7 @@ from pathlib import Path
 from stripewise.catalogue.workload import Workload
 from stripewise.lab.batch import Access, RunBatch
 from stripewise.lab.layout import pieces, striping
-from stripewise.lab.romio import way
+from stripewise.lab.romio import choose_way
 from stripewise.lab.site import Site, load_site
 from stripewise.lab.traffic import Row, traffic
 from tests.system.lustre import romio
@@ -184,4 +184,4 @@ def predicted(case: Case, ranks: int, nodes: int) -> Row:
     batch = RunBatch.make(workload, operation, dict(case.hints), Access(hole_size=hole) if hole else None)
     site = place()
     stripes, parts = striping(site, batch), pieces(batch)
-    return traffic(site, batch, stripes, parts, way(site, batch, stripes, parts))
+    return traffic(site, batch, stripes, parts, choose_way(site, batch, stripes, parts))

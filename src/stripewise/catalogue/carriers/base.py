@@ -395,7 +395,7 @@ def digits(text: str) -> int:
     return max(-(1 << 63), min(int(found[1]), (1 << 63) - 1)) if found else 0
 
 
-def whole(text: str) -> int | None:
+def parse_whole(text: str) -> int | None:
     """Give the number that a text is if it has digits alone."""
     return int(text) if text.isascii() and text.isdigit() and len(text) <= _LONGEST else None
 

@@ -18,7 +18,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from stripewise.catalogue.carriers.base import LOST, Carried, Carrier, Expressed, Form, LaunchSettings, Setting
-from stripewise.errors import StripewiseError, optional
+from stripewise.errors import StripewiseError, import_optional
 
 LARGEST = 1 << 20
 """Bytes of a file that is still read."""
@@ -207,7 +207,7 @@ def _place(tree: Any, parts: Sequence[str]) -> tuple[Any, Any] | None:
     return None
 
 
-def _typed(text: str, old: Any, path: str) -> Any:
+def _parse_as(text: str, old: Any, path: str) -> Any:
     """Read a value as the type that the entry has."""
     if isinstance(old, bool):
         if text not in ("true", "false"):
@@ -235,13 +235,13 @@ def _set_all(tree: Any, wanted: Mapping[str, str]) -> set[str]:
         place = _place(tree, path.split("."))
         if place is not None:
             container, key = place
-            container[key] = _typed(text, container[key], path)
+            container[key] = _parse_as(text, container[key], path)
             met.add(path)
     return met
 
 
 def _toml(text: str, wanted: Mapping[str, str]) -> tuple[str, set[str]]:
-    with optional("files"):
+    with import_optional("files"):
         import tomlkit  # noqa: PLC0415  slow to load, and few programs have such a file
 
     tree = tomlkit.parse(text)
@@ -250,7 +250,7 @@ def _toml(text: str, wanted: Mapping[str, str]) -> tuple[str, set[str]]:
 
 
 def _yaml(text: str, wanted: Mapping[str, str]) -> tuple[str, set[str]]:
-    with optional("files"):
+    with import_optional("files"):
         from ruamel.yaml import YAML  # noqa: PLC0415  as above
 
     reader = YAML()
@@ -278,7 +278,7 @@ def _each_once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _namelist(text: str, wanted: Mapping[str, str]) -> tuple[str, set[str]]:
-    with optional("files"):
+    with import_optional("files"):
         import f90nml  # noqa: PLC0415  as above
 
     out = io.StringIO()
@@ -335,7 +335,7 @@ def _ini(text: str, wanted: Mapping[str, str]) -> tuple[str, set[str]]:
     return "\n".join(lines), met
 
 
-def _guarded(edit: Edit, text: str, wanted: Mapping[str, str]) -> tuple[str, set[str]]:
+def _edit_safely(edit: Edit, text: str, wanted: Mapping[str, str]) -> tuple[str, set[str]]:
     try:
         new, met = edit(text, wanted)
         new.encode()  # escapes in a text may name characters that no file has
@@ -349,7 +349,7 @@ def _guarded(edit: Edit, text: str, wanted: Mapping[str, str]) -> tuple[str, set
 
 
 _EDITS: Mapping[str, Edit] = {
-    ending: partial(_guarded, edit)
+    ending: partial(_edit_safely, edit)
     for edit, endings in (
         (_toml, (".toml",)),
         (_yaml, (".yaml", ".yml")),

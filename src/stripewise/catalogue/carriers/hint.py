@@ -212,7 +212,7 @@ class Pnetcdf(Carrier):
         if ours := launch.pending.get(_VARIABLE):
             names = {part: part.partition("=")[0].strip() for part in launch.users(_VARIABLE).split(";")}
             kept = [part for part, name in names.items() if name and name not in ours]
-            launch.environment[_VARIABLE] = _joined(kept, list(ours.items()))
+            launch.environment[_VARIABLE] = _join_pairs(kept, list(ours.items()))
         return carried
 
     def express(self, form: Form, settings: Sequence[Setting], *, mpi: str = "", place: str = "") -> Expressed | None:
@@ -225,10 +225,10 @@ class Pnetcdf(Carrier):
         good = [(s.key, s.value) for s in settings if not any(c in s.key + s.value for c in ";=")]
         bad = [s for s in settings if (s.key, s.value) not in good]
         why = f"has a ';' or '=', which separate {_VARIABLE}"
-        return Expressed([(_VARIABLE, _joined([], good))] if good else [], [s.but(why) for s in bad])
+        return Expressed([(_VARIABLE, _join_pairs([], good))] if good else [], [s.but(why) for s in bad])
 
 
-def _joined(kept: list[str], pairs: list[tuple[str, str]]) -> str:
+def _join_pairs(kept: list[str], pairs: list[tuple[str, str]]) -> str:
     return ";".join([*kept, *(f"{key}={value}" for key, value in pairs)])
 
 

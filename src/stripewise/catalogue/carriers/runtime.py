@@ -17,10 +17,10 @@ from stripewise.catalogue.carriers.base import (
     Form,
     LaunchSettings,
     Setting,
-    whole,
+    parse_whole,
 )
 from stripewise.catalogue.carriers.hint import bring_as_hints
-from stripewise.catalogue.filesystems import FileSystem, Key, named
+from stripewise.catalogue.filesystems import FileSystem, Key, find_file_system
 
 _VARIABLE = "STRIPEWISE_LAYOUT"
 _KEPT = "a file that exists keeps its layout"
@@ -41,7 +41,7 @@ class LayoutCarrier(Carrier):
 
     def bring(self, setting: Setting, launch: LaunchSettings) -> Carried:
         """Let the preloaded library lay out the file, or else hints that mean the same."""
-        system, key = _known(setting)
+        system, key = _find_key(setting)
         library = "runtime" if launch.preloaded else "observer"
         if launch.observed and system.in_program and not set(setting.value) & set(",="):
             launch.pending.setdefault(_VARIABLE, {})[setting.name] = setting.value
@@ -73,14 +73,18 @@ class LayoutCarrier(Carrier):
     def express(self, form: Form, settings: Sequence[Setting], *, mpi: str = "", place: str = "") -> Expressed | None:
         """Write the file system's own commands, or the hints and parameters that mean the same."""
         if form is Form.VARIABLES:
-            lost = [] if mpi else [s.but("is set by commands alone; use the lfs export") for s in settings if _apart(s)]
+            lost = (
+                []
+                if mpi
+                else [s.but("is set by commands alone; use the lfs export") for s in settings if _needs_commands(s)]
+            )
             return Expressed(cannot=lost) if lost else None
         said = Expressed()
         layouts: dict[str, dict[str, str]] = {}
         for setting in settings:
             layouts.setdefault(setting.layer, {})[setting.key] = setting.value
         for setting in settings:
-            system, key = _known(setting)
+            system, key = _find_key(setting)
             others = layouts[setting.layer]
             if form is Form.COMMANDS:
                 why = system.refused(setting.key, setting.value, others)
@@ -103,24 +107,24 @@ class LayoutCarrier(Carrier):
                     said.pairs += [(name, setting.value) for name in key.hints]
         if form is Form.COMMANDS:
             for layer, layout in layouts.items():
-                kept = {k: v for k, v in layout.items() if not named(layer).refused(k, v, layout)}
-                lines, undo = named(layer).for_directory(kept, place) if kept else ([], [])
+                kept = {k: v for k, v in layout.items() if not find_file_system(layer).refused(k, v, layout)}
+                lines, undo = find_file_system(layer).for_directory(kept, place) if kept else ([], [])
                 said.pairs += [(line, "") for line in lines] + [("", line) for line in undo]
         return said
 
     def needs_runtime(self, settings: Sequence[Setting], *, override: bool, pattern: str) -> list[str]:
         """Say that only the runtime lays out new files, unless commands alone can."""
-        return [] if all(_apart(setting) for setting in settings) else ["lays out new files"]
+        return [] if all(_needs_commands(setting) for setting in settings) else ["lays out new files"]
 
 
-def _apart(setting: Setting) -> bool:
+def _needs_commands(setting: Setting) -> bool:
     """Whether commands alone lay out files as a setting asks."""
-    system = named(setting.layer)
+    system = find_file_system(setting.layer)
     return bool(system.keys) and not system.in_program
 
 
-def _known(setting: Setting) -> tuple[FileSystem, Key | None]:
-    system = named(setting.layer)
+def _find_key(setting: Setting) -> tuple[FileSystem, Key | None]:
+    system = find_file_system(setting.layer)
     return system, next((key for key in system.keys if key.name == setting.key), None)
 
 
@@ -147,7 +151,7 @@ class Posix(Carrier):
 
     def number(self, key: str, text: str) -> float | None:
         """Take digits alone."""
-        return whole(text)
+        return parse_whole(text)
 
     def wrong_key(self, key: str) -> str:
         """Refuse what ends an entry of the variable."""
@@ -197,7 +201,7 @@ class Hdf5Property(Carrier):
 
     def number(self, key: str, text: str) -> float | None:
         """Take digits alone."""
-        return whole(text)
+        return parse_whole(text)
 
     def switch(self, text: str) -> bool | None:
         """Take the words that ``native/core/hdf5_settings.c`` takes."""

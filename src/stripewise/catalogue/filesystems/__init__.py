@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 
-def _all() -> tuple[FileSystem, ...]:
+def _list_file_systems() -> tuple[FileSystem, ...]:
     found: dict[str, FileSystem] = {}
     for module in iter_modules(__path__, f"{__name__}."):
         for _, kind in getmembers(import_module(module.name), isclass):
@@ -40,7 +40,7 @@ def _all() -> tuple[FileSystem, ...]:
 
 
 GENERIC = Generic()
-FILE_SYSTEMS = _all()
+FILE_SYSTEMS = _list_file_systems()
 """All but :data:`GENERIC`; those with keys have a layout to choose."""
 
 USUAL = next(system for system in FILE_SYSTEMS if system.name == "lustre")
@@ -53,7 +53,7 @@ CRAYS = "CRAY ADIO"
 """The driver that Cray MPICH names for files of every file system."""
 
 
-def named(name: str) -> FileSystem:
+def find_file_system(name: str) -> FileSystem:
     """Return the file system that a plan names, or :data:`GENERIC` if none has this name."""
     return next((system for system in FILE_SYSTEMS if system.name == name), GENERIC)
 

@@ -29,7 +29,7 @@ _SIZES = {
 }
 
 
-def _whole(text: str) -> int | None:
+def _parse_number(text: str) -> int | None:
     """Give a number as strtoul(3) with base 0 reads it: a leading 0 means octal."""
     digits = text.strip().lstrip("+-")
     octal = digits.startswith("0") and digits[1:2] not in ("x", "X", "")
@@ -97,10 +97,10 @@ class Lustre(FileSystem):
         """
         if name in ("stripe_count", "overstripe_count", "start_ost"):
             least = -32 if name == "overstripe_count" else -1
-            count = _whole(text) if len(text) <= _LONGEST and _COUNT.fullmatch(text) else None
+            count = _parse_number(text) if len(text) <= _LONGEST and _COUNT.fullmatch(text) else None
             return count if count is not None and least <= count <= _MOST_STRIPES else None
         found = _SIZE.fullmatch(text) if len(text) <= _LONGEST else None
-        whole = None if found is None else _whole(found[1])
+        whole = None if found is None else _parse_number(found[1])
         if found is None or whole is None:
             return None
         unit, fraction = _UNITS[(found[3] or "").lower()], found[2] or "0"

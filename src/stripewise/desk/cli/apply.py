@@ -25,7 +25,7 @@ from stripewise.desk.cli.options import (
     identifiers_and_files,
     pairs,
 )
-from stripewise.desk.cli.output import notes, print_json, printable, prose, say, write_text
+from stripewise.desk.cli.output import make_printable, notes, print_json, prose, say, write_text
 from stripewise.desk.cli.terminal import desk_of
 from stripewise.desk.desk import Desk
 from stripewise.documents import read_document
@@ -155,7 +155,7 @@ def run(
         # On standard error: standard output is the program's.
         typer.echo(json.dumps(document), err=True)
     elif not quiet:
-        settings = "; ".join(_shown(plan, choice.settings))
+        settings = "; ".join(_list_settings(plan, choice.settings))
         if model is not None or (mode and mode != "apply"):
             about = (f"mode {mode}" if mode else "run") + ("" if model is None else f" with {model}")
             settings = f"{about}; the report will be {folder / 'report.json'}" + (f"; {settings}" if settings else "")
@@ -175,12 +175,12 @@ def _launch(ready: Foreground, report: Path, *, learns: bool, quiet: bool) -> No
     for earlier in (*reports_of(report), *parts_in(report.parent)):
         earlier.unlink(missing_ok=True)
     ended = attend(ready.words)
-    said = _merged(report) if ready.observed else ""
-    _tell("" if quiet else said, *(map(printable, _learned(report)) if learns else ()))
+    said = _merge_report(report) if ready.observed else ""
+    _tell("" if quiet else said, *(map(make_printable, _list_learned(report)) if learns else ()))
     end_as(ended)
 
 
-def _merged(report: Path) -> str:
+def _merge_report(report: Path) -> str:
     """Merge what the observer left of a run into its report, and say why there is none."""
     try:
         found = merge_parts(report.parent, report) or report.exists()
@@ -206,7 +206,7 @@ def started_as_by_shell() -> Iterator[None]:
         raise
 
 
-def _learned(report: Path) -> list[str]:
+def _list_learned(report: Path) -> list[str]:
     try:
         return learned_lines(read_report_file(report)) or ["mode online opened no file to learn from"]
     except StripewiseError as error:
@@ -288,7 +288,7 @@ class _Asked:
         return self.folder / "model.swm"
 
 
-def _shown(plan: Plan, besides: Sequence[Setting]) -> Iterator[str]:
+def _list_settings(plan: Plan, besides: Sequence[Setting]) -> Iterator[str]:
     """Say a plan's settings without some of them; those of further files stand apart."""
     if settings := [setting for setting in plan.settings if setting not in besides]:
         yield " ".join(f"{one.key}={one.value}" for one in settings)

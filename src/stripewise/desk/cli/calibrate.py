@@ -50,7 +50,7 @@ def run_calibrate(
         print_json({"file": str(out), **_document(calibration)})
         return
     console.print(_models(calibration))
-    for line in _overlaps(calibration):
+    for line in _list_overlaps(calibration):
         say(line)
     say(f"written: {out}; use it: stripewise site causes TIMINGS.csv --calibration {out}")
 
@@ -78,7 +78,7 @@ def _models(calibration: Calibration) -> Table:
     return table
 
 
-def _overlaps(calibration: Calibration) -> list[str]:
+def _list_overlaps(calibration: Calibration) -> list[str]:
     """Say which conditions cannot be told apart at which size."""
     found = []
     for way, of in calibration.models.items():

@@ -17,7 +17,9 @@ from stripewise.sizes import format_size
 from stripewise.trial import Run, State
 
 
-def changes(folder: str | None, runner: str | None, repeats: int | None, seed: int | None) -> list[tuple[str, Any]]:
+def list_changes(
+    folder: str | None, runner: str | None, repeats: int | None, seed: int | None
+) -> list[tuple[str, Any]]:
     """Give the keys of a campaign that options replace."""
     given = {
         "files.folder": folder and str(Path(folder).absolute()),

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from stripewise.desk.cli.campaign_progress import changes, cost_lines
+from stripewise.desk.cli.campaign_progress import cost_lines, list_changes
 from stripewise.desk.cli.options import (
     DesignSeedOption,
     JsonOption,
@@ -106,7 +106,7 @@ def profile(
     if show:
         sys.stdout.write(campaign_text(campaign)[0])
         return
-    changed = changes(folder, runner, repeats, seed)
+    changed = list_changes(folder, runner, repeats, seed)
     asked = load_campaign(campaign, changed)
     if asked.program == "command" and asked.launches:
         refuse_input("a campaign")
@@ -163,7 +163,7 @@ def _submit_array(asked: Measuring, out: Path, wanted: _Array, *, yes: bool, dry
     array = Array(
         name=campaign.name,
         command=(
-            *python("-m", "stripewise", "site", "profile", *_words(asked)),
+            *python("-m", "stripewise", "site", "profile", *_list_words(asked)),
             *("--journal", str(where.absolute()), "--out", str(out.absolute())),
         ),
         shards=number,
@@ -207,7 +207,7 @@ def _submit_array(asked: Measuring, out: Path, wanted: _Array, *, yes: bool, dry
     say(f"the last shard to end writes {out}; what is left after a failure: {again}")
 
 
-def _words(asked: Measuring) -> list[str]:
+def _list_words(asked: Measuring) -> list[str]:
     """Write the campaign and the options that change it, for a job that starts in the same folder."""
     named = str(Path(asked.campaign).absolute()) if asked.campaign.endswith(".toml") else asked.campaign
     options = (word for key, value in asked.changed for word in (f"--{key.rpartition('.')[2]}", str(value)))
@@ -305,7 +305,7 @@ def evaluate(
     After an interruption, the same command continues where it stopped.
     """
     check_place("--report", html)
-    changed = changes(folder, runner, repeats, seed)
+    changed = list_changes(folder, runner, repeats, seed)
     asked = load_campaign(campaign, changed)
     if asked.program == "command" and asked.launches:
         refuse_input("a campaign")

@@ -14,9 +14,9 @@ from stripewise.desk.cli.options import JsonOption, check_place
 from stripewise.desk.cli.output import console, grid, print_json, say, write_text
 from stripewise.diagnose.filters import (
     Expected,
-    best,
     candidates,
     expect,
+    find_best,
     measure,
     measure_folder,
     settings_of,
@@ -80,7 +80,7 @@ def filters(
     tried, left = candidates(taken, accuracy, plugin or (), processes)
     measured, lost = measure(taken, tried)
     expected = expect(measured, rates, processes, reads)
-    chosen = best(expected)
+    chosen = find_best(expected)
     notes = [*left, *(f"not used, {line}" for line in lost), *_notes(taken.filtered, len(rates), processes, collective)]
     plan = Plan(settings_of(taken, chosen.filter, size, collective, dataset), identifier="filters")
     if output is not None:

@@ -23,7 +23,7 @@ class HelpfulCommand(TyperCommand):
         _write_head(self, ctx, formatter)
         _write_parameters(self, ctx, formatter, self.shown(ctx))
         for paragraph in self.more(ctx):
-            formatter.write("\n" + _folded(paragraph, formatter.width, "", 0))
+            formatter.write("\n" + _fold_text(paragraph, formatter.width, "", 0))
 
     def shown(self, ctx: Any) -> list[Any]:
         """Give the arguments and options that the help shows."""
@@ -84,7 +84,7 @@ def _paragraphs(text: str | None) -> list[str]:
 def _write_head(command: Any, ctx: Any, formatter: Any) -> None:
     formatter.write_usage(ctx.command_path, " ".join(command.collect_usage_pieces(ctx)))
     for paragraph in _paragraphs(command.help):
-        formatter.write("\n" + _folded(paragraph, formatter.width, "  ", 2))
+        formatter.write("\n" + _fold_text(paragraph, formatter.width, "  ", 2))
 
 
 def _write_parameters(command: Any, ctx: Any, formatter: Any, shown: Iterable[Any] | None = None) -> None:
@@ -110,10 +110,10 @@ def _write_rows(rows: dict[str, list[tuple[str, str]]], formatter: Any) -> None:
             if len(first) > indent:
                 formatter.write(f"{first.rstrip()}\n")
                 first = " " * indent
-            formatter.write(_folded(said, formatter.width, first, indent))
+            formatter.write(_fold_text(said, formatter.width, first, indent))
 
 
-def _folded(text: str, width: int, first: str, indent: int) -> str:
+def _fold_text(text: str, width: int, first: str, indent: int) -> str:
     """Break a text between words, never within the name of an option."""
     lines = textwrap.wrap(
         text,

@@ -14,7 +14,7 @@ from stripewise.catalogue.workload import Workload
 from stripewise.desk.cli.options import IdArgument, JsonOption, ServerOption, StoreOption
 from stripewise.desk.cli.output import console, print_json, prose, remark, say
 from stripewise.desk.cli.terminal import desk_of
-from stripewise.diagnose.knobs import MPI, Surroundings, dead, explain, judge_script, library, named_hints
+from stripewise.diagnose.knobs import MPI, Surroundings, explain, judge_script, library, list_dead, named_hints
 from stripewise.documents import read_document
 from stripewise.errors import StripewiseError, UserError
 from stripewise.output.markup import value_text
@@ -71,7 +71,7 @@ def knobs(
     used = library(text, mpi)
     if json_output:
         named = hints.as_json() if hints is not None else None
-        document = {"settings": [one.as_json() for one in found], "dead": len(dead(found)), "hints_file": named}
+        document = {"settings": [one.as_json() for one in found], "dead": len(list_dead(found)), "hints_file": named}
         print_json({**document, "mpi": used})
         return 0
     if hints is not None:

@@ -19,7 +19,15 @@ from typer.core import TyperCommand
 
 from stripewise import __version__
 from stripewise.desk.cli.help import Commands, HelpfulGroup
-from stripewise.desk.cli.output import Notes, UsageProblem, completed, forget_options, print_error, print_usage, remark
+from stripewise.desk.cli.output import (
+    Notes,
+    UsageProblem,
+    complete_commands,
+    forget_options,
+    print_error,
+    print_usage,
+    remark,
+)
 from stripewise.desk.desk import Interrupted
 from stripewise.errors import StripewiseError, UserError, long_name
 
@@ -271,7 +279,7 @@ def _renamed(own: list[str]) -> list[str]:
     return [*now.split(), *own[1:]]
 
 
-def _forgotten(own: Sequence[str], command: Sequence[str]) -> str:
+def _find_forgotten_dashes(own: Sequence[str], command: Sequence[str]) -> str:
     """Say where the two dashes before the user's program are missing; empty if nothing looks like it."""
     if command or not own or own[0] not in ("tune", "run"):
         return ""
@@ -307,16 +315,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         code = outcome if isinstance(outcome, int) else 0
     except Interrupted as error:
-        remark(completed(str(error)))
+        remark(complete_commands(str(error)))
         code = error.exit_code
     except StripewiseError as error:
-        forgotten = _forgotten(own, command) if isinstance(error, UserError) else ""
+        forgotten = _find_forgotten_dashes(own, command) if isinstance(error, UserError) else ""
         print_error(f"{error.what}; {forgotten}" if forgotten else error)
         code = error.exit_code
     except typer.Abort:
         code = 130
     except UsageProblem as error:
-        print_usage(error, _forgotten(own, command))
+        print_usage(error, _find_forgotten_dashes(own, command))
         code = 2
     except KeyboardInterrupt:
         print_error("interrupted; nothing is lost: stripewise list shows what can be resumed")

@@ -11,8 +11,18 @@ import typer
 from rich.markup import escape
 
 from stripewise.desk.cli.options import IdArgument, JsonOption, ReportOption, ServerOption, StoreOption, identifiers
-from stripewise.desk.cli.output import completed, console, grid, notes, number, print_json, printable, prose, say
-from stripewise.desk.cli.result import print_result, repeated
+from stripewise.desk.cli.output import (
+    complete_commands,
+    console,
+    grid,
+    make_printable,
+    notes,
+    number,
+    print_json,
+    prose,
+    say,
+)
+from stripewise.desk.cli.result import describe_repeats, print_result
 from stripewise.desk.cli.terminal import desk_of
 from stripewise.errors import StoreError, UserError
 from stripewise.output.html import write_report
@@ -50,7 +60,7 @@ def list_experiments(
         gain += " (simulated)" if line["simulated"] else ""
         table.add_row(
             line["id"],
-            escape(printable(line["name"])),
+            escape(make_printable(line["name"])),
             line["state"],
             gain,
             str(line["runs"]),
@@ -89,7 +99,7 @@ def show(
             raise UserError(
                 f"experiment {record.id} has no result yet", f"finish it first: stripewise resume {record.id}"
             )
-        write_report(record, trials, report, completed)
+        write_report(record, trials, report, complete_commands)
     if json_output:
         print_json(_document(record, trials))
         return
@@ -117,7 +127,7 @@ def _show_side_by_side(found: Sequence[tuple[Record, Sequence[Trial]]], json_out
 
     views = [view_experiment(record, trials) for record, trials in found]
     table = grid(
-        "", *(f"{escape(printable(one.record.experiment.name or 'experiment'))} {one.record.id}" for one in views)
+        "", *(f"{escape(make_printable(one.record.experiment.name or 'experiment'))} {one.record.id}" for one in views)
     )
     results = [one.result for one in views]
     for heading, values in (
@@ -173,7 +183,7 @@ def _print_labels(record: Record) -> None:
     if record.tags:
         say(f"tags       {', '.join(record.tags)}")
     if record.remark:
-        say(f"remark     {printable(record.remark)}")
+        say(f"remark     {make_printable(record.remark)}")
 
 
 def stop(
@@ -187,7 +197,7 @@ def stop(
     if json_output:
         print_json({"id": record.id, "stopping": True})
     else:
-        goes_on = completed(f"stripewise resume {record.id} goes on")
+        goes_on = complete_commands(f"stripewise resume {record.id} goes on")
         console.print(f"experiment {record.id} will stop within a few seconds; {escape(goes_on)}")
 
 
@@ -209,7 +219,7 @@ def delete(
                 )
         except StoreError as error:
             about = error.what
-        if not yes and not _agreed(f"delete experiment {identifier} ({about}) and its runs?"):
+        if not yes and not _ask_agreement(f"delete experiment {identifier} ({about}) and its runs?"):
             raise typer.Exit(1)
         opened.delete(identifier)
     if json_output:
@@ -218,7 +228,7 @@ def delete(
         console.print(f"experiment {identifier} is deleted")
 
 
-def _agreed(question: str) -> bool:
+def _ask_agreement(question: str) -> bool:
     # Standard output is for the result alone, which typer's own question does not leave it to.
     typer.echo(f"{question} [y/N]: ", nl=False, err=True)
     answer = sys.stdin.readline()
@@ -258,7 +268,7 @@ def _line(record: Record) -> dict[str, Any]:
 
 def _print_head(record: Record, trials: tuple[Trial, ...]) -> None:
     experiment = record.experiment
-    console.print(f"experiment {record.id}  {escape(printable(experiment.name))}  {record.state}")
+    console.print(f"experiment {record.id}  {escape(make_printable(experiment.name))}  {record.state}")
     console.print(f"command    {escape(' '.join(experiment.command)) or experiment.runner}")
     _print_labels(record)
     ended = [run for trial in trials for run in trial.runs if run.state.ended]
@@ -266,9 +276,9 @@ def _print_head(record: Record, trials: tuple[Trial, ...]) -> None:
     console.print(f"runs       {len(ended)} of {experiment.budget.runs}, {tried}")
     launches = sum(run.facts.repeats for trial in trials for run in trial.runs)
     if launches and record.result is None:
-        console.print(f"repeated   {repeated(launches)}")
+        console.print(f"repeated   {describe_repeats(launches)}")
     if record.state in ("stopped", "created", "failed"):
-        say(completed(f"go on      stripewise resume {record.id}"))
+        say(complete_commands(f"go on      stripewise resume {record.id}"))
 
 
 def print_runs(trials: tuple[Trial, ...], default: dict[str, Any] | None) -> None:

@@ -127,7 +127,7 @@ def validate(
     check_place("--report", html)
     options = pairs("--model-option", model_option, "trees=500")
     columns = [name.strip() for name in (leave or "").split(",") if name.strip()]
-    hold_out = HoldOut(folds, inverse, columns, _depths(depths), seed)
+    hold_out = HoldOut(folds, inverse, columns, _parse_depths(depths), seed)
     ticker = Ticker()
     asked = Validating(table, model, options, hold_out, stack or ())
     judged = desk_of(None, server).validate(asked, lambda done, of: ticker.count(done, of, "models"))
@@ -152,7 +152,7 @@ def validate(
     _print(judged.found, judged.table, judged.unit)
 
 
-def _depths(text: str | None) -> list[int]:
+def _parse_depths(text: str | None) -> list[int]:
     if text is None:
         return []
     low, dash, high = text.partition("-")

@@ -65,7 +65,7 @@ UsageProblem: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c.
 
 def print_error(error: object) -> None:
     """Print an error, or what else ends a command, in one line."""
-    text = escape(folded(f"stripewise: {completed(str(error))}", notes))
+    text = escape(fold_text(f"stripewise: {complete_commands(str(error))}", notes))
     notes.print(text.replace("stripewise:", "[bold red]stripewise:[/]", 1) if notes.is_terminal else text)
 
 
@@ -96,10 +96,10 @@ def say(text: str, style: str | None = None, end: str = "\n") -> None:
 
 def prose(text: str, style: str | None = None, on: Console = console) -> None:
     """Print sentences as they are: a terminal breaks them between words and indents what follows the first line."""
-    on.print(escape(folded(text, on)), style=style)
+    on.print(escape(fold_text(text, on)), style=style)
 
 
-def folded(text: str, on: Console) -> str:
+def fold_text(text: str, on: Console) -> str:
     """Break a text between words where it is for a terminal; what is longer than a line, as a path, stays whole."""
     if not on.is_terminal:
         return text
@@ -147,13 +147,13 @@ def ask(question: str, json_output: bool) -> bool:
 
 def print_json(document: Any) -> None:
     """Write a document for machines; numbers that JSON has no word for become null."""
-    from stripewise.documents import finite  # noqa: PLC0415  schemas are slow to load
+    from stripewise.documents import make_finite  # noqa: PLC0415  schemas are slow to load
 
-    json.dump(finite(document), sys.stdout, indent=2, allow_nan=False)
+    json.dump(make_finite(document), sys.stdout, indent=2, allow_nan=False)
     sys.stdout.write("\n")
 
 
-def printable(text: str) -> str:
+def make_printable(text: str) -> str:
     """Write a text of the user's in one line that does nothing to the terminal."""
     return "".join(c if c.isprintable() else " " for c in text)
 
@@ -245,7 +245,7 @@ def forget_options() -> None:
     _given.clear()
 
 
-def completed(text: str) -> str:
+def complete_commands(text: str) -> str:
     """Give a message with the store in every command that it names.
 
     A password is never printed: three stars stand for it, as everywhere.

@@ -181,7 +181,7 @@ def deliver(
         say(f"apply it: {first}stripewise run {written} -- COMMAND")
 
 
-def _shown(value: object, unit: str) -> str:
+def _format_value(value: object, unit: str) -> str:
     if value is None:
         return "-"
     if unit == "B" and isinstance(value, int | float) and not isinstance(value, bool):
@@ -209,7 +209,7 @@ def _print(found: Prescription) -> None:
         table = grid("setting", "now", "prescribed", "without it")
         for change in found.changes:
             lost = "" if change.share is None else f"{1 / change.share:.2f} times as fast"
-            now, then = _shown(change.current, change.unit), _shown(change.value, change.unit)
+            now, then = _format_value(change.current, change.unit), _format_value(change.value, change.unit)
             table.add_row(*(escape(word) for word in (change.name, now, then, lost)))
         console.print(table)
     if found.directory:
@@ -231,7 +231,7 @@ def _advice(entry: object) -> str:
 
 def _line(entry: Neighbour, unit: str) -> str:
     values = " ".join(
-        f"{name}={_shown(value, 'B' if name.endswith('_size') else '')}" for name, value in entry.values.items()
+        f"{name}={_format_value(value, 'B' if name.endswith('_size') else '')}" for name, value in entry.values.items()
     )
     # Without the table there is what the model remembers, which it has smoothed.
     runs = "as the model remembers it" if entry.runs is None else f"{entry.runs} run" + ("s" if entry.runs != 1 else "")

@@ -147,12 +147,12 @@ def record(
     write_text(output, with_hashed_paths(text) if hash_paths else text, f"make room; the whole record is kept: {place}")
     place.unlink()
     if not quiet:
-        for line in _said(found, output, len(text)):
+        for line in _list_remarks(found, output, len(text)):
             notes.print(f"stripewise: {escape(line)}")
     end_as(ended)
 
 
-def _said(found: Record, output: Path, size: int) -> list[str]:
+def _list_remarks(found: Record, output: Path, size: int) -> list[str]:
     moved = found.moved
     did = f"{found.count():,} calls of {found.ranks} ranks, {moved['write']:,} bytes written, {moved['read']:,} read"
     return [f"{did}; {size:,} bytes in {output}", *(f"the record is incomplete: {gap}" for gap in found.gaps)]

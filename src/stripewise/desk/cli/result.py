@@ -11,7 +11,7 @@ from rich.markup import escape
 from stripewise.catalogue.carriers import HDF5
 from stripewise.catalogue.configuration import Configuration
 from stripewise.catalogue.plan import Plan, spell
-from stripewise.desk.cli.output import completed, console, duration, number, print_json, prose, say
+from stripewise.desk.cli.output import complete_commands, console, duration, number, print_json, prose, say
 from stripewise.observe.objectives import timing
 from stripewise.result import Interval, Result, Summary
 from stripewise.sizes import format_size
@@ -51,7 +51,7 @@ def deliver(store: Store, identifier: str, result: Result, report: Path | None, 
         if report is not None:
             from stripewise.output.html import write_report  # noqa: PLC0415  pages are slow to load
 
-            write_report(store.record(identifier), store.trials(identifier), report, completed)
+            write_report(store.record(identifier), store.trials(identifier), report, complete_commands)
     finally:
         if json_output:
             print_json(result.as_json())
@@ -98,9 +98,9 @@ def print_result(result: Result, report: Path | None = None) -> None:
     if said := timing(result.objective):
         prose(f"  {said}", "dim")
     if result.reference is not None:
-        console.print(f"  reference  {_measured(result.reference, unit)}  (without the component)")
-    console.print(f"  default    {_measured(result.default, unit)}")
-    console.print(f"  best       {_measured(result.best, unit)}{'' if result.confirmed else '  (the default)'}")
+        console.print(f"  reference  {_format_measured(result.reference, unit)}  (without the component)")
+    console.print(f"  default    {_format_measured(result.default, unit)}")
+    console.print(f"  best       {_format_measured(result.best, unit)}{'' if result.confirmed else '  (the default)'}")
     if (replays := result.replays) is not None:
         values = f"default {number(replays.default, unit)}, best found {number(replays.candidate, unit)}"
         prose(f"  searched on {replays.runs} replays of {replays.record}: {values} (of replays, not of the program)")
@@ -108,7 +108,9 @@ def print_result(result: Result, report: Path | None = None) -> None:
         shown = number(result.candidate.value, unit)
         console.print(f"  candidate  {shown}  (not proven{'; its settings:' if result.effects else ''})")
     if result.confirmed:
-        console.print(f"  speed-up   {result.speedup:.2f}  ({_ratios(result.speedup_interval)}{_least(result)})")
+        console.print(
+            f"  speed-up   {result.speedup:.2f}  ({_ratios(result.speedup_interval)}{_describe_least(result)})"
+        )
     elif result.candidate is not None and result.candidate.speedup_interval is not None:
         bounds = _ratios(result.candidate.speedup_interval)
         console.print(f"  speed-up   {result.candidate.speedup or 1.0:.2f}  ({bounds}; not proven)")
@@ -126,7 +128,7 @@ def print_result(result: Result, report: Path | None = None) -> None:
         if sentence:
             prose(f"  {sentence}")
     if result.cost is not None and result.cost.repeated:
-        prose(f"  {repeated(result.cost.repeated)}")
+        prose(f"  {describe_repeats(result.cost.repeated)}")
     for failure in result.failures[:3]:
         prose(f"  {failure.count} failed: {failure.reason}")
     if result.cheapest is not None:
@@ -136,7 +138,7 @@ def print_result(result: Result, report: Path | None = None) -> None:
         words = " ".join(f"{key}={value}" for key, value in result.preferred_over.configuration.items())
         prose(f"  preferred, being cheaper and within 5%, to: {words}")
     if not result.confirmed and result.confirmation.more_budget:
-        prose(f"  {completed(result.confirmation.more_budget)}")
+        prose(f"  {complete_commands(result.confirmation.more_budget)}")
     for missed in result.confirmation.not_kept:
         prose(f"  not kept: {missed}", "dim")
     identifier = result.experiment
@@ -149,7 +151,7 @@ def print_result(result: Result, report: Path | None = None) -> None:
     _say(f"look again: stripewise show {identifier}" + (f"; report: {report}" if report else ""))
 
 
-def repeated(launches: int) -> str:
+def describe_repeats(launches: int) -> str:
     """Say how many launches were made again, and why."""
     were = "launch was" if launches == 1 else "launches were"
     return f"{launches} {were} repeated: the earlier one was interrupted, or ended while nobody was there to store it"
@@ -162,14 +164,14 @@ def _ratios(bounds: Interval | None) -> str:
     return f"median of paired ratios, {bounds.percent} interval {bounds.low:.2f} to {bounds.high:.2f}"
 
 
-def _least(result: Result) -> str:
+def _describe_least(result: Result) -> str:
     """Say where single runs with the best settings are slower than with the default, although most are faster."""
     least = result.confirmation.p10
     return f"; one run in ten gains less than {least:.2f}" if least is not None and least < 1 else ""
 
 
 def _say(line: str) -> None:
-    say(completed(line))
+    say(complete_commands(line))
 
 
 def _carried_by_plan(result: Result) -> bool:
@@ -187,11 +189,11 @@ def _forms(result: Result) -> str:
     return "plan|shell|sbatch" if only_runtime else "hints|shell|sbatch|openmpi|..."
 
 
-def interval(ends: Interval | None, digits: int = 3) -> str:
+def format_interval(ends: Interval | None, digits: int = 3) -> str:
     """Write an interval."""
     return "" if ends is None else f"{number(ends.low, digits=digits)} to {number(ends.high, digits=digits)}"
 
 
-def _measured(summary: Summary, unit: str) -> str:
-    spread = f"  ({interval(summary.interval, 4)})" if summary.interval else ""
+def _format_measured(summary: Summary, unit: str) -> str:
+    spread = f"  ({format_interval(summary.interval, 4)})" if summary.interval else ""
     return f"{number(summary.value, unit)}{spread}  {summary.runs} run{'' if summary.runs == 1 else 's'}"

@@ -17,8 +17,8 @@ from stripewise.desk.cli.options import JsonOption
 from stripewise.desk.cli.output import console, grid, number, print_json, write_text
 from stripewise.documents import parse_document, read_document
 from stripewise.lab.engine import BOUNDS, SimulatedOutcome
-from stripewise.lab.fit import BANDWIDTHS, KEYS, Errors, Fit, fit, measured, site_toml
-from stripewise.lab.request import SimulationRequest, load_request, readable
+from stripewise.lab.fit import BANDWIDTHS, KEYS, Errors, Fit, fit, read_measured, site_toml
+from stripewise.lab.request import SimulationRequest, load_request, make_readable
 from stripewise.lab.site import load_site
 from stripewise.models.table import read_table
 
@@ -97,8 +97,8 @@ def _row(outcome: SimulatedOutcome, index: int) -> dict[str, Any]:
     }
 
 
-def _words(settings: Mapping[str, Any]) -> str:
-    shown = (f"{name}={readable(name, value)}" for name, value in settings.items())
+def _format_settings(settings: Mapping[str, Any]) -> str:
+    shown = (f"{name}={make_readable(name, value)}" for name, value in settings.items())
     return " ".join(shown) or "defaults of the site"
 
 
@@ -110,16 +110,16 @@ def _tell_cached(client: float, server: float) -> None:
         )
 
 
-def _best(outcome: SimulatedOutcome) -> Any:
+def _format_best(outcome: SimulatedOutcome) -> Any:
     return np.argsort(-outcome.bandwidth, kind="stable")[:_SHOWN]
 
 
 def _show(direction: str, request: SimulationRequest, outcome: SimulatedOutcome) -> None:
     table = grid(direction, ">bandwidth", ">open", ">data", ">close", ">aggregators", "bound by")
     rows = request.configurations()
-    for index in _best(outcome):
+    for index in _format_best(outcome):
         table.add_row(
-            escape(_words(rows[index])),
+            escape(_format_settings(rows[index])),
             number(float(outcome.bandwidth[index]), "MiB/s"),
             *(
                 number(float(seconds[index]), "s", 3)
@@ -135,8 +135,8 @@ def _show(direction: str, request: SimulationRequest, outcome: SimulatedOutcome)
 
 def _explain(request: SimulationRequest, outcome: SimulatedOutcome) -> None:
     rows = request.configurations()
-    for index in _best(outcome):
-        console.print(f"  {escape(_words(rows[index]))}")
+    for index in _format_best(outcome):
+        console.print(f"  {escape(_format_settings(rows[index]))}")
         data = float(outcome.data_seconds[index])
         headings = ("    bound", ">seconds alone", ">of the data phase", "what it is")
         table = grid(*headings, padding=(0, 2, 0, 0))
@@ -172,12 +172,12 @@ def fit_site(
 ) -> None:
     """Calibrate a simulated site to your own campaign, and say how well it predicts rows that it has not seen."""
     start = load_site(site)
-    data = measured(read_table(table), _read(workload) if workload is not None else Workload())
+    data = read_measured(read_table(table), _read(workload) if workload is not None else Workload())
     made = fit(data, start, free=tuple(free or BANDWIDTHS), folds=folds, seed=seed)
     if out is not None:
         about = [
             f"Simulated site {start.name}, calibrated to {len(data.values)} configurations of table {data.name}.",
-            f"{made.folds}-fold error on rows that the fit had not seen: {_told(made.held_out)}.",
+            f"{made.folds}-fold error on rows that the fit had not seen: {_format_errors(made.held_out)}.",
         ]
         write_text(out, site_toml(made.site, about), "choose another file with --out")
     if json_output:
@@ -226,7 +226,7 @@ def _show_fit(made: Fit, name: str, out: Path | None) -> None:
         console.print(f"use it: stripewise tune --runner sim:{escape(str(out))} EXPERIMENT.toml")
 
 
-def _told(errors: Errors) -> str:
+def _format_errors(errors: Errors) -> str:
     return f"typically a factor of {errors.typical_factor:.2f}, {errors.within:.0%} within 1.5"
 
 

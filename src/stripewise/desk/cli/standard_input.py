@@ -35,9 +35,9 @@ def with_input(experiment: Experiment) -> Experiment:
     UserError
         If it cannot be kept: too large, without an end, or not a text.
     """
-    given = piped()
+    given = read_piped()
     if given:
-        return _with(experiment, {"text": _text(given, "the standard input")})
+        return _add_stdin(experiment, {"text": _decode_text(given, "the standard input")})
     named = experiment.stdin
     if named is None or named.text is not None:
         return experiment
@@ -48,12 +48,12 @@ def with_input(experiment: Experiment) -> Experiment:
         raise UserError(
             f"stdin: cannot read {named.file}: {error.strerror}", "name the program's input file"
         ) from error
-    return _with(experiment, {"file": named.file, "text": _text(data, named.file)})
+    return _add_stdin(experiment, {"file": named.file, "text": _decode_text(data, named.file)})
 
 
 def refuse_input(what: str) -> None:
     """Refuse input for a program that gets none."""
-    if piped():
+    if read_piped():
         raise UserError(
             f"{what} gives its program no standard input",
             "write the input into the command: bash -c './app < FILE', or start it with < /dev/null",
@@ -73,7 +73,7 @@ def remark_on_input(identifier: str) -> None:
         )
 
 
-def piped() -> bytes:
+def read_piped() -> bytes:
     """Read what is piped in, up to one byte more than can be kept; nothing from a terminal.
 
     A file is read without moving in it: a shell's loop that reads lines from it goes on behind its own line.
@@ -90,7 +90,7 @@ def piped() -> bytes:
         try:
             descriptor = stream.fileno()
         except io.UnsupportedOperation:  # not a file, where another program calls this one
-            return _whole(getattr(stream, "buffer", stream).read)
+            return _read_whole(getattr(stream, "buffer", stream).read)
         if stat.S_ISREG(os.fstat(descriptor).st_mode):
             return os.pread(descriptor, LARGEST_INPUT + 1, os.lseek(descriptor, 0, os.SEEK_CUR))
         return _until_end(descriptor)
@@ -99,7 +99,7 @@ def piped() -> bytes:
         return b""
 
 
-def _whole(read: Callable[[int], Any]) -> bytes:
+def _read_whole(read: Callable[[int], Any]) -> bytes:
     data = read(LARGEST_INPUT + 1)
     return data.encode() if isinstance(data, str) else data
 
@@ -134,11 +134,11 @@ def _until_end(descriptor: int) -> bytes:
     return bytes(data)
 
 
-def _with(experiment: Experiment, stdin: dict[str, str]) -> Experiment:
+def _add_stdin(experiment: Experiment, stdin: dict[str, str]) -> Experiment:
     return Experiment.model_validate({**experiment.model_dump(), "stdin": stdin})
 
 
-def _text(data: bytes, what: str) -> str:
+def _decode_text(data: bytes, what: str) -> str:
     if len(data) > LARGEST_INPUT:
         raise UserError(
             f"{what} has more than {format_size(LARGEST_INPUT)}, too much to keep with the experiment", _IN_COMMAND

@@ -58,7 +58,7 @@ def import_table(
     if schema is not None:
         table = _with_schema(files, schema)
     else:
-        table, kinds, said, unreadable = _observed(files, out, parameter or [], from_name, given or [], workers)
+        table, kinds, said, unreadable = _observe_files(files, out, parameter or [], from_name, given or [], workers)
     path = save(table, out)
     if json_output:
         print_json(
@@ -110,7 +110,7 @@ def observe_table(
     say(f"workload  {', '.join(columns)}")
 
 
-def _observed(
+def _observe_files(
     files: list[Path], out: Path, parameters: list[str], from_name: str | None, given: list[str], workers: int | None
 ) -> tuple[Table, dict[str, int], list[str], list[str]]:
     def progress(done: int) -> None:
@@ -178,11 +178,11 @@ def _document(data: Table, reports: Sequence[SummaryReport]) -> dict[str, Any]:
         "table": data.name,
         "rows": len(data),
         "objective": {"name": objective.column, "direction": objective.direction, "unit": objective.unit},
-        "operations": {report.operation: _one(report) for report in reports},
+        "operations": {report.operation: _make_document(report) for report in reports},
     }
 
 
-def _one(report: SummaryReport) -> dict[str, Any]:
+def _make_document(report: SummaryReport) -> dict[str, Any]:
     clusters = report.clusters
     return {
         "summaries": [entry.as_json() for entry in report.summaries],
@@ -217,7 +217,7 @@ def _print(report: SummaryReport, unit: str, units: Mapping[str, str], top: int)
     table = grid("good under load", ">workloads", ">median", ">worse quartile", ">its worst", ">spread")
     for row in report.consistent[:top]:
         table.add_row(
-            escape(_words(row.configuration, units)), f"{row.contexts} of {row.of}", f"{row.typical:.1%}",
+            escape(_format_values(row.configuration, units)), f"{row.contexts} of {row.of}", f"{row.typical:.1%}",
             f"{row.low:.1%}", f"{row.worst:.1%}", f"{row.spread:.1%}",
         )  # fmt: skip
     if report.consistent:
@@ -225,7 +225,7 @@ def _print(report: SummaryReport, unit: str, units: Mapping[str, str], top: int)
         console.print("[dim]shares of each workload's best median; spread: interquartile range over median[/]")
     table = grid("value", ">median", ">worse quartile", ">configurations")
     for effect in report.effects:
-        about = _words({effect.parameter: effect.value}, units)
+        about = _format_values({effect.parameter: effect.value}, units)
         table.add_row(escape(about), f"x{effect.median:.2f}", f"x{effect.low:.2f}", f"{effect.configurations:,}")
     if report.effects:
         console.print(table)
@@ -238,7 +238,7 @@ def _print(report: SummaryReport, unit: str, units: Mapping[str, str], top: int)
     table = grid("class of workload", "best default", ">workloads", ">mean", ">harmonic", ">worst", ">today's")
     for entry in report.defaults[: top + 1]:
         table.add_row(
-            escape(_words(entry.workload, units) or "all"), escape(_words(entry.configuration, units)),
+            escape(_format_values(entry.workload, units) or "all"), escape(_format_values(entry.configuration, units)),
             f"{entry.contexts} of {entry.of}", f"{entry.arithmetic:.1%}", f"{entry.harmonic:.1%}", f"{entry.worst:.1%}",
             "" if entry.declared is None else f"{entry.declared:.1%}",
         )  # fmt: skip
@@ -250,7 +250,7 @@ def _print(report: SummaryReport, unit: str, units: Mapping[str, str], top: int)
         console.print(f"and {len(report.defaults) - top - 1} more classes: --top, --json or --report show them")
 
 
-def _words(values: Mapping[str, Any], units: Mapping[str, str]) -> str:
+def _format_values(values: Mapping[str, Any], units: Mapping[str, str]) -> str:
     def text(name: str, value: Any) -> str:
         if units.get(name) == "B" and isinstance(value, int) and not isinstance(value, bool):
             return format_size(value).replace(" ", "")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
-from stripewise.desk.cli.output import ask, completed, console, notes, remark, was_given
+from stripewise.desk.cli.output import ask, complete_commands, console, notes, remark, was_given
 from stripewise.desk.desk import Desk
 from stripewise.desk.local import LocalDesk
 from stripewise.errors import UserError
@@ -46,7 +46,7 @@ class Terminal:
 
     def tell(self, text: str) -> None:
         """Print a remark on standard error, with the store in the commands that it names."""
-        remark(completed(text))
+        remark(complete_commands(text))
 
     def consent(self) -> Consent:
         """Give who agrees before anything is begun."""

@@ -139,26 +139,26 @@ class TuneCommand(ProgramCommand):
 
     def shown(self, ctx: Any) -> list[Any]:
         """Give the options of the modes that are asked about, or all but those that belong to one mode alone."""
-        asked = _asked(ctx)
+        asked = _list_asked(ctx)
         modes = [mode for name in asked for mode in _HELPED[name]]
         own = [*asked, *(name for name, (_, mode, _) in _PARTS.items() if mode in modes)]
         return [one for one in super().shown(ctx) if (one.name in own if asked else one.name not in _PARTS)]
 
     def more(self, ctx: Any) -> list[str]:
         """Give what the modes that are asked about take or refuse, or how to ask."""
-        asked = _asked(ctx)
+        asked = _list_asked(ctx)
         if not asked:
             return [
                 "stripewise tune --within --help shows what belongs to --within alone; so with --replay, --small, "
                 "--confirm and --runner."
             ]
-        return [_taken(mode) for name in asked for mode in _HELPED[name]]
+        return [_describe_taken(mode) for name in asked for mode in _HELPED[name]]
 
 
 _ASKED = "stripewise.tune.modes"
 
 
-def _asked(ctx: Any) -> list[str]:
+def _list_asked(ctx: Any) -> list[str]:
     return list(ctx.meta.get(_ASKED, ()))
 
 
@@ -184,7 +184,7 @@ def options_of(mode: Mode) -> list[str]:
     return [word_for(name) for names in TABLE.values() for name, modes in names.items() if mode in modes]
 
 
-def _taken(mode: Mode) -> str:
+def _describe_taken(mode: Mode) -> str:
     """Say in the help of a mode which options it takes; of a mode that takes most of them, which it does not take."""
     if mode is Mode.CONFIRM:
         return f"{TITLES[mode]} takes only {', '.join(options_of(mode))}."

@@ -232,10 +232,10 @@ class RemoteDesk(Desk):
         with self._face.measuring() as listener:
             runs = listener.plan(asked.points)
             found = self.client.run_campaign(
-                campaign_text(asked.campaign)[0], _changes(asked.changed), resume=True, retry=asked.retry
+                campaign_text(asked.campaign)[0], _name_changes(asked.changed), resume=True, retry=asked.retry
             )
             place = f"/campaigns/{found['id']}"
-            with watched(f"campaign {found['id']}"):
+            with watch_interruption(f"campaign {found['id']}"):
                 while found["state"] in ("queued", "running"):
                     if found["ended"]:
                         listener.show(found["ended"], max(0, runs - found["ended"]))
@@ -257,7 +257,7 @@ class RemoteDesk(Desk):
         if asked.journal is not None:
             raise UserError("both --journal and --server are given", "leave --journal out: a service keeps its results")
         name, text = self.send_model(model), campaign_text(asked.campaign)[0]
-        job = self.client.evaluate(text, name, _changes(asked.changed), eager=eager, retry=asked.retry)
+        job = self.client.evaluate(text, name, _name_changes(asked.changed), eager=eager, retry=asked.retry)
         document = self.wait(job)
         self._face.tell(str(document.pop("says")))
         return document
@@ -325,12 +325,12 @@ class RemoteDesk(Desk):
                 self._face.tell("waits for a worker of the service")
             said = found["state"]
 
-        with watched(f"job {job['id']}"):
+        with watch_interruption(f"job {job['id']}"):
             return self.client.wait(job, hear)
 
 
 @contextlib.contextmanager
-def watched(what: str) -> Iterator[None]:
+def watch_interruption(what: str) -> Iterator[None]:
     """Say on an interruption that the service goes on."""
     try:
         yield
@@ -338,7 +338,7 @@ def watched(what: str) -> Iterator[None]:
         raise Interrupted(f"no longer watched; the service continues {what}") from None
 
 
-def _changes(changed: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+def _name_changes(changed: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     """Give changes of a campaign's file under the names of a service's requests."""
     return {name.rpartition(".")[2]: value for name, value in changed}
 

@@ -102,7 +102,7 @@ class Address:
         if parts.username or parts.password or parts.query or parts.fragment:
             raise UserError("the service's address holds more than an address", "tokens belong in the token file")
         tls = parts.scheme == "https"
-        if not tls and not _here(parts.hostname):
+        if not tls and not _is_local(parts.hostname):
             raise UserError(
                 f"http://{parts.hostname} would carry the token over the network in the clear",
                 "use https://, or an SSH tunnel to localhost",
@@ -110,7 +110,7 @@ class Address:
         return cls(url.rstrip("/"), None, parts.hostname, port or (443 if tls else 80), tls, parts.path.rstrip("/"))
 
 
-def _here(host: str) -> bool:
+def _is_local(host: str) -> bool:
     return host in ("localhost", "::1") or host.startswith("127.")
 
 
@@ -174,7 +174,7 @@ class Transport:
                     "ask those who run the service for a copy of the file",
                 )
             if answer.status >= 400:
-                raise _refused(answer.status, data)
+                raise _make_refusal(answer.status, data)
             return data, answer.headers.get_content_type()
 
     def events(self, path: str, query: Mapping[str, Any] | None = None) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -187,7 +187,7 @@ class Transport:
         """
         with self._opened("GET", path, query, timeout=60.0) as answer:
             if answer.status >= 400:
-                raise _refused(answer.status, answer.read(1 << 20))
+                raise _make_refusal(answer.status, answer.read(1 << 20))
             name = ""
             data: list[str] = []
             for raw in answer:
@@ -241,7 +241,7 @@ class Transport:
         return kind(address.host, address.port, timeout=timeout)
 
 
-def _refused(status: int, data: bytes) -> StripewiseError:
+def _make_refusal(status: int, data: bytes) -> StripewiseError:
     try:
         error = json.loads(data)["error"]
         what, fix = str(error["what"]), str(error.get("fix", ""))

@@ -24,7 +24,7 @@ from starlette.middleware.gzip import GZipMiddleware
 
 from stripewise import __version__
 from stripewise.desk.server import child as bounded
-from stripewise.desk.server.guard import Answers, Guard, versioned
+from stripewise.desk.server.guard import Answers, Guard, add_version
 from stripewise.desk.server.html import error_page, load_templates
 from stripewise.desk.server.metrics import Metrics
 from stripewise.desk.server.problems import PROBLEM, add_handlers
@@ -118,7 +118,7 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
                     if status >= "4" and "content" in answer:
                         # Errors are JSON, also where what was asked for is not.
                         answer["content"] = {PROBLEM: next(iter(answer["content"].values()))}
-        schema["paths"] = {versioned(path): item for path, item in schema["paths"].items()}
+        schema["paths"] = {add_version(path): item for path, item in schema["paths"].items()}
         app.openapi_schema = schema
     return app.openapi_schema
 
@@ -138,7 +138,7 @@ def unix_socket(path: Path) -> socket.socket:
         raise UserError(f"the socket's path {path} is longer than {_LONGEST_SOCKET} bytes", "choose a shorter --socket")
     try:
         make_folder(path.parent)
-        _clear(path)
+        _remove_socket(path)
         made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         before = os.umask(0o177)
         try:
@@ -152,7 +152,7 @@ def unix_socket(path: Path) -> socket.socket:
     return made
 
 
-def _clear(path: Path) -> None:
+def _remove_socket(path: Path) -> None:
     try:
         mode = path.lstat().st_mode
     except FileNotFoundError:
@@ -310,7 +310,11 @@ def serve(
     server = uvicorn.Server(config)
     before = {number: signal.signal(number, _interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
     try:
-        with Workers(workers, settings.store, settings.data), _removed(path), contextlib.suppress(KeyboardInterrupt):
+        with (
+            Workers(workers, settings.store, settings.data),
+            _remove_at_end(path),
+            contextlib.suppress(KeyboardInterrupt),
+        ):
             server.run(sockets=[listener])
     finally:
         app.state.service.store.close()
@@ -324,7 +328,7 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 
 @contextlib.contextmanager
-def _removed(path: Path | None) -> Iterator[None]:
+def _remove_at_end(path: Path | None) -> Iterator[None]:
     try:
         yield
     finally:

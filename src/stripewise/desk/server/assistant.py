@@ -25,7 +25,7 @@ from stripewise import __version__
 from stripewise.desk.client.client import Client
 from stripewise.desk.server.commands import DataOption, StoreOption, data_folder, log_to_stderr
 from stripewise.engine.process import user_name
-from stripewise.errors import StripewiseError, UserError, optional
+from stripewise.errors import StripewiseError, UserError, import_optional
 from stripewise.requests.policy import load_policy
 from stripewise.runners.allow_list import AllowList
 from stripewise.sizes import format_size
@@ -78,7 +78,7 @@ def serve_assistant(
 
     The protocol runs over standard input and output.
     """
-    with optional("mcp"):
+    with import_optional("mcp"):
         import mcp.server.mcpserver  # noqa: F401, PLC0415  an extra: what is missing is said before anything starts
 
         from stripewise.desk.server.app import serve, unix_socket  # noqa: PLC0415
@@ -138,7 +138,7 @@ def assistant(client: Client, settings: Any, *, ask: bool) -> "MCPServer[Any]":
     from mcp.types import ToolAnnotations  # noqa: PLC0415
     from pydantic import BaseModel, Field  # noqa: PLC0415
 
-    from stripewise.desk.server.policy import confined  # noqa: PLC0415  needs the server's packages
+    from stripewise.desk.server.policy import confine_path  # noqa: PLC0415  needs the server's packages
 
     class Consent(BaseModel):
         """What the person is asked."""
@@ -148,7 +148,7 @@ def assistant(client: Client, settings: Any, *, ask: bool) -> "MCPServer[Any]":
 
     server = MCPServer("stripewise", instructions=_INSTRUCTIONS, version=__version__, log_level="WARNING")
 
-    explained = _explained(ToolError)
+    explained = _explain_errors(ToolError)
     looks = ToolAnnotations(read_only_hint=True, open_world_hint=False)
     starts = ToolAnnotations(read_only_hint=False, destructive_hint=True, open_world_hint=False)
 
@@ -205,7 +205,7 @@ def assistant(client: Client, settings: Any, *, ask: bool) -> "MCPServer[Any]":
         log: absolute path of a Darshan log, a report of the Stripewise runtime, a record, or IOR's output. The
         answer's `id` is for `prescribe`.
         """
-        return dict(client.upload("/diagnoses", confined(Path(log), settings, "log")))
+        return dict(client.upload("/diagnoses", confine_path(Path(log), settings, "log")))
 
     @server.tool(annotations=looks)
     @explained
@@ -296,7 +296,7 @@ def assistant(client: Client, settings: Any, *, ask: bool) -> "MCPServer[Any]":
     return server
 
 
-def _explained(kind: type[Exception]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def _explain_errors(kind: type[Exception]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Raise expected errors of a tool as the kind whose words the assistant sees."""
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:

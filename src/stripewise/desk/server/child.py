@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from stripewise.errors import NotFound, StripewiseError, TransientError, UserError
-from stripewise.interpreter import inherited, python
+from stripewise.interpreter import inherit_environment, python
 
 MEMORY = 1 << 30
 """Bytes that a child may take for what a request brings, besides its libraries."""
@@ -104,7 +104,7 @@ class Child:
         if answer is None:
             code = self.end()
             if code == -signal.SIGALRM:
-                raise _slow(seconds)
+                raise _make_timeout(seconds)
             raise UserError(
                 f"it needs more than {self._memory >> 20} MiB of memory, or is damaged: its reader ended with {code}",
                 "use a smaller one",
@@ -133,13 +133,15 @@ class Child:
                 raise UserError(f"the answer would be larger than {_LONGEST_ANSWER >> 20} MiB", "use a smaller file")
             # The child's own alarm comes first, unless it cannot be stopped.
             if time.monotonic() > deadline + 1:
-                raise _slow(seconds)
+                raise _make_timeout(seconds)
 
     def started(self) -> subprocess.Popen[bytes]:
         """Give the process, which is started where there is none."""
         if self._process is None or self._process.poll() is not None:
             self.end()
-            environment = {name: value for name, value in inherited(service=True).items() if name != "LD_PRELOAD"}
+            environment = {
+                name: value for name, value in inherit_environment(service=True).items() if name != "LD_PRELOAD"
+            }
             self._process = subprocess.Popen(
                 python("-m", __name__, str(self._memory)),
                 stdin=subprocess.PIPE,
@@ -165,7 +167,7 @@ class Child:
         return None
 
 
-def _slow(seconds: float) -> UserError:
+def _make_timeout(seconds: float) -> UserError:
     return UserError(f"it takes more than {seconds:g} s", "use a smaller one")
 
 
@@ -279,7 +281,7 @@ def main() -> None:
     with os.fdopen(channel, "wb") as answers, contextlib.suppress(BrokenPipeError):
         for line in sys.stdin.buffer:
             request = json.loads(line)
-            answers.write(_answered(work, request, answers, memory) + b"\n")
+            answers.write(_answer_request(work, request, answers, memory) + b"\n")
             answers.flush()
 
 
@@ -290,7 +292,7 @@ def _end_with(parent: int) -> None:
     os._exit(1)
 
 
-def _answered(work: Any, request: Mapping[str, Any], answers: IO[bytes], memory: int) -> bytes:
+def _answer_request(work: Any, request: Mapping[str, Any], answers: IO[bytes], memory: int) -> bytes:
     # An alarm that nobody handles ends the process, also in the middle of a library.
     seconds = float(request["seconds"])
 

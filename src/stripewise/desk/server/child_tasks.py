@@ -16,9 +16,9 @@ from stripewise.catalogue.workload import Workload
 from stripewise.desk.desk import Question, Training, Unattended, Validating
 from stripewise.desk.local import LocalDesk
 from stripewise.desk.server.files import campaign_in
-from stripewise.diagnose.knobs import Surroundings, dead, judge_script, library
+from stripewise.diagnose.knobs import Surroundings, judge_script, library, list_dead
 from stripewise.diagnose.site import diagnose
-from stripewise.engine.campaign.measured import prescribed
+from stripewise.engine.campaign.measured import choose_for_cases
 from stripewise.engine.campaign.plan import first_batch
 from stripewise.models.base import PerformanceModel
 from stripewise.models.prescribe.request import PrescriptionRequest
@@ -143,7 +143,7 @@ def validate(table: str, request: Mapping[str, Any], step: Step) -> dict[str, An
         "name": found.table,
         "description": found.description,
         "objective": {"name": found.quantity, "unit": found.unit},
-        "pairs": _some(found.pairs),
+        "pairs": _thin_out(found.pairs),
     }
 
 
@@ -155,7 +155,7 @@ def count_points(toml: str, changes: Mapping[str, Any], step: Step) -> int:
 def prescribe_cases(campaign: str, model: str, eager: bool, step: Step) -> dict[str, Any]:
     """Prescribe for the test cases of the campaign in a folder."""
     asked = campaign_in(Path(campaign))
-    return prescribed(asked, Path(model), first_batch(Points(asked)), eager=eager)
+    return choose_for_cases(asked, Path(model), first_batch(Points(asked)), eager=eager)
 
 
 def judge_settings(
@@ -165,27 +165,27 @@ def judge_settings(
     shown = {name: (status, evidence) for name, (status, evidence) in effects.items()}
     where = Surroundings(mpi, file_system, "", Workload.model_validate(workload), shown)
     found = judge_script(script, where)
-    return {"settings": [one.as_json() for one in found], "dead": len(dead(found)), "mpi": library(script, mpi)}
+    return {"settings": [one.as_json() for one in found], "dead": len(list_dead(found)), "mpi": library(script, mpi)}
 
 
 @functools.lru_cache(maxsize=1)
-def _opened(path: str) -> PerformanceModel:
+def _open_model(path: str) -> PerformanceModel:
     return load_model(path)
 
 
 def open_model(path: str, step: Step) -> dict[str, Any]:
     """Read a model to use it, and say what it is."""
-    _opened.cache_clear()
-    return {"name": _opened(path).name, "domain": _opened(path).domain.as_json()}
+    _open_model.cache_clear()
+    return {"name": _open_model(path).name, "domain": _open_model(path).domain.as_json()}
 
 
 def expect(path: str, points: Sequence[Sequence[float]], step: Step) -> list[float]:
     """Say what a model that was opened expects of points."""
-    expected: list[float] = _opened(path).expected(np.asarray(points, dtype=np.float64)).tolist()
+    expected: list[float] = _open_model(path).expected(np.asarray(points, dtype=np.float64)).tolist()
     return expected
 
 
-def _some(pairs: Sequence[Any]) -> Sequence[Any]:
+def _thin_out(pairs: Sequence[Any]) -> Sequence[Any]:
     """At most 2,000 of the pairs, evenly taken."""
     step = -(-len(pairs) // 2000) or 1
     return pairs[::step]

@@ -17,7 +17,7 @@ import typer
 from stripewise.desk.client.transport import default_socket, token_file
 from stripewise.engine.folders import state_folder
 from stripewise.engine.process import terminated_as_interrupted, user_name
-from stripewise.errors import UserError, optional
+from stripewise.errors import UserError, import_optional
 from stripewise.requests.policy import load_policy
 from stripewise.store.opening import open_store
 from stripewise.store.service import database_of
@@ -86,7 +86,7 @@ def serve(
     """
     from stripewise.runners.allow_list import AllowList  # noqa: PLC0415
 
-    with optional("server"):
+    with import_optional("server"):
         from stripewise.desk.server.app import serve as listen  # noqa: PLC0415
         from stripewise.desk.server.app import tcp_socket, unix_socket  # noqa: PLC0415
         from stripewise.desk.server.service import (  # noqa: PLC0415
@@ -134,10 +134,16 @@ def serve(
     listener = tcp_socket(host or "", port, force=force) if path is None else unix_socket(path)
     where = f"unix:{path}" if path is not None else f"http://{shown_host}:{listener.getsockname()[1]}"
     typer.echo(f"listening on {where}; programs run as {user_name()} ({os.getuid()}), whoever asks", err=True)
-    listen(settings, listener, workers, path, lambda service: _invite(service, f"{where}{base_path}") if show else None)
+    listen(
+        settings,
+        listener,
+        workers,
+        path,
+        lambda service: _print_invitation(service, f"{where}{base_path}") if show else None,
+    )
 
 
-def _invite(service: Service, where: str) -> None:
+def _print_invitation(service: Service, where: str) -> None:
     """Print an address that logs in once, and open it where this machine has a screen."""
     token, _ = service.tokens.create(f"{user_name()}, serve --open", "admin", SESSION_SECONDS)
     address = f"{where}/login?ticket={service.tickets.add(token)}"
@@ -197,9 +203,9 @@ def create_token(
     if save:
         path = token_file()
         _write_secret(path, secret)
-        document: dict[str, Any] = {**_shown(token), "file": str(path)}
+        document: dict[str, Any] = {**_describe_token(token), "file": str(path)}
     else:
-        document = {**_shown(token), "secret": secret}
+        document = {**_describe_token(token), "secret": secret}
     if json_output:
         typer.echo(json.dumps(document, indent=2))
     else:
@@ -211,13 +217,15 @@ def list_tokens(store: StoreOption = None, json_output: JsonOption = False) -> N
     with open_store(store) as opened:
         found = Tokens(database_of(opened)).all()
     if json_output:
-        typer.echo(json.dumps([_shown(token) for token in found], indent=2))
+        typer.echo(json.dumps([_describe_token(token) for token in found], indent=2))
         return
     if not found:
         typer.echo("no tokens; make one: stripewise service token create NAME --role admin")
     for token in found:
-        state = "revoked" if token.revoked else f"last used {_moment(token.used)}" if token.used else "never used"
-        until = f", until {_moment(token.expires)}" if token.expires else ""
+        state = (
+            "revoked" if token.revoked else f"last used {_format_moment(token.used)}" if token.used else "never used"
+        )
+        until = f", until {_format_moment(token.expires)}" if token.expires else ""
         typer.echo(f"{token.id}  {token.role:8}  {token.name}  ({state}{until})")
 
 
@@ -231,7 +239,7 @@ def revoke_token(
         database = database_of(opened)
         revoked = Tokens(database).revoke(token)
         Audit(database).add(user_name(), "", "command line", "stripewise service token revoke", revoked.label, 200)
-    typer.echo(json.dumps(_shown(revoked), indent=2) if json_output else f"token {revoked.id} is revoked")
+    typer.echo(json.dumps(_describe_token(revoked), indent=2) if json_output else f"token {revoked.id} is revoked")
 
 
 def log_to_stderr() -> None:
@@ -263,9 +271,9 @@ def data_folder(given: Path | None) -> Path:
     return folder
 
 
-def _shown(token: Token) -> dict[str, Any]:
+def _describe_token(token: Token) -> dict[str, Any]:
     return vars(token)
 
 
-def _moment(seconds: float | None) -> str:
+def _format_moment(seconds: float | None) -> str:
     return "" if seconds is None else datetime.datetime.fromtimestamp(seconds).isoformat(" ", "minutes")

@@ -22,7 +22,7 @@ def _examples() -> dict[str, Any]:
     return dict(json.loads(text))
 
 
-def _exemplify(schema: dict[str, Any], model: type[BaseModel]) -> None:
+def _add_example(schema: dict[str, Any], model: type[BaseModel]) -> None:
     """Add the example of a model, or of the one that it extends, to its schema."""
     found = next((name for name in (cls.__name__ for cls in model.__mro__) if name in _examples()), None)
     if found is not None:
@@ -32,7 +32,7 @@ def _exemplify(schema: dict[str, Any], model: type[BaseModel]) -> None:
 class Document(BaseModel):
     """What an answer holds; ``examples.json`` has an example of each kind, by its name."""
 
-    model_config = ConfigDict(json_schema_extra=_exemplify)
+    model_config = ConfigDict(json_schema_extra=_add_example)
 
 
 class RequestDocument(Document):

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 
 from stripewise.catalogue.plan import Plan
 from stripewise.desk.server.service import Service, tell_unreadable, version
-from stripewise.documents import finite
+from stripewise.documents import make_finite
 from stripewise.engine.reconfirmation import confirm_again
 from stripewise.errors import NotFound, StripewiseError, UserError
 from stripewise.observe.objectives import objective_of
@@ -25,7 +25,7 @@ from stripewise.output.export import TARGETS, export
 from stripewise.output.figures import figure_names
 from stripewise.output.sections import sections
 from stripewise.store import schema as rows
-from stripewise.store.base import Record, readable
+from stripewise.store.base import Record, read_or_skip
 from stripewise.store.schema import experiments, runs, trials
 from stripewise.store.service import database_of
 from stripewise.store.service.jobs import ServiceJob
@@ -39,7 +39,7 @@ def summaries(service: Service, records: Iterable[Record]) -> list[dict[str, Any
     listed = list(records)
     waiting = service.jobs.waiting()
     so_far = _extremes(service, [record for record in listed if record.result is None and record.ended])
-    return [finite(_summary(record, waiting.get(record.id), so_far.get(record.id, {}))) for record in listed]
+    return [make_finite(_summary(record, waiting.get(record.id), so_far.get(record.id, {}))) for record in listed]
 
 
 def summary(service: Service, record: Record) -> dict[str, Any]:
@@ -51,23 +51,23 @@ def summary(service: Service, record: Record) -> dict[str, Any]:
 
 def detail(service: Service, record: Record) -> dict[str, Any]:
     """Give an experiment whole; see :class:`~stripewise.desk.server.documents.Detail`."""
-    return whole(summary(service, record), record)
+    return complete_line(summary(service, record), record)
 
 
-def whole(line: dict[str, Any], record: Record) -> dict[str, Any]:
+def complete_line(line: dict[str, Any], record: Record) -> dict[str, Any]:
     """Add to an experiment's line all that lists leave out."""
     return {
         **line,
         "definition": record.experiment.model_dump(mode="json"),
-        "facts": finite(dict(record.facts)),
-        "result": finite(record.result.as_json() if record.result else None),
+        "facts": make_finite(dict(record.facts)),
+        "result": make_finite(record.result.as_json() if record.result else None),
         "notes": list(record.notes),
     }
 
 
 def trial_document(trial: Trial, *, facts: bool = False) -> dict[str, Any]:
     """Give a trial with its runs."""
-    return finite({**trial.as_json(), "runs": [run_document(run, facts=facts) for run in trial.runs]})
+    return make_finite({**trial.as_json(), "runs": [run_document(run, facts=facts) for run in trial.runs]})
 
 
 def run_document(run: Run, *, facts: bool = False) -> dict[str, Any]:
@@ -75,11 +75,13 @@ def run_document(run: Run, *, facts: bool = False) -> dict[str, Any]:
     return {
         **run.as_json(),
         "folder": run.facts.folder,
-        "facts": finite(dict(run.facts)) if facts else None,
+        "facts": make_finite(dict(run.facts)) if facts else None,
     }
 
 
-def found(service: Service, text: str, state: str | None, limit: int, offset: int) -> tuple[int, list[Record]]:
+def find_experiments(
+    service: Service, text: str, state: str | None, limit: int, offset: int
+) -> tuple[int, list[Record]]:
     """Give how many experiments have a text in what is known of them by words, and a page of them, newest first."""
     # No text in the store holds a null character, and PostgreSQL takes none.
     text = text.replace("\0", "")
@@ -100,7 +102,7 @@ def found(service: Service, text: str, state: str | None, limit: int, offset: in
     records = []
     for one in identifiers:
         with contextlib.suppress(NotFound):  # deleted in the meantime
-            records.append(readable(partial(service.store.record, one), tell_unreadable))
+            records.append(read_or_skip(partial(service.store.record, one), tell_unreadable))
     return total, [record for record in records if record is not None]
 
 
@@ -131,7 +133,7 @@ def runs_page(service: Service, identifier: str, limit: int, offset: int, state:
     """Give a page of an experiment's runs without reading the others."""
     query = _runs(identifier, state, *_COLUMNS).order_by(runs.c.number).limit(limit).offset(offset)
     found = database_of(service.store).all(query)
-    return [finite(run_document(rows.run(row, identifier))) for row in found]
+    return [make_finite(run_document(rows.run(row, identifier))) for row in found]
 
 
 def count_runs(service: Service, identifier: str, state: str | None) -> int:
@@ -144,7 +146,7 @@ def one_run(service: Service, identifier: str, number: int) -> dict[str, Any] | 
     """Give one run with its facts, or None."""
     query = _runs(identifier, None, *_COLUMNS).where(runs.c.number == number)
     row = database_of(service.store).first(query)
-    return None if row is None else finite(run_document(rows.run(row, identifier), facts=True))
+    return None if row is None else make_finite(run_document(rows.run(row, identifier), facts=True))
 
 
 def _runs(identifier: str, state: str | None, *columns: Any) -> sa.Select[Any]:
@@ -271,7 +273,7 @@ def history(service: Service, identifier: str) -> PageHistory:
 
     def make() -> PageHistory:
         trials = service.store.trials(record.id, facts=False)
-        found = view_experiment(record, trials, _completed(service))
+        found = view_experiment(record, trials, _complete_commands(service))
         # The facts of simulated runs say what held them back; they are read with the figure.
         names = figure_names(found) | ({"bounds"} if found.result.simulated else set())
         if record.result is None:
@@ -291,10 +293,10 @@ def read(service: Service, identifier: str, *, facts: bool = False) -> tuple[Rec
         return known.record, known.trials, known.found
     record = service.store.record(identifier)
     trials = service.store.trials(record.id)
-    return record, trials, view_experiment(record, trials, _completed(service))
+    return record, trials, view_experiment(record, trials, _complete_commands(service))
 
 
-def _completed(service: Service) -> Callable[[str], str]:
+def _complete_commands(service: Service) -> Callable[[str], str]:
     """Commands name the store where the service was given one; a password in its address is not shown."""
     if service.settings.store is None:
         return str

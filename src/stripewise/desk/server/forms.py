@@ -49,7 +49,7 @@ class Input:
     whole: bool = False
 
 
-def inputs(
+def make_inputs(
     model: type[BaseModel],
     prefix: str,
     presets: Mapping[str, Any] | None = None,
@@ -80,7 +80,7 @@ def _input(name: str, own: str, field: FieldInfo, preset: Any) -> Input:
     default = field.get_default(call_default_factory=True) if preset is PydanticUndefined else preset
     help_ = (field.description or "").rstrip(".")
     return Input(
-        name, own.replace("_", " "), help_, kind, _written(default), choices, low, high, whole
+        name, own.replace("_", " "), help_, kind, _write_value(default), choices, low, high, whole
     )  # fmt: skip
 
 
@@ -128,7 +128,7 @@ def _rules(field: FieldInfo) -> list[Any]:
     return found
 
 
-def _written(value: Any) -> str:
+def _write_value(value: Any) -> str:
     if value is None or value is PydanticUndefined:
         return ""
     if isinstance(value, bool):
@@ -138,7 +138,7 @@ def _written(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def nested(given: Mapping[str, str], prefix: str) -> dict[str, Any]:
+def nest_fields(given: Mapping[str, str], prefix: str) -> dict[str, Any]:
     """Collect what a form says under a prefix as a nested mapping; empty fields are left out.
 
     Raises
@@ -160,12 +160,12 @@ def nested(given: Mapping[str, str], prefix: str) -> dict[str, Any]:
     return found
 
 
-def flat(values: Mapping[str, Any], prefix: str) -> dict[str, str]:
+def flatten_fields(values: Mapping[str, Any], prefix: str) -> dict[str, str]:
     """Write a nested mapping as the fields of a form: the other way round."""
     found: dict[str, str] = {}
     for name, value in values.items():
         if isinstance(value, Mapping):
-            found |= flat(value, f"{prefix}.{name}")
+            found |= flatten_fields(value, f"{prefix}.{name}")
         elif value is not None:
-            found[f"{prefix}.{name}"] = _written(value)
+            found[f"{prefix}.{name}"] = _write_value(value)
     return found

@@ -95,7 +95,7 @@ def limited(headers: Headers, receive: Receive, most: int, seconds: float) -> Re
     return bounded
 
 
-async def whole(receive: Receive) -> tuple[bytes, Receive]:
+async def read_body(receive: Receive) -> tuple[bytes, Receive]:
     """Read a body to its end.
 
     Parameters
@@ -231,7 +231,7 @@ log = logging.getLogger("stripewise.desk.server")
 _API, _VERSIONED = "/api/", "/api/v1/"
 
 
-def versioned(path: str) -> str:
+def add_version(path: str) -> str:
     """Give the address under which an API's path is published; without the version it is the newest one's."""
     return path.replace(_API, _VERSIONED, 1) if path.startswith(_API) else path
 
@@ -354,13 +354,13 @@ class Guard:
             receive = await self._check_forgery(scope, headers, receive, session)
         if not user.operator and not self._viewer_may(method, path):
             raise _refusal(403, f"the token '{user.name}' may look, and not change anything", "use an operator's token")
-        if not user.admin and _below(path, ADMINS_ONLY):
+        if not user.admin and _is_below(path, ADMINS_ONLY):
             raise _refusal(403, f"the token '{user.name}' may not make or revoke tokens", "use an admin's token")
         return self._limited(headers, receive, self._most(path))
 
     def _viewer_may(self, method: str, path: str) -> bool:
         if method in SAFE:
-            return not _below(path, OPERATORS_ONLY)
+            return not _is_below(path, OPERATORS_ONLY)
         return path in VIEWERS_MAY_POST
 
     async def _who(self, scope: Scope, headers: Headers) -> tuple[Token, LoginSession | None]:
@@ -411,7 +411,7 @@ class Guard:
         self._check_origin(headers)
         given = headers.get(CSRF_HEADER, "")
         if not given and headers.get("content-type", "").startswith("application/x-www-form-urlencoded"):
-            body, receive = await whole(self._limited(headers, receive, _FORM_BYTES))
+            body, receive = await read_body(self._limited(headers, receive, _FORM_BYTES))
             given = parse_qs(body.decode("utf-8", "replace"), max_num_fields=1000).get(CSRF_FIELD, [""])[0]
         if not is_csrf(given, session.csrf):
             raise _refusal(403, "the request has no valid CSRF token", "load the page again")
@@ -482,7 +482,7 @@ def _peer(scope: Scope) -> str:
     return scope["client"][0] if scope.get("client") and scope["client"][0] else SOCKET
 
 
-def _below(path: str, places: tuple[str, ...]) -> bool:
+def _is_below(path: str, places: tuple[str, ...]) -> bool:
     return any(path == one or path.startswith(f"{one}/") for one in places)
 
 

@@ -57,10 +57,10 @@ def _environment() -> Environment:
     )
     made.filters = {
         **shared.filters,
-        "minute": _minute,
+        "minute": _format_minute,
         "factors": lambda pair: markup.factors(*pair),
-        "plain": _plain,
-        "indented": _indented,
+        "plain": _make_plain,
+        "indented": _indent_value,
         "phase": _phase,
         "defaults_of": _defaults,
     }
@@ -75,13 +75,13 @@ def load_templates() -> None:
             made.get_template(name)
 
 
-def _minute(epoch: float | None) -> str:
+def _format_minute(epoch: float | None) -> str:
     """A moment without its seconds, for columns."""
-    text = markup.moment(epoch)
+    text = markup.format_moment(epoch)
     return f"{text[:16]} UTC" if text else ""
 
 
-def _indented(value: Any) -> str:
+def _indent_value(value: Any) -> str:
     # File names need not be UTF-8; bytes that are not appear in them as lone surrogates, which a page cannot hold.
     text = json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False)
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
@@ -91,7 +91,7 @@ def _phase(phase: str) -> str:
     return "warm-up" if phase == Phase.WARMUP else str(phase)
 
 
-def _plain(value: Any) -> str:
+def _make_plain(value: Any) -> str:
     return "" if value is None else markup.value_text(value)
 
 
@@ -134,14 +134,14 @@ def render(request: Request, template: str, status: int = 200, **context: Any) -
     prefix = request.state.prefix
     if prefix:
         # Templates write addresses from the root of the service; no text of others has a plain quotation mark.
-        text = _ADDRESSES.sub(lambda found: f'{found[1]}="{_moved(found[2], prefix)}"', text)
+        text = _ADDRESSES.sub(lambda found: f'{found[1]}="{_move_addresses(found[2], prefix)}"', text)
     return HTMLResponse(text, status)
 
 
 _ADDRESSES = re.compile(r'\b(href|src|action|formaction|data-(?:live|figures|upload|then))="(/[^"]*)"')
 
 
-def _moved(addresses: str, prefix: str) -> str:
+def _move_addresses(addresses: str, prefix: str) -> str:
     return " ".join(prefix + one for one in addresses.split(" "))
 
 
@@ -187,6 +187,6 @@ def as_json(drawn: dict[str, Any]) -> Response:
     return Response(figures_text(drawn), media_type="application/json")
 
 
-def attached(content: str | bytes, name: str, kind: str = "text/plain; charset=utf-8") -> Response:
+def answer_attachment(content: str | bytes, name: str, kind: str = "text/plain; charset=utf-8") -> Response:
     """Answer with a file to be saved under a name."""
     return Response(content, media_type=kind, headers={"Content-Disposition": f'attachment; filename="{name}"'})

@@ -216,10 +216,10 @@ class Hub:
             self._begin_to_hear()
             rows = self._database.read(lambda connection: self._states(connection, experiments.c.id == experiment))
             for row in rows:
-                self._known.setdefault(row.id, _seen(row))
-            found = [_changed(row) for row in rows]
+                self._known.setdefault(row.id, _key_row(row))
+            found = [_describe_change(row) for row in rows]
             if after is not None:
-                found += [_said(message) for message in self._messages.after(after, experiment)]
+                found += [_read_message(message) for message in self._messages.after(after, experiment)]
             return found
 
     def _states(self, connection: sa.Connection, where: sa.ColumnElement[bool]) -> list[sa.Row[Any]]:
@@ -244,14 +244,14 @@ class Hub:
         rows = self._database.read(self._recent)
         touched = set()
         for row in rows:
-            seen = _seen(row)
+            seen = _key_row(row)
             before = self._known.get(row.id)
             self._known[row.id] = seen
             if before == seen:
                 continue
             touched.add(row.id)
             if not first or before is not None:
-                changes.append(_changed(row))
+                changes.append(_describe_change(row))
         gone = set(self._runs) - wanted
         for identifier in gone:
             del self._runs[identifier]
@@ -310,7 +310,7 @@ class Hub:
             settled = [message.number for message in found if many or message.time < past]
             self._heard_up_to = max(settled, default=self._heard_up_to)
             self._heard = {number for number in self._heard if number > self._heard_up_to}
-        return [_said(message) for message in fresh]
+        return [_read_message(message) for message in fresh]
 
     def tell_deleted(self, identifier: str) -> None:
         """Tell listeners at once that an experiment is gone; to be called from the loop."""
@@ -320,14 +320,14 @@ class Hub:
                 listener.put(Change("deleted", identifier, {"id": identifier}))
 
 
-def _seen(row: sa.Row[Any]) -> tuple[Any, ...]:
+def _key_row(row: sa.Row[Any]) -> tuple[Any, ...]:
     return (row.state, row.updated, row.runs, row.ended)
 
 
-def _changed(row: sa.Row[Any]) -> Change:
+def _describe_change(row: sa.Row[Any]) -> Change:
     return Change("experiment", row.id, dict(row._mapping))
 
 
-def _said(message: Any) -> Change:
+def _read_message(message: Any) -> Change:
     data = {"number": message.number, "kind": message.kind, "time": message.time, "data": message.data}
     return Change("message", message.experiment, data, message.number)

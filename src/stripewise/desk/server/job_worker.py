@@ -21,7 +21,7 @@ from typing import Any
 from stripewise.desk.carrying import make_session
 from stripewise.desk.desk import Interrupted
 from stripewise.desk.server.model_jobs import WORK, HelpedModel, Helper
-from stripewise.engine.consent import granted, refused
+from stripewise.engine.consent import agree_always, agree_never
 from stripewise.engine.events import Event
 from stripewise.engine.folders import make_runs_folder
 from stripewise.engine.process import owner_name
@@ -158,7 +158,7 @@ class Worker:
         make_runs_folder(record.experiment)
         try:
             # A worker cannot ask: the request says whether its sender agrees to a high cost.
-            consent = granted if job.request.get("agreed") else refused
+            consent = agree_always if job.request.get("agreed") else agree_never
             listener = self._listener(record.id, beat)
             with Helper(beat.stopping) as helper:
                 given = Given(consent, load_policy(), lambda path: HelpedModel(helper, path))

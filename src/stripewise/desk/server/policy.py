@@ -39,24 +39,24 @@ def check_experiment(experiment: Experiment, folder: Path, settings: Settings) -
     """
     if isinstance(schedule_of(experiment), OnReplays):
         raise Refused(403, "the service replays no records", "use stripewise tune --replay on the cluster")
-    confined(folder, settings, "folder")
+    confine_path(folder, settings, "folder")
     for stack in files_of(experiment.stacks):
-        confined(Path(stack), settings, "stack")
+        confine_path(Path(stack), settings, "stack")
     if experiment.model is not None:
-        model = confined(Path(experiment.model), settings, "model")
+        model = confine_path(Path(experiment.model), settings, "model")
         bounded.ask("describe_model", path=str(model))
     if experiment.scratch is not None:
-        confined(Path(experiment.scratch), settings, "scratch")
+        confine_path(Path(experiment.scratch), settings, "scratch")
     _check_runner(experiment.runner, settings)
     for _, file in own_files(experiment.command, folder):
-        confined(file, settings, "a file of the command")
+        confine_path(file, settings, "a file of the command")
     for pattern in experiment.hooks.delete:
         if placeholders([pattern]) - {"run"}:
             # A value such as ../../x would lead elsewhere than what is checked here.
             raise Refused(
-                403, f"hooks.delete: '{_shown(pattern)}' has a placeholder", "write the path out, or use {run}"
+                403, f"hooks.delete: '{_show_text(pattern)}' has a placeholder", "write the path out, or use {run}"
             )
-        confined(folder / pattern, settings, "hooks.delete")
+        confine_path(folder / pattern, settings, "hooks.delete")
     if settings.allow is not None:
         _check_allowed(experiment, folder, settings.allow)
 
@@ -64,13 +64,13 @@ def check_experiment(experiment: Experiment, folder: Path, settings: Settings) -
 def check_campaign(campaign: Campaign, settings: Settings) -> None:
     """Refuse a campaign that the service does not allow; as :func:`check_experiment`."""
     if campaign.files.folder:
-        confined(Path(campaign.files.folder), settings, "files.folder")
+        confine_path(Path(campaign.files.folder), settings, "files.folder")
     elif campaign.launches:
         raise UserError(
             "the campaign names no folder for its files", "give [files] folder, on the file system to measure"
         )
     if campaign.executable:
-        confined(Path(campaign.executable), settings, "executable")
+        confine_path(Path(campaign.executable), settings, "executable")
     _check_runner(campaign.runner, settings)
     if settings.allow is not None and campaign.launches:
         ways = {
@@ -87,7 +87,7 @@ def check_campaign(campaign: Campaign, settings: Settings) -> None:
         _refuse_any(ways)
 
 
-def confined(path: Path, settings: Settings, what: str) -> Path:
+def confine_path(path: Path, settings: Settings, what: str) -> Path:
     """Give a path without links, if it lies in one of the service's folders.
 
     Raises
@@ -98,20 +98,20 @@ def confined(path: Path, settings: Settings, what: str) -> Path:
         If it is not absolute, or no path at all.
     """
     if "\0" in str(path) or not path.is_absolute():
-        raise UserError(f"{what}: '{_shown(str(path))}' is not an absolute path", "begin it with /")
+        raise UserError(f"{what}: '{_show_text(str(path))}' is not an absolute path", "begin it with /")
     try:
         real = path.resolve()
     except (OSError, RuntimeError) as error:
-        raise UserError(f"{what}: '{_shown(str(path))}' cannot be followed", "check the path") from error
+        raise UserError(f"{what}: '{_show_text(str(path))}' cannot be followed", "check the path") from error
     if not any(real.is_relative_to(folder) for folder in settings.folders):
         raise Refused(
             403,
-            f"{what}: '{_shown(str(path))}' is outside the folders of this service",
+            f"{what}: '{_show_text(str(path))}' is outside the folders of this service",
             "use a folder that --root names where the service starts",
         )
     if real.exists() and not (real.is_file() or real.is_dir()):
         # Whoever opens a pipe waits until somebody writes to it.
-        raise Refused(403, f"{what}: '{_shown(str(path))}' is neither a file nor a folder", "use a regular file")
+        raise Refused(403, f"{what}: '{_show_text(str(path))}' is neither a file nor a folder", "use a regular file")
     return real
 
 
@@ -130,16 +130,16 @@ def _check_runner(runner: str, settings: Settings) -> None:
     name = rest.partition("@")[0]
     if kind == "replay":
         for file in table_files(name):
-            confined(file, settings, "runner")
+            confine_path(file, settings, "runner")
         # Read in a child first: what takes too much there is not read here.
         bounded.ask("describe_table", path=name)
     elif kind == "sim" and name and name not in site_names():
-        confined(Path(name), settings, "runner")
+        confine_path(Path(name), settings, "runner")
 
 
 def _check_allowed(experiment: Experiment, folder: Path, patterns: Sequence[str]) -> None:
     if experiment.command and not AllowList(patterns).allows(experiment.command, folder, os.environ):
-        name = _shown(PurePath(experiment.command[0]).name)
+        name = _show_text(PurePath(experiment.command[0]).name)
         raise Refused(
             403,
             f"the command '{name} ...' is not on this service's allow-list",
@@ -167,5 +167,5 @@ def _refuse_any(ways: Mapping[str, object]) -> None:
             raise Refused(403, f"'{name}' is not allowed on a service with an allow-list", "leave it out")
 
 
-def _shown(text: str) -> str:
+def _show_text(text: str) -> str:
     return "".join(c if c.isprintable() else "?" for c in text)[:200]

@@ -21,7 +21,7 @@ from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 
 from stripewise.desk.server.files import folder_of
-from stripewise.desk.server.guard import versioned
+from stripewise.desk.server.guard import add_version
 from stripewise.desk.server.html import PageRoute
 from stripewise.desk.server.problems import Refused, responses
 from stripewise.desk.server.service import Here, Service, User
@@ -40,7 +40,7 @@ Key = Annotated[
 Doing = Callable[[str, BaseModel, Callable[[], Any], int], Response]
 
 
-def _doing(request: Request, service: Here, user: User, key: Key = None) -> Doing:
+def _begin_doing(request: Request, service: Here, user: User, key: Key = None) -> Doing:
     """Give what does a creation, or gives the answer of the same request before.
 
     It takes the creation's name, the request, the function that makes the answer's document, and the answer's status,
@@ -74,10 +74,10 @@ def _doing(request: Request, service: Here, user: User, key: Key = None) -> Doin
 def _location(request: Request, document: Any, status: int) -> dict[str, str]:
     """Say where what was made is: a thing of the collection, or the job that makes it."""
     collection = "jobs" if status == 202 else request.url.path.split("/")[2]
-    return {"Location": versioned(f"/api/{collection}/{document['id']}")}
+    return {"Location": add_version(f"/api/{collection}/{document['id']}")}
 
 
-Once = Annotated[Doing, Depends(_doing)]
+Once = Annotated[Doing, Depends(_begin_doing)]
 
 
 BODY = {
@@ -89,7 +89,7 @@ BODY = {
 """For routes whose body is a file."""
 
 
-async def _received(request: Request, service: Here) -> AsyncIterator[FilePath]:
+async def _receive_body(request: Request, service: Here) -> AsyncIterator[FilePath]:
     """Write the body of a request to a new file, which is deleted afterwards unless it was moved away.
 
     Raises
@@ -115,7 +115,7 @@ async def _received(request: Request, service: Here) -> AsyncIterator[FilePath]:
         path.unlink(missing_ok=True)
 
 
-Upload = Annotated[FilePath, Depends(_received)]
+Upload = Annotated[FilePath, Depends(_receive_body)]
 
 
 Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
@@ -195,7 +195,7 @@ class Resource:
 
         def register(endpoint: Endpoint) -> Endpoint:
             self._route(method, path, errors, response_model=model, status_code=status)(endpoint)
-            self.pages.post(path if method == "POST" else f"{path}/delete")(_redirecting(endpoint, back))
+            self.pages.post(path if method == "POST" else f"{path}/delete")(_make_redirecting(endpoint, back))
             return endpoint
 
         return register
@@ -213,7 +213,7 @@ class Resource:
         return self.api.api_route(path, methods=[method], responses=described, **more)
 
 
-def _redirecting(endpoint: Callable[..., Any], back: str) -> Callable[..., Any]:
+def _make_redirecting(endpoint: Callable[..., Any], back: str) -> Callable[..., Any]:
     """Make the endpoint of a button out of one that gives a document."""
     if inspect.iscoroutinefunction(endpoint):
 
@@ -230,7 +230,7 @@ def _redirecting(endpoint: Callable[..., Any], back: str) -> Callable[..., Any]:
     return called
 
 
-def shown(item: Item) -> dict[str, Any]:
+def show_item(item: Item) -> dict[str, Any]:
     """Give an item as REST has it."""
     return {"id": item.id, "name": item.name, "owner": item.owner, "created": item.created, **item.document}
 
@@ -238,7 +238,7 @@ def shown(item: Item) -> dict[str, Any]:
 def page_of(service: Service, kind: str, limit: int, offset: int) -> dict[str, Any]:
     """Give a page of items of a kind."""
     found = service.items.page(kind, limit, offset)
-    return {"total": service.items.count(kind), "items": [shown(item) for item in found]}
+    return {"total": service.items.count(kind), "items": [show_item(item) for item in found]}
 
 
 def model_path(service: Service, name: str) -> FilePath:

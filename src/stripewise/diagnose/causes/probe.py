@@ -144,11 +144,11 @@ class Prober:
             for i in range(count):
                 buffer = self._buffers(series.moving, series.size, i)
                 if series.condition == "memory":
-                    yield _timed(buffer.__setitem__, slice(None), source)
+                    yield _time_operation(buffer.__setitem__, slice(None), source)
                 elif series.operation == "read":
-                    yield _timed(os.readv, device, [buffer])
+                    yield _time_operation(os.readv, device, [buffer])
                 else:
-                    yield _timed(os.write, device, buffer)
+                    yield _time_operation(os.write, device, buffer)
         finally:
             os.close(device)
 
@@ -171,16 +171,16 @@ class Prober:
                     continue
                 buffer = self._buffers(series.moving, size, i)
                 if reads:
-                    yield _timed(os.preadv, descriptor, [buffer], place)
+                    yield _time_operation(os.preadv, descriptor, [buffer], place)
                 else:
-                    yield _timed(os.pwrite, descriptor, buffer, place)
+                    yield _time_operation(os.pwrite, descriptor, buffer, place)
         finally:
             if descriptor != self._file:
                 os.close(descriptor)
 
     def found(self, place: int, size: int) -> str:
         """What mincore says of a range: ``cached``, ``uncached`` or ``mixed``."""
-        part = resident(self._file, place, size)
+        part = measure_resident(self._file, place, size)
         return "cached" if part == 1 else "uncached" if part == 0 else "mixed"
 
     def direct(self, size: int, places: Sequence[int]) -> Iterator[float]:
@@ -189,7 +189,7 @@ class Prober:
         try:
             for place in places:
                 buffer = self._view[:size]
-                yield _timed(os.preadv, descriptor, [buffer], place)
+                yield _time_operation(os.preadv, descriptor, [buffer], place)
         finally:
             os.close(descriptor)
 
@@ -198,7 +198,7 @@ class Prober:
         for place in places:
             found = self.found(place, size)
             buffer = self._view[:size]
-            yield found, _timed(os.preadv, self._file, [buffer], place)
+            yield found, _time_operation(os.preadv, self._file, [buffer], place)
 
     def forget(self) -> None:
         """Put the whole file out of memory."""
@@ -206,7 +206,7 @@ class Prober:
         drop(self._file)
 
 
-def _timed(operation: Callable[..., object], *arguments: object) -> float:
+def _time_operation(operation: Callable[..., object], *arguments: object) -> float:
     start = time.perf_counter_ns()
     operation(*arguments)
     return (time.perf_counter_ns() - start) * 1e-9
@@ -221,7 +221,7 @@ _libc.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
 _FAILED = ctypes.c_void_p(-1).value
 
 
-def resident(descriptor: int, offset: int, length: int) -> float:
+def measure_resident(descriptor: int, offset: int, length: int) -> float:
     """Part of a range's pages that are in memory, 0 to 1.
 
     Parameters

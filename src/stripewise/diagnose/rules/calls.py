@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from stripewise.catalogue.meaning import Situation, acts, find_parameter, parse, unread, value_of
+from stripewise.catalogue.meaning import Situation, acts, explain_unread, find_parameter, parse, value_of
 from stripewise.catalogue.workload import Workload
 from stripewise.diagnose.finding import (
     Finding,
@@ -13,12 +13,12 @@ from stripewise.diagnose.finding import (
     Severity,
     Thresholds,
     aggregation,
+    choose_proposal,
     each_way,
     hint,
-    joined,
+    join_proposals,
     no_sieving,
     ompio,
-    proposed,
     rule,
     top,
     weigh,
@@ -38,7 +38,7 @@ _FIXES = {
 }
 
 
-def broken(file: FileActivity) -> bool:
+def broke_collective(file: FileActivity) -> bool:
     """Whether HDF5 made transfers independently for which the program asked for collective ones."""
     return any(transfers.broken for transfers in file.transfers.values())
 
@@ -54,7 +54,7 @@ def broken(file: FileActivity) -> bool:
 )
 def broken_collective(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator[Finding]:
     """Look for collective transfers that HDF5 carried out independently."""
-    found = [file for file in activity.files if broken(file)]
+    found = [file for file in activity.files if broke_collective(file)]
     each = [transfers for file in found for transfers in file.transfers.values()]
     asked, lost = sum(one.collective for one in each), sum(one.broken for one in each)
     if not lost or lost < limits["broken_share"] * asked:
@@ -119,7 +119,7 @@ def independent_calls(activity: Activity, limits: Thresholds, kind: FindingKind,
     paths: dict[str, float] = {}
     for file in activity.files:
         # Where HDF5 itself breaks collective transfers up, asking for them is done already: another finding.
-        if file.mpiio is None or file.ranks < 2 or broken(file):
+        if file.mpiio is None or file.ranks < 2 or broke_collective(file):
             continue
         collective, independent = _modes(file, direction)
         calls: Calls = getattr(file.mpiio, direction)
@@ -199,7 +199,7 @@ def strided_without_buffering(activity: Activity, limits: Thresholds, kind: Find
         return
 
 
-def _aggregated(file: FileActivity) -> bool | None:
+def _was_aggregated(file: FileActivity) -> bool | None:
     """Whether few ranks did the I/O of all; None where it cannot be told."""
     if file.beneath is not None and file.beneath.collective_ranks:
         return file.beneath.collective_ranks < file.ranks
@@ -224,7 +224,7 @@ def collective_costs(activity: Activity, limits: Thresholds, kind: FindingKind) 
             continue
         if file.modes is not None and file.view_contiguous is None and file.modes.views:
             continue
-        if file.mpiio.bytes / max(1, file.mpiio.count) >= limits["aggregate_above"] and _aggregated(file):
+        if file.mpiio.bytes / max(1, file.mpiio.count) >= limits["aggregate_above"] and _was_aggregated(file):
             found.append((file, calls))
     if not found:
         return
@@ -244,7 +244,7 @@ def collective_costs(activity: Activity, limits: Thresholds, kind: FindingKind) 
             "aggregators": max((file.beneath.collective_ranks for file in files if file.beneath), default=None),
         },
         top({file.path: file.bytes for file in files}),
-        proposal=joined(each),
+        proposal=join_proposals(each),
         share=share,
     )
 
@@ -328,7 +328,7 @@ def _level(activity: Activity) -> Level:
     return activity.totals.posix if activity.totals.posix.count else activity.totals.mpiio
 
 
-def _leaning(activity: Activity, kind: FindingKind, way: str) -> Iterator[Finding]:
+def _find_leaning(activity: Activity, kind: FindingKind, way: str) -> Iterator[Finding]:
     level = _level(activity)
     for what, reads, writes in (
         ("requests", level.read.count, level.write.count),
@@ -346,13 +346,13 @@ def _leaning(activity: Activity, kind: FindingKind, way: str) -> Iterator[Findin
 @rule("write-heavy", "Mostly writing", "Settings for writes matter most.", "Nothing to fix.", ("P01", "P03"))
 def write_heavy(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator[Finding]:
     """Say that the job mostly writes."""
-    yield from _leaning(activity, kind, "write")
+    yield from _find_leaning(activity, kind, "write")
 
 
 @rule("read-heavy", "Mostly reading", "Settings for reads matter most.", "Nothing to fix.", ("P02", "P04"))
 def read_heavy(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator[Finding]:
     """Say that the job mostly reads."""
-    yield from _leaning(activity, kind, "read")
+    yield from _find_leaning(activity, kind, "read")
 
 
 _STREAMS = ("<STDIN>", "<STDOUT>", "<STDERR>")
@@ -387,7 +387,7 @@ def stdio(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator
     )
 
 
-def dead(file: FileActivity) -> dict[str, str]:
+def list_dead(file: FileActivity) -> dict[str, str]:
     """Settings of a file that do nothing, with the reason."""
     found = {a.key: a.note or "it was refused" for a in file.asked if a.outcome in ("refused", "not_applicable")}
     found |= {
@@ -399,7 +399,7 @@ def dead(file: FileActivity) -> dict[str, str]:
     known = {key: parameter for key in values if (parameter := find_parameter(hint(key, ""))) is not None}
     found |= {key: why for key, one in known.items() if values[key] and (why := parse(one, values[key]).wrong)}
     if ompio([file]):
-        found |= {key: why for key, one in known.items() if (why := unread(one, Situation(io="ompio")))}
+        found |= {key: why for key, one in known.items() if (why := explain_unread(one, Situation(io="ompio")))}
     elif file.driver is not None:
         wheres = _situations(file, requested)
         for key, one in known.items():
@@ -435,7 +435,7 @@ def dead_settings(activity: Activity, limits: Thresholds, kind: FindingKind) -> 
     found: dict[str, str] = {}
     paths: dict[str, float] = {}
     for file in activity.files:
-        own = dead(file)
+        own = list_dead(file)
         if own:
             found |= own
             paths[file.path] = len(own)
@@ -445,10 +445,10 @@ def dead_settings(activity: Activity, limits: Thresholds, kind: FindingKind) -> 
     yield Finding(kind, Severity.MEDIUM, reasons, {"settings": sorted(found)}, top(paths))
 
 
-def _reread(file: FileActivity) -> int:
+def _count_reread(file: FileActivity) -> int:
     """Bytes read that the same job wrote shortly before, so that memory can have answered."""
     level = file.lower
-    if not level.write.bytes or not level.read.bytes or (broken(file) and "read" not in file.transfers):
+    if not level.write.bytes or not level.read.bytes or (broke_collective(file) and "read" not in file.transfers):
         return 0
     if file.beneath is not None:
         return min(max(0, level.read.bytes - file.beneath.reading_back.bytes), level.write.bytes)
@@ -470,7 +470,7 @@ def _reread(file: FileActivity) -> int:
 )
 def cached_reads(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator[Finding]:
     """Look for reads of what the job just wrote."""
-    again = {file.path: float(_reread(file)) for file in activity.files}
+    again = {file.path: float(_count_reread(file)) for file in activity.files}
     moved = sum(file.lower.read.bytes for file in activity.files)
     total = sum(again.values())
     if not moved or total < limits["redundant_bytes"] / 4 or total / moved < limits["reread_share"]:
@@ -586,7 +586,7 @@ def aggregators(activity: Activity, limits: Thresholds, kind: FindingKind) -> It
         f"{number} aggregators on {nodes} node(s): {where}",
         {"aggregators": number, "nodes": nodes},
         (file.path,),
-        proposal=proposed(activity, [file], [(hint("cb_nodes", str(nodes)), hint("cb_config_list", "*:1"))]),
+        proposal=choose_proposal(activity, [file], [(hint("cb_nodes", str(nodes)), hint("cb_config_list", "*:1"))]),
     )
 
 

@@ -12,7 +12,7 @@ from stripewise.observe.activity import Activity, Calls, FileActivity, Level
 from stripewise.sizes import format_size
 
 
-def _striped(file: FileActivity) -> bool:
+def _is_striped(file: FileActivity) -> bool:
     return file.layout is not None or of_file(file.file_system) is USUAL
 
 
@@ -39,7 +39,7 @@ def file_per_process(activity: Activity, limits: Thresholds, kind: FindingKind) 
         f"{counted.writers:,} of {activity.job.ranks:,} ranks wrote {counted.written_single:,} files of their own",
         {"ranks": counted.writers, "files": counted.written_single},
         top({file.path: float(file.bytes) for file in own}),
-        proposal=stripes(activity, [file for file in own if _striped(file)], 1),
+        proposal=stripes(activity, [file for file in own if _is_striped(file)], 1),
         share=share,
     )
 
@@ -77,7 +77,7 @@ def metadata_storm(activity: Activity, limits: Thresholds, kind: FindingKind) ->
     # Streams gather their calls: only the others are requests.
     nothing_else = calls >= levels[0].count and moved < limits["meta_bytes"] * calls
     great = share >= limits["meta_share"] or nothing_else
-    opening = calls >= limits["meta_calls"] and great and calls > _moving(activity)
+    opening = calls >= limits["meta_calls"] and great and calls > _count_moving(activity)
     if not opening and a_rank < limits["meta_seconds"]:
         return
     what = f"{calls:,} opens, stats and flushes of {activity.counted.files:,} files"
@@ -92,7 +92,7 @@ def metadata_storm(activity: Activity, limits: Thresholds, kind: FindingKind) ->
     )
 
 
-def _moving(activity: Activity) -> float:
+def _count_moving(activity: Activity) -> float:
     """A tenth of the data calls: fewer metadata calls than this are not a storm, whatever a slow one took."""
     return 0.1 * (activity.totals.posix.count + activity.totals.stdio.count or activity.totals.mpiio.count)
 
@@ -149,7 +149,7 @@ def small_files(activity: Activity, limits: Thresholds, kind: FindingKind) -> It
         weigh(activity, limits, share, Severity.MEDIUM),
         f"{counted.small:,} of {counted.files:,} files have less than 1 MiB",
         {"small_files": counted.small, "files": counted.files, "folders": counted.folders},
-        proposal=stripes(activity, [file for file in activity.files if _striped(file)], 1),
+        proposal=stripes(activity, [file for file in activity.files if _is_striped(file)], 1),
         share=share,
     )
 
@@ -197,7 +197,7 @@ def _extent(file: FileActivity) -> int:
     return max(lower.read.extent or 0, lower.write.extent or 0, file.size or 0)
 
 
-def _narrow(file: FileActivity, limits: Thresholds) -> bool:
+def _is_narrow(file: FileActivity, limits: Thresholds) -> bool:
     return (
         file.layout is not None
         and file.layout.stripe_count == 1
@@ -206,7 +206,7 @@ def _narrow(file: FileActivity, limits: Thresholds) -> bool:
     )
 
 
-def _wide(file: FileActivity, limits: Thresholds) -> bool:
+def _is_wide(file: FileActivity, limits: Thresholds) -> bool:
     return (
         file.layout is not None
         and file.layout.stripe_count > 1
@@ -223,7 +223,7 @@ def _wide(file: FileActivity, limits: Thresholds) -> bool:
 )
 def one_stripe(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator[Finding]:
     """Look for large shared files on one stripe."""
-    found = [file for file in activity.files if _narrow(file, limits)]
+    found = [file for file in activity.files if _is_narrow(file, limits)]
     if not found:
         return
     largest = max(_extent(file) for file in found)
@@ -250,7 +250,7 @@ def one_stripe(activity: Activity, limits: Thresholds, kind: FindingKind) -> Ite
 )
 def wide_stripes(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator[Finding]:
     """Look for many small files with many stripes."""
-    found = [file for file in activity.files if _wide(file, limits)]
+    found = [file for file in activity.files if _is_wide(file, limits)]
     if len(found) < limits["wide_stripe_files"]:
         return
     width = max(file.layout.stripe_count for file in found if file.layout)
@@ -266,7 +266,7 @@ def wide_stripes(activity: Activity, limits: Thresholds, kind: FindingKind) -> I
     )
 
 
-def _usual(file: FileActivity) -> int:
+def _find_usual(file: FileActivity) -> int:
     """Bytes of the file's most frequent request that could cross a stripe's boundary; 0 where unknown."""
     both = (file.upper.write, file.upper.read)
     sizes = [size for calls in both for size, _ in calls.common]
@@ -276,7 +276,7 @@ def _usual(file: FileActivity) -> int:
 
 def _off_stripe(file: FileActivity) -> bool:
     """Whether the file's usual request neither divides nor is a multiple of its stripe."""
-    layout, size = file.layout, _usual(file)
+    layout, size = file.layout, _find_usual(file)
     if layout is None or layout.stripe_size <= 0 or layout.stripe_count < 2 or file.ranks < 2 or not size:
         return False
     return size % layout.stripe_size != 0 and layout.stripe_size % size != 0
@@ -298,7 +298,7 @@ def stripe_unaligned(activity: Activity, limits: Thresholds, kind: FindingKind) 
     share = activity.share(sum(file.upper.read.seconds + file.upper.write.seconds for file in found))
     first = max(found, key=lambda file: file.bytes)
     assert first.layout is not None
-    usual, proposal = _usual(first), Proposal()
+    usual, proposal = _find_usual(first), Proposal()
     if usual % 65536 == 0:
         proposal = stripes(activity, [first], first.layout.stripe_count, usual)
     yield Finding(
@@ -387,7 +387,7 @@ def seconds_a_byte(activity: Activity) -> dict[int, float]:
     return {target: seconds[target] / moved[target] for target in seconds if moved[target] > 1 << 20}
 
 
-def _sorts(calls: Calls, direction: str, limits: Thresholds) -> Iterator[str]:
+def _list_sorts(calls: Calls, direction: str, limits: Thresholds) -> Iterator[str]:
     """Name the sort of one file's requests of a direction, as file systems advise on it."""
     if not calls.count or calls.bytes < limits["client_bytes"]:
         return
@@ -420,7 +420,7 @@ def client_settings(activity: Activity, limits: Thresholds, kind: FindingKind) -
     moved: dict[str, dict[str, float]] = {}
     for file in activity.files:
         known = of_file(file.file_system or (file.layout.file_system if file.layout else None)).client_settings
-        sorts = {sort for way in ("read", "write") for sort in _sorts(getattr(file.lower, way), way, limits)}
+        sorts = {sort for way in ("read", "write") for sort in _list_sorts(getattr(file.lower, way), way, limits)}
         if sorts and file.lower.unaligned_file and file.lower.unaligned_file >= limits["unaligned_calls"]:
             sorts.add("unaligned")
         for sort in sorts & known.keys():
@@ -452,8 +452,8 @@ def striping_grade(activity: Activity, limits: Thresholds, kind: FindingKind) ->
     moved = sum(file.bytes for file in striped)
     if not moved:
         return
-    poor = sum(file.bytes for file in striped if _narrow(file, limits))
-    wide = sum(_wide(file, limits) for file in striped) / len(striped)
+    poor = sum(file.bytes for file in striped if _is_narrow(file, limits))
+    wide = sum(_is_wide(file, limits) for file in striped) / len(striped)
     off = sum(file.bytes for file in striped if _off_stripe(file))
     loads = [load.bytes for load in activity.osts.values() if load.bytes]
     uneven = 1 - (sum(loads) / len(loads)) / max(loads) if loads else 0.0

@@ -55,7 +55,7 @@ def read_by_every_process(activity: Activity, limits: Thresholds, kind: FindingK
     )
 
 
-def _scattered(calls: Calls) -> int | None:
+def _count_scattered(calls: Calls) -> int | None:
     """Calls that neither continue the last one nor repeat its stride; where only a direction is known, the backward."""
     if calls.random is not None:
         return calls.random
@@ -64,7 +64,7 @@ def _scattered(calls: Calls) -> int | None:
 
 def _at_random(file: FileActivity, limits: Thresholds) -> bool:
     calls = file.lower.read
-    scattered = _scattered(calls)
+    scattered = _count_scattered(calls)
     return (
         scattered is not None
         and calls.count >= limits["sample_reads"]
@@ -242,7 +242,7 @@ def starved_workers(activity: Activity, limits: Thresholds, kind: FindingKind) -
 _SHOWN = 16
 
 
-def _moved(activity: Activity) -> np.ndarray[tuple[int], np.dtype[np.int64]] | None:
+def _count_moved(activity: Activity) -> np.ndarray[tuple[int], np.dtype[np.int64]] | None:
     """Bytes of each rank, None where the source does not tell."""
     loads = activity.ranks
     if loads is None or not loads.read or activity.job.ranks < 2:
@@ -250,7 +250,7 @@ def _moved(activity: Activity) -> np.ndarray[tuple[int], np.dtype[np.int64]] | N
     return np.array(loads.read, np.int64) + np.array(loads.written, np.int64)
 
 
-def _collective(activity: Activity) -> bool:
+def _is_collective(activity: Activity) -> bool:
     """Whether aggregators do the I/O of others: then unequal ranks are as it should be."""
     modes = activity.totals.modes
     together = modes.collective_reads + modes.collective_writes
@@ -265,8 +265,8 @@ def _collective(activity: Activity) -> bool:
 )
 def rank_funnel(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator[Finding]:
     """Look for a single rank that moves nearly everything."""
-    moved = _moved(activity)
-    if moved is None or activity.job.ranks < limits["funnel_ranks"] or _collective(activity):
+    moved = _count_moved(activity)
+    if moved is None or activity.job.ranks < limits["funnel_ranks"] or _is_collective(activity):
         return
     total = int(moved.sum())
     rank = int(moved.argmax())
@@ -285,9 +285,9 @@ def rank_funnel(activity: Activity, limits: Thresholds, kind: FindingKind) -> It
     )
 
 
-def funnelled(activity: Activity, limits: Thresholds) -> bool:
+def is_funnelled(activity: Activity, limits: Thresholds) -> bool:
     """Whether one rank moves nearly everything, which is a finding of its own."""
-    moved = _moved(activity)
+    moved = _count_moved(activity)
     return (
         moved is not None
         and activity.job.ranks >= limits["funnel_ranks"]
@@ -304,8 +304,8 @@ def funnelled(activity: Activity, limits: Thresholds) -> bool:
 )
 def rank_imbalance(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator[Finding]:
     """Look for ranks with much more data than the mean."""
-    moved = _moved(activity)
-    if moved is None or _collective(activity) or funnelled(activity, limits):
+    moved = _count_moved(activity)
+    if moved is None or _is_collective(activity) or is_funnelled(activity, limits):
         return
     most, mean = int(moved.max()), float(moved.mean())
     if most < limits["balance_bytes"] or 1 - mean / most < limits["balance"]:
@@ -326,7 +326,7 @@ def rank_imbalance(activity: Activity, limits: Thresholds, kind: FindingKind) ->
     )
 
 
-def _late(file: FileActivity, limits: Thresholds) -> float:
+def _measure_lateness(file: FileActivity, limits: Thresholds) -> float:
     """Seconds between slowest and fastest rank of a shared file that did like work; 0 without stragglers."""
     spread = file.spread
     if spread is None or file.ranks < 2 or spread.slowest_seconds <= 0:
@@ -348,7 +348,7 @@ def _late(file: FileActivity, limits: Thresholds) -> float:
 )
 def stragglers(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator[Finding]:
     """Look for slow ranks among those with as many bytes."""
-    late = {file.path: _late(file, limits) for file in activity.files}
+    late = {file.path: _measure_lateness(file, limits) for file in activity.files}
     found = [file for file in activity.files if late[file.path]]
     ranks = tuple(dict.fromkeys(file.spread.slowest_rank for file in found if file.spread))
     gap = sum(late.values())
@@ -374,8 +374,8 @@ def stragglers(activity: Activity, limits: Thresholds, kind: FindingKind) -> Ite
 def _slow_ranks(activity: Activity, limits: Thresholds) -> tuple[tuple[int, ...], float] | None:
     """Ranks whose own files took much longer than the fastest tenth's, with like bytes."""
     loads = activity.ranks
-    moved = _moved(activity)
-    if loads is None or moved is None or len(loads.seconds) != len(moved) or _collective(activity):
+    moved = _count_moved(activity)
+    if loads is None or moved is None or len(loads.seconds) != len(moved) or _is_collective(activity):
         return None
     seconds = np.array(loads.seconds)
     alike = (moved >= 0.7 * moved.max()) & (moved > 0)

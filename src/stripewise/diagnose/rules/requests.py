@@ -170,7 +170,7 @@ def unaligned_memory(activity: Activity, limits: Thresholds, kind: FindingKind) 
     )
 
 
-def _backwards(calls: Calls) -> int:
+def _count_backwards(calls: Calls) -> int:
     return max(0, calls.count - (calls.sequential or 0))
 
 
@@ -203,7 +203,7 @@ def random_order(activity: Activity, limits: Thresholds, kind: FindingKind, dire
         if calls.sequential is None or not calls.count:
             continue
         # The first request after an open goes nowhere: it is not a jump.
-        own = max(0, _backwards(calls) - max(file.ranks, file.posix.opens))
+        own = max(0, _count_backwards(calls) - max(file.ranks, file.posix.opens))
         count += calls.count
         back += own
         if own / calls.count >= limits["random_share"]:

@@ -24,7 +24,7 @@ from stripewise.observe.activity import Activity, Calls
 from stripewise.observe.ior import IorRow, IorRun, parse_ior
 from stripewise.observe.journal import JournalPhase, read_journal
 from stripewise.observe.sources import find, open_all, source_of
-from stripewise.observe.workload import Observed, observed
+from stripewise.observe.workload import Observed, describe_workload
 from stripewise.sizes import parse_size
 
 Row = dict[str, Any]
@@ -63,19 +63,19 @@ def with_names(rows: Sequence[Row], pattern: str | None, given: Mapping[str, str
         raise UserError(f"--from-name '{pattern}' names no column", "write (?P<stripe_count>[0-9]+) for instance")
     found = []
     for row in rows:
-        more: Row = {name: _plain(value) for name, value in given.items()}
+        more: Row = {name: _parse_plain(value) for name, value in given.items()}
         if compiled is not None:
             match = compiled.search(row["_file"])
             if match is None:
                 raise UserError(
                     f"--from-name does not match {row['_file']}", "leave the file out, or widen the pattern"
                 )
-            more |= {name: _plain(value) for name, value in match.groupdict().items()}
+            more |= {name: _parse_plain(value) for name, value in match.groupdict().items()}
         found.append({**row, **more})
     return found
 
 
-def _plain(text: str | None) -> int | float | str | bool | None:
+def _parse_plain(text: str | None) -> int | float | str | bool | None:
     if text is None:
         return None
     lowered = text.strip().lower()
@@ -109,7 +109,7 @@ def table_from(rows: Sequence[Row], name: str, about: str, parameters: Sequence[
         If no column can be tuned, or one named is not there.
     """
     notes: list[str] = []
-    rows, names = _complete([{k: v for k, v in row.items() if k != "_file"} for row in rows], parameters, notes)
+    rows, names = _keep_complete([{k: v for k, v in row.items() if k != "_file"} for row in rows], parameters, notes)
     unknown = [column for column in parameters if column not in names]
     if unknown:
         raise UserError(f"--parameter {unknown[0]}: this column does not exist", f"there are {', '.join(names)}")
@@ -141,7 +141,7 @@ def table_from(rows: Sequence[Row], name: str, about: str, parameters: Sequence[
     return make_table(schema, final, name), notes
 
 
-def _complete(rows: list[Row], wanted: Sequence[str], notes: list[str]) -> tuple[list[Row], list[str]]:
+def _keep_complete(rows: list[Row], wanted: Sequence[str], notes: list[str]) -> tuple[list[Row], list[str]]:
     """Leave out columns that many rows lack, and rows that lack one of the others."""
     names = list(dict.fromkeys(name for row in rows for name in row if name != "bandwidth"))
     for name in list(names):
@@ -276,8 +276,8 @@ _BY_RUN = {"ior": _ior, "journal": _journal}
 def _of_log(activity: Activity | None, error: StripewiseError | None, kinds: Counter[str]) -> list[Row]:
     if activity is None:
         raise error or UserError("the log cannot be read")
-    seen = observed(activity)
-    rows = [_seen(seen, way, rate) for way, rate in (activity.rates or _rates(activity)).items()]
+    seen = describe_workload(activity)
+    rows = [_make_row(seen, way, rate) for way, rate in (activity.rates or _rates(activity)).items()]
     if not rows:
         raise UserError(f"{activity.source} shows no time in reads or writes", "was the program's I/O observed?")
     kinds[activity.kind] += 1
@@ -297,7 +297,7 @@ def _rates(activity: Activity) -> dict[Literal["read", "write"], float]:
     }
 
 
-def _seen(seen: Observed, operation: str, bandwidth: float) -> Row:
+def _make_row(seen: Observed, operation: str, bandwidth: float) -> Row:
     words = seen.workload.model_dump(exclude_none=True)
     for name in ("operation", "processes_per_node", "driver", "files"):
         words.pop(name, None)

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stripewise.catalogue.configuration import Configuration
-from stripewise.documents import finite
+from stripewise.documents import make_finite
 from stripewise.errors import UserError
 from stripewise.models.cases import CasePoints, EvaluationCase, cases_campaign, configuration_of, make_cases
 from stripewise.models.registry import load_model
@@ -160,7 +160,7 @@ def _table(judged: Sequence[JudgedCase], objective: Objective, campaign: Campaig
         "improvable": int(worth.sum()),
         "improvable_improved": int((worth & better).sum()),
         "improvable_improved_percent": 100.0 * float(better[worth].mean()) if worth.any() else None,
-        "common": _common(judged, better, campaign),
+        "common": _list_common(judged, better, campaign),
     }
 
 
@@ -188,7 +188,7 @@ def _overall(default: NDArray[np.float64], other: NDArray[np.float64], objective
     return 100.0 * (ratio - 1.0)
 
 
-def _common(judged: Sequence[JudgedCase], better: NDArray[np.bool_], campaign: Campaign) -> list[dict[str, Any]]:
+def _list_common(judged: Sequence[JudgedCase], better: NDArray[np.bool_], campaign: Campaign) -> list[dict[str, Any]]:
     """The settings prescribed most often, with how often each improved the case."""
     chosen = [configuration_of(entry.case, campaign) for entry in judged]
     count = Counter(c for c, entry in zip(chosen, judged, strict=True) if entry.case.changed)
@@ -212,15 +212,15 @@ def pairs(judged: Sequence[JudgedCase]) -> list[dict[str, Any]]:
             "operation": entry.case.default.operation,
             "default_settings": dict(entry.case.default.values),
             "tuned_settings": dict(entry.case.tuned.values),
-            "default": finite(entry.default),
-            "tuned": finite(entry.tuned),
-            "oracle": finite(entry.oracle),
+            "default": make_finite(entry.default),
+            "tuned": make_finite(entry.tuned),
+            "oracle": make_finite(entry.oracle),
         }
         for entry in judged
     ]
 
 
-def prescribed(asked: Campaign, model: Path, defaults: Sequence[Point], *, eager: bool) -> dict[str, Any]:
+def choose_for_cases(asked: Campaign, model: Path, defaults: Sequence[Point], *, eager: bool) -> dict[str, Any]:
     """Prescribe for a campaign's test cases; see :meth:`Evaluation.prepare`.
 
     Returns
@@ -284,11 +284,11 @@ class Evaluation:
         UserError
             If the model cannot be read or does not fit, or the campaign cannot be evaluated.
         """
-        return cls.of(asked, defaults, prescribed(asked, model, defaults, eager=eager), eager=eager)
+        return cls.of(asked, defaults, choose_for_cases(asked, model, defaults, eager=eager), eager=eager)
 
     @classmethod
     def of(cls, asked: Campaign, defaults: Sequence[Point], found: Mapping[str, Any], *, eager: bool) -> Evaluation:
-        """Put test cases and what :func:`prescribed` gave for them together."""
+        """Put test cases and what :func:`choose_for_cases` gave for them together."""
         own = Campaign.model_validate(found["campaign"])
         points = Points(own)
         cases = [

@@ -14,7 +14,7 @@ from stripewise.observe.darshan_logs import is_log
 from stripewise.observe.profile_features import TRAITS
 from stripewise.observe.sources import open_all
 from stripewise.observe.traces import SUFFIXES
-from stripewise.observe.workload import Observed, observed
+from stripewise.observe.workload import Observed, describe_workload
 
 _WORDS = ("nodes", "processes", "file_size", "transfer_size", "piece_size")
 _DIGITS = 6
@@ -49,7 +49,7 @@ def with_profiles(table: Table, name: str, folder: Path) -> tuple[Table, list[st
     place = names.index(name)
     column = table.schema.context[place]
     used = sorted(set(table.context_levels[:, place].tolist()))
-    shown = [_numbers(seen) for seen in _observed([_profile(folder, column.values[level]) for level in used])]
+    shown = [_numbers(seen) for seen in _observe_paths([_profile(folder, column.values[level]) for level in used])]
     every = list(dict.fromkeys(word for one in shown for word in one))
     taken = {*names, *(other.name for other in table.schema.parameter)} - {name}
     missing = [word for word in every if any(word not in one for one in shown)]
@@ -85,7 +85,7 @@ def _profile(folder: Path, value: Value) -> Path:
     )
 
 
-def _observed(paths: list[Path]) -> list[Observed]:
+def _observe_paths(paths: list[Path]) -> list[Observed]:
     """Read profiles, the logs among them by processes that read many."""
     seen = {}
     for result in open_all(paths):
@@ -93,7 +93,7 @@ def _observed(paths: list[Path]) -> list[Observed]:
             raise result.error or UserError(f"{result.path} cannot be read")
         if result.path in seen:
             raise UserError(f"{result.path} holds several runs", "put the output of each run into its own file")
-        seen[result.path] = observed(result.activity)
+        seen[result.path] = describe_workload(result.activity)
     return [seen[path] for path in paths]
 
 

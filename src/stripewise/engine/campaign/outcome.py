@@ -64,7 +64,7 @@ def table_of(
     schema = Schema(
         name=campaign.name,
         description=" ".join(
-            f"{part.rstrip('.')}." for part in (campaign.description, about, _assumed(campaign)) if part
+            f"{part.rstrip('.')}." for part in (campaign.description, about, _describe_assumed(campaign)) if part
         ),
         source=campaign.source,
         license=campaign.license,
@@ -73,14 +73,16 @@ def table_of(
         objective=ObjectiveColumn(column=column, direction=objective.direction, unit=objective.unit),
         parameter=[_tunable(campaign, factor, rows) for factor in campaign.tunable],
         context=[
-            Column(name="operation", kind="categorical", role="operation", values=_present(campaign.operations, rows)),
+            Column(
+                name="operation", kind="categorical", role="operation", values=_list_present(campaign.operations, rows)
+            ),
             *(_column(factor, rows) for factor in campaign.workload),
         ],
     )
     return make_table(describe_schema(schema, campaign.stacks), rows, f"campaign {campaign.name}")
 
 
-def _present(operations: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> list[Any]:
+def _list_present(operations: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> list[Any]:
     seen = {row["operation"] for row in rows}
     return [name for name in operations if name in seen]
 
@@ -126,7 +128,7 @@ def _tunable(campaign: Campaign, factor: Tunable, rows: Sequence[Mapping[str, An
     )
 
 
-def _assumed(campaign: Campaign) -> str:
+def _describe_assumed(campaign: Campaign) -> str:
     assumed = campaign.assumptions()
     if not assumed:
         return ""

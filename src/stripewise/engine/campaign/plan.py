@@ -48,7 +48,7 @@ def first_batch(points: Points) -> list[Point]:
         if design.kind == "subset":
             chosen = rng.choice(len(whole), size, replace=False)
         else:
-            chosen = _spread(points.levels(operation), size, rng)
+            chosen = _spread_points(points.levels(operation), size, rng)
         found += [whole[int(index)] for index in np.sort(chosen)]
     return found
 
@@ -78,7 +78,7 @@ def next_batch(points: Points, measured: dict[str, dict[int, float]], number: in
         if wanted <= 0:
             continue
         rng = _generator(points.campaign, operation, number)
-        found += [whole[index] for index in _doubtful(points.levels(operation), known, wanted, rng)]
+        found += [whole[index] for index in _rank_doubtful(points.levels(operation), known, wanted, rng)]
     return found
 
 
@@ -86,7 +86,7 @@ def _generator(campaign: Campaign, operation: str, number: int) -> np.random.Gen
     return np.random.Generator(np.random.PCG64([campaign.seed, len(operation), number]))
 
 
-def _spread(levels: Floats, size: int, rng: np.random.Generator) -> NDArray[np.int64]:
+def _spread_points(levels: Floats, size: int, rng: np.random.Generator) -> NDArray[np.int64]:
     """A Latin hypercube on the unit cube, each of its points moved to the nearest combination that is left."""
     dimensions = levels.shape[1]
     cube = np.stack([rng.permutation(size) for _ in range(dimensions)], axis=1)
@@ -107,7 +107,7 @@ def _spread(levels: Floats, size: int, rng: np.random.Generator) -> NDArray[np.i
     return np.array(sorted(taken), dtype=np.int64)
 
 
-def _doubtful(levels: Floats, known: dict[int, float], wanted: int, rng: np.random.Generator) -> list[int]:
+def _rank_doubtful(levels: Floats, known: dict[int, float], wanted: int, rng: np.random.Generator) -> list[int]:
     usable = [index for index, value in known.items() if np.isfinite(value) and value > 0]
     left = np.array([index for index in range(len(levels)) if index not in known], dtype=np.int64)
     from scipy.spatial import cKDTree  # noqa: PLC0415  slow to load

@@ -14,7 +14,7 @@ from stripewise.engine.campaign.book import open_book
 from stripewise.engine.campaign.checks import check_limits, cost_of
 from stripewise.engine.campaign.outcome import save, table_of
 from stripewise.engine.campaign.plan import CampaignPlan, PlannedPoint, Progressed, Shard, of_shard, value_of
-from stripewise.engine.campaign.session import CampaignSession, Listener, silent
+from stripewise.engine.campaign.session import CampaignSession, Listener, ignore_message
 from stripewise.requests.campaign import Campaign
 from stripewise.requests.campaign_points import Points
 from stripewise.requests.objective import Objective
@@ -46,7 +46,7 @@ def carry_on(
     where: Path,
     kept: Path | None,
     owner: str,
-    listener: Listener = silent,
+    listener: Listener = ignore_message,
     *,
     part: Shard = WHOLE,
     retry: bool = False,

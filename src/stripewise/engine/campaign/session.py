@@ -142,7 +142,7 @@ class Paused(StripewiseError):  # noqa: N818
     """The session ended before the campaign did, on request or at a limit; the same command goes on."""
 
 
-def silent(kind: str, data: Mapping[str, Any]) -> None:
+def ignore_message(kind: str, data: Mapping[str, Any]) -> None:
     """Listen to nothing."""
 
 
@@ -166,7 +166,7 @@ class CampaignSession:
         book: Ledger,
         shard: Shard,
         scratch: Path,
-        listener: Listener = silent,
+        listener: Listener = ignore_message,
         *,
         retry: bool = False,
     ) -> None:
@@ -346,7 +346,7 @@ class CampaignSession:
         """Delete folders of runs whose result was kept just before an earlier session was killed."""
         for folder in self._scratch.glob("[0-9]*") if self._bench.launches else ():
             number = folder.name.partition(".")[0]
-            if number.isdigit() and _finished(self._book.runs.get(int(number))):
+            if number.isdigit() and _is_finished(self._book.runs.get(int(number))):
                 shutil.rmtree(folder, ignore_errors=True)
 
     def _warm_up(self) -> None:
@@ -362,7 +362,7 @@ class CampaignSession:
             proven = [
                 planned
                 for planned in self._progress().runs
-                if planned.point.operation == operation and _finished(value_of(self._book.runs, planned.number))
+                if planned.point.operation == operation and _is_finished(value_of(self._book.runs, planned.number))
             ]
             candidates = list({planned.trial: planned for planned in (*proven, *left)}.values())[:_WARMUP_POINTS]
             reason = ""
@@ -407,7 +407,7 @@ class CampaignSession:
             return
 
 
-def _finished(run: Run | None) -> bool:
+def _is_finished(run: Run | None) -> bool:
     return run is not None and run.state is State.FINISHED
 
 

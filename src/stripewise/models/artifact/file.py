@@ -57,12 +57,12 @@ def restrict_artifact(policy: Policy, artifact: Artifact) -> Artifact:
     Artifact
         The same object if nothing is left out.
     """
-    inputs = tuple(_allowed(policy, entry) if entry.kind == TUNABLE else entry for entry in artifact.inputs)
+    inputs = tuple(_limit_input(policy, entry) if entry.kind == TUNABLE else entry for entry in artifact.inputs)
     same = all(new is old for new, old in zip(inputs, artifact.inputs, strict=True))
     return artifact if same else replace(artifact, inputs=inputs)
 
 
-def _allowed(policy: Policy, entry: ArtifactInput) -> ArtifactInput:
+def _limit_input(policy: Policy, entry: ArtifactInput) -> ArtifactInput:
     lays_out = any(c.of_file_system for c in Carrier.known.values() if c.in_artifact == entry.carrier)
     if not lays_out and entry.role != "stripe_count":
         return entry
@@ -278,11 +278,11 @@ def _check_limits(artifact: Artifact) -> None:
             raise UserError(f"the model has {count} {what}, the runtime takes {limit}", "train a smaller model")
 
 
-def _padded(data: bytes) -> bytes:
+def _pad_bytes(data: bytes) -> bytes:
     return data + bytes(-len(data) % 8)
 
 
-def _packed(trees: Sequence[TreeBlock]) -> tuple[NDArray[Any], NDArray[Any]]:
+def _pack_trees(trees: Sequence[TreeBlock]) -> tuple[NDArray[Any], NDArray[Any]]:
     """The distinct cuts of trees, by feature and threshold, and all their nodes."""
     value = np.concatenate([tree.value for tree in trees] or [np.empty(0, np.float32)])
     feature = np.concatenate([tree.feature for tree in trees] or [np.empty(0, np.uint32)])
@@ -332,7 +332,7 @@ class _Writer:
             (sum(len(part) for part in nodes), b"".join(part.tobytes() for part in nodes)),
             (sum(len(part) for part in weights), b"".join(part.tobytes() for part in weights)),
         ]
-        body = b"".join(_padded(data) for _, data in sections)
+        body = b"".join(_pad_bytes(data) for _, data in sections)
         size = form.HEADER.size + len(body)
         if size > MAX_ARTIFACT_BYTES:
             raise UserError(
@@ -409,7 +409,7 @@ class _Writer:
         for member in self._artifact.members:
             first_feature, first_block = len(features), len(blocks)
             features += [self._program(program) for program in member.features]
-            own_cuts, own_nodes = _packed(member.trees)
+            own_cuts, own_nodes = _pack_trees(member.trees)
             cuts.append(own_cuts)
             nodes.append(own_nodes)
             for tree in member.trees:

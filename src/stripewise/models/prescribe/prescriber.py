@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stripewise.catalogue.configuration import Value, plain_number
-from stripewise.catalogue.meaning import Situation, unread
+from stripewise.catalogue.meaning import Situation, explain_unread
 from stripewise.catalogue.parameter import When
 from stripewise.formats import WORTH
 from stripewise.models.artifact.inputs import Inputs
@@ -56,7 +56,7 @@ def find_neighbours(
     current, chosen : ndarray, shape (c,)
         Points.
     """
-    cells = _cells(model, table)
+    cells = _find_cells(model, table)
     if cells is None:
         return ()
     points, values, runs = cells
@@ -83,7 +83,7 @@ def find_neighbours(
     return tuple(found)
 
 
-def _cells(model: PerformanceModel, table: Table | None) -> tuple[Floats, Floats, NDArray[np.int64] | None] | None:
+def _find_cells(model: PerformanceModel, table: Table | None) -> tuple[Floats, Floats, NDArray[np.int64] | None] | None:
     """Points of the measured cells, their typical values, and how many runs each had."""
     if table is not None:
         data = Data.of(model.domain, table)
@@ -217,7 +217,7 @@ class Answer:
             return True
         kept = self._request.existing and tunable.at_creation
         meets = tunable.parameter is None or (
-            tunable.parameter.meets(self._workload.api) and not unread(tunable.parameter, self._situation)
+            tunable.parameter.meets(self._workload.api) and not explain_unread(tunable.parameter, self._situation)
         )
         return tunable.set_by is SetBy.SETTING and not kept and meets and tunable.can_change(self._workload.operation)
 
@@ -526,7 +526,7 @@ class Prescriber:
             alike.setdefault((request.workload.operation, request.workload.api), []).append(number)
         for (operation, api), members in alike.items():
             fixed = all_rows(self.model.domain, [known[number] for number in members], every)
-            words = _stacked([workloads[number].workload.words() for number in members])
+            words = _stack_words([workloads[number].workload.words() for number in members])
             free = [t for t in every if t.can_change(operation) and (t.parameter is None or t.parameter.meets(api))]
             grid = CandidateGrid(self.model, free, every)
             best = grid.best(fixed, words)
@@ -542,5 +542,5 @@ class Prescriber:
         return answers
 
 
-def _stacked(words: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _stack_words(words: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {name: np.asarray([entry[name] for entry in words]) for name in words[0]}

@@ -233,10 +233,10 @@ def list_settings(
             carried = int(float(value) * factor) if factor != 1.0 and not isinstance(value, str) else value
             parameter = tunable.parameter
             settings.append(Setting(parameter.carrier, parameter.setting, spell(carried), parameter.layer))
-    return [*settings, *_derived(chosen, words)]
+    return [*settings, *_list_derived(chosen, words)]
 
 
-def _derived(chosen: Sequence[tuple[TunableColumn, Value]], words: Mapping[str, Any]) -> list[Setting]:
+def _list_derived(chosen: Sequence[tuple[TunableColumn, Value]], words: Mapping[str, Any]) -> list[Setting]:
     values = {tunable.parameter.name: value for tunable, value in chosen if tunable.parameter is not None}
     parameters = [tunable.parameter for tunable, _ in chosen if tunable.parameter is not None]
     entries = [
@@ -254,7 +254,7 @@ def _derived(chosen: Sequence[tuple[TunableColumn, Value]], words: Mapping[str, 
             same_as_default=None,
             default_from=None,
             maximum_from=None,
-            default=_other(p.values, values[p.name]),
+            default=_find_other(p.values, values[p.name]),
         )
         for p in parameters
     )
@@ -263,7 +263,7 @@ def _derived(chosen: Sequence[tuple[TunableColumn, Value]], words: Mapping[str, 
     return [s for s in settings_of(space, Configuration(values)) if s.key in names]
 
 
-def _other(values: Sequence[Value], value: Value) -> Value:
+def _find_other(values: Sequence[Value], value: Value) -> Value:
     """Any value but this one: then the setting counts as changed."""
     return next((v for v in values if v != value), value)
 

@@ -210,7 +210,7 @@ def known_values(domain: Domain, request: PrescriptionRequest) -> Known:
         elif value is None:
             unknown.append(column.name)
             notes.append(f"{column.name} is unknown: the mean over {', '.join(map(spell, seen))} counts")
-        elif (known := _checked(column, value, seen)) is not None:
+        elif (known := _check_value(column, value, seen)) is not None:
             values[column.name] = known
         elif domain.admits_new(place):
             values[column.name] = value
@@ -249,7 +249,7 @@ def _value(column: Column, request: PrescriptionRequest) -> Value | None:
     return found
 
 
-def _checked(column: Column, value: Value, seen: list[Any]) -> Value | None:
+def _check_value(column: Column, value: Value, seen: list[Any]) -> Value | None:
     """A value as the column has it, None for a category that was never measured; texts spell numbers and truths."""
     if column.kind == "ordinal":
         if isinstance(value, str | bool) or not math.isfinite(value):

@@ -183,7 +183,7 @@ class Trees:
             inner = tree.children_left >= 0
             roots.append(start)
             parts["feature"].append(np.where(inner, tree.feature, -1))
-            parts["threshold"].append(_down(np.where(inner, tree.threshold, 0.0)))
+            parts["threshold"].append(_round_down(np.where(inner, tree.threshold, 0.0)))
             parts["left"].append(np.where(inner, tree.children_left + start, -1))
             parts["right"].append(np.where(inner, tree.children_right + start, -1))
             parts["value"].append(tree.value[:, 0, 0] * factor)
@@ -216,7 +216,7 @@ class Trees:
             left, right = (np.where(c >= 0, c, inner + ~c) + start for c in children)
             roots.append(start)
             parts["feature"].append(np.concatenate([numbers("split_feature"), none]))
-            parts["threshold"].append(_down(np.concatenate([numbers("threshold"), zeros])))
+            parts["threshold"].append(_round_down(np.concatenate([numbers("threshold"), zeros])))
             parts["left"].append(np.concatenate([left, none]))
             parts["right"].append(np.concatenate([right, none]))
             parts["value"].append(np.concatenate([numbers("internal_value"), numbers("leaf_value")]))
@@ -339,7 +339,7 @@ def _tree(trees: Trees, first: int, end: int) -> list[str]:
 _SCORED = 2000
 
 
-def _down(threshold: NDArray[Any]) -> NDArray[np.float32]:
+def _round_down(threshold: NDArray[Any]) -> NDArray[np.float32]:
     """Largest float32 that is not larger: float32 features then take the same turn as at the double."""
     exact = np.asarray(threshold, dtype=np.float64)
     rounded = exact.astype(np.float32)
@@ -380,7 +380,7 @@ class _Group:
         return _Group(parts + other.parts, joint.reshape(-1, self.table.shape[1]))
 
 
-def _joined(groups: list[_Group]) -> list[_Group]:
+def _join_small(groups: list[_Group]) -> list[_Group]:
     """Join the smallest with one another as long as they stay small."""
     waiting = sorted(groups, key=lambda group: len(group.table))
     done: list[_Group] = []
@@ -427,7 +427,7 @@ class QuickScorer:
             spared = np.asarray([every ^ struck for _, _, struck in own], dtype=kind)
             np.bitwise_and.at(table, (place + 1, np.asarray([tree for _, tree, _ in own])), spared)
             self._groups.append(_Group(((feature, thresholds, 1),), np.bitwise_and.accumulate(table, axis=0)))
-        self._groups = _joined(self._groups)
+        self._groups = _join_small(self._groups)
         self._start = np.full((1, len(walked)), every, dtype=kind)
         self._offsets = np.arange(len(walked), dtype=np.int64) * most
 

@@ -67,7 +67,7 @@ def _condition(domain: Domain, feature: Feature, low: float, high: float) -> str
 def _number(domain: Domain, feature: Feature, threshold: float) -> str:
     number = 2.0**threshold if feature.kind == "log2" else threshold
     if _counts(domain, feature):
-        return str(_whole(feature, threshold, number))
+        return str(_round_threshold(feature, threshold, number))
     sizes = sum(_is_size(domain, c) for c in feature.plus) - sum(_is_size(domain, c) for c in feature.minus)
     if sizes != 1:
         return f"{number:.4g}"
@@ -85,7 +85,7 @@ def _counts(domain: Domain, feature: Feature) -> bool:
     return all(isinstance(value, int) and not isinstance(value, bool) for value in values)
 
 
-def _whole(feature: Feature, threshold: float, number: float) -> int:
+def _round_threshold(feature: Feature, threshold: float, number: float) -> int:
     """The largest whole number that does not exceed a threshold: it parts the same whole numbers, and can be read."""
     low = math.floor(number)
     # A whole number's logarithm and the power of two that leads back need not meet to the last bit.

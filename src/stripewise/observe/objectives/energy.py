@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from stripewise.errors import RunFailed, UserError
-from stripewise.interpreter import inherited
+from stripewise.interpreter import inherit_environment
 from stripewise.launch import Outcome
 from stripewise.observe.objectives.base import Conditions, ObjectiveKind
 
@@ -77,7 +77,7 @@ class Energy(ObjectiveKind):
             raise RunFailed("the RAPL counters could not be read in this run", _FIX)
         until = time.monotonic() + _PATIENCE
         # A scheduler's accounting knows a job's energy some seconds after its end.
-        while not (printed := _printed(self.completed, outcome)) and time.monotonic() < until:
+        while not (printed := _run_command(self.completed, outcome)) and time.monotonic() < until:
             time.sleep(1.0)
         try:
             return float(printed)
@@ -139,7 +139,7 @@ def _number(path: Path) -> int:
     return int(path.read_text())
 
 
-def _printed(command: str, outcome: Outcome) -> str:
+def _run_command(command: str, outcome: Outcome) -> str:
     """Run the command and give the last line that it printed.
 
     Raises
@@ -148,7 +148,7 @@ def _printed(command: str, outcome: Outcome) -> str:
         If it fails, or does not end in time.
     """
     # The command may belong to the site, and is given what identifies the run; not the user's store and token.
-    kept = {name: value for name, value in inherited().items() if not name.startswith("STRIPEWISE_")}
+    kept = {name: value for name, value in inherit_environment().items() if not name.startswith("STRIPEWISE_")}
     about = {
         "RUN": outcome.number,
         "RUN_FOLDER": outcome.folder or "",

@@ -7,7 +7,7 @@ import re
 import subprocess
 
 from stripewise.errors import RunFailed, UserError
-from stripewise.interpreter import inherited, python
+from stripewise.interpreter import inherit_environment, python
 from stripewise.launch import Outcome
 from stripewise.observe.objectives.base import ObjectiveKind, Phases
 
@@ -122,7 +122,7 @@ class Printed(ObjectiveKind):
             with path.open("rb", buffering=0) as stream:
                 stream.seek(max(0, stream.seek(0, 2) - _MOST_OUTPUT))
                 done = subprocess.run(
-                    command, env=inherited(), stdin=stream, capture_output=True, timeout=_SECONDS, check=False
+                    command, env=inherit_environment(), stdin=stream, capture_output=True, timeout=_SECONDS, check=False
                 )
         except OSError as error:
             raise RunFailed(f"the run's output {path} cannot be read: {error.strerror}") from error

@@ -81,14 +81,14 @@ def summarise(path: Path) -> dict[str, Any]:
         LogHead(
             NAME,
             str(path),
-            [*_UNSEEN, *_missing(texts, ranks), *damaged],
+            [*_UNSEEN, *_list_missing(texts, ranks), *damaged],
             version.read_text("utf-8", errors="replace").strip()[:40] if version.is_file() else "",
         ),
         ranks=ranks,
     )
 
 
-def _missing(texts: list[Path], ranks: int) -> list[str]:
+def _list_missing(texts: list[Path], ranks: int) -> list[str]:
     """Say which ranks have no text."""
     there = {int(text.stem) for text in texts}
     if len(there) == ranks:

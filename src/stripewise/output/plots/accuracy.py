@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import plotly.graph_objects as go
 
-from stripewise.output.plots.style import BLUE, GREEN, GREY, ORANGE, axis_title, blank, curve, wide
+from stripewise.output.plots.style import BLUE, GREEN, GREY, ORANGE, axis_title, curve, is_wide, make_figure
 
 _MOST = 3000
 
@@ -35,7 +35,7 @@ def predicted_measured(
         keep = np.unique(np.linspace(0, len(x) - 1, _MOST).astype(int))
         more = f", {len(keep):,} of {len(x):,} rows"
         x, y = x[keep], y[keep]
-    figure = blank(f"Predicted and measured{f', held out: {how}' if how else ''}{more}", 440)
+    figure = make_figure(f"Predicted and measured{f', held out: {how}' if how else ''}{more}", 440)
     figure.add_scatter(
         x=x.tolist(), y=y.tolist(), mode="markers", name="row", marker={"color": BLUE, "size": 5, "opacity": 0.5},
         hovertemplate="measured %{x:.4g}<br>predicted %{y:.4g}<extra></extra>",
@@ -48,7 +48,7 @@ def predicted_measured(
             (0.5, "half", GREY, "dash"),
         ):
             curve(figure, [(end, factor * end) for end in ends], name, colour=colour, dash=dash, width=1.5)
-    logarithmic = wide([*x.tolist(), *y.tolist()])
+    logarithmic = is_wide([*x.tolist(), *y.tolist()])
     figure.update_xaxes(title_text=f"measured {axis_title(quantity, unit)}", type="log" if logarithmic else "linear")
     figure.update_yaxes(title_text=f"predicted {axis_title(quantity, unit)}", type="log" if logarithmic else "linear")
     return figure
@@ -67,7 +67,7 @@ def cases(
         Of the values.
     """
     order = np.argsort(np.asarray(default), kind="stable")
-    figure = blank("Test cases", 420)
+    figure = make_figure("Test cases", 420)
     for name, values, colour, symbol in (
         ("oracle", oracle, GREY, "line-ew-open"),
         ("prescribed", tuned, GREEN, "circle"),
@@ -84,7 +84,7 @@ def cases(
         )
     figure.update_xaxes(title_text="test cases, by their default")
     every = [float(value) for values in (default, tuned, oracle) for value in values]
-    figure.update_yaxes(title_text=axis_title(quantity, unit), type="log" if wide(every) else "linear")
+    figure.update_yaxes(title_text=axis_title(quantity, unit), type="log" if is_wide(every) else "linear")
     return figure
 
 
@@ -96,7 +96,7 @@ def speedups(ratios: Sequence[float], possible: Sequence[float]) -> go.Figure:
     ratios, possible : sequence of float
         Speed-up of each case over its default.
     """
-    figure = blank("Speed-up of the test cases", 360)
+    figure = make_figure("Speed-up of the test cases", 360)
     for name, values, colour, dash in (("oracle", possible, GREY, "dash"), ("prescribed", ratios, GREEN, "solid")):
         ordered = np.sort(np.asarray(values, dtype=np.float64))[::-1]
         figure.add_scatter(
@@ -108,6 +108,8 @@ def speedups(ratios: Sequence[float], possible: Sequence[float]) -> go.Figure:
             hovertemplate="%{y:.1f}% of the cases reach %{x:.3g}<extra>" + name + "</extra>",
         )
     figure.add_vline(x=1.0, line={"color": GREY, "width": 1})
-    figure.update_xaxes(title_text="speed-up over the default", type="log" if wide([*ratios, *possible]) else "linear")
+    figure.update_xaxes(
+        title_text="speed-up over the default", type="log" if is_wide([*ratios, *possible]) else "linear"
+    )
     figure.update_yaxes(title_text="cases that reach it (%)", range=[0, 102])
     return figure

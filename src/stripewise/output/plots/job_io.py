@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import plotly.graph_objects as go
 
-from stripewise.output.plots.style import BLUE, GREEN, GREY, ORANGE, PURPLE, blank, number, plain, wide
+from stripewise.output.plots.style import BLUE, GREEN, GREY, ORANGE, PURPLE, escape_text, is_wide, make_figure, number
 from stripewise.output.plots.style import lines as breaks
 
 _MIB = 2**20
@@ -27,7 +27,7 @@ def timeline(width: float, read: Sequence[int], written: Sequence[int]) -> go.Fi
     read, written : sequence of int
         Bytes a bin.
     """
-    figure = blank("I/O over time", 320)
+    figure = make_figure("I/O over time", 320)
     starts = [i * width for i in range(max(len(read), len(written)))]
     for name, amounts, colour, dash in (("written", written, ORANGE, "solid"), ("read", read, BLUE, "dash")):
         if any(amounts):
@@ -54,19 +54,19 @@ def request_sizes(names: Sequence[str], counts: Mapping[str, Sequence[int]]) -> 
     counts : mapping
         Kind of request ("writes to the file system") to the counts of its bins.
     """
-    figure = blank("Sizes of requests", 320)
+    figure = make_figure("Sizes of requests", 320)
     marks = ("", "/", "x", ".")
     for i, (kind, amounts) in enumerate(counts.items()):
         figure.add_bar(
             x=list(names),
             y=list(amounts),
-            name=plain(kind),
+            name=escape_text(kind),
             marker={"color": (ORANGE, BLUE, GREEN, GREY)[i % 4], "pattern": {"shape": marks[i % 4]}},
-            hovertemplate="%{x}: %{y:,}<extra>" + plain(kind) + "</extra>",
+            hovertemplate="%{x}: %{y:,}<extra>" + escape_text(kind) + "</extra>",
         )
     figure.update_xaxes(title_text="bytes per request", type="category")
     figure.update_yaxes(title_text="requests")
-    if wide([amount for amounts in counts.values() for amount in amounts if amount]):
+    if is_wide([amount for amounts in counts.values() for amount in amounts if amount]):
         figure.update_yaxes(type="log")
     return figure
 
@@ -76,7 +76,7 @@ def rank_balance(read: Sequence[int], written: Sequence[int], seconds: Sequence[
 
     Many ranks are drawn in equal groups, each as its mean.
     """
-    figure = blank("Bytes of each rank", 340)
+    figure = make_figure("Bytes of each rank", 340)
     group = -(-max(len(read), len(written)) // _MANY_RANKS) or 1
 
     def grouped(values: Sequence[float]) -> list[float]:
@@ -122,7 +122,7 @@ def ost_balance(loads: Mapping[int, int], slowness: Mapping[int, float] | None =
     slowness : mapping, optional
         Target to its time per byte, relative to the median.
     """
-    figure = blank("Bytes of each storage target", 320)
+    figure = make_figure("Bytes of each storage target", 320)
     targets = sorted(loads)
     slow = slowness or {}
     figure.add_bar(
@@ -161,7 +161,7 @@ def heatmap(width: float, heat: Sequence[Sequence[int]], ranks_a_row: int) -> go
     heat : sequence of sequences of int
         Bytes; a row for each group of ranks.
     """
-    figure = blank("Who moved data when", 140 + 6 * max(16, min(len(heat), 64)))
+    figure = make_figure("Who moved data when", 140 + 6 * max(16, min(len(heat), 64)))
     bins = max((len(row) for row in heat), default=0)
     figure.add_heatmap(
         z=[[amount / _MIB for amount in row] for row in heat],
@@ -248,10 +248,10 @@ def bounds(runs: Sequence[BoundedRun]) -> go.Figure:
     """
     shown = runs[:_MOST_BARS]
     more = f", the first {len(shown)} of {len(runs)}" if len(shown) < len(runs) else ""
-    figure = blank(f"Simulated: what limited each configuration{more}", 440)
+    figure = make_figure(f"Simulated: what limited each configuration{more}", 440)
     cuts = [layers(run) for run in shown]
-    feet = [_feet(cut) for cut in cuts]
-    texts = [_text(run) for run in shown]
+    feet = [_find_feet(cut) for cut in cuts]
+    texts = [_write_text(run) for run in shown]
     names = [name for name in _LOOK if any(name in cut for cut in cuts)]
     names += sorted({name for cut in cuts for name in cut} - _LOOK.keys())
     for name in names:
@@ -260,7 +260,7 @@ def bounds(runs: Sequence[BoundedRun]) -> go.Figure:
             x=[run.name for run in shown],
             y=[cut.get(name, 0.0) for cut in cuts],
             base=[foot.get(name, 0.0) for foot in feet],
-            name=plain(title),
+            name=escape_text(title),
             marker={"color": colour, "pattern": {"shape": pattern, "solidity": 0.35}, "line": {"width": 0}},
             customdata=texts,
             hovertemplate="%{customdata}<extra></extra>",
@@ -292,7 +292,7 @@ def _cut_long_bars(figure: go.Figure, runs: Sequence[BoundedRun]) -> None:
             )  # fmt: skip
 
 
-def _feet(cut: Mapping[str, float]) -> dict[str, float]:
+def _find_feet(cut: Mapping[str, float]) -> dict[str, float]:
     found, height = {}, 0.0
     for name, seconds in cut.items():
         found[name] = height
@@ -300,7 +300,11 @@ def _feet(cut: Mapping[str, float]) -> dict[str, float]:
     return found
 
 
-def _text(run: BoundedRun) -> str:
+def _write_text(run: BoundedRun) -> str:
     order = sorted(run.bounds.items(), key=lambda pair: -pair[1])
-    rows = [f"{plain(_LOOK.get(name, (name,))[0])} {number(seconds, 's')}" for name, seconds in order if seconds > 0]
-    return "<br>".join([f"<b>{plain(run.name)}</b>: {number(run.data + run.metadata, 's')}", breaks(run.label), *rows])
+    rows = [
+        f"{escape_text(_LOOK.get(name, (name,))[0])} {number(seconds, 's')}" for name, seconds in order if seconds > 0
+    ]
+    return "<br>".join(
+        [f"<b>{escape_text(run.name)}</b>: {number(run.data + run.metadata, 's')}", breaks(run.label), *rows]
+    )

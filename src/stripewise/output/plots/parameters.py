@@ -16,16 +16,16 @@ from stripewise.output.plots.style import (
     ORANGE,
     PURPLE,
     axis_title,
-    blank,
     counting_axis,
     curve,
+    escape_text,
+    is_wide,
     lines,
+    make_figure,
     marks,
     medians,
     number,
-    plain,
     value_axis,
-    wide,
 )
 from stripewise.trial import Trial
 
@@ -92,9 +92,9 @@ def parallel_coordinates(
         last = len(ranked) - 1
         chosen, which = [ranked[round(place * last / (_MOST_LINES - 1))] for place in range(_MOST_LINES)], ""
     more = f", {which}{len(chosen)} of {len(tried)}" if len(chosen) < len(tried) else ""
-    figure = blank(f"What was tried{more}", 440)
+    figure = make_figure(f"What was tried{more}", 440)
     values = [line.value for line in chosen]
-    logarithmic = wide(values)
+    logarithmic = is_wide(values)
     scaled = [math.log10(value) if logarithmic else value for value in values]
     low, high = (min(scaled), max(scaled)) if scaled else (0.0, 1.0)
     for index, (line, place) in enumerate(zip(chosen, scaled, strict=True)):
@@ -104,27 +104,27 @@ def parallel_coordinates(
         shift = ((index * 0.618034) % 1 - 0.5) * 0.03
         figure.add_scatter(
             x=list(range(len(axes))),
-            y=[_height(level, axis) + shift for level, axis in zip(line.levels, axes, strict=True)],
+            y=[_place_level(level, axis) + shift for level, axis in zip(line.levels, axes, strict=True)],
             mode="lines+markers" if line.best else "lines",
             line={"color": _blend(goodness), "width": 4 if line.best else 1.6, "shape": "spline", "smoothing": 0.4},
             marker={"size": 9, "color": _blend(goodness)},
             opacity=1 if line.best else 0.35 + 0.5 * goodness,
             # For brushing: a page shows or fades a line by its levels.
             meta={"levels": list(line.levels), "opacity": 1 if line.best else 0.35 + 0.5 * goodness},
-            text=[f"<b>{number(line.value, plain(unit))}</b><br>{lines(line.label)}"] * len(axes),
+            text=[f"<b>{number(line.value, escape_text(unit))}</b><br>{lines(line.label)}"] * len(axes),
             hovertemplate="%{text}<extra></extra>",
             showlegend=False,
         )
     for position, axis in enumerate(axes):
         figure.add_annotation(
-            x=position, y=1.06, text=f"<b>{plain(axis.name)}</b>", showarrow=False, xanchor="left", yanchor="bottom",
-            xshift=-8, font={"size": 11},
+            x=position, y=1.06, text=f"<b>{escape_text(axis.name)}</b>", showarrow=False, xanchor="left",
+            yanchor="bottom", xshift=-8, font={"size": 11},
         )  # fmt: skip
         figure.add_vline(x=position, line={"color": GREY, "width": 1}, layer="below")
         step = math.ceil(len(axis.labels) / _MOST_LABELS)
         for level in range(0, len(axis.labels), step):
             figure.add_annotation(
-                x=position, y=_height(level, axis), text=plain(axis.labels[level]), showarrow=False,
+                x=position, y=_place_level(level, axis), text=escape_text(axis.labels[level]), showarrow=False,
                 xanchor="left", xshift=6, font={"size": 11},
             )  # fmt: skip
     if values:
@@ -152,25 +152,26 @@ def contour(
         The objective.
     """
     across, up = axes
-    figure = blank("Two parameters together", 180 + 34 * len(up.labels))
+    figure = make_figure("Two parameters together", 180 + 34 * len(up.labels))
     words = [["" if value is None else number(value) for value in row] for row in grid]
-    logarithmic = wide([value for row in grid for value in row if value is not None])
+    logarithmic = is_wide([value for row in grid for value in row if value is not None])
     stops = WORST_TO_BEST if maximize else [(1 - place, colour) for place, colour in WORST_TO_BEST[::-1]]
     figure.add_heatmap(
         z=[[math.log10(value) if logarithmic and value else value for value in row] for row in grid],
         showscale=not logarithmic, text=words, texttemplate="%{text}", xgap=2, ygap=2, hoverongaps=False,
         colorscale=[list(stop) for stop in stops],
         textfont={"color": "#ffffff", "size": 11},
-        hovertemplate=f"{plain(across.name)} %{{x}}, {plain(up.name)} %{{y}}: %{{text}} {plain(unit)}<extra></extra>",
-        x=[plain(label) for label in across.labels], y=[plain(label) for label in up.labels],
+        hovertemplate=f"{escape_text(across.name)} %{{x}}, {escape_text(up.name)} %{{y}}: "
+        f"%{{text}} {escape_text(unit)}<extra></extra>",
+        x=[escape_text(label) for label in across.labels], y=[escape_text(label) for label in up.labels],
         colorbar={"title": {"text": axis_title(quantity, unit), "side": "right"}, "thickness": 12, "outlinewidth": 0},
     )  # fmt: skip
-    figure.update_xaxes(title_text=plain(across.name), type="category", showgrid=False)
-    figure.update_yaxes(title_text=plain(up.name), type="category", showgrid=False)
+    figure.update_xaxes(title_text=escape_text(across.name), type="category", showgrid=False)
+    figure.update_yaxes(title_text=escape_text(up.name), type="category", showgrid=False)
     return figure
 
 
-def _height(level: int, axis: Axis) -> float:
+def _place_level(level: int, axis: Axis) -> float:
     return 0.5 if len(axis.labels) < 2 else level / (len(axis.labels) - 1)
 
 
@@ -225,10 +226,12 @@ def importance(shares: Mapping[str, float], *, note: str = "", zero: str = "no m
         What a share of 0 means.
     """
     names = sorted(shares, key=lambda name: shares[name])
-    figure = blank("Which parameters matter" + (f"<br><sup>{plain(note)}</sup>" if note else ""), 140 + 30 * len(names))
+    figure = make_figure(
+        "Which parameters matter" + (f"<br><sup>{escape_text(note)}</sup>" if note else ""), 140 + 30 * len(names)
+    )
     figure.add_bar(
         x=[shares[name] for name in names],
-        y=[plain(name) for name in names],
+        y=[escape_text(name) for name in names],
         orientation="h",
         marker={"color": BLUE},
         text=[f"{shares[name]:.0%}" if shares[name] > 0 else zero for name in names],
@@ -295,7 +298,7 @@ def trials(
     default, reference : float or None
         Horizontal lines.
     """
-    figure = blank(f"Each trial ({'higher' if maximize else 'lower'} is better)", 420)
+    figure = make_figure(f"Each trial ({'higher' if maximize else 'lower'} is better)", 420)
     points = [(trial, trial.values, float(trial.value or 0.0)) for trial in found if trial.values]
     for role, (name, colour, symbol) in _ROLES.items():
         own = [point for point in points if point[0].role == role]
@@ -310,7 +313,7 @@ def trials(
             (
                 trial.number,
                 median,
-                f"<b>trial {trial.number}</b>: {number(median, plain(unit))}, {count(len(values), 'run')}"
+                f"<b>trial {trial.number}</b>: {number(median, escape_text(unit))}, {count(len(values), 'run')}"
                 f"<br>{lines(describe(trial))}",
             )
             for trial, values, median in own
@@ -337,7 +340,7 @@ def by_level(
     default : float or None
         Horizontal line.
     """
-    figure = blank(plain(axis.name), 300)
+    figure = make_figure(escape_text(axis.name), 300)
     tried = sorted({p.level for p in points})
     shown = tried if len(axis.labels) > _TRIED_MOST_LABELS else list(range(len(axis.labels)))
     place = {level: index for index, level in enumerate(shown)}
@@ -353,16 +356,16 @@ def by_level(
     ):
         own = [(x, p) for x, p in zip(xs, points, strict=True) if p.best is best]
         if own:
-            told = [(x, p.value, f"<b>{number(p.value, plain(unit))}</b><br>{lines(p.label)}") for x, p in own]
+            told = [(x, p.value, f"<b>{number(p.value, escape_text(unit))}</b><br>{lines(p.label)}") for x, p in own]
             marks(figure, told, name, colour, symbol, size)
     middles = [(place[level], statistics.median(p.value for p in points if p.level == level)) for level in tried]
     curve(figure, middles, "median of a value", colour=GREY, dash="dot", width=1.5)
     if default is not None and shown:
         curve(figure, [(-0.5, default), (len(shown) - 0.5, default)], "default", colour=ORANGE, dash="dash")
     figure.update_xaxes(
-        title_text=plain(axis.name),
+        title_text=escape_text(axis.name),
         tickvals=list(range(len(shown))),
-        ticktext=[plain(axis.labels[level]) for level in shown],
+        ticktext=[escape_text(axis.labels[level]) for level in shown],
         range=[-0.5, max(len(shown), 1) - 0.5],
     )
     value_axis(figure, quantity, unit, [p.value for p in points])

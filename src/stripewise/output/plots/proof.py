@@ -22,15 +22,15 @@ from stripewise.output.plots.style import (
     ORANGE,
     PURPLE,
     axis_title,
-    blank,
     clock_of,
     curve,
+    escape_text,
+    is_wide,
+    make_figure,
     marks,
     number,
-    plain,
     template,
     value_axis,
-    wide,
 )
 from stripewise.result import Interval, LevelChange, PairOfRuns
 from stripewise.trial import Run
@@ -174,7 +174,7 @@ def confirmation(
 
 def _pair_label(point: PairOfRuns, arm: str, unit: str) -> str:
     order = f" (ran {'first' if point.first == arm else 'second'})" if point.first else ""
-    return f"<b>pair {point.pair + 1}</b>, {arm}{order}: {number(getattr(point, arm), plain(unit))}"
+    return f"<b>pair {point.pair + 1}</b>, {arm}{order}: {number(getattr(point, arm), escape_text(unit))}"
 
 
 def _ratios(
@@ -207,7 +207,7 @@ def _ratios(
         *((interval.low, interval.high) if interval is not None else ()),
     ]
     low_edge, high_edge = min(bounds), max(bounds)
-    logarithmic = wide(bounds)
+    logarithmic = is_wide(bounds)
     required = f"; dotted: the required {minimum_effect:g}" if minimum_effect > 1 else ""
     figure.update_xaxes(
         title_text=f"speed-up (1 = as the default{required})",
@@ -235,7 +235,7 @@ def control_chart(
     quantity, unit : str
         The objective.
     """
-    figure = blank("The default over the session: was it the machine?", 380)
+    figure = make_figure("The default over the session: was it the machine?", 380)
     clock, step = clock_of(max(moments, default=0.0))
     points = [(when / step, float(run.value or 0.0)) for run, when in zip(runs, moments, strict=True)]
     curve(figure, points, colour=GREY, width=1)
@@ -244,7 +244,12 @@ def control_chart(
         (True, "out of the ordinary", PURPLE, "x"),
     ):
         own = [
-            (x, y, f"<b>{number(y, plain(unit))}</b><br>{'<br>'.join(map(plain, (f'run {run.number}', *rules)))}")
+            (
+                x,
+                y,
+                f"<b>{number(y, escape_text(unit))}</b><br>"
+                f"{'<br>'.join(map(escape_text, (f'run {run.number}', *rules)))}",
+            )
             for (x, y), run, rules in zip(points, runs, chart.rules, strict=True)
             if bool(rules) is broken
         ]
@@ -274,10 +279,10 @@ def cost(seconds: Mapping[str, float], launches: Mapping[str, int]) -> go.Figure
         Kind of run to the number of launches; kinds without launches (waiting, starting) are left out.
     """
     names = list(reversed([name for name in seconds if seconds[name] > 0 or launches.get(name)]))
-    figure = blank("Where the time went", 150 + 34 * len(names))
+    figure = make_figure("Where the time went", 150 + 34 * len(names))
     figure.add_bar(
         x=[seconds[name] for name in names],
-        y=[plain(name) for name in names],
+        y=[escape_text(name) for name in names],
         orientation="h",
         marker={"color": BLUE},
         text=[number(seconds[name], "s") + _launches(launches.get(name)) for name in names],

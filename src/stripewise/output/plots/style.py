@@ -55,19 +55,19 @@ def template(dark: bool = False) -> go.layout.Template:
     )
 
 
-def blank(title: str, height: int) -> go.Figure:
+def make_figure(title: str, height: int) -> go.Figure:
     """Start a figure."""
     return go.Figure(layout={"template": template(), "title": {"text": title}, "height": height})
 
 
-def plain(text: object) -> str:
+def escape_text(text: object) -> str:
     """Escape text for a figure."""
     return html.escape(str(text), quote=False)
 
 
 def lines(text: str) -> str:
     """Escape text of several lines for a figure."""
-    return plain(text).replace("\n", "<br>")
+    return escape_text(text).replace("\n", "<br>")
 
 
 def number(value: float | None, unit: str = "") -> str:
@@ -81,10 +81,10 @@ def number(value: float | None, unit: str = "") -> str:
 def axis_title(name: str, unit: str) -> str:
     """Write what an axis shows."""
     shown = name if len(name) <= 40 else f"{name[:39]}…"
-    return plain(f"{shown.replace('_', ' ')} ({unit})" if unit else shown.replace("_", " "))
+    return escape_text(f"{shown.replace('_', ' ')} ({unit})" if unit else shown.replace("_", " "))
 
 
-def wide(values: Sequence[float]) -> bool:
+def is_wide(values: Sequence[float]) -> bool:
     """Whether values spread so far that only a logarithmic axis shows them all."""
     return bool(values) and min(values) > 0 and max(values) / min(values) > _LOG_RATIO
 
@@ -92,7 +92,7 @@ def wide(values: Sequence[float]) -> bool:
 def value_axis(figure: go.Figure, quantity: str, unit: str, values: Sequence[float], **more: Any) -> None:
     """Title a vertical axis of values from zero; it is logarithmic where only that shows them all."""
     figure.update_yaxes(title_text=axis_title(quantity, unit), rangemode="tozero", **more)
-    if wide(values):
+    if is_wide(values):
         figure.update_yaxes(type="log", **more)
 
 
@@ -150,5 +150,5 @@ def medians(figure: go.Figure, last: float, unit: str, default: float | None, re
         (reference, "without the component, median", PURPLE, "dot"),
     ):
         if value is not None:
-            title = f"{name}: {number(value, plain(unit))}"
+            title = f"{name}: {number(value, escape_text(unit))}"
             curve(figure, [(-0.7, value), (last + 0.7, value)], title, colour=colour, dash=dash)

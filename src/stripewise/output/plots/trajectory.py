@@ -13,15 +13,15 @@ from stripewise.output.plots.style import (
     GREY,
     ORANGE,
     PURPLE,
-    blank,
     clock_of,
     counting_axis,
     curve,
+    escape_text,
     lines,
+    make_figure,
     marks,
     medians,
     number,
-    plain,
     value_axis,
 )
 
@@ -61,7 +61,7 @@ class RunPoint:
 
 def timeline(points: Sequence[RunPoint]) -> go.Figure:
     """Draw when each run was made and how long it took, where both are known: a row for each kind of run."""
-    figure = blank("When each run was made", 300)
+    figure = make_figure("When each run was made", 300)
     runs = [(point, point.start, point.seconds) for point in points if point.start is not None and point.seconds]
     clock, step = clock_of(max((start + seconds for _, start, seconds in runs), default=0.0))
     for kind, (name, colour) in {**{key: row[:2] for key, row in _KINDS.items()}, "failed": ("failed", ORANGE)}.items():
@@ -118,11 +118,11 @@ def trajectory(
         Whether larger is better; failures are marked at the worse edge.
     """
     better = "higher" if maximize else "lower"
-    figure = blank(f"Each run ({better} is better)", 420)
+    figure = make_figure(f"Each run ({better} is better)", 420)
     for kind, (name, colour, symbol) in _KINDS.items():
         own = [p for p in points if p.kind == kind and p.value is not None]
         if own:
-            told = [f"<b>run {p.run}</b>: {number(p.value, plain(unit))}<br>{lines(p.label)}" for p in own]
+            told = [f"<b>run {p.run}</b>: {number(p.value, escape_text(unit))}<br>{lines(p.label)}" for p in own]
             marks(figure, [(p.run, p.value, text) for p, text in zip(own, told, strict=True)], name, colour, symbol)
     last = max((p.run for p in points), default=0)
     if guides.incumbent:

@@ -27,7 +27,7 @@ from stripewise.runners.batch.script import (
 )
 from stripewise.runners.injection import Injection
 from stripewise.runners.local.processes import MARKER
-from stripewise.runners.local.scratch import Scratch, earlier, run_id
+from stripewise.runners.local.scratch import Scratch, read_earlier, run_id
 from stripewise.runners.local.supervision import DEFAULT_LIMIT
 from stripewise.runners.program.command import shell_line, substitute
 from stripewise.runners.program.mpi import needs_sessions
@@ -155,7 +155,7 @@ class BatchRunner(ProgramRunner):
                 continue
             owner = give_up_run(place.path)
             for identifier in dict.fromkeys(
-                (owner, *_recorded(self.folder, attempt), *self._named(place.job_name, launch))
+                (owner, *_list_recorded(self.folder, attempt), *self._named(place.job_name, launch))
             ):
                 if identifier:
                     tickets[identifier] = self._queue.attach(identifier, place.job_name)
@@ -288,9 +288,11 @@ class BatchRunner(ProgramRunner):
         self._ticked = now
 
 
-def _recorded(folder: Path, launch: Launch) -> list[str]:
+def _list_recorded(folder: Path, launch: Launch) -> list[str]:
     wanted = run_id(folder, launch)
-    return [str(data["job"]) for data in earlier(folder, launch) if data.get("run_id") == wanted and data.get("job")]
+    return [
+        str(data["job"]) for data in read_earlier(folder, launch) if data.get("run_id") == wanted and data.get("job")
+    ]
 
 
 def _wait(left: Callable[[], list[_T]], seconds: float) -> list[_T]:

@@ -15,7 +15,7 @@ from stripewise.launch import Launch, Outcome
 from stripewise.requests.experiment import Experiment
 from stripewise.runners.base import Preflight
 from stripewise.runners.local.runner import LocalRunner
-from stripewise.runners.local.scratch import Scratch, earlier, reap
+from stripewise.runners.local.scratch import Scratch, read_earlier, reap
 from stripewise.runners.program.target import Target
 from stripewise.runners.program_runner import Found, Surroundings
 from stripewise.runners.schedulers.base import Allocation
@@ -178,7 +178,7 @@ class StepsRunner(LocalRunner):
                 f"it is not known whether run {launch.number} is over: {error.what}",
                 "resume when the scheduler answers",
             ) from error
-        if not gone or not earlier(self.folder, launch):
+        if not gone or not read_earlier(self.folder, launch):
             reap(self.folder, launch)
 
     # -- parts ---------------------------------------------------------------------------------------------------

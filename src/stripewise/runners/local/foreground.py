@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from stripewise.errors import CannotExecute
-from stripewise.interpreter import inherited, python
+from stripewise.interpreter import inherit_environment, python
 from stripewise.runners.local import processes
 
 _PYTHONS = (signal.SIGPIPE, signal.SIGXFSZ)
@@ -45,7 +45,7 @@ def take_place(words: Sequence[str]) -> NoReturn:
     """
     _as_before_python(_ignored_at_start())
     with _executable(words[0]):
-        os.execvpe(words[0], list(words), inherited())
+        os.execvpe(words[0], list(words), inherit_environment())
     raise AssertionError  # it has returned only with an error
 
 
@@ -84,7 +84,7 @@ def attend(words: Sequence[str]) -> int:
         with _executable(words[0]):
             child = subprocess.Popen(
                 words,
-                env=inherited(),
+                env=inherit_environment(),
                 close_fds=False,
                 restore_signals=False,
                 preexec_fn=begin,  # noqa: PLW1509  it calls the system alone
@@ -93,7 +93,7 @@ def attend(words: Sequence[str]) -> int:
             os.kill(child.pid, number)
         follower = _followed(child.pid)
         signal.pthread_sigmask(signal.SIG_SETMASK, set(mask) - set(_PASSED))
-        return _ended(child, pass_on)
+        return _wait_for_end(child, pass_on)
     finally:
         for number, handler in before.items():
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
@@ -124,7 +124,7 @@ def end_by_signal(number: int) -> None:
     signal.raise_signal(number)
 
 
-def _ended(child: subprocess.Popen[bytes], pass_on: Callable[[int, object], None]) -> int:
+def _wait_for_end(child: subprocess.Popen[bytes], pass_on: Callable[[int, object], None]) -> int:
     """Wait for the end of a child, and stop whenever it stops."""
     while True:
         found = os.waitid(os.P_PID, child.pid, os.WEXITED | os.WSTOPPED | os.WNOWAIT)
@@ -146,7 +146,7 @@ def _followed(child: int) -> subprocess.Popen[bytes] | None:
     with contextlib.suppress(OSError):  # without it the program still runs
         return subprocess.Popen(
             python(processes.__file__, str(os.getpid()), str(child), alone=True),
-            env=inherited(),
+            env=inherit_environment(),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

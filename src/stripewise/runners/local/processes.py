@@ -136,7 +136,7 @@ def _table() -> list[Status]:
     return [line for line in found if line is not None and line.alive]
 
 
-def _carries(pid: int, marker: bytes) -> bool:
+def _carries_marker(pid: int, marker: bytes) -> bool:
     try:
         environment = (_PROC / str(pid) / "environ").read_bytes()
     except OSError:
@@ -160,11 +160,11 @@ def members(run_id: str, session: int | None = None) -> list[Status]:
     """
     marker = _marker(run_id)
     table = _table()
-    own = _lineage(table)
+    own = _find_lineage(table)
     found = {
         line.pid: line
         for line in table
-        if (session is not None and session in (line.session, line.group)) or _carries(line.pid, marker)
+        if (session is not None and session in (line.session, line.group)) or _carries_marker(line.pid, marker)
     }
     grown = True
     while grown:
@@ -174,7 +174,7 @@ def members(run_id: str, session: int | None = None) -> list[Status]:
     return [line for pid, line in sorted(found.items()) if pid not in own]
 
 
-def _lineage(table: Iterable[Status]) -> set[int]:
+def _find_lineage(table: Iterable[Status]) -> set[int]:
     """Give this process and its ancestors: a tuner inside a run must never end itself."""
     parents = {line.pid: line.parent for line in table}
     pid = os.getpid()
@@ -212,12 +212,12 @@ def end(run_id: str, session: int | None = None, grace: float = 0.0) -> list[Sta
     if grace > 0 and left:
         for line in left:
             _send(line, signal.SIGTERM)
-        left = settled(run_id, session, grace)
+        left = wait_until_settled(run_id, session, grace)
     deadline = time.monotonic() + _SWEEP_SECONDS
     while left and time.monotonic() < deadline:
         for line in left:
             _send(line, signal.SIGKILL)
-        left = settled(run_id, session, 0.5)
+        left = wait_until_settled(run_id, session, 0.5)
     if not left:
         _remove(segments)
     return left
@@ -246,7 +246,7 @@ def _remove(segments: Mapping[str, int]) -> None:
                 Path(path).unlink()
 
 
-def settled(run_id: str, session: int | None, seconds: float) -> list[Status]:
+def wait_until_settled(run_id: str, session: int | None, seconds: float) -> list[Status]:
     """Wait until no process of a run is left, at most some seconds, and give those that are."""
     deadline = time.monotonic() + seconds
     pause = 0.002
@@ -278,7 +278,7 @@ def guard(lines: Iterable[str], grace: float = 1.0) -> None:
     for run_id, pid in under_way.items():
         leader = status(pid)
         # Only the run's own marker proves that the number still names the leader.
-        known = leader is not None and leader.session == pid and _carries(pid, _marker(run_id))
+        known = leader is not None and leader.session == pid and _carries_marker(pid, _marker(run_id))
         end(run_id, pid if known else None, grace)
 
 

@@ -17,7 +17,7 @@ from stripewise.errors import StripewiseError, UserError
 from stripewise.launch import Launch
 from stripewise.observe.own_calls import reports_of
 from stripewise.observe.processes import merge_parts, parts_in
-from stripewise.observe.report import Report, read_report_file, summed
+from stripewise.observe.report import Report, read_report_file, sum_reports
 from stripewise.ownership import make_folder, written_whole
 from stripewise.requests.experiment import Experiment
 from stripewise.runners.local.processes import Identity, boot_id, end, host_name
@@ -126,7 +126,7 @@ class Scratch:
         """
         try:
             merge_parts(self.path, self.report, program)
-            return summed([read_report_file(path) for path in self.reports() or [self.report]], program), ""
+            return sum_reports([read_report_file(path) for path in self.reports() or [self.report]], program), ""
         except UserError as error:
             return None, error.what
         except OSError as error:
@@ -168,7 +168,7 @@ def run_id(base: Path, launch: Launch) -> str:
     return f"{launch.experiment}.{launch.number}.{launch.attempt}.{digest}"
 
 
-def earlier(base: Path, launch: Launch) -> list[dict[str, Any]]:
+def read_earlier(base: Path, launch: Launch) -> list[dict[str, Any]]:
     """Read who the processes of all earlier attempts of a planned run were."""
     found = []
     for path in (base / str(launch.number), *sorted(base.glob(f"{launch.number}.*"))):
@@ -190,7 +190,7 @@ def reap(base: Path, launch: Launch) -> None:
         If it was started on another host, or its processes cannot be ended.
     """
     sessions: list[int | None] = [None]
-    for data in earlier(base, launch):
+    for data in read_earlier(base, launch):
         host = data.get("host")
         if host != host_name():
             raise StripewiseError(

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from stripewise.interpreter import inherited, python
+from stripewise.interpreter import inherit_environment, python
 from stripewise.runners.local import processes
 
 DEFAULT_LIMIT = 16 << 20
@@ -359,7 +359,7 @@ class Command:
         """End what is left, reap the leader, and say what was left behind."""
         forced = not self._exited.is_set()
         session = process.pid
-        behind = 0 if forced else len(processes.settled(self._run_id, session, _SETTLE_SECONDS))
+        behind = 0 if forced else len(processes.wait_until_settled(self._run_id, session, _SETTLE_SECONDS))
         left = processes.end(self._run_id, session, grace) if forced or behind else []
         if self._exited.wait(0.0 if left else _DRAIN_SECONDS):
             process.wait()
@@ -398,7 +398,7 @@ class OrphanGuard:
                 with contextlib.suppress(OSError):
                     self._process = subprocess.Popen(
                         python(processes.__file__, alone=True),
-                        env=inherited(),
+                        env=inherit_environment(),
                         stdin=subprocess.PIPE,
                         stdout=subprocess.DEVNULL,
                         stderr=subprocess.DEVNULL,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stripewise.catalogue.carriers import Setting
-from stripewise.catalogue.filesystems import named, of_file
+from stripewise.catalogue.filesystems import find_file_system, of_file
 from stripewise.catalogue.filesystems.base import mount_type
 from stripewise.catalogue.plan import spell
 from stripewise.errors import UserError
@@ -81,7 +81,7 @@ def lines(campaign: Campaign, point: Point, settings: tuple[Setting, ...], progr
     """
     path = f"{campaign.files.folder.rstrip('/')}/{campaign.files.name}"
     layout = _layout(settings, path)
-    values = words(point, path)
+    values = make_words(point, path)
     launcher = [substitute(word, values) for word in campaign.launcher]
     if campaign.program == "command":
         body = [substitute(word, values) for word in campaign.command]
@@ -107,7 +107,7 @@ def patterns(campaign: Campaign) -> tuple[str, ...]:
     return (path, f"{path}.0*")
 
 
-def words(point: Point, path: str) -> Mapping[str, str]:
+def make_words(point: Point, path: str) -> Mapping[str, str]:
     """What the placeholders of a launcher or a command stand for."""
     workload = point.workload
     return {
@@ -154,7 +154,7 @@ def _layout(settings: tuple[Setting, ...], path: str) -> list[str]:
             layouts.setdefault(setting.layer, {})[setting.key] = setting.value
     lines = []
     for name, layout in layouts.items():
-        system = named(name)
+        system = find_file_system(name)
         for key, value in layout.items():
             if why := system.refused(key, value, layout):
                 raise UserError(f"{key} {value} {why}", "leave that tunable out")
@@ -246,7 +246,7 @@ def make_ready(campaign: Campaign, points: Points, environment: Mapping[str, str
 
 def _check_stripes(settings: Sequence[Setting], folder: Path, path: str | None) -> None:
     found = mount_type(folder) or "unknown"
-    for system in {named(s.layer) for s in settings if s.carrier.of_file_system}:
+    for system in {find_file_system(s.layer) for s in settings if s.carrier.of_file_system}:
         if of_file(found) is not system:
             raise UserError(
                 f"{folder} lies on {found}, which cannot lay out files as {system.label} does",

@@ -21,7 +21,7 @@ from typing import Any
 
 import stripewise
 from stripewise.errors import StripewiseError, UserError
-from stripewise.interpreter import PROBING, Probing, inherited
+from stripewise.interpreter import PROBING, Probing, inherit_environment
 from stripewise.ownership import check_above, check_own, make_folder, take_from_others
 from stripewise.requests.policy import load_policy
 from stripewise.runners.native.compiler import PLAIN, Compiler, find_compiler, find_plain_compiler
@@ -166,14 +166,14 @@ def build(
     cache = (cache or cache_folder()).resolve()
     final = cache / f"{target.name}-{compiler.abi}-{_key(target, compiler, environment, sources)}"
     result = final / target.file
-    if _intact(target, final):
+    if _is_intact(target, final):
         return Built(result, compiler, reused=True)
     try:
         make_folder(cache)
         check_own(cache, "the folder of built libraries")
         check_above(cache, "the folder of built libraries")
-        with _locked(cache / f".{final.name}.lock"):
-            if _intact(target, final):
+        with _lock_path(cache / f".{final.name}.lock"):
+            if _is_intact(target, final):
                 return Built(result, compiler, reused=True)
             _log.info("building the %s with %s, once: it is kept in %s", target.name, compiler.path, cache)
             with tempfile.TemporaryDirectory(prefix=".building-", dir=cache) as temporary:
@@ -200,12 +200,12 @@ def find_built(target: BuildTarget, abi: str, cache: Path | None = None, sources
             found = json.loads(about.read_text("utf-8"))
         except (OSError, ValueError):
             continue
-        if isinstance(found, dict) and found.get("sources") == wanted and _intact(target, about.parent):
+        if isinstance(found, dict) and found.get("sources") == wanted and _is_intact(target, about.parent):
             return about.parent / target.file
     return None
 
 
-def _intact(target: BuildTarget, folder: Path) -> bool:
+def _is_intact(target: BuildTarget, folder: Path) -> bool:
     """Whether a folder holds a finished build whose file is as it was built.
 
     Raises
@@ -241,7 +241,7 @@ def _key(target: BuildTarget, compiler: Compiler, environment: Mapping[str, str]
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def _lock_path(path: Path) -> Iterator[None]:
     file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -289,7 +289,7 @@ def _step(target: BuildTarget, compiler: Compiler, environment: Mapping[str, str
             text=True,
             errors="replace",
             timeout=_SECONDS,
-            env=inherited(environment),
+            env=inherit_environment(environment),
             check=False,
         )
     except subprocess.TimeoutExpired as error:
@@ -367,7 +367,7 @@ def source_hash(folder: Path, parts: Sequence[str]) -> str:
     return digest.hexdigest()[:16]
 
 
-def _unbuilt(target: BuildTarget, probing: Probing) -> Path:
+def _name_unbuilt(target: BuildTarget, probing: Probing) -> Path:
     """Name a build that is still to be made, and that nobody has tried."""
     probing.allows("whether a compiler builds what is preloaded")
     return cache_folder() / target.name / target.file
@@ -385,18 +385,18 @@ def observer_for(environment: Mapping[str, str], probing: Probing = PROBING) -> 
     StripewiseError
         If the build fails.
     """
-    return _plain(OBSERVER, environment, probing)
+    return _build_plain(OBSERVER, environment, probing)
 
 
 def accelerator_for(environment: Mapping[str, str], probing: Probing = PROBING) -> Path:
     """Give the observer that also acts on files as settings ask; see :func:`observer_for`."""
-    return _plain(ACCELERATOR, environment, probing)
+    return _build_plain(ACCELERATOR, environment, probing)
 
 
-def _plain(target: BuildTarget, environment: Mapping[str, str], probing: Probing) -> Path:
+def _build_plain(target: BuildTarget, environment: Mapping[str, str], probing: Probing) -> Path:
     found = find_built(target, PLAIN)
     if found is None and not probing.allowed:
-        return _unbuilt(target, probing)
+        return _name_unbuilt(target, probing)
     return found or build(target, find_plain_compiler(environment), environment).path
 
 
@@ -423,7 +423,7 @@ def runtime_for(mpi: Mpi, launcher: Path | None, environment: Mapping[str, str],
         If the build fails.
     """
     if not probing.allowed:
-        return find_built(RUNTIME, mpi.abi) or _unbuilt(RUNTIME, probing)
+        return find_built(RUNTIME, mpi.abi) or _name_unbuilt(RUNTIME, probing)
     try:
         compiler = find_compiler(mpi, launcher, environment)
     except UserError:

@@ -10,7 +10,7 @@ from stripewise.observe.record import Record
 from stripewise.requests.experiment import Replay
 from stripewise.runners.native.build import REPLAYER, REPLAYER_HDF5, build
 from stripewise.runners.native.compiler import compiler_of_launcher, find_compiler
-from stripewise.runners.program.command import CommandLine, split
+from stripewise.runners.program.command import CommandLine, split_command
 from stripewise.runners.program.mpi import Mpi
 from stripewise.runners.replayer import Replayer
 
@@ -66,7 +66,7 @@ def check_replayable(replay: Replay, record: Record, command: Sequence[str]) -> 
             f"a replay in {replay.folder} would overwrite and delete the program's own files, which lie there",
             "name another folder",
         )
-    line = split(command)
+    line = split_command(command)
     if len(line.segments) != 1:
         raise UserError("a replay takes the place of one program, and the command starts several", "name one")
     if line.ranks not in (None, record.ranks):
@@ -74,10 +74,10 @@ def check_replayable(replay: Replay, record: Record, command: Sequence[str]) -> 
             f"{replay.record} is of {record.ranks} ranks, and the launcher starts {line.ranks}",
             f"start {record.ranks}, or record the program with {line.ranks}",
         )
-    return line, replay.folder or str(_beside(record))
+    return line, replay.folder or str(_make_folder_beside(record))
 
 
-def _beside(record: Record) -> Path:
+def _make_folder_beside(record: Record) -> Path:
     """A folder beside the program's own files, on the same file system."""
     folder = Path(record.folder)
     if not folder.is_dir():

@@ -179,10 +179,10 @@ def _storage(path: Path, environment: Mapping[str, str]) -> list[Check]:
 
 
 def _schedulers(environment: Mapping[str, str]) -> list[Check]:
-    from stripewise.runners.schedulers.registry import installed  # noqa: PLC0415  of all that look, doctor alone asks
+    from stripewise.runners.schedulers.registry import list_installed  # noqa: PLC0415  of all that look, doctor alone asks
 
     found = []
-    for scheduler in installed(environment.get("PATH")):
+    for scheduler in list_installed(environment.get("PATH")):
         said = next((line.strip() for line in _ask(list(scheduler.overview)).splitlines() if line.strip()), "")
         state = said or "its daemon does not answer"
         found.append(Check(scheduler.name, "ok" if said else "note", f"{scheduler.title}: {state}"))

@@ -349,7 +349,7 @@ class _Found:
     folder: str = ""
 
 
-def split(words: Sequence[str], executable: Callable[[str], bool] = lambda word: False) -> CommandLine:
+def split_command(words: Sequence[str], executable: Callable[[str], bool] = lambda word: False) -> CommandLine:
     """Take a command line apart.
 
     Parameters
@@ -457,7 +457,7 @@ def _option(words: Sequence[str], at: int, grammar: Grammar, found: _Found, exec
         _note(grammar, name, [attached], found)
         return at + 1
     short = not word.startswith("--") and len(word) > 2
-    if short and word[1] in grammar.attached and not _known(grammar, name):
+    if short and word[1] in grammar.attached and not _is_known(grammar, name):
         _note(grammar, word[1], [word[2:].removeprefix("=")], found)
         return at + 1
     count = grammar.values.get(name)
@@ -472,7 +472,7 @@ def _option(words: Sequence[str], at: int, grammar: Grammar, found: _Found, exec
     return at + 1 + count
 
 
-def _known(grammar: Grammar, name: str) -> bool:
+def _is_known(grammar: Grammar, name: str) -> bool:
     return name in grammar.values or name in grammar.flags
 
 
@@ -528,6 +528,6 @@ def placeholders(words: Sequence[str]) -> set[str]:
     return {name for word in words for name in _PLACEHOLDER.findall(word)}
 
 
-def obeyed(word: str) -> bool:
+def is_obeyed(word: str) -> bool:
     """Say whether a launcher may read a word as its own wherever it stands, after the program as well."""
     return word == ":" or (word.startswith("-") and word.lstrip("-").partition("=")[0] in SEARCHED_FOR)

@@ -50,14 +50,14 @@ def names_module(program: Sequence[str], script: Path | None, folders: Sequence[
     places = [*([script.parent] if script is not None else []), *folders]
     waiting: list[tuple[str, Path | None]] = []
     if script is not None:
-        waiting.append((_text(script), script))
+        waiting.append((_read_text(script), script))
     elif option == "-c":
         waiting.append((" ".join(options[options.index("-c") + 1 :][:1]), None))
     else:
         name = " ".join(options[options.index("-m") + 1 :][:1])
         if name.partition(".")[0] == module:
             return True
-        waiting += [(_text(path), path) for path in _files(f"{name}.__main__", places)]
+        waiting += [(_read_text(path), path) for path in _files(f"{name}.__main__", places)]
     seen: set[Path] = set()
     while waiting and len(seen) < _MOST_FILES:
         text, path = waiting.pop()
@@ -70,11 +70,11 @@ def names_module(program: Sequence[str], script: Path | None, folders: Sequence[
             for file in _files(name, places):
                 if file not in seen:
                     seen.add(file)
-                    waiting.append((_text(file), file))
+                    waiting.append((_read_text(file), file))
     return False
 
 
-def _text(path: Path) -> str:
+def _read_text(path: Path) -> str:
     try:
         with path.open(encoding="utf-8", errors="replace") as file:
             return file.read(_MOST_BYTES)
@@ -236,12 +236,12 @@ def describe(
 
 @functools.lru_cache(maxsize=32)
 def _ask(path: Path, environment: tuple[tuple[str, str], ...]) -> tuple[str, str]:
-    answer = _answer(python("-c", _PROBE, str(path), alone=True), dict(environment))
+    answer = _run_probe(python("-c", _PROBE, str(path), alone=True), dict(environment))
     lines = answer.stdout.splitlines() if answer is not None and answer.returncode == 0 else []
-    return (lines[0], _short(lines[1:])) if len(lines) >= 2 else ("", "")
+    return (lines[0], _shorten_lines(lines[1:])) if len(lines) >= 2 else ("", "")
 
 
-def _answer(
+def _run_probe(
     command: Sequence[str], environment: Mapping[str, str], cwd: Path | None = None
 ) -> subprocess.CompletedProcess[str] | None:
     """What a probe printed; None if it could not be started or hangs."""
@@ -251,7 +251,7 @@ def _answer(
         return None
 
 
-def _short(lines: Sequence[str]) -> str:
+def _shorten_lines(lines: Sequence[str]) -> str:
     first = lines[0].strip()
     if match := re.match(r"(MPICH|MVAPICH\S*|CRAY MPICH) [Vv]ersion\s*:?\s*(\S+)", first):
         return f"{match[1]} {match[2]}"
@@ -332,7 +332,7 @@ def _of_mpi4py(
 ) -> tuple[Path | None, list[Path]]:
     """Give the library below mpi4py in a Python, and the folders in which that Python finds modules."""
     if probing.allows(f"where {name} finds its modules"):
-        answer = _answer([name, "-c", _MPI4PY], environment, cwd)
+        answer = _run_probe([name, "-c", _MPI4PY], environment, cwd)
         module, *names = answer.stdout.splitlines() if answer is not None and answer.stdout else [""]
         folders = [Path(folder) for folder in names]
     else:

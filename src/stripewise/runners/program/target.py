@@ -12,7 +12,7 @@ from stripewise.catalogue.workload import Workload
 from stripewise.errors import UserError
 from stripewise.interpreter import PROBING, Probing
 from stripewise.runners.program.binary import Binary, FileKind, find_program, inspect
-from stripewise.runners.program.command import CONTAINERS, CommandLine, placeholders, split, starts_others
+from stripewise.runners.program.command import CONTAINERS, CommandLine, placeholders, split_command, starts_others
 from stripewise.runners.program.elf import contains
 from stripewise.runners.program.mpi import WITH_LAUNCHER, Mpi, describe, find_mpi, library_of_launcher, script_of
 
@@ -120,7 +120,7 @@ def look(words: Sequence[str], environment: Mapping[str, str], cwd: Path, probin
             return False
         return True
 
-    line = split(words, executable)
+    line = split_command(words, executable)
     for name, number in (("ranks", line.ranks), ("nodes", line.nodes)):
         if number is not None and number < 1:
             raise UserError(f"the command asks {line.launcher} for {number} {name}", "ask for 1 or more")

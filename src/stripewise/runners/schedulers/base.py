@@ -228,8 +228,8 @@ class Scheduler(ABC):
 
     def read_directives(self, lines: Sequence[str]) -> Directives:
         """Find nodes and time in directives; of several options the last one counts."""
-        said = " " + " ".join(_words(line.removeprefix(self.mark)) for line in lines)
-        nodes, time = _last(self.nodes_option, said), _last(self.time_option, said)
+        said = " " + " ".join(_join_words(line.removeprefix(self.mark)) for line in lines)
+        nodes, time = _find_last(self.nodes_option, said), _find_last(self.time_option, said)
         return Directives(
             tuple(lines), self.read_nodes(nodes) if nodes else None, self.read_time(time) if time else None
         )
@@ -276,7 +276,7 @@ class Scheduler(ABC):
         return False
 
 
-def unsupported(scheduler: Scheduler, what: str) -> UserError:
+def make_unsupported(scheduler: Scheduler, what: str) -> UserError:
     """Make the error for something that a scheduler does not have."""
     return UserError(f"{scheduler.title} has no {what}", "leave it out of [batch], or choose another scheduler there")
 
@@ -319,12 +319,12 @@ def read_clock(text: str, units: Mapping[int, Sequence[int]]) -> float | None:
     return float(sum(int(part) * unit for part, unit in zip(parts, units[len(parts)], strict=True)))
 
 
-def _last(option: re.Pattern[str], said: str) -> str:
+def _find_last(option: re.Pattern[str], said: str) -> str:
     """Give an option's last value; empty if there is none. An option begins a word: ``ior-N4`` is a job's name."""
     return next((m[1] for m in reversed([*option.finditer(said)]) if said[m.start() - 1] == " "), "")
 
 
-def _words(line: str) -> str:
+def _join_words(line: str) -> str:
     try:
         return " ".join(shlex.split(line, comments=True))
     except ValueError:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from stripewise.requests.experiment import Batch
-from stripewise.runners.schedulers.base import Scheduler, unsupported
+from stripewise.runners.schedulers.base import Scheduler, make_unsupported
 from stripewise.runners.schedulers.job import Inside, JobPhase, Standing
 
 _FIELDS = "{id.f58}|{state}|{result}|{name}"
@@ -54,7 +54,7 @@ class Flux(Scheduler):
             If a reservation is asked for, which Flux does not have.
         """
         if batch.reservation:
-            raise unsupported(self, "reservations")
+            raise make_unsupported(self, "reservations")
         named = {"queue": batch.queue, "bank": batch.account}
         return [*(f"--{key}={value}" for key, value in named.items() if value), "--output=/dev/null"]
 

@@ -77,7 +77,7 @@ class Pbs(Scheduler):
         jobs = json_object(output).get("Jobs", {}) if output.strip() else {}
         if not isinstance(jobs, dict) or not all(isinstance(job, dict) for job in jobs.values()):
             raise ValueError("qstat printed no list of jobs")
-        return {identifier: _standing(job) for identifier, job in jobs.items()}
+        return {identifier: _read_standing(job) for identifier, job in jobs.items()}
 
 
 class ClassicPbs(Pbs):
@@ -91,7 +91,7 @@ class ClassicPbs(Pbs):
         return [f"-l nodes={nodes}:ppn={per_node}", *(["-n"] if exclusive else [])]
 
 
-def _standing(job: dict[str, Any]) -> Standing:
+def _read_standing(job: dict[str, Any]) -> Standing:
     phase = _PHASES.get(str(job.get("job_state", "")), JobPhase.ACTIVE)
     status = job.get("Exit_status", 0)
     if phase is not JobPhase.OVER or not isinstance(status, int) or status == 0:

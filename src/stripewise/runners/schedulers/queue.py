@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from stripewise.errors import StripewiseError, TransientError, UserError
-from stripewise.interpreter import ask, inherited
+from stripewise.interpreter import ask, inherit_environment
 from stripewise.requests.experiment import Batch
 from stripewise.runners.schedulers.job import UNKNOWN, JobPhase, JobRequest, Standing, Ticket
 from stripewise.runners.schedulers.registry import make_scheduler
@@ -43,7 +43,7 @@ class JobQueue:
         self.batch = batch
         self.scheduler = make_scheduler(batch.scheduler)
         self._folder = folder
-        self._environment = inherited(environment)
+        self._environment = inherit_environment(environment)
         self._standings: dict[Ticket, Standing] = {}
         self._watching: threading.Event | None = None
         self._broken: Exception | None = None

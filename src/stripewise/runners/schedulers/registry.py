@@ -78,6 +78,6 @@ def submission_folders() -> list[str]:
     return [scheduler.inside.folder for scheduler in all_schedulers() if scheduler.inside.folder]
 
 
-def installed(path: str | None) -> list[Scheduler]:
+def list_installed(path: str | None) -> list[Scheduler]:
     """List the schedulers whose first command is on a path."""
     return [scheduler for scheduler in all_schedulers() if shutil.which(scheduler.programs[0], path=path)]

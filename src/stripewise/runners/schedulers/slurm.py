@@ -70,7 +70,7 @@ def standing_of(state: str, reason: str = "") -> Standing:
     return Standing(JobPhase.OVER, why + told, lost)
 
 
-def _failed(answer: Answer, command: str) -> TransientError:
+def _make_failure(answer: Answer, command: str) -> TransientError:
     return TransientError(f"{command} failed: {answer.stderr.strip()}", "Slurm may be restarting")
 
 
@@ -100,7 +100,7 @@ class SlurmSteps(Steps):
         if done.returncode:
             if _FORGOTTEN.search(done.stderr):
                 return []
-            raise _failed(done, "squeue")
+            raise _make_failure(done, "squeue")
         lines = [line.strip().split("|") for line in done.stdout.splitlines()]
         return [fields[0] for fields in lines if len(fields) == 4 and fields[3] == name]
 
@@ -113,7 +113,7 @@ class SlurmSteps(Steps):
         done = call(["squeue", "--noheader", "--jobs", allocation, "--format=%N"])
         named = done.stdout.strip()
         if done.returncode or not named:
-            raise _failed(done, "squeue")
+            raise _make_failure(done, "squeue")
         names, said = _hostnames(named, call)
         if said:
             raise TransientError(f"scontrol failed: {said}", "Slurm may be restarting")
@@ -123,7 +123,7 @@ class SlurmSteps(Steps):
         """Whether an allocation is over, with all its steps; see :class:`Steps`."""
         done = call(["squeue", "--noheader", "--states=all", "--jobs", allocation, f"--format={_FIELDS}"])
         if done.returncode and not _FORGOTTEN.search(done.stderr):
-            raise _failed(done, "squeue")
+            raise _make_failure(done, "squeue")
         return all(line.state not in (*_QUEUED, *_ACTIVE) for line in parse_queue(done.stdout))
 
 
@@ -235,8 +235,8 @@ class Slurm(Scheduler):
         """Ask the controller, then the accounting, which many sites do not have."""
         account = ("sacct", "--allocations", "--noheader", "--parsable2", "--format=State", "-j", identifier)
         return (
-            Lookup(("scontrol", "--oneliner", "show", "job", identifier), _controlled),
-            Lookup(account, _accounted, optional=True),
+            Lookup(("scontrol", "--oneliner", "show", "job", identifier), _read_controlled),
+            Lookup(account, _read_accounted, optional=True),
         )
 
     def silent(self, answer: Answer) -> bool:
@@ -244,16 +244,16 @@ class Slurm(Scheduler):
         return bool(answer.returncode) and _AWAY.search(answer.stderr) is not None
 
 
-def _controlled(answer: Answer) -> Standing | None:
+def _read_controlled(answer: Answer) -> Standing | None:
     if answer.returncode == 0:
         state = re.search(r"\bJobState=(\S+)", answer.stdout)
         reason = re.search(r"\bReason=(\S+)", answer.stdout)
         return standing_of(state[1] if state else "", reason[1] if reason else "")
     if not _FORGOTTEN.search(answer.stderr + answer.stdout):
-        raise _failed(answer, "scontrol")
+        raise _make_failure(answer, "scontrol")
     return None
 
 
-def _accounted(answer: Answer) -> Standing | None:
+def _read_accounted(answer: Answer) -> Standing | None:
     state = next((line.strip() for line in answer.stdout.splitlines() if line.strip()), "")
     return standing_of(state) if state and answer.returncode == 0 else None

@@ -14,14 +14,14 @@ import numpy as np
 
 from stripewise import __version__
 from stripewise.catalogue.carriers import HINT, Setting
-from stripewise.catalogue.filesystems import named
+from stripewise.catalogue.filesystems import find_file_system
 from stripewise.catalogue.plan import Plan
 from stripewise.catalogue.workload import Workload
 from stripewise.formats import REPORT_FORMAT, REPORT_VERSION
 from stripewise.lab.batch import RunBatch
 from stripewise.lab.engine import SimulatedOutcome
 from stripewise.lab.layout import pieces, striping
-from stripewise.lab.romio import way
+from stripewise.lab.romio import choose_way
 from stripewise.lab.site import Site
 from stripewise.observe.report import Report
 
@@ -187,7 +187,10 @@ def _setting(site: Site, workload: Workload, setting: Setting) -> dict[str, Any]
     """What became of one setting: passed on, or not applicable. Hints are echoed, as MPI libraries do."""
     carrier, note, outcome = setting.carrier, "", "applied"
     if carrier.of_file_system:
-        if named(setting.layer) is not site.mpi.file_system or named(setting.layer).key(setting.key) is None:
+        if (
+            find_file_system(setting.layer) is not site.mpi.file_system
+            or find_file_system(setting.layer).key(setting.key) is None
+        ):
             outcome, note = "not_applicable", _NO_LAYOUT.format(setting.layer)
         elif workload.operation == "read":
             outcome, note = "not_applicable", "the file is there already"
@@ -229,7 +232,7 @@ class SystemCalls:
 def system_calls(site: Site, batch: RunBatch) -> SystemCalls:
     """Count the system calls of a batch of one row, by the way that the site's MPI library takes."""
     stripes, parts = striping(site, batch), pieces(batch)
-    taken = way(site, batch, stripes, parts)
+    taken = choose_way(site, batch, stripes, parts)
 
     def of(values: np.ndarray[Any, Any]) -> float:
         return float(values[0])

@@ -28,7 +28,7 @@ from stripewise.facts import RunFacts
 from stripewise.lab import noise
 from stripewise.lab.batch import Access, RunBatch, directions, not_modelled, parameters
 from stripewise.lab.engine import SimulatedOutcome as Simulated
-from stripewise.lab.engine import noisy, simulate
+from stripewise.lab.engine import add_noise, simulate
 from stripewise.lab.site import Site, load_site
 from stripewise.launch import Launch, Outcome
 from stripewise.observe.objectives import Phases, kind_of, kinds, objective_of
@@ -95,7 +95,7 @@ def settings_of_plan(plan: Plan) -> dict[str, Any]:
         parameter = known.get((setting.carrier, setting.name))
         if parameter is None and not setting.carrier.of_file_system:
             found[setting.key] = setting.value
-        elif parameter is not None and _understood(parameter, setting.value):
+        elif parameter is not None and _is_understood(parameter, setting.value):
             found[parameter.name] = setting.value
     return found
 
@@ -109,7 +109,7 @@ def _parameters() -> dict[tuple[Carrier, str], Parameter]:
     }
 
 
-def _understood(parameter: Parameter, value: str) -> bool:
+def _is_understood(parameter: Parameter, value: str) -> bool:
     if parameter.kind in (Kind.CATEGORICAL, Kind.BOOLEAN):
         return value in {spell(known) for known in parameter.values}
     try:
@@ -232,7 +232,7 @@ class SimulatedRunner(AnsweringRunner):
 
     def _check_objective(self) -> None:
         kind = kind_of(objective_of(self._experiment.objective).name)
-        possible = _simulated(dict.fromkeys(("read", "write"), (1.0, 1.0)))
+        possible = _list_simulated(dict.fromkeys(("read", "write"), (1.0, 1.0)))
         if kind.title not in possible:
             raise UserError(
                 f"objective {kind.title} cannot be simulated: no program runs",
@@ -276,7 +276,7 @@ class SimulatedRunner(AnsweringRunner):
             speeds[slow] *= site.failures.ost_slow_factor
         batches = self._batches(launch.plan)
         phases = {
-            way: noisy(site, batch, simulate(site, batch, speeds), [number], seed, started / _DAY)
+            way: add_noise(site, batch, simulate(site, batch, speeds), [number], seed, started / _DAY)
             for way, batch in batches.items()
         }
         seconds = sum(float(phase.seconds[0]) for phase in phases.values())
@@ -285,7 +285,7 @@ class SimulatedRunner(AnsweringRunner):
             site=site.name,
             nodes=self.workload.nodes or 1,
             queue_seconds=wait,
-            phases={way: _times(phase) for way, phase in phases.items()},
+            phases={way: _list_times(phase) for way, phase in phases.items()},
             bounds={way: _bounds(phase) for way, phase in phases.items()},
             binding={way: str(phase.binding[0]) for way, phase in phases.items()},
         )
@@ -301,7 +301,7 @@ class SimulatedRunner(AnsweringRunner):
             started,
             exit_code=0,
             report=simulated_report(site, self.workload, launch.plan, batches, phases, started),
-            metrics=_simulated({way: (float(p.bytes[0]), float(p.seconds[0])) for way, p in phases.items()}),
+            metrics=_list_simulated({way: (float(p.bytes[0]), float(p.seconds[0])) for way, p in phases.items()}),
             facts=facts,
         )
 
@@ -348,13 +348,13 @@ def _describe(workload: Workload) -> str:
     )
 
 
-def _simulated(phases: Phases) -> dict[str, float]:
+def _list_simulated(phases: Phases) -> dict[str, float]:
     """Every objective that a simulated run has, by name."""
     found = {kind.name: kind().simulated(phases) for kind in kinds() if kind.optional or not kind.text}
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _times(phase: Simulated) -> dict[str, float]:
+def _list_times(phase: Simulated) -> dict[str, float]:
     return {
         "open": float(phase.open_seconds[0]),
         "data": float(phase.data_seconds[0]),

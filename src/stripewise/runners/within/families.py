@@ -44,7 +44,7 @@ def choose_kinds(
     count: Counter[Kind] = Counter()
     seconds: Counter[Kind] = Counter()
     for phase in phases:
-        if (operation and phase.operation != operation) or not governs(files, phase.site):
+        if (operation and phase.operation != operation) or not matches_site(files, phase.site):
             continue
         count[phase.kind] += 1
         seconds[phase.kind] += phase.seconds  # type: ignore[assignment]
@@ -68,11 +68,13 @@ def rounds_of(phases: Iterable[JournalPhase], kinds: Sequence[Kind]) -> list[Jou
     A round takes the time of its phases and moves their bytes. Where their settings differ, because an order came late
     for one of them, it is :data:`MIXED`.
     """
-    rounds, _ = _cut(phases, kinds)
-    return [one[0] if len(kinds) == 1 else _together(one, kinds) for one in rounds]
+    rounds, _ = _cut_rounds(phases, kinds)
+    return [one[0] if len(kinds) == 1 else _join_phases(one, kinds) for one in rounds]
 
 
-def _cut(phases: Iterable[JournalPhase], kinds: Sequence[Kind]) -> tuple[list[list[JournalPhase]], list[JournalPhase]]:
+def _cut_rounds(
+    phases: Iterable[JournalPhase], kinds: Sequence[Kind]
+) -> tuple[list[list[JournalPhase]], list[JournalPhase]]:
     """Cut phases into rounds, and give those of the round that has not ended as well."""
     rounds: list[list[JournalPhase]] = []
     current: list[JournalPhase] = []
@@ -97,7 +99,7 @@ def members_of(phases: Iterable[JournalPhase], kinds: Sequence[Kind], whole: Jou
     """Give what each family did last in a round."""
     if len(kinds) == 1:
         return [whole]
-    rounds, _ = _cut(phases, kinds)
+    rounds, _ = _cut_rounds(phases, kinds)
     found = next(one for one in rounds if max(phase.time for phase in one) == whole.time)
     return list({phase.kind: phase for phase in found}.values())
 
@@ -123,7 +125,7 @@ def orders_for(
     """
     if len(kinds) == 1:
         return list(kinds) * count
-    rounds, current = _cut(phases, kinds)
+    rounds, current = _cut_rounds(phases, kinds)
     each = Counter(phase.kind for phase in rounds[-1]) if rounds else Counter(kinds)
     came = Counter(phase.kind for phase in current)
     # Beyond what a round that is under way still needs.
@@ -134,7 +136,7 @@ def orders_for(
     return [kind for turn in range(turns) for kind in kinds if turn < needed[kind]]
 
 
-def _together(phases: Sequence[JournalPhase], kinds: Sequence[Kind]) -> JournalPhase:
+def _join_phases(phases: Sequence[JournalPhase], kinds: Sequence[Kind]) -> JournalPhase:
     of_each = [next(phase for phase in phases if phase.kind == kind) for kind in kinds]
     first, *others = of_each
     return replace(
@@ -154,7 +156,7 @@ def pattern_of(site: str) -> str:
     return glob.escape(site.replace("\\", "\\\\")).replace("#", "[0-9]*")
 
 
-def governs(files: str, site: str) -> bool:
+def matches_site(files: str, site: str) -> bool:
     """Whether a glob names files of a site."""
     # Any number stands for the others.
     return names_file(files, site.replace("#", "0"))

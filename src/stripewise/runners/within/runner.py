@@ -219,14 +219,14 @@ def outcome_of(
             nodes=last.nodes,
             adopted=bool(asked.attempt),  # its order may have been carried out before it was asked for again
             file_family=family_of(last),
-            switched=_switched(asked, phases, start),
+            switched=_find_switched(asked, phases, start),
             lost=0.0 if loss is None else loss.lost / loss.default,
             waits=0 if loss is None else loss.wait(within.factor - 1, within.max_loss),
         ),
     )
 
 
-def _switched(asked: Launch, phases: Sequence[JournalPhase], start: int) -> float | None:
+def _find_switched(asked: Launch, phases: Sequence[JournalPhase], start: int) -> float | None:
     """The bandwidth of the phase before a run of the proof, where it only separates its settings from others."""
     if asked.phase is not Phase.CONFIRMATION or start < 2 or phases[start - 2].settings == phases[start - 1].settings:
         return None

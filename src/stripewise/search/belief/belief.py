@@ -199,7 +199,7 @@ def believe(
     ]
     average = ModelAverage.of(processes, [density for _, density in fits])
     censored = np.isnan(costs.cost[kept])
-    process = replace(average, processes=tuple(_corrected(one, censored) for one in average.processes))
+    process = replace(average, processes=tuple(_correct_process(one, censored) for one in average.processes))
     mean = process.fitted()
     best = float(np.min(mean if censored.all() else mean[~censored])) + centre
     feasibility = _feasibility(geometry, levels, history, costs, most)
@@ -234,7 +234,7 @@ def _log_evidence(fits: list[tuple[Hyperparameters, float]]) -> float:
     return float(scipy.special.logsumexp([density for _, density in fits]))
 
 
-def _corrected(process: GaussianProcess, censored: NDArray[np.bool_]) -> GaussianProcess:
+def _correct_process(process: GaussianProcess, censored: NDArray[np.bool_]) -> GaussianProcess:
     """Correct what a normal error cannot express: values known only to lie above a bound, and outliers."""
     data = process.data
     for _ in range(_CORRECTIONS):
@@ -331,14 +331,16 @@ def compare_workloads(one: Workload, other: Workload) -> float:
     It falls to 1/e with each word of the field that differs, and with each size that differs by a factor of 16.
     """
     a, b = one.model_dump(), other.model_dump()
-    apart = sum(_apart(a[name], b[name], a[name] != b[name]) for name in _KINDS)
+    apart = sum(_measure_apart(a[name], b[name], a[name] != b[name]) for name in _KINDS)
     for name in _SIZES:
         both = a[name] and b[name]
-        apart += _apart(a[name], b[name], min(1.0, abs(np.log2(a[name] / b[name])) / _DOUBLINGS) if both else 1.0)
+        apart += _measure_apart(
+            a[name], b[name], min(1.0, abs(np.log2(a[name] / b[name])) / _DOUBLINGS) if both else 1.0
+        )
     return float(np.exp(-apart))
 
 
-def _apart(a: object, b: object, distance: float) -> float:
+def _measure_apart(a: object, b: object, distance: float) -> float:
     if a is None and b is None:
         return 0.0
     return _UNKNOWN if a is None or b is None else float(distance)
@@ -354,7 +356,7 @@ def translate(space: Space, earlier: Earlier) -> History:
         if trial.role is Role.REFERENCE or not (trial.values or trial.bounds):
             continue
         values = earlier.default if trial.role is Role.DEFAULT else trial.configuration
-        near = {p.name: _nearest(p, values.get(p.name, p.default)) for p in space.parameters}
+        near = {p.name: _find_nearest(p, values.get(p.name, p.default)) for p in space.parameters}
         known = {name: value for name, value in near.items() if value is not None}
         if len(known) < len(near):
             continue
@@ -368,7 +370,7 @@ def translate(space: Space, earlier: Earlier) -> History:
     return History(earlier.history.objective, tuple(found.values()))
 
 
-def _nearest(parameter: Parameter, value: Value) -> Value | None:
+def _find_nearest(parameter: Parameter, value: Value) -> Value | None:
     place = place_of(value, parameter.values)
     if place is not None:
         return parameter.values[place]

@@ -92,7 +92,7 @@ class RunCosts:
             # A bound does not repeat a value.
             alone = np.array([run.state is State.PRUNED for run in runs])
             configuration = np.where(alone, -1 - np.arange(len(runs)), trial)
-            level = _level(tuple(list_starts(runs)), tuple(configuration), tuple(cost))
+            level = _learn_level(tuple(list_starts(runs)), tuple(configuration), tuple(cost))
         return cls(runs, trial, cost - level.mean, level)
 
     @property
@@ -123,7 +123,7 @@ class RunCosts:
 
 
 @lru_cache(maxsize=2)
-def _level(started: tuple[float, ...], configuration: tuple[int, ...], cost: tuple[float, ...]) -> Level:
+def _learn_level(started: tuple[float, ...], configuration: tuple[int, ...], cost: tuple[float, ...]) -> Level:
     """Learn the level, once for all the histories that differ in other runs (planned ones, those of the proof)."""
     return Level.of(np.array(started), np.array(configuration), np.array(cost))
 

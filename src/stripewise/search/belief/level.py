@@ -143,7 +143,7 @@ class Level:
         common = covariance @ share
         covariance = covariance - common - common[:, None] + share @ common
         noise = float(np.exp(weight @ np.log(data.noise)))
-        changes = _changes(np.argsort(started, kind="stable"), moment, mean, covariance)
+        changes = _list_changes(np.argsort(started, kind="stable"), moment, mean, covariance)
         return cls(probability, mean[moment], noise, moment, covariance, changes)
 
 
@@ -161,7 +161,7 @@ class _Kernel(Protocol):
         """Give it, shapes ``(a,)`` and ``(b,)`` to ``(a, b)``."""
 
 
-def _still(a: Floats, b: Floats) -> Floats:
+def _keep_still(a: Floats, b: Floats) -> Floats:
     """No change."""
     return np.zeros((len(a), len(b)))
 
@@ -172,7 +172,7 @@ def _step(a: Floats, b: Floats, *, start: float, end: float) -> Floats:
     return np.asarray(_STEP**2 * np.minimum(past[0][:, None], past[1]))
 
 
-def _visit(a: Floats, b: Floats, *, coming: tuple[float, float], going: tuple[float, float]) -> Floats:
+def _step_back(a: Floats, b: Floats, *, coming: tuple[float, float], going: tuple[float, float]) -> Floats:
     """A step within one interval of time, and the same step back within a later one."""
     return np.asarray(_visit_factor(a, coming, going) @ _visit_factor(b, coming, going).T)
 
@@ -199,9 +199,9 @@ class _Repeats:
         drifts = list(itertools.product(_AMPLITUDES, _LENGTHS))
         moving: list[_Kernel] = [partial(_drift, amplitude=amplitude, length=length) for amplitude, length in drifts]
         self._kernels: list[_Kernel] = [
-            _still,
+            _keep_still,
             *(partial(_step, start=start, end=end) for start, end in steps),
-            *(partial(_visit, coming=coming, going=going) for coming, going in visits),
+            *(partial(_step_back, coming=coming, going=going) for coming, going in visits),
             *moving,
         ]
         kinds = [len(kind) for kind in (steps, visits, drifts) if kind]
@@ -219,8 +219,8 @@ class _Repeats:
             *(_step_factor(time, start, end) for start, end in steps),
             *(_visit_factor(time, coming, going) for coming, going in visits),
         ]
-        sparse = _reweighted(_Sparse(factors, configuration, self._cost))
-        dense = _reweighted(_Dense([kernel(time, time) + self._common for kernel in moving], self._cost))
+        sparse = _reweight_runs(_Sparse(factors, configuration, self._cost))
+        dense = _reweight_runs(_Dense([kernel(time, time) + self._common for kernel in moving], self._cost))
         self._own, self._log_likelihood = (np.concatenate(parts) for parts in zip(sparse, dense, strict=True))
 
     def weights(self) -> Floats:
@@ -321,7 +321,7 @@ class _Sparse:
         )
 
 
-def _reweighted(covariances: _Covariances) -> tuple[Floats, Floats]:
+def _reweight_runs(covariances: _Covariances) -> tuple[Floats, Floats]:
     """Fit a t distribution of the noise: the variance of each run, ``(h, k)``, and the log likelihood, ``(h,)``."""
     variance = np.tile(np.square(_NOISES), covariances.kernels)[:, None] * np.ones(len(covariances.cost))
     own, scale = variance, np.ones_like(variance)
@@ -342,7 +342,7 @@ def _step_factor(time: Floats, start: float, end: float) -> Floats:
 
 
 def _visit_factor(time: Floats, coming: tuple[float, float], going: tuple[float, float]) -> Floats:
-    """Factor of :func:`_visit`."""
+    """Factor of :func:`_step_back`."""
     past = [np.clip((time - start) / (end - start), 0, 1) for start, end in (coming, going)]
     return np.asarray(_STEP * (past[0] - past[1])[:, None])
 
@@ -380,11 +380,11 @@ def _moments(time: Floats) -> tuple[Floats, Ints]:
     return np.append(different, different[-1] + 1.0), nearest.astype(np.int64)
 
 
-def _changes(order: Ints, moment: Ints, mean: Floats, covariance: Floats) -> tuple[Change, ...]:
+def _list_changes(order: Ints, moment: Ints, mean: Floats, covariance: Floats) -> tuple[Change, ...]:
     """Cut the course of the level into changes: moves in one direction that are large and sure."""
     level, place = mean[moment[order]], moment[order]
     found = []
-    for start, end in _legs(level):
+    for start, end in _cut_legs(level):
         rise = float(level[end] - level[start])
         # Not every moment is equally well known: most of the change between any two of the leg must be sure.
         leg = place[start : end + 1]
@@ -402,7 +402,7 @@ def _changes(order: Ints, moment: Ints, mean: Floats, covariance: Floats) -> tup
     return tuple(found)
 
 
-def _legs(level: Floats) -> list[tuple[int, int]]:
+def _cut_legs(level: Floats) -> list[tuple[int, int]]:
     """Cut a course at its turning points; a turn counts once the course has gone back by a change worth reporting."""
     turns, extreme = [0], 0
     for here in range(1, len(level)):

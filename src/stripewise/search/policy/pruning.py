@@ -65,7 +65,7 @@ class Pruner:
 
     def bound(self, history: History) -> Bound | None:
         """Say when the next run of a new configuration is cut; None for never."""
-        best = next((runs for trial in rank_trials(history) if (runs := _timed(trial))), None)
+        best = next((runs for trial in rank_trials(history) if (runs := _list_timed(trial))), None)
         if best is None or self.options.kind == "none":
             return None
         usual = float(np.median([run.elapsed for run in best]))
@@ -101,12 +101,12 @@ def censored_value(history: History, elapsed: float) -> float | None:
     in every run, so that its I/O is slower by more than the whole run is: the bound is the value of the trial believed
     best, worse by the ratio of the wall times. Where values are not positive, it is the value of that trial.
     """
-    best = next((trial for trial in rank_trials(history) if _times(trial)), None)
+    best = next((trial for trial in rank_trials(history) if _list_times(trial)), None)
     if best is None or best.value is None:
         return None
     if best.value <= 0:
         return best.value
-    ratio = max(1.0, elapsed / float(np.median(_times(best))))
+    ratio = max(1.0, elapsed / float(np.median(_list_times(best))))
     return best.value / ratio if history.objective.maximize else best.value * ratio
 
 
@@ -114,14 +114,14 @@ def _search_runs(trial: Trial) -> list[Run]:
     return [run for run in trial.runs if run.phase is Phase.SEARCH and run.elapsed is not None]
 
 
-def _timed(trial: Trial) -> list[Run]:
+def _list_timed(trial: Trial) -> list[Run]:
     """The finished and pruned search runs, in order."""
     return [run for run in _search_runs(trial) if run.state in (State.FINISHED, State.PRUNED)]
 
 
-def _times(trial: Trial) -> list[float]:
+def _list_times(trial: Trial) -> list[float]:
     """Their wall times."""
-    return [run.elapsed or 0.0 for run in _timed(trial)]
+    return [run.elapsed or 0.0 for run in _list_timed(trial)]
 
 
 def _cut_at_end(history: History) -> int:

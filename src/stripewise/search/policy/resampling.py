@@ -219,7 +219,7 @@ class Failures:
         harmless, suspect = set(), set()
         for trial in history.trials:
             states = [run.state for run in trial.runs if run.state.ended]
-            reasons = {_plain(run.reason) for run in trial.runs if run.state is State.FAILED}
+            reasons = {_strip_numbers(run.reason) for run in trial.runs if run.state is State.FAILED}
             failures = states.count(State.FAILED)
             if len(states) > failures:
                 working, runs, failed = working + 1, runs + len(states), failed + failures
@@ -256,7 +256,7 @@ def find_failed_once(history: History, *, at_once: bool = False) -> list[Trial]:
         if trial.role is not Role.CANDIDATE or [run.state for run in runs] != [State.FAILED]:
             continue
         waited = at_once or latest - runs[0].number >= _LATER
-        if waited and _plain(runs[0].reason) not in failures.given_up:
+        if waited and _strip_numbers(runs[0].reason) not in failures.given_up:
             found.append(trial)
     return found
 
@@ -280,6 +280,6 @@ def choose_retry(history: History, trials: list[Trial], gain: Floats) -> int | N
     return trials[int(np.argmax(expected))].number
 
 
-def _plain(reason: str) -> str:
+def _strip_numbers(reason: str) -> str:
     """A reason without its numbers: times and processes differ from run to run."""
     return re.sub(r"\d+", "0", reason)

@@ -16,7 +16,7 @@ from stripewise.search.belief.belief import Belief, believe, expect_cost, knowle
 from stripewise.search.belief.costs import Floats
 from stripewise.search.belief.gp import load_optimizer
 from stripewise.search.belief.posterior import expected_improvement, rank_trials
-from stripewise.search.samplers.initial import complete, next_switch
+from stripewise.search.samplers.initial import complete_plan, next_switch
 from stripewise.search.samplers.surrogate import Pool, Search, maximise
 from stripewise.threads import one_thread
 from stripewise.trial import History, Trial
@@ -138,7 +138,7 @@ class AutoSampler(Sampler):
             return maximise(self._listed(space), seen, belief, rng, self.options.search), "gain"
         # Nothing has worked yet, or the search has just begun: a plan, which continues while everything fails.
         size = max(self.options.initial, len(seen) + 1)
-        return complete("latin_hypercube", space, seen, rng, size=size, n=1, prior=prior), "plan"
+        return complete_plan("latin_hypercube", space, seen, rng, size=size, n=1, prior=prior), "plan"
 
     def _favourite(self, space: Space, seen: Seen, prior: PriorMean, rng: np.random.Generator) -> Levels:
         """The plainest of the configurations that the prior expects most of."""

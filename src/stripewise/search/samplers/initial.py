@@ -1,7 +1,7 @@
 """Initial plans: which configurations to try before anything is known.
 
-A plan is never stored. :func:`complete` fills up whatever the history already holds, so that a sampler which asks for
-one point at a time, after failures or from several runners, still ends with one even plan.
+A plan is never stored. :func:`complete_plan` fills up whatever the history already holds, so that a sampler which asks
+for one point at a time, after failures or from several runners, still ends with one even plan.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _MOST_COMBINED = 4096
 _TOLD_APART = 0.01
 
 
-def complete(
+def complete_plan(
     plan: Plan,
     space: Space,
     seen: Seen,
@@ -68,7 +68,7 @@ def complete(
     switch = next_switch(space, seen, prior)
     if len(switch):
         seen = Seen(space, np.concatenate([seen.levels, switch]))
-        rest = complete(plan, space, seen, rng, size=size, n=wanted - 1, prior=prior)
+        rest = complete_plan(plan, space, seen, rng, size=size, n=wanted - 1, prior=prior)
         return np.concatenate([switch, rest])
     if plan == "hybrid":
         size = min(size, min((count for count in space.shape if count > 1), default=1))
@@ -107,13 +107,13 @@ def next_switch(space: Space, seen: Seen, prior: PriorMean | None = None, *, tru
     """
     default = space.levels([space.default])[0]
     targets = _switch_targets(space, default)
-    rows = _combined(space, default, targets)
+    rows = _combine_switches(space, default, targets)
     if trusted and prior is not None:
         targets = [target for target in targets if not _told_apart(space, rows, default, target[0], prior)]
     if not targets:
         return rows[:0]
     rows = seen.new(rows)
-    adds = _covers(space, rows, targets) & ~np.any(_covers(space, seen.levels, targets), axis=0)
+    adds = _find_covered(space, rows, targets) & ~np.any(_find_covered(space, seen.levels, targets), axis=0)
     if not adds.any():
         return rows[:0]
     changed = rows != default
@@ -138,7 +138,7 @@ def _switch_targets(space: Space, default: Levels) -> list[tuple[int, int]]:
     return list(dict.fromkeys(targets))
 
 
-def _combined(space: Space, default: Levels, targets: list[tuple[int, int]]) -> Levels:
+def _combine_switches(space: Space, default: Levels, targets: list[tuple[int, int]]) -> Levels:
     """All feasible combinations of the default and the switches, folded; of very many, a fixed sample."""
     axes = list(dict.fromkeys(axis for axis, _ in targets))
     choices = [np.array([default[axis], *(position for own, position in targets if own == axis)]) for axis in axes]
@@ -155,7 +155,7 @@ def _combined(space: Space, default: Levels, targets: list[tuple[int, int]]) -> 
     return rows[space.feasible(rows)]
 
 
-def _covers(space: Space, rows: Levels, targets: list[tuple[int, int]]) -> NDArray[np.bool_]:
+def _find_covered(space: Space, rows: Levels, targets: list[tuple[int, int]]) -> NDArray[np.bool_]:
     """Say which switches act in which rows, shape ``(rows, switches)``."""
     axes, levels = (np.array(part, dtype=np.int64) for part in zip(*targets, strict=True))
     return np.asarray((rows[:, axes] == levels) & space.active(rows)[:, axes], dtype=bool)

@@ -19,7 +19,7 @@ from stripewise.catalogue.space import Levels, Space
 from stripewise.search.base import Sampler, SamplerOptions, Seen, Suggestion, suggest
 from stripewise.search.belief.costs import Costs, Floats
 from stripewise.search.belief.kernel import neighbours
-from stripewise.search.samplers.initial import Plan, complete
+from stripewise.search.samplers.initial import Plan, complete_plan
 from stripewise.trial import History, Trial
 
 _TAG = re.compile(r"step (\d+) temperature (\S+) draw (\S+)")
@@ -79,7 +79,7 @@ class AnnealingSampler(Sampler):
         while len(suggestions) < n:
             tag = ""
             if len(seen) < self.options.initial:
-                point = complete(self.options.plan, space, seen, rng, size=self.options.initial, n=1)
+                point = complete_plan(self.options.plan, space, seen, rng, size=self.options.initial, n=1)
             elif walk.at is None:
                 point = seen.draw(rng, 1)
             else:
@@ -168,7 +168,7 @@ class GeneticSampler(Sampler):
                 break
             pool = self._pool(cost, generations, current)
             if current == 0:
-                child = complete(self.options.plan, space, seen, rng, size=self._size(0), n=1)
+                child = complete_plan(self.options.plan, space, seen, rng, size=self._size(0), n=1)
             elif len(pool) == 0:
                 child = seen.draw(rng, 1)
             else:

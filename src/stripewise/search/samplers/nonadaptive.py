@@ -12,7 +12,7 @@ from pydantic import Field
 from stripewise.catalogue.space import Space
 from stripewise.errors import UserError
 from stripewise.search.base import Sampler, SamplerOptions, Seen, Suggestion, suggest
-from stripewise.search.samplers.initial import complete
+from stripewise.search.samplers.initial import complete_plan
 from stripewise.trial import History
 
 _TAG = re.compile(r"place (\d+)")
@@ -54,7 +54,7 @@ class LatinHypercubeSampler(Sampler):
         suggestions: list[Suggestion] = []
         while len(suggestions) < n:
             full = (len(seen) // self.options.points + 1) * self.options.points
-            points = complete("latin_hypercube", space, seen, rng, size=full, n=n - len(suggestions))
+            points = complete_plan("latin_hypercube", space, seen, rng, size=full, n=n - len(suggestions))
             if len(points) == 0:
                 break
             seen.add(points)
@@ -89,7 +89,7 @@ class ExhaustiveSampler(Sampler):
         first = start = max(places, default=-1) + 1
         while start < space.cardinality and len(suggestions) < n:
             ahead = np.arange(start, min(start + _BLOCK, space.cardinality), dtype=np.int64)
-            levels = space.unflat(shuffled(ahead, space.cardinality, self.options.order))
+            levels = space.unflat(shuffle_places(ahead, space.cardinality, self.options.order))
             # Of the grid points that fold together, the one that is folded already stands for all.
             for place in np.flatnonzero(np.all(space.fold(levels) == levels, axis=1) & space.feasible(levels)):
                 fresh = seen.new(levels[[place]])
@@ -108,7 +108,7 @@ class ExhaustiveSampler(Sampler):
         return suggestions
 
 
-def shuffled(places: NDArray[np.int64], size: int, seed: int) -> NDArray[np.int64]:
+def shuffle_places(places: NDArray[np.int64], size: int, seed: int) -> NDArray[np.int64]:
     """Give the elements at some places of a random permutation of ``range(size)``, without making all of it.
 
     A Feistel network permutes the next larger power of four; what falls outside the range is sent through it again

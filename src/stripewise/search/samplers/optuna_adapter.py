@@ -15,7 +15,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from stripewise.catalogue.space import Levels, Space
-from stripewise.errors import UserError, optional
+from stripewise.errors import UserError, import_optional
 from stripewise.options import Keywords
 from stripewise.search.base import Sampler, SamplerOptions, Seen, Suggestion, suggest
 from stripewise.search.belief.costs import Costs
@@ -44,7 +44,7 @@ class OptunaOptions(SamplerOptions):
     @model_validator(mode="after")
     def _exists(self) -> OptunaOptions:
         # Checked before the first run: some samplers start at random and would only notice later what they lack.
-        with _quiet():
+        with _quieten_optuna():
             self.make(seed=0)
         return self
 
@@ -94,7 +94,7 @@ class OptunaSampler(Sampler):
         """See :meth:`stripewise.search.base.Sampler.ask`."""
         seen = Seen.of(space, history)
         suggestions: list[Suggestion] = []
-        with _quiet():
+        with _quieten_optuna():
             study = self._study(space, history, rng)
             while len(suggestions) < n:
                 point = _propose(study, space, seen)
@@ -163,9 +163,9 @@ def _propose(study: Any, space: Space, seen: Seen) -> Levels:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def _quieten_optuna() -> Iterator[None]:
     """Keep Optuna from announcing studies and its experimental classes, and say how to get it if it is missing."""
-    with optional("optuna"):
+    with import_optional("optuna"):
         import optuna  # noqa: PLC0415
     verbosity = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.ERROR)

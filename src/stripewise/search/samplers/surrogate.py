@@ -27,7 +27,7 @@ from stripewise.search.belief.belief import Belief, expect_cost
 from stripewise.search.belief.costs import Costs, Floats
 from stripewise.search.belief.kernel import Geometry, features, neighbours
 from stripewise.search.belief.posterior import expected_improvement
-from stripewise.search.samplers.initial import Plan, complete
+from stripewise.search.samplers.initial import Plan, complete_plan
 from stripewise.threads import one_thread
 from stripewise.trial import History
 
@@ -352,7 +352,7 @@ class SurrogateSampler(Sampler):
         suggestions: list[Suggestion] = []
         while len(suggestions) < n:
             if len(seen) < self.options.initial:
-                point = complete(self.options.plan, space, seen, rng, size=self.options.initial, n=1)
+                point = complete_plan(self.options.plan, space, seen, rng, size=self.options.initial, n=1)
             elif len(cost) == 0:
                 point = seen.draw(rng, 1)
             else:

@@ -172,7 +172,7 @@ class Jobs:
         where = (jobs.c.state.in_(("queued", "running")), jobs.c.kind.in_(kinds), jobs.c.due <= now)
         columns: list[Any] = [jobs.c.number, jobs.c.state, jobs.c.lease, jobs.c.holder]
         found = connection.execute(sa.select(*columns).where(*where).order_by(jobs.c.number))
-        return [row.number for row in found if row.state == "queued" or not rows.alive(row, now)]
+        return [row.number for row in found if row.state == "queued" or not rows.is_alive(row, now)]
 
     def _try(self, number: int, owner: str, lease_seconds: float) -> ServiceJob | None:
         """Take a job, unless another worker has been quicker."""
@@ -187,7 +187,7 @@ class Jobs:
                 return None
             if again and row.holder == holder:
                 return _job(row)
-            if row.state == "running" and rows.alive(row, now):
+            if row.state == "running" and rows.is_alive(row, now):
                 return None
             values = {"token": row.token + 1, "owner": owner, "holder": holder, "updated": now, "state": "running"}
             connection.execute(jobs.update().where(jobs.c.number == number).values(lease=now + lease_seconds, **values))
@@ -283,6 +283,6 @@ def live_workers(database: Transactions) -> int:
         now = database.now(connection)
         columns: list[Any] = [jobs.c.owner, jobs.c.holder, jobs.c.lease]
         query = sa.select(*columns).where(jobs.c.state == "running")
-        return sum(rows.alive(row, now) for row in connection.execute(query))
+        return sum(rows.is_alive(row, now) for row in connection.execute(query))
 
     return database.read(work)

@@ -123,12 +123,12 @@ class Items:
         found = self._database.first(query)
         if found is None:
             raise NotFound(f"{kind} '{identifier[:64]}' does not exist", f"see the list of {kind}s")
-        return _item(found)
+        return _make_item(found)
 
     def page(self, kind: str, limit: int = 50, offset: int = 0) -> list[Item]:
         """Give a page of items, the newest first."""
         query = sa.select(items).where(items.c.kind == kind).order_by(items.c.created.desc(), items.c.id)
-        return [_item(row) for row in self._database.all(query.limit(limit).offset(offset))]
+        return [_make_item(row) for row in self._database.all(query.limit(limit).offset(offset))]
 
     def count(self, kind: str) -> int:
         """Count the items of a kind."""
@@ -140,7 +140,7 @@ class Items:
         return self._database.execute(items.delete().where(items.c.kind == kind, items.c.id == identifier)) > 0
 
 
-def _item(row: sa.Row[Any]) -> Item:
+def _make_item(row: sa.Row[Any]) -> Item:
     document = codec.load(row.document, f"{row.kind} {row.id}")
     return Item(row.kind, row.id, row.name, row.owner, row.created, document)
 

@@ -17,7 +17,7 @@ from stripewise.desk.server import child as bounded
 from stripewise.desk.server.documents import JobDocument, RequestDocument, job_document
 from stripewise.desk.server.files import campaign_in, folder_of, new_identifier, table_path
 from stripewise.desk.server.html import as_json, render
-from stripewise.desk.server.policy import check_campaign, confined, files_of
+from stripewise.desk.server.policy import check_campaign, confine_path, files_of
 from stripewise.desk.server.problems import Refused, status_of
 from stripewise.desk.server.resource import (
     MOST,
@@ -29,7 +29,7 @@ from stripewise.desk.server.resource import (
     Resource,
     model_path,
     page_of,
-    shown,
+    show_item,
 )
 from stripewise.desk.server.service import Here, Service, User
 from stripewise.documents import toml_document
@@ -137,16 +137,16 @@ def stop_campaign(service: Here, id: Name) -> dict[str, Any]:
 @resource.file("/{id}/table.csv", 404, kind=PlainTextResponse)
 def campaign_table(service: Here, id: Name) -> str:
     """Return the measurements of a finished campaign."""
-    return _text(service, id, ".csv")
+    return _read_text(service, id, ".csv")
 
 
 @resource.file("/{id}/table.toml", 404, kind=PlainTextResponse)
 def campaign_schema(service: Here, id: Name) -> str:
     """Return the meaning of the columns of a campaign's table."""
-    return _text(service, id, ".toml")
+    return _read_text(service, id, ".toml")
 
 
-def _text(service: Service, identifier: str, ending: str) -> str:
+def _read_text(service: Service, identifier: str, ending: str) -> str:
     item = service.items.get("campaign", identifier)
     path = folder_of(service.settings.data, "campaign", item.id) / f"table{ending}"
     if not path.is_file():
@@ -157,7 +157,7 @@ def _text(service: Service, identifier: str, ending: str) -> str:
 # -- what is kept --------------------------------------------------------------------------------------------------
 
 
-def checked(service: Service, text: str, changes: Changes) -> Campaign:
+def read_campaign(service: Service, text: str, changes: Changes) -> Campaign:
     """Read a campaign.
 
     Raises
@@ -183,9 +183,9 @@ def keep(place: Path, text: str, changes: Changes) -> None:
 def create(
     service: Service, text: str, user: Token, changes: Changes | None = None, *, start: bool = True
 ) -> dict[str, Any]:
-    """Keep a campaign, and hand it to the workers; raises as :func:`checked`."""
+    """Keep a campaign, and hand it to the workers; raises as :func:`read_campaign`."""
     changes = changes or Changes()
-    campaign = checked(service, text, changes)
+    campaign = read_campaign(service, text, changes)
     possible = bounded.ask("count_points", _COUNT_SECONDS, toml=text, changes=changes.keys)
     identifier = new_identifier()
     keep(folder_of(service.settings.data, "campaign", identifier), text, changes)
@@ -204,8 +204,8 @@ def create(
 
 
 def go_on(service: Service, text: str, user: Token, changes: Changes, *, retry: bool = False) -> dict[str, Any]:
-    """Go on with the same campaign of the same user where there is one, or begin it; raises as :func:`checked`."""
-    digest = checked(service, text, changes).digest
+    """Go on with the same campaign of the same user, or begin it; raises as :func:`read_campaign`."""
+    digest = read_campaign(service, text, changes).digest
     for item in service.items.page("campaign", _MOST):
         if item.owner == user.name and item.document.get("digest") == digest:
             job = service.jobs.of(item.id)
@@ -220,15 +220,15 @@ def show(service: Service, identifier: str) -> dict[str, Any]:
     item = service.items.get("campaign", identifier)
     job = service.jobs.of(identifier)
     return {
-        **shown(item),
+        **show_item(item),
         "state": job.state if job else "created",
-        "ended": len(_ended(service, identifier)),
+        "ended": len(_list_ended(service, identifier)),
         "error": job.error if job else "",
         "result": job.result if job else None,
     }
 
 
-def _ended(service: Service, identifier: str) -> list[Run]:
+def _list_ended(service: Service, identifier: str) -> list[Run]:
     """Give the runs that have ended, in the order of the plan."""
     journal = folder_of(service.settings.data, "campaign", identifier) / "journal"
     if not journal.exists():
@@ -245,7 +245,7 @@ def _check_stacks(service: Service, text: str) -> None:
     """Confine stack files before reading the campaign reads them."""
     stacks = toml_document(text, "the campaign").get("stacks", [])
     for stack in files_of([str(stack) for stack in (stacks if isinstance(stacks, list) else [stacks])]):
-        confined(Path(stack), service.settings, "stack")
+        confine_path(Path(stack), service.settings, "stack")
 
 
 # -- evaluations ---------------------------------------------------------------------------------------------------
@@ -261,7 +261,7 @@ def evaluate_model(service: Here, user: User, asked: NewEvaluation, once: Once) 
 
 
 def _evaluate(service: Service, asked: NewEvaluation, user: Token) -> ServiceJob:
-    checked(service, asked.toml, asked.changes)
+    read_campaign(service, asked.toml, asked.changes)
     model_path(service, asked.model)
     same = json.dumps([user.name, asked.toml, asked.changes.model_dump(), asked.model, asked.eager])
     subject = hashlib.sha256(same.encode("utf-8", "surrogatepass")).hexdigest()[:12]
@@ -290,26 +290,26 @@ def preset(name: str) -> str:
 
 
 def _overview(service: Service, text: str) -> dict[str, Any]:
-    listed = [_told(show(service, item.id)) for item in service.items.page("campaign", MOST)]
+    listed = [_tell_campaign(show(service, item.id)) for item in service.items.page("campaign", MOST)]
     busy = any(one["state"] in ("queued", "running") for one in listed)
     return {"title": "Campaigns", "campaigns": listed, "busy": busy, "presets": preset_names(), "text": text}
 
 
-def _told(document: dict[str, Any]) -> dict[str, Any]:
+def _tell_campaign(document: dict[str, Any]) -> dict[str, Any]:
     return {**document, "state": "finished" if document["state"] == "done" else document["state"]}
 
 
-def _measured(service: Service, identifier: str) -> tuple[Table, list[SummaryReport]] | None:
+def _read_measured(service: Service, identifier: str) -> tuple[Table, list[SummaryReport]] | None:
     """Read a campaign's table with its summaries; None until it has ended."""
     try:
         path = table_path(service.settings.data, f"campaign:{identifier}")
     except UserError:
         return None
-    return _summarised(path, path.with_suffix(".csv").stat().st_mtime_ns)
+    return _summarise_table(path, path.with_suffix(".csv").stat().st_mtime_ns)
 
 
 @functools.lru_cache(maxsize=8)
-def _summarised(path: Path, changed: int) -> tuple[Table, list[SummaryReport]]:
+def _summarise_table(path: Path, changed: int) -> tuple[Table, list[SummaryReport]]:
     table = read_table(path)
     return table, summarise(table)
 
@@ -339,10 +339,10 @@ def create_from_page(
 @resource.page("/{id}")
 def campaign_page(request: Request, service: Here, id: Name) -> HTMLResponse:
     """Show a campaign."""
-    campaign = _told(show(service, id))
-    found = _measured(service, campaign["id"])
+    campaign = _tell_campaign(show(service, id))
+    found = _read_measured(service, campaign["id"])
     open_ = campaign["state"] in ("queued", "running")
-    took = [run.elapsed for run in _ended(service, campaign["id"]) if run.elapsed] if open_ else []
+    took = [run.elapsed for run in _list_ended(service, campaign["id"]) if run.elapsed] if open_ else []
     left = campaign.get("planned", 0) - campaign["ended"]
     return render(
         request,
@@ -361,7 +361,7 @@ def campaign_page(request: Request, service: Here, id: Name) -> HTMLResponse:
 def campaign_figures(service: Here, id: Name) -> Response:
     """Give the figures of a campaign's summaries."""
     item = service.items.get("campaign", id)
-    found = _measured(service, item.id)
+    found = _read_measured(service, item.id)
     return as_json(summary_figures(*found) if found else _points(service, item.id))
 
 
@@ -369,7 +369,7 @@ def _points(service: Service, identifier: str) -> dict[str, Any]:
     """Draw what a campaign that has not ended has measured."""
     from stripewise.output.plots.trajectory import RunPoint, trajectory  # noqa: PLC0415  figures are slow to load
 
-    ended = _ended(service, identifier)
+    ended = _list_ended(service, identifier)
     if not ended:
         return {}
     objective = parse_objective(campaign_in(folder_of(service.settings.data, "campaign", identifier)).objective)

@@ -17,7 +17,7 @@ from stripewise.catalogue.workload import Workload
 from stripewise.desk.server import child as bounded
 from stripewise.desk.server.documents import RequestDocument
 from stripewise.desk.server.files import folder_of, new_identifier
-from stripewise.desk.server.html import as_json, attached, render
+from stripewise.desk.server.html import answer_attachment, as_json, render
 from stripewise.desk.server.problems import Refused, status_of
 from stripewise.desk.server.resource import (
     BODY,
@@ -34,7 +34,7 @@ from stripewise.desk.server.resource import (
 from stripewise.desk.server.service import Here, Service, User, tell_unreadable
 from stripewise.diagnose.knobs import MPI
 from stripewise.diagnose.site import diagnose, slowness
-from stripewise.documents import finite
+from stripewise.documents import make_finite
 from stripewise.errors import StripewiseError
 from stripewise.observe import traces
 from stripewise.observe.activity import Activity
@@ -107,7 +107,7 @@ def show_diagnosis(service: Here, id: Name) -> dict[str, Any]:
 @resource.get("/{id}/activity", 404)
 def show_activity(service: Here, id: Name) -> dict[str, Any]:
     """Return everything that was read from a log, on which its diagnosis is based."""
-    return finite(activity(service, id).model_dump(mode="json"))
+    return make_finite(activity(service, id).model_dump(mode="json"))
 
 
 @resource.post("/{id}/prediction", 404)
@@ -115,7 +115,7 @@ def predict(service: Here, id: Name, asked: Predicting) -> dict[str, Any]:
     """Predict a job with a model: with its own settings, with prescribed settings, and in the best case."""
     path = log_path(service, id)
     model = model_path(service, asked.model)
-    return finite(bounded.ask("predict_job", _seconds(path), log=str(path), model=str(model)))
+    return make_finite(bounded.ask("predict_job", _seconds(path), log=str(path), model=str(model)))
 
 
 @resource.action("/{id}", 404, back="/diagnoses", method="DELETE", status=204, model=None)
@@ -166,7 +166,7 @@ def _line(item: Item) -> dict[str, Any]:
 # -- pages ---------------------------------------------------------------------------------------------------------
 
 
-def _drawn(service: Service, identifier: str) -> tuple[dict[str, Any], Activity, dict[str, Any]]:
+def _draw_diagnosis(service: Service, identifier: str) -> tuple[dict[str, Any], Activity, dict[str, Any]]:
     """Return a diagnosis, what was diagnosed, and its figures."""
     shown = show_diagnosis(service, identifier)
     found = activity(service, shown["id"])
@@ -183,7 +183,7 @@ def diagnoses_page(request: Request, service: Here) -> HTMLResponse:
 @resource.page("/{id}")
 def diagnosis_page(request: Request, service: Here, id: Name) -> HTMLResponse:
     """Show a diagnosis."""
-    shown, found, figures = _drawn(service, id)
+    shown, found, figures = _draw_diagnosis(service, id)
     context = page.context(shown["diagnosis"], found, figures, str(shown["diagnosis"].get("plan", "")))
     return render(request, "diagnosis_shown.html", title=shown["name"], shown=shown, **context)
 
@@ -191,13 +191,13 @@ def diagnosis_page(request: Request, service: Here, id: Name) -> HTMLResponse:
 @resource.page("/{id}/figures.json")
 def diagnosis_figures(service: Here, id: Name) -> Response:
     """Give the figures."""
-    return as_json(_drawn(service, id)[2])
+    return as_json(_draw_diagnosis(service, id)[2])
 
 
 @resource.page("/{id}/plan")
 def plan(service: Here, id: Name) -> Response:
     """Give the settings that fix it as a plan."""
-    return attached(str(show_diagnosis(service, id)["diagnosis"].get("plan", "")), "diagnosis.plan")
+    return answer_attachment(str(show_diagnosis(service, id)["diagnosis"].get("plan", "")), "diagnosis.plan")
 
 
 # -- settings in a job script that do nothing --------------------------------------------------------------------------
@@ -231,10 +231,10 @@ class Script(RequestDocument):
 @scripts.post("", 404)
 def judge_settings(service: Here, asked: Script) -> dict[str, Any]:
     """Find settings in a job script that do nothing, and say why; nothing of it is kept or run."""
-    return _judged(service, asked.script, asked.mpi, asked.file_system, asked.operation, asked.experiment)
+    return _judge_bounded(service, asked.script, asked.mpi, asked.file_system, asked.operation, asked.experiment)
 
 
-def _judged(
+def _judge_bounded(
     service: Service, script: str, mpi: str, file_system: str, operation: str, experiment: str
 ) -> dict[str, Any]:
     """Judge a script in a bounded child, by the form and by what an experiment with the same program has shown.
@@ -287,7 +287,7 @@ def judge(
     """Judge a script; nothing of it is kept, and nothing in it is run."""
     found, error = None, None
     try:
-        found = _judged(service, script, mpi, file_system, operation, experiment)["settings"]
+        found = _judge_bounded(service, script, mpi, file_system, operation, experiment)["settings"]
     except StripewiseError as caught:
         error = caught
     chosen = _script_form(

@@ -79,7 +79,7 @@ def experiment_page(
         can_confirm=known.can_confirm,
         most_pairs=HOPELESS_PAIRS,
         usual_pairs=USUAL_PAIRS,
-        checked=_checked(record, service) if check else None,
+        checked=_check_record(record, service) if check else None,
         messages=_messages(service, record.id),
         steps=_steps(known),
         left=_seconds_left(known),
@@ -113,7 +113,7 @@ def _runs(service: Service, known: PageHistory, page: int, state: str | None) ->
     }
 
 
-def _checked(record: Record, service: Service) -> dict[str, Any]:
+def _check_record(record: Record, service: Service) -> dict[str, Any]:
     folder = Path(record.facts.folder or service.settings.data)
     check_experiment(record.experiment, folder, service.settings)
     try:
@@ -125,11 +125,13 @@ def _checked(record: Record, service: Service) -> dict[str, Any]:
 
 def _messages(service: Service, identifier: str) -> list[dict[str, Any]]:
     """What the session had to say in words, the newest first."""
-    said = [(message.time, _said(message.kind, message.data)) for message in service.messages.after(0, identifier)]
+    said = [
+        (message.time, _write_message(message.kind, message.data)) for message in service.messages.after(0, identifier)
+    ]
     return [{"time": time, "text": text} for time, text in said[::-1] if text][:_MESSAGES]
 
 
-def _said(kind: str, data: Mapping[str, Any]) -> str:
+def _write_message(kind: str, data: Mapping[str, Any]) -> str:
     """Write a message of a session; empty where it has nothing for people."""
     if kind == "prepared":
         return "; ".join([*data.get("summary", ()), *data.get("warnings", ())])
@@ -258,14 +260,14 @@ def _found_level(found: ExperimentView, trial: Trial, axis: Any) -> int | None:
 
 def _of_facts(found: ExperimentView) -> dict[str, Any]:
     """Draw what held simulated runs back, and the storage targets and nodes that runs used."""
-    from stripewise.output.places import place_map, placement  # noqa: PLC0415
+    from stripewise.output.places import collect_placement, place_map  # noqa: PLC0415
     from stripewise.output.plots.job_io import bounds  # noqa: PLC0415
 
     drawn: dict[str, Any] = {}
     bounded = found.bounded()
     if bounded:
         drawn["bounds"] = bounds(bounded)
-    where = placement(found)
+    where = collect_placement(found)
     if where.osts:
         drawn["osts"] = place_map(where.osts, kind="OST")
     if where.nodes:

@@ -82,7 +82,7 @@ def list_experiments(service: Here, asked: Annotated[Listing, Query()]) -> dict[
     )
     lines = experiment_documents.summaries(service, found)
     if asked.whole:
-        lines = [experiment_documents.whole(line, record) for line, record in zip(lines, found, strict=True)]
+        lines = [experiment_documents.complete_line(line, record) for line, record in zip(lines, found, strict=True)]
     return {"total": service.store.count(asked.state, asked.name), "items": lines}
 
 
@@ -169,7 +169,7 @@ def clone_experiment(
 # -- what they do --------------------------------------------------------------------------------------------------
 
 
-def prepared(service: Service, definition: Experiment, folder: str | None) -> tuple[Experiment, FilePath]:
+def prepare_experiment(service: Service, definition: Experiment, folder: str | None) -> tuple[Experiment, FilePath]:
     """Check a definition as ``tune`` does, and against the rules of the service.
 
     Raises
@@ -189,8 +189,8 @@ def prepared(service: Service, definition: Experiment, folder: str | None) -> tu
 
 
 def preview(service: Service, definition: Experiment, folder: str | None) -> dict[str, Any]:
-    """Make the dry run of a definition; raises as :func:`prepared`."""
-    experiment, place = prepared(service, definition, folder)
+    """Make the dry run of a definition; raises as :func:`prepare_experiment`."""
+    experiment, place = prepare_experiment(service, definition, folder)
     return service.desk.dry_run(experiment, str(place))
 
 
@@ -204,7 +204,7 @@ def create(
     agreed: bool = False,
 ) -> Record:
     """Keep an experiment, and hand it to the workers; ``agreed``: to a cost above the site's limits as well."""
-    experiment, place = prepared(service, definition, folder)
+    experiment, place = prepare_experiment(service, definition, folder)
     identifier = service.store.create(experiment, Facts(folder=str(place), submitter=user.name))
     if start:
         _submit(service, identifier, user, agreed=agreed)
@@ -344,7 +344,7 @@ def line(entry: dict[str, Any]) -> dict[str, Any]:
 
 
 @home.form("/experiments/chosen")
-async def chosen(
+async def act_on_chosen(
     request: Request,
     service: Here,
     action: Annotated[Literal["compare", "stop", "delete"], Form()],
@@ -383,7 +383,7 @@ def overview(
     text = text.strip()
     if text:
         sort, order = Sort.CREATED, "descending"
-        total, records = experiment_documents.found(service, text, state, _PAGE, (page - 1) * _PAGE)
+        total, records = experiment_documents.find_experiments(service, text, state, _PAGE, (page - 1) * _PAGE)
     else:
         total = counts[state] if state else sum(counts.values())
     pages = max(1, -(-total // _PAGE))

@@ -26,7 +26,7 @@ from stripewise.desk.server.resource import (
     Upload,
     model_path,
     page_of,
-    shown,
+    show_item,
 )
 from stripewise.desk.server.resources import prescriptions, tables
 from stripewise.desk.server.service import Here, Service, User
@@ -86,7 +86,7 @@ def upload_model(service: Here, user: User, name: ModelName, upload: Upload) -> 
     _refuse_second(service, name)
     place.mkdir(mode=0o700, parents=True, exist_ok=True)
     upload.rename(place / "model")
-    return shown(service.items.put("model", name, name, user.name, {"kind": kind, "table": "", "rows": None}))
+    return show_item(service.items.put("model", name, name, user.name, {"kind": kind, "table": "", "rows": None}))
 
 
 @resource.post("/train", 404, 409, status=202, model=JobDocument)
@@ -104,7 +104,7 @@ def validate_model(service: Here, user: User, asked: Validation, once: Once) -> 
 @resource.get("/{id}", 404)
 def show_model(service: Here, id: Name) -> dict[str, Any]:
     """Return what is known about a model."""
-    return shown(service.items.get("model", id))
+    return show_item(service.items.get("model", id))
 
 
 @resource.file("/{id}/file", 404, kind=FileResponse, responses={200: {"content": {"application/octet-stream": {}}}})
@@ -116,7 +116,7 @@ def download_model(service: Here, id: Name) -> FileResponse:
 @resource.action("/{id}", 404, back="/models", method="DELETE", status=200)
 def delete_model(service: Here, id: Name) -> dict[str, Any]:
     """Delete a model."""
-    return tables.deleted(service, "model", id)
+    return tables.delete_item(service, "model", id)
 
 
 def train(service: Service, asked: Training, user: Token) -> ServiceJob:
@@ -130,15 +130,15 @@ def train(service: Service, asked: Training, user: Token) -> ServiceJob:
     checked_name(asked.name, "model")
     _refuse_second(service, asked.name, user.name if asked.replace else None)
     request = asked.model_dump(exclude={"replace"})
-    return service.jobs.submit("training", asked.name, user.name, _possible(service, request))
+    return service.jobs.submit("training", asked.name, user.name, _list_possible(service, request))
 
 
 def validate(service: Service, asked: Validation, user: Token) -> ServiceJob:
     """Ask a worker to judge a kind of model on a table; raises as :func:`train`."""
-    return service.jobs.submit("validation", new_identifier(), user.name, _possible(service, asked.model_dump()))
+    return service.jobs.submit("validation", new_identifier(), user.name, _list_possible(service, asked.model_dump()))
 
 
-def _possible(service: Service, request: dict[str, Any]) -> dict[str, Any]:
+def _list_possible(service: Service, request: dict[str, Any]) -> dict[str, Any]:
     make_model(request["model"], request["options"])
     table_path(service.settings.data, request["table"])
     return request
@@ -163,12 +163,12 @@ def models_page(request: Request, service: Here, training: Annotated[str, Query(
         request,
         "models.html",
         title="Models",
-        models=[shown(item) for item in service.items.page("model", MOST)],
-        kept=[shown(item) for item in service.items.page("table", MOST)],
-        validations=[shown(item) for item in service.items.page("validation", MOST)],
-        tables=tables.choices(service),
+        models=[show_item(item) for item in service.items.page("model", MOST)],
+        kept=[show_item(item) for item in service.items.page("table", MOST)],
+        validations=[show_item(item) for item in service.items.page("validation", MOST)],
+        tables=tables.list_choices(service),
         kinds=model_names(),
-        busy={"name": training, **_standing(service, training)} if training else None,
+        busy={"name": training, **_describe_standing(service, training)} if training else None,
     )
 
 
@@ -225,8 +225,8 @@ def model_page(request: Request, service: Here, id: Name) -> HTMLResponse:
     answer, error = None, None
     if any(key.split(".")[0] in ("workload", "context", "current") for key in given):
         try:
-            known = {one["value"] for one in tables.choices(service)}
-            answer = prescriptions.prescribe(service, prescriptions.asked_of(item, given, known))
+            known = {one["value"] for one in tables.list_choices(service)}
+            answer = prescriptions.prescribe(service, prescriptions.make_question(item, given, known))
         except StripewiseError as found:
             error = found
     own = _validation_of(service, item)
@@ -270,7 +270,7 @@ def _validation_of(service: Service, item: Mapping[str, Any]) -> tuple[str, Mapp
 @validations.page("/{id}")
 def validation_page(request: Request, service: Here, id: Name) -> HTMLResponse:
     """Show how well a kind of model predicts, or that a worker is at it."""
-    where = _standing(service, id)
+    where = _describe_standing(service, id)
     document = _validation(service, id)
     if document is None and where["state"] == "created":
         raise NotFound(f"validation '{id}' does not exist", "see the list of models")
@@ -303,7 +303,7 @@ def _accuracy(document: Mapping[str, Any] | None) -> dict[str, Any]:
     return {"accuracy": drawn}
 
 
-def _standing(service: Service, subject: str) -> dict[str, Any]:
+def _describe_standing(service: Service, subject: str) -> dict[str, Any]:
     """Say where the work on something stands, and whether it may still change."""
     job = service.jobs.of(subject)
     if job is None:

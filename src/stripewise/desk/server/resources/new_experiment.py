@@ -14,7 +14,7 @@ from starlette.concurrency import run_in_threadpool
 
 from stripewise.catalogue.stack import load_stack, stack_names
 from stripewise.catalogue.workload import Workload
-from stripewise.desk.server.forms import Input, flat, inputs, nested
+from stripewise.desk.server.forms import Input, flatten_fields, make_inputs, nest_fields
 from stripewise.desk.server.html import render
 from stripewise.desk.server.problems import status_of
 from stripewise.desk.server.resource import Resource
@@ -58,7 +58,7 @@ def samplers() -> list[dict[str, Any]]:
         about = (cls.__doc__ or "").strip().split("\n")[0]
         if presets:
             about = f"preset of {PRESETS[name][0]}: {about}"
-        found.append({"name": name, "about": about, "inputs": inputs(cls.Options, f"sampler.{name}", presets)})
+        found.append({"name": name, "about": about, "inputs": make_inputs(cls.Options, f"sampler.{name}", presets)})
     return found
 
 
@@ -66,7 +66,7 @@ def _optuna() -> list[dict[str, Any]]:
     if find_spec("optuna") is None:
         return []
     cls = sampler_class("optuna:TPESampler")
-    own = [one for one in inputs(cls.Options, "sampler.optuna") if not one.name.endswith(".sampler")]
+    own = [one for one in make_inputs(cls.Options, "sampler.optuna") if not one.name.endswith(".sampler")]
     name = Input(
         "sampler.optuna.name", "Optuna's sampler", "class name in optuna.samplers", "text", "TPESampler"
     )  # fmt: skip
@@ -82,20 +82,20 @@ def form(values: Mapping[str, str]) -> dict[str, Any]:
         "objectives": kinds(),
         "sites": site_names(),
         "samplers": samplers(),
-        "workload": inputs(Workload, "workload"),
+        "workload": make_inputs(Workload, "workload"),
         "batch": [
-            one for one in inputs(Batch, "batch", choices={"scheduler": scheduler_names()}) if one.kind != "json"
+            one for one in make_inputs(Batch, "batch", choices={"scheduler": scheduler_names()}) if one.kind != "json"
         ],
         "groups": [
-            ("Repeats", "When a configuration is run again.", inputs(ResamplingOptions, "resampling")),
-            ("Pruning", "When a slow run is ended early.", inputs(PruningOptions, "pruning")),
+            ("Repeats", "When a configuration is run again.", make_inputs(ResamplingOptions, "resampling")),
+            ("Pruning", "When a slow run is ended early.", make_inputs(PruningOptions, "pruning")),
             *(
                 (f"Stop: {name.replace('_', ' ')}", field.description or "", _rule(name))
                 for name, field in StoppingOptions.model_fields.items()
             ),
-            ("Confirmation", "How a gain is proven.", inputs(Confirmation, "confirmation")),
+            ("Confirmation", "How a gain is proven.", make_inputs(Confirmation, "confirmation")),
         ],
-        "hooks": [one for one in inputs(Hooks, "hooks") if one.kind != "json"],
+        "hooks": [one for one in make_inputs(Hooks, "hooks") if one.kind != "json"],
         "hook_lines": {
             "before": "shell lines before each run",
             "after": "shell lines after each run",
@@ -112,7 +112,7 @@ def _rule(name: str) -> list[Input]:
     found = StoppingOptions.model_fields[name].annotation
     cls = next(one for one in getattr(found, "__args__", ()) if one is not type(None))
     switch = Input(f"stopping.{name}.on", "use this rule", "", "truth", "no")
-    return [switch, *inputs(cls, f"stopping.{name}")]
+    return [switch, *make_inputs(cls, f"stopping.{name}")]
 
 
 def definition_of(given: Mapping[str, str]) -> tuple[Experiment, str | None]:
@@ -138,26 +138,26 @@ def definition_of(given: Mapping[str, str]) -> tuple[Experiment, str | None]:
         fields["runner"] = given.get("runner_text", "").strip() or "local"
     if runner == "sim":
         fields["command"] = []
-    fields["stacks"] = [*given.get("stacks", "").split(), *_split(given.get("stack_files", ""))]
+    fields["stacks"] = [*given.get("stacks", "").split(), *_split_text(given.get("stack_files", ""))]
     fields["objective"] = _objective(given)
-    fields["budget"] = nested(given, "budget")
+    fields["budget"] = nest_fields(given, "budget")
     fields |= _sampler(given)
-    fields |= {name: _split(given[name]) for name in _LINES if given.get(name, "").strip()}
+    fields |= {name: _split_text(given[name]) for name in _LINES if given.get(name, "").strip()}
     for name in ("resampling", "pruning", "confirmation", "workload", "batch"):
-        fields[name] = nested(given, name)
+        fields[name] = nest_fields(given, name)
     fields["stopping"] = {
         name: {key: value for key, value in rule.items() if key != "on"}
-        for name, rule in nested(given, "stopping").items()
+        for name, rule in nest_fields(given, "stopping").items()
         if rule.get("on") is True
     }
     if "directives" in fields["batch"]:
-        fields["batch"]["directives"] = _split(fields["batch"]["directives"])
-    hooks = nested(given, "hooks")
-    fields["hooks"] = hooks | {name: _split(str(hooks[name])) for name in _HOOK_LINES if name in hooks}
+        fields["batch"]["directives"] = _split_text(fields["batch"]["directives"])
+    hooks = nest_fields(given, "hooks")
+    fields["hooks"] = hooks | {name: _split_text(str(hooks[name])) for name in _HOOK_LINES if name in hooks}
     if given.get("stdin"):
         # Browsers send text areas with the line ends of the network.
         fields["stdin"] = {"text": given["stdin"].replace("\r\n", "\n")}
-    fields["env"] = dict(_pair(text) for text in _split(given.get("env", "")))
+    fields["env"] = dict(_pair(text) for text in _split_text(given.get("env", "")))
     fields["parameters"] = _toml(given.get("parameters", ""))
     fields["override"] = given.get("override") == "yes"
     try:
@@ -181,13 +181,13 @@ def _objective(given: Mapping[str, str]) -> dict[str, Any]:
 
 def _sampler(given: Mapping[str, str]) -> dict[str, Any]:
     name = given.get("sampler_name", "auto")
-    options = nested(given, f"sampler.{name}")
+    options = nest_fields(given, f"sampler.{name}")
     if name == "optuna":
         name = f"optuna:{options.pop('name', 'TPESampler')}"
     return {"sampler": name, "sampler_options": options}
 
 
-def _split(text: str) -> list[str]:
+def _split_text(text: str) -> list[str]:
     return [line.strip() for line in text.splitlines() if line.strip()]
 
 
@@ -228,22 +228,22 @@ def values_of(experiment: Experiment, folder: str) -> dict[str, str]:
     }
     sampler = "optuna" if experiment.sampler.startswith("optuna:") else experiment.sampler
     own["sampler_name"] = sampler
-    own |= flat(experiment.sampler_options, f"sampler.{sampler}")
+    own |= flatten_fields(experiment.sampler_options, f"sampler.{sampler}")
     if sampler == "optuna":
         own["sampler.optuna.name"] = experiment.sampler.removeprefix("optuna:")
-    own |= flat(fields["budget"], "budget")
+    own |= flatten_fields(fields["budget"], "budget")
     for name in ("resampling", "pruning"):
-        own |= flat(fields[name], name)
+        own |= flatten_fields(fields[name], name)
     for name, rule in fields["stopping"].items():
-        own |= {f"stopping.{name}.on": "yes"} | flat(rule or {}, f"stopping.{name}")
-    own |= flat(experiment.confirmation.model_dump(exclude_defaults=True), "confirmation")
-    own |= flat(experiment.workload.model_dump(exclude_none=True), "workload")
-    own |= flat(
+        own |= {f"stopping.{name}.on": "yes"} | flatten_fields(rule or {}, f"stopping.{name}")
+    own |= flatten_fields(experiment.confirmation.model_dump(exclude_defaults=True), "confirmation")
+    own |= flatten_fields(experiment.workload.model_dump(exclude_none=True), "workload")
+    own |= flatten_fields(
         {k: v for k, v in experiment.hooks.model_dump(exclude_defaults=True).items() if k not in _HOOK_LINES}, "hooks"
     )
     batch = experiment.batch.model_dump(exclude_defaults=True)
     own["batch.directives"] = "\n".join(batch.pop("directives", []))
-    own |= flat(batch, "batch")
+    own |= flatten_fields(batch, "batch")
     own |= {f"hooks.{name}": "\n".join(getattr(experiment.hooks, name)) for name in _HOOK_LINES}
     own |= {name: "\n".join(fields[name]) for name in _LINES}
     own["stdin"] = "" if experiment.stdin is None else experiment.stdin.text or ""
@@ -264,7 +264,7 @@ def _key(name: str) -> str:
     return name if name.replace("_", "").replace("-", "").isalnum() else toml_value(name)
 
 
-async def _given(request: Request) -> dict[str, str]:
+async def _read_form(request: Request) -> dict[str, str]:
     """What the form holds; of several values of one name (stacks) all, parted by blanks."""
     found: dict[str, list[str]] = {}
     async with request.form(max_fields=1000, max_files=0) as data:
@@ -287,7 +287,7 @@ def new(request: Request, service: Here, like: Annotated[str | None, Query(max_l
 @resource.form("/check")
 async def check(request: Request, service: Here, user: User) -> HTMLResponse:
     """Show the dry run."""
-    given = await _given(request)
+    given = await _read_form(request)
     try:
         dry = await run_in_threadpool(lambda: experiments.preview(service, *definition_of(given)))
         error = None
@@ -300,7 +300,7 @@ async def check(request: Request, service: Here, user: User) -> HTMLResponse:
 @resource.form("")
 async def start(request: Request, service: Here, user: User) -> Response:
     """Start the experiment."""
-    given = await _given(request)
+    given = await _read_form(request)
 
     def work() -> str:
         definition, folder = definition_of(given)

@@ -57,7 +57,7 @@ def prescribe(service: Here, asked: SettingsRequest) -> dict[str, Any]:
 # -- the form on a model's page ------------------------------------------------------------------------------------
 
 
-def asked_of(item: Mapping[str, Any], given: Mapping[str, str], tables: Container[str]) -> SettingsRequest:
+def make_question(item: Mapping[str, Any], given: Mapping[str, str], tables: Container[str]) -> SettingsRequest:
     """Make the question that a filled form asks; its model's table gives reasons if it is one of ``tables``.
 
     Raises

@@ -21,7 +21,7 @@ from stripewise.catalogue.plan import Plan
 from stripewise.desk.server import experiment_documents
 from stripewise.desk.server.documents import Log, MessagePage, RunDocument, RunPage, TrialPage
 from stripewise.desk.server.experiment_documents import history
-from stripewise.desk.server.html import attached, render
+from stripewise.desk.server.html import answer_attachment, render
 from stripewise.desk.server.problems import Refused
 from stripewise.desk.server.resource import Limit, Offset, Resource
 from stripewise.desk.server.resources.experiments import Id
@@ -171,10 +171,10 @@ def export_settings(
     program: Annotated[str, Query(max_length=4096, description="for sbatch")] = "",
 ) -> dict[str, Any]:
     """Write the settings found for another tool, with their undo and what it cannot express."""
-    return exported(service.store.record(id), to, directory, program)
+    return write_export(service.store.record(id), to, directory, program)
 
 
-def exported(record: Record, to: str, directory: str = "", program: str = "") -> dict[str, Any]:
+def write_export(record: Record, to: str, directory: str = "", program: str = "") -> dict[str, Any]:
     """Write the settings of a finished experiment for another tool.
 
     Raises
@@ -234,7 +234,7 @@ def run_page(request: Request, service: Here, id: Id, number: Number) -> HTMLRes
 def runs_as_json(service: Here, id: Id) -> Response:
     """Give all trials with their runs as a file."""
     trials = [experiment_documents.trial_document(trial) for trial in history(service, id).trials]
-    return attached(json.dumps(trials, indent=1), f"runs-{id}.json", "application/json")
+    return answer_attachment(json.dumps(trials, indent=1), f"runs-{id}.json", "application/json")
 
 
 @resource.page("/runs.csv")
@@ -251,7 +251,7 @@ def runs_as_csv(service: Here, id: Id) -> Response:
         values = {**default, **trial.configuration}
         told = {**run.as_json(), "run": run.number, "trial": trial.number, "role": trial.role.value}
         rows.writerow([*(_cell(told.get(name)) for name in head), *(_cell(values.get(name)) for name in names)])
-    return attached(text.getvalue(), f"runs-{id}.csv", "text/csv; charset=utf-8")
+    return answer_attachment(text.getvalue(), f"runs-{id}.csv", "text/csv; charset=utf-8")
 
 
 def _cell(value: Any) -> Any:
@@ -264,7 +264,7 @@ def report_file(service: Here, id: Id) -> Response:
     """Give the report as one file."""
     record = service.store.record(id)
     trials = service.store.trials(record.id)
-    return attached(render_report(record, trials), f"stripewise-{record.id}.html", "text/html; charset=utf-8")
+    return answer_attachment(render_report(record, trials), f"stripewise-{record.id}.html", "text/html; charset=utf-8")
 
 
 @resource.page("/notebook.ipynb")
@@ -286,10 +286,10 @@ def notebook(service: Here, id: Id) -> Response:
         for n, code in enumerate(codes)
     ]
     document = {"cells": cells, "metadata": {"language_info": {"name": "python"}}, "nbformat": 4, "nbformat_minor": 5}
-    return attached(json.dumps(document), f"stripewise-{known.record.id}.ipynb", "application/x-ipynb+json")
+    return answer_attachment(json.dumps(document), f"stripewise-{known.record.id}.ipynb", "application/x-ipynb+json")
 
 
-def _confined(record: Record, run: Run) -> Run:
+def _confine_run(record: Record, run: Run) -> Run:
     """Give a run without a folder that is not its own."""
     place = output_folder(record, {"number": run.number, "state": run.state, "folder": run.facts.folder})
     return replace(run, facts=RunFacts({**run.facts, "folder": str(place or "")}))
@@ -300,9 +300,9 @@ def bundle(service: Here, user: User, id: Id) -> Response:
     """Give the helpdesk's bundle."""
     record = service.store.record(id)
     trials = service.store.trials(record.id)
-    kept = [replace(trial, runs=tuple(_confined(record, run) for run in trial.runs)) for trial in trials]
+    kept = [replace(trial, runs=tuple(_confine_run(record, run) for run in trial.runs)) for trial in trials]
     content = helpdesk_bundle(record, kept)
-    return attached(content, f"stripewise-{record.id}.zip", "application/zip")
+    return answer_attachment(content, f"stripewise-{record.id}.zip", "application/zip")
 
 
 @resource.page("/export/{target}")
@@ -313,7 +313,9 @@ def export_file(service: Here, id: Id, target: str, undo: bool = False) -> Respo
         raise UserError(f"experiment {record.id} has no result yet", "wait until it is finished")
     made = made_for(record.result, target)
     name = f"undo-{made.filename or target}" if undo else made.filename or f"stripewise-{target}.txt"
-    return attached(made.undo if undo else made.text, "".join(c if c.isalnum() or c in "._-" else "_" for c in name))
+    return answer_attachment(
+        made.undo if undo else made.text, "".join(c if c.isalnum() or c in "._-" else "_" for c in name)
+    )
 
 
 # -- live events -------------------------------------------------------------------------------------------------------

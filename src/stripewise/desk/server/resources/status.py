@@ -43,14 +43,14 @@ def components() -> dict[str, Any]:
     """Give all that can be chosen; options are JSON schemas."""
     return {
         "stacks": [stack(name) for name in stack_names()],
-        "samplers": [found for name in sampler_names() if (found := _optioned(name, sampler_class))],
+        "samplers": [found for name in sampler_names() if (found := _describe_options(name, sampler_class))],
         "resampling": ResamplingOptions.model_json_schema(),
         "pruning": PruningOptions.model_json_schema(),
         "stopping": StoppingOptions.model_json_schema(),
         "runners": list(RUNNERS),
         "sites": list(site_names()),
         "objectives": usages(),
-        "models": [found for name in model_names() if (found := _optioned(name, model_class))],
+        "models": [found for name in model_names() if (found := _describe_options(name, model_class))],
         "policies": list(policy_names()),
         "campaigns": list(preset_names()),
         "exports": list(TARGETS),
@@ -79,7 +79,7 @@ def stack(name: str) -> dict[str, Any]:
     }
 
 
-def _optioned(name: str, find: Callable[[str], Any]) -> dict[str, Any] | None:
+def _describe_options(name: str, find: Callable[[str], Any]) -> dict[str, Any] | None:
     """Give a name with its options; None for what needs a package that is not installed, or names a family."""
     try:
         return {"name": name, "options": find(name).Options.model_json_schema()}
@@ -206,7 +206,7 @@ def static_file(request: Request, name: str) -> Response:
         content = static_content(f"{name}.br")
         headers |= {"Content-Encoding": "br", "Vary": "Accept-Encoding"}
     elif "gzip" in accepted:
-        content = _compressed(name)
+        content = _compress_file(name)
         headers |= {"Content-Encoding": "gzip", "Vary": "Accept-Encoding"}
     else:
         content = static_content(name)
@@ -222,5 +222,5 @@ def icon() -> Response:
 
 
 @functools.cache
-def _compressed(name: str) -> bytes:
+def _compress_file(name: str) -> bytes:
     return gzip.compress(static_content(name), 6, mtime=0)

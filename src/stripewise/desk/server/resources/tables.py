@@ -12,7 +12,7 @@ from stripewise.desk.server import child as bounded
 from stripewise.desk.server.documents import RequestDocument
 from stripewise.desk.server.files import checked_name, folder_of, new_identifier, table_path
 from stripewise.desk.server.problems import Refused
-from stripewise.desk.server.resource import MOST, ItemPage, Limit, Name, Offset, Once, Resource, page_of, shown
+from stripewise.desk.server.resource import MOST, ItemPage, Limit, Name, Offset, Once, Resource, page_of, show_item
 from stripewise.desk.server.service import Here, Service, User
 from stripewise.errors import UserError
 from stripewise.store.service.tokens import Token
@@ -43,10 +43,10 @@ def create_table(service: Here, user: User, asked: NewTable, once: Once) -> Resp
 @resource.action("/{id}", 404, back="/models", method="DELETE", status=200)
 def delete_table(service: Here, id: Name) -> dict[str, Any]:
     """Delete a table."""
-    return deleted(service, "table", id)
+    return delete_item(service, "table", id)
 
 
-def deleted(service: Service, kind: str, name: str) -> dict[str, Any]:
+def delete_item(service: Service, kind: str, name: str) -> dict[str, Any]:
     """Delete an item with its folder, and give what it was.
 
     Raises
@@ -57,10 +57,10 @@ def deleted(service: Service, kind: str, name: str) -> dict[str, Any]:
     item = service.items.get(kind, name)
     service.items.delete(kind, name)
     shutil.rmtree(folder_of(service.settings.data, kind, name), ignore_errors=True)
-    return shown(item)
+    return show_item(item)
 
 
-def choices(service: Service) -> list[dict[str, str]]:
+def list_choices(service: Service) -> list[dict[str, str]]:
     """List the tables that a model can learn: uploaded ones, and those of campaigns that have ended."""
     found = [{"value": item.id, "words": item.name} for item in service.items.page("table", MOST)]
     for item in service.items.page("campaign", MOST):
@@ -96,4 +96,4 @@ def keep(service: Service, asked: NewTable, user: Token) -> dict[str, Any]:
         part.rename(place)
     finally:
         shutil.rmtree(part, ignore_errors=True)
-    return shown(service.items.put("table", asked.name, asked.name, user.name, document))
+    return show_item(service.items.put("table", asked.name, asked.name, user.name, document))

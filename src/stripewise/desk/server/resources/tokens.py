@@ -180,7 +180,7 @@ async def login(
     next: Annotated[str, Form(max_length=1000)] = "/",
 ) -> RedirectResponse:
     """Begin a session for a token, and go where the reader wanted to go."""
-    target = _local(next)
+    target = _keep_local(next)
     found = await run_in_threadpool(service.tokens.check, token.strip())
     if found is None:
         if not request.state.may_fail():
@@ -222,7 +222,7 @@ async def logout(request: Request, service: Here) -> RedirectResponse:
     return answer
 
 
-def _local(target: str) -> str:
+def _keep_local(target: str) -> str:
     """Give a path of ours, whatever a link may have asked for."""
     plain = target.startswith("/") and not target.startswith("//") and "\\" not in target and target.isprintable()
     return target if plain else "/"
