@@ -158,8 +158,8 @@ class StreamRunner(WithinRunner):
         return stream.lost
 
     def _begin(self) -> None:
-        seed = self._experiment.seed + 1000 * len(self._launches)
-        self._launches.append(_Stream(self._folder, self._laws, self._length, seed))
+        seed = self.experiment.seed + 1000 * len(self._launches)
+        self._launches.append(_Stream(self.folder, self._laws, self._length, seed))
 
     def _pause(self) -> None:
         stream = self._launches[-1]

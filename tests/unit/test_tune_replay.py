@@ -1,6 +1,8 @@
 """Searching on replays of a record, and proving on the program."""
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -20,9 +22,9 @@ from stripewise.requests.experiment import Budget, Experiment, Replay
 from stripewise.requests.from_python import space_of
 from stripewise.requests.objective import Objective
 from stripewise.runners.base import AnsweringRunner, Preflight
-from stripewise.runners.injection import assemble
-from stripewise.runners.local.scratch import Scratch
+from stripewise.runners.local.runner import LocalRunner
 from stripewise.runners.program.command import split_command
+from stripewise.runners.program_runner import Found
 from stripewise.runners.replayer import Replayer
 from stripewise.store.opening import open_store
 from stripewise.trial import Phase, Role, Run, State, Trial
@@ -100,8 +102,11 @@ def test_the_own_calls_of_a_replay_are_not_counted(tmp_path: Path, replays: bool
     """It reads the record by them, which the program does not."""
     launch = Launch("ab12", 0, Configuration({}), Plan(), Phase.SEARCH, replays=replays)
     libraries = Path("/lib/libstripewise.so"), Path("/lib/libstripewise-observer.so")
-    line, place = split_command(["mpiexec", "-n", "4", "./app"]), Scratch.of(tmp_path, launch)
-    made = assemble(launch, line, Program(abi="mpich", io="romio"), libraries[0], place, tmp_path, libraries[1])
+    line, program = split_command(["mpiexec", "-n", "4", "./app"]), Program(abi="mpich", io="romio")
+    target: Any = SimpleNamespace(line=line, program=program, mpi="mpich")
+    runner = LocalRunner(EXPERIMENT, tmp_path)
+    runner._found = Found({}, target, str(libraries[0]), observer=libraries[1])
+    made = runner.assemble(launch, target)
     loaded = made.injection.environment["LD_PRELOAD"].split(":")
     assert loaded == [str(library) for library in (libraries[:1] if replays else libraries)]
     assert ("STRIPEWISE_PROCESSES" in made.injection.environment) is not replays

@@ -3,9 +3,9 @@
 A rule compares what really happened to the file (which ranks wrote, in what sizes, how the file lies) with what was
 asked for. It says ``effective`` or ``no_effect`` only where the facts leave no other reading, and ``effective`` only
 where they differ from those of runs without the setting (:func:`compare_with_others`); all else is ``unprovable``. An
-echo of a hint is never evidence: ROMIO echoes hints that its driver ignores. The exchange between ranks makes no system call on
-the file. It shows in the messages that ROMIO sends within collective calls, and else in the time that these calls spend
-outside system calls.
+echo of a hint is never evidence: ROMIO echoes hints that its driver ignores. The exchange between ranks makes no system
+call on the file. It shows in the messages that ROMIO sends within collective calls, and else in the time that these
+calls spend outside system calls.
 
 Rules for HDF5 settings: where datasets lie, what the file says of itself, how metadata reached it.
 
