@@ -58,7 +58,7 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         ),
         "prescribe": (
             "desk.cli.prescribe:prescribe",
-            "Choose settings without a run, from a model, from other systems or by a rule of thumb.",
+            "Choose settings without a run, from a model or by a rule of thumb.",
         ),
         "serve": ("desk.server.commands:serve", "Serve experiments to many: REST, live events and pages."),
         "demo": (

@@ -76,7 +76,7 @@ def prescribe(
     server: ServerOption = None,
     json_output: JsonOption = False,
 ) -> None:
-    """Choose settings without a run, from a model, from other systems or by a rule of thumb."""
+    """Choose settings without a run, from a model or by a rule of thumb."""
     if to is not None and to not in TARGETS:
         raise UserError(f"no export is called '{to}'", choose(to, TARGETS))
     if artifact is not None:
