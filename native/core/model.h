@@ -61,6 +61,10 @@ bool sw_model_run(const struct sw_model *model, uint32_t program, size_t n, cons
 /* log2 in steps that Python repeats to the bit. */
 double sw_model_log2(double x);
 
+/* The features of a member for n rows: features[i] of encoded, each of n numbers at data + i * n. */
+void sw_model_encode(const struct sw_model *model, uint32_t member, size_t n, const struct sw_column *inputs,
+                     double *data, struct sw_column *encoded, double *scratch);
+
 /* Adds a member's raw output for n rows to sums (n numbers, zeroed before). Return false if memory is out. */
 bool sw_model_trees(const struct sw_model *model, const struct sw_model_member *member, size_t n,
                     const struct sw_column *encoded, double *sums);

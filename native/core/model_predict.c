@@ -177,9 +177,8 @@ bool sw_model_run(const struct sw_model *model, uint32_t program, size_t n, cons
     return stack[0].uniform;
 }
 
-/* The features of a member for n rows: features[i] of encoded, each of n numbers at data + i * n. */
-static void encode(const struct sw_model *model, uint32_t member, size_t n, const struct sw_column *inputs,
-                   double *data, struct sw_column *encoded, double *scratch) {
+void sw_model_encode(const struct sw_model *model, uint32_t member, size_t n, const struct sw_column *inputs,
+                     double *data, struct sw_column *encoded, double *scratch) {
     const struct sw_model_member *at = &model->members[member];
     for (uint32_t i = 0; i < at->features; i++) {
         double *own = data + i * n;
@@ -299,7 +298,7 @@ static bool predict_batch(const struct sw_model *model, size_t n, const struct s
             one_gate = sw_model_run(model, member->gate, n, inputs, NULL, work->gate, work->scratch);
         if (one_gate && work->gate[0] == 0)
             continue;
-        encode(model, m, n, inputs, work->encoded_data, work->encoded, work->scratch);
+        sw_model_encode(model, m, n, inputs, work->encoded_data, work->encoded, work->scratch);
         bool done = member->kind == SW_MEMBER_TREES
                         ? sw_model_trees(model, member, n, work->encoded, work->raw)
                         : run_network(model, member, n, work->encoded, work->raw);

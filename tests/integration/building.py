@@ -103,6 +103,14 @@ def _keep(cache: Path, mpicc: Path, tree: Path, targets: Sequence[own.BuildTarge
             own.build(target, compiler, os.environ, cache, ROOT)
 
 
+class StrictTarget(own.BuildTarget):
+    """A target whose warnings are errors."""
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        return (*super().options, "-DSTRIPEWISE_WERROR=ON")
+
+
 def observer_library(factory: pytest.TempPathFactory) -> Path:
     """Give the observer as users have it, warnings being errors; homes of this run have it too."""
     return _preloaded(factory, own.OBSERVER)
@@ -115,8 +123,8 @@ def accelerator_library(factory: pytest.TempPathFactory) -> Path:
 
 def _preloaded(factory: pytest.TempPathFactory, target: own.BuildTarget) -> Path:
     require(shutil.which("cmake"), "no cmake: apt install cmake")
-    target = dataclasses.replace(target, options=(*target.options, "-DSTRIPEWISE_WERROR=ON"))
-    return own.build(target, find_plain_compiler(os.environ), os.environ, _builds(factory), ROOT).path
+    fields = {field.name: getattr(target, field.name) for field in dataclasses.fields(target)}
+    return own.build(StrictTarget(**fields), find_plain_compiler(os.environ), os.environ, _builds(factory), ROOT).path
 
 
 def core_library(factory: pytest.TempPathFactory) -> Path:

@@ -12,7 +12,7 @@ import typer
 from typer.testing import CliRunner
 
 from stripewise.catalogue.workload import Workload
-from stripewise.desk.cli.simulate import register
+from stripewise.desk.cli.simulate import fit_site
 from stripewise.errors import UserError
 from stripewise.lab.batch import RunBatch
 from stripewise.lab.engine import simulate
@@ -205,7 +205,9 @@ def test_hints_and_roles_become_settings_of_their_direction() -> None:
 @pytest.fixture
 def app() -> typer.Typer:
     group = typer.Typer()
-    register(group)
+    simulate = typer.Typer()
+    simulate.command("fit")(fit_site)
+    group.add_typer(simulate, name="simulate")
 
     @group.callback()
     def root() -> None:
