@@ -206,7 +206,7 @@ def schedulers(data: bytes, _: Path) -> None:
         with contextlib.suppress(ValueError):  # promised where the output cannot be read
             scheduler.standings(said)
         scheduler.identifier(said)
-        scheduler.is_gone(said)
+        scheduler.gone.search(said)
         scheduler.read_script(said)
         scheduler.read_time(said)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from stripewise.observe.report import parse_report
 from stripewise.trial import State
 from tests.system.slurm_support import Case
 
@@ -42,8 +43,8 @@ def test_ranks_and_their_workers_are_observed_and_tuned(case: Case, samples: Pat
     assert result["runs"] == len(runs) == 4
     assert {run.state for run in runs} == {State.FINISHED}, [run.reason for run in runs]
     for run in runs:
-        report = run.report
-        assert report is not None and run.value == report.job.io_time > 0
+        report = parse_report(run.facts.report)
+        assert run.value == report.job.io_time > 0
         assert (report.job.interface, report.job.ranks, report.job.complete) == ("posix", RANKS, True)
         (file,) = [file for file in report.files if file.path == str(samples)]
         # Each rank's trainer and worker; what both ranks read, they read whole.
@@ -56,5 +57,5 @@ def test_ranks_and_their_workers_are_observed_and_tuned(case: Case, samples: Pat
             assert {reader.parent for reader in readers} <= {process.pid for process in own}
     if samples.suffix == ".h5":
         return  # HDF5 reads whole chunks, however many samples are asked for
-    reads = [sum(process.reads for process in run.report.processes) for run in runs if run.report]
+    reads = [sum(process.reads for process in parse_report(run.facts.report).processes) for run in runs]
     assert max(reads) > 2 * min(reads), "the variable reached the program"

@@ -307,8 +307,8 @@ def test_verdicts_on_settings_are_those_of_the_driver(
         context=context,
     )
     plan = Plan.parse(f"stripewise-plan 1\n{settings}\n", "test").settings
-    made, usual = (activity_of(parse_report(one), "report.json") for one in (report, plain))
-    (effect,) = verdicts(space, plan, [made], [usual])
+    made, before = (activity_of(parse_report(one), "report.json") for one in (report, plain))
+    (effect,) = verdicts(space, plan, [made], [before])
     assert effect.status == status, effect
     # What is not called effective must not have changed anything, unless the reason is another layout.
     if status != "effective":
