@@ -95,7 +95,7 @@ class StepsRunner(LocalRunner):
         if self._allocation is None:
             preflight = replace(preflight, unknown=(*preflight.unknown, "the nodes of the allocation"))
         if found is None:
-            return preflight
+            return replace(preflight, nodes=self._batch.nodes, occupied=lambda timeout: timeout)
         line = found.target.line
         if not line.launcher:
             raise UserError(
