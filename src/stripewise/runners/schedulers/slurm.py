@@ -15,6 +15,7 @@ from stripewise.runners.schedulers.job import Answer, Call, Inside, JobPhase, Lo
 from stripewise.shell import directive_path
 
 _FIELDS = "%i|%T|%r|%j"
+_LIST = ("squeue", "--me", "--noheader", "--states=all", f"--format={_FIELDS}")
 _QUEUED = ["PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD"]
 _ACTIVE = ["RUNNING", "COMPLETING", "RESIZING", "SIGNALING", "STAGE_OUT", "STOPPED", "SUSPENDED"]
 _OVER = {
@@ -185,7 +186,7 @@ class Slurm(Scheduler):
     waits = frozenset({"squeue", "scontrol"})
     submit_words = ("sbatch",)
     cancel_words = ("scancel", "--quiet")
-    find_words = ("squeue", "--me", "--noheader", "--states=all", f"--format={_FIELDS}", "--name={name}")
+    find_words = (*_LIST, "--name={name}")
     name_words = ("--job-name={name}", "--export=ALL")
     identifier_in = re.compile(r"Submitted batch job (\d+)")  # a cluster's name may follow
     gone = _FORGOTTEN
@@ -219,7 +220,7 @@ class Slurm(Scheduler):
 
     def status(self, identifiers: Sequence[str]) -> list[str]:
         """List all jobs of the user: if squeue is asked by number, a job that it forgot makes it fail."""
-        return ["squeue", "--me", "--noheader", "--states=all", f"--format={_FIELDS}"]
+        return [*_LIST]
 
     def standings(self, output: str) -> dict[str, Standing]:
         """Read what squeue printed."""
