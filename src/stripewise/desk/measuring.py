@@ -87,7 +87,7 @@ def measure_cases(question: Evaluation, where: Path, face: Face, *, keep: bool, 
     campaign = points.campaign
     _check_agreed(campaign, cost_of(campaign, CampaignPlan(points).known({}).runs), face)
     kept = where if campaign.launches or keep else None
-    done = _carry_campaign(Measuring(campaign.name, (), points, where, retry=retry), where, kept, face)
+    done = _carry_campaign(Measuring(campaign.name, (), points, journal=where, retry=retry), where, kept, face)
     return question.document(*values(points, done.runs), done.bench)
 
 
