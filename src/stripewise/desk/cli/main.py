@@ -174,7 +174,7 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
 A group within a group has no function. The summary is the first sentence of the function's docstring.
 """
 GROUPS: Mapping[str, str] = {
-    "experiment": "Stop, label, delete or hand over an experiment.",
+    "experiment": "Stop, annotate, delete or hand over an experiment.",
     "site": "Measure a site, learn models from it, and judge them.",
     "lab": "Simulated clusters, races of samplers, and records of programs with their replay.",
     "service": "What runs beside stripewise serve: workers, tokens, assistants.",
