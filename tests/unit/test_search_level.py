@@ -26,9 +26,9 @@ from stripewise.search.belief.level import (
     _repeats_of,
     _Sparse,
     _step,
-    _step_back,
+    _step_and_back,
+    _step_and_back_factor,
     _step_factor,
-    _visit_factor,
 )
 from stripewise.search.belief.posterior import Posterior, RepeatNoise, rank_trials
 from stripewise.search.policy.pruning import make_pruner
@@ -139,8 +139,8 @@ def test_steps_and_visits_are_fitted_by_their_factors_as_by_their_covariance():
     start, inside, end = np.unique(time)[[3, 4, 6]]
     coming, going = (start, inside), (end, end + 5)
     moved = partial(_step, start=start, end=end)
-    kernels = [_keep_still, moved, partial(_step_back, coming=coming, going=going)]
-    factors = [np.zeros((30, 1)), _step_factor(time, start, end), _visit_factor(time, coming, going)]
+    kernels = [_keep_still, moved, partial(_step_and_back, coming=coming, going=going)]
+    factors = [np.zeros((30, 1)), _step_factor(time, start, end), _step_and_back_factor(time, coming, going)]
     same = 100.0 * (configuration[:, None] == configuration)
     own = rng.uniform(1e-5, 0.1, (3 * len(_NOISES), 30))
     by_covariance = _Dense([kernel(time, time) + same for kernel in kernels], cost).fit(own)

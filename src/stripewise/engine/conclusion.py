@@ -15,7 +15,7 @@ from stripewise.engine.confirmation import (
     Decision,
     Pair,
     arms,
-    find_opponent,
+    find_candidate,
     judge,
     more_pairs,
     pairs_of,
@@ -87,7 +87,7 @@ def so_far(objective: Objective, experiment: Experiment, trials: Sequence[Trial]
     if not runs:
         searched = sum(run.state.ended for trial in trials for run in trial.runs)
         return f"{schedule_of(experiment).counted(searched)} of the search, and no pair yet"
-    pairs = [pair for pair in pairs_of(runs, find_opponent(runs[-1])) if pair.complete]
+    pairs = [pair for pair in pairs_of(runs, find_candidate(runs[-1])) if pair.complete]
     most = pairs_left(experiment, trials)
     found = judge(pairs, objective, experiment.confirmation, most).speedup
     if found is None:

@@ -394,8 +394,8 @@ class Pair:
         return "default" if self.default is None else "candidate"
 
 
-def find_opponent(run: Run) -> int:
-    """The candidate's trial that a confirmation run was planned to be compared with or belongs to."""
+def find_candidate(run: Run) -> int:
+    """Give the candidate's trial of the pair that a confirmation run belongs to, whichever arm the run is."""
     trial = run.facts.against
     assert trial is not None, "the planner writes it into every run of the confirmation"
     return trial
@@ -413,7 +413,7 @@ def pairs_of(runs: Sequence[Run], candidate: int) -> list[Pair]:
     """
     arms_of: dict[int, list[Run]] = {}
     for run in runs:
-        if run.pair is not None and find_opponent(run) == candidate:
+        if run.pair is not None and find_candidate(run) == candidate:
             arms_of.setdefault(run.pair, []).append(run)
     pairs = []
     for number, both in sorted(arms_of.items()):

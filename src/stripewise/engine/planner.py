@@ -16,7 +16,7 @@ import numpy as np
 from stripewise.catalogue.configuration import Configuration
 from stripewise.catalogue.space import Space
 from stripewise.engine.budget import confirmation_runs, have_ended, pairs_left, reserved_runs
-from stripewise.engine.confirmation import Decision, Pair, find_opponent, judge, pairs_of, provable_pairs
+from stripewise.engine.confirmation import Decision, Pair, find_candidate, judge, pairs_of, provable_pairs
 from stripewise.engine.effects import all_idle, effects_of, idle_settings
 from stripewise.engine.ineffective import Idle, Narrowing
 from stripewise.engine.ledger import Spent
@@ -258,7 +258,7 @@ class Planner:
             return Finish(self._why_no_pairs())
         if not have_ended(runs):
             return Wait()
-        tested = list(dict.fromkeys(find_opponent(run) for run in runs))
+        tested = list(dict.fromkeys(find_candidate(run) for run in runs))
         pairs = pairs_of(runs, tested[-1]) if tested else []
         block = runs[-1].facts.block if pairs else 1
         if pairs and not pairs[-1].complete:
@@ -371,5 +371,5 @@ def _find_tested(trials: Sequence[Trial], runs: Sequence[Run], number: int) -> T
     """Give the candidate of a confirmation that has begun; before its own first run it is not a trial yet."""
     if number < len(trials):
         return trials[number]
-    answer = next(run.facts.answer for run in runs if find_opponent(run) == number)
+    answer = next(run.facts.answer for run in runs if find_candidate(run) == number)
     return Trial(number, Configuration(answer or {}), Role.CANDIDATE)

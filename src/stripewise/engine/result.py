@@ -14,7 +14,7 @@ import numpy as np
 from stripewise.catalogue.workload import Workload
 from stripewise.engine.budget import confirmation_runs
 from stripewise.engine.conclusion import Conclusion, conclusion_of, more_budget, proof_of, verdict
-from stripewise.engine.confirmation import Decision, find_opponent, pairs_of
+from stripewise.engine.confirmation import Decision, find_candidate, pairs_of
 from stripewise.engine.effects import all_idle, beside_a_proven_gain, effects_of
 from stripewise.engine.launching import plan_of, switched_off
 from stripewise.engine.ledger import ExperimentLedger, Spent
@@ -51,13 +51,13 @@ def conclude(ledger: ExperimentLedger, planner: Planner, bound: BoundSpace, reas
     experiment, objective, schedule = planner.experiment, planner.objective, planner.schedule
     history = planner.history(trials)
     runs = confirmation_runs(trials)
-    tested = list(dict.fromkeys(find_opponent(run) for run in runs))
+    tested = list(dict.fromkeys(find_candidate(run) for run in runs))
     conclusions = {number: conclusion_of(pairs_of(runs, number), objective, experiment, trials) for number in tested}
     chosen = max(tested, key=lambda number: _rank_conclusion(conclusions[number])) if tested else None
     conclusion = None if chosen is None else conclusions[chosen]
     pairs = [] if chosen is None else pairs_of(runs, chosen)
     # What stands beside the speed-up comes from the same pairs: other candidates were tested at other times.
-    shown_runs = [run for run in runs if find_opponent(run) == chosen]
+    shown_runs = [run for run in runs if find_candidate(run) == chosen]
     default = next(trial for trial in trials if trial.role is Role.DEFAULT)
     reference = next((trial for trial in trials if trial.role is Role.REFERENCE), None)
     found = _trial(trials, chosen)

@@ -438,7 +438,7 @@ def aggregators(case: Case, way: str) -> Verdict:
 
 
 def _during_collective(case: Case, file: FileActivity, way: str) -> tuple[int, ...]:
-    return _print(_find_collective(file, way))
+    return _key_calls(_find_collective(file, way))
 
 
 @_per_direction
@@ -455,7 +455,7 @@ def collective_buffering(case: Case, way: str) -> Verdict:
         return UNPROVABLE, f"{_describe(now, way)}, no default to compare"
     usual = _find_collective(case.before, way)
     sentence = f"{_describe(now, way)}; by default {_describe(usual, way)}"
-    if _print(now) == _print(usual):
+    if _key_calls(now) == _key_calls(usual):
         sentence = f"{sentence}, the same"
         changed, words = _exchange(case, way)
         if changed and case.value == "disable" and not _find_collective(case.file, way).messages:
@@ -476,7 +476,7 @@ def _describe(made: SystemCalls, way: str) -> str:
     return f"{_ranks(made.ranks)} {_name_done(way)} {times}, at most {format_size(made.largest)}"
 
 
-def _print(made: SystemCalls) -> tuple[int, ...]:
+def _key_calls(made: SystemCalls) -> tuple[int, ...]:
     """What system calls are compared by."""
     return made.count, made.bytes, made.ranks, made.largest
 
@@ -492,7 +492,7 @@ def _buffer(case: Case, way: str, now: SystemCalls, usual: SystemCalls | None, c
     sentence = f"largest {way} {calls} was {format_size(largest)} with a buffer of {format_size(size)}"
     if usual is not None:
         sentence += f", {format_size(usual.largest)} by default"
-        if _print(now) == _print(usual):
+        if _key_calls(now) == _key_calls(usual):
             return NO_EFFECT, f"{sentence}: the same system calls"
     if largest > size:
         return NO_EFFECT, f"{sentence}: larger than the buffer, so something else set it"
@@ -622,7 +622,7 @@ def _sizes(file: FileActivity, way: str) -> tuple[object, ...]:
     return made.count, made.ranks, made.largest, tuple(common)
 
 
-def _list_prints(case: Case, file: FileActivity) -> tuple[object, ...]:
+def _list_sizes(case: Case, file: FileActivity) -> tuple[object, ...]:
     return tuple(_sizes(file, way) for way in case.directions())
 
 
@@ -630,7 +630,7 @@ def _has_exchanged(case: Case) -> bool:
     return any(_exchange(case, way)[0] for way in case.directions())
 
 
-@compare_with_others(_list_prints, otherwise=_has_exchanged)
+@compare_with_others(_list_sizes, otherwise=_has_exchanged)
 def fingerprint(case: Case) -> Verdict:
     """Any change in the system calls, for settings that no single number gives away."""
     if case.before is None:

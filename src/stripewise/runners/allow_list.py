@@ -125,19 +125,19 @@ class Place:
         found = self._on_path(word)
         # Some launchers look into the folder first.
         here = self.folder / word
-        if _is_file(here) and (found is None or _real(here) != found):
+        if _is_there(here) and (found is None or _real(here) != found):
             return _real(here)
         return found
 
     def shadowed(self, word: str) -> bool:
         """Say whether a bare word could mean a file of the folder in place of the one on ``PATH``."""
         here = self.folder / word
-        return _is_file(here) and _real(here) != self._on_path(word)
+        return _is_there(here) and _real(here) != self._on_path(word)
 
     def _on_path(self, word: str) -> Path | None:
         for entry in self.path.split(os.pathsep):
             candidate = Path(entry) / word
-            if entry.startswith("/") and _is_file(candidate) and candidate.is_file() and os.access(candidate, os.X_OK):
+            if entry.startswith("/") and _is_there(candidate) and candidate.is_file() and os.access(candidate, os.X_OK):
                 return _real(candidate)
         return None
 
@@ -267,7 +267,7 @@ def _expression(pattern: str, excluded: str = "") -> str:
     return "".join({"*": f"{one}*", "?": one}.get(letter, re.escape(letter)) for letter in pattern)
 
 
-def _is_file(path: Path) -> bool:
+def _is_there(path: Path) -> bool:
     try:
         return path.exists()
     except OSError:  # the name is too long for a file

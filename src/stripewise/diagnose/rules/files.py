@@ -77,7 +77,7 @@ def metadata_storm(activity: Activity, limits: Thresholds, kind: FindingKind) ->
     # Streams gather their calls: only the others are requests.
     nothing_else = calls >= levels[0].count and moved < limits["meta_bytes"] * calls
     great = share >= limits["meta_share"] or nothing_else
-    opening = calls >= limits["meta_calls"] and great and calls > _count_moving(activity)
+    opening = calls >= limits["meta_calls"] and great and calls > _find_least_storm(activity)
     if not opening and a_rank < limits["meta_seconds"]:
         return
     what = f"{calls:,} opens, stats and flushes of {activity.counted.files:,} files"
@@ -92,7 +92,7 @@ def metadata_storm(activity: Activity, limits: Thresholds, kind: FindingKind) ->
     )
 
 
-def _count_moving(activity: Activity) -> float:
+def _find_least_storm(activity: Activity) -> float:
     """A tenth of the data calls: fewer metadata calls than this are not a storm, whatever a slow one took."""
     return 0.1 * (activity.totals.posix.count + activity.totals.stdio.count or activity.totals.mpiio.count)
 

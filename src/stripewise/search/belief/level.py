@@ -172,9 +172,9 @@ def _step(a: Floats, b: Floats, *, start: float, end: float) -> Floats:
     return np.asarray(_STEP**2 * np.minimum(past[0][:, None], past[1]))
 
 
-def _step_back(a: Floats, b: Floats, *, coming: tuple[float, float], going: tuple[float, float]) -> Floats:
+def _step_and_back(a: Floats, b: Floats, *, coming: tuple[float, float], going: tuple[float, float]) -> Floats:
     """A step within one interval of time, and the same step back within a later one."""
-    return np.asarray(_visit_factor(a, coming, going) @ _visit_factor(b, coming, going).T)
+    return np.asarray(_step_and_back_factor(a, coming, going) @ _step_and_back_factor(b, coming, going).T)
 
 
 def _drift(a: Floats, b: Floats, *, amplitude: float, length: float) -> Floats:
@@ -201,7 +201,7 @@ class _Repeats:
         self._kernels: list[_Kernel] = [
             _keep_still,
             *(partial(_step, start=start, end=end) for start, end in steps),
-            *(partial(_step_back, coming=coming, going=going) for coming, going in visits),
+            *(partial(_step_and_back, coming=coming, going=going) for coming, going in visits),
             *moving,
         ]
         kinds = [len(kind) for kind in (steps, visits, drifts) if kind]
@@ -217,7 +217,7 @@ class _Repeats:
         factors = [
             np.zeros((len(time), 1)),
             *(_step_factor(time, start, end) for start, end in steps),
-            *(_visit_factor(time, coming, going) for coming, going in visits),
+            *(_step_and_back_factor(time, coming, going) for coming, going in visits),
         ]
         sparse = _reweight_runs(_Sparse(factors, configuration, self._cost))
         dense = _reweight_runs(_Dense([kernel(time, time) + self._common for kernel in moving], self._cost))
@@ -341,8 +341,8 @@ def _step_factor(time: Floats, start: float, end: float) -> Floats:
     return np.asarray(_STEP * np.sqrt(np.diff(inner) / (end - start)) * (time[:, None] >= inner[1:]))
 
 
-def _visit_factor(time: Floats, coming: tuple[float, float], going: tuple[float, float]) -> Floats:
-    """Factor of :func:`_step_back`."""
+def _step_and_back_factor(time: Floats, coming: tuple[float, float], going: tuple[float, float]) -> Floats:
+    """Factor of :func:`_step_and_back`."""
     past = [np.clip((time - start) / (end - start), 0, 1) for start, end in (coming, going)]
     return np.asarray(_STEP * (past[0] - past[1])[:, None])
 
