@@ -104,6 +104,8 @@ def test_every_result_is_stored_exactly_once(
             time.sleep(2.0)
             server.start()
             wait(lambda: store.count("finished") + store.count("failed") == EXPERIMENTS)
+            # A worker that is ended between its last run and this note hands the job back: wait for the notes, too.
+            wait(lambda: jobs.counts()["queued"] + jobs.counts()["running"] == 0)
             assert all(process.poll() is None for process in started[2:]), "a worker did not outlive the restart"
         assert time.monotonic() > killed
         restarted = 0
