@@ -73,13 +73,54 @@ def test_the_last_match_counts(tmp_path: Path):
         (r"regex:rate: (\S+)", "rate: inf", "not a measurement"),
         (r"regex:rate: (\S+)", "rate: 0", "above zero"),
         (r"regex:rate: (\S+)", "rate: -3", "above zero"),
-        (r"regex:rate:( \d+)?", "rate: ", "is not a number"),
+        (r"regex:rate:( \d+)?", "rate: ", "matches no character"),
+        (r"regex:rate = (\d*)", "rate = nan", "matches no character of the output, where 'nan' stands"),
+        (r"regex:rate = (\d*)", "rate = ********", r"where '\*{8}' stands"),
+        (r"regex:rate: ([\d.]+)", "rate: 1.234,5", "is a part of '1.234,5'"),
+        (r"regex:rate: ([\d.]+)", "rate: 1,234", "is a part of '1,234'"),
+        (r"regex:rate: (\d+)", "rate: 1'234.5", "is a part of '1'234.5'"),
+        (r"regex:rate: ([\d.]+)", "rate: 1.#INF", "is a part of '1.#INF'"),
     ],
 )
 def test_outputs_without_a_number(tmp_path: Path, pattern, text, reason):
     (tmp_path / "stdout").write_text(text)
     with pytest.raises(RunFailed, match=reason):
         value(pattern, "maximize", folder=tmp_path)
+
+
+# As a user wrote it for programs that print numbers in several forms.
+USERS = r"regex:rate *= *([+-]?\d*(?:\.\d+)?)"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "number"),
+    [
+        (USERS, "rate = 5", 5.0),
+        (USERS, "rate = 0.9D+01", 9.0),
+        (USERS, "rate = 12,345.6", 12_345.6),
+        (USERS, "rate = 12,345.6MiB/s", 12_345.6),
+        (r"regex:rate: (\S+)", "rate: 0.9D+01", 9.0),
+        (r"regex:rate.*([\d.]+)", "rate: 123.4 MiB/s", 123.4),
+        (r"regex:rate: ([\d.]+)", "rate: 1.5e3", 1500.0),
+        (r"regex:rate: ([\d.]+)", "rate: 12. That was all.", 12.0),
+        (r"regex:rate: ([\d.]+)", "rate: 12GiB/s", 12.0),
+        # What the pattern itself asks for beside the group is not a part of the number.
+        (r"regex:^write,(\d+),", "write,812,820,3", 812.0),
+        (r"regex:^write,([\d.]+)", "write,812.50,820.1,3", 812.5),
+        (r"regex:took (\d+)\.\d+ s", "took 12.7 s", 12.0),
+    ],
+)
+def test_the_whole_number_counts(tmp_path: Path, pattern, text, number):
+    (tmp_path / "stdout").write_text(f"{text}\n")
+    assert value(pattern, "maximize", folder=tmp_path) == number
+
+
+def test_standard_error_is_searched_where_standard_output_has_no_match(tmp_path: Path):
+    (tmp_path / "stdout").write_text("hello\n")
+    (tmp_path / "stderr").write_text("rate: 4\n")
+    assert value(r"regex:rate: (\d+)", "maximize", folder=tmp_path) == 4.0
+    (tmp_path / "stdout").write_text("rate: 3\n")
+    assert value(r"regex:rate: (\d+)", "maximize", folder=tmp_path) == 3.0
 
 
 def test_a_pattern_that_takes_for_ever_fails_the_run(tmp_path: Path, monkeypatch):

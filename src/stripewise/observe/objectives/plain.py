@@ -5,25 +5,41 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+from pathlib import Path
 
 from stripewise.errors import RunFailed, UserError
 from stripewise.interpreter import inherit_environment, python
 from stripewise.launch import Outcome
 from stripewise.observe.objectives.base import ObjectiveKind, Phases
+from stripewise.observe.objectives.number import complete_number, parse_number
 
 _MOST_OUTPUT = 64 << 20
 _MOST_MEMORY = 4 << 30
 _LONGEST = 1000
 """Characters of a pattern, which is compiled before it is used."""
 _SECONDS = 20.0
-# A pattern may come from a request, and one such as (a+)+$ can take for ever.
+_BESIDE = 60
+"""Characters before and behind a match that may belong to its number."""
+# A pattern may come from a request, and one such as (a+)+$ can take for ever. It asks for what stands beside its group
+# if the group no longer matches with another character in that place, as "rate,([0-9]+)," asks for both commas.
 _SEARCH = f"""
 import json, re, resource, sys
 resource.setrlimit(resource.RLIMIT_AS, ({_MOST_MEMORY}, {_MOST_MEMORY}))
+pattern = re.compile(json.loads(sys.argv[1]), re.MULTILINE)
+text = sys.stdin.buffer.read().decode("utf-8", "replace")
 match = None
-for match in re.finditer(json.loads(sys.argv[1]), sys.stdin.buffer.read().decode("utf-8", "replace"), re.MULTILINE):
+for match in pattern.finditer(text):
     pass
-print(json.dumps(match and [match[1]]))
+def asks(place):
+    again = pattern.match(text[:place] + chr(0) + text[place + 1:], match.start())
+    return again is None or again.span(1) != match.span(1)
+if match is None or match.start(1) < 0:
+    print(json.dumps(match and ["", "", ""]))
+else:
+    start, end = match.span(1)
+    before = "" if start == 0 or asks(start - 1) else text[max(0, start - {_BESIDE}):start]
+    behind = "" if end == len(text) or asks(end) else text[end:end + {_BESIDE}]
+    print(json.dumps([before, match[1], behind]))
 """
 
 _FIGURE = re.compile(
@@ -88,7 +104,7 @@ class Elapsed(ObjectiveKind):
 
 
 class Printed(ObjectiveKind):
-    """The first group of the last match of a pattern in standard output."""
+    """The first group of the last match of a pattern in standard output, else in standard error."""
 
     name = "regex"
     about = "a number that the program prints: the first group of the pattern's last match"
@@ -116,7 +132,41 @@ class Printed(ObjectiveKind):
         """See :meth:`ObjectiveKind.value`."""
         if outcome.folder is None:
             raise RunFailed("the run left no output to search", "use another objective with this runner")
-        path = outcome.folder / "stdout"
+        found = self._search(outcome.folder / "stdout")
+        if found is None and (outcome.folder / "stderr").exists():
+            found = self._search(outcome.folder / "stderr")
+        if found is None:
+            raise RunFailed(
+                f"the output has nothing that matches '{self.given}'", "check the pattern against the output"
+            )
+        before, word, behind = found
+        if not word.strip():
+            raise RunFailed(
+                f"the group of '{self.given}' matches no character of the output{_shown(behind)}",
+                "let the group ask for at least one digit",
+            )
+        whole = complete_number(before, word, behind)
+        try:
+            return parse_number(whole)
+        except ValueError:
+            part = f"'{word}' in the output matches '{self.given}'"
+            if whole == word:
+                raise RunFailed(f"{part} but is not a number") from None
+            raise RunFailed(
+                f"{part} but is a part of '{whole}', which is not a number in one sense only",
+                "let the program print it without separators",
+            ) from None
+
+    def _search(self, path: Path) -> tuple[str, str, str] | None:
+        """Give the group of the last match in a file, with what stands before and behind it; None without a match.
+
+        What the pattern itself asks for beside the group is left out.
+
+        Raises
+        ------
+        RunFailed
+            If the file cannot be read, or the search takes too much.
+        """
         command = python("-c", _SEARCH, json.dumps(self.given), alone=True)
         try:
             with path.open("rb", buffering=0) as stream:
@@ -133,12 +183,10 @@ class Printed(ObjectiveKind):
             ) from None
         if done.returncode:
             raise RunFailed(f"the pattern '{self.given}' needs more than {_MOST_MEMORY >> 30} GiB on this output")
-        if (found := json.loads(done.stdout)) is None:
-            raise RunFailed(
-                f"the output has nothing that matches '{self.given}'", "check the pattern against the output"
-            )
-        (word,) = found
-        try:
-            return float(word)
-        except (TypeError, ValueError):
-            raise RunFailed(f"'{word}' in the output matches '{self.given}' but is not a number") from None
+        return json.loads(done.stdout)  # type: ignore[no-any-return]
+
+
+def _shown(behind: str) -> str:
+    """Say what stands where a number was looked for."""
+    first = next(iter(behind.split()), "")
+    return f", where '{first}' stands" if first else ""
