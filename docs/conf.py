@@ -37,14 +37,12 @@ highlight_language = "none"
 
 SECTIONS = (
     "tutorial.md",
-    "faq.md",
     "troubleshooting.md",
     "how-to",
     "reference",
     "explanation",
     "benchmarks",
     "README.md",
-    "release-checklist.md",
 )
 
 LINK = re.compile(r"(?<!!)\[([^\]]+)\]\((\.\./[^)#\s]+)(#[^)\s]*)?\)")

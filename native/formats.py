@@ -113,7 +113,7 @@ def c_header(schema: Schema) -> str:
         f"/* {GENERATED}",
         " * The files that Stripewise's Python and C sides exchange; nothing else is shared. docs/reference describes "
         "them, and",
-        " * what their words mean: plan.md, report.md, artifact.md, journal.md, record.md, environment.md. */",
+        " * what their words mean: plan.md, report.md, models.md, orders-and-journal.md, record.md, environment.md. */",
         "#ifndef STRIPEWISE_FORMAT_H",
         "#define STRIPEWISE_FORMAT_H",
         "",

@@ -183,7 +183,7 @@ def page(
         f"the calibration had not seen: {residency['cached']['recall']:.1%} of {residency['cached']['reads']} cached "
         f"and {residency['uncached']['recall']:.1%} of {residency['uncached']['reads']} uncached reads, according to "
         f"`mincore` just before, and {residency['direct']['recall']:.0%} of {residency['direct']['reads']} with "
-        "`O_DIRECT`. [Causes](../explanation/causes.md) explains the method.",
+        "`O_DIRECT`. [Causes](../explanation/diagnosis.md#causes-from-time-alone) explains the method.",
         "",
         "## Many logs",
         "",
@@ -216,7 +216,7 @@ def main() -> int:
 
 
 _INTRODUCTION = """\
-See how often each finding is right. The [benchmark program](../reference/kernel.md) and a small program with
+See how often each finding is right. The [benchmark program](../reference/campaigns.md#the-benchmark-program) and a small program with
 deliberate faults ran 720 times under the runtime and Darshan, 48 times in each of 15 families: half with a planted
 fault, half with a near miss that looks similar and is harmless. Thresholds were chosen on 156 runs of seed 1; seed 2
 showed what was missed; these are the scores of seed 4, which the rules had not seen.

@@ -25,7 +25,7 @@ HEAD = """# The five studies, repeated
 See what five published studies of I/O tuning report, and what Stripewise reaches with its own commands. Published figures are from other machines, file systems and years: they are a yardstick, not a competition. Each figure here is of one kind:
 
 - **measured**: programs ran, on a machine of two cores, in memory, on a slow disk or on CephFS with four OSDs of 50 MB/s;
-- **simulated**: computed by the [simulated cluster](../explanation/simulated-cluster.md) with its noise, on a site from hardware facts alone;
+- **simulated**: computed by the [simulated cluster](../how-to/try-without-a-cluster.md#the-simulated-cluster) with its noise, on a site from hardware facts alone;
 - **fitted**: simulated on a site that was fitted to figures of the study. That these come out is no success, so the table leaves them out.
 
 ## The twenty published figures

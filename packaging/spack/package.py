@@ -25,7 +25,7 @@ class Stripewise(PythonPackage):
     license("BSD-3-Clause", checked_by="the Stripewise developers")
 
     version("main", branch="main")
-    # A release adds its digest: sha256="..." of the sdist (docs/release-checklist.md). Until then: --no-checksum.
+    # A release adds its digest: sha256="..." of the sdist (packaging/release-checklist.md). Until then: --no-checksum.
     version("0.2.0")
 
     variant("mpi", default=True, description="an MPI library with which `spack test run` tries the runtime")

@@ -172,7 +172,7 @@ def test_what_a_scheduler_lacks_is_said_with_those_that_have_it(ask: Any) -> Non
 
 @pytest.mark.parametrize("scheduler", all_schedulers(), ids=lambda scheduler: scheduler.name)
 def test_the_reference_says_what_each_scheduler_is_asked_for(scheduler: Scheduler) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "reference" / "schedulers.md").read_text("utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "how-to" / "on-a-cluster.md").read_text("utf-8")
     programs = ", ".join(f"`{program}`" for program in scheduler.programs)
     assert f"| `{scheduler.name}` | {scheduler.title} | `{scheduler.mark}` | {programs} |" in page
     row = next(line for line in page.splitlines() if line.startswith(f"| `{scheduler.name}` | `"))

@@ -223,7 +223,7 @@ def test_the_command_evaluates_on_a_simulated_site(
     assert table["overall_gain_percent"] > 20
     assert table["of_oracle"]["arithmetic_percent"] > 85
     assert len(found["pairs"]) == 12
-    documented = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "evaluate.md").read_text("utf-8")
+    documented = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "prescribe.md").read_text("utf-8")
     for key in [*found, *table, *table["of_oracle"], *table["default"], *table["common"][0], *found["pairs"][0]]:
         assert f"`{key}`" in documented, f"{key} is undocumented"
     page = (tmp_path / "page.html").read_text("utf-8")

@@ -80,7 +80,7 @@ def test_the_accelerator_is_tuned_as_its_guide_says(place: Path, capfd: pytest.C
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert made.returncode == 0, made.stderr
-    guide = (ROOT / "docs" / "how-to" / "tune-your-accelerator.md").read_text("utf-8")
+    guide = (ROOT / "docs" / "how-to" / "tune-a-component-of-your-own.md").read_text("utf-8")
     (command,) = re.findall(r"^stripewise tune (--stack .*?(?:\\\n.*?)*)$", guide.replace("--dry-run ", ""), re.M)[1:]
     stack = place / "smallread.toml"
     text = (ROOT / "examples" / "accelerator" / "smallread.toml").read_text("utf-8")
@@ -109,7 +109,7 @@ def test_the_programs_of_the_accelerator_are_ninety_in_nine_classes() -> None:
 
 
 def test_commands_of_the_guide_to_simulated_clusters_run(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    guide = (ROOT / "docs" / "how-to" / "try-on-a-simulated-cluster.md").read_text("utf-8")
+    guide = (ROOT / "docs" / "how-to" / "try-without-a-cluster.md").read_text("utf-8")
     shown = [line for line in re.findall(r"^stripewise (tune .+)$", guide, re.M) if "examples/simulated-kay" in line]
     assert len(shown) >= 4
     for line in shown:

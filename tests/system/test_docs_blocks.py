@@ -111,6 +111,6 @@ def test_the_blocks_of_a_page_run(name: str, sandbox: Sandbox) -> None:
             ["stripewise", "list", "--json"], env=sandbox.environment, capture_output=True, text=True, check=True
         )
         sandbox.identifier = json.loads(listed.stdout)[0]["id"]
-    if name == "start-over-http":
+    if name == "use-the-service":
         assert '"confirmed":true' in told
         assert "lfs setstripe" in told

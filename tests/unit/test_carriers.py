@@ -128,7 +128,7 @@ def test_columns_of_every_stack_and_of_ones_own_are_settings_of_a_model():
 
 # -- the page --------------------------------------------------------------------------------------------------------
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "carriers.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "plan.md"
 FACTS = {
     "calls": "system calls",
     "layout": "layout of the file",

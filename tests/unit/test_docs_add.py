@@ -66,7 +66,10 @@ WRITES = Workload(operation="write", collective=True, nodes=2, processes_per_nod
 
 
 def text_of(guide: str) -> str:
-    return (GUIDES / guide).read_text("utf-8")
+    """The section of a page with this heading."""
+    pages = "\n".join(page.read_text("utf-8") for page in sorted(GUIDES.glob("add-*.md")))
+    (found,) = re.findall(rf"^## {guide}[^\n]*\n(.*?)(?=^## Add |\Z)", pages, flags=re.DOTALL | re.MULTILINE)
+    return str(found)
 
 
 def blocks(guide: str, language: str) -> list[str]:
@@ -114,7 +117,7 @@ def hold(suite: object, contract: type, at_least: int, folder: Path) -> None:
         test(folder) if inspect.signature(test).parameters else test()
 
 
-@pytest.mark.parametrize(("guide", "own"), [("add-a-plot.md", "elapsed"), ("add-a-resource.md", "notes")])
+@pytest.mark.parametrize(("guide", "own"), [("Add a plot", "elapsed"), ("Add a resource", "notes")])
 def test_the_paths_that_a_guide_names_exist(guide: str, own: str) -> None:
     for path in re.findall(r"`((?:src|tests)/[\w/.]+)`", text_of(guide)):
         assert (ROOT / path).exists() or own in path, path
@@ -127,7 +130,7 @@ def test_the_paths_that_a_guide_names_exist(guide: str, own: str) -> None:
 def test_a_hint_is_one_table(tmp_path: Path) -> None:
     text, _ = Bundled("stack", "catalogue/stacks").find("romio")
     path = tmp_path / "romio.toml"
-    path.write_text(text + "\n" + block("add-a-hint.md", "ini"))
+    path.write_text(text + "\n" + block("Add a hint", "ini"))
     hint = load_stack(str(path)).parameters[-1]
     check_evidence(hint, "romio")
     experiment = Experiment(command=["app"], stacks=[str(path)])
@@ -145,7 +148,7 @@ def test_a_hint_is_one_table(tmp_path: Path) -> None:
 
 def test_a_stack_is_one_file(tmp_path: Path) -> None:
     path = tmp_path / "burst.toml"
-    path.write_text(block("add-a-stack.md", "toml"))
+    path.write_text(block("Add a stack", "toml"))
     for parameter in load_stack(str(path)).parameters:
         test_stacks.test_every_parameter_is_described_whole("burst", parameter)
     space = bind_space(Experiment(command=["app"], stacks=[str(path)]), Circumstances(WRITES, "romio")).space
@@ -162,13 +165,13 @@ def test_a_stack_is_one_file(tmp_path: Path) -> None:
 @pytest.fixture
 def burst() -> Iterator[Carrier]:
     names: dict[str, Any] = {}
-    exec(compile(block("add-a-carrier.md", "python"), "add-a-carrier.md", "exec"), names)
+    exec(compile(block("Add a carrier", "python"), "Add a carrier", "exec"), names)
     yield names["BURST"]
     del Carrier.known["burst"]
 
 
 def test_a_carrier_is_one_class(burst: Carrier, tmp_path: Path) -> None:
-    (parameter,) = parse_stack(block("add-a-carrier.md", "ini"), "burst.toml").parameters
+    (parameter,) = parse_stack(block("Add a carrier", "ini"), "burst.toml").parameters
     assert parameter.carrier is burst and carriers.carrier_named("burst") is burst
     check_evidence(parameter, "burst")
     plan = Plan((Setting(burst, "chunk", "1048576"),))
@@ -184,7 +187,7 @@ def test_a_carrier_is_one_class(burst: Carrier, tmp_path: Path) -> None:
 @pytest.fixture
 def stonefs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[filesystems.FileSystem]:
     """StoneFS, found as if its module stood in the package, with its stack."""
-    (tmp_path / "stonefs.py").write_text(block("add-a-file-system.md", "python"))
+    (tmp_path / "stonefs.py").write_text(block("Add a file system", "python"))
     monkeypatch.setattr(filesystems, "__path__", [*filesystems.__path__, str(tmp_path)])
     found = filesystems._list_file_systems()
     monkeypatch.setattr(filesystems, "FILE_SYSTEMS", found)
@@ -197,7 +200,7 @@ def test_a_file_system_is_one_module_and_one_stack(
     stonefs: filesystems.FileSystem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert filesystems.of_file("fuse.stonefs") is stonefs
-    stack = parse_stack(block("add-a-file-system.md", "toml"), "stonefs.toml")
+    stack = parse_stack(block("Add a file system", "toml"), "stonefs.toml")
     for parameter in stack.parameters:
         check_evidence(parameter, "stonefs")
         assert stonefs.key(parameter.setting) is not None
@@ -225,7 +228,7 @@ def test_a_file_system_is_one_module_and_one_stack(
 
 # -- an objective --------------------------------------------------------------------------------------------------
 
-OBJECTIVE = "add-an-objective.md"
+OBJECTIVE = "Add an objective"
 
 
 def test_an_objective_keeps_its_contract_and_is_known_by_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -251,7 +254,7 @@ def test_everything_that_the_guide_to_an_objective_names_exists() -> None:
 
 # -- a sampler -----------------------------------------------------------------------------------------------------
 
-SAMPLER = "add-a-sampler.md"
+SAMPLER = "Add a sampler"
 
 
 @pytest.mark.slow
@@ -290,7 +293,7 @@ def test_a_plug_in_cannot_take_the_name_of_a_built_in_sampler(monkeypatch: pytes
 
 # -- a performance model -------------------------------------------------------------------------------------------
 
-MODEL = "add-a-model.md"
+MODEL = "Add a performance model"
 
 
 @pytest.mark.slow
@@ -306,7 +309,7 @@ def test_a_model_keeps_its_contract_and_is_known_by_name(monkeypatch: pytest.Mon
 
 # -- a scheduler ---------------------------------------------------------------------------------------------------
 
-SCHEDULER = "add-a-scheduler.md"
+SCHEDULER = "Add a scheduler"
 
 
 def test_a_scheduler_keeps_its_contract_and_is_known_by_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -355,7 +358,7 @@ def test_jobs_of_a_scheduler_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 
 # -- a finding -----------------------------------------------------------------------------------------------------
 
-FINDING = "add-a-finding.md"
+FINDING = "Add a finding"
 
 
 @pytest.fixture
@@ -394,7 +397,7 @@ def test_modules_of_findings_are_imported_and_broken_ones_named(finding: Any, mo
 
 # -- a plot --------------------------------------------------------------------------------------------------------
 
-PLOT = "add-a-plot.md"
+PLOT = "Add a plot"
 
 
 @pytest.fixture
@@ -425,7 +428,7 @@ def test_a_plot_draws_plain_data_and_has_its_place_in_the_report(plot: Any) -> N
 
 # -- a resource of the service -------------------------------------------------------------------------------------
 
-RESOURCE = "add-a-resource.md"
+RESOURCE = "Add a resource"
 
 
 @pytest.fixture

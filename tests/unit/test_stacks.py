@@ -323,18 +323,19 @@ def test_collective_buffering_sieving_and_aggregators_are_strong_switches():
     }
 
 
-GUIDES = Path(__file__).resolve().parents[2] / "docs" / "how-to"
+GUIDE = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "layouts.md"
 
 
 @pytest.mark.parametrize(
-    ("guide", "system", "tuned"),
+    ("heading", "system", "tuned"),
     [
-        ("layouts-on-lustre", "lustre", {"lustre_pool", "lustre_template", "overstripe_count"}),
-        ("spectrum-scale-and-daos", "daos", {"romio_daos_obj_class"}),
+        ("Lustre", "lustre", {"lustre_pool", "lustre_template", "overstripe_count"}),
+        ("Spectrum Scale and DAOS", "daos", {"romio_daos_obj_class"}),
     ],
 )
-def test_values_that_guides_name_are_searched(guide, system, tuned):
-    (block,) = re.findall(r"```toml\n(.*?)```", (GUIDES / f"{guide}.md").read_text("utf-8"), re.DOTALL)
+def test_values_that_guides_name_are_searched(heading, system, tuned):
+    part = GUIDE.read_text("utf-8").split(f"\n## {heading}\n")[1].split("\n## ")[0]
+    (block,) = re.findall(r"```toml\n(.*?)```", part, re.DOTALL)
     made = Experiment.model_validate(tomllib.loads(block))
     workload = STRIDED.model_copy(update={"file_system": system, "driver": f"{system.upper()}:"})
     space = bind_space(made, Circumstances(workload, "romio")).space

@@ -150,7 +150,7 @@ def _matters(page: Section, steps: Steps) -> None:
             )
     least = [1 + (over_best(told, "default") - 1) / phases for told in found.values()]
     page.say(
-        f"`online` runs the first phase as the program has it. If everything else were perfect, that alone would make its total {min(least):.2f} to {max(least):.2f} times that of the best setting. A model that decides before the first phase, or a [journal](../reference/journal.md) of an earlier job, avoids it."
+        f"`online` runs the first phase as the program has it. If everything else were perfect, that alone would make its total {min(least):.2f} to {max(least):.2f} times that of the best setting. A model that decides before the first phase, or a [journal](../reference/orders-and-journal.md#journals) of an earlier job, avoids it."
     )
 
 

@@ -109,7 +109,7 @@ def evaluation(judged: Sequence[JudgedCase], objective: Objective, campaign: Cam
     Returns
     -------
     dict
-        By operation; the keys are those of ``docs/reference/evaluate.md``.
+        By operation; the keys are those of ``docs/reference/prescribe.md``.
 
     Raises
     ------
