@@ -216,10 +216,10 @@ def main() -> int:
 
 
 _INTRODUCTION = """\
-See how often each finding is right. The [benchmark program](../reference/campaigns.md#the-benchmark-program) and a small program with
-deliberate faults ran 720 times under the runtime and Darshan, 48 times in each of 15 families: half with a planted
-fault, half with a near miss that looks similar and is harmless. Thresholds were chosen on 156 runs of seed 1; seed 2
-showed what was missed; these are the scores of seed 4, which the rules had not seen.
+See how often each finding is right. The [benchmark program](../reference/campaigns.md#the-benchmark-program) and a
+small program with deliberate faults ran 720 times under the runtime and Darshan, 48 times in each of 15 families:
+half with a planted fault, half with a near miss that looks similar and is harmless. Thresholds were chosen on 156
+runs of seed 1; seed 2 showed what was missed; these are the scores of seed 4, which the rules had not seen.
 [Findings](../reference/findings.md) explains each finding. `benchmarks/diagnosis/report.py` generates this page."""
 _COLUMNS = """\
 Precision (lower bound of Wilson's 95% interval) / recall (the same). Not every source can decide every finding: a
