@@ -11,6 +11,8 @@ _UNITS = {"": 1, "b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40, "p": 2*
 _DECIMAL = {"kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12, "pb": 10**15}
 _LONGEST = 100
 """Characters that a number may have."""
+_MOST = 2**63 - 1
+"""Bytes that a size may have: what the stores and MPI can hold."""
 _FORM = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([a-zA-Z]*)\s*\Z")
 
 
@@ -22,13 +24,16 @@ def parse_size(text: str | int) -> int:
     Raises
     ------
     UserError
-        If the text is not a size, or not a whole number of bytes.
+        If the text is not a size, not a whole number of bytes, or 8 EiB or more.
     """
     if isinstance(text, int) and not isinstance(text, bool):
         if text < 0:
             raise UserError(f"a size cannot be negative: {text}")
-        return text
-    match = _FORM.match(str(text))
+        return _keep_possible(text)
+    shown = str(text)
+    if len(shown) > _LONGEST:
+        raise UserError(f"a size of {len(shown)} characters cannot be right: '{shown[:20]}...'", "write fewer digits")
+    match = _FORM.match(shown)
     if match:
         number, unit = match.groups()
         lowered = unit.lower()
@@ -38,8 +43,14 @@ def parse_size(text: str | int) -> int:
         if factor is not None:
             value = float(number) * factor if "." in number else int(number) * factor
             if value == int(value):
-                return int(value)
+                return _keep_possible(int(value))
     raise UserError(f"'{text}' is not a size", "write bytes or a unit, as in 65536, 64 KiB or 4m")
+
+
+def _keep_possible(size: int) -> int:
+    if size > _MOST:
+        raise UserError(f"a size of 2^{size.bit_length() - 1} bytes or more cannot be right", "write less than 8 EiB")
+    return size
 
 
 def parse_number(text: str) -> float | None:

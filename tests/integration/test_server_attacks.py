@@ -20,7 +20,7 @@ pytest.importorskip("fastapi")
 
 from stripewise.catalogue.configuration import Configuration
 from stripewise.desk.cli.main import main
-from stripewise.desk.server.guard import PUBLIC, VIEWERS_MAY_POST
+from stripewise.desk.server.guard import PUBLIC, VIEWERS_MAY_POST, name_cookie
 from stripewise.desk.server.policy import check_experiment
 from stripewise.desk.server.problems import Refused
 from stripewise.desk.server.resources.runs import experiment_events
@@ -68,13 +68,14 @@ def routes(served: Running) -> list[tuple[str, str]]:
         {"Authorization": "Basic YWRhOmFkYQ=="},
         {"Authorization": "Bearer ' OR 1=1 --"},
         {"Authorization": "Bearer " + "A" * 5000},
-        {"Cookie": "stripewise_session=' OR 1=1 --"},
-        {"Cookie": "stripewise_session=" + "x" * 43},
+        {"Cookie": "NAME=' OR 1=1 --"},
+        {"Cookie": "NAME=" + "x" * 43},
     ],
     ids=["none", "wrong", "empty", "basic", "sql", "long", "cookie-sql", "cookie-wrong"],
 )
 def test_no_route_lets_anybody_in_without_a_valid_token(served: Running, headers: dict[str, str]) -> None:
-    client = served.client(**headers)
+    name = name_cookie(served.service.settings, "")
+    client = served.client(**{header: text.replace("NAME", name) for header, text in headers.items()})
     for method, path in routes(served):
         answer = client.request(method, path, json={})
         if path.startswith("/api") or method not in ("GET", "HEAD"):
@@ -121,7 +122,9 @@ def test_a_revoked_or_expired_token_is_none(served: Running) -> None:
     cookie, _ = tokens.begin_session(token)
     tokens.revoke(token.id)
     assert client.get("/api/me").status_code == 401
-    assert served.client(Cookie=f"stripewise_session={cookie}").get("/api/me").status_code == 401
+    assert (
+        served.client(Cookie=f"{name_cookie(served.service.settings, '')}={cookie}").get("/api/me").status_code == 401
+    )
     _, brief = tokens.create("eve2", "operator", seconds=-1.0)
     assert served.client(Authorization=f"Bearer {brief}").get("/api/me").status_code == 401
 
@@ -219,11 +222,19 @@ def test_the_login_leads_nowhere_else(served: Running, target: str) -> None:
         assert "x" not in answer.headers
 
 
+def test_a_cookie_belongs_to_one_service(tmp_path: Path) -> None:
+    one, other = (Settings(data=tmp_path / name, roots=(tmp_path,)) for name in ("one", "other"))
+    assert name_cookie(one, "") == name_cookie(one, "/node/n1") != name_cookie(other, "")
+    # Browsers take it only over TLS, for one host, and for all its paths.
+    behind = one.model_copy(update={"secure_cookies": True})
+    assert name_cookie(behind, "") == "__Host-stripewise" != name_cookie(behind, "/node/n1")
+
+
 def test_an_address_logs_in_once_and_is_noted(served: Running) -> None:
     token, _ = served.service.tokens.create("opener", "admin", 3600.0)
     address = f"/login?ticket={served.service.tickets.add(token)}"
     earlier = served.service.tokens.begin_session(token)[0]
-    first = served.client(Cookie=f"stripewise_session={earlier}").get(address)
+    first = served.client(Cookie=f"{name_cookie(served.service.settings, '')}={earlier}").get(address)
     assert first.status_code == 200 and "HttpOnly" in first.headers["set-cookie"]
     assert first.headers["cache-control"] == "no-store" and first.headers["referrer-policy"] == "same-origin"
     assert served.service.tokens.session(earlier) is None, "a cookie that somebody planted ends"
@@ -233,7 +244,7 @@ def test_an_address_logs_in_once_and_is_noted(served: Running) -> None:
     assert "serve --open" in newest.subject and "ticket" not in newest.action + newest.subject
     late = served.service.tickets.add(token)
     served.service.tokens.revoke(token.id)
-    cookie = served.client().get(f"/login?ticket={late}").cookies.get("stripewise_session")
+    cookie = served.client().get(f"/login?ticket={late}").cookies.get(name_cookie(served.service.settings, ""))
     assert served.service.tokens.session(cookie or "") is None
 
 

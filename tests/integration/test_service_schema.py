@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, Phase, given, settings  # noqa: E402
 from stripewise.desk.server.job_worker import Worker  # noqa: E402
 from tests.unit.service import SIMULATED, Running, running  # noqa: E402
 
-CASES = int(os.environ.get("STRIPEWISE_SERVICE_CASES", "500"))
+CASES = int(os.environ.get("STRIPEWISE_SERVICE_CASES", "200"))
 """In CI 500; `make soak` asks 10,000."""
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(max(600, CASES))]

@@ -90,3 +90,12 @@ def test_a_run_that_is_told_late_is_compared_with_what_was_known_then(client: Cl
     for run in (*other.runs, default.runs[-1]):
         follower._ended(run)
     assert told == [(1, 1.0), (2, 5.0)]
+
+
+@pytest.mark.parametrize("identifier", ["../audit", "a?facts=true", "a%2Fb", ""])
+def test_what_is_no_identifier_leads_nowhere(client: Client, identifier: str) -> None:
+    for ask in (client.experiment, client.stop, client.trials, client.resume):
+        with pytest.raises(UserError, match="does not exist in http://127"):
+            ask(identifier)
+    with pytest.raises(UserError, match="does not exist"):
+        list(client.events(identifier))

@@ -10,6 +10,7 @@ from typing import Any
 
 from stripewise.desk.client.transport import Address, Transport, find_token
 from stripewise.errors import NothingWorks, StripewiseError, TransientError, UserError
+from stripewise.store.base import check_identifier
 
 _PATIENCE_SECONDS = 120.0
 
@@ -43,6 +44,17 @@ class Client:
     def __init__(self, url: str, token: str | None = None, timeout: float = 60.0) -> None:
         self.address = Address.parse(url)
         self._transport = Transport(self.address, token or find_token(), timeout)
+
+    def experiment_path(self, identifier: str, rest: str = "") -> str:
+        """Give the path of an experiment or, with ``rest``, of what lies below it.
+
+        Raises
+        ------
+        UserError
+            If it is no identifier: ``../audit`` would lead to another path.
+        """
+        check_identifier(identifier, self.address.url)
+        return f"/experiments/{identifier}{rest}"
 
     # -- anything ------------------------------------------------------------------------------------------
 
@@ -164,13 +176,18 @@ class Client:
 
     def experiment(self, identifier: str) -> dict[str, Any]:
         """Give an experiment with definition, facts and result."""
-        return dict(self.get(f"/experiments/{identifier}"))
+        return dict(self.get(self.experiment_path(identifier)))
 
     def trials(self, identifier: str, *, facts: bool = False) -> list[dict[str, Any]]:
         """Give all trials with their runs."""
         found: list[dict[str, Any]] = []
         while True:
-            page = self.get(f"/experiments/{identifier}/trials", facts=str(facts).lower(), limit=200, offset=len(found))
+            page = self.get(
+                self.experiment_path(identifier, "/trials"),
+                facts=str(facts).lower(),
+                limit=200,
+                offset=len(found),
+            )
             found += page["items"]
             if len(found) >= page["total"] or not page["items"]:
                 return found
@@ -178,31 +195,31 @@ class Client:
     def messages(self, identifier: str, after: int = 0) -> list[dict[str, Any]]:
         """Give all that the session of an experiment had to say after a message's number."""
         found: list[dict[str, Any]] = []
-        while page := self.get(f"/experiments/{identifier}/messages", after=after)["items"]:
+        while page := self.get(self.experiment_path(identifier, "/messages"), after=after)["items"]:
             found += page
             after = int(page[-1]["number"])
         return found
 
     def stop(self, identifier: str) -> dict[str, Any]:
         """Ask an experiment to stop."""
-        return dict(self.post(f"/experiments/{identifier}/stop"))
+        return dict(self.post(self.experiment_path(identifier, "/stop")))
 
     def annotate(
         self, identifier: str, *, tags: Sequence[str] | None = None, remark: str | None = None
     ) -> dict[str, Any]:
         """Replace the tags or the remark of an experiment; what is None stays."""
         given = {"tags": None if tags is None else list(tags), "remark": remark}
-        return dict(self._json("PATCH", f"/experiments/{identifier}", document=given))
+        return dict(self._json("PATCH", self.experiment_path(identifier), document=given))
 
     def bundle(self, identifier: str) -> bytes:
         """Give the helpdesk's bundle of an experiment, a ZIP file."""
-        return self._transport.send("GET", f"/experiments/{identifier}/bundle.zip")[0]
+        return self._transport.send("GET", self.experiment_path(identifier, "/bundle.zip"))[0]
 
     def resume(self, identifier: str, *, agreed: bool = False) -> dict[str, Any]:
         """Let a worker continue an experiment; ``agreed`` as for :meth:`create`."""
-        return dict(self.post(f"/experiments/{identifier}/resume", {"agreed": agreed}))
+        return dict(self.post(self.experiment_path(identifier, "/resume"), {"agreed": agreed}))
 
     def events(self, identifier: str | None = None, after: int | None = None) -> Iterator[tuple[str, dict[str, Any]]]:
         """Give events of one experiment or of all, as they come."""
-        path = "/api/v1/events" if identifier is None else f"/api/v1/experiments/{identifier}/events"
-        return self._transport.events(path, {"after": after})
+        path = "/events" if identifier is None else self.experiment_path(identifier, "/events")
+        return self._transport.events(f"/api/v1{path}", {"after": after})

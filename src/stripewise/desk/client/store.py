@@ -89,7 +89,7 @@ class RemoteStore(Store):
 
     def delete(self, identifier: str) -> None:
         """Delete an experiment; see :meth:`Store.delete`."""
-        self.client.delete(f"/experiments/{identifier}")
+        self.client.delete(self.client.experiment_path(identifier))
 
     def close(self) -> None:
         """Do nothing: no connection is kept."""

@@ -16,6 +16,7 @@ import asyncio
 import hashlib
 import hmac
 import logging
+import os
 import re
 import secrets
 import time
@@ -33,7 +34,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from stripewise.desk.server import child as bounded
 from stripewise.desk.server.metrics import Metrics
 from stripewise.desk.server.problems import problem
-from stripewise.desk.server.service import BASE_PATH, EACH, SOCKET, Proxies, Service, peer_of
+from stripewise.desk.server.service import BASE_PATH, EACH, SOCKET, Proxies, Service, Settings, peer_of
 from stripewise.errors import StripewiseError
 from stripewise.store.service.tokens import LoginSession, Token
 
@@ -167,7 +168,6 @@ class Rates:
         return left >= 1.0
 
 
-COOKIE = "stripewise_session"
 CSRF_HEADER = "x-csrf-token"
 CSRF_FIELD = "csrf_token"
 
@@ -194,10 +194,21 @@ def is_csrf(given: str, csrf: str) -> bool:
     )
 
 
-def cookie_of(headers: Headers) -> str:
+def name_cookie(settings: Settings, prefix: str) -> str:
+    """Give the name of the session's cookie below a prefix of addresses.
+
+    Browsers share cookies between all ports of a host. With TLS and no prefix, ``__Host-`` keeps other hosts and plain
+    HTTP from planting one. Else each service has a name of its own: two on one host do not end each other's sessions.
+    """
+    if settings.secure_cookies and not prefix:
+        return "__Host-stripewise"
+    return f"stripewise_{hashlib.sha256(os.fsencode(settings.data.absolute())).hexdigest()[:12]}"
+
+
+def cookie_of(headers: Headers, name: str) -> str:
     """Give the text of the session's cookie, empty if there is none."""
     try:
-        found = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
+        found = SimpleCookie(headers.get("cookie", "")).get(name)
     except CookieError:
         return ""
     return found.value if found is not None else ""
@@ -276,7 +287,9 @@ class Guard:
         peer = _peer(scope)
         address = self._proxies.client(peer, Headers(scope=scope).getlist("x-forwarded-for"))
         asker = peer_of(address)
-        scope.setdefault("state", {}).update(nonce=nonce, address=address, prefix=prefix)
+        scope.setdefault("state", {}).update(
+            nonce=nonce, address=address, prefix=prefix, cookie=name_cookie(self._service.settings, prefix)
+        )
         self._under_way[asker] += 1
 
         async def sending(message: Message) -> None:
@@ -369,7 +382,7 @@ class Guard:
             token = await run_in_threadpool(self._service.tokens.check, secret.strip())
             if token is not None:
                 return token, None
-        elif cookie := cookie_of(headers):
+        elif cookie := cookie_of(headers, scope["state"]["cookie"]):
             session = await run_in_threadpool(self._service.tokens.session, cookie)
             if session is not None:
                 return session.token, session

@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 
 from stripewise.desk.server.documents import RequestDocument
-from stripewise.desk.server.guard import COOKIE, cookie_of
+from stripewise.desk.server.guard import cookie_of
 from stripewise.desk.server.html import render
 from stripewise.desk.server.problems import Refused
 from stripewise.desk.server.resource import Resource
@@ -197,13 +197,13 @@ def _begin_session(request: Request, service: Service, token: Token) -> str:
     """Begin a session and give its cookie; the audit log names the token."""
     request.state.user = token
     # An earlier cookie ends here: somebody else may have planted it in the browser.
-    service.tokens.end_session(cookie_of(request.headers))
+    service.tokens.end_session(cookie_of(request.headers, request.state.cookie))
     return service.tokens.begin_session(token)[0]
 
 
 def _set_cookie(request: Request, answer: Response, service: Service, cookie: str) -> None:
     answer.set_cookie(
-        COOKIE,
+        request.state.cookie,
         cookie,
         max_age=int(SESSION_SECONDS),
         httponly=True,
@@ -216,9 +216,9 @@ def _set_cookie(request: Request, answer: Response, service: Service, cookie: st
 @pages.form("/logout")
 async def logout(request: Request, service: Here) -> RedirectResponse:
     """End the session."""
-    await run_in_threadpool(service.tokens.end_session, cookie_of(request.headers))
+    await run_in_threadpool(service.tokens.end_session, cookie_of(request.headers, request.state.cookie))
     answer = RedirectResponse("/login", 303)
-    answer.delete_cookie(COOKIE, path=request.state.prefix or "/")
+    answer.delete_cookie(request.state.cookie, path=request.state.prefix or "/", secure=service.settings.secure_cookies)
     return answer
 
 
