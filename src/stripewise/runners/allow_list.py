@@ -21,14 +21,16 @@ from stripewise.runners.program.command import (
     SHELLS,
     TOOLS,
     WRAPPERS,
-    Grammar,
     family,
     is_obeyed,
     placeholders,
     starts_others,
 )
+from stripewise.runners.program.grammar import Grammar
 
 _WILD = frozenset("*?")
+_LAUNCHERS = {name: grammar for name, grammar in LAUNCHERS.items() if not (grammar.anywhere or grammar.hosts)}
+"""Those that take no word behind their options as their own: what follows them is the program."""
 _FLAGS = {
     **dict.fromkeys(SHELLS, ("-e", "-l", "-u", "-x")),
     "python": ("-B", "-E", "-I", "-O", "-P", "-S", "-s", "-u"),
@@ -88,7 +90,7 @@ class Step:
     @property
     def launches(self) -> bool:
         """Whether it starts the ranks."""
-        return PurePath(self.word).name in LAUNCHERS
+        return PurePath(self.word).name in _LAUNCHERS
 
     def past(self, words: Sequence[str], at: int) -> int | None:
         """Give the place after this step's options and operands; None where the words say anything else."""
@@ -345,7 +347,7 @@ class AllowList:
 
 def reads_commands(command: Sequence[str]) -> bool:
     """Say whether a command starts a shell or the like, which takes commands from its standard input."""
-    return any(starts_others(word) and family(word) not in LAUNCHERS for word in command)
+    return any(starts_others(word) and family(word) not in _LAUNCHERS for word in command)
 
 
 def check_application(
@@ -417,7 +419,7 @@ def _steps(text: str, words: Sequence[str], launcher: Step | None) -> tuple[list
     while at < len(words):
         name = PurePath(words[at]).name
         launched = any(step.launches for step in steps)
-        grammar = WRAPPERS.get(name) or (None if launched else LAUNCHERS.get(name))
+        grammar = WRAPPERS.get(name) or (None if launched else _LAUNCHERS.get(name))
         if grammar is None:
             break
         word = words[at]
@@ -457,13 +459,12 @@ def _option(words: Sequence[str], at: int, grammar: Grammar) -> Option:
     listed = name in grammar.environment
     if equals and word.startswith("--"):
         return Option(key, True, (value,), listed)
-    known = name in grammar.values or name in grammar.flags
-    if not word.startswith("--") and len(word) > 2 and word[1] in grammar.attached and not known:
+    if not word.startswith("--") and len(word) > 2 and word[1] in grammar.attached and name not in grammar.known:
         return Option(word[:2], False, (word[2:],), word[1] in grammar.environment)
-    count = grammar.values.get(name)
+    count = grammar.count_values(name, words[at + 1 :])
     if count is None:
         following = words[at + 1] if at + 1 < len(words) else "-"
-        count = 0 if name in grammar.flags or following.startswith("-") else 1
+        count = 0 if following.startswith("-") else 1
     return Option(word, False, tuple(words[at + 1 : at + 1 + count]), listed)
 
 
@@ -479,7 +480,8 @@ def _check_option(text: str, option: Option, grammar: Grammar) -> None:
         raise _make_error(text, f"lets {option.key} set any variable: name the variable")
     splits = grammar.assignments and name in ("S", "split-string")
     naming = parameter and bool(_NAMING.search(subject))
-    starting = splits or naming or name in _STARTING or name in _FOLDERS
+    files = grammar.programs | grammar.container
+    starting = splits or naming or name in _STARTING or name in _FOLDERS or name in files
     if starting and any(is_wild(value) for value in option.values):
         raise _make_error(text, f"leaves open what {option.key} reads or starts: write its value out")
 

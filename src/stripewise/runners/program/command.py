@@ -1,7 +1,8 @@
 """A user's command line, taken apart: launcher and wrappers, then the program; nothing is looked up or started.
 
-Sources for options: the manual pages of Hydra, Open MPI (and PRRTE), Slurm, ALPS, PALS, Jsrun, Flux, coreutils,
-util-linux.
+The options of launchers and wrappers, with the manuals that they are from, are in the tables of
+:mod:`~stripewise.runners.program.grammar`. What a program behind them starts in turn, such as a shell or a container,
+:mod:`~stripewise.runners.program.started` says.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 
 from stripewise.errors import UserError
+from stripewise.runners.program.grammar import Grammar, grammars_of
 from stripewise.shell import is_plain
 
 
@@ -19,181 +21,13 @@ def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-@dataclass(frozen=True)
-class Grammar:
-    """How to tell a command's own options from the command that it starts.
-
-    Names of options are without their leading dashes.
-
-    Attributes
-    ----------
-    values : mapping from str to int
-        Options followed by that many words.
-    flags : frozenset of str
-        Options that stand alone. An option found in neither set takes the next word as its value unless that word
-        can be executed.
-    attached : str
-        Letters of options whose value may follow without a space, as in ``-n4``.
-    operands : int
-        Words after the options and before the command (``timeout 10 ./app``).
-    assignments : bool
-        Whether ``NAME=VALUE`` words may stand before the command.
-    subcommands : frozenset of str
-        The first word after the name must be one of these, if there are any (``flux run``).
-    ranks, nodes, per_node, environment, mca : frozenset of str
-        Options whose value is the number of ranks, of nodes, of ranks a node; those that set a variable; those that
-        set a parameter of Open MPI, or of Flux's shell.
-    ranks_factor : frozenset of str
-        Options by whose value the number of ranks is multiplied.
-    """
-
-    values: Mapping[str, int] = field(default_factory=dict)
-    flags: frozenset[str] = frozenset()
-    attached: str = ""
-    operands: int = 0
-    assignments: bool = False
-    subcommands: frozenset[str] = frozenset()
-    ranks: frozenset[str] = frozenset()
-    nodes: frozenset[str] = frozenset()
-    per_node: frozenset[str] = frozenset()
-    environment: frozenset[str] = frozenset()
-    mca: frozenset[str] = frozenset()
-    ranks_factor: frozenset[str] = frozenset()
-
-
-_MPIEXEC = Grammar(
-    values={
-        **dict.fromkeys(
-            # Hydra and Intel MPI; Open MPI and PRRTE; PALS
-            _names(
-                "n np ppn perhost f hostfile machinefile hosts host wdir wd envlist genvlist configfile bind-to map-by "
-                "membind topolib rmk launcher launcher-exec bootstrap bootstrap-exec iface demux prepend-pattern "
-                "outfile-pattern errfile-pattern nameserver usize path gpus-per-proc gpu-subdevs-per-proc "
-                "gpus-per-node hostlist localhost errfile outfile pmi-port-range timeout branch-count tmpdir "
-                "c N H rank-by npernode npersocket npersocket-by ppr x output output-filename cpu-set cpu-list app "
-                "prefix am stdin personality dvm dvm-uri xterm preload-files cpus-per-proc cpus-per-rank slot-list "
-                "display rankfile rf launch-agent max-restarts report-events report-pid report-uri server-wait-time "
-                "ompi-server pset soft arch default-hostfile wait-for-server tmpdir-base merge-base rtos "
-                "runtime-options depth cpu-bind mem-bind gpu-bind exclude-hosts include-tasks label-style "
-                "line-buffer-size env-file"
-            ),
-            1,
-        ),
-        **dict.fromkeys(("env", "genv", "mca", "gmca", "prtemca", "pmixmca", "omca", "gpmixmca"), 2),
-    },
-    flags=_names(
-        "genvall genvnone envall envnone l prepend-rank v verbose info version V disable-auto-cleanup enable-x "
-        "disable-x print-all-exitcodes print-rank-map ordered-output disable-hostname-propagation rr grr nolocal "
-        "skip-launch-node order-nodes allow-run-as-root oversubscribe nooversubscribe use-hwthread-cpus bynode byslot "
-        "bycore bysocket tag-output timestamp-output report-bindings do-not-launch do-not-resolve enable-recovery "
-        "disable-recovery continuous get-stack-traces report-state-on-timeout merge-stderr-to-stdout debug-daemons "
-        "leave-session-attached index-argv-by-rank preload-binary set-cwd-to-session-dir show-progress q quiet "
-        "display-map display-allocation display-topo display-devel-map bind-to-core bind-to-socket bind-to-none "
-        "loadbalance pernode staged-exec forward-signals xml stream-buffering no-ready-msg noprefix np-all exclusive "
-        "label line-buffer no-abort-on-failure abort-on-failure transfer no-transfer debug test debug-devel"
-    ),
-    ranks=_names("n np c"),
-    per_node=_names("ppn perhost npernode N"),
-    environment=_names("x env genv"),
-    mca=_names("mca gmca omca"),
-)
-
-_SRUN = Grammar(
-    flags=_names(
-        "l label u unbuffered K kill-on-bad-exit O overcommit s oversubscribe v verbose Q quiet X disable-status E "
-        "preserve-env I immediate exclusive overlap exact pty multi-prog contiguous H hold k no-kill spread-job "
-        "test-only use-min-nodes whole Z no-allocate reboot propagate async interactive treewidth-off V version "
-        "vv vvv send-libs external-launcher debugger-test"
-    ),
-    attached="nNcptJwxAmoeidDCTrqMWBtSG",
-    ranks=_names("n ntasks"),
-    nodes=_names("N nodes"),
-    per_node=_names("ntasks-per-node"),
-    environment=_names("export"),
-)
-
-_APRUN = Grammar(
-    flags=_names("b bypass-app-transfer q quiet r ss T sync-output v debug h"),
-    attached="nNdSjF",
-    ranks=_names("n pes"),
-    per_node=_names("N pes-per-node"),
-    environment=_names("e environment-override"),
-)
-
-_JSRUN = Grammar(
-    flags=_names("immediate i h help V version v verbose"),
-    attached="nacgrpdblETMme",
-    ranks=_names("n nrs p np"),
-    ranks_factor=_names("a tasks_per_rs"),
-    environment=_names("E env"),
-)
-
-_FLUX = Grammar(
-    flags=_names("l label-io u unbuffered v verbose x exclusive dry-run wait watch"),
-    attached="nNcgtqBo",
-    subcommands=_names("run submit alloc batch"),
-    ranks=_names("n ntasks"),
-    nodes=_names("N nodes"),
-    per_node=_names("tasks-per-node"),
-    environment=_names("env"),
-    # Options of its shell: userrc and initrc name programs.
-    mca=_names("o setopt"),
-)
-
-_IBRUN = Grammar(values={"n": 1, "np": 1, "o": 1}, flags=_names("v"), ranks=_names("n np"))
-
-LAUNCHERS: Mapping[str, Grammar] = {
-    **dict.fromkeys(
-        _names(
-            "mpiexec mpirun mpiexec.hydra mpirun.hydra mpiexec.gforker mpiexec.mpich mpirun.mpich mpiexec.openmpi "
-            "mpirun.openmpi orterun prterun prun hydra mpirun_rsh mpiexec.slurm"
-        ),
-        _MPIEXEC,
-    ),
-    "srun": _SRUN,
-    "aprun": _APRUN,
-    "jsrun": _JSRUN,
-    "flux": _FLUX,
-    "ibrun": _IBRUN,
-}
+LAUNCHERS: Mapping[str, Grammar] = grammars_of("launcher")
 """Programs that start the ranks, by base name."""
 
-WRAPPERS: Mapping[str, Grammar] = {
-    "env": Grammar(
-        values={"u": 1, "unset": 1, "C": 1, "chdir": 1},
-        flags=_names("i ignore-environment 0 null v debug"),
-        attached="uC",
-        assignments=True,
-    ),
-    "nice": Grammar(values={"n": 1, "adjustment": 1}, attached="n"),
-    "ionice": Grammar(values={"c": 1, "n": 1, "class": 1, "classdata": 1}, flags=_names("t ignore"), attached="cn"),
-    "nohup": Grammar(),
-    "setsid": Grammar(flags=_names("c ctty f fork w wait")),
-    "time": Grammar(
-        values={"o": 1, "f": 1, "output": 1, "format": 1}, flags=_names("a append p portability v verbose q quiet")
-    ),
-    "timeout": Grammar(
-        values={"k": 1, "kill-after": 1, "s": 1, "signal": 1},
-        flags=_names("foreground preserve-status v verbose"),
-        attached="ks",
-        operands=1,
-    ),
-    "stdbuf": Grammar(values={"i": 1, "o": 1, "e": 1, "input": 1, "output": 1, "error": 1}, attached="ioe"),
-    "taskset": Grammar(flags=_names("a all-tasks c cpu-list"), operands=1),
-    "chrt": Grammar(
-        values={"T": 1, "P": 1, "D": 1}, flags=_names("b f i o r d a R batch fifo idle other rr deadline"), operands=1
-    ),
-    "numactl": Grammar(
-        values=dict.fromkeys(_names("N m C i w P p cpunodebind membind physcpubind interleave weighted-interleave"), 1),
-        flags=_names("l localalloc a all b balancing"),
-        attached="NmCiwP",
-    ),
-    "setarch": Grammar(flags=_names("R addr-no-randomize B F I L S T X Z v"), operands=1),
-    "sudo": Grammar(values={"u": 1, "g": 1}, flags=_names("E n H")),
-}
+WRAPPERS: Mapping[str, Grammar] = grammars_of("wrapper")
 """Programs that change something about the process and then start the program in it, by base name."""
 
-CONTAINERS = _names("apptainer singularity docker podman podman-hpc shifter sarus charliecloud ch-run udocker enroot")
+CONTAINERS: Mapping[str, Grammar] = grammars_of("container")
 """Programs that start the program in another root file system, by base name."""
 
 SHELLS = _names("sh bash dash zsh ksh csh tcsh fish")
@@ -221,15 +55,15 @@ TOOLS = _names(
     "xjobs sem ts "
     # Jobs and workers
     "sbatch salloc qsub bsub torchrun accelerate deepspeed horovodrun dask pytest coverage jupyter "
-    "pdsh clush pbsdsh lsrun lsgrun blaunch brun ccc_mprun mpiexec_mpt oshrun shmemrun yod "
-    "scrontab strigger oarsub msub pjsub llsubmit poe condor_submit condor_run irb jshell "
+    "pdsh clush pbsdsh lsrun lsgrun blaunch brun yod "
+    "scrontab strigger oarsub msub pjsub llsubmit condor_submit condor_run irb jshell "
     "stripewise snakemake nextflow luigi tox nox "
     # Environments
     "conda mamba micromamba pixi spack guix nix nix-shell uv pipx poetry pdm hatch npm npx yarn deno bun"
 )
 """Programs that start, load or overwrite what any of their arguments says, by base name without a version."""
 
-_STARTERS = frozenset({*LAUNCHERS, *WRAPPERS, *CONTAINERS, *SHELLS, *INTERPRETERS, *TOOLS})
+_STARTERS = frozenset({*LAUNCHERS, *WRAPPERS, *CONTAINERS, *SHELLS, *INTERPRETERS, *TOOLS, *grammars_of("tool")})
 _VERSION = re.compile(r"(?<![\d.])[-_.]?\d[\d.]*$")
 
 
@@ -255,8 +89,10 @@ SEARCHED_FOR = _names("mca gmca omca gomca prtemca gprtemca pmixmca gpmixmca per
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 _PLACEHOLDER = re.compile(r"(?<!\$)\{([A-Za-z_][A-Za-z0-9_]*)\}")
-_FOLDER = ("wdir", "wd", "chdir")
+_FOLDER = ("wdir", "wd", "chdir", "cwd")
 _PER_NODE_MAP = re.compile(r"ppr:(\d+):node")
+_EXPANDED = re.compile(r"[$`{}]")
+"""Marks of what a shell, or a template, replaces by another text."""
 
 
 @dataclass(frozen=True)
@@ -269,10 +105,16 @@ class Segment:
         Launcher, wrappers and their options.
     program : tuple of str
         The program and its arguments.
+    ranks : int or None
+        As far as the launcher's options say.
+    ranks_as : str
+        Their number as it is written, such as ``$NP``; empty where no option says it.
     """
 
     before: tuple[str, ...]
     program: tuple[str, ...]
+    ranks: int | None = None
+    ranks_as: str = ""
 
 
 @dataclass(frozen=True)
@@ -297,6 +139,14 @@ class CommandLine:
         Parameters of Open MPI that the command line sets.
     folder : str
         The working folder that the command line sets for the program, or empty.
+    wrappers : tuple of str
+        The wrappers before the first program, by base name.
+    image : str
+        The image in which the launcher itself starts the program (``--container-image``); empty for none.
+    listing : str
+        The file that lists the programs (``--multi-prog``); empty for none.
+    remarks : tuple of str
+        What is not certain, in words.
     """
 
     segments: tuple[Segment, ...]
@@ -308,6 +158,10 @@ class CommandLine:
     environment: Mapping[str, str] = field(default_factory=dict)
     mca: Mapping[str, str] = field(default_factory=dict)
     folder: str = ""
+    wrappers: tuple[str, ...] = ()
+    image: str = ""
+    listing: str = ""
+    remarks: tuple[str, ...] = ()
 
     @property
     def program(self) -> tuple[str, ...]:
@@ -335,18 +189,49 @@ class CommandLine:
 
 
 @dataclass
-class _Found:
-    """What the options of launchers and wrappers have said so far."""
+class Found:
+    """What the options of launchers and wrappers have said so far.
+
+    Attributes
+    ----------
+    counts : dict
+        Numbers by what they count, one of ``ranks``, ``nodes``, ``per_node``, ``sets`` and ``per_set``, as written.
+    options : set of str
+        Names of the options of the launcher.
+    """
 
     launcher: str = ""
     launcher_at: int = -1
-    ranks: int | None = None
-    factor: int = 1
-    nodes: int | None = None
-    per_node: int | None = None
+    counts: dict[str, str] = field(default_factory=dict)
     environment: dict[str, str] = field(default_factory=dict)
     mca: dict[str, str] = field(default_factory=dict)
     folder: str = ""
+    wrappers: list[str] = field(default_factory=list)
+    image: str = ""
+    listing: str = ""
+    listed: bool = False
+    options: set[str] = field(default_factory=set)
+    remarks: list[str] = field(default_factory=list)
+
+    def number(self, name: str) -> int | None:
+        """Give one of the counts where it is a number."""
+        text = self.counts.get(name, "")
+        return int(text) if text.isdecimal() and len(text) < 10 else None
+
+    def ranks(self) -> tuple[int | None, str]:
+        """Give the number of ranks, and how it is written."""
+        counts = self.counts
+        if "ranks" in counts:
+            return self.number("ranks"), counts["ranks"]
+        if "sets" in counts:
+            sets, each = self.number("sets"), self.number("per_set") if "per_set" in counts else 1
+            written = f"{counts['sets']} * {counts['per_set']}" if "per_set" in counts else counts["sets"]
+            return None if sets is None or each is None else sets * each, written
+        nodes, each = self.number("nodes"), self.number("per_node")
+        if "nodes" in counts and "per_node" in counts:
+            product = None if nodes is None or each is None else nodes * each
+            return product, f"{counts['nodes']} * {counts['per_node']}"
+        return None, ""
 
 
 def split_command(words: Sequence[str], executable: Callable[[str], bool] = lambda word: False) -> CommandLine:
@@ -361,144 +246,244 @@ def split_command(words: Sequence[str], executable: Callable[[str], bool] = lamb
 
     Examples
     --------
-    >>> line = split(["env", "A=b", "mpiexec", "-n", "4", "./app", "-x"])
+    >>> line = split_command(["env", "A=b", "mpiexec", "-n", "4", "./app", "-x"])
     >>> line.program, line.ranks
     (('./app', '-x'), 4)
     >>> line.words({"LD_PRELOAD": "/lib.so"})[5:]
     ['env', 'LD_PRELOAD=/lib.so', './app', '-x']
     """
-    found = _Found()
-    at = _program_at(words, 0, found, executable)
-    rest = list(words[at:])
+    found = Found()
+    at = skip_to_program(words, 0, found, executable)
+    wrappers = tuple(found.wrappers)
+    rest, before = list(words[at:]), tuple(words[:at])
+    grammar = LAUNCHERS.get(PurePath(found.launcher).name)
     segments: list[Segment] = []
-    before = tuple(words[:at])
-    ranks = found.ranks
-    while found.launcher and ":" in rest:
+    nodes, per_node = found.number("nodes"), found.number("per_node")
+    while grammar is not None and grammar.divides and ":" in rest:
         colon = rest.index(":")
-        segments.append(Segment(before, tuple(rest[:colon])))
+        segments.append(Segment(before, tuple(rest[:colon]), *found.ranks()))
         rest = rest[colon + 1 :]
-        found.ranks = None
-        at = _options_end(rest, 0, LAUNCHERS[PurePath(found.launcher).name], found, executable)
-        at = _program_at(rest, at, found, executable)
-        ranks = None if ranks is None or found.ranks is None else ranks + found.ranks
+        found.counts = {}
+        at = skip_options(rest, 0, grammar, found, executable)
+        at = skip_to_program(rest, at, found, executable)
         before, rest = tuple(rest[:at]), rest[at:]
-    segments.append(Segment(before, tuple(rest)))
-    if ranks is None and found.nodes and found.per_node:
-        ranks = found.nodes * found.per_node
-    ranks = None if ranks is None else ranks * found.factor
-    nodes = found.nodes
-    if nodes is None and ranks and found.per_node:
-        nodes = -(-ranks // found.per_node)
+    if grammar is not None and grammar.anywhere:
+        _read_behind(rest, grammar, found)
+        nodes, per_node = found.number("nodes"), found.number("per_node")
+    segments.append(Segment(before, tuple(rest), *found.ranks()))
+    if found.listed and rest:
+        found.listing = rest[0]
+    counted = [segment.ranks for segment in segments if segment.ranks is not None]
+    ranks = sum(counted) if len(counted) == len(segments) else None
+    if nodes is None and ranks and per_node:
+        nodes = -(-ranks // per_node)
     return CommandLine(
         tuple(segments),
         found.launcher,
         found.launcher_at,
         ranks,
         nodes,
-        found.per_node,
+        per_node,
         found.environment,
         found.mca,
         found.folder,
+        wrappers,
+        found.image,
+        found.listing,
+        tuple(dict.fromkeys(found.remarks)),
     )
 
 
-def _program_at(words: Sequence[str], at: int, found: _Found, executable: Callable[[str], bool]) -> int:
-    """Give the place of the program's word, past launchers and wrappers."""
+def _read_behind(words: Sequence[str], grammar: Grammar, found: Found) -> None:
+    """Note the launcher's options among the program's arguments, where it obeys them."""
+    for at, word in enumerate(words):
+        name, equals, attached = word.lstrip(grammar.mark).partition("=")
+        if not word.startswith(grammar.mark) or not name:
+            continue
+        if name in grammar.values:
+            note_option(grammar, name, [attached] if equals else list(words[at + 1 : at + 2]), found)
+        elif name[0] in grammar.attached and name[1:].isdecimal():
+            note_option(grammar, name[0], [name[1:]], found)
+
+
+def skip_to_program(words: Sequence[str], at: int, found: Found, executable: Callable[[str], bool]) -> int:
+    """Give the place of the program's word, past launchers and wrappers, and note what their options say."""
     while at < len(words):
         name = PurePath(words[at]).name
         grammar = WRAPPERS.get(name) or (LAUNCHERS.get(name) if not found.launcher else None)
         if grammar is None:
             return at
-        begin = at + 1
-        if grammar.subcommands:
-            if begin >= len(words) or words[begin] not in grammar.subcommands:
-                return at
-            begin += 1
-        if name in LAUNCHERS:
+        begin = skip_subcommand(words, at + 1, grammar)
+        if begin is None:
+            return at
+        if grammar.kind == "launcher":
             found.launcher, found.launcher_at = words[at], at
-        after = _options_end(words, begin, grammar, found, executable)
-        if after >= len(words):
+        after = skip_options(words, begin, grammar, found, executable)
+        if after >= len(words) and not found.listing:
             # Nothing follows (`env`, `mpiexec --version`): then this is itself the program.
-            if name in LAUNCHERS:
+            if grammar.kind == "launcher":
                 found.launcher, found.launcher_at = "", -1
             return at
+        if grammar.kind == "wrapper":
+            found.wrappers.append(name)
         at = after
     return at
 
 
-def _options_end(
-    words: Sequence[str], at: int, grammar: Grammar, found: _Found, executable: Callable[[str], bool]
+def skip_subcommand(words: Sequence[str], at: int, grammar: Grammar) -> int | None:
+    """Give the place behind the subcommand (``flux run``); None where there is none of those that start programs."""
+    if not grammar.subcommands:
+        return at
+    if at >= len(words) or words[at] not in grammar.subcommands:
+        return None
+    # Flux of before 0.49 says `flux mini run`.
+    return at + 2 if words[at] == "mini" else at + 1
+
+
+def skip_options(
+    words: Sequence[str], at: int, grammar: Grammar, found: Found, executable: Callable[[str], bool]
 ) -> int:
+    """Give the place behind the options of a command and the words that belong to them, and note what they say."""
     operands = grammar.operands
     while at < len(words):
         word = words[at]
         if word == "--":
             at += 1 + operands
             break
+        if word == grammar.opens:
+            at += 1
+            break
         if grammar.assignments and _ASSIGNMENT.match(word):
             name, _, value = word.partition("=")
             found.environment[name] = value
             at += 1
-        elif word.startswith("-") and len(word) > 1:
+        elif word.startswith(grammar.mark) and len(word) > 1:
             at = _option(words, at, grammar, found, executable)
         elif operands:
             operands -= 1
+            at += 1
+        elif grammar.hosts and not grammar.hosts & found.options and not found.options & {"hosts"}:
+            found.options.add("hosts")
+            at += _count_hosts(words[at:], found)
+        elif grammar.kind == "launcher" and grammar.style == "long" and word.isdecimal():
+            # MPT's mpirun: no program has a number as its name.
+            found.counts["ranks"] = word
+            found.remarks.append(f"{found.launcher}: {word} before the program is read as the number of ranks")
             at += 1
         else:
             break
     return at
 
 
-def _option(words: Sequence[str], at: int, grammar: Grammar, found: _Found, executable: Callable[[str], bool]) -> int:
+def _count_hosts(words: Sequence[str], found: Found) -> int:
+    """Say how many hosts stand before the program of mpirun_rsh: one for each rank."""
+    ranks = found.number("ranks")
+    if ranks is not None and ranks < len(words):
+        return ranks
+    # The number is not known here; paths and variables are no hosts.
+    ends = (at for at, word in enumerate(words) if "/" in word or "=" in word)
+    hosts = next(ends, 0)
+    found.remarks.append(f"{found.launcher}: the first {hosts} words behind its options are read as hosts")
+    return hosts
+
+
+def _option(words: Sequence[str], at: int, grammar: Grammar, found: Found, executable: Callable[[str], bool]) -> int:
     """Take the option at a place, with its values; give the place after it."""
     word = words[at]
-    name, equals, attached = word.lstrip("-").partition("=")
-    if equals and (name in grammar.values or name in grammar.flags or word.startswith("--")):
-        _note(grammar, name, [attached], found)
+    name, equals, attached = word.lstrip(grammar.mark).partition("=")
+    double = word.startswith(2 * grammar.mark)
+    if double:
+        name = grammar.complete(name)
+    if equals and (double or name in grammar.known):
+        if name not in grammar.known:
+            found.remarks.append(_unknown(grammar, found, word))
+        note_option(grammar, name, [attached], found)
         return at + 1
-    short = not word.startswith("--") and len(word) > 2
-    if short and word[1] in grammar.attached and not _is_known(grammar, name):
-        _note(grammar, word[1], [word[2:].removeprefix("=")], found)
-        return at + 1
-    count = grammar.values.get(name)
+    if not double and name not in grammar.known and (grammar.style == "short" or grammar.mark != "-"):
+        return _letters(words, at, grammar, found, executable)
+    count = grammar.count_values(name, words[at + 1 :])
     if count is None:
-        count = 0 if name in grammar.flags or equals else None
-    if count is None:
-        following = words[at + 1] if at + 1 < len(words) else "-"
-        numeric = name in grammar.ranks | grammar.nodes | grammar.per_node | grammar.ranks_factor
-        takes = numeric or name in grammar.attached or not (following.startswith("-") or executable(following))
-        count = 1 if takes else 0
-    _note(grammar, name, list(words[at + 1 : at + 1 + count]), found)
+        return _guess(words, at, grammar, found, executable)
+    note_option(grammar, name, list(words[at + 1 : at + 1 + count]), found)
     return at + 1 + count
 
 
-def _is_known(grammar: Grammar, name: str) -> bool:
-    return name in grammar.values or name in grammar.flags
+def _letters(words: Sequence[str], at: int, grammar: Grammar, found: Found, executable: Callable[[str], bool]) -> int:
+    """Take options of one letter in one word: ``-lu``, ``-n4``, ``-ln4``."""
+    letters = words[at].lstrip(grammar.mark)
+    if letters.isdecimal():  # nice -5
+        return at + 1
+    for place, letter in enumerate(letters):
+        rest = letters[place + 1 :].removeprefix("=")
+        count = grammar.count_values(letter, words[at + 1 :])
+        if count is None:
+            return _guess(words, at, grammar, found, executable)
+        if rest and (count or letter in grammar.optional):
+            note_option(grammar, letter, [rest], found)
+            return at + 1
+        if count:
+            note_option(grammar, letter, list(words[at + 1 : at + 1 + count]), found)
+            return at + 1 + count
+        note_option(grammar, letter, [], found)
+    return at + 1
 
 
-def _note(grammar: Grammar, name: str, values: list[str], found: _Found) -> None:
+def _guess(words: Sequence[str], at: int, grammar: Grammar, found: Found, executable: Callable[[str], bool]) -> int:
+    """Take an unknown option: the next word is its value, unless it can be executed or is an option."""
+    following = words[at + 1] if at + 1 < len(words) else grammar.mark
+    program = following.startswith((grammar.mark, "./")) or executable(following)
+    taken = "it stands alone" if program else f"'{following}' is its value"
+    found.remarks.append(f"{_unknown(grammar, found, words[at])}: read as if {taken}")
+    return at + 1 if program else at + 2
+
+
+def _unknown(grammar: Grammar, found: Found, word: str) -> str:
+    named = found.launcher if grammar.kind == "launcher" else min(grammar.names)
+    return f"{word.partition('=')[0]} is not a known option of {PurePath(named).name}"
+
+
+def note_option(grammar: Grammar, name: str, values: list[str], found: Found) -> None:
+    """Keep what an option says of ranks, nodes, variables, folders, images and files of programs."""
+    found.options.add(name)
+    if name in grammar.single:
+        found.counts["per_node"] = "1"
+    elif name in grammar.alone:
+        found.counts["ranks"] = "1"
+    elif name in grammar.listed:
+        found.listed = True
     if not values:
         return
-    number = int(values[0]) if values[0].isdigit() else None
-    if name in _FOLDER:
-        found.folder = values[0]
-    if name in grammar.ranks:
-        found.ranks = number
-    elif name in grammar.nodes:
-        found.nodes = number
-    elif name in grammar.per_node:
-        found.per_node = number
-    elif name in grammar.ranks_factor:
-        found.factor = number or 1
+    value = values[0]
+    counted = next((kind for kind in _COUNTED if name in getattr(grammar, kind)), "")
+    if counted:
+        _note_count(counted, name, value, found)
+    elif name in grammar.programs:
+        found.listing = value
+    elif name in grammar.container:
+        found.image = found.image or value
+    elif name in _FOLDER:
+        found.folder = value
     elif name in grammar.mca and len(values) == 2:
-        found.mca[values[0]] = values[1]
+        found.mca[value] = values[1]
     elif name in grammar.environment:
-        for entry in [f"{values[0]}={values[1]}"] if len(values) == 2 else values[0].split(","):
-            key, equals, value = entry.partition("=")
+        for entry in [f"{value}={values[1]}"] if len(values) == 2 else value.split(","):
+            key, equals, text = entry.partition("=")
             if equals:
-                found.environment[key] = value
-    elif match := _PER_NODE_MAP.match(values[0]):
-        found.per_node = int(match[1])
+                found.environment[key] = text
+    elif match := _PER_NODE_MAP.match(value):
+        found.counts["per_node"] = match[1]
+
+
+_COUNTED = ("ranks", "nodes", "per_node", "sets", "per_set")
+
+
+def _note_count(counted: str, name: str, value: str, found: Found) -> None:
+    found.counts[counted] = value
+    if counted == "nodes" and not value.isdecimal():
+        return  # a range, a list or a file of nodes
+    if not (value.isdecimal() or _EXPANDED.search(value)):
+        what = counted.replace("_", " ").replace("per set", "ranks per set").replace("per node", "ranks per node")
+        found.remarks.append(f"{found.launcher}: '{value}' behind -{name} is not a number of {what}")
 
 
 def substitute(text: str, values: Mapping[str, str]) -> str:
