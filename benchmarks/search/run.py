@@ -2,7 +2,7 @@
 
     python benchmarks/search/run.py race --out RESULTS.jsonl [--seeds 20] [--budget 40] [--jobs 2] [--only auto,random]
         [--first 0] [--drift steps|ramp|bursts]
-    python benchmarks/search/run.py report --out RESULTS.jsonl [--docs docs/benchmarks] [--page search]
+    python benchmarks/search/run.py report --out RESULTS.jsonl [--docs benchmarks/notes] [--page search]
         [--honesty HONESTY.json ...]
     python benchmarks/search/run.py compare --out RESULTS.jsonl --before EARLIER.jsonl
 
@@ -136,7 +136,7 @@ def main() -> None:
     parser.add_argument("--only", default="")
     parser.add_argument("--drift", choices=DRIFTS, help="plant changes of the machine")
     parser.add_argument("--contexts", default="", help="only these, as TABLE:NUMBER separated by commas")
-    parser.add_argument("--docs", type=Path, default=HERE.parent.parent / "docs" / "benchmarks")
+    parser.add_argument("--docs", type=Path, default=HERE.parent / "notes")
     parser.add_argument("--before", type=Path, help="an earlier race of the same samplers, seeds and tables")
     parser.add_argument("--page", default="search", help="name of the report")
     parser.add_argument("--honesty", type=Path, nargs="*", default=[], help="outputs of benchmarks/honesty/run.py")

@@ -196,7 +196,7 @@ def _statements(checks: list[dict[str, Any]]) -> list[str]:
 _INTRODUCTION = """
 See how far you can trust the simulated cluster: this page compares it with measured systems.
 `benchmarks/simulator/run.py` generates it. *Simulated* figures are computed; *measured* figures are from the named
-systems. [The simulated cluster](../how-to/try-without-a-cluster.md#the-simulated-cluster) explains the model."""
+systems. [How it is modelled](../../docs/how-to/try-without-a-cluster.md#the-simulated-cluster)."""
 _METHOD = """
 All figures are in GiB/s. Only the bandwidths of a system's OSTs and nodes are its own, fitted to its cells of one
 file per process (FPP). One of the two limits such a cell; the other is that of the system with the same network or

@@ -29,7 +29,7 @@ from mechanisms import Check
 from page import write_page
 
 HERE = Path(__file__).parent
-PAGE = HERE.parents[1] / "docs" / "benchmarks" / "simulator.md"
+PAGE = HERE.parents[1] / "benchmarks" / "notes" / "simulator.md"
 
 
 def _predicted(made: list[Prediction]) -> list[dict[str, Any]]:

@@ -16,7 +16,7 @@ from benchmarks.studies.sections.writing import result
 from benchmarks.studies.steps import RESULTS, ROOT
 from benchmarks.studies.study_pages import PAGES
 
-DOCS = ROOT / "docs" / "benchmarks"
+DOCS, NOTES = ROOT / "docs" / "benchmarks", ROOT / "benchmarks" / "notes"
 PAGE, CHAIN = DOCS / "studies.md", "studies-chain.md"
 VERDICT = re.compile(r"- (Reached|Not reached|Open)[^(]* \((measured|simulated|fitted)\): ")
 STUDIES = ("ann", "io-search", "shaman", "ai-for-io", "sctuner", "beyond")
@@ -78,7 +78,7 @@ def count_aims(lines: Iterable[str]) -> str:
 def tables(studies: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     """All tables of each study in Markdown, by the name of its results."""
     return {
-        name: f"# {title}: all tables\n\n{_raised(_moved(section(studies[name])))}"
+        name: f"# {title}: all tables\n\n{_raised(_moved(section(studies[name]), RESULTS))}"
         for name, (title, section) in SECTIONS.items()
         if name != "beyond"
     }
@@ -89,34 +89,37 @@ def _raised(text: str) -> str:
     return re.sub(r"^### ", "## ", text, flags=re.MULTILINE)
 
 
-def _moved(text: str) -> str:
-    """Lead addresses of a page in the documents from the folder of the results."""
+def _moved(text: str, folder: Path) -> str:
+    """Lead addresses of a page in the documents, and of pictures beside the notes, from another folder."""
 
     def moved(found: re.Match[str]) -> str:
-        return f"]({os.path.relpath(DOCS / found[1], RESULTS)}{found[2] or ''})"
+        base = NOTES if found[1].endswith(".svg") else DOCS
+        return f"]({os.path.relpath(base / found[1], folder)}{found[2] or ''})"
 
     return re.sub(r"\]\((?!http|#)([^)#]+)(#[^)]*)?\)", moved, text)
 
 
-def render(studies: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
-    """Give the texts of the pages in docs/benchmarks, by file name."""
+def render(studies: Mapping[str, Mapping[str, Any]]) -> dict[Path, str]:
+    """Give the texts of the page in docs/benchmarks and of the notes on each study, by file."""
     figures, facts = published.listed(studies), published.find_facts(studies)
     aims = {name: verdicts(text) for name, text in tables(studies).items()}
     rows = ["| study | figure | published | simulated | measured | verdict | why |", "|" + " --- |" * 7]
-    files = {one.study: one.file for one in PAGES}
+    beside = os.path.relpath(NOTES, DOCS)
+    files = {one.study: f"{beside}/{one.file}" for one in PAGES}
     rows += [
         f"| [{one.study}]({files[one.study]}) | {one.what} | {one.published} | {one.simulated or 'nothing'} | {one.measured} | {one.verdict} | {one.why} |"
         for one in figures
     ]
     pages = ["## A page for each", "| page | aims reached |\n| --- | --- |"]
-    pages[1] += "".join(f"\n| [{one.title}]({one.file}) | {count_aims(aims[one.name])} |" for one in PAGES)
+    pages[1] += "".join(f"\n| [{one.title}]({beside}/{one.file}) | {count_aims(aims[one.name])} |" for one in PAGES)
     title, section = SECTIONS["beyond"]
-    pages[1] += f"\n| [{title}]({CHAIN}) | no aims |"
+    pages[1] += f"\n| [{title}]({beside}/{CHAIN}) | no aims |"
     command = "Command: `python -m benchmarks.studies beyond`."
-    chained = {CHAIN: f"# {title}\n\n{_raised(section(studies['beyond']))}\n{command}\n"}
+    chained = f"# {title}\n\n{_raised(section(studies['beyond']))}\n{command}\n"
     index = [HEAD.rstrip("\n"), published.count_verdicts(figures), "\n".join(rows), *pages, TAIL, cost(studies)]
-    found = {PAGE.name: "\n\n".join(index) + "\n"}
-    return found | chained | {one.file: one.text(figures, aims[one.name], facts) for one in PAGES}
+    notes = {CHAIN: chained} | {one.file: one.text(figures, aims[one.name], facts) for one in PAGES}
+    found = {PAGE: "\n\n".join(index) + "\n"}
+    return found | {NOTES / name: _moved(text, NOTES) for name, text in notes.items()}
 
 
 def pictures(studies: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
@@ -185,7 +188,7 @@ def pictures(studies: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
 def write() -> None:
     """Write the pages, their pictures, and the tables beside the results."""
     studies = load()
-    for name, text in (render(studies) | pictures(studies)).items():
-        (DOCS / name).write_text(text, "utf-8")
+    for file, text in (render(studies) | {NOTES / name: drawn for name, drawn in pictures(studies).items()}).items():
+        file.write_text(text, "utf-8")
     for name, text in tables(studies).items():
         (RESULTS / f"{name}.md").write_text(text, "utf-8")

@@ -91,7 +91,7 @@ PAGES = (
             "Published settings of writes have 16 stripes and no collective calls. Ours have 16 stripes too, but many collective calls. Reads are without collective calls in both.",
         ),
         (
-            "The choice of the model was applied to one real program only, in [the chain](studies-chain.md).",
+            "The choice of the model was applied to one real program only, in [the chain](../../benchmarks/notes/studies-chain.md).",
             "The network was never trained on a GPU (published: Tesla V100). PyTorch takes one where it finds it.",
             "The network on `kay-hardware` was not run; `auto` was.",
             "Chunk and pattern of a running program change only if it asks through `stripewise.h`.",

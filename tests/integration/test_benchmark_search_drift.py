@@ -17,7 +17,7 @@ RESULTS = json.loads((ROOT / "benchmarks" / "search" / "drift.json").read_text("
 
 
 def test_the_page_is_that_of_the_results() -> None:
-    assert (ROOT / "docs" / "benchmarks" / "search-drift.md").read_text("utf-8") == drift.write_page(RESULTS)
+    assert (ROOT / "benchmarks" / "notes" / "search-drift.md").read_text("utf-8") == drift.write_page(RESULTS)
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ def test_mechanisms(check: object) -> None:
 
 
 def test_the_page_is_that_of_the_results() -> None:
-    assert (ROOT / "docs" / "benchmarks" / "simulator.md").read_text("utf-8") == page.write_page(RESULTS)
+    assert (ROOT / "benchmarks" / "notes" / "simulator.md").read_text("utf-8") == page.write_page(RESULTS)
 
 
 def test_every_miss_is_explained() -> None:

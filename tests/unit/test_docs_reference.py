@@ -46,9 +46,14 @@ from stripewise.sizes import format_size
 from tests.formats import generator
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+from benchmarks import page_figures  # noqa: E402
+
 DOCS = ROOT / "docs"
 REFERENCE = DOCS / "reference"
 PAGES = sorted([*DOCS.rglob("*.md"), *ROOT.glob("*.md")])
+NOTES = sorted((ROOT / "benchmarks" / "notes").glob("*.md"))
 EXAMPLES = sorted((ROOT / "examples").glob("*.toml"))
 FENCE = re.compile(r"^(?P<indent> *)```(?P<language>\w*)\n(?P<text>.*?)^(?P=indent)```$", re.MULTILINE | re.DOTALL)
 
@@ -395,7 +400,7 @@ def test_python_of_the_guide_runs(page: Path, tmp_path: Path) -> None:
         assert done.stdout.strip()
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
+@pytest.mark.parametrize("page", [*PAGES, *NOTES], ids=name_of)
 def test_links_resolve(page: Path) -> None:
     prose = FENCE.sub("", page.read_text("utf-8"))
     for target in re.findall(r"!?\[[^\]]*\]\(([^)\s]+)\)", prose):
@@ -463,6 +468,15 @@ def test_every_page_is_linked_from_the_index() -> None:
     index = (DOCS / "README.md").read_text("utf-8")
     missing = [name_of(page) for page in DOCS.rglob("*.md") if f"({page.relative_to(DOCS)})" not in index]
     assert missing in ([], ["docs/README.md"])
+
+
+def test_figures_of_benchmarks_are_those_of_their_tables() -> None:
+    drawn = 0
+    for page in sorted((DOCS / "benchmarks").glob("*.md")):
+        for name, picture in page_figures.draw(page.read_text("utf-8")).items():
+            drawn += 1
+            assert (page.parent / name).read_text("utf-8") == picture, f"{name}: python -m benchmarks.page_figures"
+    assert drawn >= 8
 
 
 def test_the_files_that_a_value_passes_through_exist() -> None:

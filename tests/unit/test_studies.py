@@ -52,7 +52,7 @@ from stripewise.requests.experiment import Experiment  # noqa: E402
 
 def test_pages_and_tables_are_those_of_the_results() -> None:
     studies = page.load()
-    texts = {page.DOCS / name: text for name, text in page.render(studies).items()}
+    texts = page.render(studies)
     texts |= {page.RESULTS / f"{name}.md": text for name, text in page.tables(studies).items()}
     for file, text in texts.items():
         assert file.read_text("utf-8") == text, f"{file.name}: python -m benchmarks.studies page"
@@ -60,7 +60,7 @@ def test_pages_and_tables_are_those_of_the_results() -> None:
 
 def test_a_page_of_a_study_is_short() -> None:
     for one in page.PAGES:
-        assert len((page.DOCS / one.file).read_text("utf-8").split()) <= 800, one.file
+        assert len((page.NOTES / one.file).read_text("utf-8").split()) <= 800, one.file
 
 
 def test_each_published_figure_has_a_measured_value_or_says_that_it_was_never_measured() -> None:
@@ -88,7 +88,7 @@ def test_a_figure_is_judged_by_all_of_its_numbers() -> None:
 
 def test_the_pictures_are_those_of_the_results() -> None:
     for name, picture in page.pictures(page.load()).items():
-        assert (page.PAGE.parent / name).read_text("utf-8") == picture, "python -m benchmarks.studies page"
+        assert (page.NOTES / name).read_text("utf-8") == picture, "python -m benchmarks.studies page"
 
 
 def test_results_are_of_whole_studies() -> None:
@@ -189,8 +189,8 @@ def test_aims_are_counted_by_the_kind_of_their_figures() -> None:
 
 def test_headings_of_a_page_differ() -> None:
     for name in page.render(page.load()):
-        found = [line for line in (page.DOCS / name).read_text("utf-8").splitlines() if line.startswith("#")]
-        assert len(found) == len(set(found)), name
+        found = [line for line in name.read_text("utf-8").splitlines() if line.startswith("#")]
+        assert len(found) == len(set(found)), name.name
 
 
 def test_the_middle_of_numbers_of_runs_may_not_be_reached() -> None:

@@ -105,7 +105,7 @@ def _slow(page: Section, steps: Steps) -> None:
     ahead = sum(saved(told, "auto") >= saved(told, "genetic") for told in found.values())
     page.say(
         f"{sum(told['exact'] for told in found.values())} of {len(found)} programs read the same bytes in all runs. Where no gain is proven the answer is off, and what it seems to save is scatter. `auto` saves at least as much as the genetic search in {ahead} of {len(found)}. Published for all programs: 1.91% by default and 31.09% tuned. With the published budget of 100 runs, all ninety programs as they are and both searches, "
-        f"this would be 18,000 runs: at the {each / 60:.1f} minutes that a program took here for its 48 and 12 runs, about {each / 60 * 18_000 / 60 / 60:.0f} hours. Single runs of 86 of the ninety with the default and two other settings are on [a page of their own](accelerator.md). Command: "
+        f"this would be 18,000 runs: at the {each / 60:.1f} minutes that a program took here for its 48 and 12 runs, about {each / 60 * 18_000 / 60 / 60:.0f} hours. Single runs of 86 of the ninety with the default and two other settings are on [a page of their own](../../benchmarks/notes/accelerator.md). Command: "
         "`python -m benchmarks.studies shaman --disk`, as root; it goes on with the programs that are left."
     )
 
@@ -182,7 +182,7 @@ def _classes(page: Section, steps: Steps, found: Mapping[str, Mapping[str, float
         f"Program by program, `auto` is at least as good in {even} of {programs}, and its times differ from those of the genetic search by {100 * (ratio - 1):+.1f}% in the geometric mean, with two fifths of the runs. Where it is behind, the space "
         "is the reason: one step on one axis away from the best configuration costs 10% on the worst axis (median of 18 programs, up to 171%; computed), because it decides which reads share a fetch. Neighbours therefore "
         "teach little, and the number of configurations tried decides: about 96 by the genetic search, about 35 by `auto`, which spends its other runs on repeats. Variants of `auto` were tried on other programs of the "
-        "generator, and none does better ([notes](search-notes.md))."
+        "generator, and none does better ([notes](../../benchmarks/notes/search-notes.md))."
     )
 
 

@@ -118,7 +118,7 @@ def _step(space: Space, axis: int, position: int, rng: np.random.Generator, coun
 
 _MOST_KNOTS = 256
 # Of the same length it reaches 1.7 times as far as the exponential: an even rise is told by its ends. Better by
-# measurement than Matern's own root of 5 (docs/benchmarks/search-notes.md).
+# measurement than Matern's own root of 5 (benchmarks/notes/search-notes.md).
 _REACH = 0.7 * np.sqrt(5)
 
 
