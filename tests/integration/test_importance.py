@@ -149,7 +149,7 @@ def test_what_cannot_act_beside_a_proven_answer_is_not_credited():
     found = importance(SPACE, history(30, 0.1, 0, buffers), answer=answer, proven=["cb_write"])
     assert max(found.shares, key=found.shares.get) == "cb_write"
     assert not {"cb_nodes", "buffer"} & set(found.shares)
-    assert "cannot act beside the answer: cb_nodes, buffer" in found.note
+    assert "switched off by the best settings: cb_nodes, buffer" in found.note
 
 
 def test_a_proven_setting_is_never_without_influence():

@@ -61,7 +61,7 @@ def test_the_same_seed_has_the_same_history_and_another_has_another(
 def test_a_budget_too_small_for_a_proof_is_told_before_it_is_spent(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], budget: str, small: bool
 ) -> None:
-    told = "note: 16 launches can prove no gain, so all are searched; 17 are the fewest that can"
+    told = "note: a proof needs at least 17 launches; these 16 only search"
     assert main(["tune", str(EXAMPLE), "--dry-run", "--budget", budget]) == 0
     assert (told in " ".join(capsys.readouterr().out.split())) is small
     assert main(["tune", str(EXAMPLE), "--budget", budget, "--store", str(tmp_path / "store.db")]) == 0

@@ -141,7 +141,7 @@ def test_a_hint_is_one_table(tmp_path: Path) -> None:
     assert plan.text().endswith("hint romio_lock_wait 4\n")
     assert "romio_lock_wait 4" in export(plan, "hints").text
     elsewhere = bind_space(experiment, Circumstances(WRITES.model_copy(update={"driver": "UFS:"}), "romio"))
-    assert "acts under driver LUSTRE" in elsewhere.left_out[hint.name]
+    assert "needs the LUSTRE driver" in elsewhere.left_out[hint.name]
     older = bind_space(experiment, Circumstances(lustre, "romio", "MPICH 5.0.0"))
     assert "known since MPICH 5.1" in older.left_out[hint.name]
 

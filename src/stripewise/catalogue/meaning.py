@@ -340,7 +340,7 @@ def _list_obstacles(parameter: Parameter, situation: Situation) -> Iterator[str]
         yield f"acts under {' or '.join(parameter.io_component)}, the program uses {situation.io}"
     yield _other_library(parameter, situation)
     if parameter.driver and workload.driver and not has_driver(workload.driver, parameter.driver):
-        yield f"acts under driver {' or '.join(parameter.driver)}, the file is opened by {workload.driver}"
+        yield f"needs the {' or '.join(parameter.driver)} driver; this file uses {workload.driver.rstrip(':')}"
     kind = workload.file_system or ""
     if parameter.driver and not workload.driver and kind and not has_driver(kind, parameter.driver):
         yield f"acts on {systems_of(parameter)} alone, the files lie on {kind}"

@@ -43,8 +43,8 @@ def shortfall(experiment: Experiment) -> str:
     if experiment.confirmation.pairs is not None or most_pairs(experiment) > 0:
         return ""
     fewest = fewest_launches(experiment)
-    held = schedule_of(experiment).counted(experiment.budget.runs)
-    return f"{held} can prove no gain, so all are searched; {fewest} are the fewest that can"
+    launches = schedule_of(experiment).counted(fewest)
+    return f"a proof needs at least {launches}; these {experiment.budget.runs} only search"
 
 
 def reserved_runs(experiment: Experiment, history: History) -> int:

@@ -410,7 +410,7 @@ def _only_live(bound: BoundSpace) -> BoundSpace:
 
 def _why_dead(space: Space, dead: Sequence[str]) -> dict[str, str]:
     """Why parameters mean nothing in any configuration: one value, another interface, or the rest of the workload."""
-    why = dict.fromkeys(dead, "means nothing for this workload")
+    why = dict.fromkeys(dead, "has no effect on this access pattern")
     api = space.context.get("api", "unknown")
     worlds = {other: replace(space, context={**space.context, "api": other}).live for other in _INTERFACES}
     for name in dead if api != "unknown" else ():

@@ -307,7 +307,7 @@ def _note(space: Space, n: int, varied: set[int], real: set[int], idle: set[int]
         enough = n >= _TRIALS_A_PARAMETER * len(space.names)
         parts.append(("no measurable influence: " if enough else "too few runs to tell: ") + ", ".join(silent))
     if idle:
-        parts.append("cannot act beside the answer: " + ", ".join(space.names[j] for j in sorted(idle)))
+        parts.append("switched off by the best settings: " + ", ".join(space.names[j] for j in sorted(idle)))
     if constant:
         parts.append("never varied: " + ", ".join(constant))
     return "; ".join(parts)

@@ -131,7 +131,7 @@ def explain_choice(grid: CandidateGrid, fixed: Floats, words: Mapping[str, Any],
         ratio = float(np.exp(inner.value[mine, 0, 0] - inner.value[other, 0, 0]))
         found.append(
             f"{_turn(domain, name, place, category, bool(left), points, inner.threshold[node])}: "
-            f"{ratio:.2f} times what the others get"
+            f"{ratio:.3g} times what the others reach"
         )
     leaf = path[-1]
     typical = float(np.exp(sign * inner.value[leaf, 0, 0]))
