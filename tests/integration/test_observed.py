@@ -131,7 +131,14 @@ def test_datasets_tell_what_a_program_of_hdf5_does(
 
 
 @pytest.mark.parametrize(
-    "content, message", [("{", "is not JSON"), ('{"format": "other"}', "not a report of the runtime"), ("junk", "log")]
+    "content, message",
+    [
+        ("{", "JSON of a kind that is not known"),
+        ('{"format": "other"}', "JSON of a kind that is not known"),
+        ("junk", "text of a kind that is not known"),
+        ("", "an empty file"),
+        ("\0junk", "log"),
+    ],
 )
 def test_what_is_neither_is_refused(tmp_path: Path, content: str, message: str) -> None:
     path = tmp_path / "thing"

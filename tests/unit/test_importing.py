@@ -2,8 +2,8 @@
 
 import pytest
 
-from stripewise.engine.campaign.importing import journal_rows
 from stripewise.observe.journal import JournalPhase
+from stripewise.observe.measurements import rows_of_journal
 
 
 @pytest.mark.parametrize(
@@ -11,4 +11,4 @@ from stripewise.observe.journal import JournalPhase
 )
 def test_a_journals_values_are_numbers_where_a_table_can_hold_them(text: str, value: object) -> None:
     phase = JournalPhase("s", "write", True, False, 4, 1, 1e6, 1.0, settings={"my_hint": text})
-    assert journal_rows([phase])[0]["my_hint"] == value
+    assert rows_of_journal([phase])[0]["my_hint"] == value

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from stripewise.engine.campaign.importing import ior_row
 from stripewise.errors import UserError
-from stripewise.observe.ior import IorRow, activities_of, is_ior, parse_ior
+from stripewise.observe.ior import IorOutput, IorRow, activities_of, is_ior, parse_ior, rows_of
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "ior"
 
@@ -131,7 +130,7 @@ def test_runs_of_one_text_keep_their_own_options():
     assert (second.api, second.nodes, second.tasks, second.segments) == ("pnetcdf", 4, 16, 1000)
     assert (second.block, second.transfer, second.rows[0].moved) == (47_008, 47_008, 47_008 * 16 * 1000)
     assert second.file_per_process is True
-    rows = [ior_row(run, row) for run in (first, second) for row in run.rows]
+    rows = rows_of(fixture("two-runs.txt"))
     assert [(row["api"], row["processes"], row["transfer_size"], row["bandwidth"]) for row in rows] == [
         ("posix", 8, 1 << 20, 100.0),
         ("pnetcdf", 16, 47_008, 900.0),
@@ -199,7 +198,7 @@ def test_a_test_that_ends_at_a_deadline_moved_what_ior_says():
     )
     run = only(text + STONEWALL.replace("512.25", "7.5"))
     assert [row.moved for row in run.rows] == [8 << 20, 288 * (4 << 20)]
-    assert (run.nodes, ior_row(run, run.rows[0])["file_size"]) == (72, 8 << 20)
+    assert (run.nodes, rows_of(IorOutput("text", (run,)))[0]["file_size"]) == (72, 8 << 20)
 
 
 def test_a_deadline_without_a_warning_leaves_rate_and_time():
@@ -350,10 +349,8 @@ def test_a_warning_between_json_is_read():
     [(TEXT_4, True), ("mpiexec: warning\n" * 9000 + TEXT_4, True), (CSV, True), (document(True), True),
      ("label," + CSV, True), ("a,b\n1,2\n", False), ('{"a": 1}', False), ("PRIOR-1: x", False)],
 )  # fmt: skip
-def test_an_output_is_known_by_its_content(tmp_path, text, known):
-    path = tmp_path / "out"
-    path.write_text(text, "utf-8")
-    assert is_ior(path) is known
+def test_an_output_is_known_by_its_content(text, known):
+    assert is_ior(text) is known
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,7 @@ def folder(tmp_path: Path) -> Path:
     shutil.copy(FIXTURES / "records" / "steps.record", tmp_path / "b")
     (tmp_path / "c").write_text(journal(100, 100))
     shutil.copy(FIXTURES / "ior" / "issue-102.json", tmp_path / "d")
+    shutil.copy(FIXTURES / "results" / "mdtest-4.txt", tmp_path / "e")
     (tmp_path / "data.bin").write_bytes(b"\0" * 9000)
     (tmp_path / "notes.txt").write_text("nothing to see")
     return tmp_path
@@ -44,7 +45,7 @@ def folder(tmp_path: Path) -> Path:
 
 def test_each_kind_is_told_by_its_content(folder: Path) -> None:
     kinds = {path.name: source.name for path in folder.iterdir() if (source := source_of(path)) is not None}
-    assert kinds == {"a": "report", "b": "record", "c": "journal", "d": "ior"}
+    assert kinds == {"a": "report", "b": "record", "c": "journal", "d": "ior", "e": "mdtest"}
     assert set(kinds.values()) == {source.name for source in SOURCES}
 
 
@@ -52,6 +53,7 @@ def test_a_folder_takes_what_a_file_takes(folder: Path, capsys: pytest.CaptureFi
     alone = [open_one(folder / name) for name in "abcd"]
     assert [one.kind for one in alone] == ["report", "record", "journal", "ior"]
     together = {one.path.name: one.activity for one in open_all([folder])}
+    assert set(together) == set("abcd")
     assert [together[name] for name in "abcd"] == alone
     assert main(["diagnose", str(folder), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["site"]["jobs"] == 4
@@ -65,7 +67,7 @@ def test_every_kind_describes_a_workload(folder: Path, name: str) -> None:
 
 def test_tables_are_imported_from_the_same_folder(folder: Path) -> None:
     found = read_sources([folder])
-    assert found.kinds == {"report": 1, "journal": 1, "IOR json": 1}
+    assert found.kinds == {"report": 1, "journal": 1, "IOR json": 1, "mdtest": 1}
     assert len(found.unreadable) == 1 and "b shows no time in reads or writes" in found.unreadable[0]
 
 

@@ -26,6 +26,7 @@ from stripewise.observe.activity import (
     Level,
     Modes,
 )
+from stripewise.observe.source import Measured, Row, Source, read_text
 from stripewise.sizes import parse_size
 
 _KIB, _MIB = 1024, 2**20
@@ -90,7 +91,6 @@ _WORDS = frozenset({
     "taskspernode", "testfilename", "transfersize", "type", "usingstonewalling", "xfersize",
 })
 # fmt: on
-_BEGINNING = 256 << 10
 _SECTIONS = ("parameters", "options", "summary")
 _BANNER = r"\bIOR-([^\s:]{1,40}):"
 _MOVED = r"Using actual aggregate bytes moved\s*=\s*([0-9]{1,18})"
@@ -180,14 +180,11 @@ class IorOutput:
     runs: tuple[IorRun, ...] = ()
 
 
-def is_ior(path: Path) -> bool:
-    """Whether the beginning of a file looks like an output of IOR, whatever the launcher printed before it."""
-    try:
-        with path.open("rb") as stream:
-            start = stream.read(_BEGINNING).decode("utf-8", "replace")
-    except OSError:
-        return False
-    return bool(re.search(rf'{_BANNER} MPI|"Command line"|"Results"|"bwMiB"', start) or _is_csv(start))
+def is_ior(beginning: str) -> bool:
+    """Whether a text begins as an output of IOR, whatever the launcher printed before it."""
+    return bool(
+        re.search(rf'{_BANNER} MPI|"bwMiB"|"Command line"\s*:.{{0,400}}\bior\b', beginning) or _is_csv(beginning)
+    )
 
 
 def _is_csv(text: str) -> bool:
@@ -718,3 +715,37 @@ def _activity(run: IorRun, source: str) -> Activity:
         ),
         files=[file],
     )
+
+
+def rows_of(output: IorOutput) -> list[Row]:
+    """Give one row for each access of each repetition; None where the output does not tell."""
+    return [
+        {
+            "operation": row.access,
+            "nodes": run.nodes,
+            "processes": run.tasks,
+            "api": run.api,
+            "file_size": row.moved,
+            "transfer_size": run.transfer,
+            "layout": run.layout,
+            "collective": run.collective,
+            "file_per_process": run.file_per_process,
+            "bandwidth": row.bandwidth,
+        }
+        for run in output.runs
+        for row in run.rows
+    ]
+
+
+def _parse(path: Path) -> IorOutput:
+    return parse_ior(read_text(path), str(path))
+
+
+def _measure(path: Path) -> Measured:
+    output = _parse(path)
+    return Measured(rows_of(output), f"IOR {output.form}")
+
+
+SOURCE = Source(
+    "ior", "IOR's output", "outputs of IOR", is_ior, lambda path: activities_of(_parse(path), str(path)), _measure
+)

@@ -6,97 +6,59 @@ Whatever reads what a program did asks here, so that every command takes the sam
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 
 from stripewise.errors import StripewiseError, UserError
-from stripewise.formats import JOURNAL_HEADER, RECORD_HEADER, REPORT_FORMAT
+from stripewise.observe import ior, mdtest, own_files
 from stripewise.observe.activity import Activity
 from stripewise.observe.darshan_logs import SUFFIXES, LogResult, UnreadableLogError, is_log, read_logs
+from stripewise.observe.source import Source
 from stripewise.observe.traces import form_of, traces_within
 from stripewise.observe.workload import Observed, describe_workload
 
-NAMES = "Darshan logs, traces, reports, records, journals, outputs of IOR"
+SOURCES: tuple[Source, ...] = (
+    own_files.REPORT,
+    own_files.RECORD,
+    own_files.JOURNAL,
+    mdtest.SOURCE,
+    ior.SOURCE,
+)
+"""In the order in which they are asked: those that hold others' outputs first."""
+NAMES = ", ".join(["Darshan logs", "traces", *(source.plural for source in SOURCES if source.plural)])
 _TEXT_LIMIT = 64 << 20
 _START = 4096
-
-
-@dataclass(frozen=True)
-class Source:
-    """A kind of files that this process reads; logs and traces have child processes.
-
-    Attributes
-    ----------
-    name : str
-        The ``kind`` of activities made of it.
-    holds : callable
-        Whether a file is one, by its path and its first bytes.
-    read : callable
-        Makes activities of a file: one a job.
-    """
-
-    name: str
-    holds: Callable[[Path, bytes], bool]
-    read: Callable[[Path], Sequence[Activity]]
-
-
-def _read_report(path: Path) -> list[Activity]:
-    from stripewise.observe import from_report, report  # noqa: PLC0415  only what a file needs is loaded
-
-    return [from_report.activity_of(report.read_report(_read_text(path), str(path)), str(path))]
-
-
-def _read_record(path: Path) -> list[Activity]:
-    from stripewise.observe import from_record, record_reading  # noqa: PLC0415  as above
-
-    return [from_record.activity_of(record_reading.read_record(path), str(path))]
-
-
-def _read_journal(path: Path) -> list[Activity]:
-    from stripewise.observe import journal  # noqa: PLC0415  as above
-
-    return journal.activities_of(journal.read_journal(_read_text(path), str(path)), str(path))
-
-
-def _is_ior(path: Path, start: bytes) -> bool:
-    if b"\0" in start:
-        return False
-    from stripewise.observe import ior  # noqa: PLC0415  as above
-
-    return ior.is_ior(path)
-
-
-def _read_ior(path: Path) -> list[Activity]:
-    from stripewise.observe import ior  # noqa: PLC0415  as above
-
-    return ior.activities_of(ior.parse_ior(_read_text(path), str(path)), str(path))
-
-
-SOURCES = (
-    Source(
-        "report",
-        lambda path, start: REPORT_FORMAT.encode() in start and start.lstrip().startswith(b"{"),
-        _read_report,
-    ),
-    Source("record", lambda path, start: start.startswith(RECORD_HEADER.encode()), _read_record),
-    Source("journal", lambda path, start: start.startswith(f"{JOURNAL_HEADER}\n".encode()), _read_journal),
-    Source("ior", _is_ior, _read_ior),
-)
-"""In the order in which they are asked."""
+_BEGINNING = 4 << 20
+"""Bytes of a text in which its kind must show: launchers and libraries may print much before it."""
 
 
 def source_of(path: Path) -> Source | None:
     """Give the source that a file is; None for logs, traces and everything else."""
     if is_log(path):
         return None
-    start = _start(path)
-    return next((source for source in SOURCES if source.holds(path, start)), None)
+    beginning = _beginning(path)
+    return next((source for source in SOURCES if source.holds(beginning)), None)
 
 
-def find(paths: Iterable[Path]) -> Iterator[Path]:
+def is_read(source: Source) -> bool:
+    """Whether activities can be made of a source."""
+    return source.read is not None
+
+
+def is_measured(source: Source) -> bool:
+    """Whether a table can be made of a source."""
+    return source.measured is not None or source.read is not None
+
+
+def find(paths: Iterable[Path], wanted: Callable[[Source], bool] = is_read) -> Iterator[Path]:
     """Give the files named, and the sources below the folders named, in order of their names.
+
+    Parameters
+    ----------
+    paths : iterable of Path
+    wanted : callable, optional
+        Which sources of a folder are given.
 
     Raises
     ------
@@ -116,7 +78,7 @@ def find(paths: Iterable[Path]) -> Iterator[Path]:
             folders.sort()
             for name in sorted(names):
                 child = Path(folder) / name
-                if name.endswith(SUFFIXES) or (form_of(child) is None and child.is_file() and source_of(child)):
+                if name.endswith(SUFFIXES) or (form_of(child) is None and _is_wanted(child, wanted)):
                     found = True
                     yield child
         if not found:
@@ -155,12 +117,29 @@ def open_all(paths: Iterable[Path], workers: int | None = None) -> Iterator[LogR
         yield from _open(path, source)
 
 
+def _is_wanted(path: Path, wanted: Callable[[Source], bool]) -> bool:
+    if not path.is_file():
+        return False
+    source = source_of(path)
+    return source is not None and wanted(source)
+
+
 def _reader(path: Path) -> Source | None:
     """The source that reads a file, None for Darshan's own and for traces."""
     source = source_of(path)
-    if source is None and not is_log(path) and _start(path).lstrip().startswith(b"{"):
-        return SOURCES[0]  # of other JSON the reader of reports says best what is wrong with it
+    if source is None and not is_log(path) and path.is_file() and (what := _describe_unknown(path)):
+        return Source("unknown", what, "", lambda beginning: False, instead=f"name {NAMES}")
     return source
+
+
+def _describe_unknown(path: Path) -> str:
+    """Say what a file is that no source holds; empty of what may be a log."""
+    start = _start(path)
+    if not start:
+        return "an empty file" if os.access(path, os.R_OK) else ""
+    if b"\0" in start:
+        return ""
+    return "JSON of a kind that is not known" if start.lstrip().startswith(b"{") else "text of a kind that is not known"
 
 
 def open_one(path: Path) -> Activity:
@@ -194,6 +173,8 @@ def _open(path: Path, source: Source) -> Iterator[LogResult]:
     try:
         if path.stat().st_size > _TEXT_LIMIT:
             raise UserError(f"{path} is larger than {_TEXT_LIMIT >> 20} MiB", "is it the right file?")
+        if source.read is None:
+            raise UserError(f"{path}: {source.title}", source.instead)
         yield from [LogResult(path, activity) for activity in source.read(path)]
     except OSError as error:
         yield LogResult(path, None, UnreadableLogError(f"cannot read {path}: {error.strerror}", "check the path"))
@@ -204,13 +185,18 @@ def _open(path: Path, source: Source) -> Iterator[LogResult]:
         yield LogResult(path, None, UnreadableLogError(f"{path}: {error}", "is it whole?"))
 
 
-def _read_text(path: Path) -> str:
-    return path.read_text("utf-8", errors="replace")
-
-
 def _start(path: Path) -> bytes:
     try:
         with path.open("rb") as file:
             return file.read(_START)
     except OSError:
         return b""
+
+
+def _beginning(path: Path) -> str:
+    """Enough of a text to tell its kind; the first bytes alone of what is none."""
+    start = _start(path)
+    if not start or b"\0" in start:
+        return start.decode("utf-8", "replace")
+    with path.open("rb") as file:
+        return file.read(_BEGINNING).decode("utf-8", "replace")

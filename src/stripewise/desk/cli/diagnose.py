@@ -17,6 +17,7 @@ from stripewise.diagnose.finding import Finding, Severity
 from stripewise.diagnose.site import Diagnosis, JobRow, SiteProfile, TableWriter, diagnose, row_of, slowness
 from stripewise.errors import StripewiseError, UserError, choose
 from stripewise.output.html import save_text
+from stripewise.output.markup import count
 from stripewise.sizes import format_size
 
 _LEVELS = ("low", "medium", "high")
@@ -28,7 +29,8 @@ def run_diagnose(
     logs: Annotated[
         list[Path],
         typer.Argument(
-            help="Darshan logs, traces, reports, records, journals, IOR output, or folders of them.", metavar="LOG"
+            help="Darshan logs, traces, reports, records, journals, outputs of benchmarks, or folders of them.",
+            metavar="LOG",
         ),
     ],
     html: Annotated[
@@ -78,7 +80,7 @@ def run_diagnose(
         raise UserError(*outcome.reason)
     one = outcome.only
     if (html or plan or model) and one is None:
-        what = f"{outcome.profile.jobs} jobs were read, and --report, --plan and --model are for one"
+        what = f"{count(outcome.profile.jobs, 'job')} were read, and --report, --plan and --model are for one"
         raise UserError(what, "name the log of one job")
     expected = None
     if one is not None and model is not None:
@@ -154,7 +156,7 @@ class _Outcome:
         if self._writer:
             self._writer.add(row)
         if notes.is_terminal and self.profile.jobs % 10 == 0:
-            overwritten(f"{self.profile.jobs} jobs")
+            overwritten(count(self.profile.jobs, "job"))
 
     def unreadable(self, text: str, named: bool) -> None:
         self._tell()
@@ -191,8 +193,7 @@ def _print_one(found: Diagnosis, plan: Path | None) -> None:
     part = "" if share is None else f" ({share:.0%} of the run)"
     time = "the time in I/O is not known" if seconds is None else f"I/O took {duration(seconds)}{part}"
     run = f", {duration(job.elapsed)}" if job.elapsed else ""
-    ranks = f"{job.ranks:,} rank{'' if job.ranks == 1 else 's'}"
-    files = f"{activity.counted.files:,} file{'' if activity.counted.files == 1 else 's'}"
+    ranks, files = count(job.ranks, "rank"), count(activity.counted.files, "file")
     prose(f"{name}: {ranks}{run}, {format_size(activity.bytes)} in {files}; {time}")
     console.print()
     if not found.problems:
@@ -252,11 +253,12 @@ def _print_expected(expected: Mapping[str, Any]) -> None:
 def _print_many(outcome: _Outcome) -> None:
     profile = outcome.profile
     console.print(
-        f"{profile.jobs:,} jobs, {format_size(profile.bytes_read)} read, {format_size(profile.bytes_written)} written, "
-        f"{duration(profile.io_seconds)} of I/O; {profile.unreadable:,} unreadable"
+        f"{count(profile.jobs, 'job')}, {format_size(profile.bytes_read)} read, "
+        f"{format_size(profile.bytes_written)} written, {duration(profile.io_seconds)} of I/O; "
+        f"{profile.unreadable:,} unreadable"
     )
     for code, jobs in profile.codes.most_common():
-        console.print(f"  {code}: {jobs:,} jobs ({jobs / profile.jobs:.0%})")
+        console.print(f"  {code}: {count(jobs, 'job')} ({jobs / profile.jobs:.0%})")
     worst = sorted(outcome.rows, key=lambda row: -row.io_time)[:_FINDINGS]
     console.print("most time in I/O:")
     for row in worst:

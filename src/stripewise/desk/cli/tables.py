@@ -22,6 +22,9 @@ from stripewise.models.table import Schema, Table, make_table, read_table
 from stripewise.output.summaries import NUMBERS, SummaryReport, summarise
 from stripewise.sizes import format_size
 
+_LISTED = 20
+"""Files that are named one by one, of those that could not be read."""
+
 
 def _root() -> None:
     """Measured tables."""
@@ -31,7 +34,8 @@ def import_table(
     files: Annotated[
         list[Path],
         typer.Argument(
-            help="IOR output, Darshan logs, traces, reports, journals, folders of them, or CSV.", metavar="FILE"
+            help="Outputs of benchmarks, Darshan logs, traces, reports, journals, folders of them, or CSV.",
+            metavar="FILE",
         ),
     ],
     out: Annotated[Path, typer.Option(help="The table to write (NAME.csv and NAME.toml).", metavar="TABLE")],
@@ -75,8 +79,10 @@ def import_table(
         return
     for line in said:
         remark(f"note: {line}")
-    if unreadable:
-        remark(f"note: {len(unreadable)} files could not be read, the first: {unreadable[0]}")
+    for line in unreadable[:_LISTED]:
+        remark(f"note: not imported: {line}")
+    if len(unreadable) > _LISTED:
+        remark(f"note: not imported: {len(unreadable) - _LISTED:,} more, which --json lists")
     shown = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
     say(f"{len(table):,} rows of {shown}: {path}")
     say(f"tunable   {', '.join(column.name for column in table.schema.parameter)}")
@@ -124,7 +130,7 @@ def _observe_files(
     rows = with_names(found.rows, from_name, constants)
     listed = ", ".join(f"{count} {kind}" for kind, count in found.kinds.items())
     table, said = table_from(rows, out.with_suffix("").name, f"Imported from {listed}.", parameters)
-    return table, dict(found.kinds), said, found.unreadable
+    return table, dict(found.kinds), [*found.notes, *said], found.unreadable
 
 
 def _with_schema(files: list[Path], path: Path) -> Table:

@@ -1,43 +1,32 @@
-"""Rows of a table from what other tools left: IOR's output, Darshan logs, the runtime's reports and journals.
+"""Rows of a table from what other tools left: outputs of benchmarks, Darshan logs, the runtime's reports and journals.
 
 A table of rows that other tools measured: names from paths, roles, what can be tuned, what is missing.
 """
 
 from __future__ import annotations
 
-import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal
 
-from stripewise.catalogue.configuration import plain_number
 from stripewise.catalogue.factor import ROLES, SIZES, WORKLOAD_ROLES
-from stripewise.catalogue.filesystems import of_role
-from stripewise.catalogue.stack import every_stack, load_stack
+from stripewise.catalogue.stack import every_stack
 from stripewise.errors import StripewiseError, UserError
 from stripewise.models.table import Column, ObjectiveColumn, Schema, Table, make_table
-from stripewise.observe.activity import Activity, Calls
-from stripewise.observe.ior import IorRow, IorRun, parse_ior
-from stripewise.observe.journal import JournalPhase, read_journal
-from stripewise.observe.sources import find, open_all, source_of
-from stripewise.observe.workload import Observed, describe_workload
+from stripewise.observe.darshan_logs import LogResult
+from stripewise.observe.measurements import known_hints, rows_of_activity
+from stripewise.observe.source import Measured, Row
+from stripewise.observe.sources import find, is_measured, open_all, source_of
 from stripewise.sizes import parse_size
 
-Row = dict[str, Any]
-
 _FEW, _HALF = 0.34, 0.5
+_QUANTITIES = {"bandwidth": "MiB/s", "rate": "1/s"}
+"""What rows measure, with its unit."""
 TUNABLE_ROLES = tuple(role for role in ROLES if role not in WORKLOAD_ROLES)
 """Roles whose columns are parameters unless others are named."""
-
-
-@cache
-def known_hints() -> Mapping[str, str]:
-    """Role of each hint that a stack has; others say nothing that could be set."""
-    return {p.setting: p.role for name in ("romio", "ompio") for p in load_stack(name).parameters}
 
 
 def with_names(rows: Sequence[Row], pattern: str | None, given: Mapping[str, str]) -> list[Row]:
@@ -109,7 +98,8 @@ def table_from(rows: Sequence[Row], name: str, about: str, parameters: Sequence[
         If no column can be tuned, or one named is not there.
     """
     notes: list[str] = []
-    rows, names = _keep_complete([{k: v for k, v in row.items() if k != "_file"} for row in rows], parameters, notes)
+    quantity, rows = _choose_quantity([{k: v for k, v in row.items() if k != "_file"} for row in rows], notes)
+    rows, names = _keep_complete(rows, quantity, parameters, notes)
     unknown = [column for column in parameters if column not in names]
     if unknown:
         raise UserError(f"--parameter {unknown[0]}: this column does not exist", f"there are {', '.join(names)}")
@@ -134,16 +124,30 @@ def table_from(rows: Sequence[Row], name: str, about: str, parameters: Sequence[
     schema = Schema(
         name=name,
         description=about,
-        objective=ObjectiveColumn(column="bandwidth", direction="maximize", unit="MiB/s"),
+        objective=ObjectiveColumn(column=quantity, direction="maximize", unit=_QUANTITIES[quantity]),
         parameter=[_column(column, roles[column], rows) for column in chosen],
         context=[_column(column, roles[column], rows) for column in context],
     )
     return make_table(schema, final, name), notes
 
 
-def _keep_complete(rows: list[Row], wanted: Sequence[str], notes: list[str]) -> tuple[list[Row], list[str]]:
+def _choose_quantity(rows: list[Row], notes: list[str]) -> tuple[str, list[Row]]:
+    """Choose what is measured, for a table has one objective: the quantity of most rows."""
+    quantity = max(_QUANTITIES, key=lambda name: sum(row.get(name) is not None for row in rows))
+    kept = [row for row in rows if row.get(quantity) is not None]
+    if others := len(rows) - len(kept):
+        have = "row has" if others == 1 else "rows have"
+        notes.append(
+            f"{others:,} {have} no {quantity}, and a table has one objective: import their files by themselves"
+        )
+    return quantity, kept
+
+
+def _keep_complete(
+    rows: list[Row], quantity: str, wanted: Sequence[str], notes: list[str]
+) -> tuple[list[Row], list[str]]:
     """Leave out columns that many rows lack, and rows that lack one of the others."""
-    names = list(dict.fromkeys(name for row in rows for name in row if name != "bandwidth"))
+    names = list(dict.fromkeys(name for row in rows for name in row if name != quantity))
     for name in list(names):
         missing = sum(row.get(name) is None for row in rows)
         if missing == len(rows):
@@ -178,9 +182,6 @@ def _column(name: str, role: str, rows: Sequence[Row]) -> Column:
     return Column(name=name, kind="categorical", role=role, values=sorted(values, key=str))
 
 
-_MIB = 2**20
-
-
 @dataclass
 class Imported:
     """What was read.
@@ -188,22 +189,38 @@ class Imported:
     Attributes
     ----------
     rows : list of dict
-        Columns by name; ``bandwidth`` in MiB/s.
+        Columns by name; ``bandwidth`` in MiB/s, or ``rate`` in operations per second.
     kinds : Counter
         Files by kind.
     unreadable : list of str
         One line a file.
+    notes : list of str
+        What was left out of files that could be read, one sentence each.
     """
 
     rows: list[Row] = field(default_factory=list)
     kinds: Counter[str] = field(default_factory=Counter)
     unreadable: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def take(self, path: Path, read: Callable[[], Measured]) -> None:
+        """Add what a file measured; one that cannot be read is listed."""
+        try:
+            found = read()
+        except OSError as error:
+            self.unreadable.append(f"cannot read {path}: {error.strerror}; check the path")
+        except StripewiseError as error:
+            self.unreadable.append(str(error) if str(path) in error.what else f"{path}: {error}")
+        else:
+            self.rows += [{**row, "_file": str(path)} for row in found.rows]
+            self.kinds[found.form] += 1
+            self.notes += [f"{path}: {note}" for note in found.notes]
 
 
 def read_sources(
     paths: Iterable[Path], *, workers: int | None = None, on_file: Callable[[int], None] = lambda done: None
 ) -> Imported:
-    """Read files, and all sources of activities below folders.
+    """Read files, and all sources of measurements below folders.
 
     Parameters
     ----------
@@ -218,153 +235,34 @@ def read_sources(
         If a path does not exist, or nothing can be read at all.
     """
     found, done = Imported(), 0
-    own: list[tuple[Path, Callable[[Path, Counter[str]], list[Row]]]] = []
+    own: list[tuple[Path, Callable[[Path], Measured]]] = []
     others: list[Path] = []
-    for path in find(paths):
+    for path in find(paths, is_measured):
         source = source_of(path)
-        if source is not None and source.name in _BY_RUN:
-            own.append((path, _BY_RUN[source.name]))
+        if source is not None and source.measured is not None:
+            own.append((path, source.measured))
         elif source is None and path.suffix == ".csv":
-            own.append((path, _no_csv))
+            own.append((path, _refuse_csv))
         else:
             others.append(path)
     for result in sorted(open_all(others, workers), key=lambda entry: str(entry.path)) if others else ():
         done += 1
         on_file(done)
-        _take(found, result.path, lambda r=result: _of_log(r.activity, r.error, found.kinds))  # type: ignore[misc]
-    for path, read in own:
+        found.take(result.path, partial(_measure_activity, result))
+    for path, measured in own:
         done += 1
         on_file(done)
-        _take(found, path, lambda p=path, r=read: r(p, found.kinds))  # type: ignore[misc]
+        found.take(path, partial(measured, path))
     if not found.rows:
-        raise UserError(f"nothing could be imported: {found.unreadable[0]}")
+        raise UserError(f"nothing could be imported: {(found.unreadable or found.notes)[0]}")
     return found
 
 
-def _take(found: Imported, path: Path, read: Callable[[], list[Row]]) -> None:
-    try:
-        found.rows += [{**row, "_file": str(path)} for row in read()]
-    except OSError as error:
-        found.unreadable.append(f"cannot read {path}: {error.strerror}; check the path")
-    except StripewiseError as error:
-        found.unreadable.append(str(error) if str(path) in error.what else f"{path}: {error}")
+def _measure_activity(result: LogResult) -> Measured:
+    if result.activity is None:
+        raise result.error or UserError("the log cannot be read")
+    return Measured(rows_of_activity(result.activity), result.activity.kind)
 
 
-def _journal(path: Path, kinds: Counter[str]) -> list[Row]:
-    rows = journal_rows(read_journal(path.read_text("utf-8", errors="replace"), str(path)))
-    kinds["journal"] += 1
-    return rows
-
-
-def _ior(path: Path, kinds: Counter[str]) -> list[Row]:
-    output = parse_ior(path.read_text("utf-8", errors="replace"), str(path))
-    kinds[f"IOR {output.form}"] += 1
-    return [ior_row(run, row) for run in output.runs for row in run.rows]
-
-
-def _no_csv(path: Path, kinds: Counter[str]) -> list[Row]:
-    raise UserError(f"{path} is not a CSV of IOR", "say what its columns mean with --schema FILE.toml")
-
-
-_BY_RUN = {"ior": _ior, "journal": _journal}
-"""Sources that measured several times, or with several settings, in one job: a row each."""
-
-
-# -- observed programs ---------------------------------------------------------------------------------------------
-
-
-def _of_log(activity: Activity | None, error: StripewiseError | None, kinds: Counter[str]) -> list[Row]:
-    if activity is None:
-        raise error or UserError("the log cannot be read")
-    seen = describe_workload(activity)
-    rows = [_make_row(seen, way, rate) for way, rate in (activity.rates or _rates(activity)).items()]
-    if not rows:
-        raise UserError(f"{activity.source} shows no time in reads or writes", "was the program's I/O observed?")
-    kinds[activity.kind] += 1
-    return rows
-
-
-def _rates(activity: Activity) -> dict[Literal["read", "write"], float]:
-    """Darshan's estimate by the slowest rank; where both directions occur, its time is shared out by theirs."""
-    totals = activity.totals
-    total = next((level for level in (totals.mpiio, totals.posix) if level.bytes), totals.stdio)
-    spent = total.read.seconds + total.write.seconds
-    ways: tuple[tuple[Literal["read", "write"], Calls], ...] = (("write", total.write), ("read", total.read))
-    return {
-        way: calls.bytes / _MIB / (activity.io_seconds * calls.seconds / spent)
-        for way, calls in ways
-        if calls.bytes > 0.001 * total.bytes and calls.seconds > 0 and activity.io_seconds > 0 and activity.timed
-    }
-
-
-def _make_row(seen: Observed, operation: str, bandwidth: float) -> Row:
-    words = seen.workload.model_dump(exclude_none=True)
-    for name in ("operation", "processes_per_node", "driver", "files"):
-        words.pop(name, None)
-    hints = {key: _hint_value(value) for key, value in seen.hints.items() if key in known_hints()}
-    return {
-        **words,
-        "processes": seen.processes,
-        **hints,
-        **seen.layout,
-        "operation": operation,
-        "bandwidth": bandwidth,
-    }
-
-
-def ior_row(run: IorRun, row: IorRow) -> Row:
-    """Columns by name of one line of results; None where the output does not tell."""
-    return {
-        "operation": row.access,
-        "nodes": run.nodes,
-        "processes": run.tasks,
-        "api": run.api,
-        "file_size": row.moved,
-        "transfer_size": run.transfer,
-        "layout": run.layout,
-        "collective": run.collective,
-        "file_per_process": run.file_per_process,
-        "bandwidth": row.bandwidth,
-    }
-
-
-_NUMBERS = ("nodes", "file_size", "transfer_size", "piece_size")
-_TRUTHS = ("collective", "file_per_process")
-
-
-@cache
-def _defaults() -> dict[str, int | str | float | bool]:
-    """What acts where a hint is not set, as far as it is one value."""
-    return {p.setting: p.default for name in ("romio", "ompio") for p in load_stack(name).parameters}
-
-
-def journal_rows(phases: Sequence[JournalPhase]) -> list[Row]:
-    """Give one row a phase; a hint that any phase set has a value in all."""
-    hints = {key for phase in phases for key in phase.settings if " " not in key}
-    rows = []
-    for phase in phases:
-        row: Row = {
-            name: _hint_value(text) if name in _NUMBERS else text not in ("0", "false") if name in _TRUTHS else text
-            for name, text in phase.workload.items()
-            if name not in ("operation", "processes", "processes_per_node", "driver")
-        }
-        # Words that were declared stay; what the phase itself showed is surer.
-        row |= {"nodes": phase.nodes, "processes": phase.ranks, "collective": phase.collective}
-        row["layout"] = "strided" if phase.strided else row.get("layout", "segmented")
-        for key in sorted(hints):
-            row[key] = _hint_value(phase.settings[key]) if key in phase.settings else _defaults().get(key, "default")
-        for role in ("stripe_count", "stripe_size"):
-            if (value := of_role(phase.layout, role)) is not None:
-                row[role] = _hint_value(value)
-        rows.append({**row, "operation": phase.operation, "bandwidth": phase.bandwidth})
-    return rows
-
-
-def _hint_value(text: str) -> int | float | str:
-    if re.fullmatch(r"-?\d+", text):
-        return int(text)
-    try:
-        value = float(text)
-    except ValueError:
-        return text
-    return plain_number(value) if math.isfinite(value) else text
+def _refuse_csv(path: Path) -> Measured:
+    raise UserError(f"{path}: CSV with columns of its own", "say what its columns mean with --schema FILE.toml")
