@@ -1,4 +1,4 @@
-"""Byte sizes as people write them: ``64 KiB``, ``4m``, ``1GiB``."""
+"""Byte sizes and counts as people write them: ``64 KiB``, ``4m``, ``1GiB``, ``2 files``."""
 
 from __future__ import annotations
 
@@ -75,3 +75,9 @@ def format_size(value: float) -> str:
             return f"{digits} {unit}"
         amount /= 1024
     raise AssertionError("unreachable")
+
+
+def count_of(amount: int, noun: str, plural: str = "") -> str:
+    """Write a number of things (``1 file``, ``2,000 processes``)."""
+    ending = "es" if noun.endswith("s") else "s"
+    return f"{amount:,} {noun if amount == 1 else plural or noun + ending}"

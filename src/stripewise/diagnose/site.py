@@ -141,6 +141,8 @@ class JobRow:
 
     Attributes
     ----------
+    io_time : float or None
+        See :attr:`stripewise.observe.activity.Activity.io_time`.
     requests : int
         To the file system.
     collective_share : float or None
@@ -160,7 +162,7 @@ class JobRow:
     ranks: int
     files: int
     elapsed: float
-    io_time: float
+    io_time: float | None
     bytes_read: int
     bytes_written: int
     requests: int
@@ -188,7 +190,7 @@ def row_of(diagnosis: Diagnosis) -> JobRow:
         ranks=activity.job.ranks,
         files=activity.counted.files,
         elapsed=activity.job.elapsed,
-        io_time=activity.io_seconds,
+        io_time=activity.io_time,
         bytes_read=read,
         bytes_written=written,
         requests=lower.count,
@@ -252,7 +254,7 @@ class SiteProfile:
         self.jobs += 1
         self.bytes_read += row.bytes_read
         self.bytes_written += row.bytes_written
-        self.io_seconds += row.io_time
+        self.io_seconds += row.io_time or 0.0
         self.codes.update({f.code for f in diagnosis.findings if f.severity >= Severity.LOW})
         self.worst[row.worst] += 1
         self.executables[row.executable or "unknown"] += 1

@@ -198,7 +198,7 @@ class TargetLoads:
 _KEPT_FILES = 20_000
 _LISTED_BY_TIME, _LISTED_BY_BYTES = 3000, 1000
 _RANKS_LISTED = 1 << 17
-_STREAMS = ("<STDIN>", "<STDOUT>", "<STDERR>")
+STREAMS = ("<STDIN>", "<STDOUT>", "<STDERR>")
 
 
 class LogError(Exception):
@@ -252,10 +252,7 @@ class Folded:
         add_common(sums.common, counters, place)
         if level not in self._modules:
             return
-        moved = (int(counters[place["BYTES_READ"]]), int(counters[place["BYTES_WRITTEN"]]))
-        spent = float(sum(seconds[fplace[name]] for name in ("READ_TIME", "WRITE_TIME", "META_TIME")))
-        slowest = float(seconds[fplace["SLOWEST_RANK_TIME"]]) if rank < 0 else spent
-        self._modules[level].add(rank, sum(moved), slowest)
+        moved, spent, slowest = self._count_module(level, rank, counters, seconds)
         if level != "posix" or "mpiio" not in file.levels:
             self._slowest.add(rank, sum(moved), slowest)
         if level == "mpiio":
@@ -272,6 +269,22 @@ class Folded:
             file.writers += 1
             file.last_writer = rank
         spread_single(sums, rank, spent, sum(moved))
+
+    def add_aside(self, level: str, rank: int, counters: Ints, seconds: Floats) -> None:
+        """Add a record of what is no data file: it counts only in Darshan's own estimate of the bandwidth."""
+        if level in self._modules and -1 <= rank < self._ranks:
+            self._count_module(level, 0 if self._ranks == 1 else rank, counters, seconds)
+
+    def _count_module(
+        self, level: str, rank: int, counters: Ints, seconds: Floats
+    ) -> tuple[tuple[int, int], float, float]:
+        """Count a record in its module: bytes read and written, seconds of all ranks and of the slowest."""
+        place, fplace = places(level)
+        moved = (int(counters[place["BYTES_READ"]]), int(counters[place["BYTES_WRITTEN"]]))
+        spent = float(sum(seconds[fplace[name]] for name in ("READ_TIME", "WRITE_TIME", "META_TIME")))
+        slowest = float(seconds[fplace["SLOWEST_RANK_TIME"]]) if rank < 0 else spent
+        self._modules[level].add(rank, sum(moved), slowest)
+        return moved, spent, slowest
 
     def add_file(self, level: str, identifier: int, syncs: int, meta: float) -> None:
         """Add what a library (``hdf5``, ``pnetcdf``) did to a file as a whole."""
@@ -454,7 +467,7 @@ class Folded:
     def _counted(self, entries: dict[int, dict[str, Any]], names: dict[int, str]) -> dict[str, int]:
         # Datasets and variables have records of their own, which are not files.
         calls = {"posix", "mpiio", "stdio"}
-        real = {key: e for key, e in entries.items() if names.get(key) not in _STREAMS and calls & e.keys()}
+        real = {key: e for key, e in entries.items() if names.get(key) not in STREAMS and calls & e.keys()}
         own = [key for key, entry in real.items() if entry["ranks"] == 1 and self._files[key].writers == 1]
         gone = self._dropped_counts
         return {

@@ -6,14 +6,21 @@ its file, so that memory grows with the number of files alone, and that is bound
 
 from __future__ import annotations
 
+import bz2
 import os
+import re
+import struct
+import zlib
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from darshan.backend import cffi_backend as backend
 
-from stripewise.observe._darshan_fold import Folded, LogError, LogHead
+from stripewise.observe._darshan_fold import STREAMS, Folded, LogError, LogHead
+from stripewise.observe._darshan_sums import find_damage
+from stripewise.sizes import format_size
 
 __all__ = ["LogError", "summarise"]
 
@@ -31,6 +38,14 @@ _NEWEST = {
     "POSIX": 4, "MPI-IO": 3, "STDIO": 2, "H5D": 2, "H5F": 3, "PNETCDF_VAR": 1, "PNETCDF_FILE": 3, "LUSTRE": 2,
     "HEATMAP": 1, "DXT_POSIX": 1, "DXT_MPIIO": 2,
 }  # fmt: skip
+# Layouts first: a trace is spread over OSTs with them.
+_ORDER = ("LUSTRE", *_SUMMED, "H5F", "PNETCDF_FILE", "HEATMAP", "DXT_POSIX", "DXT_MPIIO")
+_COUNTED = ("DFS", "DAOS")
+_MOST_BYTES = 1 << 62
+_HEADER, _NAMES_AT, _MOST_JOB, _LEAST_GAP = 1328, 32, 1 << 20, 64
+_MAGIC, _WITH_NANOSECONDS = 6567223, b"3.41"
+_PIPE = re.compile(r"(^|[/_.-])(named)?(pipe|fifo)([_.-]|\d|$)[^/]*$", re.IGNORECASE)
+_POSIX_SEEKS = backend.counter_names("POSIX").index("POSIX_SEEKS")
 _JUDGED = {
     "POSIX": "sizes, alignment and order of the requests to the file system",
     "MPI-IO": "collective and independent calls",
@@ -67,14 +82,13 @@ def summarise(path: str) -> dict[str, Any]:
 
 
 def _summarise(path: str, log: dict[str, Any]) -> dict[str, Any]:
-    job = _job(log)
+    job = _job(log, path)
     modules = backend.log_get_modules(log)
-    folded = Folded(job["ranks"], job["elapsed"], _mounts(log))
-    # Layouts first: a trace is spread over OSTs with them.
-    order = ["LUSTRE", *_SUMMED, "H5F", "PNETCDF_FILE", "HEATMAP", "DXT_POSIX", "DXT_MPIIO"]
-    names: dict[int, str] = {}
+    names = _names(log)
+    folded = Folded(job["ranks"], job["elapsed"], job.pop("mounts"))
+    left_out = _LeftOut(names)
     newer: list[str] = []
-    for module in order:
+    for module in _ORDER:
         if module not in modules:
             continue
         if modules[module]["ver"] > _NEWEST[module]:
@@ -83,34 +97,104 @@ def _summarise(path: str, log: dict[str, Any]) -> dict[str, Any]:
                 "knows: not read"
             )
             continue
-        if module == "HEATMAP":
-            names = _names(log)
         for buffer in _records(log, module, modules[module]["idx"]):
-            _add(folded, module, buffer, names)
-    if not names:
-        names = _names(log)
+            _add(folded, module, buffer, left_out)
     seen = [name for name in modules if name not in ("NULL",)]
     unseen = [f"no {name} module: nothing is known of {what}" for name, what in _JUDGED.items() if name not in modules]
+    unread = [_describe_unread(log, name, modules[name]["idx"]) for name in seen if name not in _ORDER]
     partial = [name for name, entry in modules.items() if entry["partial_flag"]]
     hints = _hints(job.pop("metadata"))
-    head = LogHead("darshan", path, [*unseen, *newer], job.pop("version"), seen, partial, hints)
+    gap = job.pop("gap")
+    skipped = [f"the log has a gap of {gap:,} bytes behind its header, which was skipped"] if gap else []
+    head = LogHead(
+        "darshan", path, [*unseen, *newer, *unread, *left_out.told, *skipped], job.pop("version"), seen, partial, hints
+    )
     return folded.activity(head, job, names)
 
 
-def _job(log: dict[str, Any]) -> dict[str, Any]:
-    record = _ffi.new("struct darshan_job *")
-    if _library.darshan_log_get_job(log["handle"], record) < 0:
-        raise LogError("its job record cannot be read: it is cut off or damaged")
+class _LeftOut:
+    """Records of what is no data file: the program's own streams, and named pipes, whose opens wait for a partner.
+
+    Parameters
+    ----------
+    names : dict
+        Paths by record.
+    """
+
+    def __init__(self, names: dict[int, str]) -> None:
+        self.names = names
+        self._streams = {key for key, name in names.items() if name in STREAMS}
+        self._pipes = {key for key, name in names.items() if _PIPE.search(name)}
+        self._waited: dict[int, float] = {}
+        self.streamed = False
+        self.damaged: dict[str, list[str]] = {}
+
+    def holds(self, module: str, owner: int, counters: Any, fcounters: Any) -> bool:
+        """Whether a record belongs to no data file; notes what it took."""
+        if owner in self._streams:
+            return True
+        if module == "STDIO":
+            self.streamed = True
+        if owner not in self._pipes or (module == "POSIX" and counters[_POSIX_SEEKS]):
+            return False
+        if module in ("POSIX", "STDIO"):
+            times = backend.fcounter_names(module)
+            waited = sum(float(fcounters[times.index(f"{module}_F_{kind}_TIME")]) for kind in ("READ", "WRITE", "META"))
+            self._waited[owner] = self._waited.get(owner, 0.0) + waited
+        return True
+
+    @property
+    def told(self) -> list[str]:
+        """Say what was left out, and why."""
+        told = []
+        if self._waited:
+            count, waited = len(self._waited), sum(self._waited.values())
+            pipes = "1 named pipe is" if count == 1 else f"{count:,} named pipes are"
+            told.append(f"{pipes} left out: calls on pipes wait for their partners, here {waited:,.4g} s in all")
+        for module, wrong in self.damaged.items():
+            records = "1 damaged record" if len(wrong) == 1 else f"{len(wrong):,} damaged records"
+            told.append(f"without {records} of module {module}: {wrong[0]}")
+        return told
+
+
+def _describe_unread(log: dict[str, Any], module: str, index: int) -> str:
+    """Say that a module is not judged, with the bytes that it holds where it counts some."""
+    words = f"module {module} is in the log and is not judged"
+    if module not in _COUNTED:
+        return words
+    names = backend.counter_names(module)
+    moved = {"read": 0, "written": 0}
+    for buffer in _records(log, module, index):
+        record = _ffi.cast(backend._structdefs[module], buffer)[0]
+        counters = np.frombuffer(_ffi.buffer(record.counters), np.int64)
+        for way in moved:
+            moved[way] += int(counters[names.index(f"{module}_BYTES_{way.upper()}")])
+    if not 0 <= sum(moved.values()) <= _MOST_BYTES:
+        return words
+    return f"{words}: it holds {format_size(moved['read'])} read and {format_size(moved['written'])} written"
+
+
+def _job(log: dict[str, Any], path: str) -> dict[str, Any]:
+    found = _find_job(path)
+    if found is not None:
+        record, executable, mounts, gap = found
+    else:
+        record, gap = _ffi.new("struct darshan_job *"), 0
+        if _library.darshan_log_get_job(log["handle"], record) < 0:
+            raise LogError("its job record cannot be read: it is cut off or damaged")
+        name = _ffi.new("char[]", 8192)
+        _library.darshan_log_get_exe(log["handle"], name)
+        executable, mounts = _decode_text(name), _mounts(log)
     ranks = int(record.nprocs)
     if not 1 <= ranks <= _MAX_RANKS:
         raise LogError(f"it is damaged: it tells of {ranks} processes")
     elapsed = _ffi.new("double *")
     _library.darshan_log_get_job_runtime(log["handle"], record[0], elapsed)
-    executable = _ffi.new("char[]", 8192)
-    _library.darshan_log_get_exe(log["handle"], executable)
     started = int(record.start_time_sec) + int(record.start_time_nsec) * 1e-9
     return {
-        "executable": _decode_text(executable),
+        "executable": executable,
+        "mounts": mounts,
+        "gap": gap,
         "identifier": str(int(record.jobid)),
         "ranks": ranks,
         "elapsed": max(0.0, float(elapsed[0])) if np.isfinite(elapsed[0]) else 0.0,
@@ -119,6 +203,44 @@ def _job(log: dict[str, Any]) -> dict[str, Any]:
         # PyDarshan takes the version from the start of the handle in the same way: it has no function for this.
         "version": _decode_text(_ffi.cast("char *", log["handle"]), 8),
     }
+
+
+def _find_job(path: str) -> tuple[Any, str, list[tuple[str, str]], int] | None:
+    """Find the job record behind a gap after the header, where the library does not look; None without a gap.
+
+    Some builds of Darshan leave 8 KiB of zeros there; all else is where the header says.
+
+    Returns
+    -------
+    record : struct darshan_job *
+    executable : str
+    mounts : list of (path, type)
+    gap : int
+        Bytes.
+    """
+    with Path(path).open("rb") as file:
+        head = file.read(_HEADER)
+        # The magic number as a little machine writes it; earlier formats have a shorter record.
+        if len(head) < _HEADER or struct.unpack_from("<q", head, 8)[0] != _MAGIC or head[:4] < _WITH_NANOSECONDS:
+            return None
+        (names_at,) = struct.unpack_from("<Q", head, _NAMES_AT)
+        packed = file.read(max(0, min(names_at, _MOST_JOB) - _HEADER))
+    job = packed.lstrip(b"\0")
+    gap, kind = len(packed) - len(job), head[16]
+    if gap < _LEAST_GAP or kind not in (0, 1):
+        return None
+    size = _ffi.sizeof("struct darshan_job")
+    try:
+        data = zlib.decompressobj().decompress(job, _MOST_JOB) if kind == 0 else bz2.decompress(job)
+    except (zlib.error, OSError, ValueError):
+        return None
+    if len(data) < size:
+        return None
+    record = _ffi.new("struct darshan_job *")
+    _ffi.memmove(record, data[:size], size)
+    lines = data[size:].split(b"\0")[0].decode("utf-8", "backslashreplace").split("\n")
+    mounts = [(place, kind) for kind, _, place in (line.partition("\t") for line in lines[1:]) if place]
+    return record, lines[0], sorted(mounts, key=lambda mount: -len(mount[0])), gap
 
 
 def _decode_text(pointer: Any, most: int = 4096) -> str:
@@ -170,12 +292,21 @@ def _records(log: dict[str, Any], module: str, index: int) -> Iterator[Any]:
             _library.darshan_free(buffer[0])
 
 
-def _add(folded: Folded, module: str, buffer: Any, names: dict[int, str]) -> None:
+def _add(folded: Folded, module: str, buffer: Any, left_out: _LeftOut) -> None:
     if module in _SUMMED:
         record = _ffi.cast(backend._structdefs[module], buffer)[0]
         owner = int(record.file_rec_id) if module in ("H5D", "PNETCDF_VAR") else int(record.base_rec.id)
         counters = np.frombuffer(_ffi.buffer(record.counters), np.int64)
         fcounters = np.frombuffer(_ffi.buffer(record.fcounters), np.float64)
+        if left_out.holds(module, owner, counters, fcounters):
+            folded.add_aside(_SUMMED[module], int(record.base_rec.rank), counters, fcounters)
+            return
+        wrong = find_damage(_SUMMED[module], counters, fcounters)
+        if wrong is not None and wrong.hopeless:
+            raise LogError(f"it is damaged: module {module} holds {wrong.says}")
+        if wrong is not None:
+            left_out.damaged.setdefault(module, []).append(wrong.says)
+            return
         folded.add(_SUMMED[module], owner, int(record.base_rec.rank), counters, fcounters)
     elif module == "H5F":
         record = _ffi.cast(backend._structdefs[module], buffer)[0]
@@ -188,7 +319,10 @@ def _add(folded: Folded, module: str, buffer: Any, names: dict[int, str]) -> Non
     elif module == "HEATMAP":
         record = _ffi.cast(backend._structdefs[module], buffer)[0]
         owner = int(record.base_rec.id)
-        kind = names[owner].rpartition(":")[2] if owner in names else _HEATMAPS.get(owner, "")
+        named = left_out.names.get(owner)
+        kind = named.rpartition(":")[2] if named is not None else _HEATMAPS.get(owner, "")
+        if kind == "STDIO" and not left_out.streamed:
+            return
         bins = int(record.nbins)
         if not 0 < bins <= _MAX_BINS:
             raise LogError(f"it is damaged: a heatmap with {bins} bins")

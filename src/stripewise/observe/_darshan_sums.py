@@ -42,6 +42,59 @@ def _find_largest(level: str) -> Ints:
     return np.array(wanted, np.int64)
 
 
+_MOST = 1 << 53
+"""Calls or bytes of a record that can be: more would take a machine of a million calls a second three centuries."""
+_NEVER = -1
+"""What Darshan writes for a counter that it does not keep."""
+_COUNTING = ("OPENS", "READS", "WRITES", "STATS", "SEEKS", "SYNCS", "FLUSHES", "BYTES_", "SIZE_", "COUNT")
+
+
+@cache
+def _counting(level: str) -> dict[str, int]:
+    """Places of the counters that count calls or bytes."""
+    return {name: i for name, i in places(level)[0].items() if any(part in name for part in _COUNTING)}
+
+
+@dataclass(frozen=True)
+class Damage:
+    """A figure of a record that cannot be one.
+
+    Attributes
+    ----------
+    hopeless : bool
+        Whether it is so far off that nothing else in the log can be trusted.
+    """
+
+    says: str
+    hopeless: bool
+
+
+def find_damage(level: str, counters: Ints, seconds: Floats) -> Damage | None:
+    """Find a figure of a record that cannot be one.
+
+    Parameters
+    ----------
+    level : str
+        As in :func:`places`.
+    """
+    own = _counting(level)
+    for name, place in own.items():
+        value = int(counters[place])
+        if not _NEVER <= value <= _MOST:
+            return Damage(f"{value:,} as {name}", abs(value) > _MOST)
+    for way, past in (("READ", "READ"), ("WRITE", "WRITTEN")):
+        sizes = [int(counters[place]) for name, place in own.items() if name.startswith(f"SIZE_{way}_")]
+        moved = int(counters[own[f"BYTES_{past}"]]) if f"BYTES_{past}" in own else 0
+        if moved > 0 and len(sizes) == 10 and not sum(sizes):
+            return Damage(f"{moved:,} bytes {past.lower()} by no call", hopeless=False)
+        if level == "posix" and sizes and sum(sizes) != int(counters[own[f"{way}S"]]):
+            calls = int(counters[own[f"{way}S"]])
+            return Damage(f"{sum(sizes):,} sizes of {calls:,} {way.lower()}s", hopeless=False)
+    if any(abs(float(seconds[place])) > _MOST for name, place in places(level)[1].items() if name.endswith("_TIME")):
+        return Damage("times of more than a hundred million years", hopeless=True)
+    return None
+
+
 @dataclass
 class Sums:
     """One file at one level."""

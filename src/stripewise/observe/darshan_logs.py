@@ -6,15 +6,21 @@ process with limited memory and time; a child that dies takes one log with it an
 
 from __future__ import annotations
 
+import bz2
 import contextlib
+import gzip
 import json
 import os
 import queue
+import re
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -163,7 +169,19 @@ class _Reader:
             raise UnreadableLogError(f"{path} is not a regular file", "name a Darshan log or a trace")
         if "\0" in str(path):
             raise UnreadableLogError("a path with a null character names no file")
+        old = "" if form is not None else _find_old_format(path)
+        if old:
+            return self._read_old(path, old, log_seconds(size))
         return _understand(path, self._ask(path, log_seconds(size)))
+
+    def _read_old(self, path: Path, version: str, limit: int) -> Activity:
+        """Read a log of Darshan 1 or 2 as darshan-convert writes it anew."""
+        with tempfile.TemporaryDirectory(prefix="stripewise-") as folder:
+            newer = Path(folder) / "converted.darshan"
+            _convert_log(path, version, newer, limit)
+            activity = _understand(path, self._ask(newer, limit))
+        told = f"converted by {_CONVERTER} from format {version}, which has fewer counters"
+        return activity.model_copy(update={"unseen": [*activity.unseen, told]})
 
     def _ask(self, path: Path, limit: int) -> str:
         child = self._started()
@@ -217,6 +235,57 @@ class _Reader:
             code = child.wait()
         _pipe(child.stdout).close()
         return code
+
+
+_CONVERTER = "darshan-convert"
+_OLD = re.compile(rb"([12]\.\d\d)\0")
+_CONVERTER_KIB, _CONVERTED_BLOCKS = 1 << 20, 1 << 20
+
+
+def _find_old_format(path: Path) -> str:
+    """Give the format of a log of Darshan 1 or 2, which are packed as a whole; empty for any other file."""
+    try:
+        with path.open("rb") as file:
+            start = file.read(3)
+        unpack = gzip.open if start[:2] == b"\x1f\x8b" else bz2.open if start == b"BZh" else None
+        if unpack is None:
+            return ""
+        with unpack(path, "rb") as file:
+            found = _OLD.match(file.read(8))
+    except (OSError, EOFError, zlib.error):
+        return ""
+    return found[1].decode() if found else ""
+
+
+def _convert_log(path: Path, version: str, newer: Path, limit: int) -> None:
+    """Write a log in today's format with Darshan's own tool, in bounded memory, disk space and time.
+
+    Raises
+    ------
+    UnreadableLogError
+        Where the tool is not at hand, or cannot do it.
+    """
+    what = f"{path} is a log of Darshan {version[0]} (format {version}), which the library of Darshan 3 does not read"
+    tool = shutil.which(_CONVERTER)
+    fix = f"put a {_CONVERTER} that reads it on PATH, or look at it with darshan-parser of Darshan {version[0]}"
+    if tool is None:
+        raise UnreadableLogError(what, fix)
+    bounds = f'ulimit -v {_CONVERTER_KIB}; ulimit -f {_CONVERTED_BLOCKS}; ulimit -c 0; exec "$@"'
+    command = ["sh", "-c", bounds, "sh", tool, os.fspath(path.absolute()), os.fspath(newer)]
+    try:
+        done = subprocess.run(
+            command,
+            check=False,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=limit,
+            env=_environment(inherit_environment()),
+        )
+    except subprocess.TimeoutExpired:
+        raise UnreadableLogError(f"{what}, and {tool} took more than {limit} s", fix) from None
+    if done.returncode != 0 or not newer.is_file():
+        said = " ".join(done.stderr.decode("utf-8", "backslashreplace").split())[:120]
+        raise UnreadableLogError(f"{what}, nor does {tool}: {said or f'exit code {done.returncode}'}", fix)
 
 
 def _pipe(stream: IO[str] | None) -> IO[str]:

@@ -35,11 +35,6 @@ def duration(seconds: float | None) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
-def count(amount: int, noun: str, plural: str = "") -> str:
-    """Write a number of things."""
-    return f"{amount:,} {noun if amount == 1 else plural or noun + 's'}"
-
-
 def format_moment(epoch: float | None) -> str:
     """Write a time of day in UTC."""
     if not epoch:

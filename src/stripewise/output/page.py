@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from stripewise.output import markup
 from stripewise.output.plots.style import number
-from stripewise.sizes import format_size
+from stripewise.sizes import count_of, format_size
 
 
 @functools.cache
@@ -38,7 +38,7 @@ def environment() -> Environment:
         "value_text": markup.value_text,
         "measured": markup.measured_text,
         "changes": markup.list_changes,
-        "count": markup.count,
+        "count": count_of,
         "sentence": markup.capitalised,
         "zip": lambda left, right: list(zip(left, right, strict=True)),
         "fingerprint": _fingerprint,

@@ -16,9 +16,9 @@ from stripewise.desk.cli.terminal import desk_of
 from stripewise.diagnose.finding import Finding, Severity
 from stripewise.diagnose.site import Diagnosis, JobRow, SiteProfile, TableWriter, diagnose, row_of, slowness
 from stripewise.errors import StripewiseError, UserError, choose
+from stripewise.observe.activity import Activity
 from stripewise.output.html import save_text
-from stripewise.output.markup import count
-from stripewise.sizes import format_size
+from stripewise.sizes import count_of, format_size
 
 _LEVELS = ("low", "medium", "high")
 _STYLES = {"high": "bold red", "medium": "yellow", "low": "cyan", "info": "dim", "ok": "green"}
@@ -80,7 +80,7 @@ def run_diagnose(
         raise UserError(*outcome.reason)
     one = outcome.only
     if (html or plan or model) and one is None:
-        what = f"{count(outcome.profile.jobs, 'job')} were read, and --report, --plan and --model are for one"
+        what = f"{count_of(outcome.profile.jobs, 'job')} were read, and --report, --plan and --model are for one"
         raise UserError(what, "name the log of one job")
     expected = None
     if one is not None and model is not None:
@@ -156,7 +156,7 @@ class _Outcome:
         if self._writer:
             self._writer.add(row)
         if notes.is_terminal and self.profile.jobs % 10 == 0:
-            overwritten(count(self.profile.jobs, "job"))
+            overwritten(count_of(self.profile.jobs, "job"))
 
     def unreadable(self, text: str, named: bool) -> None:
         self._tell()
@@ -193,8 +193,8 @@ def _print_one(found: Diagnosis, plan: Path | None) -> None:
     part = "" if share is None else f" ({share:.0%} of the run)"
     time = "the time in I/O is not known" if seconds is None else f"I/O took {duration(seconds)}{part}"
     run = f", {duration(job.elapsed)}" if job.elapsed else ""
-    ranks, files = count(job.ranks, "rank"), count(activity.counted.files, "file")
-    prose(f"{name}: {ranks}{run}, {format_size(activity.bytes)} in {files}; {time}")
+    files = count_of(activity.counted.files, "file")
+    prose(f"{name}: {_count_processes(activity)}{run}, {format_size(activity.bytes)} in {files}; {time}")
     console.print()
     if not found.problems:
         console.print("No problem was found.")
@@ -221,6 +221,15 @@ def _print_one(found: Diagnosis, plan: Path | None) -> None:
     if found.settings():
         written = f"stripewise run {plan} -- COMMAND" if plan else "--plan FILE, then stripewise run FILE -- COMMAND"
         say(f"apply the settings: {written}")
+
+
+def _count_processes(activity: Activity) -> str:
+    """Say how many ranks there were; of a program without MPI, its processes."""
+    job, processes = activity.job, len(activity.processes)
+    if job.ranks == 1 and processes > 1:
+        return count_of(processes, "process")
+    ranks = count_of(job.ranks, "rank")
+    return f"{ranks}, {count_of(processes, 'process')}" if processes > job.ranks else ranks
 
 
 def _lines(finding: Finding) -> Iterator[str]:
@@ -252,14 +261,18 @@ def _print_expected(expected: Mapping[str, Any]) -> None:
 
 def _print_many(outcome: _Outcome) -> None:
     profile = outcome.profile
+    untimed = sum(row.io_time is None for row in outcome.rows)
     console.print(
-        f"{count(profile.jobs, 'job')}, {format_size(profile.bytes_read)} read, "
+        f"{count_of(profile.jobs, 'job')}, {format_size(profile.bytes_read)} read, "
         f"{format_size(profile.bytes_written)} written, {duration(profile.io_seconds)} of I/O; "
         f"{profile.unreadable:,} unreadable"
     )
+    if untimed:
+        console.print(f"the time in I/O of {count_of(untimed, 'job')} is not known")
     for code, jobs in profile.codes.most_common():
-        console.print(f"  {code}: {count(jobs, 'job')} ({jobs / profile.jobs:.0%})")
-    worst = sorted(outcome.rows, key=lambda row: -row.io_time)[:_FINDINGS]
-    console.print("most time in I/O:")
-    for row in worst:
-        say(f"  {row.source}: {duration(row.io_time)}, {row.worst}: {row.codes or 'no problem'}")
+        console.print(f"  {code}: {count_of(jobs, 'job')} ({jobs / profile.jobs:.0%})")
+    timed = [(row.io_time, row) for row in outcome.rows if row.io_time is not None]
+    if timed:
+        console.print("most time in I/O:")
+    for seconds, row in sorted(timed, key=lambda one: -one[0])[:_FINDINGS]:
+        say(f"  {row.source}: {duration(seconds)}, {row.worst}: {row.codes or 'no problem'}")

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 import plotly.graph_objects as go
 
-from stripewise.output.markup import count
 from stripewise.output.plots.style import (
     BLUE,
     GREY,
@@ -27,6 +26,7 @@ from stripewise.output.plots.style import (
     number,
     value_axis,
 )
+from stripewise.sizes import count_of
 from stripewise.trial import Trial
 
 WORST_TO_BEST = ((0.0, "#c2702a"), (0.5, "#85888d"), (1.0, BLUE))
@@ -313,7 +313,7 @@ def trials(
             (
                 trial.number,
                 median,
-                f"<b>trial {trial.number}</b>: {number(median, escape_text(unit))}, {count(len(values), 'run')}"
+                f"<b>trial {trial.number}</b>: {number(median, escape_text(unit))}, {count_of(len(values), 'run')}"
                 f"<br>{lines(describe(trial))}",
             )
             for trial, values, median in own
