@@ -1,0 +1,138 @@
+"""What an answer says, each statement with the two runs that it compares."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from stripewise.catalogue.configuration import Configuration
+from stripewise.catalogue.plan import settings_of
+from stripewise.catalogue.space import Space
+from stripewise.diagnose.site import Diagnosis
+from stripewise.engine.ineffective import Narrowing
+from stripewise.engine.space import BoundSpace
+from stripewise.result import Result
+from stripewise.search.belief.posterior import NEAR
+from stripewise.trial import Role, Trial
+
+from .programs import Arm
+
+SAID = 0.05
+"""Shares from here on are printed."""
+NOTHING: Arm = ()
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A sentence of an answer that can be checked by switching one thing.
+
+    Attributes
+    ----------
+    kind : str
+        ``effective``, ``no effect``, ``speed-up``, ``share``, ``preferred``, ``predicted`` or ``bound``.
+    says : str
+    arm, other : Arm
+        The settings with the thing, and without it.
+    low, high : float
+        How many times as fast ``arm`` is said to be as ``other``; not for calls.
+    """
+
+    kind: str
+    says: str
+    arm: Arm
+    other: Arm
+    low: float = math.nan
+    high: float = math.nan
+
+    @property
+    def of_calls(self) -> bool:
+        """Whether it speaks of what the program does, not of how fast."""
+        return self.kind in ("effective", "no effect")
+
+
+def list_statements(
+    result: Result, bound: BoundSpace, trials: Sequence[Trial], diagnosis: Diagnosis | None
+) -> list[Statement]:
+    """List all statements of a result and of the diagnosis of the default run that switching one thing can check."""
+    found = [*_of_effects(result, bound, trials), *_of_folds(bound, trials), *_of_gain(result, bound, trials)]
+    if diagnosis is not None:
+        found += _of_findings(diagnosis)
+    return list({(one.kind, one.arm, one.other, one.says): one for one in found}.values())
+
+
+def _shown(result: Result, trials: Sequence[Trial]) -> Trial | None:
+    number = result.candidate.trial if result.candidate is not None else result.best.trial
+    return next((one for one in trials if one.number == number and one.role is Role.CANDIDATE), None)
+
+
+def _arm_of(space: Space, configuration: Mapping[str, Any]) -> Arm:
+    return tuple(settings_of(space, Configuration(configuration)))
+
+
+def leave_out(space: Space, arm: Arm, name: str) -> Arm:
+    """Take a setting away by its name, with what is derived from it."""
+    keys = {name, *(p.setting for p in space.parameters if p.name == name)}
+    keys |= {d.name for d in space.derived if name in d.value.names}
+    return tuple(setting for setting in arm if setting.key not in keys)
+
+
+def _of_effects(result: Result, bound: BoundSpace, trials: Sequence[Trial]) -> Iterator[Statement]:
+    trial = _shown(result, trials)
+    if trial is None:
+        return
+    arm = _arm_of(bound.space, trial.configuration)
+    for effect in result.effects:
+        kind = {"effective": "effective", "no_effect": "no effect"}.get(effect.status)
+        if kind is not None:
+            says = f"{effect.name}={effect.requested}: {kind} - {effect.evidence}"
+            yield Statement(kind, says, arm, leave_out(bound.space, arm, effect.name))
+
+
+def _of_folds(bound: BoundSpace, trials: Sequence[Trial]) -> Iterator[Statement]:
+    """Parameters that are no longer varied: one trial for each value that did nothing."""
+    for idle in Narrowing().idle(bound.space, trials):
+        where = dict(idle.where)
+        for value in idle.values:
+            given = {**where, idle.name: value}
+            trial = next((one for one in trials if all(one.configuration.get(k) == v for k, v in given.items())), None)
+            arm = NOTHING if trial is None else _arm_of(bound.space, trial.configuration)
+            if arm != (other := leave_out(bound.space, arm, idle.name)):
+                yield Statement("no effect", f"{idle.name}={value}: no longer varied - {idle.evidence}", arm, other)
+
+
+def _of_gain(result: Result, bound: BoundSpace, trials: Sequence[Trial]) -> Iterator[Statement]:
+    trial = _shown(result, trials)
+    if trial is None:
+        return
+    arm = _arm_of(bound.space, trial.configuration)
+    interval = result.confirmation.interval
+    if interval is not None and result.confirmation.estimate is not None:
+        says = f"{result.confirmation.estimate:.2f} times the default ({interval.low:.2f} to {interval.high:.2f})"
+        yield Statement("speed-up", says, arm, NOTHING, interval.low, interval.high)
+    gain = result.confirmation.estimate or 1.0
+    for name, share in result.importance.items():
+        other = leave_out(bound.space, arm, name)
+        if share >= SAID and other != arm:
+            part = gain**share
+            yield Statement("share", f"what mattered: {name} {share:.0%} of {gain:.2f}", arm, other, part, part)
+    if result.preferred_over is not None:
+        other = _arm_of(bound.space, result.preferred_over.configuration)
+        yield Statement("preferred", "preferred, being cheaper and within 5%", arm, other, 1 - NEAR, math.inf)
+    if result.cheapest is not None:
+        other = _arm_of(bound.space, result.cheapest.configuration)
+        yield Statement("preferred", "cheaper and within 5% of the best", other, arm, 1 - NEAR, math.inf)
+
+
+def _of_findings(diagnosis: Diagnosis) -> Iterator[Statement]:
+    for finding in diagnosis.problems:
+        arm: Arm = finding.settings
+        if not arm:
+            continue
+        expected, bound = finding.expected, finding.bound
+        if expected.reasons:
+            yield Statement("predicted", f"{finding.code}: {expected.says}", arm, NOTHING, expected.low, expected.high)
+        if bound is not None:
+            says = f"{finding.code}: at most {bound:.3g} times faster I/O"
+            yield Statement("bound", says, arm, NOTHING, -math.inf, bound)
