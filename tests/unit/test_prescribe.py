@@ -207,6 +207,23 @@ def test_settings_that_follow_from_others_are_in_the_plan() -> None:
     assert alone.combinations == 3, "more than there are processes are not allowed"
 
 
+def test_a_default_that_follows_from_the_workload_is_that_of_today_and_what_means_nothing_is_not_changed() -> None:
+    """ROMIO has one aggregator per node by itself: campaigns write no default for the column."""
+    whole = campaign(tunables=("stripe_count", "cb_nodes"), noise=0.0, repeats=1)
+    columns = [c.model_copy(update={"default": None}) if c.name == "cb_nodes" else c for c in whole.schema.parameter]
+    table = replace(whole, schema=whole.schema.model_copy(update={"parameter": columns}))
+    model = Oracle(model_class("tree").Options(max_depth=2)).fit(table)
+    asked = workload(nodes=4, processes_per_node=4)
+    found = Prescriber(model, table).prescribe(PrescriptionRequest(asked, {"stripe_count": 16}))
+    assert {change.name: (change.current, change.value) for change in found.changes} == {"cb_nodes": (4, 8)}
+    assert found.speedup == pytest.approx(1.0 / 0.75)
+    alone = Prescriber(model, table).prescribe(PrescriptionRequest(asked.model_copy(update={"collective": False})))
+    assert {change.name for change in alone.changes} == {"stripe_count"}
+    # Also where somebody says what it is set to.
+    told = PrescriptionRequest(asked.model_copy(update={"collective": False}), {"cb_nodes": 2})
+    assert {change.name for change in Prescriber(model, table).prescribe(told).changes} == {"stripe_count"}
+
+
 def test_a_program_that_does_not_use_mpi_io_gets_no_hints() -> None:
     asked = workload(file_size=GIB)
     assert {s.carrier for s in prescriber(*HINTS).prescribe(PrescriptionRequest(asked)).plan.settings} == {HINT, LAYOUT}

@@ -69,7 +69,7 @@ def table_of(
         source=campaign.source,
         license=campaign.license,
         complete=whole and not failed,
-        constraints=list(campaign.constraints),
+        constraints=_list_constraints(campaign),
         objective=ObjectiveColumn(column=column, direction=objective.direction, unit=objective.unit),
         parameter=[_tunable(campaign, factor, rows) for factor in campaign.tunable],
         context=[
@@ -80,6 +80,12 @@ def table_of(
         ],
     )
     return make_table(describe_schema(schema, campaign.stacks), rows, f"campaign {campaign.name}")
+
+
+def _list_constraints(campaign: Campaign) -> list[str]:
+    """List the campaign's own, and what its program does in every run: the benchmarks share one file unless told."""
+    shared = campaign.program != "command" and all(factor.role != "file_per_process" for factor in campaign.factors)
+    return [*campaign.constraints, *(["not file_per_process"] if shared else [])]
 
 
 def _list_present(operations: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> list[Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -148,17 +148,24 @@ class CandidateGrid:
         for tunable in self._ordered():
             parameter = tunable.parameter
             assert parameter is not None
-            default = self._default(tunable)
-            if default is not None:
-                acts = parameter.acts_in(columns, len(points), partly=True)
-                points[:, tunable.place] = np.where(acts, points[:, tunable.place], default)
-                self._note(columns, tunable, points)
+            default = self._default(tunable, columns)
+            # Where the default cannot be told, what means nothing stays as it is today.
+            usual = np.repeat(now[:, tunable.place], len(points) // len(now)) if default is None else default
+            acts = parameter.acts_in(columns, len(points), partly=True)
+            points[:, tunable.place] = np.where(acts, points[:, tunable.place], usual)
+            self._note(columns, tunable, points)
             if parameter.maximum_from is not None and parameter.maximum_from.names <= columns.keys():
                 allowed &= points[:, tunable.place] <= np.asarray(parameter.maximum_from(columns), dtype=np.float64)
             for constraint in tunable.constraints:
                 if constraint.names <= columns.keys():
                     allowed &= np.broadcast_to(np.asarray(constraint(columns), dtype=bool), allowed.shape)
         return allowed & self.measured(points, words) & self._harmless(points, words, now) if founded else allowed
+
+    def acting(self, points: Floats, words: Mapping[str, Any]) -> list[TunableColumn]:
+        """List what is free and means something in at least one of some points, shape ``(n, c)``."""
+        columns = self._columns_of(points, words)
+        rules = [(tunable, tunable.parameter) for tunable in self.free]
+        return [t for t, p in rules if p is None or p.acts_in(columns, len(points), partly=True).any()]
 
     # -- what the measurements and the stacks support ------------------------------------------------------
 
@@ -230,6 +237,11 @@ class CandidateGrid:
 
     def _by_parameter(self, points: Floats, words: Mapping[str, Any]) -> dict[str, Any]:
         """Values of what the stacks' conditions name: words, of numbers as the columns have them, and parameters."""
+        told = with_defaults(self._told(points, words), self._known.values())
+        return {**told, **list_setting_values(self.model.domain, self._tunables, self._standin, points)}
+
+    def _told(self, points: Floats, words: Mapping[str, Any]) -> dict[str, Any]:
+        """Values of the words of each point: of numbers as its columns have them, which also stand for unknown ones."""
         domain = self.model.domain
         told = {name: w if np.ndim(w) == 0 else np.repeat(w, len(points) // len(w)) for name, w in words.items()}
         for place, column in enumerate(domain.schema.context):
@@ -237,8 +249,7 @@ class CandidateGrid:
                 told[column.role] = points[:, place] * bytes_of(column)
             elif place == domain.operation:
                 told[column.role] = domain.values(place, points[:, place])
-        told = with_defaults(told, self._known.values())
-        return {**told, **list_setting_values(domain, self._tunables, self._standin, points)}
+        return told
 
     # -- rules of the stacks -------------------------------------------------------------------------------
 
@@ -259,12 +270,7 @@ class CandidateGrid:
         return {name for rule in tunable.parameter.rules for name in rule.names} - {tunable.parameter.name}
 
     def _columns_of(self, points: Floats, words: Mapping[str, Any]) -> dict[str, Any]:
-        columns: dict[str, Any] = {}
-        for word, value in words.items():
-            if isinstance(value, np.ndarray) and len(value) != len(points):
-                columns[word] = np.repeat(value, len(points) // len(value))
-            else:
-                columns[word] = value
+        columns = self._told(points, words)
         # A parameter that the model does not have acts at its default, and rules that name it see just that.
         columns = with_defaults(columns, (self._known[name] for name in self._unknown()))
         for tunable in self._tunables:
@@ -283,14 +289,37 @@ class CandidateGrid:
         if tunable.parameter is not None:
             columns[tunable.parameter.name] = self.model.domain.values(tunable.place, points[:, tunable.place])
 
-    def _default(self, tunable: TunableColumn) -> float | None:
-        """Number of a setting's default, where it can be told and is one of the column's."""
+    def put_defaults(self, points: Floats, words: Mapping[str, Any], told: Container[str]) -> Floats:
+        """Give points with the defaults that follow from the workload, such as one aggregator per node.
+
+        Parameters
+        ----------
+        told : container of str
+            Columns whose values today are known.
+        """
+        result = points.copy()
+        columns = self._by_parameter(points, words)
+        for tunable in self._tunables:
+            if tunable.name not in told and (found := self._derived_default(tunable, columns)) is not None:
+                result[:, tunable.place] = found
+        return result
+
+    def _derived_default(self, tunable: TunableColumn, columns: Mapping[str, Any]) -> Floats | None:
+        """Numbers of a default that the workload decides; None for other settings."""
+        parameter = tunable.parameter
+        rule = None if parameter is None or tunable.column.default is not None else parameter.default_from
+        if rule is None or not rule.names <= columns.keys() or tunable.column.kind == "categorical":
+            return None
+        return np.asarray(rule(columns), dtype=np.float64) / bytes_of(tunable.column)
+
+    def _default(self, tunable: TunableColumn, columns: Mapping[str, Any]) -> float | Floats | None:
+        """Numbers of a setting's default, where it can be told: one of the column's, or what the workload decides."""
         parameter = tunable.parameter
         assert parameter is not None
         if tunable.column.role in ("stripe_count", "stripe_size"):
             return None
         if tunable.column.default is None and parameter.default_from is not None:
-            return None
+            return self._derived_default(tunable, columns)
         default = parameter.default if tunable.column.default is None else tunable.column.default
         place = place_of(default, tunable.column.values)
         if place is None:

@@ -201,6 +201,7 @@ class Answer:
             (tunable for tunable in self._every if self._settable(tunable)), key=lambda tunable: order[tunable.place]
         )
         self._grid = CandidateGrid(model, self._free, self._every, self._standin)
+        self._open = self._grid.put_defaults(self._open, self._words, self._known.values)
         # What is unknown has a value that was measured with what is known, if there is one.
         kept = self._grid.measured(self._open, self._words)
         self._fixed = self._open[kept] if kept.any() else self._open
@@ -247,7 +248,8 @@ class Answer:
         best = grid.best(self._fixed, self._words, self._groups)
         found = best.combinations[0] > 0
         point = best.points[0] if found else now[0]
-        changed = [tunable for tunable in self._free if point[tunable.place] != now[0, tunable.place]]
+        acting = grid.acting(with_values(now, self._free, point), self._words)
+        changed = [tunable for tunable in acting if point[tunable.place] != now[0, tunable.place]]
         left_out = self._left_out(best) if self._free else []
         changed, gain, then = self._simplified(now, point, changed)
         deviation = self._doubt(now, changed, point, then, today) if changed else 0.0
