@@ -134,10 +134,12 @@ def test_calls_that_values_break_are_calls_of_a_report_and_stand_in_the_referenc
         assert all(f"MPI_File_{call}" in text for call in one.calls)
 
 
-def test_a_stack_cannot_break_calls_by_a_value_that_it_lacks() -> None:
-    broken = "breaks = [{ value = 'on', calls = ['c'], how = 'h' }]"
-    text = f"name = 'x'\n[[parameter]]\nname = 'a'\nkind = 'boolean'\n{broken}\n"
-    with pytest.raises(UserError, match="breaks names 'on', which is not one of its values"):
+@pytest.mark.parametrize(
+    ("key", "entry"), [("breaks", "value = 'on', calls = ['c'], how = 'h'"), ("known", "value = 'on', since = '2'")]
+)
+def test_a_stack_cannot_say_something_of_a_value_that_it_lacks(key: str, entry: str) -> None:
+    text = f"name = 'x'\n[[parameter]]\nname = 'a'\nkind = 'boolean'\n{key} = [{{ {entry} }}]\n"
+    with pytest.raises(UserError, match=f"{key} names 'on', which is not one of its values"):
         parse_stack(text, "x.toml")
 
 

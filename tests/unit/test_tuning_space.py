@@ -382,6 +382,18 @@ def test_the_first_run_shows_whether_there_is_mpi_io_and_which_hints_the_program
     assert FirstRun.of([run_with(anything=1)], "*") == FirstRun()
 
 
+@pytest.mark.parametrize(
+    ("mpi", "known"),
+    [("Open MPI v4.1.4", True), ("Open MPI v5.0.11", False), ("", True)],
+    ids=["4.1", "5.0", "unknown"],
+)
+def test_values_that_the_version_of_the_library_does_not_know_are_left_out(mpi: str, known: bool) -> None:
+    """By ``ompi_info``: Open MPI 4.1.4 has the component two_phase, 5.0.11 does not, and both have dynamic."""
+    space = bind_space(experiment(stacks=["ompio"]), Circumstances(WRITER, "ompio", mpi)).space
+    assert ("two_phase" in space["fcoll"].values) is known
+    assert "dynamic" in space["fcoll"].values
+
+
 def test_values_that_break_calls_of_the_program_are_left_out_and_told() -> None:
     calls = {"open", "write_ordered", "write_all"}
     bound = bind_space(experiment(), Circumstances(WRITER, "romio", calls=calls))

@@ -308,7 +308,7 @@ def acts(parameter: Parameter, value: Value | None, situation: Situation) -> Ans
         None where it is not known: then it rules nothing out.
     """
     workload = situation.workload
-    why = explain_unread(parameter, situation)
+    why = explain_unread(parameter, situation) or explain_unknown_value(parameter, value, situation)
     if not why and not parameter.meets(workload.api):
         why = f"acts on files used through {' or '.join(parameter.apis)}, the program's are used through {workload.api}"
     if why:
@@ -362,13 +362,25 @@ def _other_library(parameter: Parameter, situation: Situation) -> str:
     if parameter.mpi and mpi and not any(name.lower() in mpi.lower() for name in parameter.mpi):
         shown = " ".join(re.split(r"[,\n]", mpi, maxsplit=1)[0].split())
         return f"{' or '.join(parameter.mpi)} alone knows it, the program uses {shown}"
+    return _explain_version(parameter, parameter.since, parameter.until, situation)
+
+
+def explain_unknown_value(parameter: Parameter, value: Value | None, situation: Situation) -> str:
+    """Say why the program's version of a library does not know a value; empty if it does, or that is not known."""
+    for one in parameter.known:
+        if one.value == value and (why := _explain_version(parameter, one.since, one.until, situation)):
+            return why
+    return ""
+
+
+def _explain_version(parameter: Parameter, since: str, until: str, situation: Situation) -> str:
     library, have = parameter.library, situation.version(parameter.library)
     if not have:
         return ""
-    if parameter.since and _compare_versions(have, parameter.since) < 0:
-        return f"known since {library} {parameter.since}, the program uses {have}"
-    if parameter.until and _compare_versions(have, parameter.until) > 0:
-        return f"known until {library} {parameter.until}, the program uses {have}"
+    if since and _compare_versions(have, since) < 0:
+        return f"known since {library} {since}, the program uses {have}"
+    if until and _compare_versions(have, until) > 0:
+        return f"known until {library} {until}, the program uses {have}"
     return ""
 
 

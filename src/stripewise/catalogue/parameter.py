@@ -66,6 +66,23 @@ OPERATIONS = ("read", "write")
 
 
 @dataclass(frozen=True)
+class KnownValue:
+    """A value that only some versions of a parameter's library know.
+
+    Attributes
+    ----------
+    since, until : str
+        Version range, as of a parameter; empty where open.
+    """
+
+    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012 - pydantic's own name
+
+    value: Value
+    since: str = ""
+    until: str = ""
+
+
+@dataclass(frozen=True)
 class Breakage:
     """A value under which some MPI-IO calls do something else than they should, by a fault of their library.
 
@@ -166,6 +183,8 @@ class Parameter:
         Relative price of a larger value (stripes, aggregators, memory): among equals the cheaper wins. 0 if none.
     breaks : tuple of Breakage
         Values that programs with certain calls must not get.
+    known : tuple of KnownValue
+        Values that only some versions know.
     description, trap : str
         What it does; what goes wrong silently.
     """
@@ -198,6 +217,7 @@ class Parameter:
     switch: tuple[Value, ...] = ()
     cost: float = 0.0
     breaks: tuple[Breakage, ...] = ()
+    known: tuple[KnownValue, ...] = ()
     other_values: bool = field(default=False, compare=False)
     description: str = field(default="", compare=False)
     trap: str = field(default="", compare=False)

@@ -17,7 +17,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 from stripewise.catalogue.carriers import ARGUMENT, Carrier
 from stripewise.catalogue.configuration import Value
 from stripewise.catalogue.expression import Expression
-from stripewise.catalogue.parameter import OPERATIONS, Breakage, Kind, Parameter, Safety, Scale, Scope, When
+from stripewise.catalogue.parameter import OPERATIONS, Breakage, Kind, KnownValue, Parameter, Safety, Scale, Scope, When
 from stripewise.catalogue.space import Derived, Knowledge
 from stripewise.documents import Bundled, parse_document
 from stripewise.errors import UserError
@@ -109,6 +109,7 @@ class ParameterEntry(BaseModel):
     switch: list[Scalar] = Field(default_factory=list)
     cost: float = 0.0
     breaks: list[Breakage] = Field(default_factory=list)
+    known: list[KnownValue] = Field(default_factory=list)
     description: str = ""
     trap: str = ""
 
@@ -131,7 +132,7 @@ class ParameterEntry(BaseModel):
         fields = {name: getattr(self, name) for name in type(self).model_fields if name not in _NOT_COPIED}
         fields |= {name: _expression(fields[name]) for name in EXPRESSIONS}
         fields |= {"operations": tuple(self.operations), "driver": tuple(self.driver)}
-        fields["breaks"] = tuple(self.breaks)
+        fields |= {"breaks": tuple(self.breaks), "known": tuple(self.known)}
         fields["switch"] = tuple(self._switch_value(value) for value in self.switch)
         fields |= {"values": values, "default": values[0] if default is None else default}
         fields |= {"layer": layer, "io_component": tuple(io_component), "library": library, "mpi": tuple(mpi)}
@@ -347,10 +348,12 @@ def build_stack(entry: StackFile, origin: str) -> Stack:
     layer = entry.layer or entry.name
     library = entry.library or _library_of(layer)
     for one in entry.parameter:
-        if unknown := [broken.value for broken in one.breaks if broken.value not in (one.values or [])]:
-            raise UserError(
-                f"{origin}: parameter {one.name}: breaks names {unknown[0]!r}, which is not one of its values"
-            )
+        named = [("breaks", entry.value) for entry in one.breaks] + [("known", entry.value) for entry in one.known]
+        for key, value in named:
+            if value not in (one.values or []):
+                raise UserError(
+                    f"{origin}: parameter {one.name}: {key} names {value!r}, which is not one of its values"
+                )
     try:
         return Stack(
             name=entry.name,

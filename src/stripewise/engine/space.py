@@ -13,7 +13,7 @@ from stripewise.catalogue.carriers import HINT
 from stripewise.catalogue.configuration import place_of
 from stripewise.catalogue.expression import Expression
 from stripewise.catalogue.filesystems import FILE_SYSTEMS, of_file
-from stripewise.catalogue.meaning import Situation, explain_unread, parse
+from stripewise.catalogue.meaning import Situation, explain_unknown_value, explain_unread, parse
 from stripewise.catalogue.parameter import Breakage, Kind, Parameter, Scale
 from stripewise.catalogue.plan import spell
 from stripewise.catalogue.space import Space
@@ -90,6 +90,15 @@ def drop_breaking(parameter: Parameter, calls: Set[str]) -> tuple[Parameter, str
         return parameter, ""
     kept = tuple(value for value in parameter.values if value not in [one.value for one in broken])
     return (replace(parameter, values=kept), "") if len(kept) > 1 else (parameter, why_broken(broken[0], calls))
+
+
+def drop_unknown(parameter: Parameter, situation: Situation) -> tuple[Parameter, str]:
+    """Leave out values that the program's version of the library does not know; with a reason where none is left."""
+    why = {value: explain_unknown_value(parameter, value, situation) for value in parameter.values if parameter.known}
+    kept = tuple(value for value in parameter.values if not why.get(value))
+    if len(kept) == len(parameter.values):
+        return parameter, ""
+    return (replace(parameter, values=kept), "") if len(kept) > 1 else (parameter, next(filter(None, why.values())))
 
 
 def why_broken(breakage: Breakage, calls: Set[str]) -> str:
@@ -335,10 +344,12 @@ def _choose_parameters(
                 parameter, beyond = limit_values(parameter, end(parameter.role, known.largest, policy))  # noqa: PLW2901
             parameter, forbidden = allow_values(parameter, policy)  # noqa: PLW2901
             parameter, broken = drop_breaking(parameter, known.calls)  # noqa: PLW2901
+            parameter, unknown = drop_unknown(parameter, alone)  # noqa: PLW2901
             reason = (
                 beyond
                 or forbidden
                 or broken
+                or unknown
                 or explain_unread(parameter, alone)
                 or known.lost(parameter)
                 or ("" if experiment.override else _set_by_program(parameter, known))

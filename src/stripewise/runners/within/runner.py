@@ -21,6 +21,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from stripewise.catalogue.carriers import Setting
+from stripewise.catalogue.carriers.hint import romio_component
 from stripewise.catalogue.parameter import Parameter
 from stripewise.catalogue.plan import Plan
 from stripewise.catalogue.stack import load_stack
@@ -311,8 +312,8 @@ class WithinRunner(ProgramRunner, SharedLaunch):
         summary = [*preflight.summary, f"launches  {self.folder}: orders, answers, output of the program"]
         if preflight.io == "ompio":
             summary.append(
-                "OMPIO     its own parameters act when the program is launched; with --mca io romio341 the hints of "
-                "ROMIO act at each open"
+                "OMPIO     its own parameters act when the program is launched; with --mca io "
+                f"{romio_component(preflight.environment.get('mpi') or '')} the hints of ROMIO act at each open"
             )
         if self.experiment.within.settle:
             summary.append("settle    files are synchronised before they are closed: phases cost more than without")
