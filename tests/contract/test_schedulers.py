@@ -7,13 +7,16 @@ import re
 import subprocess
 import threading
 import time
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
 
+from stripewise import plugins
 from stripewise.errors import StripewiseError, TransientError, UserError
 from stripewise.requests.experiment import Batch
+from stripewise.runners.schedulers import registry
 from stripewise.runners.schedulers.base import Scheduler
 from stripewise.runners.schedulers.flux import Flux
 from stripewise.runners.schedulers.job import UNKNOWN, JobPhase, JobRequest, Standing
@@ -331,3 +334,19 @@ def test_a_scheduler_that_is_not_here_is_refused(tmp_path: Path) -> None:
         queue = JobQueue(Batch(scheduler=scheduler.name), tmp_path, {"PATH": str(tmp_path)})
         with pytest.raises(UserError, match=f"there is no {scheduler.programs[0]} here"):
             queue.check()
+
+
+class HalfScheduler(Scheduler):
+    """One of another package that says neither how jobs are submitted and cancelled, nor what its list means."""
+
+    name, title, mark, programs = "half", "Half", "#HALF", ("half-submit",)
+
+
+def test_a_scheduler_that_lacks_something_is_refused_when_it_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = EntryPoint("half", f"{__name__}:HalfScheduler", registry.ENTRY_POINTS)
+    monkeypatch.setattr(plugins, "entry_points", lambda group: [entry])
+    with pytest.raises(UserError, match="scheduler 'half'") as refused:
+        registry.make_scheduler("half")
+    lacks = str(refused.value).partition(" lacks ")[2].partition(";")[0].split(", ")
+    assert {"submit_words", "cancel_words", "name_words", "gone", "standings"} <= {*lacks}
+    assert not {"name", "start", "steps", "overview"} & {*lacks}, "these it has, or need not have"

@@ -34,10 +34,14 @@ def make_scheduler(name: str) -> Scheduler:
     Raises
     ------
     UserError
-        If there is none.
+        If there is none, or it lacks a word or a method that every scheduler has.
     """
-    scheduler: Scheduler = _PLUGINS.load(name)()
-    return scheduler
+    kind: type[Scheduler] = _PLUGINS.load(name)
+    needed = sorted({word for word in Scheduler.__annotations__ if not hasattr(kind, word)} | kind.__abstractmethods__)
+    if needed:
+        what = f"scheduler '{name}' ({kind.__module__}:{kind.__qualname__}) lacks {', '.join(needed)}"
+        raise UserError(what, "add them to its class, or uninstall the package that brings it")
+    return kind()
 
 
 def all_schedulers() -> list[Scheduler]:
