@@ -134,8 +134,8 @@ def validate(table: str, request: Mapping[str, Any], step: Step) -> dict[str, An
     # Slow to load, and large: only a worker that validates has need of it.
     from stripewise.models.validation import HoldOut  # noqa: PLC0415
 
-    held = ("folds", "inverse", "leave_out", "depths", "seed")
-    hold_out = HoldOut(*(request.get(name, ()) for name in held))
+    held = {"folds": "folds", "inverse": "inverse", "leave_out": "columns", "depths": "depths", "seed": "seed"}
+    hold_out = HoldOut(**{field: request[name] for name, field in held.items() if name in request})
     asked = Validating(table, request["model"], request["options"], hold_out)
     found = _DESK.validate(asked, lambda done, of: step())
     return {
