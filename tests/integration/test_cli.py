@@ -116,6 +116,25 @@ def test_types_in_help_are_plain_words(capsys):
         assert not re.search(r"<\w+|\[x[<>]|INTEGER|BOOLEAN", capsys.readouterr().out)
 
 
+@pytest.mark.parametrize(
+    ("words", "command"),
+    [
+        (["tune", "--confirm"], "tune"),
+        (["tune", "--budgt", "3"], "tune"),
+        (["site", "profile", "--out"], "site profile"),
+    ],
+)
+def test_a_wrong_option_names_the_help_of_its_command(words, command, capfd):
+    assert main(words) == 2
+    assert f"see stripewise {command} --help" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("mode", [["--array", "2"], ["--merge", "folder"]])
+def test_a_mode_of_this_machine_is_no_matter_of_a_service(mode, capfd):
+    assert main(["site", "profile", "quick", *mode, "--server", "unix:/nowhere"]) == 2
+    assert f"{mode[0]} works on this machine alone" in capfd.readouterr().err
+
+
 def test_a_mistyped_command_is_told_with_the_nearest(capfd):
     assert main(["resme"]) == 2
     assert "Did you mean 'resume'" in capfd.readouterr().err

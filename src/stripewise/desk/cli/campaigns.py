@@ -113,6 +113,12 @@ def profile(
     part = parse_shard(shard) if shard is not None else None
     # Looked at before the first run: days of them are not to end in a name that is taken.
     out = check_out(out or Path(f"{asked.name}-table"))
+    for mode, given in (("--array", array is not None), ("--merge", bool(merge))):
+        if given and server is not None:
+            raise UserError(
+                f"{mode} works on this machine alone, and --server asks a service",
+                "leave --server out, and unset STRIPEWISE_SERVER where that is set",
+            )
     if merge:
         _merge(asked, merge, out, json_output)
         return

@@ -279,6 +279,18 @@ def _renamed(own: list[str]) -> list[str]:
     return [*now.split(), *own[1:]]
 
 
+def _find_command(own: Sequence[str]) -> str:
+    """Name the command that some words call, as far as they name one: Typer does not always say where it failed."""
+    found: Any = typer.main.get_command(app)
+    path = ["stripewise"]
+    for word in own:
+        found = getattr(found, "commands", {}).get(word)
+        if found is None:
+            break
+        path.append(word)
+    return " ".join(path)
+
+
 def _find_forgotten_dashes(own: Sequence[str], command: Sequence[str]) -> str:
     """Say where the two dashes before the user's program are missing; empty if nothing looks like it."""
     if command or not own or own[0] not in ("tune", "run"):
@@ -324,7 +336,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except typer.Abort:
         code = 130
     except UsageProblem as error:
-        print_usage(error, _find_forgotten_dashes(own, command))
+        print_usage(error, _find_command(own), _find_forgotten_dashes(own, command))
         code = 2
     except KeyboardInterrupt:
         print_error("interrupted; nothing is lost: stripewise list shows what can be resumed")

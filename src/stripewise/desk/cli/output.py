@@ -69,10 +69,14 @@ def print_error(error: object) -> None:
     notes.print(text.replace("stripewise:", "[bold red]stripewise:[/]", 1) if notes.is_terminal else text)
 
 
-def print_usage(error: Exception, fix: str = "") -> None:
-    """Print what Typer says of a wrong option or argument, with what to do where more is known than it knows."""
-    context = getattr(error, "ctx", None)
-    path = context.command_path if context is not None else "stripewise"
+def print_usage(error: Exception, path: str, fix: str = "") -> None:
+    """Print what Typer says of a wrong option or argument, with what to do where more is known than it knows.
+
+    Parameters
+    ----------
+    path : str
+        The command that was called, whose help is named.
+    """
     said = getattr(error, "format_message", lambda: str(error))()
     if type(error).__name__ == "NoArgsIsHelpError":
         # A group was called without a command: its help is all that it says.
