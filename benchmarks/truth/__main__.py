@@ -33,7 +33,7 @@ from stripewise.runners.registry import make_runner
 from stripewise.store.opening import open_store
 from stripewise.trial import Role
 
-from .checks import FALSE, OPEN, TRUE, WRONG_WAY, Verdict, compare, judge_calls, judge_speed
+from .checks import FALSE, OPEN, TRUE, WRONG_WAY, Verdict, compare, is_decided, judge_calls, judge_speed
 from .programs import HERE, Arm, Bench, Program, read_programs
 from .statements import Statement, list_statements
 
@@ -65,13 +65,14 @@ def tune(bench: Bench) -> list[Statement]:
 
 def check(bench: Bench, statements: list[Statement], rounds: int) -> list[tuple[Statement, Verdict]]:
     """Check each statement: first by calls, then by time what calls do not decide."""
-    traces = bench.trace_arms(_list_arms([one for one in statements if one.of_calls]))
+    of_calls = [one for one in statements if one.of_calls]
+    traces = bench.trace_arms(_list_arms(of_calls)) if of_calls else {}
     found: dict[Statement, Verdict] = {}
     for one in statements:
         if one.of_calls:
             found[one] = judge_calls(one, traces[one.arm], traces[one.other], None)
-    timed = [one for one in statements if one not in found or found[one].word == FALSE or one.kind == "no effect"]
-    taken = bench.time_arms(_list_arms(timed), rounds)
+    timed = [one for one in statements if one not in found or not is_decided(one, found[one], traces[one.arm])]
+    taken = bench.time_arms(_list_arms(timed), rounds) if timed else {}
     maximize = objective_of(bench.experiment.objective).maximize
     for one in timed:
         of_io = one.kind in ("bound", "predicted")
@@ -136,8 +137,8 @@ def main() -> int:
     parser.add_argument("--programs", type=Path, default=HERE / "programs.toml", metavar="FILE")
     parser.add_argument("--only", default="", metavar="NAME,...", help="programs, or program:mpi")
     parser.add_argument("--folder", type=Path, default=Path("/dev/shm"), help="where the programs write")
-    parser.add_argument("--budget", type=int, default=24, help="launches of a search with its proof")
-    parser.add_argument("--rounds", type=int, default=8, help="runs of each set of settings")
+    parser.add_argument("--budget", type=int, default=20, help="launches of a search with its proof")
+    parser.add_argument("--rounds", type=int, default=7, help="runs of each set of settings")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all statements there")
     parser.add_argument("--table", type=Path, nargs="+", metavar="FILE", help="only count what these files hold")
     options = parser.parse_args()

@@ -13,8 +13,8 @@ from .programs import Trace
 from .statements import Statement
 
 TRUE, FALSE, WRONG_WAY, OPEN = "true", "false", "wrong direction", "open"
-CONFIDENCE = 0.99
-"""Of the intervals that refute a statement: of a hundred true ones, chance calls one false."""
+CONFIDENCE = 0.98
+"""Of the intervals that refute a statement: of fifty true ones, chance calls about one false."""
 SLACK = 1.05
 """A difference in time below this does not count as an effect."""
 
@@ -49,6 +49,13 @@ def judge_calls(statement: Statement, arm: Sequence[Trace], other: Sequence[Trac
 
 def _calls(trace: Trace) -> tuple[Any, ...]:
     return trace[0]
+
+
+def is_decided(statement: Statement, verdict: Verdict, arm: Sequence[Trace]) -> bool:
+    """Whether calls decide alone: a difference does, and equal calls do where messages are seen."""
+    return (verdict.word == TRUE and statement.kind == "effective") or bool(
+        statement.kind == "no effect" and (verdict.word == FALSE or _messages(arm[0]))
+    )
 
 
 def _messages(trace: Trace) -> tuple[int, ...]:

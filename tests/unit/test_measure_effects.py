@@ -243,6 +243,35 @@ def test_what_the_default_does_too_is_not_put_down_to_one_of_several_settings():
     assert effect.status == "unprovable" and "other settings changed with it" in effect.evidence
 
 
+def with_hints(data: dict[str, Any], *keys: str) -> dict[str, Any]:
+    """The same run, as if these hints had been given too."""
+    data = copy.deepcopy(data)
+    for key, value in (key.split()[1:] for key in keys):
+        given = {"layer": "hint", "outcome": "applied", "key": key, "requested": value, "given": value}
+        data["files"][0]["settings"].append({**given, "echoed": value})
+    return data
+
+
+@pytest.mark.parametrize("other", ["hint romio_ds_write disable", "hint ind_wr_buffer_size 4194304"])
+def test_what_a_collective_buffer_wrote_proves_nothing_of_what_ranks_do_themselves(other):
+    name, own = "romio_strided_write", "hint cb_buffer_size 131072"
+    data = with_hints(recorded(name)[own], other)
+    data["files"][0]["operations"]["write_at_all"]["messages"] = 64
+    effect = judge(name, f"{own}; {other}", data=data)[other.split()[1]]
+    assert effect.status == "unprovable" and "ranks exchanged data in collective writes" in effect.evidence
+
+
+def test_a_full_buffer_counts_beside_other_settings_only_where_it_was_filled_again():
+    name, key = "romio_strided_write", "hint cb_nodes 4; hint cb_config_list *:4"
+    size = "hint cb_buffer_size 262144"
+    data = with_hints(recorded(name)[key], size)
+    # Eight calls, of which four ranks wrote a quarter each: a piece of 256 KiB, whatever the buffer holds.
+    effect = judge(name, f"{key}; {size}", data=data)["cb_buffer_size"]
+    assert effect.status == "unprovable" and "other settings, too" in effect.evidence
+    data["files"][0]["posix"]["write"]["during_collective"]["count"] *= 2
+    assert judge(name, f"{key}; {size}", data=data)["cb_buffer_size"].status == "effective"
+
+
 def test_a_value_between_those_of_several_default_runs_is_not_an_effect():
     key = "hint romio_ds_write disable"
     settings = Plan.parse(f"stripewise-plan 1\n{key}\n", "test").settings

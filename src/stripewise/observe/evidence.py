@@ -404,6 +404,19 @@ def _with_exchange(judge: Callable[[Case, str], Verdict]) -> Callable[[Case, str
     return rule
 
 
+def _shares_buffers(case: Case, way: str) -> bool:
+    """Whether ranks gave their data to others before system calls were made, and other settings rule how these look.
+
+    Sizes of such system calls are those of the collective buffers, and tell nothing of what each rank does by itself.
+    """
+    return not (case.alone or _find_independent(case.file, way).count) and bool(
+        _find_collective(case.file, way).messages
+    )
+
+
+_SHARED = "ranks exchanged data in collective {way}s, so other settings may have made these system calls"
+
+
 def _name_done(way: str) -> str:
     return "wrote" if way == "write" else "read"
 
@@ -481,6 +494,16 @@ def _key_calls(made: SystemCalls) -> tuple[int, ...]:
     return made.count, made.bytes, made.ranks, made.largest
 
 
+def _was_refilled(case: Case, way: str, made: SystemCalls) -> bool:
+    """Whether a rank needed several system calls for one MPI call, on average."""
+    calls = _find_collective(case.file, way).moving if isinstance(made, Within) else _count_independent(case.file, way)
+    return made.count > made.ranks * calls / max(1, case.file.ranks)
+
+
+def _count_independent(file: FileActivity, way: str) -> int:
+    return 0 if file.modes is None else int(getattr(file.modes, f"independent_{way}s"))
+
+
 def _buffer(case: Case, way: str, now: SystemCalls, usual: SystemCalls | None, calls: str, part: int = 1) -> Verdict:
     """A buffer's size acts where the buffer was filled, or where the default one would have been too small."""
     size, default, largest = case.number, case.parameter.default, now.largest
@@ -498,6 +521,8 @@ def _buffer(case: Case, way: str, now: SystemCalls, usual: SystemCalls | None, c
         return NO_EFFECT, f"{sentence}: larger than the buffer, so something else set it"
     if size < default:
         if largest == size:
+            if not (case.alone or _was_refilled(case, way, now)):
+                return UNPROVABLE, f"{sentence}; other settings, too, make system calls of this size"
             return EFFECTIVE, f"{sentence}: the buffer was full"
         return NO_EFFECT, f"{sentence}: never filled, so the default {format_size(default)} acts alike"
     if largest > default:
@@ -535,6 +560,8 @@ def _by_ranks(case: Case, file: FileActivity, way: str) -> SystemCalls:
 @compare_with_others(lambda case, file, way: _by_ranks(case, file, way).largest)
 def sieving_buffer_size(case: Case, way: str) -> Verdict:
     """Largest system call, against the sieving buffer."""
+    if _shares_buffers(case, way):
+        return UNPROVABLE, _SHARED.format(way=way)
     usual = None if case.before is None else _by_ranks(case, case.before, way)
     return _buffer(case, way, _by_ranks(case, case.file, way), usual, "by the ranks themselves")
 
@@ -578,6 +605,8 @@ def data_sieving(case: Case, way: str) -> Verdict:
             return NO_EFFECT, sentence
         if made.largest >= call:
             return NO_EFFECT, f"{sentence}: a call was one piece anyway"
+        if _shares_buffers(case, way):
+            return UNPROVABLE, f"{sentence}; {_SHARED.format(way=way)}"
         return EFFECTIVE, f"{sentence}: piece by piece"
     if case.before is None:
         return UNPROVABLE, sentence
