@@ -36,6 +36,9 @@ myst_heading_anchors = 4
 highlight_language = "none"
 
 SECTIONS = (
+    "for-scientists.md",
+    "for-administrators.md",
+    "for-contributors.md",
     "tutorial.md",
     "troubleshooting.md",
     "how-to",

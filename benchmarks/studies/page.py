@@ -103,14 +103,14 @@ def render(studies: Mapping[str, Mapping[str, Any]]) -> dict[Path, str]:
     """Give the texts of the page in docs/benchmarks and of the notes on each study, by file."""
     figures, facts = published.listed(studies), published.find_facts(studies)
     aims = {name: verdicts(text) for name, text in tables(studies).items()}
-    rows = ["| study | figure | published | simulated | measured | verdict | why |", "|" + " --- |" * 7]
+    rows = ["| study | figure | published | simulated | measured | verdict | why |", "|" + "---|" * 7]
     beside = os.path.relpath(NOTES, DOCS)
     files = {one.study: f"{beside}/{one.file}" for one in PAGES}
     rows += [
         f"| [{one.study}]({files[one.study]}) | {one.what} | {one.published} | {one.simulated or 'nothing'} | {one.measured} | {one.verdict} | {one.why} |"
         for one in figures
     ]
-    pages = ["## A page for each", "| page | aims reached |\n| --- | --- |"]
+    pages = ["## A page for each", "| page | aims reached |\n|---|---|"]
     pages[1] += "".join(f"\n| [{one.title}]({beside}/{one.file}) | {count_aims(aims[one.name])} |" for one in PAGES)
     title, section = SECTIONS["beyond"]
     pages[1] += f"\n| [{title}]({beside}/{CHAIN}) | no aims |"

@@ -21,8 +21,8 @@ import typer
 from pydantic import BaseModel
 
 from stripewise.api import Tuned, tune
-from stripewise.catalogue.plan import Plan, spell
-from stripewise.catalogue.stack import StackFile, load_stack, parse_stack, stack_names
+from stripewise.catalogue.plan import Plan
+from stripewise.catalogue.stack import StackFile, parse_stack, stack_names
 from stripewise.catalogue.workload import Workload
 from stripewise.desk.cli.main import app
 from stripewise.desk.cli.output import UsageProblem
@@ -42,13 +42,13 @@ from stripewise.search.base import PRESETS, sampler_class, sampler_names
 from stripewise.search.policy.pruning import PruningOptions
 from stripewise.search.policy.resampling import ResamplingOptions
 from stripewise.search.policy.stopping import StoppingOptions
-from stripewise.sizes import format_size
 from tests.formats import generator
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 from benchmarks import page_figures  # noqa: E402
+from tools import reference as generated  # noqa: E402
 
 DOCS = ROOT / "docs"
 REFERENCE = DOCS / "reference"
@@ -126,27 +126,12 @@ def commands(command: Any = None, path: tuple[str, ...] = ()) -> list[tuple[str,
 COMMANDS = dict(commands())
 
 
-@pytest.mark.parametrize("path, command", COMMANDS.items(), ids=COMMANDS)
-def test_command_and_its_options_are_documented(path: str, command: Any) -> None:
-    part = section(reference("commands"), path)
-    listed = rows(part)
-    for parameter in command.params:
-        if parameter.param_type_name == "argument":
-            word = str(parameter.metavar or parameter.name).strip("[]")
-            assert word in part or word.upper() in part, f"{path}: argument {word} is undocumented"
-        elif "--help" not in parameter.opts:
-            missing = [option for option in (*parameter.opts, *parameter.secondary_opts) if option not in listed]
-            assert not missing, f"{path}: {missing} undocumented in docs/reference/commands.md"
-
-
-def test_no_command_or_option_is_documented_that_does_not_exist() -> None:
-    text = reference("commands")
-    known = COMMANDS
-    assert set(re.findall(r"^## (.+)$", text, re.MULTILINE)) == set(known)
-    for path, command in known.items():
-        options = {option for p in command.params for option in (*p.opts, *p.secondary_opts)}
-        stale = [word for word in rows(section(text, path)) if word.startswith("-") and word not in options]
-        assert not stale, f"{path} has no {stale}"
+def test_options_of_commands_and_parameters_of_stacks_are_those_of_the_program() -> None:
+    for name, kind, known in (("commands", "options", COMMANDS), ("stacks", "stack", stack_names())):
+        text = reference(name)
+        assert set(re.findall(rf"<!-- {kind}: (.+?) -->", text)) == set(known)
+        assert generated.fill(text) == text, "python tools/reference.py"
+        assert set(re.findall(r"^## (.+)$", text, re.MULTILINE)) == set(known)
 
 
 def test_export_targets_are_documented() -> None:
@@ -211,28 +196,6 @@ def test_the_table_shown_is_accepted() -> None:
 
 def test_words_of_expressions_are_documented() -> None:
     assert Workload().words().keys() <= rows(section(reference("stack-files"), "Expressions")).keys()
-
-
-@pytest.mark.parametrize("name", stack_names())
-def test_parameters_of_stacks_are_documented_with_their_defaults(name: str) -> None:
-    stack = load_stack(name)
-    part = section(reference("stacks"), name)
-    listed = rows(part)
-    for parameter in stack.parameters:
-        assert parameter.name in listed, f"{parameter.name} is missing"
-        row = listed[parameter.name]
-        default = spell(parameter.default)
-        if parameter.unit == "B" and isinstance(parameter.default, int) and parameter.default:
-            default = format_size(parameter.default)
-        if parameter.default_from is not None:
-            default = f"`{parameter.default_from.text}`"
-        assert f"({default})" in row, f"{parameter.name}: the default is {default}"
-        assert ("nothing" if parameter.evidence == "none" else parameter.evidence) in row
-        if parameter.trap:
-            assert parameter.trap in part, f"{parameter.name}: its trap is missing"
-    for derived in stack.derived:
-        assert f"`{derived.name}`" in part
-    assert listed.keys() <= {parameter.name for parameter in stack.parameters}
 
 
 def test_evidence_rules_are_documented() -> None:
@@ -468,6 +431,42 @@ def test_every_page_is_linked_from_the_index() -> None:
     index = (DOCS / "README.md").read_text("utf-8")
     missing = [name_of(page) for page in DOCS.rglob("*.md") if f"({page.relative_to(DOCS)})" not in index]
     assert missing in ([], ["docs/README.md"])
+
+
+def sentences(text: str) -> Iterator[str]:
+    """The sentences of a page outside of its code; code within a sentence counts as one word."""
+    for line in re.sub(r"<!--.*?-->", "", FENCE.sub("", text), flags=re.DOTALL).splitlines():
+        cells = line.strip().strip("|").split(" | ") if line.startswith("|") else [line.strip()]
+        for cell in cells:
+            plain = re.sub(r"`[^`]*`", "code", re.sub(r"^(?:[-*]|\d+\.) ", "", cell))
+            plain = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", plain)
+            yield from re.split(r"(?<=[.!?])[*)\"]*\s+", plain)
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", DOCS / "tutorial.md", *sorted((DOCS / "how-to").glob("*.md"))])
+def test_no_sentence_of_readme_tutorial_and_guides_has_more_than_thirty_words(page: Path) -> None:
+    counted = {
+        one: len([word for word in one.split() if re.search(r"\w", word)]) for one in sentences(page.read_text())
+    }
+    assert sum(counted.values()) > 100
+    assert [one for one, words in counted.items() if words > 30] == []
+
+
+def test_the_documents_stay_small() -> None:
+    pages = sorted(DOCS.rglob("*.md"))
+    words = sum(bool(re.search(r"\w", word)) for page in pages for word in page.read_text("utf-8").split())
+    assert len(pages) <= 70 and words <= 95_000, f"{len(pages)} pages, {words} words"
+    assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= 70
+
+
+@pytest.mark.parametrize("reader", ["scientists", "administrators", "contributors"])
+def test_ten_questions_of_each_reader_are_answered_within_two_clicks(reader: str) -> None:
+    page = DOCS / f"for-{reader}.md"
+    asked = re.findall(r"^\| ([^|]+\?) \| (.+) \|$", section(page.read_text("utf-8"), "Ten questions"), re.MULTILINE)
+    assert len(asked) == 10
+    assert [question for question, answer in asked if not re.search(r"\]\([^)]+\)", answer)] == []
+    for start in ("index.md", "README.md"):
+        assert f"({page.name})" in (DOCS / start).read_text("utf-8"), f"{start} does not lead to {page.name}"
 
 
 def test_figures_of_benchmarks_are_those_of_their_tables() -> None:

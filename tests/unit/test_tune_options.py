@@ -277,7 +277,7 @@ def test_the_help_and_the_reference_say_what_a_mode_takes(
     row = next(
         line
         for line in (ROOT / "docs" / "reference" / "commands.md").read_text("utf-8").splitlines()
-        if line.startswith("| `--confirm`")
+        if line.startswith("- `--confirm`")
     )
     assert set(re.findall(r"`(--[a-z-]+)`", row)) == set(takes)
     for name, mode in (("within", Mode.WITHIN), ("replay", Mode.REPLAYS), ("small", Mode.SMALL)):
