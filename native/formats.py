@@ -334,6 +334,11 @@ def _type(text: str) -> str:
     return (text if text in ("integer", "number", "text", "boolean") else f"[{text}](#{text})") + null
 
 
+def _is_plain_call(name: str) -> bool:
+    """Whether a line of a record is a data call that the reference need not describe again."""
+    return bool(re.match(r"i?(read|write)_", name)) and name not in ("read_at", "write_all")
+
+
 def tables(schema: Schema) -> dict[str, str]:
     """Give the generated parts of the reference pages, by their names."""
     words = {
@@ -341,6 +346,9 @@ def tables(schema: Schema) -> dict[str, str]:
         for name, entry in schema["enums"].items()
     }
     words["SIZES"] = ", ".join(f"{limit:,}" for limit in schema["sizes"]["limits"])
+
+    def kind(entry: Mapping[str, Any]) -> str:
+        return _type(entry["type"]) + (", optional" if entry.get("optional") else "")
 
     def about(text: str) -> str:
         return re.sub(r"\b[A-Z]{4,}S\b", lambda found: words.get(found[0], found[0]), text)
@@ -361,8 +369,16 @@ def tables(schema: Schema) -> dict[str, str]:
         "journal": _table(("key", "content"), ((f"`{name}`", e["about"]) for name, e in schema["journal"].items())),
         "record": _table(
             ("line", "content"),
-            ((f"`{_record_form(name, e)}`", e["about"]) for name, e in schema["record"].items()),
-        ),
+            (
+                (f"`{_record_form(name, e)}`", e["about"])
+                for name, e in schema["record"].items()
+                if not _is_plain_call(name)
+            ),
+        )
+        + "\n\nThese data calls have lines alike, with `OFFSET` where the name has `_at`, and without `BYTES` where it "
+        "ends in `_end`: "
+        + ", ".join(f"`{name}`" for name, e in schema["record"].items() if _is_plain_call(name))
+        + ".",
         "sections": _table(
             ("section", "fields", "content"),
             (
@@ -393,20 +409,17 @@ def tables(schema: Schema) -> dict[str, str]:
         parts.append(
             f"#### {name}\n\n{schema['report'][name]['about'][0].upper()}{schema['report'][name]['about'][1:]}.\n"
         )
-        parts.append(
-            _table(
-                ("key", "type", "content"),
-                (
-                    (
-                        f"`{key}`",
-                        _type(e["type"]) + (", may be absent" if e.get("optional") else ""),
-                        about(e.get("about", "")),
-                    )
-                    for key, e in keys.items()
-                ),
-            )
-            + "\n"
-        )
+        told = {key: e for key, e in keys.items() if e.get("about")}
+        if told:
+            rows = ((f"`{key}`", kind(e), about(e["about"])) for key, e in told.items())
+            parts.append(_table(("key", "type", "content"), rows) + "\n")
+        plain: dict[str, list[str]] = {}
+        for key, e in keys.items():
+            if key not in told:
+                plain.setdefault(kind(e), []).append(f"`{key}`")
+        if plain:
+            also = "; ".join(f"{', '.join(names)} ({kind})" for kind, names in plain.items())
+            parts.append(f"{'Also' if told else 'Keys'}: {also}.\n")
     found["report"] = "\n".join(parts).rstrip("\n")
     return found
 
