@@ -126,16 +126,12 @@ class Tuned:
         return self._plot("parallel")
 
     def plot_contour(self) -> Figure:
-        """Draw the best value at each pair of values of the two parameters that matter most."""
+        """Draw the best value at each pair of values of two parameters, those of the answer first."""
         return self._plot("contour")
 
     def plot_timeline(self) -> Figure:
         """Draw when each run was made and how long it took."""
         return self._plot("timeline")
-
-    def plot_importance(self) -> Figure:
-        """Draw how much each parameter mattered."""
-        return self._plot("importance")
 
     def plot_confirmation(self) -> Figure:
         """Draw the pairs of runs that compare the best with the default."""

@@ -92,6 +92,7 @@ class ExperimentKeys(TypedDict, total=False):
     campaign: Mapping[str, Any]
     replay: Mapping[str, Any]
     families: list[dict[str, Any]]
+    objective_notes: list[str]
     whole: Mapping[str, Any]
     followed: str
 
@@ -168,6 +169,9 @@ class Facts(_Observed):
     families = _Fact[list[dict[str, Any]]](list)
     """Of an experiment within one launch: other file families that it tunes, each with its own experiment."""
 
+    objective_notes = _Fact[list[str]](list)
+    """What the first run showed of the objective: how it is timed here, and the program's own figure beside it."""
+
     whole = _Maybe[dict[str, Any]](dict)
     """Of a smaller case: the experiment at full size, which follows."""
 
@@ -224,6 +228,8 @@ class _RunKeys(TypedDict, total=False):
     attempt: int
     against: int
     answer: Mapping[str, Any]
+    left_out: str
+    extra: int
     repeat: int
 
 
@@ -321,6 +327,12 @@ class RunFacts(_Observed):
 
     against = _Maybe(int)
     """Of a confirmation: the candidate's trial that its pair is about."""
+
+    left_out = _Fact(str)
+    """Of a confirmation: the candidate's setting that this run leaves out, to measure its share; empty in a pair."""
+
+    extra = _Fact(int)
+    """Of a confirmation: how many runs are kept beside its pairs to measure shares, fixed at its first run."""
 
     attempt = _Fact(int)
     """How often the run was launched again after an interruption."""

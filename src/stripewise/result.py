@@ -206,6 +206,35 @@ class Effect:
     evidence: str = ""
 
 
+class Share(_ResultPart):
+    """What a setting of a proven answer contributes: how many times slower the program is without it.
+
+    ``slowdown`` is None where that was not measured; ``acts`` says whether an observed fact shows that it acts.
+    ``pairs`` are those in which it was left out.
+    """
+
+    _intervals = {"interval": "ci95"}
+    name: str = ""
+    slowdown: float | None = None
+    interval: Interval | None = None
+    pairs: int = 0
+    acts: bool = False
+
+    @property
+    def says(self) -> str:
+        """What is known of it, in words for people."""
+        if self.slowdown is None or self.interval is None:
+            known = f"{self.name} acts; its share" if self.acts else f"the share of {self.name}"
+            return f"{known} was not measured"
+        ends = self.interval
+        figures = f"{ends.percent} interval {ends.low:.2f} to {ends.high:.2f}, {self.pairs} pairs"
+        if ends.low <= 1 <= ends.high:
+            return f"{self.name} has no measurable share ({self.slowdown:.2f} times as slow without it, {figures})"
+        if ends.high < 1:
+            return f"without {self.name} the program is {1 / self.slowdown:.2f} times as fast ({figures})"
+        return f"without {self.name} the program is {self.slowdown:.2f} times as slow ({figures})"
+
+
 class PairOfRuns(_ResultPart):
     """Values of one pair of the confirmation; None where a run failed or is still to come."""
 
@@ -416,8 +445,9 @@ class Result(_ResultPart):
     node_hours: float = 0.0
     settings: dict[str, str] = {}
     effects: tuple[Effect, ...] = ()
-    importance: dict[str, float] = {}
-    importance_note: str = ""
+    objective_notes: tuple[str, ...] = ()
+    shares: tuple[Share, ...] = ()
+    cautions: tuple[str, ...] = ()
     ineffective: tuple[str, ...] = ()
     left_out: dict[str, str] = {}
     warm_start: tuple[dict[str, Any], ...] = ()

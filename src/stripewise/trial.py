@@ -70,7 +70,8 @@ class Run:
     reason : str
         Why it failed or was pruned, in one line.
     pair, arm : int or None, str
-        Confirmation: the pair's number, and ``default`` or ``candidate``.
+        Confirmation: the pair's number, and ``default``, ``candidate`` or ``without`` (the candidate with one setting
+        taken back).
     facts : RunFacts
         What was observed; a plain mapping of JSON values is taken, too.
     """

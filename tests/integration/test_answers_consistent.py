@@ -24,7 +24,7 @@ from stripewise.desk.cli.diagnose import _print_one as print_diagnosis
 from stripewise.desk.cli.output import console, number
 from stripewise.desk.cli.result import print_result
 from stripewise.diagnose.site import RULES, diagnose
-from stripewise.engine.budget import worst_case
+from stripewise.engine.budget import RUNS_FOR_SHARE, worst_case
 from stripewise.engine.conclusion import Conclusion, more_budget
 from stripewise.engine.confirmation import Decision
 from stripewise.engine.ledger import Spent, spent
@@ -34,7 +34,6 @@ from stripewise.engine.session import Session
 from stripewise.engine.space import BoundSpace
 from stripewise.facts import Facts, RunFacts
 from stripewise.launch import Outcome
-from stripewise.models import importance
 from stripewise.observe.from_report import activity_of
 from stripewise.observe.report import parse_report
 from stripewise.observe.sources import open_all
@@ -211,8 +210,6 @@ CASES = {
 @pytest.fixture(scope="module", params=CASES)
 def answer(request):
     with pytest.MonkeyPatch.context() as patch:
-        # Few shufflings judge less well what had an influence, which is no matter here, and take a tenth of the time.
-        patch.setattr(importance, "_SHUFFLINGS", 3)
         record, trials = CASES[request.param]()
         drawn = {}
         patch.setattr(figures, "figures", lambda reading: drawn.update(draw(reading)) or drawn)
@@ -238,12 +235,6 @@ def plain(text):
     return re.sub(r"\s+", " ", text)
 
 
-def part(note, words):
-    """The names that a note lists behind some words."""
-    found = re.search(rf"{words}: ([^;]*)", note)
-    return set(found[1].split(", ")) if found else set()
-
-
 def test_the_cases_are_what_they_are_meant_to_be(answer):
     case, record, *_ = answer
     result = record.result
@@ -251,7 +242,7 @@ def test_the_cases_are_what_they_are_meant_to_be(answer):
         assert result.confirmed
         assert set(result.changed(result.best)) == {"romio_cb_write"}
         assert result.settings["romio_cb_write"] == ("effective" if "skipped" in case else "unprovable")
-        assert max(result.importance, key=result.importance.get) == "romio_cb_write"
+        assert [share.name for share in result.shares] == ["romio_cb_write"]
     elif case in ("near miss", "no gain"):
         assert not result.confirmed
 
@@ -339,7 +330,7 @@ def test_what_was_left_out_was_not_searched(answer):
     result = record.result
     left_out = set(result.left_out)
     assert not left_out & {parameter.name for parameter in result.space.parameters}
-    assert not left_out & set(result.importance)
+    assert not left_out & {share.name for share in result.shares}
     assert not any(left_out & set(trial.configuration) for trial in trials)
 
 
@@ -371,31 +362,27 @@ def test_no_setting_of_the_answer_is_called_idle(answer):
     if not result.confirmed:
         return
     assert not changed & set(result.ineffective)
-    assert not changed & part(result.importance_note, "no measurable influence")
-    assert not changed & part(result.importance_note, "switched off by the best settings")
-    assert all(result.importance.get(name, 1.0) > 0 for name in changed)
 
 
-def test_shares_add_up_and_go_to_what_can_act(answer):
-    _, record, _, drawn, printed, _ = answer
+def test_shares_are_measured_or_said_not_to_be(answer):
+    _, record, trials, _, printed, html = answer
     result = record.result
-    shares = result.importance
-    assert not shares or sum(shares.values()) == pytest.approx(1.0, abs=1e-6) or not any(shares.values())
-    credited = {name for name, share in shares.items() if share > 0}
-    for words in (
-        "no measurable influence",
-        "too few runs to tell",
-        "switched off by the best settings",
-        "never varied",
-    ):
-        assert not credited & part(result.importance_note, words)
-    for name in credited:
-        assert shares[name] < 0.05 or f"{name} {shares[name]:.0%}" in printed
-    if (figure := drawn.get("importance")) is not None:
-        (bars,) = figure.data
-        told = dict(zip(bars.y, bars.text, strict=True))
-        assert {name for name, text in told.items() if text.endswith("%")} == credited
-        assert not set(told) & part(result.importance_note, "never varied")
+    changed = set(result.changed(result.best)) if result.best.role == "candidate" else set()
+    assert {share.name for share in result.shares} == (changed if result.confirmed else set())
+    assert ("what mattered" in printed) is bool(result.shares)
+    left_out = [run for trial in trials for run in trial.runs if run.facts.left_out]
+    for share in result.shares:
+        assert plain(share.says) in printed
+        assert plain(share.says).lower() in html.lower()
+        own = [run for run in left_out if run.facts.left_out == share.name and run.facts.against == result.best.trial]
+        if share.slowdown is None:
+            assert len(own) < RUNS_FOR_SHARE
+            assert "was not measured" in share.says
+        elif left_out:
+            assert len(own) >= share.pairs >= RUNS_FOR_SHARE
+            assert share.interval.low <= share.slowdown <= share.interval.high
+        elif len(changed) == 1:
+            assert share.slowdown == result.speedup
 
 
 def test_what_is_not_proven_has_its_next_step(answer):

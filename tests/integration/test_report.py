@@ -157,9 +157,9 @@ def test_page_is_well_formed_and_accessible(page):
     assert len(page.of("table")) == len(page.of("caption")) > 4
     assert all(a["scope"] in ("row", "col") for a in page.of("th"))
     plots = [a for a in page.of("div") if a.get("class") == "plot"]
-    assert len(plots) == 8
+    assert len(plots) == 7
     assert all(a["role"] == "group" and len(a["aria-label"]) > 20 for a in plots)
-    assert len(page.of("figcaption")) == 8
+    assert len(page.of("figcaption")) == 7
     assert all(a.get("aria-label") for a in page.of("button"))
 
 
@@ -199,7 +199,7 @@ def test_figures_are_json_for_every_place(source, page):
 
 def test_hostile_text_is_shown_and_never_run():
     record, trials = finished(
-        verdict=EVIL, importance_note=EVIL, reason=EVIL, left_out={"x": EVIL},
+        verdict=EVIL, reason=EVIL, left_out={"x": EVIL},
         failures=[{"run": 8, "reason": EVIL, "count": 1}], environment={"mpi": EVIL, "modules": [EVIL]},
         workload={"driver": EVIL}, validity__warning=EVIL, objective__name=f"regex:({EVIL})", confirmation__kept=[EVIL],
         effects=[{"name": EVIL, "evidence": EVIL, "echoed": EVIL, "layer": EVIL, "status": EVIL}],
@@ -249,9 +249,9 @@ def test_simulated_results_say_so_at_the_top(source):
 
 
 def test_a_bare_result_makes_a_report():
-    """As little as an experiment can have: one run, no report, no pairs, no importance."""
+    """As little as an experiment can have: one run, no report, no pairs, no shares."""
     record, _ = finished(
-        confirmed=False, candidate=None, reference=None, effects=[], importance={}, importance_note="", failures=[],
+        confirmed=False, candidate=None, reference=None, effects=[], shares=[], failures=[],
         cheapest=None, environment={}, workload={}, left_out={}, speedup=1.0, speedup_ci95=None,
         plan="stripewise-plan 1\noverride no\nfile *\n", validity={"date": None, "warning": ""},
         confirmation={"pairs": [], "decision": "none", "kept": [], "not_kept": []},
@@ -311,11 +311,11 @@ def test_incumbent_is_the_best_median_of_the_search_only():
     assert ExperimentView(record, trials).incumbent() == [(0, 100.0), (1, 300.0), (2, 200.0), (4, 250.0)]
 
 
-def test_two_parameters_together_are_those_that_matter_most():
+def test_two_parameters_together_are_those_of_the_answer():
     record, trials = finished()
     view = ExperimentView(record, trials)
     (across, up), grid = view.contour()
-    assert [across.name, up.name] == list(record.result.importance)[:2]
+    assert [across.name, up.name] == [share.name for share in record.result.shares]
     best = max(line.value for line in view.lines()[1])
     assert max(value for row in grid for value in row if value is not None) == best
     assert any(value is None for row in grid for value in row)

@@ -111,7 +111,6 @@ def test_what_was_found_can_be_looked_at_in_a_notebook():
     assert "<b>" not in page
     assert found.plot_trajectory().data
     assert found.plot_parallel().data
-    assert found.plot_importance().data
     with pytest.raises(UserError, match="there is no confirmation to draw"):
         found.plot_confirmation()
 

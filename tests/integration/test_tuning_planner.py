@@ -13,7 +13,6 @@ from stripewise.engine.launching import run_timeout
 from stripewise.engine.session import Session
 from stripewise.errors import NothingWorks
 from stripewise.launch import Outcome
-from stripewise.models.importance import Importance
 from stripewise.requests.experiment import Budget, Confirmation, Experiment
 from stripewise.requests.from_python import space_of
 from stripewise.requests.objective import Objective
@@ -45,14 +44,6 @@ key = "COMPONENT_MODE"
 [off]
 env = { COMPONENT = "off" }
 """
-
-
-@pytest.fixture(autouse=True, scope="module")
-def without_forests():
-    """Importance takes most of a session's time, and is tested by itself."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("stripewise.engine.result.importance", lambda space, history, **_: Importance())
-        yield
 
 
 @pytest.fixture(scope="module")
@@ -209,11 +200,12 @@ def test_a_default_that_fails_now_and_then_does_not_end_the_experiment():
 def test_settings_without_effect_leave_the_answer_before_it_is_confirmed(monkeypatch):
     statuses = {"x": "effective", "mode": "no_effect"}
 
-    def effects(space, trial, default):
+    def effects(space, trial, default, trials=()):
         changed = [name for name in space.names if trial.configuration[name] != space.default[name]]
         return [Effect(name, status=statuses[name]) for name in changed if trial.role is Role.CANDIDATE]
 
-    monkeypatch.setattr("stripewise.engine.planner.effects_of", effects)
+    for module in ("planner", "riders"):
+        monkeypatch.setattr(f"stripewise.engine.{module}.effects_of", effects)
     begun = set()
     for seed in (0, 8):
         machine = Machine(seed=seed, value=lambda c: 100 / c["x"] ** 4 * (1 if c["mode"] == "a" else 0.7))
@@ -264,8 +256,8 @@ def test_configurations_of_which_no_setting_is_seen_to_act_are_not_confirmed(mon
         status = "effective" if tuple(trial.configuration.values()) in acting else "no_effect"
         return [Effect(name, status=status) for name in space.names] if trial.role is Role.CANDIDATE else []
 
-    monkeypatch.setattr("stripewise.engine.planner.effects_of", effects)
-    monkeypatch.setattr("stripewise.engine.result.effects_of", effects)
+    for module in ("planner", "riders", "result"):
+        monkeypatch.setattr(f"stripewise.engine.{module}.effects_of", effects)
     machine = Machine(value=lambda c: 100 / c["x"] * (1 if c["mode"] == "a" else 0.7))
     machine.carry_out(Experiment(runner="function", sampler="exhaustive", budget=Budget(runs=40)))
     confirmed = {run.facts.against for run in machine.runs if run.phase is Phase.CONFIRMATION}
@@ -283,7 +275,7 @@ def test_time_and_node_hours_are_kept_for_the_confirmation_too(limit):
     machine = Machine()
     machine.carry_out(Experiment(runner="function", sampler="random", budget=budget))
     assert len(machine.runs) <= 30
-    confirmed = [run for run in machine.runs if run.phase is Phase.CONFIRMATION]
+    confirmed = [run for run in machine.runs if run.phase is Phase.CONFIRMATION and not run.facts.left_out]
     assert len(confirmed) >= 12
     assert len(confirmed) % 2 == 0
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from stripewise.catalogue.carriers import HINT, LAYOUT, Setting
-from stripewise.catalogue.expectation import Expected, expect, propose
+from stripewise.catalogue.expectation import Expected, expect, list_cautions, propose
 from stripewise.catalogue.workload import Workload
 from stripewise.diagnose.site import diagnose
 from stripewise.errors import UserError
@@ -107,3 +107,16 @@ def test_diagnose_and_prescribe_never_contradict_each_other() -> None:
                 both_wide = key == "stripe_count" and mine[key] != "1" and theirs[key] != "1"
                 assert mine[key] == theirs[key] or both_wide, (name, key, mine, theirs)
     assert proposed >= 20
+
+
+def test_what_the_page_cache_hid_is_said_of_runs_on_local_files_alone() -> None:
+    pieces: dict[str, Any] = {"nodes": 4, "processes_per_node": 4, "layout": "strided", "piece_size": KIB}
+    sieving = Setting(HINT, "romio_ds_write", "disable")
+    local = collective(**pieces)
+    (said,) = list_cautions([OFF[0], sieving], local.model_copy(update={"nodes": 1}), io="romio")[1:]
+    assert said == "On network storage, romio_ds_write=disable is expected to reach 0.7 times the speed."
+    (several, *_) = list_cautions([OFF[0], sieving], local.model_copy(update={"nodes": 1}), io="romio")
+    assert several.startswith("On network storage and several nodes, romio_cb_write=disable is expected to reach 0.3")
+    for system in ("lustre", "nfs", "fuse.cephfs", None):
+        assert list_cautions([OFF[0], sieving], local.model_copy(update={"file_system": system}), io="romio") == ()
+    assert list_cautions(ON, local, io="romio") == ()

@@ -313,3 +313,13 @@ def test_a_plan_that_a_form_cannot_say_at_all_is_not_called_empty():
 def test_unknown_target_names_the_choices():
     with pytest.raises(UserError, match="hints, plan, shell"):
         export(HINTS, "pbs")
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_every_form_says_where_its_settings_are_expected_to_harm(target):
+    said = "On network storage, cb_nodes=4 is expected to reach 0.5 times the speed."
+    made = export(LUSTRE, target, changed={"cb_nodes": 4}, cautions=[said])
+    assert said.removesuffix(".") in made.use
+    assert (f"# {said}" in made.text) is (target != "hints")
+    if target == "plan":
+        assert Plan.parse(made.text, "the export") == LUSTRE

@@ -152,7 +152,6 @@ def test_importance_says_where_nothing_was_measurable():
     figure = importance({"cb_nodes": 0.7, "ds_write": 0.0})
     bars = dict(zip(figure.data[0].y, figure.data[0].text, strict=True))
     assert bars == {"cb_nodes": "70%", "ds_write": "no measurable influence"}
-    assert importance({"a": 0.0}, zero="too few runs to tell").data[0].text[0] == "too few runs to tell"
 
 
 @pytest.mark.parametrize(("kinds", "start"), [

@@ -14,7 +14,7 @@ from typing import Any
 
 from stripewise.catalogue.carriers import Setting
 from stripewise.catalogue.configuration import Value
-from stripewise.catalogue.filesystems import type_names
+from stripewise.catalogue.filesystems import FILE_SYSTEMS, GENERIC, type_names
 from stripewise.catalogue.meaning import (
     Situation,
     acting,
@@ -32,6 +32,8 @@ _WORTH = 1.05
 HARMS = 1 / _WORTH
 """A gain up to this is a loss that counts."""
 _MANY_NODES = 16
+_NETWORK = (*(system.types[0] for system in FILE_SYSTEMS), "nfs")
+"""Types of mounts whose files are behind a network."""
 _PIECES = (64, 512, 4096, 32768, 262144)
 _SHAPE = {"layout", "piece_size", "pieces", "interleaved"}
 
@@ -160,6 +162,40 @@ def expect(
         logs.append(total)
         doubt = max(doubt, math.sqrt(variance))
     return Expected(math.exp(min(logs)), math.exp(max(logs)), tuple(reasons), doubt)
+
+
+def list_cautions(
+    settings: Sequence[Setting], workload: Workload, io: str | None = None, mpi: str = ""
+) -> tuple[str, ...]:
+    """Say which settings are expected to harm on storage behind a network, where a run on local files hid it.
+
+    Each setting is judged beside all others, for the file systems that the stacks know something of; on a single node,
+    also for several nodes. Empty where the files of the run were not on the node itself.
+
+    Parameters
+    ----------
+    workload, io, mpi
+        As in :func:`expect`.
+    """
+    if workload.file_system not in GENERIC.local:
+        return ()
+    places = {"On network storage": workload.nodes}
+    if workload.nodes == 1:
+        places["On network storage and several nodes"] = _MANY_NODES
+    found = []
+    for setting in settings:
+        rest = {other.key: other.value for other in settings if other.target != setting.target}
+        for place, nodes in places.items():
+            there = [workload.model_copy(update={"file_system": name, "nodes": nodes}) for name in _NETWORK]
+            expected = [expect([setting], one, rest, io=io, mpi=mpi) for one in there]
+            losing = [one for one in expected if one.loses]
+            if losing:
+                factor = min(one.high for one in losing)
+                found.append(
+                    f"{place}, {setting.key}={setting.value} is expected to reach {factor:.2g} times the speed."
+                )
+                break
+    return tuple(found)
 
 
 def pieces_about(names: Collection[str], stacks: Iterable[Stack]) -> tuple[Knowledge, ...]:

@@ -7,15 +7,20 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from stripewise.catalogue.configuration import find_changes
 from stripewise.engine.confirmation import FIRST_LOOK, pairs_to_prove, provable_pairs
 from stripewise.engine.schedule import schedule_of
 from stripewise.requests.experiment import Experiment
 from stripewise.search.belief.costs import Costs
-from stripewise.trial import History, Phase, Run, State, Trial
+from stripewise.trial import History, Phase, Role, Run, State, Trial
 
 MOST_PAIRS = 40
 _SHARE = 0.6
 _FEWEST_SEARCHED = 2
+RUNS_FOR_SHARE = 3
+"""Fewest pairs that give a share an interval."""
+_PART_FOR_SHARES = 8
+"""A search keeps at most this part of the budget for shares: an eighth."""
 
 
 def most_pairs(experiment: Experiment) -> int:
@@ -68,7 +73,41 @@ def reserved_runs(experiment: Experiment, history: History) -> int:
     kept = fewest * schedule.cost_of_pair()
     if needed is not None:
         kept = max(kept, min(held, needed * schedule.cost_of_pair(block)))
-    return math.ceil(kept)
+    return math.ceil(kept + _for_shares(experiment, history, best))
+
+
+def _for_shares(experiment: Experiment, history: History, best: Trial | None) -> int:
+    """Runs to keep for measuring what each setting of the present best contributes."""
+    default = next((trial for trial in history.trials if trial.role is Role.DEFAULT), None)
+    if best is None or default is None or not measures_shares(experiment) or not most_pairs(experiment):
+        return 0
+    settings = len(find_changes(best.configuration, default.configuration))
+    kept = min(RUNS_FOR_SHARE * settings, experiment.budget.runs // _PART_FOR_SHARES)
+    return kept if settings > 1 and kept >= RUNS_FOR_SHARE else 0
+
+
+def measures_shares(experiment: Experiment) -> bool:
+    """Whether the confirmation leaves settings out in some of its pairs."""
+    # Further candidates need the runs.
+    return schedule_of(experiment).leaves_out and experiment.confirmation.candidates == 1
+
+
+def runs_for_shares(experiment: Experiment, trials: Sequence[Trial], settings: int, needed: int) -> int:
+    """How many runs of a confirmation that begins now are to leave a setting out; 0 where too few are left for one.
+
+    Parameters
+    ----------
+    settings : int
+        That can be left out one by one.
+    needed : int
+        Pairs that the proof is expected to take: these come first.
+    """
+    if settings < 2 or not measures_shares(experiment):
+        return 0
+    spent = sum(len(trial.runs) for trial in trials)
+    left = math.floor(experiment.budget.runs - spent - schedule_of(experiment).cost_of_pair() * needed)
+    found = min(2 * RUNS_FOR_SHARE * settings, left)
+    return found if found >= RUNS_FOR_SHARE else 0
 
 
 def worst_case(
@@ -114,6 +153,7 @@ def pairs_left(experiment: Experiment, trials: Sequence[Trial]) -> int:
     """Most pairs of the confirmation, fixed at its first run: what the runs before it have left of the budget."""
     runs = [run for trial in trials for run in trial.runs]
     before = sum(run.phase is not Phase.CONFIRMATION for run in runs)
+    before += next((run.facts.extra for run in runs if run.phase is Phase.CONFIRMATION), 0)
     block = next((run.facts.block for run in runs if run.phase is Phase.CONFIRMATION), 1)
     held = max(0, math.floor((experiment.budget.runs - before) / schedule_of(experiment).cost_of_pair(block)))
     if experiment.confirmation.pairs is not None:
@@ -122,7 +162,16 @@ def pairs_left(experiment: Experiment, trials: Sequence[Trial]) -> int:
 
 
 def confirmation_runs(trials: Sequence[Trial]) -> list[Run]:
-    """All runs of the confirmation, in order of planning."""
+    """All runs of the confirmation's pairs, in order of planning."""
+    return [run for run in _confirming(trials) if not run.facts.left_out]
+
+
+def leaving_out_runs(trials: Sequence[Trial]) -> list[Run]:
+    """All runs beside the pairs, with the candidate but for one setting, in order of planning."""
+    return [run for run in _confirming(trials) if run.facts.left_out]
+
+
+def _confirming(trials: Sequence[Trial]) -> list[Run]:
     runs = [run for trial in trials for run in trial.runs if run.phase is Phase.CONFIRMATION]
     return sorted(runs, key=lambda run: run.number)
 

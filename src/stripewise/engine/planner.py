@@ -15,12 +15,30 @@ import numpy as np
 
 from stripewise.catalogue.configuration import Configuration
 from stripewise.catalogue.space import Space
-from stripewise.engine.budget import confirmation_runs, have_ended, pairs_left, reserved_runs
-from stripewise.engine.confirmation import Decision, Pair, find_candidate, judge, pairs_of, provable_pairs
-from stripewise.engine.effects import all_idle, effects_of, idle_settings
+from stripewise.engine.budget import (
+    RUNS_FOR_SHARE,
+    confirmation_runs,
+    have_ended,
+    leaving_out_runs,
+    pairs_left,
+    reserved_runs,
+    runs_for_shares,
+)
+from stripewise.engine.confirmation import (
+    FIRST_LOOK,
+    Decision,
+    Pair,
+    find_candidate,
+    judge,
+    pairs_of,
+    pairs_to_prove,
+    provable_pairs,
+)
+from stripewise.engine.effects import all_idle, effects_of
 from stripewise.engine.ineffective import Idle, Narrowing
 from stripewise.engine.ledger import Spent
 from stripewise.engine.loop import Finish, Planned, Wait
+from stripewise.engine.riders import Riders, list_changed, take_back
 from stripewise.engine.schedule import Schedule, schedule_of
 from stripewise.engine.try_first import configurations
 from stripewise.errors import NothingWorks
@@ -38,6 +56,8 @@ from stripewise.trial import History, Phase, Role, Run, State, Trial
 _TRIES_OF_DEFAULT = 2
 _TRIES_ONCE_IT_WORKED = 5
 _PAIRING_STREAM = 1 << 41
+_TAKEN_BACK_RUNS = 2
+"""Runs of a search that are kept for each setting of its best, to take it back."""
 
 
 @dataclass(frozen=True)
@@ -188,10 +208,13 @@ class Planner:
         if not self._time_for(trials, spent, 1 + kept):
             what = "kept for the confirmation" if kept else "too short for another run"
             return Finish(f"the rest of the time or node-hours is {what}")
+        left = budget.runs - spent.runs - reserve
+        if left <= self._longest_taking_back(history) and (step := self._take_back(trials, history, left)):
+            return step
         space = self.space if self.sampler.whole else self.narrowing.of(self.space, trials)
         reason = self.stopping.reason(space, history, self.sampler) or self.schedule.ends_search(space, history)
         if reason:
-            return Finish(reason)
+            return self._take_back(trials, history) or Finish(reason)
         if self.lost_too_much(trials):
             # Those that were asked for before may still find something better.
             under_way = any(not run.state.ended for trial in trials for run in trial.runs)
@@ -213,10 +236,40 @@ class Planner:
             if again is None:
                 again = self._retry(history, at_once=True)
             if again is None:
-                return Finish(self.schedule.nothing_left)
+                return self._take_back(trials, history) or Finish(self.schedule.nothing_left)
             return self._plan(trials, trials[again], Phase.SEARCH)
         trial = Trial(number, suggestions[0].configuration, Role.CANDIDATE, tag=suggestions[0].tag)
         return self._plan(trials, trial, Phase.SEARCH, new=True)
+
+    def _longest_taking_back(self, history: History) -> int:
+        """The most runs at the end of a search that taking back settings may take from it."""
+        assert self.space is not None
+        searched = sum(run.phase is Phase.SEARCH for trial in history.trials for run in trial.runs)
+        return min(_TAKEN_BACK_RUNS * len(self.space.parameters), searched // 2)
+
+    def _take_back(self, trials: Sequence[Trial], history: History, left: int | None = None) -> Planned | Wait | None:
+        """Run what tells whether the settings of the best so far are needed; None where nothing is left to tell.
+
+        Parameters
+        ----------
+        left : int, optional
+            Runs that the search still has: while these are more than the settings need, it goes on.
+        """
+        assert self.space is not None
+        best = None if pairs_left(self.experiment, trials) == 0 else self.candidate(trials)
+        if best is None or trials[best].role is not Role.CANDIDATE:
+            return None
+        needed = _TAKEN_BACK_RUNS * len(list_changed(self.space, trials[best].configuration))
+        if left is not None and left > needed:
+            return None
+        found = Riders(self.space, history, trials).next_run(trials[best])
+        if found is None:
+            return None
+        if any(not run.state.ended for trial in trials for run in trial.runs):
+            return Wait()  # what is under way may settle it
+        if isinstance(found, Trial):
+            return self._plan(trials, trials[found.number], Phase.SEARCH)
+        return self._plan(trials, Trial(len(trials), found, Role.CANDIDATE), Phase.SEARCH, new=True)
 
     def idle(self, trials: Sequence[Trial]) -> tuple[Idle, ...]:
         """Parameters that are no longer varied."""
@@ -256,13 +309,15 @@ class Planner:
         most = pairs_left(self.experiment, trials)
         if most == 0:
             return Finish(self._why_no_pairs())
-        if not have_ended(runs):
+        if not have_ended([*runs, *leaving_out_runs(trials)]):
             return Wait()
         tested = list(dict.fromkeys(find_candidate(run) for run in runs))
         pairs = pairs_of(runs, tested[-1]) if tested else []
         block = runs[-1].facts.block if pairs else 1
         if pairs and not pairs[-1].complete:
             return self._arm(trials, pairs[-1], _find_tested(trials, runs, tested[-1]), block)
+        if pairs and (step := self._leave_out(trials, runs, pairs, spent)):
+            return step
         if pairs:
             decision = judge(pairs, self.objective, self.experiment.confirmation, most).decision
             if decision is not Decision.CONTINUE:
@@ -277,42 +332,106 @@ class Planner:
         if candidate is None:
             return Finish("no configuration looked better than the default")
         number = 1 + max((run.pair for run in runs if run.pair is not None), default=-1)
-        first = "default" if self._rng(_PAIRING_STREAM + number).random() < 0.5 else "candidate"
+        first = "default" if self._coins(number)[0] < 0.5 else "candidate"
+        if pairs and (step := self._leave_out(trials, runs, pairs, spent, before=number)):
+            return step
         block = block if pairs else self._block(trials, candidate, spent)
         return self._arm(trials, Pair(number, first), candidate, block)
+
+    def _coins(self, pair: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+        """Two random numbers of a pair: which of its arms runs first, and whether what leaves a setting out does."""
+        return self._rng(_PAIRING_STREAM + pair).random(2)
+
+    def _leave_out(
+        self,
+        trials: Sequence[Trial],
+        runs: Sequence[Run],
+        pairs: Sequence[Pair],
+        spent: Spent,
+        before: int | None = None,
+    ) -> Planned | None:
+        """Plan the run beside a pair that leaves out one setting of the candidate; None where none is due now.
+
+        It runs before or after both arms, never between them. Which setting is left out in which pair depends on no
+        value of the proof, so the proof is what it would be without these runs.
+
+        Parameters
+        ----------
+        before : int, optional
+            The pair that begins; by default what belongs after the last pair is asked for.
+        """
+        assert self.space is not None
+        number = pairs[-1].number if before is None else before
+        place = len(pairs) - (before is None)
+        known = find_candidate(runs[-1])
+        done = [run for run in leaving_out_runs(trials) if find_candidate(run) == known]
+        first = place > 0 and bool(self._coins(number)[1] < 0.5)
+        extra = runs[-1].facts.extra
+        after = 2 * max(1, FIRST_LOOK - place)  # where time is short, it is the proof's
+        if not extra or first is not (before is not None):
+            return None
+        if spent.runs + 1 > self.experiment.budget.runs or not self._time_for(trials, spent, after + 1):
+            return None
+        choices = self._can_be_left_out(_find_tested(trials, runs, known))
+        names = list(choices)[: max(1, extra // RUNS_FOR_SHARE)]
+        # As many a pair as give each setting its runs by the first look, in turn.
+        each = math.ceil(RUNS_FOR_SHARE * len(names) / FIRST_LOOK)
+        due = [names[index % len(names)] for index in range(place * each, min(extra, (place + 1) * each))]
+        name = next((one for one in due if one not in {run.facts.left_out for run in done if run.pair == number}), None)
+        if name is None:
+            return None
+        same = (t for t in trials if t.role is Role.CANDIDATE and t.configuration == choices[name])
+        trial = next(same, Trial(len(trials), choices[name], Role.CANDIDATE))
+        planned = self._plan(trials, trial, Phase.CONFIRMATION, new=trial.number == len(trials))
+        facts = RunFacts(against=known, left_out=name)
+        return replace(planned, run=replace(planned.run, pair=number, arm="without", facts=facts))
+
+    def _can_be_left_out(self, candidate: Trial) -> dict[str, Configuration]:
+        """The candidate without each of its settings, where that is something else than the default."""
+        assert self.space is not None
+        if candidate.role is not Role.CANDIDATE:
+            return {}
+        names = list_changed(self.space, candidate.configuration)
+        found = {name: take_back(self.space, candidate.configuration, name) for name in names}
+        none = (self.space.default, candidate.configuration)
+        return {name: less for name, less in found.items() if less is not None and less not in none}
+
+    def _extra(self, trials: Sequence[Trial], candidate: Trial) -> int:
+        """How many runs beside its pairs the confirmation is to have: what its first run says, if there is one."""
+        begun = confirmation_runs(trials)
+        if begun:
+            return begun[0].facts.extra
+        rule, most = self.experiment.confirmation, pairs_left(self.experiment, trials)
+        needed = most
+        if rule.pairs is None:
+            needed = min(most, pairs_to_prove(rule, self.history(trials), candidate) or most)
+        settings = len(self._can_be_left_out(candidate))
+        return runs_for_shares(self.experiment, trials, settings, max(needed, min(most, FIRST_LOOK)))
 
     def _block(self, trials: Sequence[Trial], candidate: Trial, spent: Spent) -> int:
         left = self.experiment.budget.runs - spent.runs
         return self.schedule.block_for(self.history(trials), candidate, left)
 
     def _answer(self, trials: Sequence[Trial], tested: Sequence[int]) -> Trial | None:
-        """Choose what to confirm: the best trial left of which a setting acts, without those that did nothing."""
+        """Choose what to confirm: the best trial left of which a setting acts, without what earns nothing."""
         assert self.space is not None
         default = next(t for t in trials if t.role is Role.DEFAULT)
         for number in self._better(trials):
             if number in tested or all_idle(effects_of(self.space, trials[number], default)):
                 continue
-            answer = self._without_idle(trials, trials[number])
+            answer = trials[number]
+            if answer.role is Role.CANDIDATE:
+                answer = self._simplest(trials, answer)
             if answer.number not in tested:
                 return answer
         return None
 
-    def _without_idle(self, trials: Sequence[Trial], trial: Trial) -> Trial:
-        """Reset the settings that the evidence calls without effect; a trial that is not there yet has no runs."""
+    def _simplest(self, trials: Sequence[Trial], trial: Trial) -> Trial:
+        """Take back the settings that the data cannot tell from their defaults; the answer may be a new trial."""
         assert self.space is not None
-        default = next(t for t in trials if t.role is Role.DEFAULT)
-        idle = idle_settings(effects_of(self.space, trial, default)) & set(self.space.names)
-        if not idle:
-            return trial
-        usual = self.space.default
-        levels = self.space.levels([{**trial.configuration, **{name: usual[name] for name in idle}}])
-        configuration = self.space.configuration(levels[0])
-        if configuration == usual or not self.space.feasible(levels)[0]:
-            return trial
-        known = next((t for t in trials if t.role is Role.CANDIDATE and t.configuration == configuration), None)
-        if known is not None:
-            return known if known.state is State.FINISHED else trial
-        return Trial(len(trials), configuration, Role.CANDIDATE)
+        found = Riders(self.space, self.history(trials), trials).simplify(trial)
+        same = (t for t in trials if t.role is Role.CANDIDATE and t.configuration == found.configuration)
+        return next(same, Trial(len(trials), found.configuration, Role.CANDIDATE))
 
     def _why_no_pairs(self) -> str:
         if self.experiment.confirmation.pairs == 0:
@@ -354,6 +473,8 @@ class Planner:
     def _arm(self, trials: Sequence[Trial], pair: Pair, candidate: Trial, block: int) -> Planned:
         arm, new = pair.next_arm, candidate.number >= len(trials)
         facts = self.schedule.of_arm(RunFacts(against=candidate.number), block)
+        if extra := self._extra(trials, candidate):
+            facts = facts.with_(extra=extra)
         if arm == "default":
             trial = next(t for t in trials if t.role is Role.DEFAULT)
             facts = facts.with_(answer=dict(candidate.configuration)) if new else facts

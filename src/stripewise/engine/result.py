@@ -6,21 +6,21 @@ import datetime
 import math
 import statistics
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from stripewise.catalogue.expectation import list_cautions
 from stripewise.catalogue.workload import Workload
-from stripewise.engine.budget import confirmation_runs
+from stripewise.engine.budget import confirmation_runs, leaving_out_runs
 from stripewise.engine.conclusion import Conclusion, conclusion_of, more_budget, proof_of, verdict
 from stripewise.engine.confirmation import Decision, find_candidate, pairs_of
 from stripewise.engine.effects import all_idle, beside_a_proven_gain, effects_of
 from stripewise.engine.launching import plan_of, switched_off
 from stripewise.engine.ledger import ExperimentLedger, Spent
 from stripewise.engine.planner import Planner
+from stripewise.engine.shares import list_shares
 from stripewise.engine.space import BoundSpace, describe_space
-from stripewise.models.importance import importance
 from stripewise.requests.objective import Objective
 from stripewise.result import (
     Alternative,
@@ -33,6 +33,7 @@ from stripewise.result import (
     MachineLevel,
     Reference,
     Result,
+    Share,
     Summary,
     Validity,
 )
@@ -69,14 +70,18 @@ def conclude(ledger: ExperimentLedger, planner: Planner, bound: BoundSpace, reas
     if proven:
         effects = beside_a_proven_gain(effects)
     tried = any(trial.role is not Role.DEFAULT and trial.runs for trial in trials)
-    found_better = proven and best.role is Role.CANDIDATE
-    shares = importance(
-        bound.space,
-        bring_to_one_level(_with_pairs(history)),
-        answer=best.configuration if found_better else None,
-        proven=[effect.name for effect in effects if effect.status not in ("no_effect", "refused")] if proven else (),
+    without = [run for run in leaving_out_runs(trials) if find_candidate(run) == chosen]
+    speedup = _speedup(conclusion, best, default, shown_runs, objective) if proven else 1.0
+    interval = conclusion.interval if proven and conclusion is not None else None
+    whole = Share(slowdown=speedup, interval=interval, pairs=len(pairs))
+    shares = (
+        list_shares(bound.space, best, effects, pairs, without, objective, whole)
+        if proven and best.role is Role.CANDIDATE
+        else ()
     )
     more = "" if all_idle(effects) else more_budget(ledger.identifier, conclusion, shown, history, experiment, spent)
+    plan = plan_of(ledger.identifier, experiment, bound, best)
+    warned = list_cautions(plan.settings, workload, facts.io, facts.environment.get("mpi") or "") if proven else ()
     off = switched_off(bound).model_dump(exclude_defaults=True)
     return Result(
         experiment=ledger.identifier,
@@ -91,18 +96,19 @@ def conclude(ledger: ExperimentLedger, planner: Planner, bound: BoundSpace, reas
             trial=best.number,
             role=best.role.value,
         ),
-        speedup=_speedup(conclusion, best, default, shown_runs, objective) if proven else 1.0,
-        speedup_interval=conclusion.interval if proven and conclusion is not None else None,
+        speedup=speedup,
+        speedup_interval=interval,
         confirmed=proven,
-        verdict=verdict(conclusion, shown, default, reason, experiment, tried),
+        verdict=" ".join([verdict(conclusion, shown, default, reason, experiment, tried), *warned]),
         reason=reason,
         runs=spent.runs,
         seconds=spent.seconds,
         node_hours=spent.node_hours,
         settings={effect.name: effect.status for effect in effects},
         effects=tuple(effects),
-        importance=shares.shares,
-        importance_note=shares.note,
+        objective_notes=tuple(facts.objective_notes),
+        shares=shares,
+        cautions=warned,
         ineffective=tuple(sorted(effect.name for effect in effects if effect.status == "no_effect")),
         left_out=dict(bound.left_out),
         warm_start=tuple(facts.warm_start or ()),
@@ -115,7 +121,7 @@ def conclude(ledger: ExperimentLedger, planner: Planner, bound: BoundSpace, reas
         level=machine_level(history),
         failures=failures_of(run for trial in trials for run in trial.runs),
         cost=cost(trials, spent, default, best, shown_runs),
-        plan=plan_of(ledger.identifier, experiment, bound, best).text(),
+        plan=plan.text(),
         environment={**facts.environment, "driver": workload.driver, "file_system": workload.file_system},
         validity=Validity(
             ranks=workload.processes,
@@ -179,15 +185,6 @@ def _candidate(trial: Trial, bound: BoundSpace, conclusion: Conclusion | None, p
         speedup=conclusion.speedup.estimate if conclusion and 0 < conclusion.speedup.estimate < math.inf else None,
         speedup_interval=conclusion.interval if conclusion else None,
     )
-
-
-def _with_pairs(history: History) -> History:
-    """The history with the runs of the confirmation among those of the search."""
-    trials = (
-        replace(trial, runs=tuple(replace(run, phase=Phase.SEARCH) if run.arm else run for run in trial.runs))
-        for trial in history.trials
-    )
-    return History(history.objective, tuple(trials))
 
 
 # -- costs -------------------------------------------------------------------------------------------------

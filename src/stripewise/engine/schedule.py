@@ -63,6 +63,8 @@ class Schedule:
         Libraries whose stacks are searched without being named, where the program uses them.
     not_small : tuple of str
         Why a smaller case cannot be searched first, and what to do; empty if it can.
+    leaves_out : bool
+        Whether settings are left out in some pairs of the proof, to measure their shares.
     """
 
     word: ClassVar[tuple[str, str]] = ("launch", "launches")
@@ -70,6 +72,7 @@ class Schedule:
     takes_cheapest: ClassVar[bool] = True
     apis: ClassVar[tuple[str, ...]] = ()
     not_small: ClassVar[tuple[()] | tuple[str, str]] = ()
+    leaves_out: ClassVar[bool] = True
 
     def __init__(self, experiment: Experiment) -> None:
         self.experiment = experiment
@@ -181,6 +184,7 @@ class Phases(Schedule):
     # place of what does.
     takes_cheapest = False
     apis = ("hdf5",)
+    leaves_out = False  # each change of settings costs phases that prove nothing
     not_small = (
         "--within searches phases of one launch, and --small launches of a smaller case",
         "leave one of them out",

@@ -23,7 +23,7 @@ from stripewise.catalogue.filesystems import key_of
 from stripewise.catalogue.meaning import parse
 from stripewise.catalogue.parameter import Parameter
 from stripewise.errors import UserError
-from stripewise.observe.activity import Calls, Dataset, FileActivity, SettingOutcome, SystemCalls, Within
+from stripewise.observe.activity import Activity, Calls, Dataset, FileActivity, SettingOutcome, SystemCalls, Within
 from stripewise.sizes import format_size
 
 Verdict = tuple[str, str]
@@ -649,6 +649,27 @@ def _sizes(file: FileActivity, way: str) -> tuple[object, ...]:
     made = _all_calls(file, way)
     common = getattr(file.posix, way).common if made.count else ()
     return made.count, made.ranks, made.largest, tuple(common)
+
+
+def list_calls(activity: Activity) -> tuple[str, ...]:
+    """Write what a run did to each of its files, without times and without what was asked for; equal runs are alike.
+
+    Empty where no call beneath the program's own was seen.
+    """
+    files = [file for file in activity.files if file.posix is not None or file.beneath is not None]
+    return tuple(sorted(repr(_fingerprint(file)) for file in files))
+
+
+def _fingerprint(file: FileActivity) -> tuple[object, ...]:
+    ways = []
+    for way in _WAYS:
+        within = _find_collective(file, way)
+        ways.append((_sizes(file, way), _all_calls(file, way).bytes, _key_calls(within), within.messages))
+    other = () if file.posix is None else (file.posix.opens, file.posix.syncs)
+    places = tuple(sorted((one.name, one.address, *one.chunk, *one.filters) for one in file.datasets))
+    told = (*sorted(file.told_layout.items()), *sorted(file.properties.items()))
+    acted = tuple(sorted((one.layer, one.key, one.acted) for one in file.asked if one.acted))
+    return *ways, other, file.modes, places, told, acted
 
 
 def _list_sizes(case: Case, file: FileActivity) -> tuple[object, ...]:

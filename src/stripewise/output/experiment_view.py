@@ -220,11 +220,20 @@ class ExperimentView:
         return axes, lines
 
     def contour(self) -> tuple[list[Axis], list[list[float | None]]]:
-        """The two parameters that matter most, and the best at each pair of their values; empty if fewer varied."""
+        """Two parameters, and the best at each pair of their values; empty if fewer varied.
+
+        Those of the answer come first, by their measured shares, then those of which most values were tried.
+        """
         axes, lines = self.lines()
-        shares = self.result.importance
+        shares = {share.name: share.slowdown or 0.0 for share in self.result.shares}
+        answer = self.result.changed(self.result.shown)
+
+        def rank(index: int) -> tuple[float, bool, int]:
+            name = axes[index].name
+            return -shares.get(name, 0.0), name not in answer, -len({line.levels[index] for line in lines})
+
         few = [index for index, axis in enumerate(axes) if len(axis.labels) <= _MOST_CELLS]
-        chosen = sorted(few, key=lambda index: -shares.get(axes[index].name, 0.0))[:2]
+        chosen = sorted(few, key=rank)[:2]
         if len(chosen) < 2 or len(lines) < _LEAST_LINES:
             return [], []
         across, up = (axes[index] for index in chosen)

@@ -6,7 +6,7 @@ that nothing of a plan is lost silently.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from stripewise.catalogue.carriers import HINT, LAYOUT, MCA, PNETCDF, Carrier, Expressed, Form, Setting, hint_lines
@@ -408,6 +408,7 @@ def export(
     directory: str = "",
     program: str = "",
     changed: Mapping[str, Value] | None = None,
+    cautions: Sequence[str] = (),
 ) -> Export:
     """Write a plan for another tool.
 
@@ -423,6 +424,8 @@ def export(
         The program with its arguments, for ``sbatch``.
     changed : mapping, optional
         Parameters with their values, for ``toml``: an experiment names parameters, a plan their carriers' keys.
+    cautions : sequence of str, optional
+        Where settings of the plan are expected to harm, as sentences.
 
     Raises
     ------
@@ -440,6 +443,8 @@ def export(
         made = replace(made, cannot=[*made.cannot, *request.elsewhere])
         if target != "toml":  # an experiment finds out itself
             made = _add_cautions(made, request, comment="" if target == "hints" else "# ")
+    if made.text and cautions:
+        made = _warn(made, cautions, commented=target != "hints")
     if made.text:
         return made
     anything = plan.settings or plan.sections
@@ -453,6 +458,15 @@ def _add_cautions(made: Export, request: Request, comment: str) -> Export:
         return made
     comments = "".join(f"{comment}{caution}\n" for caution in cautions) if comment else ""
     return replace(made, text=comments + made.text, use="; ".join([made.use, *cautions]))
+
+
+def _warn(made: Export, cautions: Sequence[str], *, commented: bool) -> Export:
+    """Say beside the text, and in it where it has comments, where its settings are expected to harm."""
+    first, newline, rest = made.text.partition("\n")
+    begins = first == PLAN_HEADER  # which must stay the first line
+    comments = "".join(f"# {caution}\n" for caution in cautions) if commented else ""
+    text = f"{first}{newline}{comments}{rest}" if begins else comments + made.text
+    return replace(made, text=text, use=" ".join([f"{made.use}.", *cautions]).removesuffix("."))
 
 
 _WRITERS: dict[str, tuple[str, Callable[[Request], Export]]] = {

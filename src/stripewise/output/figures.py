@@ -8,7 +8,6 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from stripewise.catalogue.configuration import find_changes
 from stripewise.output.experiment_view import ExperimentView
 from stripewise.output.plots import job_io, parameters, proof, style, trajectory
 
@@ -34,15 +33,6 @@ def _trajectory(view: ExperimentView) -> go.Figure:
     return trajectory.trajectory(view.points(), **view.scale, guides=guides)
 
 
-def _importance(view: ExperimentView) -> go.Figure:
-    few = "too few runs to tell"
-    zero = few if few in view.result.importance_note else "no measurable influence"
-    usual = view.result.default.configuration
-    tried = {name for trial in view.trials for name in find_changes(trial.configuration, usual)}
-    shares = {name: share for name, share in view.result.importance.items() if share > 0 or name in tried}
-    return parameters.importance(shares, zero=zero)
-
-
 def _confirmation(view: ExperimentView) -> go.Figure:
     result, shown = view.result, view.result.confirmation
     estimate = shown.estimate
@@ -66,7 +56,6 @@ FIGURES: dict[str, tuple[Callable[[ExperimentView], bool], Callable[[ExperimentV
         lambda view: parameters.contour(*view.contour(), **view.scale),
     ),
     "timeline": (lambda view: len(view.times()) > 1, lambda view: trajectory.timeline(view.times())),
-    "importance": (lambda view: bool(view.result.importance), _importance),
     "confirmation": (lambda view: bool(view.result.confirmation.pairs), _confirmation),
     "bounds": (lambda view: bool(view.bounded()), lambda view: job_io.bounds(view.bounded())),
     "machine": (

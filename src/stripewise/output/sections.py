@@ -83,8 +83,8 @@ class Details:
         return [status for status in _STATUS_WORDS if status in used]
 
     def shares(self) -> list[str]:
-        """Write the importance of the parameters that have any."""
-        return [f"{name} {share:.0%}" for name, share in self.view.result.importance.items() if share > 0]
+        """Write what each setting of the answer contributes."""
+        return [share.says for share in self.view.result.shares]
 
     def exports(self) -> dict[str, Export]:
         """Write the settings for each target, by title; nothing where the default is kept."""
@@ -92,8 +92,8 @@ class Details:
         plan = Plan.parse(result.plan, "the result's plan")
         if not result.applicable or not (plan.settings or plan.sections):
             return {}
-        changed = result.changed(result.best)
-        return {title: export(plan, target, changed=changed) for target, title in TITLES.items()}
+        changed, cautions = result.changed(result.best), result.cautions
+        return {title: export(plan, target, changed=changed, cautions=cautions) for target, title in TITLES.items()}
 
     def nothing_to_apply(self) -> str:
         """Say why there is nothing to export."""

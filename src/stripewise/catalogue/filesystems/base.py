@@ -184,6 +184,8 @@ class Generic(FileSystem):
     name = label = "generic"
     others = ("nfs", "ext4", "xfs", "tmpfs")
     """Common types of mounts, for pages that let people choose one."""
+    local = ("ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "tmpfs", "ramfs", "overlay")
+    """Types of mounts whose files are on the node itself, in its memory or behind its page cache."""
     drivers = ("UFS",)
     network: ClassVar[Mapping[int, str]] = {
         0x6969: "NFS",

@@ -120,7 +120,7 @@ def run(
     _check_orders(mode, orders, settle)
     plan, simulated, doubts = Plan(), False, list[str]()
     if source is not None:
-        plan, _, simulated = _plan_of(source, desk_of(store, server, json_output=json_output, yes=yes))
+        plan, _, simulated, _ = _plan_of(source, desk_of(store, server, json_output=json_output, yes=yes))
         doubts = check_plan(plan, source)
     words = pairs("--workload", workload, "file_size=64GiB")
     plan = replace(plan, workload=(*plan.workload, *words.items()))
@@ -321,9 +321,9 @@ def export_plan(
     """Write the settings found for another tool, with their undo and what it cannot express."""
     if to not in TARGETS:
         raise UserError(f"no export is called '{to}'", choose(to, TARGETS))
-    plan, changed, simulated = _plan_of(source, desk_of(store, server, yes=True))
+    plan, changed, simulated, cautions = _plan_of(source, desk_of(store, server, yes=True))
     library = os.environ.get("STRIPEWISE_LIBRARY", "")
-    made = export(plan, to, library=library, directory=directory, program=program, changed=changed)
+    made = export(plan, to, library=library, directory=directory, program=program, changed=changed, cautions=cautions)
     if json_output:
         print_json(
             {
@@ -355,10 +355,13 @@ def export_plan(
         prose(f"not expressed: {missing}", on=notes)
 
 
-def _plan_of(source: str, desk: Desk) -> tuple[Plan, dict[str, Any], bool]:
-    """The plan of a file or of an experiment, the parameters that it changes, and whether its runs were simulated."""
+def _plan_of(source: str, desk: Desk) -> tuple[Plan, dict[str, Any], bool, Sequence[str]]:
+    """The plan of a file or of an experiment.
+
+    With the parameters that it changes, whether its runs were simulated, and where it is expected to harm.
+    """
     if names_file(source):
-        return _plan_in(Path(source)), {}, False
+        return _plan_in(Path(source)), {}, False, ()
     with desk.experiments() as opened:
         record = opened.record(source)
     if record.result is None:
@@ -369,7 +372,7 @@ def _plan_of(source: str, desk: Desk) -> tuple[Plan, dict[str, Any], bool]:
     desk.check_trust(record, "its settings, variables and arguments would act on a program of")
     result = record.result
     plan = Plan.parse(result.plan, f"the plan of experiment {record.id}")
-    return plan, result.changed(result.best), result.simulated
+    return plan, result.changed(result.best), result.simulated, result.cautions
 
 
 def _plan_in(path: Path) -> Plan:

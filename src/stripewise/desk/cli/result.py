@@ -97,6 +97,8 @@ def print_result(result: Result, report: Path | None = None) -> None:
     console.print()
     if said := timing(result.objective):
         prose(f"  {said}", "dim")
+    for note in result.objective_notes:
+        prose(f"  {complete_commands(note)}")
     if result.reference is not None:
         console.print(f"  reference  {_format_measured(result.reference, unit)}  (without the component)")
     console.print(f"  default    {_format_measured(result.default, unit)}")
@@ -118,10 +120,8 @@ def print_result(result: Result, report: Path | None = None) -> None:
     for effect in result.effects:
         seen = " - ".join(filter(None, (effect.status, effect.evidence)))
         prose(f"  {effect.name}={effect.requested}: {seen}")
-    important = [f"{name} {share:.0%}" for name, share in result.importance.items() if share >= 0.05]
     for sentence in (
-        f"what mattered: {', '.join(important)}" if important else "",
-        result.importance_note,
+        f"what mattered: {'; '.join(share.says for share in result.shares)}" if result.shares else "",
         f"no effect here: {', '.join(result.ineffective)}" if result.ineffective else "",
         *(change.sentence for change in result.level.changes),
     ):

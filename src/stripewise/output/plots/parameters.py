@@ -213,7 +213,7 @@ def _colour_bar(figure: go.Figure, span: tuple[float, float], maximize: bool, lo
     )
 
 
-def importance(shares: Mapping[str, float], *, note: str = "", zero: str = "no measurable influence") -> go.Figure:
+def importance(shares: Mapping[str, float], *, note: str = "") -> go.Figure:
     """Draw each parameter's share of the variation that the parameters explain.
 
     Parameters
@@ -222,8 +222,6 @@ def importance(shares: Mapping[str, float], *, note: str = "", zero: str = "no m
         Parameter name to its share.
     note : str
         What to say beneath the title.
-    zero : str
-        What a share of 0 means.
     """
     names = sorted(shares, key=lambda name: shares[name])
     figure = make_figure(
@@ -234,7 +232,7 @@ def importance(shares: Mapping[str, float], *, note: str = "", zero: str = "no m
         y=[escape_text(name) for name in names],
         orientation="h",
         marker={"color": BLUE},
-        text=[f"{shares[name]:.0%}" if shares[name] > 0 else zero for name in names],
+        text=[f"{shares[name]:.0%}" if shares[name] > 0 else "no measurable influence" for name in names],
         textposition="outside",
         cliponaxis=False,
         hovertemplate="%{y}: %{text}<extra></extra>",

@@ -195,7 +195,8 @@ def write_export(record: Record, to: str, directory: str = "", program: str = ""
 def made_for(result: Result, target: str, directory: str = "", program: str = "") -> Export:
     """Write the settings of a result for another tool."""
     plan = Plan.parse(result.plan, "the result's plan")
-    return export(plan, target, directory=directory, program=program, changed=result.changed(result.best))
+    changed = result.changed(result.best)
+    return export(plan, target, directory=directory, program=program, changed=changed, cautions=result.cautions)
 
 
 def _run(service: Service, record: Record, number: int) -> dict[str, Any]:
