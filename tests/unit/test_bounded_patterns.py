@@ -11,7 +11,7 @@ import pytest
 from stripewise.catalogue.carriers.file import ADIOS2
 from stripewise.errors import UserError
 from stripewise.observe.ior import is_ior, parse_ior
-from stripewise.observe.objectives.plain import own_figure
+from stripewise.observe.objectives.own_figure import find_own_figure
 from stripewise.runners.program.command import family
 
 _MANY = 20_000
@@ -49,4 +49,4 @@ def test_a_file_of_adios2_with_many_blanks(tmp_path: Path, line: str) -> None:
 def test_names_and_figures_with_many_digits() -> None:
     assert family("9" * _MANY + "x")
     assert family("gdb-13.2") == "gdb" and family("python3.11") == "python"
-    assert own_figure("write " + "1" * _MANY + "x\n", "write_bandwidth") is None
+    assert find_own_figure("write " + "1" * _MANY + "x\n", "write_bandwidth") is None

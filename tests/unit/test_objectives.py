@@ -9,7 +9,9 @@ import pytest
 
 from stripewise.errors import RunFailed, UserError
 from stripewise.launch import Outcome
-from stripewise.observe.objectives import measure, objective_of, parse_objective, plain, timing
+from stripewise.observe.from_report import activity_of
+from stripewise.observe.objectives import kind_of, measure, objective_of, parse_objective, plain, timing
+from stripewise.observe.objectives.own_figure import compare_own_figure, find_own_figure
 from stripewise.observe.report import parse_report
 from stripewise.requests.experiment import ObjectiveEntry
 from stripewise.trial import State
@@ -177,30 +179,99 @@ def test_rates_of_data_calls():
 
 
 IOR = "Max Write: 148.12 MiB/sec (155.31 MB/sec)\nMax Read:  20.10 MiB/sec (3 MB/sec)\n"
+IOR_TABLE = "access    bw(MiB/s)  IOPS\n------    ------\nwrite     4.87       639.98\n"
+BLOCKS = "Write bandwidth           =        1184.6900 MiB/s\nWrite bandwidth           =           1.1569 GiB/s\n"
+FIO = "   READ: bw=20.9MiB/s (21.9MB/s), io=64.0MiB\n  WRITE: bw=1231KiB/s (1261kB/s), io=64.0MiB\n"
+DD = "16+0 records in\n16+0 records out\n16777216 bytes (17 MB, 16 MiB) copied, 0.0078 s, 2.1 GB/s\n"
+MIB, MB = 1.0, 1e6 / 2**20
 
 
 @pytest.mark.parametrize(
-    ("printed", "objective", "number"),
+    ("printed", "objective", "number", "unit"),
     [
-        (
-            "Max Write: 148.12 MiB/sec (155.31 MB/sec)\nMax Read:  20.10 MiB/sec (3 MB/sec)\n",
-            "write_bandwidth",
-            "148.12",
-        ),
-        (IOR, "read_bandwidth", "20.10"),
-        ("Write Bandwidth = 148.1 Mbytes/sec", "bandwidth", "148.1"),
-        ("  I/O bandwidth   :   33.2  [MiB]\n", "write_rate", "33.2"),
-        ("Max Read: 20.1 MiB/sec\n", "write_bandwidth", None),
-        ("access    bw(MiB/s)  IOPS\n------    ------\nwrite     4.87       639.98\n", "write_bandwidth", "4.87"),
-        ("rank 3 wrote 5 files\nwrite steps: 17\nread 3\n", "write_bandwidth", None),
+        (IOR, "write_bandwidth", "148.12", MIB),
+        (IOR, "read_bandwidth", "20.10", MIB),
+        ("Write Bandwidth = 148.1 Mbytes/sec", "bandwidth", "148.1", MB),
+        ("  I/O bandwidth   :   33.2  [MiB]\n", "write_rate", "33.2", MIB),
+        ("Max Read: 20.1 MiB/sec\n", "write_bandwidth", None, None),
+        (IOR_TABLE, "write_bandwidth", "4.87", MIB),
+        ("rank 3 wrote 5 files\nwrite steps: 17\nread 3\n", "write_bandwidth", None, None),
+        # As IOR under a launcher that marks lines, h5bench, PnetCDF, fio, elbencho, dd and BTIO print theirs.
+        ("stdout[0] Max Write: 2321.09 MiB/sec (2433.84 MB/sec)\n", "write_bandwidth", "2321.09", MIB),
+        ("0: Max Write: 2321.09 MiB/sec\n1: done\n", "write_bandwidth", "2321.09", MIB),
+        ("Raw write rate = 2528.860 MB/sec\n\tObserved write rate = 1197.592 MB/sec\n", "bandwidth", "1197.592", MB),
+        ("    Write bandwidth:           670.08 MiB/s\n            0.65 GiB/s\n", "write_bandwidth", "670.08", MIB),
+        (BLOCKS, "write_bandwidth", "1.1569", 1024.0),
+        (FIO, "write_bandwidth", "1231", 1 / 1024),
+        (FIO, "read_bandwidth", "20.9", MIB),
+        ("          Throughput MiB/s :       10572      10488\n", "write_bandwidth", "10572", MIB),
+        (DD, "write_bandwidth", "2.1", 1e9 / 2**20),
+        (" I/O data rate  (MB/sec) :           123.45\n", "write_bandwidth", "123.45", MB),
+        ("write 123 MiB/s\n", "write_bandwidth", "123", MIB),
+        ("write bandwidth: 12.5\n", "write_bandwidth", "12.5", None),
+        # Of the network and the memory, and sizes.
+        ("Naturally Ordered Ring Bandwidth:   1232.893592 MB/s\n", "write_bandwidth", None, None),
+        ("Min Ping Pong Bandwidth:  1995.8 MB/s\n", "write_bandwidth", None, None),
+        ("Max heap memory allocated by PnetCDF internally is 8.54 MiB\n", "write_bandwidth", None, None),
+        ("Total write amount:             68696794 B\nNumber of time records: 2\n", "write_bandwidth", None, None),
     ],
 )
-def test_the_programs_own_figure(printed, objective, number):
-    found = plain.own_figure(printed, objective)
+def test_the_programs_own_figure(printed, objective, number, unit):
+    found = find_own_figure(printed, objective)
     assert (found is None) == (number is None)
     if found is not None:
-        pattern = parse_objective(found[1], "maximize").name.removeprefix("regex:")
-        assert re.findall(pattern, printed, re.MULTILINE) == [number]
+        pattern = parse_objective(found.objective, "maximize").name.removeprefix("regex:")
+        assert re.findall(pattern, printed, re.MULTILINE)[-1] == number
+        assert found.rate == (None if unit is None else pytest.approx(float(number) * unit))
+
+
+@pytest.mark.parametrize(
+    ("printed", "said", "proposed"),
+    [
+        ("Max Write: 110.0 MiB/sec\n", "the program's 110 MiB/s", False),
+        ("Max Write: 130.0 MiB/sec\n", "more than 20% apart", True),
+        ("Max Write: 70.0 MiB/sec\n", "more than 20% apart", True),
+        ("write bandwidth: 70.0\n", "so the two may differ", True),
+    ],
+)
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+def test_the_programs_figure_stands_beside_ours_and_is_proposed_where_they_differ(
+    tmp_path, stream, printed, said, proposed
+):
+    (tmp_path / "stdout").write_text("starting\n")
+    (tmp_path / stream).write_text(printed)
+    told = compare_own_figure("write_bandwidth", str(tmp_path), 100.0, "MiB/s")
+    assert printed.strip() in told
+    assert said in told
+    assert ("--objective 'regex:" in told) is proposed
+    assert compare_own_figure("elapsed", str(tmp_path), 100.0, "s") == ""
+    if proposed:
+        (name,) = re.findall(r"--objective '(regex:.*)' --direction", told)
+        assert value(name, direction="maximize", folder=tmp_path) == float(printed.split()[2])
+
+
+def test_one_open_for_both_directions_is_timed_by_the_calls_and_said():
+    assert "reads and writes in one open" not in explain("write_bandwidth", BOTH)
+    mixed = changed(BOTH, "files.0.write_span", BOTH["files"][0]["span"])
+    mixed = changed(mixed, "files.0.read_span", BOTH["files"][0]["span"])
+    moved, calls = BOTH["totals"]["bytes_written"] / 2**20, BOTH["files"][0]["operations"]
+    other = sum(calls[name]["time_sum"] for name in ("open", "close", "delete", "set_view")) / 4
+    found = value("write_bandwidth", report=parse_report(mixed))
+    assert found == pytest.approx(moved / (BOTH["totals"]["write_time"] + other / 2))
+    assert "counts the time in write calls" in explain("write_bandwidth", mixed)
+    assert "--objective io_time" in explain("bandwidth", mixed)
+    assert explain("io_time", mixed) == ""
+    synced = changed(mixed, "files.0.operations.sync", {**calls["close"], "time_sum": 4.0})
+    slower = value("write_bandwidth", report=parse_report(synced))
+    assert moved / slower == pytest.approx(moved / found + 1.0)
+    assert value("read_bandwidth", report=parse_report(synced)) == value("read_bandwidth", report=parse_report(mixed))
+    behind = changed(mixed, "files.0.operations.iwrite_at", calls["write_at_all"])
+    assert value("write_bandwidth", report=parse_report(behind)) == BOTH["totals"]["write_bandwidth"]
+    assert "divides by the time of both" in explain("write_bandwidth", behind)
+
+
+def explain(name, report):
+    return kind_of(name).explain(activity_of(parse_report(report), "report"))
 
 
 def test_a_value_of_zero_has_no_finite_ratio():

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, cast
 
 # A search needs them while runs are under way: loaded then, they would delay it, and an interruption would meet them.
@@ -36,8 +34,9 @@ from stripewise.facts import RunFacts
 from stripewise.launch import Launch, Outcome
 from stripewise.models.registry import load_model
 from stripewise.observe.objectives import kind_of, objective_of
-from stripewise.observe.objectives.plain import own_figure
+from stripewise.observe.objectives.own_figure import compare_own_figure
 from stripewise.requests.experiment import Experiment
+from stripewise.requests.objective import Objective
 from stripewise.requests.policy import Policy
 from stripewise.result import Result
 from stripewise.runners.base import Preflight, Runner
@@ -47,8 +46,6 @@ from stripewise.search.policy.resampling import make_resampler
 from stripewise.search.policy.stopping import make_stopping
 from stripewise.store.base import Store
 from stripewise.trial import Phase, Role, Run, State, Trial
-
-_READ_OUTPUT = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -390,8 +387,11 @@ class Session:
         reference = bound.reference is not None
         self._planner = replace(self._planner, space=bound.space, reference=reference, sampler=sampler)
         finished = (run for run in self._ledger.runs.values() if run.state is State.FINISHED)
-        if told := beside_own_figure(self._objective.name, next((run.facts.folder for run in finished), None)):
+        notes = facts.objective_notes or explain_objective(self._objective, next(finished, None))
+        for told in notes:
             self._note(told)
+        if notes and not facts.objective_notes:
+            self._ledger.remember(objective_notes=notes)
         if self._ledger.trials and self._preflight.space is None:
             # The first run has shown how long runs take and how much they move.
             self._announce_cost()
@@ -486,30 +486,13 @@ class Session:
         self._idle = (self._idle or frozenset()) | idle.keys()
 
 
-def beside_own_figure(objective: str, folder: str | None) -> str:
-    """Say how an objective may differ from the figure that the program prints itself; empty if it prints none.
-
-    Parameters
-    ----------
-    folder : str or None
-        Of a finished run.
-    """
-    kind = kind_of(objective)
-    if not kind.leaves_room or folder is None:
-        return ""
-    try:
-        with (Path(folder) / "stdout").open("rb") as stream:
-            printed = stream.read(_READ_OUTPUT).decode("utf-8", "replace")
-    except OSError:
-        return ""
-    if (found := own_figure(printed, objective)) is None:
-        return ""
-    line, name = found
-    return (
-        f"note: the program prints its own figure, '{line[:100]}'; {objective} is timed "
-        f"{kind.timed}, so the two may differ, and so may the best settings: "
-        f"--objective {shlex.quote(name)} --direction maximize would use the program's"
-    )
+def explain_objective(objective: Objective, run: Run | None) -> list[str]:
+    """Say what a run shows of the objective: how it is timed there, and the figure that the program prints itself."""
+    if run is None:
+        return []
+    timed = "" if run.activity is None else kind_of(objective.name).explain(run.activity)
+    printed = compare_own_figure(objective.name, run.facts.folder, run.value, objective.unit)
+    return [note for note in (timed, printed) if note]
 
 
 def loss_told(run: Run, trials: Sequence[Trial], experiment: Experiment) -> str:

@@ -554,6 +554,11 @@ class Activity(_ActivityPart):
     rates, directions : dict
         MiB/s by direction from open to close, and its bytes with the time in data calls of the slowest rank, where the
         source states them.
+    mixed : list of str
+        Directions whose bytes went, in part at least, through opens in which the other one moved bytes, too: their
+        time from open to close holds both.
+    phase_rates : dict
+        Of these, MiB/s over the time in data calls with their part of open, sync and close, where calls tell it.
     programs : list of str
         Of a report: the names of the programs that the command started, where they are several.
     processes : list of ProcessActivity
@@ -581,6 +586,8 @@ class Activity(_ActivityPart):
     summed_seconds: float = 0.0
     rates: dict[Literal["read", "write"], float] = Field(default_factory=dict)
     directions: dict[Literal["read", "write"], Moved] = Field(default_factory=dict)
+    mixed: list[Literal["read", "write"]] = Field(default_factory=list)
+    phase_rates: dict[Literal["read", "write"], float] = Field(default_factory=dict)
     programs: list[Name] = Field(default_factory=list)
     totals: ActivityTotals = ActivityTotals()
     counted: Counted = Counted()

@@ -41,6 +41,10 @@ _UNSEEN_OFFSETS = (
     "reads only what exceeds the range that was read"
 )
 _KNOWN_SIZES = 0.95
+_OVERLAP = 1.05
+"""Times the span of a file that those of its reads and writes take together, from which they overlap."""
+_MIXED = 0.1
+"""Part of a direction's bytes in files with both, from which its time from open to close says little."""
 Direction = Literal["read", "write"]
 DIRECTIONS: tuple[Direction, ...] = ("read", "write")
 _MOVING = ("read", "write", "iread", "iwrite")
@@ -323,6 +327,45 @@ def _loads(report: Report) -> RankLoads | None:
     )
 
 
+def _shares_opens(file: FileReport) -> bool:
+    """Whether reads and writes of a file went through the same opens, or through opens at the same time."""
+    both = (file.read_span or 0.0) + (file.write_span or 0.0)
+    return bool(file.read_span and file.write_span and file.span) and both > _OVERLAP * (file.span or 0.0)
+
+
+def _list_mixed(report: Report) -> list[Direction]:
+    """List the directions whose time from open to close holds a good part of the other one's."""
+    found: list[Direction] = []
+    for way in DIRECTIONS:
+        moved = [(sum(op.bytes for op in _of_direction(file.operations, way).values()), file) for file in report.files]
+        whole = sum(size for size, _ in moved)
+        if whole and sum(size for size, file in moved if _shares_opens(file)) > _MIXED * whole:
+            found.append(way)
+    return found
+
+
+def _rate_calls(report: Report, way: Direction) -> float | None:
+    """MiB/s of a direction over the time in its calls, with its part of the calls that move no data.
+
+    A sync belongs to the writes; open, close and all others count by bytes. None where calls do not tell the time: of
+    nonblocking calls, or of programs without MPI, whose calls of several threads may overlap.
+    """
+    totals = report.totals
+    size, seconds = (
+        (totals.bytes_written, totals.write_time) if way == "write" else (totals.bytes_read, totals.read_time)
+    )
+    behind = any(name.startswith(f"i{way}") for file in report.files for name in file.operations)
+    if not size or not seconds or behind or report.job.interface or report.posix_files:
+        return None
+    share = size / (totals.bytes_read + totals.bytes_written)
+    for file in report.files:
+        for name, operation in file.operations.items():
+            if name.split("_")[0] not in _MOVING:
+                part = float(way == "write") if name == "sync" else share
+                seconds += part * operation.time_sum / report.job.ranks
+    return size / 2**20 / seconds
+
+
 def activity_of(report: Report, source: str) -> Activity:
     """Give a report as an activity.
 
@@ -345,6 +388,7 @@ def activity_of(report: Report, source: str) -> Activity:
     files = sorted(found, key=lambda file: -file.seconds)
     modes = [file.modes for file in files if file.modes]
     own = [file for file in files if file.ranks == 1 and file.upper.write.bytes]
+    mixed = _list_mixed(report)
     return Activity(
         source=source,
         kind="report",
@@ -370,6 +414,8 @@ def activity_of(report: Report, source: str) -> Activity:
         moved=report.totals.bytes_read + report.totals.bytes_written if report.files_left_out else None,
         summed_seconds=sum(file.seconds for file in files) + on_paths,
         rates={way: rate for way in reversed(DIRECTIONS) if (rate := getattr(report.totals, f"{way}_bandwidth"))},
+        mixed=mixed,
+        phase_rates={way: rate for way in mixed if (rate := _rate_calls(report, way)) is not None},
         directions={
             "read": Moved(bytes=report.totals.bytes_read, seconds=report.totals.read_time or 0.0),
             "write": Moved(bytes=report.totals.bytes_written, seconds=report.totals.write_time or 0.0),

@@ -11,6 +11,7 @@ from typing import ClassVar
 
 from stripewise.errors import UserError
 from stripewise.launch import Outcome
+from stripewise.observe.activity import Activity
 from stripewise.requests.objective import Direction
 from stripewise.requests.policy import load_policy
 
@@ -113,6 +114,10 @@ class ObjectiveKind(ABC):
     def of_operation(self, operation: str) -> str:
         """Give the name of the objective that says the same of one operation, ``read`` or ``write``."""
         return self.title
+
+    def explain(self, activity: Activity) -> str:
+        """Say what of a run makes the value mean something else than its name; empty if nothing does."""
+        return ""
 
     def check(self, conditions: Conditions) -> None:
         """Check before the first run that the objective can be measured.

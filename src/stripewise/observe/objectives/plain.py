@@ -42,48 +42,6 @@ else:
     print(json.dumps([before, match[1], behind]))
 """
 
-_FIGURE = re.compile(
-    r"^[ \t]*(?P<label>[A-Za-z][A-Za-z /_()-]{2,60}?)[ \t]*(?P<sign>[:=])[ \t]*"
-    r"(?P<number>\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)(?:[ \t]*[\[(]?(?P<unit>[KMGT]i?B(?:/s(?:ec)?|ps)))?",
-    re.MULTILINE,
-)
-_NAMES = re.compile(r"bandwidth|perf|throughput|rate\b|write|read", re.IGNORECASE)
-_SURE = re.compile(r"bandwidth|throughput", re.IGNORECASE)
-
-
-def own_figure(output: str, objective: str) -> tuple[str, str] | None:
-    """Find the bandwidth that a program prints by itself.
-
-    Parameters
-    ----------
-    output : str
-        What a run printed.
-    objective : str
-        The present objective: of several figures, the one of the same direction is taken.
-
-    Returns
-    -------
-    (str, str) or None
-        The line, and the objective that would use its number.
-    """
-    found = [
-        match for match in _FIGURE.finditer(output) if _NAMES.search(match["label"]) and float(match["number"]) > 0
-    ]
-    found = [match for match in found if match["unit"] or _SURE.search(match["label"])]
-    way = "read" if objective.startswith("read") else "write"
-    other = "write" if way == "read" else "read"
-    same = [match for match in found if way in match["label"].lower()]
-    neutral = [match for match in found if other not in match["label"].lower()]
-    if not (same or neutral):
-        # IOR 4 prints a table, with a row for each direction.
-        row = re.search(rf"^{way}[ \t]+\d+(?:\.\d*)?[ \t].*$", output, re.MULTILINE)
-        table = row is not None and re.search(r"^access[ \t]+bw\(MiB/s\)", output, re.MULTILINE)
-        return (" ".join(row[0].split()[:2]), rf"regex:^{way}\s+([0-9.eE+-]+)") if row is not None and table else None
-    match = (same or neutral)[-1]
-    words = r"\s+".join(re.escape(word) for word in match["label"].split())
-    line = output[match.start() :].lstrip().partition("\n")[0].strip()
-    return line, rf"regex:{words}\s*{match['sign']}\s*([0-9.eE+-]+)"
-
 
 class Elapsed(ObjectiveKind):
     """Wall time of the program, without its time in a queue."""

@@ -65,7 +65,10 @@ class IoTime(Reported):
 
 
 class Bandwidth(Reported):
-    """Bytes of both directions over the time from the first open to the last close of the files."""
+    """Bytes of both directions over the time from the first open to the last close of the files.
+
+    Where reads and writes share an open, over the time in the calls of a direction and their part of the others.
+    """
 
     name = "bandwidth"
     about = "both directions (MiB/s)"
@@ -78,10 +81,25 @@ class Bandwidth(Reported):
     def value(self, outcome: Outcome) -> float:
         """See :meth:`ObjectiveKind.value`."""
         activity = self.activity(outcome)
-        rate = over_all([(activity.directions[way].bytes, activity.rates.get(way)) for way in self.directions])
+        rates = {**activity.rates, **activity.phase_rates}
+        rate = over_all([(activity.directions[way].bytes, rates.get(way)) for way in self.directions])
         if rate is None:
             raise self.unseen(" or ".join(self.directions), activity)
         return rate
+
+    def explain(self, activity: Activity) -> str:
+        """Say how a direction is timed whose opens serve the other one, too."""
+        ways = [way for way in self.directions if way in activity.mixed]
+        if not ways:
+            return ""
+        both = "the program reads and writes in one open"
+        if all(way in activity.phase_rates for way in ways):
+            calls = " and ".join(ways)
+            return (
+                f"{both}: {self.title} counts the time in {calls} calls, with their part of open, sync and close. "
+                "--objective io_time counts all I/O time"
+            )
+        return f"{both}: {self.title} divides by the time of both. --objective io_time counts all I/O time"
 
     def simulated(self, phases: Phases) -> float | None:
         """See :meth:`ObjectiveKind.simulated`."""
