@@ -6,6 +6,7 @@ run.py tune ior-strided RECORD.json --program IOR --mpiexec mpiexec --folder /de
 run.py report RECORD.json ...         one Markdown table
 run.py bound RECORD.json ...          how often a tuner that knows the best would prove its gain
 run.py search RECORD.json ...         how many runs a search needs to come close to the best
+run.py answers RECORD.json ...        whether each setting in an answer earns its place
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from stripewise.trial import State
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
+from answers import TITLES, Tally  # noqa: E402
 from launching import carry_out, interleaved, launch  # noqa: E402
 from load import planted_load  # noqa: E402
 from searching import runs_to_within  # noqa: E402
@@ -114,23 +116,44 @@ def digits(value: float | None) -> float | None:
     return None if value is None else float(f"{value:.5g}")
 
 
+def search_record(kept: Record, seed: int, budget: int) -> Result:
+    """Search a recorded sweep as `tune` would; nothing is launched."""
+    objective = kept.about["objective"]
+    experiment = Experiment.model_validate(
+        {
+            "command": ["-"],
+            "objective": {"name": objective["name"], "direction": objective["direction"]},
+            "budget": budget,
+            "seed": seed,
+        }
+    )
+    with tempfile.TemporaryDirectory(prefix="replay-") as folder:
+        result, _ = carry_out(experiment, f"sqlite:///{folder}/replay.db", Path(folder), SweepReplay(kept, seed))
+    return result
+
+
+def judge_answers(options: argparse.Namespace) -> None:
+    """Print how many settings of the answers to searches of recorded sweeps are not needed by the whole record."""
+    print(f"| {TITLES} |\n|---|{'--:|' * 7}")
+    everything = Tally()
+    for path in sorted(options.records):
+        kept, own = Record.read(path), Tally()
+        for seed in range(options.seeds):
+            own.add(kept, search_record(kept, seed, options.budget))
+        everything.merge(own)
+        print(own.row(path.stem), flush=True)
+    print(everything.row("all"))
+    for name, times in everything.names.most_common():
+        print(f"{times} times not needed: {name}")
+
+
 def replay(options: argparse.Namespace, path: Path) -> None:
     """Search the recorded sweep with several seeds; nothing is launched."""
     kept = Record.read(path)
     default = kept.share_of_best(kept.space.default)
     shares, confirmed, false = [], 0, 0
     for seed in range(options.seeds):
-        objective = kept.about["objective"]
-        experiment = Experiment.model_validate(
-            {
-                "command": ["-"],
-                "objective": {"name": objective["name"], "direction": objective["direction"]},
-                "budget": options.budget,
-                "seed": seed,
-            }
-        )
-        with tempfile.TemporaryDirectory(prefix="replay-") as folder:
-            result, _ = carry_out(experiment, f"sqlite:///{folder}/replay.db", Path(folder), SweepReplay(kept, seed))
+        result = search_record(kept, seed, options.budget)
         share = kept.share_of_best(chosen(result)) if result.confirmed else default
         shares.append(round(share, 4))
         confirmed += result.confirmed
@@ -300,21 +323,22 @@ def main() -> None:
     tuning.add_argument("--rounds", type=int, default=10)
     tuning.add_argument("--seed", type=int, default=0)
     replaying = commands.add_parser("replay", help="search recorded sweeps")
-    replaying.add_argument("records", type=Path, nargs="+")
     replaying.add_argument("--seeds", type=int, default=20)
-    for command in (tuning, replaying):
+    judging = commands.add_parser("answers", help="judge the settings of answers by the whole record")
+    judging.add_argument("--seeds", type=int, default=5)
+    for command in (tuning, replaying, judging):
         command.add_argument("--budget", type=int, default=40)
     bounding = commands.add_parser("bound", help="prove the best of recorded sweeps")
-    bounding.add_argument("records", type=Path, nargs="+")
     bounding.add_argument("--pairs", type=int, default=18)
     bounding.add_argument("--replays", type=int, default=200)
     searching = commands.add_parser("search", help="count the runs of searches of recorded sweeps")
-    searching.add_argument("records", type=Path, nargs="+")
     searching.add_argument("--samplers", default="auto,random")
     searching.add_argument("--seeds", type=int, default=20)
     searching.add_argument("--budget", type=int, default=20)
     searching.add_argument("--share", type=float, default=0.95, help="of the best value, which is close enough")
-    commands.add_parser("report", help="one table of all").add_argument("records", type=Path, nargs="+")
+    reporting = commands.add_parser("report", help="one table of all")
+    for command in (replaying, judging, bounding, searching, reporting):
+        command.add_argument("records", type=Path, nargs="+")
     options = parser.parse_args()
     if options.command == "report":
         return report(options.records)
@@ -322,6 +346,8 @@ def main() -> None:
         return bound(options.records, options.pairs, options.replays)
     if options.command == "search":
         return search(options.records, options.samplers.split(","), options.seeds, options.budget, options.share)
+    if options.command == "answers":
+        return judge_answers(options)
     if options.command == "replay":
         for path in options.records:
             replay(options, path)

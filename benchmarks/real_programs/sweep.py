@@ -161,6 +161,11 @@ class Record:
         return effect + np.median(level), level - np.median(level)
 
     @property
+    def points(self) -> NDArray[np.int64]:
+        """The point of each run that finished."""
+        return self._finished[:, 0].astype(np.int64)
+
+    @property
     def truth(self) -> NDArray[np.float64]:
         """Value of each point at the record's median level."""
         return np.asarray(np.exp(self._split[0]))

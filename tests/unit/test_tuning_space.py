@@ -40,6 +40,17 @@ def test_a_writer_gets_no_read_settings():
     assert "read" in bound.left_out["romio_cb_read"]
 
 
+def test_what_acts_outside_the_objective_stays_unless_it_was_asked_for():
+    both = Circumstances(WRITER.model_copy(update={"operation": "both"}), "romio")
+    assert "romio_ds_read" in bind_space(experiment(), both).space.names
+    writes = {"objective": {"name": "write_bandwidth"}}
+    bound = bind_space(experiment(**writes), both)
+    assert bound.left_out["romio_ds_read"] == "acts on reads only, which write_bandwidth does not measure"
+    assert {"romio_ds_write", "cb_nodes"} <= set(bound.space.names)
+    for asked in ({"parameters": {"romio_ds_read": {}}}, {"try_first": ["romio_ds_read=disable"]}):
+        assert "romio_ds_read" in bind_space(experiment(**writes, **asked), both).space.names
+
+
 def test_aggregators_are_bounded_by_the_ranks():
     space = bind_space(experiment(), Circumstances(WRITER, "romio")).space
     assert max(space["cb_nodes"].values) == 4

@@ -22,6 +22,7 @@ from stripewise.catalogue.workload import Workload
 from stripewise.engine.schedule import schedule_of
 from stripewise.errors import UserError
 from stripewise.observe.evidence import check_evidence
+from stripewise.observe.objectives import kind_of
 from stripewise.requests.experiment import Experiment, is_own, override_parameter, own_parameter
 from stripewise.requests.policy import Policy, load_policy
 from stripewise.result import ParameterSummary, SpaceSummary
@@ -352,6 +353,7 @@ def _choose_parameters(
                 or unknown
                 or explain_unread(parameter, alone)
                 or known.lost(parameter)
+                or _outside_objective(parameter, experiment)
                 or ("" if experiment.override else _set_by_program(parameter, known))
             )
             if reason:
@@ -371,6 +373,18 @@ def _choose_parameters(
     if not parameters:
         raise _nothing_left(left_out, known.lost, experiment)
     return parameters, left_out
+
+
+def _outside_objective(parameter: Parameter, experiment: Experiment) -> str:
+    """Say that a parameter acts on the direction alone that the objective does not measure; empty if it was asked for.
+
+    Whatever it does there, no value of the objective would show it, so it stays as the program has it.
+    """
+    way = kind_of(experiment.objective.name).operation
+    asked = parameter.name in experiment.parameters or any(parameter.setting in one for one in experiment.try_first)
+    if not way or way in parameter.operations or asked:
+        return ""
+    return f"acts on {' and '.join(parameter.operations)}s only, which {experiment.objective.name} does not measure"
 
 
 def _nothing_left(left_out: Mapping[str, str], lost: Callable[[Parameter], str], experiment: Experiment) -> UserError:
