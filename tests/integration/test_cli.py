@@ -193,6 +193,18 @@ def test_errors_and_results_repeat_the_store_given_on_the_command_line_only(tmp_
     assert "--store" not in capfd.readouterr().out
 
 
+def test_runs_are_saved_by_the_ending_of_the_file(tmp_path, capfd):
+    url = f"sqlite:///{tmp_path}/own.db"
+    with open_store(url) as store:
+        identifier = store.create(Experiment(name="mine", command=["true"]))
+    for ending, begins in ((".csv", "run,trial,role"), (".t4.json", '{\n "schema_version": "1.0.0"')):
+        file = tmp_path / f"runs{ending}"
+        assert main(["show", identifier, "--save-runs", str(file), "--store", url]) == 0
+        assert file.read_text().startswith(begins)
+    assert main(["show", identifier, "--save-runs", "runs.txt", "--store", url]) == 2
+    assert "end the name with .csv or .t4.json" in " ".join(capfd.readouterr().err.split())
+
+
 def test_experiments_are_shown_side_by_side(tmp_path, capfd):
     url = f"sqlite:///{tmp_path}/own.db"
     with open_store(url) as store:
@@ -200,7 +212,7 @@ def test_experiments_are_shown_side_by_side(tmp_path, capfd):
     assert main(["show", *found, "--store", url]) == 0
     assert capfd.readouterr().out.split("\n")[0].split() == ["first", found[0], "second", found[1]]
     assert main(["show", *found, "--runs", "--store", url]) == 2
-    assert "--runs and --report are for one experiment" in capfd.readouterr().err
+    assert "--save-runs and --report are for one experiment" in " ".join(capfd.readouterr().err.split())
 
 
 def test_an_export_without_a_name_is_refused_before_the_experiment_is_looked_for(capfd):

@@ -13,7 +13,7 @@ from stripewise.desk.server import commands
 from stripewise.desk.server.resources.prescriptions import make_question
 from stripewise.errors import UserError
 from stripewise.requests.experiment import Experiment
-from stripewise.trial import Phase, Role, Run, Trial
+from stripewise.trial import Phase, Role, Run, State, Trial
 from tests.system.pages_service import put
 from tests.unit.finished_experiment import finished
 from tests.unit.service import SIMULATED, running
@@ -62,6 +62,14 @@ def test_runs_report_and_notebook_come_as_files(tmp_path: Path) -> None:
         rows = list(csv.DictReader(found.viewer.get(f"{base}/runs.csv").text.splitlines()))
         assert len(rows) == sum(len(trial.runs) for trial in trials) and rows[3]["cb_nodes"]
         assert len(found.viewer.get(f"{base}/runs.json").json()) == len(trials)
+        results = found.viewer.get(f"{base}/runs.t4.json").json()["results"]
+        assert [one["invalidity"] for one in results].count("correct") == sum(
+            any(run.state is State.FINISHED for run in trial.runs) for trial in trials
+        )
+        assert len(results) == len(trials) and all(one["configuration"]["cb_nodes"] for one in results)
+        for one in results:
+            measured = one["measurements"]
+            assert not measured or (measured[0]["unit"] and one["times"]["runtimes"] and one["correctness"] == 1.0)
         assert "Gain proven" in found.viewer.get(f"{base}/report.html").text
         book = found.viewer.get(f"{base}/notebook.ipynb").json()
         for cell in book["cells"][1:]:

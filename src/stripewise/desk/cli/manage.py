@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -21,6 +22,7 @@ from stripewise.desk.cli.output import (
     print_json,
     prose,
     say,
+    write_text,
 )
 from stripewise.desk.cli.result import describe_repeats, print_result
 from stripewise.desk.cli.terminal import desk_of
@@ -80,6 +82,14 @@ def show(
         ),
     ],
     runs: Annotated[bool, typer.Option(help="Also show each run.")] = False,
+    save_runs: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write the runs to NAME.csv, for HiPlot and spreadsheets, or to NAME.t4.json, as Kernel Tuner writes "
+            "them.",
+            metavar="FILE",
+        ),
+    ] = None,
     report: ReportOption = None,
     store: StoreOption = None,
     server: ServerOption = None,
@@ -89,11 +99,15 @@ def show(
     with desk_of(store, server).experiments() as opened:
         found = [(record, opened.trials(record.id)) for record in map(opened.record, experiments)]
     if len(found) > 1:
-        if runs or report is not None:
-            raise UserError("--runs and --report are for one experiment", "leave them out, or name one experiment")
+        if runs or report is not None or save_runs is not None:
+            raise UserError(
+                "--runs, --save-runs and --report are for one experiment", "leave them out, or name one experiment"
+            )
         _show_side_by_side(found, json_output)
         return
     record, trials = found[0]
+    if save_runs is not None:
+        _write_runs(record, trials, save_runs)
     if report is not None:
         if record.result is None:
             raise UserError(
@@ -108,6 +122,16 @@ def show(
         print_runs(trials, record.result.default.configuration if record.result else None)
     if record.result is not None:
         print_result(record.result, report)
+
+
+def _write_runs(record: Record, trials: Sequence[Trial], file: Path) -> None:
+    from stripewise.output.experiment_view import view_experiment  # noqa: PLC0415  figures are slow to load
+    from stripewise.output.run_files import RUN_FILES  # noqa: PLC0415  as above
+
+    write = next((write for ending, write in RUN_FILES.items() if file.name.endswith(ending)), None)
+    if write is None:
+        raise UserError(f"--save-runs {file}: no such form of runs", f"end the name with {' or '.join(RUN_FILES)}")
+    write_text(file, write(view_experiment(record, trials)), "choose another file with --save-runs")
 
 
 def _document(record: Record, trials: Sequence[Trial]) -> dict[str, Any]:

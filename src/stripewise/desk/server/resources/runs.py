@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import os
 import stat
@@ -32,6 +30,7 @@ from stripewise.facts import RunFacts
 from stripewise.output.bundle import helpdesk_bundle, log_tail
 from stripewise.output.export import TARGETS, Export, export
 from stripewise.output.html import render_report
+from stripewise.output.run_files import write_csv, write_t4
 from stripewise.result import Result
 from stripewise.store.base import Record
 from stripewise.store.service.tokens import LoginSession, Token
@@ -241,23 +240,13 @@ def runs_as_json(service: Here, id: Id) -> Response:
 @resource.page("/runs.csv")
 def runs_as_csv(service: Here, id: Id) -> Response:
     """Give all runs as a file, a row for each, with every parameter's value."""
-    known = history(service, id)
-    default = known.found.default
-    names = sorted({*default, *(name for trial in known.trials for name in trial.configuration)})
-    head = ("run", "trial", "role", "phase", "pair", "arm", "state", "value", "elapsed", "started", "reason")
-    text = io.StringIO()
-    rows = csv.writer(text)
-    rows.writerow([*head, *map(_cell, names)])
-    for run, trial in known.found.runs:
-        values = {**default, **trial.configuration}
-        told = {**run.as_json(), "run": run.number, "trial": trial.number, "role": trial.role.value}
-        rows.writerow([*(_cell(told.get(name)) for name in head), *(_cell(values.get(name)) for name in names)])
-    return answer_attachment(text.getvalue(), f"runs-{id}.csv", "text/csv; charset=utf-8")
+    return answer_attachment(write_csv(history(service, id).found), f"runs-{id}.csv", "text/csv; charset=utf-8")
 
 
-def _cell(value: Any) -> Any:
-    # A spreadsheet would take such a text for a formula.
-    return f"'{value}" if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r") else value
+@resource.page("/runs.t4.json")
+def runs_as_t4(service: Here, id: Id) -> Response:
+    """Give all configurations as auto-tuners exchange them (T4)."""
+    return answer_attachment(write_t4(history(service, id).found), f"runs-{id}.t4.json", "application/json")
 
 
 @resource.page("/report.html")
