@@ -37,7 +37,8 @@ def test_every_finding_reaches_its_bound_with_enough_cases(report: ModuleType) -
 
 def test_the_page_is_that_of_the_results(report: ModuleType) -> None:
     parts = [report.read(name) for name in ("seed-4", "seed-2", "layouts", "loaders", "residency", "logs", "applied")]
-    assert report.PAGE.read_text("utf-8") == report.page(*parts)
+    assert report.NOTES.read_text("utf-8") == report.page(*parts)
+    assert report.PAGE.read_text("utf-8") == report.brief(parts[0], *parts[4:])
 
 
 _BOTH = ("proposed", "prescribed")
