@@ -76,8 +76,9 @@ def check(bench: Bench, statements: list[Statement], rounds: int) -> list[tuple[
     maximize = objective_of(bench.experiment.objective).maximize
     for one in timed:
         of_io = one.kind in ("bound", "predicted")
-        first, second = ([run[of_io] for run in taken[arm]] for arm in (one.arm, one.other))
-        pairs = compare(first, second, maximize and not of_io)
+        values = {arm: [run[of_io] for run in taken[arm]] for arm in one.arms}
+        known = [compare(values[arm], values[one.other], maximize and not of_io) for arm in (one.arm, *one.sweep)]
+        pairs = max((pairs for pairs in known if pairs is not None), key=lambda pairs: pairs.estimate, default=None)
         if one.of_calls:
             found[one] = judge_calls(one, traces[one.arm], traces[one.other], pairs)
         else:
@@ -86,7 +87,7 @@ def check(bench: Bench, statements: list[Statement], rounds: int) -> list[tuple[
 
 
 def _list_arms(statements: list[Statement]) -> list[Arm]:
-    return list(dict.fromkeys(arm for one in statements for arm in (one.arm, one.other)))
+    return list(dict.fromkeys(arm for one in statements for arm in one.arms))
 
 
 def measure(program: Program, folder: Path, options: argparse.Namespace) -> dict[str, Any]:

@@ -21,6 +21,8 @@ from .programs import Arm
 
 SAID = 0.05
 """Shares from here on are printed."""
+SAID_BOUND = 1.02
+"""And bounds."""
 NOTHING: Arm = ()
 
 
@@ -37,6 +39,8 @@ class Statement:
         The settings with the thing, and without it.
     low, high : float
         How many times as fast ``arm`` is said to be as ``other``; not for calls.
+    sweep : tuple of Arm
+        Of a bound: further settings, the best of which must not exceed it.
     """
 
     kind: str
@@ -45,6 +49,12 @@ class Statement:
     other: Arm
     low: float = math.nan
     high: float = math.nan
+    sweep: tuple[Arm, ...] = ()
+
+    @property
+    def arms(self) -> tuple[Arm, ...]:
+        """All settings that are compared."""
+        return self.arm, self.other, *self.sweep
 
     @property
     def of_calls(self) -> bool:
@@ -58,7 +68,7 @@ def list_statements(
     """List all statements of a result and of the diagnosis of the default run that switching one thing can check."""
     found = [*_of_effects(result, bound, trials), *_of_folds(bound, trials), *_of_gain(result, bound, trials)]
     if diagnosis is not None:
-        found += _of_findings(diagnosis)
+        found += _of_findings(diagnosis, bound.space)
     return list({(one.kind, one.arm, one.other, one.says): one for one in found}.values())
 
 
@@ -125,14 +135,25 @@ def _of_gain(result: Result, bound: BoundSpace, trials: Sequence[Trial]) -> Iter
         yield Statement("preferred", "cheaper and within 5% of the best", other, arm, 1 - NEAR, math.inf)
 
 
-def _of_findings(diagnosis: Diagnosis) -> Iterator[Statement]:
+def _of_findings(diagnosis: Diagnosis, space: Space) -> Iterator[Statement]:
     for finding in diagnosis.problems:
         arm: Arm = finding.settings
-        if not arm:
-            continue
         expected, bound = finding.expected, finding.bound
-        if expected.reasons:
+        if arm and expected.reasons:
             yield Statement("predicted", f"{finding.code}: {expected.says}", arm, NOTHING, expected.low, expected.high)
-        if bound is not None:
+        if bound is not None and bound >= SAID_BOUND:
             says = f"{finding.code}: at most {bound:.3g} times faster I/O"
-            yield Statement("bound", says, arm, NOTHING, -math.inf, bound)
+            sweep = tuple(_list_switches(space))
+            yield Statement("bound", says, arm or sweep[0], NOTHING, -math.inf, bound, sweep)
+
+
+def _list_switches(space: Space) -> Iterator[Arm]:
+    """List each setting of the space by itself that switches something, and all of them together."""
+    whole: dict[str, Any] = {}
+    for parameter in space.parameters:
+        levels = [level for one in parameter.switch_levels for level in one[:1]]
+        value = next((v for v in (parameter.values[level] for level in levels) if v != parameter.default), None)
+        if value is not None and (arm := _arm_of(space, {**space.default, parameter.name: value})):
+            whole[parameter.name] = value
+            yield arm
+    yield _arm_of(space, {**space.default, **whole})

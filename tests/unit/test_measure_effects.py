@@ -39,8 +39,8 @@ def judge(name: str, key: str, stack: str = "romio", data=None, baseline: bool =
             "romio_strided_write",
             "hint romio_cb_write disable; hint romio_ds_write disable",
             "romio_ds_write",
-            "effective",
-            "0 reads inside write calls",
+            "unprovable",
+            "no run without it sieved, and other settings changed with it",
         ),
         (
             "romio_strided_write",
@@ -241,6 +241,26 @@ def test_what_the_default_does_too_is_not_put_down_to_one_of_several_settings():
     data = of_sieving(None, *key.split("; "))
     effect = judge(name, key, data=data, usual=of_sieving(posix))["romio_ds_write"]
     assert effect.status == "unprovable" and "other settings changed with it" in effect.evidence
+
+
+@pytest.mark.parametrize(
+    ("other", "status", "why"),
+    [
+        ("hint romio_cb_write disable", "effective", "other calls than without it, all else alike"),
+        ("hint romio_cb_write disable; hint ind_wr_buffer_size 65536", "effective", "piece by piece"),
+        ("hint cb_buffer_size 131072", "unprovable", "no run without it sieved"),
+    ],
+)
+def test_runs_that_differ_in_one_setting_tell_several_apart(other, status, why):
+    name, key = "romio_strided_write", "hint romio_cb_write disable; hint romio_ds_write disable"
+    plans = [Plan.parse("stripewise-plan 1\n" + "\n".join(one.split("; ")), "test").settings for one in (key, other)]
+    runs = [activity(recorded(name)[one]) for one in (key, other)]
+    default = [activity(recorded(name)["default"])]
+    effect = verdicts(space_of("romio"), plans[0], runs[:1], default, [(plans[1], runs[1:])])[1]
+    assert (effect.name, effect.status) == ("romio_ds_write", status) and why in effect.evidence
+    # A run that lacks only this setting and did the same shows that it does nothing.
+    same = verdicts(space_of("romio"), plans[0], runs[:1], default, [(plans[0][:1], runs[:1])])[1]
+    assert same.status == "no_effect" and same.evidence.endswith("the same calls as without it, all else alike")
 
 
 def with_hints(data: dict[str, Any], *keys: str) -> dict[str, Any]:

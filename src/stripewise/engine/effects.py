@@ -97,6 +97,7 @@ class _WithoutIt:
     usual: tuple[FileActivity, ...]
     varied: tuple[FileActivity, ...]
     paired: tuple[FileActivity, ...]
+    switched: tuple[FileActivity, ...]
     every: tuple[tuple[FileActivity, ...], ...]
     alone: bool
 
@@ -121,6 +122,8 @@ def _effect(
     varied = [(given, seen) for given, seen in others if setting not in given]
     rest = _list_others(setting, settings)
     paired = [activity for given, seen in varied for activity in seen if _list_others(setting, given) == rest]
+    unit = _list_together(space, setting, parameter, settings)
+    bare = [activity for given, seen in others if set(given) == set(settings) - unit for activity in seen]
     found: list[Effect] = []
     for activity in made:
         given = _file_of(activity, setting)
@@ -132,6 +135,7 @@ def _effect(
             usual=_list_usual(file, without),
             varied=_list_usual(file, [other for _, seen in varied for other in seen]),
             paired=_list_usual(file, paired),
+            switched=_list_usual(file, bare),
             every=tuple(tuple(one.files) for one in without),
             alone=alone,
         )
@@ -175,6 +179,7 @@ def _judge(
         others=without.every,
         varied=without.varied,
         paired=without.paired,
+        switched=without.switched,
     )
     return *_by_rule(case, outcome), "plan"
 
@@ -228,6 +233,16 @@ def _is_alone(space: Space, setting: Setting, settings: Iterable[Setting]) -> bo
         if own is None or rival is None or set(own.operations) & set(rival.operations):
             return False
     return True
+
+
+def _list_together(
+    space: Space, setting: Setting, parameter: Parameter | None, settings: Iterable[Setting]
+) -> set[Setting]:
+    """List what goes if a setting is taken back: its parameter's, with what is derived from that."""
+    if parameter is None:
+        return {setting}
+    keys = {parameter.setting, *(d.name for d in space.derived if parameter.name in d.value.names)}
+    return {one for one in settings if one.key in keys and one.carrier is parameter.carrier}
 
 
 def _file_of(activity: Activity, setting: Setting) -> tuple[FileActivity, SettingOutcome] | None:

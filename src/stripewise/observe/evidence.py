@@ -54,6 +54,8 @@ class Case:
         The same of each run without the setting.
     varied, paired : tuple of FileActivity
         The file in runs with another value of the setting, and in those of them that had nothing else changed.
+    switched : tuple of FileActivity
+        The file in runs that lacked the setting and had all others of the plan: one thing was switched.
     """
 
     parameter: Parameter
@@ -66,6 +68,7 @@ class Case:
     others: tuple[tuple[FileActivity, ...], ...] = ()
     varied: tuple[FileActivity, ...] = ()
     paired: tuple[FileActivity, ...] = ()
+    switched: tuple[FileActivity, ...] = ()
 
     def directions(self) -> list[str]:
         """The directions that the parameter can influence and the file was used in."""
@@ -85,7 +88,11 @@ Measure = Callable[..., Any]
 
 
 def compare_with_others(
-    measure: Measure, *, whole: bool = False, otherwise: Callable[..., bool] | None = None
+    measure: Measure,
+    *,
+    whole: bool = False,
+    otherwise: Callable[..., bool] | None = None,
+    without_exchange: bool = False,
 ) -> Callable[[Judge], Judge]:
     """Let a rule call a setting effective only if what it goes by differs from all runs without the setting.
 
@@ -99,12 +106,16 @@ def compare_with_others(
         Whether it takes all files of a run in place of one.
     otherwise : callable, optional
         Takes the case and the direction, and says whether the runs differ in something else that counts.
+    without_exchange : bool
+        Whether system calls alone show it: the setting changes nothing between ranks.
     """
 
     def decorate(judge: Judge) -> Judge:
         @wraps(judge)
         def rule(case: Case, *way: str) -> Verdict:
             status, sentence = judge(case, *way)
+            if way and case.switched and not case.alone and status in (EFFECTIVE, UNPROVABLE):
+                return _judge_switched(case, way[0], status, sentence, without_exchange)
             if status != EFFECTIVE or (otherwise is not None and otherwise(case, *way)):
                 return status, sentence
             now = measure(case, case.every if whole else case.file, *way)
@@ -129,6 +140,34 @@ def compare_with_others(
         return rule
 
     return decorate
+
+
+_CHANCE = 0.1
+"""Numbers of calls that depend on chance differ by less."""
+
+
+def _judge_switched(case: Case, way: str, status: str, sentence: str, without_exchange: bool) -> Verdict:
+    """Judge by runs in which only this setting was switched: no other comparison tells several settings apart."""
+    made = _list_made(case.file, way)
+    known = [_list_made(file, way) for file in case.switched]
+    if not _is_among(made, known):
+        # Where ranks read back what others write meanwhile, the number of calls differs from run to run.
+        if made[-2] and any(one[-2] and _is_near(made, one) for one in known):
+            return UNPROVABLE, f"{sentence}; nearly the same calls as without it"
+        return EFFECTIVE, f"{sentence}; other calls than without it, all else alike"
+    if status == EFFECTIVE or made[-1] or without_exchange:
+        return NO_EFFECT, f"{sentence}; the same calls as without it, all else alike"
+    return status, sentence
+
+
+def _is_near(made: Sequence[int], other: Sequence[int]) -> bool:
+    return all(abs(a - b) <= _CHANCE * max(a, b) for a, b in zip(made, other, strict=True))
+
+
+def _list_made(file: FileActivity, way: str) -> tuple[int, ...]:
+    """What MPI-IO did in a direction, in numbers; the messages last."""
+    within = _find_collective(file, way)
+    return *_key_calls(_all_calls(file, way)), *_key_calls(within), _count_sieved(file, way), within.messages
 
 
 def _is_among(now: Any, known: Sequence[Any]) -> bool:
@@ -409,9 +448,11 @@ def _shares_buffers(case: Case, way: str) -> bool:
 
     Sizes of such system calls are those of the collective buffers, and tell nothing of what each rank does by itself.
     """
-    return not (case.alone or _find_independent(case.file, way).count) and bool(
-        _find_collective(case.file, way).messages
-    )
+    return not case.alone and _exchanges(case.file, way)
+
+
+def _exchanges(file: FileActivity, way: str) -> bool:
+    return not _find_independent(file, way).count and bool(_find_collective(file, way).messages)
 
 
 _SHARED = "ranks exchanged data in collective {way}s, so other settings may have made these system calls"
@@ -557,7 +598,7 @@ def _by_ranks(case: Case, file: FileActivity, way: str) -> SystemCalls:
 
 
 @_per_direction
-@compare_with_others(lambda case, file, way: _by_ranks(case, file, way).largest)
+@compare_with_others(lambda case, file, way: _by_ranks(case, file, way).largest, without_exchange=True)
 def sieving_buffer_size(case: Case, way: str) -> Verdict:
     """Largest system call, against the sieving buffer."""
     if _shares_buffers(case, way):
@@ -575,6 +616,11 @@ def _count_sieved(file: FileActivity, way: str) -> int:
     return int(made.bytes > asked * 1.01 or made.largest > (_mpi_calls(file, way).largest or 0))
 
 
+def _sieves(file: FileActivity, way: str) -> bool:
+    """Whether ranks sieved by themselves; what they read for others looks alike."""
+    return bool(_count_sieved(file, way)) and not (way == "read" and _exchanges(file, way))
+
+
 def _sieving(case: Case, file: FileActivity, way: str) -> tuple[int, ...] | None:
     """What shows sieving: of one setting among others, only what no other one can have made."""
     made = _all_calls(file, way)
@@ -586,7 +632,7 @@ def _sieving(case: Case, file: FileActivity, way: str) -> tuple[int, ...] | None
 
 
 @_per_direction
-@compare_with_others(_sieving)
+@compare_with_others(_sieving, without_exchange=True)
 def data_sieving(case: Case, way: str) -> Verdict:
     """Read-modify-write inside write calls; more bytes read than asked for inside read calls."""
     made = _all_calls(case.file, way)
@@ -607,6 +653,8 @@ def data_sieving(case: Case, way: str) -> Verdict:
             return NO_EFFECT, f"{sentence}: a call was one piece anyway"
         if _shares_buffers(case, way):
             return UNPROVABLE, f"{sentence}; {_SHARED.format(way=way)}"
+        if not case.alone and not any(_sieves(file, way) for file in (*case.baseline, *case.varied)):
+            return UNPROVABLE, f"{sentence}; no run without it sieved, and other settings changed with it"
         return EFFECTIVE, f"{sentence}: piece by piece"
     if case.before is None:
         return UNPROVABLE, sentence
