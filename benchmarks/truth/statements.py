@@ -19,10 +19,8 @@ from stripewise.trial import Role, Trial
 
 from .programs import Arm
 
-SAID = 0.05
-"""Shares from here on are printed."""
-SAID_BOUND = 1.02
-"""And bounds."""
+SAID = 1.02
+"""Bounds from here on are printed."""
 NOTHING: Arm = ()
 
 
@@ -121,12 +119,10 @@ def _of_gain(result: Result, bound: BoundSpace, trials: Sequence[Trial]) -> Iter
     if interval is not None and result.confirmation.estimate is not None:
         says = f"{result.confirmation.estimate:.2f} times the default ({interval.low:.2f} to {interval.high:.2f})"
         yield Statement("speed-up", says, arm, NOTHING, interval.low, interval.high)
-    gain = result.confirmation.estimate or 1.0
-    for name, share in result.importance.items():
-        other = leave_out(bound.space, arm, name)
-        if share >= SAID and other != arm:
-            part = gain**share
-            yield Statement("share", f"what mattered: {name} {share:.0%} of {gain:.2f}", arm, other, part, part)
+    for share in result.shares:
+        other = leave_out(bound.space, arm, share.name)
+        if share.interval is not None and other != arm:
+            yield Statement("share", share.says, arm, other, share.interval.low, share.interval.high)
     if result.preferred_over is not None:
         other = _arm_of(bound.space, result.preferred_over.configuration)
         yield Statement("preferred", "preferred, being cheaper and within 5%", arm, other, 1 - NEAR, math.inf)
@@ -141,7 +137,7 @@ def _of_findings(diagnosis: Diagnosis, space: Space) -> Iterator[Statement]:
         expected, bound = finding.expected, finding.bound
         if arm and expected.reasons:
             yield Statement("predicted", f"{finding.code}: {expected.says}", arm, NOTHING, expected.low, expected.high)
-        if bound is not None and bound >= SAID_BOUND:
+        if bound is not None and bound >= SAID:
             says = f"{finding.code}: at most {bound:.3g} times faster I/O"
             sweep = tuple(_list_switches(space))
             yield Statement("bound", says, arm or sweep[0], NOTHING, -math.inf, bound, sweep)
