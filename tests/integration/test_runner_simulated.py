@@ -15,6 +15,7 @@ from stripewise.catalogue.plan import Plan
 from stripewise.catalogue.workload import Workload
 from stripewise.engine.dryrun import dry_run
 from stripewise.engine.effects import verdicts
+from stripewise.engine.session import Session
 from stripewise.engine.space import Circumstances, bind_space
 from stripewise.errors import UserError
 from stripewise.launch import Launch, Outcome
@@ -23,6 +24,8 @@ from stripewise.observe.workload import workload_of
 from stripewise.requests.experiment import Experiment
 from stripewise.runners.registry import make_runner
 from stripewise.runners.simulated.runner import SimulatedRunner, open_site
+from stripewise.store.base import MEMORY
+from stripewise.store.opening import open_store
 from stripewise.trial import Phase, State
 from tests.unit.test_simulate_noise import percentiles
 
@@ -333,3 +336,21 @@ def test_the_workload_gets_the_site_s_driver(site: str) -> None:
     assert (ufs.workload.driver, ufs.workload.file_system) == ("UFS:", None)
     assert runner(site, "mpi.driver=ompio").prepare().io == "ompio"
     assert Workload().driver is None
+
+
+def test_a_search_that_a_stopping_rule_ends_says_so(site: str) -> None:
+    asked = Experiment.model_validate(
+        {
+            "runner": f"sim:{site}", "stacks": ["lustre", "romio"], "objective": {"name": "write_bandwidth"},
+            "workload": WORKLOAD, "budget": {"runs": 40}, "sampler": "random", "confirmation": {"pairs": 0},
+            "stopping": {"improvement": {"window": 1}},
+        }
+    )  # fmt: skip
+    store = open_store(MEMORY)
+    identifier = store.create(asked)
+    told: list[str] = []
+    Session(
+        store, identifier, make_runner(asked, Path()), "test", lambda event: told.append(event.data.get("text", ""))
+    ).run()
+    (said,) = [text for text in told if "stopping rule" in text]
+    assert said == "The search ends by its stopping rule: the last trial is not 1% better than those before."

@@ -71,8 +71,8 @@ def test_an_ordered_parameter_is_left_alone_between_the_values_that_did_nothing(
     assert narrowing.of(SPACE, trials) is narrow
     (idle,) = narrowing.idle(SPACE, trials)
     assert idle.sentence == (
-        "size is no longer varied where switch is automatic: set to 2, 8 in 2 configurations, it did nothing "
-        "(evidence of 1)"
+        "size is no longer varied between 2 and 8 where switch is automatic: set to 2, 8 in 2 configurations, it did "
+        "nothing (evidence of 1)"
     )
 
 
@@ -121,6 +121,21 @@ def test_samplers_ask_for_nothing_that_differs_in_what_did_nothing_alone(evidenc
         asked = make_sampler(sampler).ask(narrow, history, sampler_rng(0, 5), 10)
         assert sorted(one.configuration["other"] for one in asked) == [2, 3]
         assert {(one.configuration["switch"], one.configuration["size"]) for one in asked} == {("automatic", 4)}
+
+
+@pytest.mark.parametrize("sampler", ["auto", "random", "latin_hypercube", "exhaustive", "genetic", "surrogate"])
+def test_what_ran_before_its_setting_was_known_to_do_nothing_is_not_repeated(evidence, sampler):
+    """Inside a condition, too: with the switch at its default, a size of 8 with 2 is 2 with the default's size."""
+    evidence["size"] = "no_effect"
+    trials = [trial(0), trial(1, size=8, other=2), trial(2, size=2, other=3), trial(3, size=8, other=3)]
+    narrow = Narrowing().of(SPACE, trials)
+    history = History(Objective("value", "minimize", "s"), tuple(trials))
+    tried = {tuple(row) for row in narrow.fold(narrow.levels([one.configuration for one in trials]))}
+    assert len(tried) == 3
+    asked = make_sampler(sampler).ask(narrow, history, sampler_rng(0, 5), 40)
+    found = [tuple(narrow.fold(narrow.levels([one.configuration]))[0]) for one in asked]
+    assert found and len({*found}) == len(found)
+    assert not {*found} & tried
 
 
 def test_recorded_runs_of_romio_say_that_a_larger_buffer_does_nothing():

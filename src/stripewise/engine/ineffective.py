@@ -32,6 +32,8 @@ class Idle:
         In how many it did nothing.
     evidence : str
         Of the first of them.
+    ends : tuple of (Value, Value) or None
+        Between which an ordered parameter did nothing, where it has values beyond them; None where it has not.
     """
 
     name: str
@@ -39,14 +41,16 @@ class Idle:
     values: tuple[Value, ...]
     configurations: int
     evidence: str
+    ends: tuple[Value, Value] | None = None
 
     @property
     def sentence(self) -> str:
         """Say it to people."""
         given = " and ".join(f"{name} is {value}" for name, value in self.where)
         tried = ", ".join(map(str, self.values))
+        ends = "" if self.ends is None else f" between {self.ends[0]} and {self.ends[1]}"
         return (
-            f"{self.name} is no longer varied{f' where {given}' if given else ''}: set to {tried} in "
+            f"{self.name} is no longer varied{ends}{f' where {given}' if given else ''}: set to {tried} in "
             f"{self.configurations} configurations, it did nothing ({self.evidence})"
         )
 
@@ -96,11 +100,12 @@ class Narrowing:
                 if not is_same(value, parameter.default):
                     where = tuple((name, trial.configuration[name]) for name in _depends_on(space, parameter))
                     found.setdefault((parameter.name, where), []).append((value, effects.get(parameter.name)))
-        return tuple(
+        judged = [
             _judge_parameter(space[name], where, seen)
             for (name, where), seen in found.items()
             if _did_nothing(space[name], seen)
-        )
+        ]
+        return tuple(one for name in space.names for one in _keep_expressible(space[name], judged, name))
 
     def of(self, space: Space, trials: Sequence[Trial]) -> Space:
         """Give the space in which values that do nothing fold to the default; the space itself if there are none."""
@@ -142,13 +147,28 @@ def _judge_parameter(
     parameter: Parameter, where: tuple[tuple[str, Value], ...], seen: Sequence[tuple[Value, Effect | None]]
 ) -> Idle:
     values = tuple(sorted({value for value, _ in seen}, key=parameter.level))
-    return Idle(parameter.name, where, values, len(seen), next(effect.evidence for _, effect in seen if effect))
+    ends = None
+    if parameter.ordered:
+        places = [parameter.level(value) for value in (*values, parameter.default)]
+        low, high = parameter.values[min(places)], parameter.values[max(places)]
+        ends = None if (low, high) == (parameter.values[0], parameter.values[-1]) else (low, high)
+    return Idle(parameter.name, where, values, len(seen), next(effect.evidence for _, effect in seen if effect), ends)
+
+
+def _keep_expressible(parameter: Parameter, judged: Sequence[Idle], name: str) -> list[Idle]:
+    """Leave out the last regions of a parameter that its expression cannot hold: these stay in the space."""
+    found = [one for one in judged if one.name == name]
+    while found and len(_describe_regions(parameter, found)) > LONGEST:
+        found.pop()
+    return found
+
+
+def _describe_regions(parameter: Parameter, idle: Sequence[Idle]) -> str:
+    known = [] if parameter.same_as_default is None else [parameter.same_as_default.text]
+    return " or ".join(f"({part})" for part in [*known, *(one.region(parameter) for one in idle)])
 
 
 def _narrow_parameter(parameter: Parameter, idle: Sequence[Idle]) -> Parameter:
     if not idle:
         return parameter
-    known = [] if parameter.same_as_default is None else [parameter.same_as_default.text]
-    text = " or ".join(f"({part})" for part in [*known, *(one.region(parameter) for one in idle)])
-    # What no expression can hold stays in the space.
-    return parameter if len(text) > LONGEST else replace(parameter, same_as_default=Expression.parse(text))
+    return replace(parameter, same_as_default=Expression.parse(_describe_regions(parameter, idle)))

@@ -225,7 +225,7 @@ class Planner:
             again = self._retry(history)
         if again is not None:
             return self._plan(trials, trials[again], Phase.SEARCH)
-        untried = self._untried(history)
+        untried = self._untried(space, history)
         if untried is not None:
             return self._plan(trials, Trial(number, untried, Role.CANDIDATE), Phase.SEARCH, new=True)
         suggestions = self.schedule.ask(self.sampler, space, history, lambda: self._rng(number))
@@ -271,6 +271,13 @@ class Planner:
             return self._plan(trials, trials[found.number], Phase.SEARCH)
         return self._plan(trials, Trial(len(trials), found, Role.CANDIDATE), Phase.SEARCH, new=True)
 
+    def why_stopped(self, trials: Sequence[Trial]) -> str:
+        """Say why the stopping rule ends the search; empty if it does not."""
+        if self.space is None or not any(trial.role is Role.CANDIDATE for trial in trials):
+            return ""
+        space = self.space if self.sampler.whole else self.narrowing.of(self.space, trials)
+        return self.stopping.reason(space, self.history(trials), self.sampler) or ""
+
     def idle(self, trials: Sequence[Trial]) -> tuple[Idle, ...]:
         """Parameters that are no longer varied."""
         return () if self.space is None or self.sampler.whole else self.narrowing.idle(self.space, trials)
@@ -287,14 +294,13 @@ class Planner:
         """
         return self.schedule.waits_long(trials, waits) and self.candidate(trials) is not None
 
-    def _untried(self, history: History) -> Configuration | None:
+    def _untried(self, space: Space, history: History) -> Configuration | None:
         """The next of the configurations that the experiment asks for before those of the sampler."""
-        assert self.space is not None
         if not self.experiment.try_first:
             return None
-        wanted, _ = configurations(self.space, self.experiment.try_first)
-        tried = {tuple(row) for row in self.space.fold(self.space.levels([t.configuration for t in history.trials]))}
-        return next((one for one in wanted if tuple(self.space.levels([one])[0]) not in tried), None)
+        wanted, _ = configurations(space, self.experiment.try_first)
+        tried = {tuple(row) for row in space.fold(space.levels([t.configuration for t in history.trials]))}
+        return next((one for one in wanted if tuple(space.levels([one])[0]) not in tried), None)
 
     def _retry(self, history: History, *, at_once: bool = False) -> int | None:
         """A trial that failed once and may work all the same; see :func:`choose_retry`."""

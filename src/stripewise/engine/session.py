@@ -14,7 +14,7 @@ import scipy.special  # noqa: F401
 
 from stripewise.catalogue.plan import Plan
 from stripewise.engine.binding import Seen, check_program
-from stripewise.engine.budget import shortfall
+from stripewise.engine.budget import confirmation_runs, shortfall
 from stripewise.engine.companions import Companions, Steps
 from stripewise.engine.conclusion import so_far
 from stripewise.engine.consent import Consent, agree_always, check_cost, check_run
@@ -202,6 +202,7 @@ class Session:
             if isinstance(step, Finish) and over and not self._companions.under_way:
                 if undecided := self._companions.undecided:
                     raise self._over(undecided)
+                self._tell_stop()
                 return self._conclude(step.reason)
             if isinstance(step, Finish) and over:
                 self._keep(step.reason)
@@ -222,7 +223,10 @@ class Session:
     def _next(self) -> Planned | Wait | Finish:
         if self._interrupted:
             return self._interrupted.pop(0)
-        return self._planner.next(self._ledger.trials, self._ledger.spent())
+        step = self._planner.next(self._ledger.trials, self._ledger.spent())
+        if isinstance(step, Planned) and step.run.phase is Phase.CONFIRMATION:
+            self._tell_stop()
+        return step
 
     def _over(self, why: str) -> Stopped:
         return Stopped(why, f"stripewise resume {self._identifier} goes on with another launch")
@@ -462,6 +466,12 @@ class Session:
 
     def _note(self, text: str) -> None:
         self._tell("note", text=text)
+
+    def _tell_stop(self) -> None:
+        """Say that a stopping rule has ended the search, before the first pair or, without one, before the answer."""
+        trials = self._ledger.trials
+        if not confirmation_runs(trials) and (why := self._planner.why_stopped(trials)):
+            self._note(f"The search ends by its stopping rule: {why}.")
 
     def _tell_start(self, trial: Trial, run: Run) -> None:
         if run.facts.attempt:

@@ -260,13 +260,13 @@ class Seen:
     Parameters
     ----------
     levels : ndarray, shape (n, d)
-        Folded.
+        As they ran: what the search has found to do nothing since then folds here.
     """
 
     def __init__(self, space: Space, levels: Levels) -> None:
         self.space = space
         self._rows: dict[bytes, Levels] = {}
-        self.add(levels)
+        self.add(space.fold(levels) if len(levels) else levels)
 
     @classmethod
     def of(cls, space: Space, history: History) -> Seen:
@@ -283,7 +283,7 @@ class Seen:
         return np.stack(rows) if rows else np.empty((0, len(self.space.parameters)), dtype=np.int64)
 
     def add(self, levels: Iterable[Levels]) -> None:
-        """Remember more rows."""
+        """Remember more rows, folded."""
         for row in levels:
             self._rows.setdefault(_key(row), row)
 

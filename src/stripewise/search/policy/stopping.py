@@ -90,4 +90,5 @@ def _no_improvement(rule: Improvement, history: History) -> str | None:
         return None
     if np.min(cost[: -rule.window]) - np.min(cost[-rule.window :]) >= np.log1p(rule.minimum):
         return None
-    return f"the best of the last {rule.window} trials is not {rule.minimum:.0%} better than of those before"
+    last = "the last trial" if rule.window == 1 else f"the best of the last {rule.window} trials"
+    return f"{last} is not {rule.minimum:.0%} better than those before"
