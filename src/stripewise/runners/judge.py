@@ -21,6 +21,8 @@ from stripewise.runners.setup_lines import failed_line
 from stripewise.trial import State
 
 _FULL = 1 << 20
+_HEAD = 1 << 16
+_UNLOADED = re.compile(r"^ERROR: ld\.so: object '(.+?)' from \S+ cannot be preloaded \((.+?)\): ignored", re.M)
 
 
 @dataclass(frozen=True)
@@ -100,7 +102,27 @@ def _verdict(evidence: Evidence) -> tuple[State, str]:
         return State.FAILED, exit_reason(ended.exit_code, place.stdout, place.stderr) + _find_full(place.path)
     if evidence.after:
         return State.FAILED, evidence.after
+    if unloaded := find_unloaded(place.stderr):
+        return State.FAILED, unloaded
     return _of_report(evidence)
+
+
+def find_unloaded(stderr: Path) -> str:
+    """Say which preloaded library the dynamic linker could not load; empty if it complains of none.
+
+    The linker goes on without it, and the program runs as if nothing had been asked. A library for processors of
+    another kind is left out: a wrapper of 32 bits cannot load what the program loads.
+    """
+    try:
+        with stderr.open("rb") as errors:
+            head = errors.read(_HEAD).decode("utf-8", "replace")
+    except OSError:
+        return ""
+    for found in _UNLOADED.finditer(head):
+        if not found[2].startswith("wrong ELF class"):
+            whole = "" if found[1].startswith("/") else ", by its whole path"
+            return f"{found[1]} was not preloaded: ld.so says '{found[2]}'; name one that exists{whole}"
+    return ""
 
 
 def _setup_reason(evidence: Evidence) -> str:
