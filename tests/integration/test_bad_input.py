@@ -149,6 +149,7 @@ CASES = {
     "no ranks": (words("tune", "--", "mpiexec", "-n", "0", "/bin/ls"), "ask for 1 or more"),
     "ranks of a program without MPI": (words("tune", "--", "mpiexec", "-n", "2", "/bin/ls"), "uses no MPI library"),
     "script that starts no MPI program": (words("tune", "--", "sh", "-c", "true"), "no MPI program was found"),
+    "program of its own calls": (words("tune", "--", "cat", "x"), "Name --stack posix to tune its own reads"),
     # -- experiment files
     "experiment file missing": (words("tune", "{folder}/none.toml"), "none.toml"),
     "experiment file is not valid TOML": (experiment("command = [\n"), "not valid TOML"),

@@ -391,11 +391,13 @@ def _nothing_left(left_out: Mapping[str, str], lost: Callable[[Parameter], str],
     unreachable = lost(Parameter("hint", Kind.BOOLEAN, (False, True), False, carrier=HINT))
     own = [name for name, entry in experiment.parameters.items() if is_own(entry) and name in left_out]
     if unreachable and not own:
-        unseen = "" if experiment.stacks else "name --stack romio if it starts one unseen, "
+        unseen = (
+            "Name --stack posix to tune its own reads and writes, or --stack romio if it starts an MPI program unseen. "
+        )
         return UserError(
             f"nothing is left to tune: {unreachable}",
-            f"launch an MPI program (tune -- mpiexec -n 4 ./my_app), {unseen}or say what may change: --parameter "
-            "block=4096,65536 for {block} in the command, --parameter env:NAME=VALUE,VALUE for a variable",
+            f"launch an MPI program (tune -- mpiexec -n 4 ./my_app). {'' if experiment.stacks else unseen}Or say what "
+            "may change: --parameter block=4096,65536 for {block} in the command, or --parameter env:NAME=VALUE,VALUE",
         )
     listed = "; ".join(f"{name}: {left_out[name]}" for name in (own or list(left_out))[:3])
     set_by_program = any(reason.endswith(_OVERRIDE) for reason in left_out.values())

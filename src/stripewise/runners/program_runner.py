@@ -232,7 +232,7 @@ def _list_carried(
     implied = target.mpi.io if target.mpi is not None and target.mpi.io in stack_names() else None
     own = [parameter for parameter in parameters_of(experiment).values() if parameter.layer == OWN_LAYER]
     # What a program without MPI is to be tuned by is only what the experiment names.
-    names = experiment.stacks or ([] if own and target.mpi is None else [implied or "romio"])
+    names = experiment.stacks or ([] if target.mpi is None and (own or _has_no_mpi(target)) else [implied or "romio"])
     settings = [Setting(p.carrier, p.setting, spell(p.default) or "?") for p in own]
     for name in names:
         stack = load_stack(name)
@@ -246,6 +246,11 @@ def _list_carried(
     return inject(plan, target.program, library, Path("/"), observer=observer).carried
 
 
+def _has_no_mpi(target: Target) -> bool:
+    """Whether nothing speaks for MPI: no library, no launcher, and nothing that keeps it from being seen."""
+    return target.mpi is None and not target.program.obstacle and not target.line.launcher
+
+
 _NAMES = {"hdf5": "HDF5", "mpiio": "MPI-IO"}
 
 
@@ -257,7 +262,7 @@ def _make_lost(
     replayed = {"mpiio"}
     if experiment.replay is not None and read_record(Path(experiment.replay.record)).uses_hdf5:
         replayed.add("hdf5")
-    if target.mpi is None and not experiment.stacks and not program.obstacle and not target.line.launcher:
+    if not experiment.stacks and _has_no_mpi(target):
         # A script may start programs that cannot be seen from here. Then the user names the stack.
         named = target.script or target.line.program[0]
         program = replace(program, without_mpi=program.without_mpi or f"no MPI program was found in {named}")
@@ -344,7 +349,7 @@ def _preflight(
         wins = "the plan wins" if experiment.override else "the program's own hints win"
         shown = f" {library}" if library.is_file() else ", which the first run builds"
         summary.append(f"settings  by the preloaded runtime{shown}; {wins}")
-    else:
+    elif carried:
         summary.append(f"settings  by {_describe_ways(carried)}")
     if experiment.stdin is not None:
         summary.append(f"input     {experiment.stdin.describe()}, for every launch")
