@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -182,6 +183,41 @@ def test_mode_online_says_at_the_end_what_it_did(
     said = capsys.readouterr().err
     assert "writing /c.#, 4 phases: 1 candidate tried, and settled on the default (4 MiB/s)" in said
     assert "also tried: cb_nodes=1 (0.50 times the default's 4 MiB/s" in said
+
+
+@pytest.mark.parametrize("quiet", [False, True])
+def test_a_run_says_at_the_end_what_acted(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str], quiet: bool
+) -> None:
+    """By the report of the run alone, also for what a model has chosen."""
+    (tmp_path / "made.json").write_text(json.dumps(recorded("romio_strided_write")["hint romio_cb_write disable"]))
+    asked: list[str] = []
+
+    def prepared(_plan: Plan, _command: list[str], folder: Path, **_: object) -> Foreground:
+        folder.mkdir(parents=True, exist_ok=True)
+        asked.append(f"cp {tmp_path}/made.json {folder}/report.json")
+        injection = Injection({"STRIPEWISE_REPORT": str(folder / "report.json")}, {}, ())
+        return Foreground(("sh", "-c", f"{asked[-1]}; exit 3"), injection, (), False)
+
+    monkeypatch.setenv("STRIPEWISE_HOME", str(tmp_path))
+    monkeypatch.setattr("stripewise.desk.cli.apply.prepare", prepared)
+    if quiet:
+        monkeypatch.setattr("stripewise.desk.cli.apply.take_place", end_test)
+    (tmp_path / "my.plan").write_text("stripewise-plan 1\nhint romio_cb_write disable\nlayout lustre stripe_count 8\n")
+    save_artifact(layouts(), tmp_path / "site.swm")
+    for source in ([str(tmp_path / "my.plan")], ["--model", str(tmp_path / "site.swm"), "--mode", "predict"]):
+        with pytest.raises(InPlace) if quiet else contextlib.nullcontext():
+            assert main(["run", *source, *(["-q"] if quiet else []), "--", "true"]) == 3
+        said = " ".join(capsys.readouterr().err.split())
+        assert ("stripewise: romio_cb_write=disable: echoed, MPI_File_get_info returns disable" in said) is not quiet
+
+
+class InPlace(BaseException):
+    """The command has been put in the place of this process."""
+
+
+def end_test(_words: object) -> None:
+    raise InPlace
 
 
 def test_run_shows_the_settings_of_each_group_of_files_and_leaves_no_older_report(

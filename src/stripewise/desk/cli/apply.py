@@ -6,8 +6,9 @@ import contextlib
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -29,14 +30,17 @@ from stripewise.desk.cli.output import make_printable, notes, print_json, prose,
 from stripewise.desk.cli.terminal import desk_of
 from stripewise.desk.desk import Desk
 from stripewise.documents import read_document
+from stripewise.engine.effects import effects_in_run
 from stripewise.engine.folders import folder_alone, state_folder
 from stripewise.errors import CannotExecute, StripewiseError, UserError, choose
-from stripewise.formats import ARTIFACT_MAGIC, MAX_PLAN_BYTES, MODES
+from stripewise.formats import ARTIFACT_MAGIC, MAX_PLAN_BYTES, MODES, PLAN_HEADER
 from stripewise.models.artifact.content import Artifact
 from stripewise.models.artifact.export import to_artifact
 from stripewise.models.artifact.file import read_artifact, restrict_artifact, save_artifact
 from stripewise.models.base import PerformanceModel
 from stripewise.models.registry import load_model
+from stripewise.observe.activity import Activity
+from stripewise.observe.from_report import activity_of
 from stripewise.observe.journal import learned_lines
 from stripewise.observe.own_calls import reports_of
 from stripewise.observe.processes import merge_parts, parts_in
@@ -106,8 +110,8 @@ def run(
 ) -> None:
     """Run a program with the settings found, as in: stripewise run ID -- mpiexec -n 4 ./my_app.
 
-    With --mode predict a model chooses settings at each open of a file, with --mode online they are learned while the
-    program runs, and this command says at the end what was learned. What only a launch can carry (variables, arguments)
+    This command says at the end which settings acted. With --mode predict a model chooses settings at each open of a
+    file. With --mode online they are learned while the program runs. What only a launch can carry (variables, arguments)
     a model chooses before it, from the last run of the same command. Output, signals and exit code are the program's.
     """
     command: list[str] = context.obj["command"]
@@ -162,22 +166,54 @@ def run(
         settled = "files are synchronised before they are closed: this changes what the program costs" if settle else ""
         _tell(settings or "no settings: the default was best", choice.why, settled, beside, *warnings)
     with started_as_by_shell():
-        _launch(ready, folder / "report.json", learns=mode == "online" and not quiet and not json_output, quiet=quiet)
+        report, lines = folder / "report.json", None
+        if mode == "online":
+            lines = partial(_list_learned, report)
+        elif "STRIPEWISE_REPORT" in ready.injection.environment and (plan.settings or mode == "predict"):
+            lines = partial(_list_acted, report, plan.settings)
+        _launch(ready, report, None if quiet or json_output else lines, quiet=quiet)
 
 
-def _launch(ready: Foreground, report: Path, *, learns: bool, quiet: bool) -> NoReturn:
+def _launch(ready: Foreground, report: Path, lines: Callable[[], list[str]] | None, *, quiet: bool) -> NoReturn:
     """Put a command in the place of this process, or attend it where something is to be done when it has ended.
 
     The report must be there when this command returns, so nothing that goes on beside the program can write it.
+
+    Parameters
+    ----------
+    lines : callable or None
+        Gives what is to be said at the end.
     """
-    if not learns and not ready.observed:
+    if lines is None and not ready.observed:
         take_place(ready.words)
     for earlier in (*reports_of(report), *parts_in(report.parent)):
         earlier.unlink(missing_ok=True)
     ended = attend(ready.words)
     said = _merge_report(report) if ready.observed else ""
-    _tell("" if quiet else said, *(map(make_printable, _list_learned(report)) if learns else ()))
+    _tell("" if quiet else said, *(() if lines is None else map(make_printable, lines())))
     end_as(ended)
+
+
+def _list_acted(report: Path, settings: Sequence[Setting]) -> list[str]:
+    """Say what became of the settings, those of a plan or those that a model chose, by the report of the run."""
+    try:
+        activity = activity_of(read_report_file(report), report.name)
+    except StripewiseError as error:
+        return [f"what acted is not known: {error.what}"]
+    chosen = settings or _list_chosen(activity)
+    if not chosen:
+        return ["mode predict left every setting as it was"]
+    return [
+        f"{effect.name}={effect.requested}: {effect.status.replace('_', ' ')}, {effect.evidence}"
+        for effect in effects_in_run(chosen, activity)
+    ]
+
+
+def _list_chosen(activity: Activity) -> tuple[Setting, ...]:
+    """What a model chose in a run, as the lines of a plan that its report repeats."""
+    asked = [one for file in activity.files for one in file.asked if one.requested is not None]
+    lines = dict.fromkeys(f"{one.layer} {one.key} {one.requested}" for one in asked)
+    return Plan.parse("\n".join([PLAN_HEADER, *lines]), "the settings of the report").settings
 
 
 def _merge_report(report: Path) -> str:
