@@ -261,6 +261,8 @@ class Answer:
         kept = ""
         if not self._free:
             kept = "nothing can be chosen for this workload: no column of the model is a setting that acts on it"
+        elif not self._grid.measured(self._fixed, self._words).any():
+            kept = "nothing like the program with its current settings was measured with this workload"
         elif not found:
             kept = "no combination of the settings was measured with this workload, or the stacks' rules forbid all"
         elif not changed:
