@@ -111,8 +111,9 @@ def run(
     """Run a program with the settings found, as in: stripewise run ID -- mpiexec -n 4 ./my_app.
 
     This command says at the end which settings acted. With --mode predict a model chooses settings at each open of a
-    file. With --mode online they are learned while the program runs. What only a launch can carry (variables, arguments)
-    a model chooses before it, from the last run of the same command. Output, signals and exit code are the program's.
+    file. With --mode online they are learned while the program runs. What only a launch can carry (variables,
+    arguments) a model chooses before it, from the last run of the same command. Output, signals and exit code are the
+    program's.
     """
     command: list[str] = context.obj["command"]
     if not command:
