@@ -149,8 +149,10 @@ cluster-up: ## a real cluster on this machine: Slurm with four nodes, CephFS wit
 cluster-down: ## end it, and remove its state
 	@$(PYTHON) -m tests.system.testbed down
 
-formats: $(VENV)/.dev ## what C, Python and the reference pages say of the exchanged formats, from native/include/formats.toml
+formats: $(VENV)/.dev ## what is generated: exchanged formats in C, Python and the reference, options and stacks of the reference, figures of benchmarks
 	$(BIN)/python native/formats.py
+	$(BIN)/python tools/reference.py
+	$(BIN)/python -m benchmarks.page_figures
 
 format: $(VENV)/.dev ## rewrite the sources in the project's style
 	$(BIN)/ruff check --fix src tests benchmarks examples docs packaging tools native

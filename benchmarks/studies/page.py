@@ -22,7 +22,13 @@ VERDICT = re.compile(r"- (Reached|Not reached|Open)[^(]* \((measured|simulated|f
 STUDIES = ("ann", "io-search", "shaman", "ai-for-io", "sctuner", "beyond")
 HEAD = """# The five studies, repeated
 
-See what five published studies of I/O tuning report, and what Stripewise reaches with its own commands. Published figures are from other machines, file systems and years: they are a yardstick, not a competition. Each figure here is of one kind:
+**Question.** What do five published studies of I/O tuning report, and what does Stripewise reach with its own commands?
+
+**Answer.** {answer} Published figures are from other machines, file systems and years: a yardstick, not a competition.
+
+![Value of each stage of the whole chain: simulated at 10,000 nodes, and measured on the test bed]({beside}/studies-chain.svg)
+
+Each figure here is of one kind:
 
 - **measured**: programs ran, on a machine of two cores, in memory, on a slow disk or on CephFS with four OSDs of 50 MB/s;
 - **simulated**: computed by the [simulated cluster](../how-to/try-without-a-cluster.md#the-simulated-cluster) with its noise, on a site from hardware facts alone;
@@ -116,7 +122,8 @@ def render(studies: Mapping[str, Mapping[str, Any]]) -> dict[Path, str]:
     pages[1] += f"\n| [{title}]({beside}/{CHAIN}) | no aims |"
     command = "Command: `python -m benchmarks.studies beyond`."
     chained = f"# {title}\n\n{_raised(section(studies['beyond']))}\n{command}\n"
-    index = [HEAD.rstrip("\n"), published.count_verdicts(figures), "\n".join(rows), *pages, TAIL, cost(studies)]
+    head = HEAD.rstrip("\n").format(answer=published.count_verdicts(figures), beside=beside)
+    index = [head, "\n".join(rows), *pages, TAIL, cost(studies)]
     notes = {CHAIN: chained} | {one.file: one.text(figures, aims[one.name], facts) for one in PAGES}
     found = {PAGE: "\n\n".join(index) + "\n"}
     return found | {NOTES / name: _moved(text, NOTES) for name, text in notes.items()}
