@@ -18,6 +18,8 @@ from benchmarks.studies.study_pages import PAGES
 
 DOCS, NOTES = ROOT / "docs" / "benchmarks", ROOT / "benchmarks" / "notes"
 PAGE, CHAIN = DOCS / "studies.md", "studies-chain.md"
+SHOWN = "studies-chain.svg"
+"""The picture that stands on the page of the documents too."""
 VERDICT = re.compile(r"- (Reached|Not reached|Open)[^(]* \((measured|simulated|fitted)\): ")
 STUDIES = ("ann", "io-search", "shaman", "ai-for-io", "sctuner", "beyond")
 HEAD = """# The five studies, repeated
@@ -26,7 +28,7 @@ HEAD = """# The five studies, repeated
 
 **Answer.** {answer} Published figures are from other machines, file systems and years: a yardstick, not a competition.
 
-![Value of each stage of the whole chain: simulated at 10,000 nodes, and measured on the test bed]({beside}/studies-chain.svg)
+![Value of each stage of the whole chain: simulated at 10,000 nodes, and measured on the test bed](studies-chain.svg)
 
 Each figure here is of one kind:
 
@@ -122,7 +124,7 @@ def render(studies: Mapping[str, Mapping[str, Any]]) -> dict[Path, str]:
     pages[1] += f"\n| [{title}]({beside}/{CHAIN}) | no aims |"
     command = "Command: `python -m benchmarks.studies beyond`."
     chained = f"# {title}\n\n{_raised(section(studies['beyond']))}\n{command}\n"
-    head = HEAD.rstrip("\n").format(answer=published.count_verdicts(figures), beside=beside)
+    head = HEAD.rstrip("\n").format(answer=published.count_verdicts(figures))
     index = [head, "\n".join(rows), *pages, TAIL, cost(studies)]
     notes = {CHAIN: chained} | {one.file: one.text(figures, aims[one.name], facts) for one in PAGES}
     found = {PAGE: "\n\n".join(index) + "\n"}
@@ -195,7 +197,9 @@ def pictures(studies: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
 def write() -> None:
     """Write the pages, their pictures, and the tables beside the results."""
     studies = load()
-    for file, text in (render(studies) | {NOTES / name: drawn for name, drawn in pictures(studies).items()}).items():
+    drawn = pictures(studies)
+    shown = {NOTES / name: picture for name, picture in drawn.items()} | {DOCS / SHOWN: drawn[SHOWN]}
+    for file, text in (render(studies) | shown).items():
         file.write_text(text, "utf-8")
     for name, text in tables(studies).items():
         (RESULTS / f"{name}.md").write_text(text, "utf-8")

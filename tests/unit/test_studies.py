@@ -89,6 +89,7 @@ def test_a_figure_is_judged_by_all_of_its_numbers() -> None:
 def test_the_pictures_are_those_of_the_results() -> None:
     for name, picture in page.pictures(page.load()).items():
         assert (page.NOTES / name).read_text("utf-8") == picture, "python -m benchmarks.studies page"
+        assert name != page.SHOWN or (page.DOCS / name).read_text("utf-8") == picture
 
 
 def test_results_are_of_whole_studies() -> None:
