@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from stripewise.errors import UserError, choose
+from stripewise.errors import UserError, choose, explain_fault
 from stripewise.ownership import names_file
 
 MOST_BYTES = 1 << 20
@@ -42,7 +42,7 @@ def explain_validation(error: ValidationError, origin: str) -> UserError:
         return UserError(f"{origin}: {place} {_OF_KEYS[first['type']]}{more}", fix)
     given = first.get("input")
     shown = f", not {given!r}" if isinstance(given, str | int | float) and len(str(given)) < 60 else ""
-    return UserError(f"{origin}: {place}: {first['msg']}{shown}{more}", fix)
+    return UserError(f"{origin}: {place}: {explain_fault(first)}{shown}{more}", fix)
 
 
 def toml_value(value: Any) -> str:

@@ -10,8 +10,9 @@ from __future__ import annotations
 import difflib
 import errno
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 
 class StripewiseError(Exception):
@@ -120,3 +121,51 @@ def choose(word: str, known: Iterable[str]) -> str:
     close = difflib.get_close_matches(re.split(r"[:\[]", word)[0], plain, 1)
     meant = f"did you mean {plain[close[0]]}? " if close else ""
     return f"{meant}choose from {', '.join(offered)}"
+
+
+_WORDS = {
+    "int_parsing": "must be a whole number",
+    "int_type": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "float_parsing": "must be a number",
+    "float_type": "must be a number",
+    "finite_number": "must be finite",
+    "bool_parsing": "must be true or false",
+    "bool_type": "must be true or false",
+    "string_type": "must be text",
+    "list_type": "must be a list",
+    "tuple_type": "must be a list",
+    "dict_type": "must be a table",
+    "model_type": "must be a table",
+    "model_attributes_type": "must be a table",
+}
+_BOUNDS = {
+    "greater_than": ("must be greater than {}", "gt"),
+    "greater_than_equal": ("must be at least {}", "ge"),
+    "less_than": ("must be less than {}", "lt"),
+    "less_than_equal": ("must be at most {}", "le"),
+    "literal_error": ("must be {}", "expected"),
+    "enum": ("must be {}", "expected"),
+    "string_too_short": ("must have at least {} characters", "min_length"),
+    "string_too_long": ("must have at most {} characters", "max_length"),
+    "too_short": ("must have at least {} entries", "min_length"),
+    "too_long": ("must have at most {} entries", "max_length"),
+}
+
+
+def explain_fault(fault: Mapping[str, Any]) -> str:
+    """Say what is wrong with a value, in plain words.
+
+    Parameters
+    ----------
+    fault : mapping
+        One entry of pydantic's list of errors.
+    """
+    kind, context = fault["type"], fault.get("ctx", {})
+    if kind in _WORDS:
+        return _WORDS[kind]
+    if kind in _BOUNDS and _BOUNDS[kind][1] in context:
+        words, name = _BOUNDS[kind]
+        said = words.format(context[name])
+        return said.removesuffix("ies") + "y" if context[name] == 1 and said.endswith("ies") else said
+    return str(fault["msg"]).removeprefix("Value error, ")

@@ -8,7 +8,7 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
-from stripewise.errors import UserError
+from stripewise.errors import UserError, explain_fault
 
 
 class Options(BaseModel):
@@ -46,4 +46,4 @@ def parse_options(cls: type[AnyOptions], given: Mapping[str, Any], owner: str) -
         if first["type"] == "extra_forbidden":
             raise UserError(f"{owner} has no option '{option}'", fix) from error
         place = f"option {option} = {first['input']!r}: " if option else ""
-        raise UserError(f"{owner}: {place}{first['msg'].removeprefix('Value error, ')}", fix) from error
+        raise UserError(f"{owner}: {place}{explain_fault(first)}", fix) from error

@@ -298,7 +298,7 @@ def test_options_are_declared_with_description_default_and_bounds():
     ("options", "message"),
     [
         ({"popluation": 3}, "sampler genetic has no option 'popluation'; its options: population,"),
-        ({"population": 0}, "option population = 0: Input should be greater than or equal to 1"),
+        ({"population": 0}, "option population = 0: must be at least 1"),
         ({"mutation_rate": "often"}, "option mutation_rate = 'often'"),
         ({"selection": "lottery"}, "'tournament' or 'probabilistic'"),
     ],

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from stripewise.errors import UserError
-from stripewise.observe.ior import IorOutput, IorRow, activities_of, is_ior, parse_ior, rows_of
+from stripewise.observe.benchmark import BenchmarkRow
+from stripewise.observe.ior import IorOutput, activities_of, is_ior, parse_ior, rows_of
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "ior"
 
@@ -107,7 +108,7 @@ def test_text_of_version_4():
     )
     assert (run.layout, run.collective, run.file_per_process) == ("segmented", True, False)
     assert sorted(bandwidths(output)) == [("read", 2048.0), ("write", 640.0), ("write", 812.5)]
-    assert run.rows[0] == IorRow("write", 812.5, 128 << 20, 0.0021, 0.15, 0.003, 0.157538)
+    assert run.rows[0] == BenchmarkRow("write", 812.5, 128 << 20, 0.0021, 0.15, 0.003, 0.157538)
 
 
 def test_text_of_version_3_0_has_fewer_columns():

@@ -222,7 +222,7 @@ def test_expected_gain_below_the_cost_of_a_run():
     [
         (make_resampler, {"kind": "magic"}, "resampling: option kind = 'magic'"),
         (make_resampler, {"repeat": 3}, "resampling has no option 'repeat'"),
-        (make_resampler, {"repeats": 0}, "greater than or equal to 1"),
+        (make_resampler, {"repeats": 0}, "must be at least 1"),
         (make_pruner, {"seconds": 7}, "pruning has no option 'seconds'"),
         (make_pruner, {"kind": "incumbent", "factor": "x"}, "option factor = 'x'"),
         (make_stopping, {"improvement": {"windw": 3}}, "stopping has no option 'improvement.windw'"),

@@ -46,7 +46,7 @@ def folder(tmp_path: Path) -> Path:
 def test_each_kind_is_told_by_its_content(folder: Path) -> None:
     kinds = {path.name: source.name for path in folder.iterdir() if (source := source_of(path)) is not None}
     assert kinds == {"a": "report", "b": "record", "c": "journal", "d": "ior", "e": "mdtest"}
-    assert set(kinds.values()) == {source.name for source in SOURCES}
+    assert set(kinds.values()) < {source.name for source in SOURCES}
 
 
 def test_a_folder_takes_what_a_file_takes(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,38 +1,27 @@
 """Output of the IOR benchmark, versions 2.10 to 4: its text, JSON and CSV forms, told apart by their content.
 
-This is the only place that knows how IOR writes. Others read :class:`IorRun`, whose values are those of one test.
-Each run becomes an activity.
+This is the only place that knows how IOR writes. Others read runs, whose values are those of one test.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from stripewise.errors import UserError
-from stripewise.formats import SIZE_LIMITS, SIZE_NAMES
-from stripewise.observe.activity import (
-    Activity,
-    ActivityJob,
-    ActivityTotals,
-    Calls,
-    Counted,
-    FileActivity,
-    Level,
-    Modes,
-)
+from stripewise.observe import benchmark
+from stripewise.observe.activity import Activity
+from stripewise.observe.benchmark import BenchmarkRow, BenchmarkRun, Layout
 from stripewise.observe.source import Measured, Row, Source, read_text
 from stripewise.sizes import parse_size
 
 _KIB, _MIB = 1024, 2**20
 _ROUNDING, _SECONDS, _MOST_ROUNDING = 0.0002, 0.005, 0.02
 """How far the product of rate and time may be from the bytes moved: a part for rates, seconds for times; at most."""
-Layout = Literal["segmented", "strided", "random"]
 
 # Field of a row, with the names that texts and CSV files, and JSON files, have for it.
 _COLUMNS = {
@@ -106,78 +95,18 @@ _TOKENS = re.compile(
 
 
 @dataclass(frozen=True)
-class IorRow:
-    """One access of one repetition; in outputs of version 2.10 that are not verbose, the mean of all repetitions.
-
-    Attributes
-    ----------
-    access : {"write", "read"}
-    bandwidth : float
-        MiB/s.
-    moved : int or None
-        Bytes of all tasks. A test that ends at a deadline moves less than its sizes say.
-    open, moving, close, total : float or None
-        Seconds; None where that version does not print them.
-    """
-
-    access: str
-    bandwidth: float
-    moved: int | None = None
-    open: float | None = None
-    moving: float | None = None
-    close: float | None = None
-    total: float | None = None
-
-
-@dataclass(frozen=True)
-class IorRun:
-    """One test of IOR: what it was asked to do, and what it measured. What the output does not tell is None.
-
-    Attributes
-    ----------
-    version, command : str
-        Empty where the form does not carry them.
-    api : str or None
-        ``posix``, ``mpiio``, ``hdf5``, ``pnetcdf``, or IOR's own name of another interface in lower case.
-    path : str or None
-        Of the file, without the number of a task.
-    nodes, tasks, segments : int or None
-    block, transfer : int or None
-        Bytes.
-    layout : {"segmented", "strided", "random"} or None
-        Where one task's calls lie in a file. That tasks read what others wrote (``-C``, ``-Z``) does not change it.
-    collective, file_per_process : bool or None
-    rows : tuple of IorRow
-    """
-
-    version: str = ""
-    command: str = ""
-    api: str | None = None
-    path: str | None = None
-    nodes: int | None = None
-    tasks: int | None = None
-    segments: int | None = None
-    block: int | None = None
-    transfer: int | None = None
-    layout: Layout | None = None
-    collective: bool | None = None
-    file_per_process: bool | None = None
-    rows: tuple[IorRow, ...] = ()
-
-
-@dataclass(frozen=True)
 class IorOutput:
     """An output of IOR.
 
     Attributes
     ----------
     form : {"text", "json", "csv"}
-    runs : tuple of IorRun
+    runs : tuple of BenchmarkRun
         Those with results, in the order of the output. One launch makes several if its script names several tests.
     """
 
     form: str
-    runs: tuple[IorRun, ...] = ()
+    runs: tuple[BenchmarkRun, ...] = ()
 
 
 def is_ior(beginning: str) -> bool:
@@ -185,6 +114,11 @@ def is_ior(beginning: str) -> bool:
     return bool(
         re.search(rf'{_BANNER} MPI|"bwMiB"|"Command line"\s*:.{{0,400}}\bior\b', beginning) or _is_csv(beginning)
     )
+
+
+def run_of_command(command: str, tasks: int | None = None) -> BenchmarkRun:
+    """Give what a command line of IOR asks for, without rows."""
+    return _Test(command=command, words={"tasks": str(tasks)} if tasks else {}).finished()
 
 
 def _is_csv(text: str) -> bool:
@@ -235,7 +169,10 @@ class _Test:
         """Rows, or the means that stand for them."""
         return self.rows or self.means
 
-    def finished(self) -> IorRun:
+    def _first(self, cell: str) -> Any:
+        return self.results[0].get(cell) if self.results else None
+
+    def finished(self) -> BenchmarkRun:
         """What was read, as values."""
         words, told = self.words, next(iter(self.summary.values()), {})
         arguments = self._arguments()
@@ -245,7 +182,7 @@ class _Test:
             (
                 *(_integer(words.get(name, "")) for name in ("tasks", "numtasks", "clients")),
                 _count(told.get("tasks")),
-                _count(self.results[0].get("tasks")),
+                _count(self._first("tasks")),
             )
         )
         block = self._size(("blocksize",), "-b", "block", given)
@@ -253,7 +190,7 @@ class _Test:
         own = self._own(given)
         segments = self._segments(told, given, block, tasks)
         share = block * tasks if block and tasks else None
-        return IorRun(
+        return BenchmarkRun(
             version=self.version,
             command=self.command,
             api=_api(words.get("api") or given.get("-a", "")),
@@ -310,7 +247,7 @@ class _Test:
                 *(_count(told.get(cell)) for told in self.summary.values() if cell in told),
                 _bytes(given.get(argument, "")),
                 *map(_bytes, shown),
-                _count(self.results[0].get(cell)),
+                _count(self._first(cell)),
             )
         )
 
@@ -359,9 +296,12 @@ class _Test:
         number = _truth(self.words.get("collective", ""))
         return ("-c" in given if given else None) if number is None else number
 
-    def _row(self, cells: Mapping[str, Any], share: int | None, segments: int | None) -> IorRow:
+    def _row(self, cells: Mapping[str, Any], share: int | None, segments: int | None) -> BenchmarkRow:
         times = {name: _number(cells.get(name)) for name in ("open", "moving", "close", "total")}
-        return IorRow(cells["access"], cells["bandwidth"], self._moved(cells, share, segments), **times)
+        moved = self._moved(cells, share, segments)
+        return BenchmarkRow(
+            cells["access"], cells["bandwidth"], moved, times["open"], times["moving"], times["close"], times["total"]
+        )
 
     def _moved(self, cells: Mapping[str, Any], share: int | None, segments: int | None) -> int | None:
         """Bytes of one access: as IOR says, else as asked for unless a deadline cut it, else from rate and time."""
@@ -625,116 +565,14 @@ def _api(text: str) -> str | None:
     return _APIS.get(name, name) or None
 
 
-_UNSEEN = (
-    "IOR prints sizes and times of a whole run: order, alignment and single ranks are not judged",
-    "IOR's figures are its own; what the MPI library made of its calls is not known",
-    "IOR prints the time of its I/O only: its part of the whole run is not known",
-)
-_NAMES = {"posix": "POSIX", "mpiio": "MPI-IO", "hdf5": "HDF5", "pnetcdf": "PnetCDF"}
-_ON_MPI_IO = ("mpiio", "hdf5", "pnetcdf")
-"""Interfaces through which each of IOR's transfers becomes one call of MPI-IO."""
-
-
 def activities_of(output: IorOutput, source: str) -> list[Activity]:
-    """Give each run of an output as an activity.
-
-    Parameters
-    ----------
-    output : IorOutput
-    source : str
-        Where it came from. Of several runs, each has its number behind it.
-    """
-    if len(output.runs) == 1:
-        return [_activity(output.runs[0], source)]
-    return [_activity(run, f"{source} (run {number})") for number, run in enumerate(output.runs, 1)]
-
-
-def _calls(rows: Sequence[IorRow], run: IorRun) -> Calls:
-    """All repetitions of one direction."""
-    moved, transfer = sum(row.moved or 0 for row in rows), run.transfer
-    count = -(-moved // transfer) if transfer else 0
-    sizes = [0] * len(SIZE_NAMES)
-    if transfer:
-        sizes[bisect_left(SIZE_LIMITS, transfer)] = count
-    return Calls(
-        count=count,
-        bytes=moved,
-        seconds=sum(row.moving or row.total or 0.0 for row in rows) * (run.tasks or 1),
-        sizes=sizes if count else [],
-        common=[(transfer, count)] if transfer and count else [],
-        largest=transfer,
-    )
-
-
-def _activity(run: IorRun, source: str) -> Activity:
-    ranks, own = max(1, run.tasks or 1), bool(run.file_per_process)
-    ways = {way: [row for row in run.rows if row.access == way] for way in ("write", "read")}
-    read, write = _calls(ways["read"], run), _calls(ways["write"], run)
-    level = Level(
-        read=read,
-        write=write,
-        opens=max(map(len, ways.values())) * ranks,
-        meta_seconds=sum((row.open or 0.0) + (row.close or 0.0) for row in run.rows) * ranks,
-    )
-    # What is listed is one file: of those that each task has for itself, one stands for all.
-    listed = level.model_copy(update={"opens": level.opens // ranks}) if own else level
-    mode = "collective" if run.collective else "independent"
-    modes = Modes(**{f"{mode}_{way}s": calls.count for way, calls in (("read", read), ("write", write))})
-    mpiio = run.api in _ON_MPI_IO
-    unseen = list(_UNSEEN)
-    if run.api and run.api not in _NAMES:
-        unseen.append(f"IOR used the interface {run.api}, whose calls are judged as POSIX calls")
-    whole = max((row.moved or 0 for row in run.rows), default=0)
-    file = FileActivity(
-        path=run.path or "IOR's file",
-        ranks=1 if own else ranks,
-        nodes=run.nodes,
-        mpiio=listed if mpiio else None,
-        posix=None if mpiio else listed,
-        hdf5=listed if run.api == "hdf5" else None,
-        pnetcdf=listed if run.api == "pnetcdf" else None,
-        modes=modes if mpiio else None,
-        size=whole // (ranks if own else 1) or None,
-    )
-    files = ranks if own else 1
-    return Activity(
-        source=source,
-        kind="ior",
-        version=run.version,
-        job=ActivityJob(executable=run.command or "ior", ranks=ranks, nodes=run.nodes),
-        seen=list(dict.fromkeys([_NAMES.get(run.api or "posix", "POSIX"), "MPI-IO" if mpiio else "POSIX"])),
-        unseen=unseen,
-        io_seconds=sum(row.total or 0.0 for row in run.rows),
-        summed_seconds=file.seconds,
-        totals=ActivityTotals(mpiio=level, modes=modes) if mpiio else ActivityTotals(posix=level),
-        counted=Counted(
-            files=files,
-            shared=0 if own else 1,
-            written_single=files if own and write.bytes else 0,
-            writers=files if own and write.bytes else 0,
-        ),
-        files=[file],
-    )
+    """Give each run of an output as an activity; of several, each has its number behind the source."""
+    return benchmark.activities_of(output.runs, source, "ior", "IOR")
 
 
 def rows_of(output: IorOutput) -> list[Row]:
     """Give one row for each access of each repetition; None where the output does not tell."""
-    return [
-        {
-            "operation": row.access,
-            "nodes": run.nodes,
-            "processes": run.tasks,
-            "api": run.api,
-            "file_size": row.moved,
-            "transfer_size": run.transfer,
-            "layout": run.layout,
-            "collective": run.collective,
-            "file_per_process": run.file_per_process,
-            "bandwidth": row.bandwidth,
-        }
-        for run in output.runs
-        for row in run.rows
-    ]
+    return benchmark.rows_of(output.runs)
 
 
 def _parse(path: Path) -> IorOutput:
@@ -748,4 +586,11 @@ def _measure(path: Path) -> Measured:
 
 SOURCE = Source(
     "ior", "IOR's output", "outputs of IOR", is_ior, lambda path: activities_of(_parse(path), str(path)), _measure
+)
+RANKS = Source(
+    "ior-ranks",
+    "IOR's figures of single ranks (saveRankPerformanceDetailsCSV)",
+    "",
+    lambda beginning: beginning.startswith("access,rank,runtime-with-openclose,"),
+    instead="give what IOR printed, which has the figures of all ranks together",
 )

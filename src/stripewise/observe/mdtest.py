@@ -90,6 +90,13 @@ def parse_mdtest(text: str, origin: str = "the output") -> list[MdtestRun]:
     return runs
 
 
+def run_of_command(command: str, tasks: int, rates: dict[str, float]) -> MdtestRun:
+    """Give what a command line of mdtest asks for, with rates that are known from elsewhere."""
+    run = MdtestRun("", tasks, 0, rates=rates)
+    _take_command(run, command)
+    return run
+
+
 def _take_rate(run: MdtestRun, operation: str, mean: str) -> None:
     try:
         rate = float(mean)
@@ -166,4 +173,11 @@ SOURCE = Source(
     is_mdtest,
     measured=_measure,
     instead="it has rates of operations on files, no reads or writes; stripewise site table import makes a table of it",
+)
+RANKS = Source(
+    "mdtest-ranks",
+    "mdtest's figures of single ranks (saveRankPerformanceDetails)",
+    "",
+    lambda beginning: beginning.startswith("rank,items,rate-"),
+    instead="give what mdtest printed, which has the figures of all ranks together",
 )

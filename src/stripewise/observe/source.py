@@ -53,6 +53,10 @@ class Source:
         Gives what the file measured, where that is more than a job's two rates.
     instead : str
         What to do with a file where one of them is None.
+    lists : bool
+        Whether it lists what other outputs say in full.
+    repeats : callable
+        Whether files beside one say the same and more, so that one of a folder is passed over.
     """
 
     name: str
@@ -62,6 +66,8 @@ class Source:
     read: Callable[[Path], Sequence[Activity]] | None = None
     measured: Callable[[Path], Measured] | None = None
     instead: str = ""
+    lists: bool = False
+    repeats: Callable[[Path], bool] = lambda path: False
 
 
 def read_text(path: Path) -> str:

@@ -11,10 +11,10 @@ from itertools import chain
 from pathlib import Path
 
 from stripewise.errors import StripewiseError, UserError
-from stripewise.observe import ior, mdtest, own_files
+from stripewise.observe import elbencho, fio, h5bench, io500, ior, mdtest, own_files
 from stripewise.observe.activity import Activity
 from stripewise.observe.darshan_logs import SUFFIXES, LogResult, UnreadableLogError, is_log, read_logs
-from stripewise.observe.source import Source
+from stripewise.observe.source import Measured, Source
 from stripewise.observe.traces import form_of, traces_within
 from stripewise.observe.workload import Observed, describe_workload
 
@@ -22,10 +22,21 @@ SOURCES: tuple[Source, ...] = (
     own_files.REPORT,
     own_files.RECORD,
     own_files.JOURNAL,
-    mdtest.SOURCE,
     ior.SOURCE,
+    mdtest.SOURCE,
+    *io500.SOURCES,
+    fio.SOURCE,
+    elbencho.SOURCE,
+    h5bench.SOURCE,
+    ior.RANKS,
+    mdtest.RANKS,
+    fio.TEXT,
+    elbencho.TEXT,
+    elbencho.LIVE,
+    h5bench.LOG,
+    h5bench.IOTEST,
 )
-"""In the order in which they are asked: those that hold others' outputs first."""
+"""In the order in which they are asked."""
 NAMES = ", ".join(["Darshan logs", "traces", *(source.plural for source in SOURCES if source.plural)])
 _TEXT_LIMIT = 64 << 20
 _START = 4096
@@ -49,6 +60,32 @@ def is_read(source: Source) -> bool:
 def is_measured(source: Source) -> bool:
     """Whether a table can be made of a source."""
     return source.measured is not None or source.read is not None
+
+
+def measure(path: Path) -> Measured:
+    """Give what a file measured, of all benchmarks whose output it holds: a job may start several.
+
+    Raises
+    ------
+    StripewiseError
+        If nothing can be read of any of them.
+    """
+    beginning = _beginning(path)
+    found = [source for source in SOURCES if source.measured is not None and source.holds(beginning)]
+    parts: list[Measured] = []
+    errors: list[StripewiseError] = []
+    for source in found:
+        if source.measured is None or (source.lists and len(found) > 1):
+            continue
+        try:
+            parts.append(source.measured(path))
+        except StripewiseError as error:
+            errors.append(error)
+    if not parts:
+        raise errors[0] if errors else UserError(f"{path}: a file without measurements", f"name {NAMES}")
+    rows = [row for part in parts for row in part.rows]
+    notes = [note for part in parts for note in part.notes] + [str(error) for error in errors]
+    return Measured(rows, " and ".join(dict.fromkeys(part.form for part in parts)), notes)
 
 
 def find(paths: Iterable[Path], wanted: Callable[[Source], bool] = is_read) -> Iterator[Path]:
@@ -121,7 +158,7 @@ def _is_wanted(path: Path, wanted: Callable[[Source], bool]) -> bool:
     if not path.is_file():
         return False
     source = source_of(path)
-    return source is not None and wanted(source)
+    return source is not None and wanted(source) and not source.repeats(path)
 
 
 def _reader(path: Path) -> Source | None:

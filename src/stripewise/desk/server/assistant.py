@@ -202,7 +202,7 @@ def assistant(client: Client, settings: Any, *, ask: bool) -> "MCPServer[Any]":
     def diagnose(log: str) -> dict[str, Any]:
         """Say why a job's I/O was slow and how to fix it. Starts nothing.
 
-        log: absolute path of a Darshan log, a report of the Stripewise runtime, a record, or IOR's output. The
+        log: absolute path of a Darshan log, a report of the Stripewise runtime, a record, or a benchmark's output. The
         answer's `id` is for `prescribe`.
         """
         return dict(client.upload("/diagnoses", confine_path(Path(log), settings, "log")))

@@ -104,7 +104,7 @@ def _group(column: Column, context: bool) -> str:
 
 
 def read_log(path: str, step: Step) -> dict[str, Any]:
-    """Read a log, a report, a record or IOR's output, and diagnose it."""
+    """Read a log, a report, a record or a benchmark's output, and diagnose it."""
     activity = open_one(Path(path))
     found = diagnose(activity)
     return {**found.as_json(), "plan": found.plan(), "activity": activity.model_dump(mode="json")}

@@ -19,7 +19,7 @@ from stripewise.models.table import Column, ObjectiveColumn, Schema, Table, make
 from stripewise.observe.darshan_logs import LogResult
 from stripewise.observe.measurements import known_hints, rows_of_activity
 from stripewise.observe.source import Measured, Row
-from stripewise.observe.sources import find, is_measured, open_all, source_of
+from stripewise.observe.sources import find, is_measured, measure, open_all, source_of
 from stripewise.sizes import parse_size
 
 _FEW, _HALF = 0.34, 0.5
@@ -132,8 +132,8 @@ def table_from(rows: Sequence[Row], name: str, about: str, parameters: Sequence[
 
 
 def _choose_quantity(rows: list[Row], notes: list[str]) -> tuple[str, list[Row]]:
-    """Choose what is measured, for a table has one objective: the quantity of most rows."""
-    quantity = max(_QUANTITIES, key=lambda name: sum(row.get(name) is not None for row in rows))
+    """Choose what is measured, for a table has one objective: bandwidth, unless all rows are rates."""
+    quantity = next(name for name in _QUANTITIES if name == "rate" or any(row.get(name) is not None for row in rows))
     kept = [row for row in rows if row.get(quantity) is not None]
     if others := len(rows) - len(kept):
         have = "row has" if others == 1 else "rows have"
@@ -240,7 +240,7 @@ def read_sources(
     for path in find(paths, is_measured):
         source = source_of(path)
         if source is not None and source.measured is not None:
-            own.append((path, source.measured))
+            own.append((path, measure))
         elif source is None and path.suffix == ".csv":
             own.append((path, _refuse_csv))
         else:
@@ -249,10 +249,10 @@ def read_sources(
         done += 1
         on_file(done)
         found.take(result.path, partial(_measure_activity, result))
-    for path, measured in own:
+    for path, read in own:
         done += 1
         on_file(done)
-        found.take(path, partial(measured, path))
+        found.take(path, partial(read, path))
     if not found.rows:
         raise UserError(f"nothing could be imported: {(found.unreadable or found.notes)[0]}")
     return found

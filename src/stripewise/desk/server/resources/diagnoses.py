@@ -66,7 +66,7 @@ def list_diagnoses(service: Here, limit: Limit = 50, offset: Offset = 0) -> dict
 
 @resource.post("", 415, status=201, openapi_extra=BODY)
 def upload_log(service: Here, user: User, name: FileName, upload: Upload) -> dict[str, Any]:
-    """Say why I/O was slow, from a Darshan log, a trace of DFTracer, a report, a record, a journal, or IOR's output."""
+    """Say why I/O was slow, from a Darshan log, a trace of DFTracer, a report, a journal or a benchmark's output."""
     identifier = new_identifier()
     place = folder_of(service.settings.data, "diagnosis", identifier)
     place.mkdir(mode=0o700, parents=True)
