@@ -17,7 +17,7 @@ from stripewise.catalogue.space import Space
 from stripewise.engine.effects import activities_of, effects_of, idle_settings
 from stripewise.observe.evidence import list_calls
 from stripewise.search.belief.posterior import Posterior
-from stripewise.trial import History, Role, State, Trial
+from stripewise.trial import History, Phase, Role, State, Trial
 
 _TOLD = 1.64
 """Standard deviations by which a configuration without a setting must be worse: one such in twenty is chance."""
@@ -99,8 +99,9 @@ class Riders:
                 return less
             if not known.values or self._settled(known, trial):
                 continue
-            shorter = min((known, trial), key=lambda one: len(one.values))
-            if len(shorter.values) < _MOST_RUNS:
+            # Runs that failed count as well: a configuration that fails now and then must not take the whole budget.
+            shorter = min((known, trial), key=_count_runs)
+            if _count_runs(shorter) < _MOST_RUNS:
                 return shorter
         return None
 
@@ -155,6 +156,10 @@ class Riders:
     def _settled(self, less: Trial, trial: Trial) -> bool:
         excess = self._excess(less, trial)
         return excess <= _SETTLED or excess >= _TOLD_ALIKE or make_same_calls(less, trial)
+
+
+def _count_runs(trial: Trial) -> int:
+    return sum(run.phase is Phase.SEARCH for run in trial.runs)
 
 
 def make_same_calls(one: Trial, other: Trial) -> bool:
