@@ -47,6 +47,8 @@ class Stripewise(PythonPackage):
     depends_on("py-sqlalchemy@2.0.25:", type=("build", "run"))
     depends_on("py-alembic@1.13:", type=("build", "run"))
     depends_on("py-plotly@5.20:", type=("build", "run"))
+    depends_on("py-tree-sitter@0.25.2:", type=("build", "run"))
+    depends_on("py-tree-sitter-bash@0.25.1:", type=("build", "run"))
     depends_on("py-jinja2@3.1.6:", type=("build", "run"))
     depends_on("py-darshan@3.4.6:", type=("build", "run"))
 

@@ -89,8 +89,12 @@ def parse_document(schema: type[Schema], text: str, origin: str) -> Schema:
         raise UserError(f"{origin}: {error}", "fix the value") from error
 
 
-def read_document(path: Path, noun: str, cure: str = "check the path", most: int = MOST_BYTES) -> str:
+def read_document(
+    path: Path, noun: str, cure: str = "check the path", most: int = MOST_BYTES, *, latin: bool = False
+) -> str:
     """Read the text of a file; ``noun`` says what it is, for messages, and ``cure`` what to do where it is not there.
+
+    With ``latin``, text that is not UTF-8 is taken for Latin-1, as programs read it that look at single bytes.
 
     Raises
     ------
@@ -103,7 +107,12 @@ def read_document(path: Path, noun: str, cure: str = "check the path", most: int
             read = stream.read(most + 1)
         if len(read) > most:
             raise UserError(f"{noun} file {path} is larger than {most >> 20} MiB", "is it the right file?")
-        return read.decode("utf-8")
+        try:
+            return read.decode("utf-8")
+        except UnicodeDecodeError:
+            if not latin:
+                raise
+            return read.decode("latin-1")
     except OSError as error:
         raise UserError(f"cannot read the {noun} file {path}: {error.strerror}", cure) from error
     except UnicodeDecodeError as error:

@@ -28,7 +28,7 @@ from stripewise.catalogue.stack import every_stack
 from stripewise.catalogue.workload import Workload
 from stripewise.diagnose.knobs import FORMS, Surroundings, judge_script
 from stripewise.diagnose.rules.calls import list_dead
-from stripewise.diagnose.script import ScriptSetting
+from stripewise.diagnose.script_setting import ScriptSetting
 from stripewise.engine.definition import check
 from stripewise.engine.effects import verdicts
 from stripewise.engine.space import Circumstances, as_set, bind_space

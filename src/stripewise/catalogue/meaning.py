@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from stripewise.catalogue.carriers import ENVIRONMENT, HINT, MCA, Carrier, Setting, romio_version
+from stripewise.catalogue.carriers import ENVIRONMENT, HINT, MCA, Carrier, Setting, carrier_named, romio_version
 from stripewise.catalogue.configuration import Value, is_same, place_of, plain_number
 from stripewise.catalogue.expression import Expression
 from stripewise.catalogue.filesystems import CRAYS, GENERIC, find_file_system, has_driver, of_file
-from stripewise.catalogue.parameter import Breakage, Parameter, When
+from stripewise.catalogue.parameter import Breakage, Kind, Parameter, When
 from stripewise.catalogue.plan import Plan, spell
 from stripewise.catalogue.stack import every_stack
 from stripewise.catalogue.workload import Workload
@@ -31,8 +31,12 @@ _OF_MODULE = {
     **dict.fromkeys(("pnetcdf", "parallel-netcdf", "cray-parallel-netcdf"), "PnetCDF"),
     "mpich": "MPICH",
     "openmpi": "Open MPI",
+    **dict.fromkeys(("impi", "intel-mpi", "intelmpi"), "Intel MPI"),
 }
 _MODULE = re.compile(rf"(?P<name>{'|'.join(_OF_MODULE)})/(?P<version>[0-9]+(?:\.[0-9]+)+).*", re.I)
+_UNSET = "unset"
+_LONGEST_BEGIN = 40
+"""Characters of the longest beginning of a name that stands for others."""
 _IMPLEMENTATIONS = ("romio", "ompio")
 
 
@@ -141,7 +145,7 @@ def _parse_number(parameter: Parameter, text: str) -> Meaning:
 
 
 def _not_among(parameter: Parameter, text: str, words: Iterable[str]) -> Meaning:
-    known = tuple(words)
+    known = tuple(word for word in words if word != _UNSET)
     return Meaning(
         None, f"'{text}' is not one of {', '.join(known)}: {parameter.carrier.on_fault}", fix=choose(text, known)
     )
@@ -216,10 +220,59 @@ def _further_names(carrier: Carrier) -> tuple[frozenset[str], tuple[str, ...]]:
     return frozenset(names), tuple(begin for entry in entries for begin in entry.get("begins", []))
 
 
+@cache
+def _described() -> dict[tuple[Carrier, str], Parameter]:
+    """Give the settings of the bundled names that are described, as parameters that nothing searches."""
+    found = {}
+    for entry in _NAMES.document("known_names")["setting"]:
+        words = entry.get("words", [])
+        made = Parameter(
+            re.sub(r"\W", "_", entry["name"]),
+            Kind.CATEGORICAL,
+            (_UNSET, *words),
+            _UNSET,
+            carrier=carrier_named(entry["carrier"]),
+            key=entry["name"],
+            when=When.START,
+            io_component=tuple(entry.get("io_component", ())),
+            since=entry.get("since", ""),
+            until=entry.get("until", ""),
+            library=entry.get("library", ""),
+            mpi=tuple(entry.get("mpi", ())),
+            other_values=not words,
+            description=entry["description"],
+            trap=entry.get("trap", ""),
+        )
+        found[made.carrier, made.setting] = made
+    return found
+
+
+def find_described(setting: Setting) -> Parameter | None:
+    """Give the parameter that a setting sets where no stack has it, but its library documents it."""
+    found = _described()
+    begins = (setting.key[:place] + "*" for place in range(min(len(setting.key), _LONGEST_BEGIN), 3, -1))
+    return found.get((setting.carrier, setting.key)) or next(
+        (found[setting.carrier, name] for name in begins if (setting.carrier, name) in found), None
+    )
+
+
 def knows_name(carrier: Carrier, name: str) -> bool:
     """Whether an I/O library knows a setting of this name, or it could be nothing else: a misspelt one."""
     names, begins = _further_names(carrier)
     return name in names_of(carrier) or name in names or name.startswith(begins)
+
+
+def find_source(carrier: Carrier, name: str) -> str:
+    """Say what documents a name that no stack has; empty where nothing does."""
+    for entry in _NAMES.document("known_names").get(carrier.name, []):
+        if name in entry.get("names", []) or name.startswith(tuple(entry.get("begins", []))):
+            return str(entry["source"])
+    return ""
+
+
+def knows_exactly(carrier: Carrier, name: str) -> bool:
+    """Whether an I/O library knows a setting of just this name."""
+    return name in names_of(carrier) or name in _further_names(carrier)[0]
 
 
 @cache

@@ -5,21 +5,24 @@ from __future__ import annotations
 import difflib
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from string import Template
 from typing import Any, Literal
 
-from stripewise.catalogue.carriers import ENVIRONMENT, HINT, HINTS_LIMIT, LAYOUT, MCA, PNETCDF, Carrier, Setting
+from stripewise.catalogue.carriers import ADIOS2, ENVIRONMENT, HINT, HINTS_LIMIT, LAYOUT, MCA, PNETCDF, Carrier, Setting
 from stripewise.catalogue.configuration import Value
 from stripewise.catalogue.meaning import (
     Meaning,
     Situation,
     acts,
     bare_names,
+    find_described,
     find_parameter,
+    find_source,
+    knows_exactly,
     names_of,
     parse,
     value_of,
@@ -27,7 +30,8 @@ from stripewise.catalogue.meaning import (
 from stripewise.catalogue.parameter import Parameter
 from stripewise.catalogue.stack import Stack, every_stack
 from stripewise.catalogue.workload import Workload
-from stripewise.diagnose.script import Script, ScriptSetting, parse_script
+from stripewise.diagnose.script import Files, Script, parse_script
+from stripewise.diagnose.script_setting import ScriptSetting
 from stripewise.errors import UserError, choose
 from stripewise.runners.schedulers.registry import submission_folders
 
@@ -68,10 +72,13 @@ FORMS = {
     "pnetcdf": ScriptForm(PNETCDF),
     "openmpi": ScriptForm(MCA, frozenset({"openmpi", "openmpi-romio"}), "only Open MPI reads MCA parameters"),
     "intel": ScriptForm(ENVIRONMENT, frozenset({"intel"}), "only Intel MPI reads I_MPI_ variables"),
+    "ior": ScriptForm(HINT),
+    "adios2": ScriptForm(ADIOS2),
     "commands": ScriptForm(LAYOUT),
     "env": ScriptForm(ENVIRONMENT),
 }
-"""Forms by name: ``hint`` is ``MPI_Info_set`` in program text, ``commands`` those of file systems."""
+"""Forms by name: ``hint`` is ``MPI_Info_set`` in program text, ``ior`` what IOR reads, ``commands`` those of file
+systems."""
 
 
 @dataclass(frozen=True)
@@ -99,11 +106,13 @@ class Surroundings:
     effects: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
 
-Verdict = Literal["dead", "doubtful", "live", "unknown"]
+Verdict = Literal["dead", "live in one branch", "live", "cannot tell"]
 _CLOSE = 0.8
 _LONGEST = 100
 """Characters of a name that are compared with those of the stacks."""
 _MOST_BYTES = 1 << 20
+_OF_VENDORS = ("cray_", "romio_", "romio_lustre_", "IBM_")
+"""How hints of vendors begin, where people leave it out."""
 
 
 @dataclass(frozen=True)
@@ -113,8 +122,8 @@ class JudgedSetting:
     Attributes
     ----------
     verdict : str
-        ``dead`` (does nothing here), ``doubtful`` (depends on what is not known), ``live``, or ``unknown`` (no stack
-        has it).
+        ``dead`` where it does nothing on every way through the script, ``live in one branch`` where programs find it on
+        some ways, ``live``, or ``cannot tell`` where it depends on what is not known, or no stack has it.
     reason : str
         In a sentence.
     fix : str
@@ -141,8 +150,39 @@ class JudgedSetting:
         }
 
 
+@dataclass(frozen=True)
+class Review:
+    """What was found in a script.
+
+    Attributes
+    ----------
+    settings : list of JudgedSetting
+        In order of the lines, those of other files last.
+    mpi : str
+        The library of :data:`MPI` for which they are judged; the first, where it is not clear.
+    remarks : list of str
+        What the script says about where it runs, where that differs from what the user says, or is not clear.
+    """
+
+    settings: list[JudgedSetting]
+    mpi: str
+    remarks: list[str]
+
+    def as_json(self) -> dict[str, Any]:
+        """Give the plain values."""
+        settings = [one.as_json() for one in self.settings]
+        return {"settings": settings, "dead": len(list_dead(self.settings)), "mpi": self.mpi, "remarks": self.remarks}
+
+
 def judge_script(text: str, where: Surroundings, hints: Sequence[ScriptSetting] = ()) -> list[JudgedSetting]:
-    """Judge every I/O setting of a script.
+    """Judge every I/O setting of a script, as :func:`review_script` does."""
+    return review_script(text, where, hints).settings
+
+
+def review_script(
+    text: str, where: Surroundings, hints: Sequence[ScriptSetting] = (), files: Files | None = None
+) -> Review:
+    """Judge every I/O setting of a script, and say for what library.
 
     Parameters
     ----------
@@ -150,153 +190,261 @@ def judge_script(text: str, where: Surroundings, hints: Sequence[ScriptSetting] 
         A job script, a ROMIO hints file, or program text with ``MPI_Info_set``.
     hints : sequence of ScriptSetting
         Of the hints file that the script names, see :func:`~stripewise.diagnose.knobs.named_hints`.
-
-    Returns
-    -------
-    list of JudgedSetting
-        In order of the lines, those of the hints file last.
+    files : callable, optional
+        Gives the scripts that it reads; none are at hand without it.
 
     Raises
     ------
     UserError
-        If the text is too long or the library unknown.
+        If the text is too long, cannot be read, or the library is unknown.
     """
     if len(text) > _MOST_BYTES:
         raise UserError(f"the script is larger than {_MOST_BYTES >> 20} MiB", "paste the job script alone")
     if where.mpi and where.mpi not in MPI:
         raise UserError(f"MPI library '{where.mpi}' is unknown", choose(where.mpi, MPI))
-    outer = parse_script(text)
+    outer = parse_script(text, files, submission_folders())
     named = next((one for one in outer.all() if one.hints_path), outer)
     found: list[JudgedSetting] = []
+    remarks: list[str] = []
+    used = ""
     for script in outer.all():
-        of_file = list(hints) if script is named else []
-        found += _judge_all([*script.settings, *of_file], script, _add_surroundings(where, script, outer))
-    return sorted(found, key=lambda one: (bool(one.knob.file), one.knob.line))
+        every = tuple(range(len(script.scenes)))
+        late = script.hints_gone
+        of_file = [replace(one, scenes=every, gone=late, cure="set it before the launch") for one in hints]
+        judge = _Judge(where, script, outer, of_file if script is named else [])
+        used = used or judge.libraries[0]
+        found += judge.judge_all()
+        remarks += judge.remarks
+    found.sort(key=lambda one: (bool(one.knob.file), one.knob.line))
+    return Review(found, used, list(dict.fromkeys(remarks)))
 
 
-def library(text: str, mpi: str) -> str:
-    """Give the MPI library for which a script is judged: the given one, or the one that the script itself uses."""
-    script = parse_script(text)
-    return _add_surroundings(Surroundings(mpi), script, script).mpi
+class _Judge:
+    """Judges the settings of one script.
 
-
-def _add_surroundings(where: Surroundings, script: Script, outer: Script) -> Surroundings:
-    """Add what the script itself says about where it runs."""
-    mpi = where.mpi or script.mpi or outer.mpi or "mpich"
-    chosen = {knob.value.split("_")[0].rstrip("0123456789") for knob in script.settings if knob.name == "io"}
-    if mpi == "openmpi" and chosen == {"romio"}:
-        mpi = "openmpi-romio"
-    own = {"mpich": "MPICH", "openmpi": "Open MPI", "openmpi-romio": "Open MPI"}.get(mpi, "")
-    version = {**outer.versions, **script.versions}.get(own, "")
-    return replace(where, mpi=mpi, version=where.version or version)
-
-
-def _judge_all(knobs: Sequence[ScriptSetting], script: Script, where: Surroundings) -> list[JudgedSetting]:
-    seen = [knob for knob in knobs if knob.exported and not (knob.unset or knob.again or knob.fault or knob.late)]
-    situations = _Situations(where, script.versions, [knob for knob in seen if where.mpi in FORMS[knob.form].readers])
-    return [_judge(knob, script, where, situations) for knob in knobs]
-
-
-class _Situations:
-    """Where each setting of a script acts: what the script sets in all, and what may differ in its branches.
-
-    Parameters
+    Attributes
     ----------
-    versions : mapping
-        Of other libraries.
-    knobs : sequence of ScriptSetting
-        Those that reach the program.
+    libraries : tuple of str
+        Those for which it judges; several where the script does not make clear which of them it uses.
+    remarks : list of str
+        See :class:`Review`.
     """
 
-    def __init__(self, where: Surroundings, versions: Mapping[str, str], knobs: Sequence[ScriptSetting]) -> None:
-        self._given: dict[str, Value] = {}
-        self._several: set[str] = set()
-        self._branches: defaultdict[tuple[int, ...], set[str]] = defaultdict(set)
-        texts: dict[str, str] = {}
-        targets = {knob.target for knob in knobs if knob.target and knob.form != "romio_file"}
-        for knob in knobs:
-            parameter = find_parameter(_as_setting(knob))
+    def __init__(self, where: Surroundings, script: Script, outer: Script, of_file: Sequence[ScriptSetting]) -> None:
+        self._script = script
+        self._knobs = [*script.settings, *of_file]
+        self.remarks: list[str] = []
+        self.libraries = self._choose_libraries(where, script, outer)
+        self._where = self._choose_file_system(where, script, outer)
+        self._versions = {**outer.versions, **script.versions}
+        self._parameters = {id(knob): _find_parameter(knob) for knob in self._knobs}
+        marked = {knob.mark: knob for knob in script.settings}
+        acting = {
+            mark
+            for mark, knob in marked.items()
+            if self._parameters[id(knob)] is not None and not (knob.gone or knob.fault)
+        }
+        self._scenes = [
+            [
+                alternatives
+                for group in scene
+                if any(alternatives := tuple(tuple(marked[m] for m in one if m in acting) for one in group))
+            ]
+            for scene in script.scenes
+        ]
+        self._beside = [knob for knob in of_file if self._parameters[id(knob)] is not None and not knob.gone]
+
+    def judge_all(self) -> list[JudgedSetting]:
+        """Judge the settings, and those of the hints file."""
+        return [self._judge(knob) for knob in self._knobs]
+
+    # -- where it runs -------------------------------------------------------------------------------------
+
+    def _choose_libraries(self, where: Surroundings, script: Script, outer: Script) -> tuple[str, ...]:
+        shown = script if script.mpi or "mpi" in script.unclear else outer
+        if where.mpi:
+            if shown.mpi and shown.mpi != where.mpi.partition("-")[0]:
+                self._contradict(shown, "mpi", f"{MPI[shown.mpi]}, but --mpi says {MPI[where.mpi]}", MPI[where.mpi])
+            return (where.mpi,)
+        if shown.mpi:
+            return (shown.mpi,)
+        if why := shown.unclear.get("mpi"):
+            self.remarks.append(f"{why}; a setting is dead only where it is so under each; --mpi chooses one")
+            return tuple(shown.several.get("mpi", ()))
+        return ("mpich",)
+
+    def _choose_file_system(self, where: Surroundings, script: Script, outer: Script) -> Surroundings:
+        shown = script if script.file_system else outer
+        given = where.file_system or where.workload.file_system or ""
+        if not given:
+            return replace(where, file_system=shown.file_system)
+        if shown.file_system and shown.file_system != given:
+            self._contradict(shown, "file_system", f"{shown.file_system}, but --file-system says {given}", given)
+        return where
+
+    def _contradict(self, shown: Script, kind: str, what: str, judged: str) -> None:
+        word, line = shown.shown_by[kind]
+        self.remarks.append(f"line {line}: {word} shows {what}; judged for {judged}")
+
+    def _components(self, knob: ScriptSetting, library: str) -> list[str]:
+        """Give the libraries as which one acts on a setting, by the MPI-IO component that the script chooses."""
+        if not library.startswith("openmpi"):
+            return [library]
+        chosen: dict[str, None] = {}
+        for scene in knob.scenes:
+            groups = self._scenes[scene] if scene >= 0 else []
+            found = {library: None}
+            for group in groups:
+                ios = [
+                    [one for one in alternative if one.name == "io" and one.form == "openmpi"] for alternative in group
+                ]
+                if any(ios):
+                    mine = [io for io, every in zip(ios, group, strict=True) if knob in every] or ios
+                    found = dict.fromkeys(self._component(io[0], library) if io else library for io in mine)
+            chosen |= found
+        return list(chosen) or [library]
+
+    def _component(self, io: ScriptSetting, library: str) -> str:
+        excluded = io.value.startswith("^")
+        name = io.value.lstrip("^").split("_")[0].rstrip("0123456789")
+        if name not in ("romio", "ompio") or not io.known:
+            return library
+        made = "openmpi-romio" if (name == "romio") != excluded else "openmpi"
+        if made != library:
+            said = f"line {io.line}: io={io.value} chooses {'ROMIO' if made != 'openmpi' else 'OMPIO'}"
+            if library == "openmpi-romio" and self._where.mpi:
+                self.remarks.append(f"{said}, but --mpi says {MPI[library]}; judged for {MPI[library]}")
+                return library
+            self.remarks.append(f"{said}: judged for {MPI[made]}")
+        return made
+
+    # -- one setting ---------------------------------------------------------------------------------------
+
+    def _judge(self, knob: ScriptSetting) -> JudgedSetting:
+        if knob.gone:
+            return JudgedSetting(knob, "dead", knob.gone, knob.cure)
+        if knob.fault:
+            return JudgedSetting(knob, "dead", knob.fault, knob.cure)
+        libraries = [one for library in self.libraries for one in self._components(knob, library)]
+        found = [self._judge_for(knob, library) for library in dict.fromkeys(libraries)]
+        live = [one for one in found if one.verdict != "dead"]
+        if not live:
+            return found[0]
+        if len(live) < len(found):
+            dead = next(one for one in found if one.verdict == "dead")
+            return JudgedSetting(
+                knob, "cannot tell", f"it depends on the MPI library: {dead.reason}", "say which by --mpi"
+            )
+        one = live[0]
+        if one.verdict == "live" and knob.unsure:
+            return JudgedSetting(knob, "cannot tell", knob.unsure, "")
+        if one.verdict == "live" and knob.partly:
+            return replace(
+                one, verdict="live in one branch", reason=f"only some ways through the script set it: {one.reason}"
+            )
+        return one
+
+    def _judge_for(self, knob: ScriptSetting, library: str) -> JudgedSetting:
+        found = _judge_carrier(knob, library)
+        if found is not None:
+            return found
+        parameter = self._parameters[id(knob)]
+        if parameter is None:
+            return _judge_unknown(knob)
+        caution = parameter.caution(knob.value)
+        if parameter.name in self._where.effects:
+            status, evidence = self._where.effects[parameter.name]
+            if status in ("no_effect", "refused"):
+                told = f": {evidence}" if evidence else ""
+                return JudgedSetting(
+                    knob, "dead", f"measured in an experiment: {status.replace('_', ' ')}{told}", "leave it out"
+                )
+            if status == "effective":
+                return JudgedSetting(knob, "live", f"measured in an experiment: {evidence or 'effective'}", caution)
+        # What the script computes may be any value.
+        meaning = parse(parameter, knob.value) if knob.known and "$" not in knob.value else Meaning(None)
+        if meaning.wrong:
+            return JudgedSetting(knob, "dead", meaning.wrong, meaning.fix or "leave it out")
+        answer = acts(parameter, meaning.value, self._situation(knob, library))
+        if answer.acts is False:
+            return JudgedSetting(knob, "dead", answer.why, "leave it out")
+        if meaning.misread:
+            return JudgedSetting(knob, "live", meaning.misread, meaning.fix)
+        if "file_system" in answer.unknown:
+            return JudgedSetting(knob, "cannot tell", answer.why, "name it by --file-system")
+        return JudgedSetting(knob, "live", describe(parameter), caution)
+
+    def _situation(self, knob: ScriptSetting, library: str) -> Situation:
+        """Give the situation in which programs find a setting: what they find beside it, and what may differ."""
+        beside = [(one,) for one in self._beside] if knob.mark >= 0 else []
+        texts: defaultdict[str, set[str | None]] = defaultdict(set)
+        values: dict[str, Value] = {}
+        unsure: set[str] = set()
+        for scene in knob.scenes or (0,):
+            if scene < 0:
+                unsure |= {one.name for one in self._parameters.values() if one is not None}
+                continue
+            groups = self._scenes[scene] if scene < len(self._scenes) else []
+            given: defaultdict[str, set[str | None]] = defaultdict(set)
+            around = [one for group in groups for alternative in group for one in alternative]
+            targets = {one.target for one in (knob, *around) if one.target and one.form not in _FILES}
+            for group in [
+                *groups,
+                *((one,) for one in beside),
+                *([] if knob.mark >= 0 else [(tuple(self._beside),)]),
+            ]:
+                mine = [alternative for alternative in group if knob in alternative] or list(group)
+                for alternative in mine:
+                    read = [one for one in alternative if library in FORMS[one.form].readers]
+                    self._add_values(knob, read, targets, given, values, unsure)
+                every = [{_name(self._parameters[id(one)]) for one in alternative} for alternative in mine]
+                for name in set().union(*every):
+                    if not all(name in names for names in every):
+                        given[name].add(None)
+            for name, found in given.items():
+                texts[name] |= found
+        several = {name for name, found in texts.items() if len(found) > 1}
+        workload = self._where.workload
+        if self._where.file_system and workload.file_system is None:
+            workload = workload.model_copy(update={"file_system": self._where.file_system})
+        own = {"mpich": "MPICH", "openmpi": "Open MPI", "openmpi-romio": "Open MPI"}.get(library, "")
+        version = self._where.version or self._versions.get(own, "")
+        mpi = f"{MPI[library]} {version}".strip()
+        io = "ompio" if library == "openmpi" else "romio"
+        return Situation(
+            workload, io=io, mpi=mpi, versions=self._versions, values=values, unsure=frozenset(unsure | several)
+        )
+
+    def _add_values(
+        self,
+        knob: ScriptSetting,
+        beside: Sequence[ScriptSetting],
+        targets: Set[str],
+        given: defaultdict[str, set[str | None]],
+        values: dict[str, Value],
+        unsure: set[str],
+    ) -> None:
+        for one in beside:
+            parameter = self._parameters[id(one)]
             if parameter is None:
                 continue
             # What one folder or one pattern of files gets, others do not.
-            elsewhere = knob.target in targets and len(targets) > 1
-            if texts.setdefault(parameter.name, knob.value) != knob.value or elsewhere or "$" in knob.value:
-                self._several.add(parameter.name)
-            self._branches[knob.block].add(parameter.name)
-            self._given.setdefault(parameter.name, value_of(parameter, knob.value))
-        self._conditional = {name for block, names in self._branches.items() if block for name in names}
-        workload = where.workload
-        if where.file_system and workload.file_system is None:
-            workload = workload.model_copy(update={"file_system": where.file_system})
-        mpi = f"{MPI[where.mpi]} {where.version}".strip()
-        self._plain = Situation(workload, io="ompio" if where.mpi == "openmpi" else "romio", mpi=mpi, versions=versions)
-
-    def of(self, knob: ScriptSetting) -> Situation:
-        """Give the situation of one setting."""
-        around = [self._branches.get(knob.block[:depth], set()) for depth in range(len(knob.block) + 1)]
-        unsure = self._several | self._conditional.difference(*around)
-        return replace(self._plain, values=self._given, unsure=frozenset(unsure))
+            elsewhere = len(targets) > 1 and one.target in targets and one.target != knob.target
+            if not one.known or elsewhere:
+                unsure.add(parameter.name)
+            given[parameter.name].add(one.value)
+            values.setdefault(parameter.name, value_of(parameter, one.value))
 
 
-def _judge(knob: ScriptSetting, script: Script, where: Surroundings, situations: _Situations) -> JudgedSetting:
-    for look in (_judge_place, _judge_carrier):
-        found = look(knob, script, where)
-        if found is not None:
-            return found
-    parameter = find_parameter(_as_setting(knob))
-    if parameter is None:
-        return _judge_unknown(knob)
-    caution = parameter.caution(knob.value)
-    if parameter.name in where.effects:
-        status, evidence = where.effects[parameter.name]
-        if status in ("no_effect", "refused"):
-            told = f": {evidence}" if evidence else ""
-            return JudgedSetting(
-                knob, "dead", f"measured in an experiment: {status.replace('_', ' ')}{told}", "leave it out"
-            )
-        if status == "effective":
-            return JudgedSetting(knob, "live", f"measured in an experiment: {evidence or 'effective'}", caution)
-    # A variable of the shell may hold any value.
-    meaning = Meaning(None) if "$" in knob.value else parse(parameter, knob.value)
-    if meaning.wrong:
-        return JudgedSetting(knob, "dead", meaning.wrong, "leave it out")
-    answer = acts(parameter, meaning.value, situations.of(knob))
-    if answer.acts is False:
-        return JudgedSetting(knob, "dead", answer.why, "leave it out")
-    if meaning.misread:
-        return JudgedSetting(knob, "live", meaning.misread, meaning.fix)
-    if "file_system" in answer.unknown:
-        return JudgedSetting(knob, "doubtful", answer.why, "name it above")
-    return JudgedSetting(knob, "live", _about(parameter), caution)
+_FILES = frozenset({"romio_file", "ior"})
+"""Forms whose target is the file that holds them."""
 
 
-def _judge_place(knob: ScriptSetting, script: Script, where: Surroundings) -> JudgedSetting | None:
-    """Whether the place in the script alone makes it dead."""
-    if not knob.exported:
-        return JudgedSetting(
-            knob, "dead", "it is a variable of the shell: without export no program sees it", "write export before it"
-        )
-    if knob.unset:
-        told = f"line {knob.unset} unsets {knob.variable} before anything is started"
-        return JudgedSetting(knob, "dead", told, "remove one of the two lines")
-    if knob.fault:
-        fix = (
-            "export ROMIO_HINTS=PATH" if knob.form == "romio_file" else "begin with a file pattern, as in *:NAME=VALUE"
-        )
-        return JudgedSetting(knob, "dead", knob.fault, fix)
-    if knob.file:
-        late = script.launches and script.hints_file is not None and script.hints_file > script.starts[-1]
-        told = "ROMIO_HINTS is set after the last program was started"
-        return JudgedSetting(knob, "dead", told, "set it before the launch") if late else None
-    if knob.late:
-        return JudgedSetting(knob, "dead", "it comes after the last program was started", "move it before the launch")
-    if knob.again:
-        told = f"line {knob.again} sets it again before anything is started"
-        return JudgedSetting(knob, "dead", told, "keep one of them")
-    return None
+def _name(parameter: Parameter | None) -> str:
+    return "" if parameter is None else parameter.name
 
 
-def _judge_carrier(knob: ScriptSetting, script: Script, where: Surroundings) -> JudgedSetting | None:
+def _judge_carrier(knob: ScriptSetting, library: str) -> JudgedSetting | None:
     """Whether the MPI library reads the carrier at all."""
     form = FORMS[knob.form]
     if knob.form == "env" and (carrier := bare_names().get(knob.name)) is not None:
@@ -308,10 +456,15 @@ def _judge_carrier(knob: ScriptSetting, script: Script, where: Surroundings) -> 
             if carrier is MCA
             else f"write '{knob.name} {knob.value}' into a file and export ROMIO_HINTS=PATH",
         )
-    if where.mpi not in form.readers:
-        reason = f"{form.why}, and the program uses {MPI[where.mpi]}"
+    if library not in form.readers:
+        reason = f"{form.why}, and the program uses {MPI[library]}"
         return JudgedSetting(knob, "dead", reason, "use that library's own form")
     return None
+
+
+def _find_parameter(knob: ScriptSetting) -> Parameter | None:
+    setting = _as_setting(knob)
+    return find_parameter(setting) or find_described(setting)
 
 
 def _as_setting(knob: ScriptSetting) -> Setting:
@@ -327,22 +480,42 @@ def _judge_unknown(knob: ScriptSetting) -> JudgedSetting:
     if knob.name in _list_derived():
         return JudgedSetting(knob, "live", "it goes with another setting of the same stack")
     carrier = _as_setting(knob).carrier
+    if carrier is HINT:
+        meant = _find_meant(knob.name)
+        if meant:
+            reason = (
+                f"no hint has this name, and MPI libraries pass over unknown hints without a word; {meant} is meant?"
+            )
+            return JudgedSetting(knob, "dead", reason, f"write {meant}")
     # To compare takes time with the product of the lengths.
     close = difflib.get_close_matches(knob.name[:_LONGEST], sorted(names_of(carrier)), 1, _CLOSE)
-    if close and carrier is HINT:
-        reason = (
-            f"no hint has this name, and MPI libraries pass over unknown hints without a word; {close[0]} is meant?"
-        )
-        return JudgedSetting(knob, "dead", reason, f"write {close[0]}")
     told = f"; {close[0]} is meant?" if close else ""
-    return JudgedSetting(knob, "unknown", f"no stack describes it, so nothing can be said{told}")
+    source = find_source(carrier, knob.name)
+    documented = f"; names like it are documented in {source}" if source else ""
+    return JudgedSetting(knob, "cannot tell", f"no stack describes what it does{documented}{told}")
 
 
-def _about(parameter: Parameter) -> str:
+def _find_meant(name: str) -> str:
+    """Give the hint that a misspelt name means; empty if it may be a hint that no stack has."""
+    names = names_of(HINT)
+    with_vendor = next((begin + name for begin in _OF_VENDORS if begin + name in names), "")
+    if with_vendor or knows_exactly(HINT, name):
+        return with_vendor
+    return next(iter(difflib.get_close_matches(name[:_LONGEST], sorted(names), 1, _CLOSE)), "")
+
+
+def describe(parameter: Parameter) -> str:
+    """Say what a parameter is, as a part of a sentence, with its trap if it is never searched."""
     text = parameter.description.rstrip(".")
-    about = f"{text[:1].lower()}{text[1:]}" if text else "a setting that the library reads"
+    about = begin_small(text) if text else "a setting that the library reads"
     # What is never searched is described for its trap.
     return f"{about}. {parameter.trap.rstrip('.')}" if parameter.trap and len(parameter.values) == 1 else about
+
+
+def begin_small(text: str) -> str:
+    """Write a sentence as a part of another: OSTs and MPI keep their capitals."""
+    word = text.split(None, 1)[0] if text else ""
+    return text if any(letter.isupper() or letter.isdigit() for letter in word[1:]) else f"{text[:1].lower()}{text[1:]}"
 
 
 def explain(name: str) -> list[tuple[Stack, Parameter]]:
@@ -368,6 +541,22 @@ def explain(name: str) -> list[tuple[Stack, Parameter]]:
 def list_dead(found: Sequence[JudgedSetting]) -> list[JudgedSetting]:
     """Those that do nothing."""
     return [one for one in found if one.verdict == "dead"]
+
+
+def files_in(folder: Path) -> Files:
+    """Give what reads the scripts that a script of a folder reads, by the paths that it names."""
+
+    def read(path: str) -> str | None:
+        place = folder / Path(path).expanduser()
+        try:
+            if not place.is_file() or place.stat().st_size > _MOST_BYTES:
+                return None
+            data = place.read_bytes()
+        except (OSError, RuntimeError, ValueError):
+            return None
+        return None if b"\0" in data else data.decode("utf-8", errors="replace")
+
+    return read
 
 
 _HERE = re.compile(r"\$\(pwd\)|`pwd`")
@@ -417,7 +606,8 @@ def named_hints(text: str, folder: Path, environment: Mapping[str, str]) -> Hint
     HintsFile or None
         None where no line names one.
     """
-    script = next((one for one in parse_script(text).all() if one.hints_path), None)
+    found = parse_script(text, None, submission_folders())
+    script = next((one for one in found.all() if one.hints_path), None)
     if script is None or script.hints_file is None:
         return None
     line, named = script.hints_file, script.hints_path

@@ -1,38 +1,39 @@
-"""I/O settings in the text of a job script: which line sets what, and how."""
+"""I/O settings of a job script: which line sets what, how, and which programs find it."""
 
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import PurePosixPath
 
-from stripewise.catalogue.carriers import ENVIRONMENT, HINT, MCA
+from stripewise.catalogue.carriers import MCA
 from stripewise.catalogue.filesystems import FILE_SYSTEMS
 from stripewise.catalogue.meaning import bare_names, knows_name, versions_in
-from stripewise.diagnose.shell_text import (
-    Command,
-    HereDocument,
-    number_lines,
-    read_shell,
-    without_comment,
-    words_of_command,
+from stripewise.diagnose.bash_reader import Clock, read_bash
+from stripewise.diagnose.csh_reader import is_csh, read_csh
+from stripewise.diagnose.script_facts import Facts
+from stripewise.diagnose.script_setting import (
+    NAME,
+    ScriptSetting,
+    find_adios_settings,
+    find_hint_line,
+    find_hints,
+    is_hint,
+    read_variable,
 )
+from stripewise.diagnose.shell_run import Runner, behind
+from stripewise.diagnose.shell_state import ABSENT, Alternative, Piece, Reached, Value, is_known, text_of
+from stripewise.diagnose.shell_tree import Node
 from stripewise.errors import UserError
 
-_NAME = r"[A-Za-z_][A-Za-z0-9_]*"
-_ASSIGN = re.compile(rf"(?P<name>{_NAME})(?P<more>\+?)=(?P<value>.*)", re.DOTALL)
-_INFO = re.compile(
-    r"MPI_Info_set\s*\([^,]{0,200},\s{0,200}[\"'](?P<name>[^\"'\n]{1,200})[\"']\s{0,200},\s{0,200}[\"'](?P<value>[^\"'\n]{0,4000})[\"']",
-    re.I,
-)
-_HINT_LINE = re.compile(r"\s*(?P<name>[A-Za-z][A-Za-z0-9_]+)\s+(?P<value>\S+)\s*")
-_READ = re.compile(rf"\$\{{?({_NAME})")
-_FILE_NAME = re.compile(r"[\w.+-]+")
+Files = Callable[[str], str | None]
+"""Gives the text of a file by the path that a script names; None where it is not at hand."""
+
 _LAUNCHERS = frozenset(
-    {
+    [
         "srun",
         "mpirun",
         "mpiexec",
@@ -44,122 +45,195 @@ _LAUNCHERS = frozenset(
         "lrun",
         "ibrun",
         "orterun",
+        "prterun",
         "prun",
-    }
+        "poe",
+        "charmrun",
+        "mpirun-openmpi-mp",
+        "mpirun.lsf",
+        "mpiexec.slurm",
+        "ccc_mprun",
+    ]
 )
-_LOADING = [["load"], ["add"], ["swap"], ["switch"]]
-_ALL_EXPORTED = frozenset({"-a", "allexport"})
-_EXPORTERS = frozenset({"export", "declare", "typeset", "local", "readonly"})
+_STARTS_NOTHING = frozenset(
+    [
+        "echo",
+        "printf",
+        "cd",
+        "pushd",
+        "popd",
+        "export",
+        "set",
+        "unset",
+        "setenv",
+        "unsetenv",
+        "declare",
+        "typeset",
+        "local",
+        "readonly",
+        "alias",
+        "unalias",
+        "module",
+        "ml",
+        "mkdir",
+        "rmdir",
+        "rm",
+        "cp",
+        "mv",
+        "ln",
+        "cat",
+        "tee",
+        "ls",
+        "date",
+        "pwd",
+        "test",
+        "[",
+        "[[",
+        "true",
+        "false",
+        ":",
+        "exit",
+        "return",
+        "break",
+        "continue",
+        "wait",
+        "sleep",
+        "ulimit",
+        "limit",
+        "unlimit",
+        "umask",
+        "hostname",
+        "whoami",
+        "touch",
+        "chmod",
+        "chown",
+        "chgrp",
+        "head",
+        "tail",
+        "grep",
+        "egrep",
+        "fgrep",
+        "sed",
+        "awk",
+        "sort",
+        "uniq",
+        "wc",
+        "tr",
+        "cut",
+        "basename",
+        "dirname",
+        "readlink",
+        "realpath",
+        "shift",
+        "trap",
+        "type",
+        "which",
+        "printenv",
+        "shopt",
+        "let",
+        "read",
+        "lfs",
+        "seq",
+        "expr",
+        "du",
+        "df",
+        "squeue",
+        "scontrol",
+        "sacct",
+        "nvidia-smi",
+        "sync",
+        "tar",
+        "gzip",
+        "gunzip",
+        "zip",
+        "unzip",
+        "file",
+        "id",
+        "uname",
+        "clear",
+        "onintr",
+        "stty",
+        "env-modules",
+        "alarm",
+        "eval",
+        "setopt",
+        "find",
+        "stat",
+        "rsync",
+        "scp",
+        "wget",
+        "curl",
+        "git",
+        "hash",
+        "getconf",
+        "nproc",
+        "lscpu",
+        "free",
+        "uptime",
+        "paste",
+        "diff",
+        "cmp",
+        "kill",
+        "pkill",
+    ]
+)
+_FILES = frozenset(
+    [
+        "mkdir",
+        "cp",
+        "mv",
+        "ln",
+        "touch",
+        "tar",
+        "dd",
+        "rsync",
+        "tee",
+        "unzip",
+        "wget",
+        "curl",
+        "git",
+        "split",
+        "gunzip",
+        "gzip",
+    ]
+)
+"""Commands that make files, which take the layout of their folder."""
+_SHELLS = frozenset({"bash", "sh", "zsh", "ksh", "dash"})
+_SUBMITTERS = frozenset({"sbatch", "qsub", "bsub", "msub", "pjsub", "ssh", "csh", "tcsh", *_SHELLS})
+_LOADING = frozenset({"load", "add", "swap", "switch", "try-load"})
 _MCA_OPTIONS = frozenset({"-mca", "--mca", "-gmca", "--gmca"})
 _FORWARDING = frozenset({"-x", "-e", "-E", "--env", "-env", "-genv", "--genv", "-v", "--export"})
 """Options of launchers and schedulers whose next word sets variables."""
 _PAIRS = frozenset({"-env", "-genv", "--genv"})
 """Those that also take name and value as two words."""
-_LISTED = re.compile(rf",(?={_NAME}(?:=|,|$))")
-_DIRECTIVE = re.compile(r"#(?:SBATCH|PBS|BSUB|PJM|COBALT|MSUB|OAR|FLUX|\$)(?:\s|-)")
-_INTERPRETERS = frozenset({"bash", "sh", "zsh", "ksh", "csh", "tcsh", "ssh", "sbatch", "qsub", "bsub", "msub", "pjsub"})
-_BEFORE = frozenset({"time", "exec", "command", "builtin", "nohup", "!", "sudo", "env"})
-_STARTS_NOTHING = frozenset(
-    {
-        *(
-            "echo",
-            "printf",
-            "cd",
-            "pushd",
-            "popd",
-            "export",
-            "set",
-            "unset",
-            "setenv",
-            "unsetenv",
-            "declare",
-            "typeset",
-        ),
-        *("local", "readonly", "alias", "module", "ml", "mkdir", "rmdir", "rm", "cp", "mv", "ln", "cat", "tee", "ls"),
-        *(
-            "date",
-            "pwd",
-            "test",
-            "[",
-            "[[",
-            "true",
-            "false",
-            ":",
-            "exit",
-            "return",
-            "break",
-            "continue",
-            "wait",
-            "sleep",
-        ),
-        *("ulimit", "limit", "umask", "hostname", "whoami", "touch", "chmod", "head", "tail", "grep", "egrep", "sed"),
-        *("sort", "uniq", "wc", "tr", "cut", "basename", "dirname", "readlink", "realpath", "shift", "trap", "type"),
-        *("which", "printenv", "shopt", "let", "read", "lfs", "seq", "expr", "du", "df", "squeue", "scontrol", "sacct"),
-        *("nvidia-smi", "sync", "tar", "gzip", "gunzip", "file", "id", "uname", "clear"),
-    }
-)
-_SUBSTITUTED = re.compile(r"(?:\$\(|`)\s*([^\s()`]+)")
-_WHOLE = re.compile(rf"\$\{{?({_NAME})\}}?")
-_SHOWING = {"OMPI_MCA_": "openmpi", "MPICH_MPIIO_": "cray", "I_MPI_": "intel"}
-"""How the variables of MPI libraries begin."""
-_CRAY = "MPICH_MPIIO_HINTS"
+_LISTED = re.compile(rf",(?={NAME}(?:=|,|$))")
+_ASSIGN = re.compile(rf"({NAME})=(.*)", re.DOTALL)
+_DIRECTIVE = re.compile(r"#(?:SBATCH|PBS|BSUB|PJM|COBALT|MSUB|OAR|FLUX|\$)(?:\s|-|:)")
+_READ = re.compile(rf"\$\{{?({NAME})")
+_FILE_NAME = re.compile(r"[\w.+-]+")
+_TEMPLATE_BLOCK = re.compile(r"^(\s*)\{%-?\s*(if|elif|else|endif|for|endfor)\b[^\n]*?%\}\s*$", re.MULTILINE)
+_AS_SHELL = {
+    "if": "if :; then",
+    "elif": "elif :; then",
+    "else": "else",
+    "endif": "fi",
+    "for": "while :; do",
+    "endfor": "done",
+}
+_STATEMENT = re.compile(r"^\s*\{[{#%].*[}#%]\}\s*$", re.MULTILINE)
 _MOST = 1000
 """Settings of a script that are judged."""
 _NESTED = 4
 """Scripts within scripts that are read."""
+_MOST_SCRIPTS = 50
+"""Scripts that a script holds."""
+_MOST_SCENES = 12
+"""Sets of settings that are told apart; those behind them count as one."""
+_HINT_LINES = 150
+"""Lines of a hints file: ROMIO reads less than 4096 bytes."""
 
-
-@dataclass(frozen=True)
-class ScriptSetting:
-    """A setting in a script.
-
-    Attributes
-    ----------
-    line : int
-        From 1.
-    name, value : str
-        As the carrier spells them.
-    form : str
-        How the script writes it, one of :data:`stripewise.diagnose.knobs.FORMS`.
-    exported : bool
-        Whether programs started later see it.
-    file : str
-        Where the line is, if not in the script.
-    layer : str
-        Of a layout the file system.
-    variable : str
-        The shell's variable that holds it; empty where none does.
-    unset : int
-        Line that removes the variable before anything is started; 0 where none does.
-    target : str
-        What it is for, if not for every file: the folder of a layout, the pattern of a Cray hint.
-    bound : bool
-        Whether it is a part of the command that it acts on, so that its place says nothing.
-    again : int
-        Line that replaces it before anything is started; 0 where none does.
-    late : bool
-        Whether nothing is started after it, although the script starts a parallel program before.
-    block : tuple of int
-        The branches in which it lies, outermost first; empty where it is always set.
-    fault : str
-        Why the library cannot read it as it is written; empty where it can.
-    """
-
-    line: int
-    name: str
-    value: str
-    form: str
-    exported: bool = True
-    file: str = ""
-    layer: str = ""
-    variable: str = ""
-    unset: int = 0
-    target: str = ""
-    bound: bool = False
-    again: int = 0
-    late: bool = False
-    block: tuple[int, ...] = ()
-    fault: str = ""
+Scene = tuple[tuple[tuple[int, ...], ...], ...]
+"""What programs find together: for each variable, file or folder the settings of each of its alternatives."""
 
 
 @dataclass(frozen=True)
@@ -170,18 +244,24 @@ class Script:
     ----------
     settings : tuple of ScriptSetting
         In order.
-    starts : tuple of int
-        Lines that start programs, or may.
+    scenes : tuple of Scene
+        With the marks of the settings.
     hints_file : int or None
         Line that names a ROMIO hints file.
     hints_path : str
         As it names it.
+    hints_gone : str
+        Why no program finds that name; empty where one does.
     written : tuple of str
         Files that the script writes from its own text.
-    launches : bool
-        Whether one of them starts a parallel program for sure.
-    mpi : str
-        The MPI library whose commands or variables it uses; empty if none shows.
+    mpi, file_system : str
+        The MPI library and the file system that it shows, as the command line names them; empty if none shows.
+    shown_by : mapping
+        ``mpi`` or ``file_system`` to the words and the line that show it.
+    unclear : mapping
+        ``mpi`` or ``file_system`` to why it is not clear, where several show.
+    several : mapping
+        ``mpi`` or ``file_system`` to those that show, where it is not clear.
     nested : tuple of Script
         Scripts that it writes or feeds to a shell, with the line numbers of this one.
     versions : mapping
@@ -189,12 +269,16 @@ class Script:
     """
 
     settings: tuple[ScriptSetting, ...] = ()
-    starts: tuple[int, ...] = ()
+    scenes: tuple[Scene, ...] = ()
     hints_file: int | None = None
     hints_path: str = ""
+    hints_gone: str = ""
     written: tuple[str, ...] = ()
-    launches: bool = False
     mpi: str = ""
+    file_system: str = ""
+    shown_by: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+    unclear: Mapping[str, str] = field(default_factory=dict)
+    several: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     nested: tuple[Script, ...] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
 
@@ -205,340 +289,604 @@ class Script:
             yield from one.all()
 
 
-def parse_script(text: str) -> Script:
+def parse_script(text: str, files: Files | None = None, folders: Sequence[str] = ()) -> Script:
     """Find the I/O settings of a job script, of program text, or of a hints file.
 
     The time grows with the length of the text, whatever it holds.
 
+    Parameters
+    ----------
+    files : callable, optional
+        Gives the scripts that it reads; none are at hand without it.
+    folders : sequence of str
+        Variables that name the folder from which the job is submitted.
+
     Raises
     ------
     UserError
-        If it has more than a thousand.
+        If it has more than a thousand, or cannot be read as a shell script in time.
     """
-    lines = number_lines(text)
-    hints = _pasted_hints(lines)
+    text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", "").replace("\x0b", " ").replace("\x0c", " ")
+    lines = list(enumerate(text.split("\n"), start=1))
+    hints = _read_pasted_hints(lines)
     if hints:
-        _check_number(hints)
-        return Script(tuple(hints), hints_file=1)
-    script = _ScriptReader(lines, 0).script()
-    _check_number([setting for one in script.all() for setting in one.settings])
-    return script
+        _check_number(len(hints), hints[-1].line)
+        made = tuple(replace(one, mark=mark, scenes=(0,)) for mark, one in enumerate(hints))
+        return Script(made, (((tuple(one.mark for one in made),),),), hints_file=1)
+    reader = _ScriptReader(text, [number for number, _ in lines], Clock(), files, folders, 0)
+    reader.read()
+    return reader.script()
 
 
-def _check_number(settings: Sequence[ScriptSetting]) -> None:
-    if len(settings) > _MOST:
-        raise UserError(f"line {settings[_MOST].line}: more than {_MOST:,} settings", "paste the job script alone")
+def _check_number(count: int, line: int) -> None:
+    if count > _MOST:
+        raise UserError(f"line {line}: more than {_MOST:,} settings", "paste the job script alone")
 
 
-def _pasted_hints(lines: Sequence[tuple[int, str]]) -> list[ScriptSetting]:
+def _read_pasted_hints(lines: Sequence[tuple[int, str]]) -> list[ScriptSetting]:
     """Read text as a hints file if half of its lines are hints; give nothing otherwise."""
     if any(raw.startswith("#!") or _DIRECTIVE.match(raw) for _, raw in lines):
         return []
-    bare = [(number, line) for number, raw in lines if (line := without_comment(raw)).strip()]
-    pairs = [(number, found) for number, line in bare if (found := _HINT_LINE.fullmatch(line))]
-    if not pairs or 2 * sum(knows_name(HINT, found["name"]) for _, found in pairs) < len(bare):
+    bare = [
+        (number, raw.partition(" #")[0]) for number, raw in lines if raw.strip() and not raw.lstrip().startswith("#")
+    ]
+    found = [one for number, text in bare if (one := find_hint_line((Piece(text, number),), ""))]
+    if not found or 2 * sum(is_hint(one) for one in found) < len(bare):
         return []
-    return [ScriptSetting(number, found["name"], found["value"], "romio_file") for number, found in pairs]
+    return found
 
 
-def _is_script(document: HereDocument) -> bool:
-    """Whether a here-document is a script: by what it begins with, or by what reads it."""
-    first = next((raw for _, raw in document.lines if raw.strip()), "")
-    if first.startswith("#!") or any(_DIRECTIVE.match(raw) for _, raw in document.lines):
-        return True
-    words = words_of_command(document.command.text.partition("<<")[0])
-    return bool(words) and PurePosixPath(words[0]).name in _INTERPRETERS
+def _is_script(lines: Sequence[str]) -> bool:
+    first = next((line for line in lines if line.strip()), "")
+    return first.startswith("#!") or any(_DIRECTIVE.match(line) for line in lines)
 
 
-@dataclass
-class _Found:
-    setting: ScriptSetting
-    function: int = 0
+class _ScriptReader(Runner):
+    """Collects the settings of a script, and what programs find of them."""
 
-    @property
-    def moves(self) -> bool:
-        """Whether its place in the script counts."""
-        return not self.setting.bound and self.setting.form != "hint"
+    def __init__(
+        self, text: str, numbers: Sequence[int], clock: Clock, files: Files | None, folders: Sequence[str], depth: int
+    ) -> None:
+        super().__init__(folders, len(text))
+        self._text, self._numbers, self._clock = text, numbers, clock
+        self._files, self._depth, self._submitted = files, depth, tuple(folders)
+        self._facts = Facts()
+        self._found: dict[ScriptSetting, int] = {}
+        self._seen: set[int] = set()
+        self._launched: set[int] = set()
+        self._gone: dict[int, tuple[str, int]] = {}
+        self._kept: set[int] = set()
+        self._hidden: set[int] = set()
+        self._uncalled: dict[int, str] = {}
+        self._function = ""
+        self._scenes: list[Scene] = []
+        self._scene_of: dict[int, set[int]] = defaultdict(set)
+        self._starts = self._launches = False
+        self._last = 0
+        self._texts: dict[str, list[list[Value]]] = {}
+        self._line_marks: dict[int, int | None] = {}
+        self._cut: dict[int, int] = {}
+        self._hints: list[tuple[int, str]] = []
+        self._hints_seen: tuple[int, str] | None = None
+        self._nested: list[_ScriptReader] = []
+        self._included = ""
 
-    @property
-    def key(self) -> tuple[str, ...]:
-        one = self.setting
-        return (one.form, one.name, one.layer, one.target)
+    # -- reading -------------------------------------------------------------------------------------------
 
+    def read(self) -> None:
+        """Go through the script."""
+        for number, raw in enumerate(self._text.split("\n"), start=1):
+            if _DIRECTIVE.match(raw):
+                words = [(Piece(word, number),) for word in re.findall(r"(?:\"[^\"]*\"|'[^']*'|[^\s\"'])+", raw)[1:60]]
+                words = [(Piece(one[0].text.replace('"', "").replace("'", ""), number),) for one in words]
+                for name, value in self._option_variables(words, directive=True):
+                    self._facts.read_variable(name, text_of(value), number, always=True)
+                    self.set_variable(name, [Alternative(value)], number, exported=True)
+        self.run(self.parse(self._text, 1))
+        if not self._launches:
+            # Who reads this script, or what it starts under another name, finds what is set at its end.
+            self._see((), sure=False, final=True)
+        self._close_files()
+        for function in self.finish():
+            self._function = (
+                f"nothing in the script calls the function {function.name} of line {self._number(function.line)}"
+            )
+        self._function = ""
+        lines = list(zip(self._numbers, self._text.split("\n"), strict=False))
+        marks = [self._mark(one) for one in find_hints(lines)]
+        self._seen.update(marks)
+        self._add_scene([(tuple(marks),)])
+        self._close_hint_files()
+        self._read_written_scripts()
 
-class _ScriptReader:
-    """One pass over a script."""
+    def _number(self, line: int) -> int:
+        return (
+            self._numbers[line - 1] if 0 < line <= len(self._numbers) else self._numbers[-1] if self._numbers else line
+        )
 
-    def __init__(self, lines: Sequence[tuple[int, str]], depth: int) -> None:
-        shell = read_shell(lines)
-        self._found: list[_Found] = []
-        self._unexported: defaultdict[str, list[_Found]] = defaultdict(list)
-        self._unseen: defaultdict[str, list[_Found]] = defaultdict(list)
-        self._values: dict[str, str] = {}
-        self._exported: set[str] = set()
-        self._all_exported = self._launches = False
-        self._starts: list[int] = []
-        self._hints_line: int | None = None
-        self._hints_path = ""
-        self._shown: set[str] = set()
-        self._modules: list[str] = []
-        self._texts: list[tuple[str, Command, Sequence[tuple[int, str]]]] = []
-        for number, comment in shell.comments:
-            if _DIRECTIVE.match(comment):
-                self._read_options(Command(number, comment), words_of_command(comment)[1:])
-        for command in shell.commands:
-            self._read_command(command)
-        self._nested: list[Script] = []
-        for document in shell.documents:
-            if not _is_script(document):
-                self._texts += [(target, document.command, document.lines) for target in _targets(document.command)]
-            elif depth < _NESTED:
-                self._nested.append(_ScriptReader(document.lines, depth + 1).script())
-        for number, raw in lines:
-            for found in _INFO.finditer(raw):
-                self._add(Command(number, ""), ScriptSetting(number, found["name"], found["value"], "hint"))
-        self._read_hints(lines)
-        self._mark_places()
-        self._read = {found[1] for _, raw in lines for found in _READ.finditer(raw)}
+    def parse(self, text: str, line: int) -> Node:
+        """Read shell text, by the grammar of its shell."""
+        if "{%" in text:
+            text = _TEMPLATE_BLOCK.sub(lambda found: f"{found[1]}{_AS_SHELL[found[2]]}", text)
+            text = _STATEMENT.sub("", text)
+        return read_csh(text, line) if is_csh(text) else read_bash(text, self._clock, line)
+
+    def include(self, path: str, line: int) -> Node | None:
+        """Give a script that is at hand."""
+        text = self._files(path) if self._files is not None and "$" not in path and "`" not in path else None
+        return None if text is None else self.parse(text.replace("\r\n", "\n"), 1)
+
+    def run_included(self, node: Node, path: str) -> None:
+        """Go through a script that is read into this one: its lines are not those of this one."""
+        before, self._included = self._included, path
+        self.run(node)
+        self._included = before
+
+    # -- settings ------------------------------------------------------------------------------------------
+
+    def _mark(self, setting: ScriptSetting) -> int:
+        """Give the number of a setting, a new one for a new setting."""
+        if setting not in self._found:
+            _check_number(len(self._found) + 1, self._number(setting.line))
+            if self._included:
+                setting = replace(setting, file=self._included)
+            self._found[setting] = mark = len(self._found)
+            if self._function:
+                self._uncalled[mark] = self._function
+            elif self.ended:
+                self._gone[mark] = ("end", self.ended)
+        return self._found[setting]
+
+    def mark(self, name: str, value: Value, line: int) -> tuple[int, ...]:
+        """Give the settings that a variable with a value makes."""
+        if name == "ROMIO_HINTS":
+            self._hints.append((line, text_of(value)))
+        self._facts.read_variable(name, text_of(value), line, always=not self.conditional)
+        return tuple(self._mark(one) for one in read_variable(name, value, exported=True))
+
+    def lose(self, marks: Sequence[int], line: int, how: str) -> None:
+        """Note that settings are gone from a way."""
+        if how == "jump":
+            self._kept.update(marks)
+        else:
+            for mark in marks:
+                self._gone[mark] = (how, line)
+
+    # -- commands ------------------------------------------------------------------------------------------
+
+    def start(
+        self, words: Sequence[Value], line: int, bound: Sequence[tuple[str, Value]], text: Sequence[Value]
+    ) -> None:
+        """Note a command."""
+        texts = [text_of(word) for word in words]
+        first = PurePosixPath(texts[0]).name
+        always = not self.conditional
+        if first == "env":
+            for place, word in enumerate(words[1:], start=1):
+                if found := _ASSIGN.fullmatch(texts[place]):
+                    bound = [*bound, (found[1], behind(word, len(found[1]) + 1))]
+                elif not texts[place].startswith("-"):
+                    self.start(words[place:], line, bound, text)
+                    return
+            return
+        if first in ("module", "ml"):
+            if first == "ml" or (len(texts) > 1 and texts[1] in _LOADING):
+                for module in texts[1:]:
+                    if not module.startswith("-") and module not in _LOADING:
+                        self._facts.read_module(module, line, always=always)
+            return
+        if first in ("setenv", "unsetenv"):
+            self._set_as_csh(first, words, line)
+            return
+        self._facts.read_command(texts, line, always=always)
+        if first in ("cp", "mv") or (first == "ln" and len(words) > 2):
+            self._copy(texts)
+        self._read_layouts(words, texts, line)
+        if first in _FILES and not self.ended:
+            self._see_layouts()
+        if first in _STARTS_NOTHING:
+            return
+        sure = any(PurePosixPath(word).name in _LAUNCHERS for word in texts[:40])
+        variables = list(bound)
+        mca: list[tuple[str, Value]] = []
+        variables += self._option_variables(words, mca=mca)
+        for name, value in variables:
+            self._facts.read_variable(name, text_of(value), line, always=always)
+        self._read_inner(words, texts, text, line)
+        if not self.ended:
+            self._starts, self._last = True, line
+            self._launches = self._launches or sure
+        groups: dict[str, tuple[int, ...]] = {}
+        for name, value in variables:
+            if name == "ROMIO_HINTS":
+                self._hints.append((line, text_of(value)))
+            marks = [self._mark(replace(one, bound=True)) for one in read_variable(name, value, exported=True)]
+            groups[f"v:{name}"] = tuple(marks)
+        for name, value in mca:
+            made = list(read_variable(f"OMPI_MCA_{name}", value, exported=True))
+            marks = [
+                self._mark(replace(one, line=value[0].line if value else line, variable="", bound=True)) for one in made
+            ]
+            groups[f"v:OMPI_MCA_{name}"] = tuple(marks)
+        hints = [text_of(value) for name, value in variables if name == "ROMIO_HINTS"]
+        self._see(tuple(groups.items()), sure=sure, hints=hints)
+
+    def _set_as_csh(self, first: str, words: Sequence[Value], line: int) -> None:
+        if first == "unsetenv":
+            for word in words[1:]:
+                self.unset(text_of(word), line)
+        elif len(words) > 2 and re.fullmatch(NAME, text_of(words[1])):
+            self.set_variable(text_of(words[1]), [Alternative(words[2])], line, exported=True)
+
+    def _read_inner(self, words: Sequence[Value], texts: Sequence[str], text: Sequence[Value], line: int) -> None:
+        """Go through a script that is a word of the command, or that it reads."""
+        for place, word in enumerate(texts[:60]):
+            if PurePosixPath(word).name not in _SUBMITTERS:
+                continue
+            script = next((i for i in range(place + 1, len(texts) - 1) if re.fullmatch(r"-[a-z]*c", texts[i])), None)
+            if script is not None and PurePosixPath(word).name in _SHELLS:
+                value = words[script + 1]
+                self.state.begin()
+                self.run_text(text_of(value), value[0].line if value else line)
+                self.leave_shell()
+                return
+            if (text and not place) or (text and PurePosixPath(word).name in _SHELLS):
+                self._read_nested(list(text))
+                return
+
+    def _option_variables(
+        self, words: Sequence[Value], mca: list[tuple[str, Value]] | None = None, *, directive: bool = False
+    ) -> list[tuple[str, Value]]:
+        """Give the variables that options of launchers and schedulers set."""
+        found: list[tuple[str, Value]] = []
+        for place, value in enumerate(words):
+            word = text_of(value)
+            given: Value = ()
+            if word in _MCA_OPTIONS and mca is not None and place + 2 < len(words):
+                name = text_of(words[place + 1])
+                if knows_name(MCA, name):
+                    mca.append((name, words[place + 2]))
+            elif word.startswith(("--env=", "--export=")):
+                given = behind(value, word.index("=") + 1)
+            elif directive and word.startswith("-v") and "=" in word:
+                given = behind(value, 2)
+            elif word in _FORWARDING and place + 1 < len(words):
+                given = words[place + 1]
+                if word in _PAIRS and "=" not in text_of(given) and place + 2 < len(words):
+                    found.append((text_of(given), words[place + 2]))
+                    given = ()
+            offset = 0
+            for part in _LISTED.split(text_of(given)) if given else ():
+                if one := _ASSIGN.fullmatch(part):
+                    inner = behind(given, offset + one.start(2))
+                    found.append((one[1], _first(inner, len(one[2]))))
+                offset += len(part) + 1
+        return [(name, value) for name, value in found if re.fullmatch(NAME, name)]
+
+    # -- layouts -------------------------------------------------------------------------------------------
+
+    def _read_layouts(self, words: Sequence[Value], texts: Sequence[str], line: int) -> None:
+        unknown = {text_of(word) for word in words if not is_known(word)}
+        for system in FILE_SYSTEMS:
+            found = list(system.in_script(texts))
+            if not found:
+                continue
+            refused = system.refused_words(texts)
+            target = self.path(texts[-1])
+            marks = []
+            for name, value in found:
+                known = "$" not in value and not any(value and value in one for one in unknown)
+                setting = ScriptSetting(
+                    line, name, value, "commands", layer=system.name, target=target, known=known,
+                    fault=refused[0] if refused else "", cure=refused[1] if refused else "",
+                )  # fmt: skip
+                marks.append(self._mark(setting))
+            key = f"l:{system.name} {target}"
+            before = self.state.get(key) or ()
+            self.lose([mark for one in before for mark in one.marks if mark not in marks], line, "again")
+            self.state.put(key, (Alternative((), marks=tuple(marks)),))
+            self.marked.add(key)
+            self.state.put("version", object())
+
+    def _see_layouts(self) -> None:
+        for key in self.marked:
+            if key.startswith("l:"):
+                self._seen.update(mark for one in self.state.get(key) or () for mark in one.marks)
+
+    # -- files ---------------------------------------------------------------------------------------------
+
+    def write(self, path: str, lines: Sequence[Value], line: int, *, more: bool, known: bool) -> None:
+        """Note lines that go into a file."""
+        key = f"f:{path}"
+        segments = self._texts.setdefault(path, [])
+        before = self.state.get(key) or ABSENT
+        if not more or not segments:
+            segments.append([])
+        if not more:
+            for one in before:
+                for item in one.items or ():
+                    self._cut[id(item)] = line
+            before = ABSENT
+        segments[-1] += lines
+        made = [replace(one, items=(*(one.items or ()), *lines)[:_HINT_LINES]) for one in before]
+        self.state.put(key, tuple(made))
+        if any(len(text_of(one).split()) == 2 or "=" in text_of(one) for one in lines):
+            self.marked.add(key)
+            self.state.put("version", object())
+
+    def _copy(self, texts: Sequence[str]) -> None:
+        *sources, target = [word for word in texts[1:] if not word.startswith("-")] or [""]
+        for source in sources[:20]:
+            held = self.state.get(f"f:{self.path(source)}")
+            if held:
+                place = self.path(target)
+                self.state.put(f"f:{place}", held)
+                self.state.put(f"f:{PurePosixPath(place) / PurePosixPath(source).name}", held)
+                self.state.put("version", object())
+
+    def _hint_marks(self, lines: Sequence[Value], path: str) -> tuple[int, ...]:
+        marks = []
+        for line in lines:
+            if id(line) not in self._line_marks:
+                found = find_hint_line(line, path)
+                self._line_marks[id(line)] = None if found is None else self._mark(found)
+            if (mark := self._line_marks[id(line)]) is not None:
+                marks.append(mark)
+        return tuple(marks)
+
+    def _named(self, path: str) -> list[str]:
+        """Give the written files that a name stands for: those of the same name."""
+        place = self.path(path)
+        if place in self._texts:
+            return [place]
+        name = PurePosixPath(place).name
+        return [one for one in self._texts if PurePosixPath(one).name == name] if name and "$" not in name else []
+
+    # -- what programs find --------------------------------------------------------------------------------
+
+    def _see(
+        self,
+        bound: Sequence[tuple[str, tuple[int, ...]]],
+        *,
+        sure: bool,
+        hints: Sequence[str] = (),
+        final: bool = False,
+    ) -> None:
+        """Note what a program finds that starts here."""
+        if self.ended and not final:
+            return
+        version = self.state.get("version")
+        if not bound and self.state.get("looked") == (version, sure):
+            return
+        self.state.put("looked", (version, sure) if not bound else None)
+        groups: dict[str, tuple[tuple[tuple[int, ...], bool], ...]] = {}
+        for key in self.marked:
+            held: Sequence[Alternative] = self.state.get(key) or ()
+            if key.startswith("v:"):
+                self._hidden.update(mark for one in held if not one.exported for mark in one.marks)
+                if any(one.marks for one in held if one.exported):
+                    groups[key] = tuple((one.marks if one.exported else (), one.weak) for one in held)
+            elif key.startswith("l:") and any(one.marks for one in held):
+                groups[key] = tuple((one.marks, one.weak) for one in held)
+        groups.update({key: ((marks, False),) for key, marks in bound})
+        named = list(hints) or self._exported_hints()
+        for path in dict.fromkeys(one for text in named for one in self._named(text)):
+            held = [one for one in self.state.get(f"f:{path}") or () if one.items is not None]
+            if held:
+                groups[f"f:{path}"] = tuple((self._hint_marks(one.items or (), path), one.weak) for one in held)
+        soles: set[int] = set()
+        for alternatives in groups.values():
+            strong = [marks for marks, weak in alternatives if not weak]
+            found = [mark for marks, _ in alternatives for mark in marks]
+            self._seen.update(found)
+            if sure:
+                self._launched.update(found)
+            if len(strong) == 1 or len(alternatives) == 1:
+                soles.update(strong[0] if strong else alternatives[0][0])
+            elif strong:
+                soles.update(frozenset.intersection(*(frozenset(marks) for marks in strong)))
+        for kind in ("any", "sure") if sure else ("any",):
+            reached: Reached = self.state.get(f"reached:{kind}")
+            self.state.put(f"reached:{kind}", reached.add(frozenset(soles)))
+        self._add_scene([tuple(marks for marks, _ in alternatives) for alternatives in groups.values()])
+
+    def _exported_hints(self) -> list[str]:
+        found = []
+        for one in self.state.get("v:ROMIO_HINTS") or ():
+            if one.value is not None and one.exported:
+                text = text_of(one.value)
+                found.append(text)
+                if self._hints_seen is None:
+                    self._hints_seen = next((pair for pair in self._hints if pair[1] == text), (0, text))
+        return found
+
+    def _add_scene(self, groups: Sequence[tuple[tuple[int, ...], ...]]) -> None:
+        scene: Scene = tuple(one for one in groups if any(one))
+        if not scene:
+            return
+        if len(self._scenes) < _MOST_SCENES:
+            if scene not in self._scenes:
+                self._scenes.append(scene)
+            place = self._scenes.index(scene)
+        else:
+            # What is not told apart may be together with anything.
+            place = -1
+        for mark in chain.from_iterable(chain.from_iterable(scene)):
+            self._scene_of[mark].add(place)
+
+    # -- the end -------------------------------------------------------------------------------------------
+
+    def _close_files(self) -> None:
+        """Keep layouts that nothing in the script uses: their folders outlast it."""
+        for key in self.marked:
+            if key.startswith("l:"):
+                for one in self.state.get(key) or ():
+                    self._kept.update(mark for mark in one.marks if mark not in self._seen)
+
+    def _close_hint_files(self) -> None:
+        """Read the files that look like hints files, or like ADIOS2's, whether or not something names them."""
+        names = {PurePosixPath(text).name for _, text in self._hints}
+        mentioned = Counter(_FILE_NAME.findall(self._text))
+        for path, segments in self._texts.items():
+            name = PurePosixPath(path).name
+            lines = [line for segment in segments for line in segment]
+            if any("adios-config" in text_of(line) or "RunTimeConfig" in text_of(line) for line in lines[:20]):
+                marks = [self._mark(one) for line in lines for one in find_adios_settings(line, path)]
+                self._seen.update(marks)
+                self._add_scene([(tuple(marks),)])
+                continue
+            filled = [line for line in lines if (text := text_of(line).strip()) and not text.startswith("#")]
+            found = [one for line in filled[:_MOST] if (one := find_hint_line(line, path))]
+            known = sum(is_hint(one) for one in found)
+            named = name in names
+            if not known or (not named and 2 * known < len(filled)):
+                continue
+            kept = [line for line in filled if named or ((one := find_hint_line(line, path)) and is_hint(one))]
+            marks = list(self._hint_marks(kept, path))
+            for line in kept:
+                if (mark := self._line_marks.get(id(line))) is not None and id(line) in self._cut:
+                    self._gone[mark] = ("cut", self._cut[id(line)])
+            if not named:
+                writes = sum(len(segment) > 0 for segment in segments)
+                other = (
+                    self._starts and not self._hints and mentioned[name] <= max(writes, len(lines)) and "$" not in path
+                )
+                ior = all(one.form == "ior" for one in found)
+                if other and not ior:
+                    self._gone.update(dict.fromkeys(marks, ("unnamed", 0)))
+                else:
+                    self._seen.update(marks)
+                    self._add_scene([(tuple(marks),)])
+
+    def _read_written_scripts(self) -> None:
+        for segments in list(self._texts.values()):
+            for segment in segments:
+                if _is_script([text_of(line) for line in segment[:400]]):
+                    self._read_nested(segment)
+
+    def _read_nested(self, lines: Sequence[Value]) -> None:
+        """Read a script that this one holds."""
+        if self._depth >= _NESTED or len(self._nested) >= _MOST_SCRIPTS or not lines:
+            return
+        numbers = [self._number(line[0].line) if line else 0 for line in lines]
+        for place in range(len(numbers)):
+            if not numbers[place]:
+                numbers[place] = numbers[place - 1] + 1 if place else self._number(1)
+        text = "\n".join(text_of(line) for line in lines)
+        inner = _ScriptReader(text, numbers, self._clock, self._files, self._submitted, self._depth + 1)
+        inner.read()
+        self._nested.append(inner)
 
     def script(self) -> Script:
         """Give what was found."""
-        settings = [found.setting for found in self._found if _is_meant(found.setting, self._read)]
+        read = {found[1] for found in _READ.finditer(self._text)}
+        # Commands of unknown sorts count only for what no launcher finds.
+        by_any, by_launcher = (self.state.get(f"reached:{kind}").marks or frozenset() for kind in ("any", "sure"))
+        reached = by_launcher | (by_any - self._launched)
+        settings = []
+        for setting, mark in self._found.items():
+            if _is_own(setting, read, hidden=mark in self._hidden and mark not in self._seen):
+                continue
+            made = replace(
+                setting,
+                line=setting.line if setting.file else self._number(setting.line),
+                mark=mark,
+                scenes=tuple(sorted(self._scene_of.get(mark, ()))),
+            )
+            settings.append(self._with_place(made, mark, reached))
+        shown = {name: self._facts.shown(name) for name in ("mpi", "file_system")}
+        hints = self._hints_seen or (self._hints[-1] if self._hints_held() else None)
+        gone = ""
+        if hints and self._hints_seen is None and self._launches:
+            exported = any(one.exported for one in self.state.get("v:ROMIO_HINTS") or ())
+            gone = (
+                "ROMIO_HINTS is set after the last program was started"
+                if exported
+                else "ROMIO_HINTS is a variable of the shell: without export no program sees it"
+            )
         return Script(
-            tuple(sorted(settings, key=lambda setting: setting.line)),
-            tuple(self._starts),
-            self._hints_line,
-            self._hints_path,
-            tuple(self._resolved(target) for target, _, _ in self._texts),
-            self._launches,
-            next((one for one in ("openmpi", "cray", "intel") if one in self._shown), ""),
-            tuple(self._nested),
-            versions_in(self._modules),
+            tuple(sorted(settings, key=lambda one: (one.line, one.mark))),
+            tuple(self._scenes),
+            self._number(hints[0]) if hints else None,
+            hints[1] if hints else "",
+            gone,
+            tuple(self._texts),
+            shown["mpi"][0],
+            shown["file_system"][0],
+            {name: (fact.what, self._number(fact.line)) for name, (_, fact, _) in shown.items() if fact is not None},
+            {name: why for name, (_, _, why) in shown.items() if why},
+            {name: self._facts.values(name) for name, (_, _, why) in shown.items() if why},
+            tuple(one.script() for one in self._nested),
+            versions_in(self._facts.modules),
         )
 
-    def _add(self, command: Command, setting: ScriptSetting) -> None:
-        found = _Found(replace(setting, block=command.block), command.function)
-        self._found.append(found)
-        if setting.variable and not setting.bound:
-            self._unseen[setting.variable].append(found)
-            if not setting.exported:
-                self._unexported[setting.variable].append(found)
+    def _hints_held(self) -> bool:
+        return bool(self._hints) and any(one.value is not None for one in self.state.get("v:ROMIO_HINTS") or ())
 
-    def _read_command(self, command: Command) -> None:
-        assigned, words = _split_leading(words_of_command(command.text))
-        for name, value, more in assigned:
-            # Words before a command go into its environment; alone on a line they stay in the shell.
-            self._set(command, name, value, exported=bool(words), bound=bool(words), more=more)
-        if not words:
-            if any(
-                PurePosixPath(found[1]).name not in _STARTS_NOTHING for found in _SUBSTITUTED.finditer(command.text)
-            ):
-                self._starts.append(command.line)
-            return
-        first = PurePosixPath(words[0]).name
-        if first in _EXPORTERS:
-            self._read_export(command, first, words[1:])
-        elif first == "setenv" and len(words) > 2:
-            self._set(command, words[1], words[2], exported=True)
-        elif first in ("unset", "unsetenv"):
-            for name in words[1:]:
-                self._unset(command, name)
-        elif first in ("echo", "printf"):
-            text = " ".join(words[1 : words.index(">")] if ">" in words else words[1:])
-            self._texts += [(target, command, ((command.line, text),)) for target in _targets(command)]
-        elif first == "ml" or (first == "module" and words[1:2] in _LOADING):
-            self._modules += [word for word in words[1:] if not word.startswith("-")]
-        elif first == "set" and _ALL_EXPORTED.intersection(words):
-            self._all_exported = True
-        else:
-            self._read_options(command, words)
-            for system in FILE_SYSTEMS:
-                for name, value in system.in_script(words):
-                    made = ScriptSetting(command.line, name, value, "commands", layer=system.name, target=words[-1])
-                    self._add(command, made)
-        if first not in _STARTS_NOTHING:
-            self._starts.append(command.line)
-            # Also behind other words: if, a wrapper, the name of an array.
-            self._launches = self._launches or any(PurePosixPath(word).name in _LAUNCHERS for word in words)
-        if first == "aprun":
-            self._shown.add("cray")
-
-    def _read_export(self, command: Command, first: str, words: Sequence[str]) -> None:
-        if first != "export" and not any(word.startswith("-") and "x" in word for word in words):
-            return
-        for word in words:
-            if (found := _ASSIGN.fullmatch(word)) is not None:
-                self._set(command, found["name"], found["value"], exported=True, more=bool(found["more"]))
-            elif not word.startswith("-"):
-                self._export(word)
-
-    def _export(self, name: str) -> None:
-        """Export what a variable holds, and what it will."""
-        self._exported.add(name)
-        for found in self._unexported.pop(name, []):
-            found.setting = replace(found.setting, exported=True)
-
-    def _set(
-        self, command: Command, name: str, value: str, *, exported: bool, bound: bool = False, more: bool = False
-    ) -> None:
-        """Note that a variable gets a value."""
-        exported = exported or self._all_exported or name in self._exported
-        if exported and not bound:
-            self._export(name)
-        if value in (f"${name}", f"${{{name}}}"):
-            if exported:
-                self._export(name)
-            return
-        value = self._resolved(value)
-        if not bound and not more:
-            self._values[name] = value
-        if name == "ROMIO_HINTS":
-            self._hints_line, self._hints_path = command.line, value
-            return
-        self._shown |= {mpi for begin, mpi in _SHOWING.items() if name.startswith(begin)}
-        for setting in _of_variable(command.line, name, value, exported):
-            self._add(command, replace(setting, bound=bound))
-
-    def _resolved(self, value: str) -> str:
-        """Give what a variable holds, where a value is nothing but the variable."""
-        found = _WHOLE.fullmatch(value)
-        return self._values.get(found[1], value) if found else value
-
-    def _unset(self, command: Command, name: str) -> None:
-        last = self._starts[-1] if self._starts else 0
-        if name == "ROMIO_HINTS" and not command.block and not last > (self._hints_line or 0):
-            self._hints_line, self._hints_path = None, ""
-        self._exported.discard(name)
-        self._unexported.pop(name, None)
-        for found in self._unseen.pop(name, []):
-            sure = found.function == command.function and found.setting.block[: len(command.block)] == command.block
-            if sure and last < found.setting.line:
-                found.setting = replace(found.setting, unset=command.line)
-
-    def _read_options(self, command: Command, words: Sequence[str]) -> None:
-        """Read the settings that options of launchers and schedulers make."""
-        environment = False
-        for place, word in enumerate(words):
-            given = ""
-            if word in _MCA_OPTIONS and place + 2 < len(words):
-                self._shown.add("openmpi")
-                if knows_name(MCA, words[place + 1]):
-                    made = ScriptSetting(command.line, words[place + 1], words[place + 2], "openmpi", bound=True)
-                    self._add(command, made)
-            elif word.startswith(("--env=", "--export=")):
-                given = word.partition("=")[2]
-            elif word in _FORWARDING and place + 1 < len(words):
-                given = words[place + 1]
-                if word in _PAIRS and "=" not in given and place + 2 < len(words):
-                    given = f"{given}={words[place + 2]}"
-            elif word == "env":
-                environment = True
-            elif environment:
-                given, environment = word, _ASSIGN.fullmatch(word) is not None
-            for part in _LISTED.split(given):
-                if (found := _ASSIGN.fullmatch(part)) is not None:
-                    self._set(command, found["name"], found["value"], exported=True, bound=True)
-
-    def _read_hints(self, lines: Sequence[tuple[int, str]]) -> None:
-        """Read the hints files that the script writes; other text that it writes is an input of some program."""
-        named = PurePosixPath(self._hints_path).name
-        mentioned = Counter(word for _, raw in lines for word in _FILE_NAME.findall(raw))
-        written = Counter(PurePosixPath(target).name for target, _, _ in self._texts)
-        for target, command, text in self._texts:
-            path = self._resolved(target)
-            name = PurePosixPath(path).name
-            filled = [(number, line) for number, line in text if line.strip() and not line.lstrip().startswith("#")]
-            pairs = [(number, found) for number, line in filled if (found := _HINT_LINE.fullmatch(line))]
-            if not (named and name == named):
-                pairs = [(number, found) for number, found in pairs if knows_name(HINT, found["name"])]
-                if 2 * len(pairs) < len(filled):
-                    continue
-            # Another line may pass it to a program.
-            unread = self._hints_line is None and self._starts and mentioned[name] <= written[name] and "$" not in path
-            fault = "no line sets ROMIO_HINTS to the file's path, so nothing reads it" if unread else ""
-            for number, found in pairs:
-                value = self._resolved(found["value"])
-                made = ScriptSetting(number, found["name"], value, "romio_file", target=path, fault=fault)
-                self._add(command, made)
-
-    def _mark_places(self) -> None:
-        """Mark what a later line replaces, and what comes too late."""
-        later: dict[tuple[object, ...], int] = {}
-        last = self._starts[-1] if self._starts else 0
-        for found in reversed(self._found):
-            if not found.moves:
-                continue
-            one, block = found.setting, found.setting.block
-            # A command runs after this one for sure if it lies in this one's block, or in one around it.
-            lines = [later.get((found.key, found.function, block[:depth]), 0) for depth in range(len(block) + 1)]
-            again = min((line for line in lines if line > one.line), default=0)
-            place = bisect_left(self._starts, one.line)
-            if again and not (place < len(self._starts) and self._starts[place] < again):
-                found.setting = one = replace(one, again=again)
-            if self._launches and one.line > last and not block and one.form != "romio_file":
-                found.setting = replace(one, late=True)
-            later[found.key, found.function, block] = one.line
+    def _with_place(self, setting: ScriptSetting, mark: int, reached: frozenset[int]) -> ScriptSetting:
+        """Add whether programs find a setting."""
+        if setting.form in ("hint", "adios2"):
+            return setting
+        if mark in self._uncalled:
+            return replace(setting, unsure=self._uncalled[mark])
+        if mark in self._seen:
+            return replace(setting, partly=mark not in reached and setting.form != "commands" and self._starts)
+        how, line = self._gone.get(mark, ("late", 0))
+        if how == "unnamed":
+            return replace(
+                setting,
+                gone="no line sets ROMIO_HINTS to the file's path, so nothing reads it",
+                cure="export ROMIO_HINTS=PATH",
+            )
+        if self.involved:
+            return replace(setting, unsure="the script is too long to be followed on all its ways")
+        if mark in self._kept:
+            if setting.form == "commands":
+                return replace(
+                    setting, unsure="nothing in the script makes a file after it, but its folder keeps the layout"
+                )
+            return replace(setting, unsure="a jump out of a loop or a function may skip it")
+        if mark in self._hidden and how != "again":
+            return replace(
+                setting,
+                gone="it is a variable of the shell: without export no program sees it",
+                cure="write export before it",
+            )
+        number = self._number(line) if line else 0
+        told, cure = {
+            "again": (f"line {number} sets it again before anything is started", "keep one of them"),
+            "unset": (
+                f"line {number} unsets {setting.variable} before anything is started",
+                "remove one of the two lines",
+            ),
+            "cut": (
+                f"line {number} writes the file anew before anything is started",
+                "write >> there, or keep one of them",
+            ),
+            "end": (f"line {number} ends the script before anything is started", "move it before that line"),
+            "shell": (
+                "a shell of its own sets it, and ends before anything is started",
+                "set it outside of the parentheses",
+            ),
+            "late": ("it comes after the last program was started", "move it before the launch"),
+        }[how]
+        return replace(setting, gone=told, cure=cure)
 
 
-def _is_meant(setting: ScriptSetting, read: set[str]) -> bool:
-    """Whether a setting is for a library: what the script itself reads may be its own variable."""
-    own = setting.variable in read
-    return not (own and (not setting.exported or (setting.form == "env" and setting.name in bare_names())))
-
-
-def _split_leading(words: Sequence[str]) -> tuple[list[tuple[str, str, bool]], list[str]]:
-    """Split a command into the variables that it sets for itself, and the rest."""
-    assigned, place = [], 0
-    while place < len(words):
-        if (found := _ASSIGN.fullmatch(words[place])) is not None:
-            assigned.append((found["name"], found["value"], bool(found["more"])))
-        elif words[place] not in _BEFORE:
+def _first(value: Value, count: int) -> Value:
+    """Give the first characters of a value."""
+    found: list[Piece] = []
+    for piece in value:
+        if count <= 0:
             break
-        place += 1
-    return assigned, list(words[place:])
+        found.append(replace(piece, text=piece.text[:count]))
+        count -= len(piece.text)
+    return tuple(found)
 
 
-def _targets(command: Command) -> list[str]:
-    """Name the files that a command writes."""
-    words = words_of_command(command.text)
-    found = [word for before, word in zip(words, words[1:], strict=False) if before == ">" and word != ">"]
-    if "tee" in words:
-        found += [word for word in words[words.index("tee") + 1 :] if not word.startswith("-") and word not in "<>"][:1]
-    return [word for word in dict.fromkeys(found) if not word.startswith("&")]
-
-
-def _of_variable(line: int, name: str, value: str, exported: bool) -> list[ScriptSetting]:
-    if name == _CRAY:
-        return [
-            ScriptSetting(line, key, word, "cray", exported, variable=name, target=pattern, fault=fault)
-            for pattern, key, word, fault in _cray(value)
-        ]
-    pairs, form = [(name, value)], "env"
-    if name == "PNETCDF_HINTS":
-        parts = (part.partition("=") for part in value.split(";") if "=" in part)
-        pairs, form = [(key.strip(), word.strip()) for key, _, word in parts], "pnetcdf"
-    elif name.startswith("OMPI_MCA_"):
-        if not knows_name(MCA, name.removeprefix("OMPI_MCA_")):
-            return []
-        pairs, form = [(name.removeprefix("OMPI_MCA_"), value)], "openmpi"
-    elif name.startswith("I_MPI_") and knows_name(ENVIRONMENT, name):
-        form = "intel"
-    elif not knows_name(ENVIRONMENT, name) and not (exported and name in bare_names()):
-        return []
-    return [ScriptSetting(line, key, word, form, exported, variable=name) for key, word in pairs]
-
-
-def _cray(value: str) -> Iterator[tuple[str, str, str, str]]:
-    """``pattern:cb_nodes=8:romio_cb_write=enable,pattern2:...``: pattern, hint, value, and what is wrong with it."""
-    for part in value.split(","):
-        pattern, colon, hints = part.strip().partition(":")
-        fault = ""
-        if not colon and "=" in pattern:
-            hints, pattern = pattern, ""
-            fault = "a comma begins the next file pattern, so Cray MPICH takes this for a pattern, not for a hint"
-        elif colon and not pattern:
-            fault = "no file pattern stands before the first colon, so it holds for no file"
-        for word in hints.split(":"):
-            key, equal, setting = word.partition("=")
-            if equal:
-                yield pattern, key.strip(), setting.strip(), fault
+def _is_own(setting: ScriptSetting, read: set[str], *, hidden: bool) -> bool:
+    """Whether a setting is a variable of the script itself, which it reads."""
+    if setting.bound or not setting.variable:
+        return False
+    bare = setting.form == "env" and setting.name in bare_names()
+    return (hidden and (bare or setting.variable in read)) or (bare and setting.variable in read)

@@ -155,17 +155,28 @@ class FileSystem:
 
     def in_script(self, words: Sequence[str]) -> Iterator[tuple[str, str]]:
         """Give the keys and values of the layouts that a command of a shell script sets, of its words."""
-        start = next((i for i in range(len(words)) if tuple(words[i : i + len(self.command)]) == self.command), None)
-        if not self.command or start is None:
+        start = self._command_in(words)
+        if start is None:
             return
         names = {option: key.name for key in self.keys for option in key.options}
-        rest = words[start + len(self.command) :]
+        rest = words[start:]
         for place, word in enumerate(rest):
             option, equal, value = word.partition("=")
             if option in names:
                 yield names[option], value if equal else "".join(rest[place + 1 : place + 2])
             elif word[:2] in names and len(word) > 2 and not word.startswith("--"):
                 yield names[word[:2]], word[2:]
+
+    def _command_in(self, words: Sequence[str]) -> int | None:
+        """Give the place behind the words of the command, by their base names; None where they are not there."""
+        size = len(self.command)
+        names = [word.rpartition("/")[2] if word.startswith("/") else word for word in words]
+        found = next((i for i in range(len(names)) if tuple(names[i : i + size]) == self.command), None)
+        return None if found is None or not size else found + size
+
+    def refused_words(self, words: Sequence[str]) -> tuple[str, str] | None:
+        """Say why the command of the words is refused today, and what to write instead; None if it is not."""
+        return None
 
     def look(self, path: Path, tool: str | None, ask: Ask) -> LayoutFound | None:
         """Look at the layout of a file or directory; None where there is none to look at.

@@ -18,6 +18,16 @@ _MOST_STRIPES = 2000
 _AS_KIB = 4096
 """A size below this is taken as KiB."""
 _LONGEST = 100
+_OLD = {
+    "-s": "-S",
+    "--size": "--stripe-size",
+    "--count": "--stripe-count",
+    "--index": "--stripe-index",
+    "--offset": "--stripe-index",
+}
+"""Options of lfs setstripe of old that the table in lfs.c of Lustre 2.17 does not have, with what stands for each."""
+_OLD_PLACES = ("stripe_size", "start_ost", "stripe_count")
+"""What the words behind the file were, before there were options."""
 HEAD_STRIPES = 4
 """Stripes of a head's last component."""
 _HEAD_SHARE = 16
@@ -38,6 +48,23 @@ def _parse_number(text: str) -> int | None:
     except ValueError:
         return None
     return -number if text.strip().startswith("-") else number
+
+
+def _renew(word: str) -> str:
+    """Write an option of an old lfs as today's; other words stay."""
+    option, equal, value = word.partition("=")
+    if option in _OLD:
+        return f"{_OLD[option]}{equal}{value}"
+    return f"-S{word[2:]}" if re.fullmatch(r"-s[0-9]+[kKmMgG]?", word) else word
+
+
+def _old_places(words: Sequence[str]) -> Sequence[str] | None:
+    """Give size, index and count where a command writes them behind the file, as Lustre 1.8 took them."""
+    place = next((i for i in range(len(words) - 1) if tuple(words[i : i + 2]) == ("lfs", "setstripe")), None)
+    rest = words[place + 2 :] if place is not None else ()
+    if len(rest) != 1 + len(_OLD_PLACES) or rest[0].startswith("-"):
+        return None
+    return rest[1:] if all(re.fullmatch(r"-?[0-9]+[kKmMgG]?", word) for word in rest[1:]) else None
 
 
 class Lustre(FileSystem):
@@ -147,13 +174,34 @@ class Lustre(FileSystem):
 
         A component on the metadata server comes before it as ``mdt_size``.
         """
-        edges = [place for place, word in enumerate(words) if word in ("-E", "--component-end")]
-        if edges and any(tuple(words[i : i + 2]) == self.command for i in range(edges[0])):
+        words = [_renew(word) for word in words]
+        if (old := _old_places(words)) is not None:
+            yield from zip(_OLD_PLACES, old, strict=False)
+            return
+        edges = [place for place, word in enumerate(words) if word in ("-E", "--component-end", "--comp-end")]
+        if edges and self._command_in(words[: edges[0]]) is not None:
             for edge in edges:
                 if tuple(words[edge + 2 : edge + 4]) in (("-L", "mdt"), ("--layout", "mdt")):
                     yield "mdt_size", words[edge + 1]
             words = [*self.command, *words[edges[-1] + 2 :]]
         yield from super().in_script(words)
+
+    def refused_words(self, words: Sequence[str]) -> tuple[str, str] | None:
+        """Refuse options of old versions, and numbers behind the file."""
+        start = self._command_in(words)
+        if start is None:
+            return None
+        for word in words[start:]:
+            if (new := _renew(word)) != word:
+                option, meant = word.partition("=")[0][: 2 if word[1:2] != "-" else None], new.partition("=")[0]
+                return (
+                    f"lfs of today refuses {option}, and with it the whole command",
+                    f"write {meant[:2] if option == '-s' else meant}",
+                )
+        if _old_places(words) is not None:
+            what = "lfs of today takes the numbers behind the folder for names of files"
+            return what, "write -S SIZE -i INDEX -c COUNT"
+        return None
 
     def not_as_hint(self, name: str, value: str, others: Mapping[str, str]) -> str:
         """Refuse what ROMIO's driver takes for something else."""

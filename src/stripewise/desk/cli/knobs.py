@@ -14,14 +14,14 @@ from stripewise.catalogue.workload import Workload
 from stripewise.desk.cli.options import IdArgument, JsonOption, ServerOption, StoreOption
 from stripewise.desk.cli.output import console, print_json, prose, remark, say
 from stripewise.desk.cli.terminal import desk_of
-from stripewise.diagnose.knobs import MPI, Surroundings, explain, judge_script, library, list_dead, named_hints
+from stripewise.diagnose.knobs import MPI, Surroundings, explain, files_in, named_hints, review_script
 from stripewise.documents import read_document
 from stripewise.errors import StripewiseError, UserError
 from stripewise.output.markup import value_text
 from stripewise.result import Result
 
 _MOST_VALUES = 9
-_MARKS = {"dead": "[red]dead[/]", "live": "[green]live[/]", "doubtful": "doubtful", "unknown": "unknown"}
+_MARKS = {"dead": "[red]dead[/]", "live": "[green]live[/]"}
 
 
 def knobs(
@@ -54,7 +54,7 @@ def knobs(
     if not script.exists() and script.name == str(script):
         _print_settings(script.name, json_output)
         return 0
-    text = read_document(script, "script")
+    text = read_document(script, "script", latin=True)
     if operation not in (None, "read", "write", "both"):
         raise UserError(f"--operation '{operation}' is unknown", "use read, write or both")
     workload, effects = Workload(), {}
@@ -66,23 +66,27 @@ def knobs(
     if operation is not None:
         workload = workload.model_copy(update={"operation": operation})
     where = Surroundings(mpi, file_system or workload.file_system or "", mpi_version, workload, effects)
-    hints = named_hints(text, script.absolute().parent, os.environ)
-    found = judge_script(text, where, hints.knobs if hints is not None else ())
-    used = library(text, mpi)
+    folder = script.absolute().parent
+    hints = named_hints(text, folder, os.environ)
+    review = review_script(text, where, hints.knobs if hints is not None else (), files_in(folder))
+    found = review.settings
     if json_output:
         named = hints.as_json() if hints is not None else None
-        document = {"settings": [one.as_json() for one in found], "dead": len(list_dead(found)), "hints_file": named}
-        print_json({**document, "mpi": used})
+        print_json({**review.as_json(), "hints_file": named})
         return 0
     if hints is not None:
         say(f"line {hints.line}: ROMIO_HINTS names {hints.path}: {hints.said}")
     if found and not mpi:
-        say(f"judged for {MPI[used]}; --mpi chooses another library")
+        say(f"judged for {MPI[review.mpi]}; --mpi chooses another library")
+    for told in review.remarks if found else ():
+        say(f"remark: {told}")
     if not found:
         console.print("no I/O setting was found")
     for one in found:
         place = f"line {one.knob.line}" + (f" of {escape(one.knob.file)}" if one.knob.file else "")
-        console.print(f"{place}: {escape(one.knob.name)}={escape(one.knob.value)}  {_MARKS[one.verdict]}")
+        console.print(
+            f"{place}: {escape(one.knob.name)}={escape(one.knob.value)}  {_MARKS.get(one.verdict, one.verdict)}"
+        )
         say(f"  {one.reason}" + (f"; {one.fix}" if one.fix else ""))
     return 0
 

@@ -16,7 +16,7 @@ from stripewise.catalogue.workload import Workload
 from stripewise.desk.desk import Question, Training, Unattended, Validating
 from stripewise.desk.local import LocalDesk
 from stripewise.desk.server.files import campaign_in
-from stripewise.diagnose.knobs import Surroundings, judge_script, library, list_dead
+from stripewise.diagnose.knobs import Surroundings, review_script
 from stripewise.diagnose.site import diagnose
 from stripewise.engine.campaign.measured import choose_for_cases
 from stripewise.engine.campaign.plan import first_batch
@@ -164,8 +164,7 @@ def judge_settings(
     """Judge the settings in the text of a job script."""
     shown = {name: (status, evidence) for name, (status, evidence) in effects.items()}
     where = Surroundings(mpi, file_system, "", Workload.model_validate(workload), shown)
-    found = judge_script(script, where)
-    return {"settings": [one.as_json() for one in found], "dead": len(list_dead(found)), "mpi": library(script, mpi)}
+    return review_script(script, where).as_json()
 
 
 @functools.lru_cache(maxsize=1)

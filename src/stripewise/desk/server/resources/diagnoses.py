@@ -271,7 +271,7 @@ def _script_form(service: Service, **chosen: str) -> dict[str, Any]:
 def script_page(request: Request, service: Here) -> HTMLResponse:
     """Show the form."""
     chosen = _script_form(service, script="", mpi="", file_system="", operation="", experiment="")
-    return render(request, "knobs.html", title="Dead knobs", **chosen, found=None, counts={}, error=None)
+    return render(request, "knobs.html", title="Dead knobs", **chosen, found=None, remarks=[], counts={}, error=None)
 
 
 @scripts.form("")
@@ -285,9 +285,10 @@ def judge(
     experiment: Annotated[str, Form(max_length=64)] = "",
 ) -> HTMLResponse:
     """Judge a script; nothing of it is kept, and nothing in it is run."""
-    found, error = None, None
+    found, remarks, error = None, [], None
     try:
-        found = _judge_bounded(service, script, mpi, file_system, operation, experiment)["settings"]
+        answer = _judge_bounded(service, script, mpi, file_system, operation, experiment)
+        found, remarks = answer["settings"], answer["remarks"]
     except StripewiseError as caught:
         error = caught
     chosen = _script_form(
@@ -301,6 +302,7 @@ def judge(
         title="Dead knobs",
         **chosen,
         found=found,
+        remarks=remarks,
         counts=counts,
         error=error,
     )
