@@ -137,7 +137,7 @@ class Alternative:
     def __hash__(self) -> int:
         # Values are long, and alike ones rare: equality decides.
         sizes = (len(self.value or ()), len(self.items or ()))
-        return hash((self.exported, self.weak, self.marks, sizes, self.value[0].text if self.value else ""))
+        return hash((self.exported, self.weak, self.marks, sizes, self.value[0] if self.value else None))
 
 
 ABSENT = (Alternative(),)
@@ -211,13 +211,17 @@ def merge(ways: Sequence[tuple[Sequence[Alternative], bool]]) -> tuple[tuple[Alt
         Also the settings of those for which there is no room.
     """
     found: dict[Alternative, bool] = {}
+    lost: list[int] = []
     for alternatives, weak in ways:
         for one in alternatives:
             bare = replace(one, weak=False) if one.weak else one
-            found[bare] = found.get(bare, True) and (weak or one.weak)
-    every = [replace(one, weak=True) if weak else one for one, weak in found.items()]
-    lost = [mark for one in every[MOST_ALTERNATIVES:] for mark in one.marks]
-    return tuple(every[:MOST_ALTERNATIVES]), tuple(lost)
+            if bare in found:
+                found[bare] = found[bare] and (weak or one.weak)
+            elif len(found) < MOST_ALTERNATIVES:
+                found[bare] = weak or one.weak
+            else:
+                lost += one.marks
+    return tuple(replace(one, weak=True) if weak else one for one, weak in found.items()), tuple(lost)
 
 
 def merge_reached(ways: Sequence[Reached]) -> Reached:
