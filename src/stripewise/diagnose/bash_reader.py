@@ -37,6 +37,8 @@ _DEEPEST = 40
 """Statements within statements that are read."""
 _SECONDS = 0.5
 """Processor time that one script, with all in it, may take to parse: real ones take a hundredth of it."""
+_MOST_BARS = 1000
+"""Vertical bars of one line, with those that go on on the next."""
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _IN_DOUBLE = re.compile(r"\\([\\$`\"\n])")
 _ANSI = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", "'": "'", '"': '"'}
@@ -103,8 +105,20 @@ def read_bash(text: str, clock: Clock, line: int = 1) -> Node:
     UserError
         If it takes too long.
     """
+    _check_pipes(text, line)
     data = text.encode("utf-8", errors="replace")
     return _Reader(data, line).read(clock.parse(data, line).root_node)
+
+
+def _check_pipes(text: str, first: int) -> None:
+    """Refuse endless pipes: the parser takes time with the square of their length, and does not look at the clock."""
+    bars = 0
+    for number, line in enumerate(text.split("\n"), start=first):
+        bars += line.count("|")
+        if bars > _MOST_BARS:
+            raise UserError(f"line {number}: this text cannot be read as a shell script", "paste the job script alone")
+        if not line.rstrip().endswith(("|", "\\")):
+            bars = 0
 
 
 class _Reader:

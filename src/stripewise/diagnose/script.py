@@ -24,7 +24,7 @@ from stripewise.diagnose.script_setting import (
     is_hint,
     read_variable,
 )
-from stripewise.diagnose.shell_run import Runner, behind
+from stripewise.diagnose.shell_run import Interpreter, behind
 from stripewise.diagnose.shell_state import ABSENT, Alternative, Piece, Reached, Value, is_known, text_of
 from stripewise.diagnose.shell_tree import Node
 from stripewise.errors import UserError
@@ -341,7 +341,7 @@ def _is_script(lines: Sequence[str]) -> bool:
     return first.startswith("#!") or any(_DIRECTIVE.match(line) for line in lines)
 
 
-class _ScriptReader(Runner):
+class _ScriptReader(Interpreter):
     """Collects the settings of a script, and what programs find of them."""
 
     def __init__(

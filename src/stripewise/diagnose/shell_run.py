@@ -76,7 +76,7 @@ class Output:
     lines: list[Value] = field(default_factory=list)
 
 
-class Runner(ABC):
+class Interpreter(ABC):
     """Goes through a script."""
 
     def __init__(self, folders: Sequence[str], size: int) -> None:
