@@ -379,26 +379,6 @@ def tables(schema: Schema) -> dict[str, str]:
         "ends in `_end`: "
         + ", ".join(f"`{name}`" for name, e in schema["record"].items() if _is_plain_call(name))
         + ".",
-        "sections": _table(
-            ("section", "fields", "content"),
-            (
-                (
-                    f"`{name}`",
-                    ", ".join(f"`{f.partition(' ')[2]}`" for f in e.get("fields", []) if " " in f),
-                    e["about"],
-                )
-                for name, e in schema["artifact"]["sections"].items()
-            ),
-        ),
-        "kinds": "\n".join(
-            f"- {name} kinds: "
-            + ", ".join(f"{n} `{k}`" + (f" ({t})" if t else "") for n, (k, t) in enumerate(kinds.items()))
-            for name, kinds in schema["artifact"]["kinds"].items()
-        ),
-        "opcodes": _table(
-            ("opcode", "name", "does"),
-            ((str(n), f"`{name}`", text) for n, (name, text) in enumerate(schema["opcodes"].items())),
-        ),
     }
     for name in schema["environment"]:
         found[f"environment-{name}"] = _table(
