@@ -124,7 +124,8 @@ def buffering(draw: random.Random, fault: bool, number: int) -> Case:
         "--api", "mpiio", "-c", "--layout", "strided", "--piece", str(piece), "-t", str(transfer), "-b", str(block),
         *operation, "--no-verify", "-U", "{hints}", "-o", "{f}",
     )  # fmt: skip
-    labels = {"strided-without-buffering": fault, f"collective-{way}s": True, f"independent-{way}s": False}
+    # Collective calls are good where aggregators can merge them.
+    labels = {"strided-without-buffering": fault, f"collective-{way}s": not fault, f"independent-{way}s": False}
     labels["collective-costs"] = False
     if way == "write":
         labels["read-modify-write"] = False
@@ -184,7 +185,9 @@ def useless(draw: random.Random, fault: bool, number: int) -> Case:
         "--api", "mpiio", *(["-c"] if collective else []), "--layout", "strided", "--piece", str(piece),
         "-t", str(16 * piece), "-b", str(160 * piece), "-w", "-o", "{f}",
     )  # fmt: skip
-    return Case("", "kernel", 2, arguments, {"dead-settings": fault}, plan="\n".join(lines) + "\n")
+    # The buffer of aggregators is without effect where no call is collective.
+    dead = fault or (not collective and any("cb_buffer_size" in line for line in lines))
+    return Case("", "kernel", 2, arguments, {"dead-settings": dead}, plan="\n".join(lines) + "\n")
 
 
 def order(draw: random.Random, fault: bool, number: int) -> Case:

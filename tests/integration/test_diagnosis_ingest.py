@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from stripewise.desk.cli.main import main
+from stripewise.diagnose.finding import Severity
 from stripewise.diagnose.site import diagnose
 from stripewise.errors import UserError
 from stripewise.observe.activity import FileActivity
@@ -21,6 +22,7 @@ EXAMPLES = sorted(Path(str(entry)) for entry in Path(str(resources.files("darsha
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures" / "reports"
 FIELD = FIXTURES.parent / "ior"
 BAD_OST = next(path for path in EXAMPLES if path.name == "sample-badost.darshan")
+PIECES = FIXTURES.parent / "darshan" / "netcdf-pieces.darshan"
 ONE_STRIPE = next(path for path in EXAMPLES if path.name == "noposix.darshan")
 TRACED = next(path for path in EXAMPLES if path.name == "ior_hdf5_example.darshan")
 
@@ -111,7 +113,12 @@ def test_control_characters_of_a_log_command_no_terminal() -> None:
 def test_the_shared_file_on_one_stripe_is_found() -> None:
     found = {finding.code: finding for finding in diagnose(read_log(ONE_STRIPE)).findings}
     assert found["one-stripe"].evidence["ranks"] == 512
-    assert [setting.line() for setting in found["one-stripe"].settings] == ["layout lustre stripe_count 8"]
+    # The job reads 1.7 GiB in 6 s of 11 h: nothing is urgent, only a new file gets a layout, and it writes nothing.
+    assert {finding.severity for finding in found.values()} <= {Severity.LOW, Severity.INFO, Severity.OK}
+    assert found["one-stripe"].settings == () and "lfs migrate" in found["one-stripe"].fix
+    assert found["stdio"].fix.startswith("Read data with read")
+    written = {finding.code: finding for finding in diagnose(read_log(PIECES)).findings}["one-stripe"]
+    assert [setting.line() for setting in written.settings] == ["layout lustre stripe_count 64"]
 
 
 def test_one_unreadable_log_raises(tmp_path: Path) -> None:
@@ -188,8 +195,8 @@ def test_a_folder_becomes_a_table_and_a_site(tmp_path: Path, capsys: pytest.Capt
 
 def test_one_log_gives_page_plan_and_codes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page, plan = tmp_path / "page.html", tmp_path / "fix.plan"
-    assert main(["diagnose", str(ONE_STRIPE), "--plan", str(plan)]) == 0
-    assert "expected: 1.6 times as fast (project notes" in " ".join(capsys.readouterr().out.split())
+    assert main(["diagnose", str(PIECES), "--plan", str(plan)]) == 0
+    assert "times as fast (project notes" in " ".join(capsys.readouterr().out.split())
     assert main(["diagnose", str(BAD_OST), "--report", str(page)]) == 0
     printed = capsys.readouterr().out
     assert printed.index("A file for each rank") < printed.index("slow storage target")

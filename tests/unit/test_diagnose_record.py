@@ -61,7 +61,7 @@ def test_many_opens_are_told_without_a_time() -> None:
     found = {one.code: one for one in diagnosed(body).findings}
     assert "opened 1,999 times more than needed" in found["reopens"].says
     assert found["metadata-storm"].says == (
-        "2,000 opens, stats and flushes of 1 files are nearly all that the job did; how long they took was not recorded"
+        "2,000 opens, stats and flushes of 1 file are nearly all that the job did; how long they took was not recorded"
     )
 
 

@@ -171,6 +171,10 @@ CASES: dict[str, tuple[Activity, Activity]] = {
         activity(collective(MIB, calls(6400, 10 * KIB, consecutive=0))),
         activity(collective(MIB, calls(16, 4 * MIB))),
     ),
+    "collective-not-aggregated": (
+        activity(collective(47_008, calls(64, 47_008, consecutive=0))),
+        activity(collective(47_008, calls(64, 47_008))),
+    ),
     "collective-costs": (
         activity(collective(4 * MIB, calls(16, 16 * MIB), beneath={"write": {"ranks": 1}})),
         activity(collective(4 * MIB, calls(64, 4 * MIB), beneath={"write": {"ranks": 4}})),
@@ -182,7 +186,7 @@ CASES: dict[str, tuple[Activity, Activity]] = {
     ),
     "shared-without-mpiio": (
         activity(posix(write=calls(100, MIB))),
-        activity({**posix(write=calls(100, MIB)), "ranks": 1}),
+        activity(posix(read=calls(100, MIB))),
     ),
     "blocking-reads": (
         activity({"mpiio": {"read": calls(200, MIB)}, "modes": {"independent_reads": 200}}),
@@ -377,9 +381,13 @@ def test_nothing_is_proposed_that_breaks_calls_of_the_program() -> None:
 
 def test_findings_weigh_less_where_io_is_a_small_part_of_the_run() -> None:
     fault = activity(posix(write=calls(1000, MIB, sequential=400, seconds=9.0), opens=4))
-    rare = fault.model_copy(update={"job": fault.job.model_copy(update={"elapsed": 5000.0})})
-    weights = [next(f for f in diagnose(one).findings if f.code == "random-writes").severity for one in (fault, rare)]
-    assert weights == [Severity.HIGH, Severity.MEDIUM]
+    rare, rarest = (
+        fault.model_copy(update={"job": fault.job.model_copy(update={"elapsed": elapsed})})
+        for elapsed in (200.0, 5000.0)
+    )
+    each = (fault, rare, rarest)
+    weights = [next(f for f in diagnose(one).findings if f.code == "random-writes").severity for one in each]
+    assert weights == [Severity.HIGH, Severity.MEDIUM, Severity.LOW]
 
 
 def test_thresholds_can_be_set_and_unknown_ones_are_named() -> None:
@@ -420,3 +428,97 @@ def test_balance_is_judged_only_where_all_bytes_went_through_own_calls(through_m
     )
     found = activity_of(report, "report.json")
     assert (found.ranks is None) == bool(through_mpi) == any("balance" in line for line in found.unseen)
+
+
+def found(one: Activity, code: str) -> Any:
+    return next((finding for finding in diagnose(one).findings if finding.code == code), None)
+
+
+def test_a_bound_follows_from_the_calls_or_bytes_that_the_remedy_saves() -> None:
+    # 100 MiB read in a second, of which 25 MiB are new: three quarters of the second, of ten seconds in all.
+    again = found(CASES["redundant-reads"][0].model_copy(update={"io_seconds": 2.5}), "redundant-reads")
+    assert again.bound.speedup == pytest.approx(10 / (10 - 0.75))
+    assert again.bound.condition == "the 75 MiB were not read again, at 100 MiB/s of a rank"
+    funnel = found(CASES["rank-funnel"][0], "rank-funnel")
+    assert funnel.bound.speedup == pytest.approx(4.0)
+    assert funnel.bound.condition == "each rank moved 16 MiB at the rate of rank 0, 64 MiB/s"
+    assert again.as_json()["bound"] == {"speedup": again.bound.speedup, "if": again.bound.condition}
+
+
+@pytest.mark.parametrize(
+    "code", ["small-writes", "independent-writes", "stripe-unaligned", "read-modify-write", "stdio"]
+)
+def test_a_remedy_that_makes_requests_cheaper_has_no_bound(code: str) -> None:
+    assert found(CASES[code][0], code).bound is None
+
+
+def test_sieving_and_repetitions_are_no_redundant_writes() -> None:
+    sieved = {"posix": {"write": calls(100, MIB, extent=25 * MIB)}, "mpiio": {"write": calls(100, 256 * KIB)}}
+    assert found(activity(sieved), "redundant-writes") is None
+    again = posix(write=calls(100, MIB, extent=25 * MIB), opens=16)
+    assert found(activity(again), "redundant-writes") is None, "each rank opened and wrote the file four times"
+
+
+def test_sizes_that_divide_the_alignment_are_aligned() -> None:
+    fitting = {"unaligned_file": 255 * 40, "file_alignment": MIB}
+    assert found(activity(posix(write=calls(256 * 40, 4 * KIB), **fitting)), "unaligned-file") is None
+    shifted = {**fitting, "unaligned_file": 256 * 40}
+    assert found(activity(posix(write=calls(256 * 40, 4 * KIB), **shifted)), "unaligned-file") is not None
+    assert found(activity(posix(read=calls(100, MIB), unaligned_file=90, file_alignment=MIB)), "unaligned-file") is None
+
+
+def test_aggregators_choose_where_requests_begin() -> None:
+    merged = {**collective(3 * MIB, calls(16, 12 * MIB)), **layout(4, 2 * MIB)}
+    assert found(activity(merged), "stripe-unaligned") is None
+
+
+def test_a_file_that_is_only_read_gets_no_layout() -> None:
+    read = activity({**posix(read=calls(512, MIB)), **layout(1)}, ranks=64)
+    one = found(read, "one-stripe")
+    assert one.settings == () and "lfs migrate" in one.fix
+
+
+def test_independent_bytes_are_those_of_independent_calls() -> None:
+    both = {
+        "mpiio": {"write": calls(2064, 4 * KIB, bytes=2000 * 512 + 64 * MIB, common=[(512, 2000)])},
+        "modes": {"independent_writes": 2000, "collective_writes": 64},
+    }
+    assert "calls of 512 B on average" in found(activity(both), "independent-writes").says
+    unknown = {**both, "mpiio": {"write": calls(2064, 32 * KIB, common=[])}}
+    assert "2,000 independent write calls go to files" in found(activity(unknown), "independent-writes").says
+
+
+def test_collective_calls_that_nobody_merged_are_not_good() -> None:
+    fault, near = CASES["collective-not-aggregated"]
+    assert found(fault, "collective-writes") is None and found(near, "collective-writes") is not None
+    fewer = activity(collective(KIB, calls(60, 200, consecutive=0), modes={"collective_writes": 92_752}))
+    assert found(fewer, "strided-without-buffering") is None, "fewer requests than calls"
+
+
+def test_the_call_that_took_the_time_is_named() -> None:
+    slow = {"set_view": 45.0, "open": 4.7}
+    one = activity(
+        {"mpiio": {"write": calls(10, KIB), "opens": 900, "meta_seconds": 49.7, "calls": slow}},
+        seen=["MPI-IO"], counts_opens_once=True, summed_seconds=55.0, io_seconds=5.0, job={"ranks": 4, "elapsed": 60.0},
+    )  # fmt: skip
+    assert found(one, "metadata-storm").says.endswith("; MPI_File_set_view took 45 s of them")
+
+
+def test_flushes_of_streams_are_told_from_those_of_disks() -> None:
+    stream = activity({"stdio": {"write": calls(100, KIB), "syncs": 80}})
+    assert found(stream, "flushes").says == "80 calls of fflush for 100 writes"
+    assert found(stream, "flushes").severity is Severity.LOW and "waits for no disk" in found(stream, "flushes").fix
+    twice = activity(posix(write=calls(768, MIB), syncs=128), ranks=64)
+    assert found(twice, "flushes") is None, "two of each rank"
+
+
+def test_reads_of_large_chunks_name_the_cache() -> None:
+    one = found(activity({**posix(read=calls(1000, 4 * KIB)), "chunk_bytes": 8 * MIB}), "small-reads")
+    assert "chunks of HDF5 have up to 8 MiB" in one.fix and "rdcc_nbytes" in one.fix
+    assert found(activity({**posix(read=calls(1000, 4 * KIB)), "chunk_bytes": MIB}), "small-reads").fix == ""
+
+
+def test_sieving_of_a_new_file_reads_in_vain_and_writes_more() -> None:
+    made = {"write": calls(300, MIB), "read": calls(300, 0, bytes=0)}
+    one = activity({"mpiio": {"write": calls(100, 768 * KIB)}, "posix": made, "modes": {"collective_writes": 100}})
+    assert found(one, "read-modify-write").says.startswith("300 MiB were written for 75 MiB")

@@ -72,6 +72,7 @@ LIMITS: dict[str, Limit] = {
     "meta_seconds": Limit(30.0, "s", "of one rank in calls that move no data"),
     "reopens": Limit(4.0, "ratio", "opens of a file by each of its ranks"),
     "reopened_opens": Limit(8, "count", "opens of files that were open before"),
+    "reopen_share": Limit(0.01, "share", "of the I/O time in such opens, below it twice as many are needed"),
     "small_files": Limit(64, "count", "files below 1 MiB with data"),
     "small_files_share": Limit(0.5, "share", "of all files that are below 1 MiB"),
     "writes_a_sync": Limit(8.0, "ratio", "writes for each flush, below it each flush waits for little"),
@@ -85,7 +86,10 @@ LIMITS: dict[str, Limit] = {
     "stdio_share": Limit(0.1, "share", "of the bytes through buffered streams"),
     "stdio_bytes": Limit(1 << 20, "B", "through buffered streams"),
     "reread_share": Limit(0.5, "share", "of the bytes read that the same job wrote shortly before"),
+    "shared_bytes": Limit(1 << 18, "B", "in files that several ranks write without MPI-IO"),
+    "flush_share": Limit(0.05, "share", "of the I/O time on streams that are flushed after few writes"),
     "io_matters": Limit(0.05, "share", "of the run time in I/O; below it findings weigh less"),
+    "io_negligible": Limit(0.01, "share", "of the run time in I/O; below it no finding is more than low"),
 }
 
 
@@ -155,6 +159,21 @@ class FindingKind:
 
 
 @dataclass(frozen=True)
+class Bound:
+    """How many times faster the remedy that is named could make the I/O at most.
+
+    Attributes
+    ----------
+    speedup : float
+    condition : str
+        Under which it holds, with the bytes, the calls or the rate that it follows from: words that follow "if".
+    """
+
+    speedup: float
+    condition: str
+
+
+@dataclass(frozen=True)
 class Finding:
     """Something found.
 
@@ -171,9 +190,11 @@ class Finding:
     proposal : Proposal
         Settings that fix it, where Stripewise can apply them and a gain is expected of them.
     share : float
-        Part of the time in I/O calls that the calls concerned took, 0 to 1; nothing can give more.
+        Part of the time in I/O calls that the calls concerned took, 0 to 1.
     fix : str
         What to change here; the kind's where empty.
+    bound : Bound or None
+        None where the source does not hold what limits the gain.
     """
 
     kind: FindingKind
@@ -185,6 +206,7 @@ class Finding:
     proposal: Proposal = field(default_factory=Proposal)
     share: float = 0.0
     fix: str = ""
+    bound: Bound | None = None
 
     @property
     def code(self) -> str:
@@ -197,15 +219,13 @@ class Finding:
         return self.proposal.settings
 
     @property
-    def bound(self) -> float | None:
-        """How many times shorter the I/O could become at most; None where the calls concerned are all of it."""
-        return 1 / (1 - self.share) if self.share < 0.99 else None
-
-    @property
     def expected(self) -> Expected:
-        """What the settings are expected to bring to the I/O as a whole: at most what :attr:`bound` leaves."""
-        known, most = self.proposal.expected, self.bound
-        return known if most is None else replace(known, low=min(known.low, most), high=min(known.high, most))
+        """What the settings are expected to bring to the I/O as a whole, of which they concern a share."""
+        known = self.proposal.expected
+        if self.share >= _WHOLE:
+            return known
+        most = 1 / (1 - self.share)
+        return replace(known, low=min(known.low, most), high=min(known.high, most))
 
     def as_json(self) -> dict[str, Any]:
         """Give all for machines."""
@@ -225,6 +245,7 @@ class Finding:
             if self.settings
             else None,
             "io_time_share": round(self.share, 4),
+            "bound": None if self.bound is None else {"speedup": self.bound.speedup, "if": self.bound.condition},
             "drishti": list(self.kind.drishti),
         }
 
@@ -284,12 +305,51 @@ def each_way(*, read: FindingKind, write: FindingKind) -> Callable[[Way], Way]:
     return register
 
 
+_WHOLE = 0.99
+_LEAST_BOUND = 1.02
+_EVEN = 0.7
+"""Least part of the slowest rank's time that the mean rank spends, where a sum over ranks says what one would save."""
+
+
+def bound_without(activity: Activity, seconds: float, condition: str) -> Bound | None:
+    """Bound the gain of a remedy that saves calls and leaves all others as they are.
+
+    Parameters
+    ----------
+    seconds : float
+        That the calls took, summed over ranks.
+    condition : str
+        As in :class:`Bound`.
+
+    Returns
+    -------
+    Bound or None
+        None where times are not known, where ranks are too unequal to say what the slowest would save, and where
+        hardly anything would be saved or left.
+    """
+    spent = activity.summed_seconds
+    if not activity.timed or activity.io_time is None or spent <= 0:
+        return None
+    if spent < _EVEN * activity.io_seconds * activity.job.ranks:
+        return None
+    return make_bound(spent, spent - seconds, condition)
+
+
+def make_bound(before: float, after: float, condition: str) -> Bound | None:
+    """Bound a gain by the time, or another cost, before and after; None where hardly anything is saved or left."""
+    if after <= (1 - _WHOLE) * before or before < _LEAST_BOUND * after:
+        return None
+    return Bound(before / after, condition)
+
+
 def weigh(activity: Activity, limits: Thresholds, share: float, most: Severity = Severity.HIGH) -> Severity:
     """Weigh a finding by the part of the I/O time that it concerns, and the I/O by its part of the run."""
     severity = Severity.HIGH if share >= 0.5 else Severity.MEDIUM if share >= 0.15 else Severity.LOW
     part = activity.io_share
     if part is not None and part < limits["io_matters"]:
         severity = Severity(max(Severity.LOW, severity - 1))
+    if part is not None and part < limits["io_negligible"]:
+        severity = min(severity, Severity.LOW)
     return min(severity, most)
 
 

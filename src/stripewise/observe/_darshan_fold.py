@@ -25,6 +25,7 @@ from stripewise.observe._darshan_sums import (
     add_common,
     blocks_touched,
     bytes_of,
+    chunk_of,
     extent_of,
     level_entry,
     merge,
@@ -250,6 +251,8 @@ class Folded:
         merge(self._totals, level, counters, seconds, rank)
         sums = file.levels[level]
         add_common(sums.common, counters, place)
+        if level == "hdf5":
+            file.chunk = max(file.chunk, chunk_of(counters))
         if level not in self._modules:
             return
         moved, spent, slowest = self._count_module(level, rank, counters, seconds)
@@ -429,6 +432,7 @@ class Folded:
                 "osts": stripes[1],
             }
         entry["redundant_read"] = file.again
+        entry["chunk_bytes"] = file.chunk or None
         entry["read_blocks"] = file.blocks.tolist() if file.blocks.any() else []
         return entry
 

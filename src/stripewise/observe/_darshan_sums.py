@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -146,6 +147,7 @@ class FileSums:
     meta: dict[str, float] = field(default_factory=dict)
     again: int | None = None
     blocks: Ints = field(default_factory=lambda: np.zeros(len(BLOCKS), np.int64))
+    chunk: int = 0
     writers: int = 0
     last_writer: int = -1
     traced: bool = False
@@ -224,6 +226,8 @@ def level_entry(level: str, sums: Sums, file: FileSums) -> dict[str, Any]:
         "syncs": count(*syncs.get(level, ())) + file.syncs.get(level, 0),
         "meta_seconds": float(times[fplace["META_TIME"]]) + file.meta.get(level, 0.0),
     }
+    if sums.common:
+        entry["common"] = _list_common(sums)
     if level == "posix":
         entry |= {
             "unaligned_file": count("FILE_NOT_ALIGNED"),
@@ -263,9 +267,21 @@ def _calls(level: str, direction: str, sums: Sums, values: Ints, times: Floats, 
     other = count("BYTES_WRITTEN" if direction == "read" else "BYTES_READ")
     if sums.common and not other:
         # Darshan keeps the common sizes of both directions together: they are known where there is only one.
-        top = sorted(sums.common.items(), key=lambda item: -item[1])[:_COMMON]
-        entry["common"] = [[size, times_] for size, times_ in top]
+        entry["common"] = _list_common(sums)
     return entry
+
+
+def _list_common(sums: Sums) -> list[list[int]]:
+    top = sorted(sums.common.items(), key=lambda item: -item[1])[:_COMMON]
+    return [[size, times] for size, times in top]
+
+
+def chunk_of(counters: Ints) -> int:
+    """Give the bytes of a dataset's chunk, of a record of HDF5's datasets; 0 where it has none."""
+    place = places("hdf5")[0]
+    lengths = [int(counters[place[f"CHUNK_SIZE_D{i}"]]) for i in range(1, 6)]
+    lengths = [length for length in lengths if length > 0]
+    return math.prod(lengths) * max(0, int(counters[place["DATATYPE_SIZE"]])) if lengths else 0
 
 
 def modes_entry(sums: Sums) -> dict[str, int]:

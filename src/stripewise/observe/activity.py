@@ -89,6 +89,10 @@ class Level(_ActivityPart):
         fsync and fdatasync, MPI_File_sync, fflush, H5Fflush.
     meta_seconds : float
         Time in calls that move no data, summed over ranks.
+    common : list of (int, int)
+        The most frequent sizes of both directions together, with their counts.
+    calls : dict
+        Seconds of calls that move no data, by name, summed over ranks; empty where the source does not tell.
     unaligned_file, unaligned_memory : int or None
         Data calls whose offset is not a multiple of ``file_alignment``, and whose buffer is not aligned in memory.
     file_alignment : int or None
@@ -101,6 +105,8 @@ class Level(_ActivityPart):
     stats: int = 0
     syncs: int = 0
     meta_seconds: float = 0.0
+    common: list[tuple[int, int]] = Field(default_factory=list)
+    calls: dict[Name, float] = Field(default_factory=dict, max_length=100)
     unaligned_file: int | None = None
     unaligned_memory: int | None = None
     file_alignment: int | None = None
@@ -334,6 +340,8 @@ class FileActivity(_ActivityPart):
         without a trace.
     transfers : dict
         Of HDF5, by direction; empty where none were seen.
+    chunk_bytes : int or None
+        Of the largest chunk of its datasets in HDF5, where the source tells.
     """
 
     path: Name
@@ -369,6 +377,7 @@ class FileActivity(_ActivityPart):
     read_blocks: list[int] = Field(default_factory=list, max_length=16)
     transfers: dict[Literal["read", "write"], DatasetTransfers] = Field(default_factory=dict)
     datasets: list[Dataset] = Field(default_factory=list)
+    chunk_bytes: int | None = None
 
     @property
     def through_hdf5(self) -> bool:

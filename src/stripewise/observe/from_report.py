@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -164,7 +165,7 @@ def _transfers(file: FileReport) -> dict[Direction, DatasetTransfers]:
 
 
 def _file(file: FileReport, interface: str | None) -> FileActivity:
-    others = [op for name, op in file.operations.items() if name.split("_")[0] not in _MOVING]
+    others = {name: op for name, op in file.operations.items() if name.split("_")[0] not in _MOVING}
     syncs = file.operations.get("sync")
     made, size = file.posix, file.size
     seen = partial(
@@ -190,7 +191,8 @@ def _file(file: FileReport, interface: str | None) -> FileActivity:
         write=write.model_copy(update={"extent": size}) if size and write.bytes else write,
         opens=file.opens,
         syncs=syncs.count if syncs else 0,
-        meta_seconds=sum(op.time_sum for op in others),
+        meta_seconds=sum(op.time_sum for op in others.values()),
+        calls={name: op.time_sum for name, op in others.items() if op.time_sum > 0},
     )
     if interface == "posix":
         if size and read.bytes > size:
@@ -220,10 +222,17 @@ def _file(file: FileReport, interface: str | None) -> FileActivity:
         hdf5_calls={} if file.hdf5 is None else {name: one.count for name, one in file.hdf5.operations.items()},
         properties={} if file.hdf5 is None else file.hdf5.properties,
         transfers=_transfers(file),
+        chunk_bytes=_find_chunk(file),
         datasets=[
             Dataset.model_validate(one, from_attributes=True) for one in (file.hdf5.datasets if file.hdf5 else [])
         ],
     )
+
+
+def _find_chunk(file: FileReport) -> int | None:
+    """Give the bytes of the largest chunk of the file's datasets; None where none has chunks."""
+    datasets = file.hdf5.datasets if file.hdf5 is not None else []
+    return max((math.prod(one.chunk) * one.element_size for one in datasets if one.chunk), default=None)
 
 
 def modes_of(made: Mapping[str, Operation]) -> Modes:

@@ -234,12 +234,10 @@ def _count_processes(activity: Activity) -> str:
 
 def _lines(finding: Finding) -> Iterator[str]:
     yield finding.says
-    bound = finding.bound
-    gain = ""
-    if bound is not None and bound >= 1.02:
-        gain = f" At most {number(bound, digits=2 if bound >= 1.95 else 3)} times faster I/O."
-    yield f"why: {finding.kind.mechanism}{gain}"
+    yield f"why: {finding.kind.mechanism}"
     yield f"fix: {finding.fix or finding.kind.fix}"
+    if (bound := finding.bound) is not None:
+        yield f"bound: the I/O at most {number(bound.speedup, digits=3)} times as fast, if {bound.condition}"
     for setting in finding.settings:
         yield f"set: {setting.line()}"
     if finding.settings:

@@ -7,12 +7,14 @@ from collections.abc import Iterator, Mapping
 from stripewise.catalogue.meaning import Situation, acts, explain_unread, find_parameter, parse, value_of
 from stripewise.catalogue.workload import Workload
 from stripewise.diagnose.finding import (
+    Bound,
     Finding,
     FindingKind,
     Limit,
     Severity,
     Thresholds,
     aggregation,
+    bound_without,
     choose_proposal,
     each_way,
     hint,
@@ -24,7 +26,7 @@ from stripewise.diagnose.finding import (
     weigh,
 )
 from stripewise.observe.activity import Activity, Calls, FileActivity, Level
-from stripewise.sizes import format_size
+from stripewise.sizes import count_of, format_size
 
 _FIXES = {
     "datatype_conversion": "Give H5Dwrite and H5Dread memory of the dataset's own type, so that nothing is converted. "
@@ -92,6 +94,31 @@ def _modes(file: FileActivity, direction: str) -> tuple[int, int]:
     return getattr(file.modes, f"collective_{direction}s"), getattr(file.modes, f"independent_{direction}s")
 
 
+_MOSTLY = 0.9
+
+
+def _independent_bytes(file: FileActivity, direction: str) -> float | None:
+    """Bytes of the independent calls of a direction; None where the source does not tell them from collective ones."""
+    collective, independent = _modes(file, direction)
+    calls: Calls = getattr(file.upper, direction)
+    if not collective:
+        return calls.bytes
+    other = "write" if direction == "read" else "read"
+    modes = file.modes
+    if modes is not None and modes.independent_bytes is not None and not getattr(file.upper, other).bytes:
+        return modes.independent_bytes
+    # Darshan counts them together, but one size is often that of nearly all independent calls.
+    size, count = max(calls.common, key=lambda one: one[1], default=(0, 0))
+    return float(size) * independent if _MOSTLY * independent <= count <= independent else None
+
+
+def _find_mean(file: FileActivity, direction: str) -> float:
+    """Bytes of the mean independent call, of all calls where these cannot be told apart."""
+    own = _independent_bytes(file, direction)
+    mean: float = getattr(file.upper, direction).mean
+    return mean if own is None else own / max(1, _modes(file, direction)[1])
+
+
 @each_way(
     read=FindingKind(
         "independent-reads",
@@ -114,7 +141,7 @@ def _modes(file: FileActivity, direction: str) -> tuple[int, int]:
 def independent_calls(activity: Activity, limits: Thresholds, kind: FindingKind, direction: str) -> Iterator[Finding]:
     """Look for independent calls that a collective one would merge."""
     alone = 0
-    moved = 0
+    moved: float | None = 0
     seconds = 0.0
     paths: dict[str, float] = {}
     for file in activity.files:
@@ -126,20 +153,21 @@ def independent_calls(activity: Activity, limits: Thresholds, kind: FindingKind,
         if not independent or independent / (collective + independent) < limits["independent_share"]:
             continue
         # Large contiguous calls need no merging, each is a good request already; pieces in a view do.
-        if calls.mean >= limits["merge_below"] and file.view_contiguous is not False:
+        if _find_mean(file, direction) >= limits["merge_below"] and file.view_contiguous is not False:
             continue
         alone += independent
-        moved += calls.bytes
+        own = _independent_bytes(file, direction)
+        moved = None if own is None or moved is None else moved + own
         paths[file.path] = independent
-        seconds += calls.seconds
+        seconds += calls.seconds * independent / (collective + independent)
     if alone < limits["independent_calls"]:
         return
     share = activity.share(seconds)
+    size = "" if moved is None else f" of {format_size(round(moved / alone))} on average"
     yield Finding(
         kind,
         weigh(activity, limits, share),
-        f"{alone:,} independent {direction} calls of {format_size(round(moved / alone))} on average go to files that "
-        "several ranks share",
+        f"{alone:,} independent {direction} calls{size} go to files that several ranks share",
         {"independent_calls": alone, "bytes": moved},
         top(paths),
         share=share,
@@ -161,6 +189,7 @@ def piecewise(file: FileActivity, direction: str, limits: Thresholds) -> bool:
     made: Calls = getattr(file.posix, direction)
     return (
         made.count >= limits["piece_calls"]
+        and made.count > called.count
         and made.mean < limits["piece_below"]
         and made.mean < limits["piece_ratio"] * called.mean
     )
@@ -197,6 +226,55 @@ def strided_without_buffering(activity: Activity, limits: Thresholds, kind: Find
             fix="" if proposal.settings else _OFF_IS_BETTER,
         )
         return
+
+
+_SCATTERED = 0.5
+_SAME = 0.9
+
+
+def not_aggregated(file: FileActivity, direction: str, limits: Thresholds) -> bool:
+    """Whether small collective calls, scattered over the file, reached the file system one by one."""
+    collective, independent = _modes(file, direction)
+    if collective < limits["piece_calls"] or independent > collective or file.mpiio is None or file.posix is None:
+        return False
+    called: Calls = getattr(file.mpiio, direction)
+    made: Calls = getattr(file.posix, direction)
+    if file.ranks < 2 or called.mean >= limits["merge_below"] or made.count < _SAME * called.count:
+        return False
+    # Ranks that each move one contiguous part need no merging, whatever calls they make.
+    return made.consecutive is not None and made.consecutive < _SCATTERED * made.count
+
+
+@rule(
+    "collective-not-aggregated",
+    "Collective calls that nobody merged",
+    "The program calls collectively, but each rank made its own requests: the pieces of the ranks lie between one "
+    "another, and no aggregator merged them.",
+    "Switch collective buffering on; by itself ROMIO merges only where it sees that the ranks of one call interleave.",
+)
+def collective_not_aggregated(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator[Finding]:
+    """Look for collective calls that became as many requests of the same size."""
+    for direction in ("write", "read"):
+        found = [file for file in activity.files if not_aggregated(file, direction, limits)]
+        found = [file for file in found if not piecewise(file, direction, limits)]
+        if not found:
+            continue
+        calls = sum(_modes(file, direction)[0] for file in found)
+        made = sum(getattr(file.posix, direction).count for file in found)
+        moved = sum(getattr(file.posix, direction).bytes for file in found)
+        share = activity.share(sum(getattr(file.upper, direction).seconds for file in found))
+        off = {f"romio_cb_{direction}": "disable"}
+        proposal = aggregation(activity, found, direction, off)
+        yield Finding(
+            kind,
+            weigh(activity, limits, share),
+            f"{calls:,} collective {direction}s became {made:,} requests of {round(moved / made):,} bytes on average",
+            {"direction": direction, "collective_calls": calls, "requests": made, "bytes": moved},
+            top({file.path: getattr(file.posix, direction).count for file in found}),
+            proposal=proposal,
+            share=share,
+            fix="" if proposal.settings else _OFF_IS_BETTER,
+        )
 
 
 def _was_aggregated(file: FileActivity) -> bool | None:
@@ -246,7 +324,18 @@ def collective_costs(activity: Activity, limits: Thresholds, kind: FindingKind) 
         top({file.path: file.bytes for file in files}),
         proposal=join_proposals(each),
         share=share,
+        bound=_bound_exchange(activity, files),
     )
+
+
+def _bound_exchange(activity: Activity, files: list[FileActivity]) -> Bound | None:
+    """Bound what is gained where all ranks make the requests that aggregators made, and nobody exchanges data."""
+    if any(file.posix is None or not file.posix.read.seconds + file.posix.write.seconds for file in files):
+        return None
+    calls = sum(file.upper.read.seconds + file.upper.write.seconds for file in files)
+    requests = sum(file.posix.read.seconds + file.posix.write.seconds for file in files if file.posix)
+    condition = f"all ranks made the requests, which took {requests:.3g} s of the {calls:.3g} s in these calls"
+    return bound_without(activity, calls - requests, condition)
 
 
 @rule(
@@ -261,29 +350,35 @@ def read_modify_write(activity: Activity, limits: Thresholds, kind: FindingKind)
     """Look for reads below write calls."""
     found: dict[str, float] = {}
     files = []
-    written = 0
+    asked = back = made = 0
     seconds = 0.0
     for file in activity.files:
         if file.mpiio is None or file.posix is None or not file.mpiio.write.bytes:
             continue
+        wanted, more = file.mpiio.write.bytes, 0
         if file.beneath is not None:
             read = file.beneath.reading_back.bytes
         else:
             # Darshan cannot tell which call reads for a write: what nobody asked for was read for that.
             read = max(0, file.posix.read.bytes - file.mpiio.read.bytes) if not file.mpiio.read.bytes else 0
-        if read >= limits["rewrite_share"] * file.mpiio.write.bytes:
-            found[file.path] = read
+            # Blocks of a new file are read in vain, and then written with all that lies between the pieces.
+            more = max(0, file.posix.write.bytes - wanted) if file.posix.read.count else 0
+        if max(read, more) >= limits["rewrite_share"] * wanted:
+            found[file.path] = max(read, more)
             files.append(file)
-            written += file.mpiio.write.bytes
+            asked, back, made = asked + wanted, back + read, made + wanted + more
             seconds += file.mpiio.write.seconds
     if not found:
         return
     share = activity.share(seconds)
+    says = f"{format_size(back)} were read in order to write {format_size(asked)}"
+    if back < limits["rewrite_share"] * asked:
+        says = f"{format_size(made)} were written for {format_size(asked)}, with all that lies between the pieces"
     yield Finding(
         kind,
         weigh(activity, limits, share),
-        f"{format_size(sum(found.values()))} were read in order to write {format_size(written)}",
-        {"read_bytes": int(sum(found.values())), "written_bytes": written},
+        says,
+        {"read_bytes": back, "written_bytes": asked, "made_bytes": made},
         top(found),
         proposal=no_sieving(activity, files),
         share=share,
@@ -303,16 +398,18 @@ def shared_without_mpiio(activity: Activity, limits: Thresholds, kind: FindingKi
     if activity.kind != "darshan" or activity.job.ranks < 2:
         return
     shared = {
-        file.path: float(file.bytes) for file in activity.files if file.ranks > 1 and not file.mpiio and file.posix
+        file.path: float(file.bytes)
+        for file in activity.files
+        if file.ranks > 1 and not file.mpiio and file.posix and file.posix.write.bytes
     }
     moved = sum(shared.values())
-    if not activity.bytes or not moved or moved / activity.bytes < limits["posix_shared_share"]:
+    if moved < limits["shared_bytes"] or moved < limits["posix_shared_share"] * activity.bytes:
         return
     share = activity.share(sum(file.seconds for file in activity.files if file.path in shared))
     yield Finding(
         kind,
         weigh(activity, limits, share, Severity.MEDIUM),
-        f"{format_size(moved)} of {format_size(activity.bytes)} went to {len(shared)} shared file(s) "
+        f"{format_size(moved)} of {format_size(activity.bytes)} went to {count_of(len(shared), 'shared file')} "
         "through POSIX alone",
         {"files": len(shared), "bytes": int(moved)},
         top(shared),
@@ -356,6 +453,8 @@ def read_heavy(activity: Activity, limits: Thresholds, kind: FindingKind) -> Ite
 
 
 _STREAMS = ("<STDIN>", "<STDOUT>", "<STDERR>")
+_MOSTLY_READ = 0.1
+_READ_OTHERWISE = "Read data with read, MPI-IO or a library; or give streams a large buffer with setvbuf."
 
 
 @rule(
@@ -376,6 +475,7 @@ def stdio(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator
     if not total or moved < limits["stdio_bytes"] or moved / total < limits["stdio_share"]:
         return
     seconds = sum(file.stdio.seconds for file in activity.files if file.stdio and file.path not in _STREAMS)
+    written = sum(file.stdio.write.bytes for file in activity.files if file.stdio and file.path not in _STREAMS)
     share = activity.share(seconds)
     yield Finding(
         kind,
@@ -384,6 +484,7 @@ def stdio(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator
         {"bytes": int(moved), "share": moved / total, "seconds": seconds},
         top({path: amount for path, amount in through.items() if amount}),
         share=share,
+        fix=_READ_OTHERWISE if written < _MOSTLY_READ * moved else "",
     )
 
 
@@ -545,7 +646,10 @@ def collective_calls(activity: Activity, limits: Thresholds, kind: FindingKind, 
     modes = activity.totals.modes
     together = getattr(modes, f"collective_{direction}s")
     alone = getattr(modes, f"independent_{direction}s")
-    if together and together / (together + alone) > limits["independent_share"]:
+    merged = not any(
+        not_aggregated(file, direction, limits) or piecewise(file, direction, limits) for file in activity.files
+    )
+    if merged and together and together / (together + alone) > limits["independent_share"]:
         part = together / (together + alone)
         yield Finding(
             kind,
@@ -583,7 +687,7 @@ def aggregators(activity: Activity, limits: Thresholds, kind: FindingKind) -> It
     yield Finding(
         kind,
         Severity.INFO,
-        f"{number} aggregators on {nodes} node(s): {where}",
+        f"{count_of(number, 'aggregator')} on {count_of(nodes, 'node')}: {where}",
         {"aggregators": number, "nodes": nodes},
         (file.path,),
         proposal=choose_proposal(activity, [file], [(hint("cb_nodes", str(nodes)), hint("cb_config_list", "*:1"))]),

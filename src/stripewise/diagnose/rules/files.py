@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from statistics import median
 
 from stripewise.catalogue.expectation import Proposal
 from stripewise.catalogue.filesystems import USUAL, of_file
-from stripewise.diagnose.finding import Finding, FindingKind, Limit, Severity, Thresholds, rule, stripes, top, weigh
+from stripewise.diagnose.finding import (
+    Finding,
+    FindingKind,
+    Limit,
+    Severity,
+    Thresholds,
+    bound_without,
+    rule,
+    stripes,
+    top,
+    weigh,
+)
+from stripewise.diagnose.rules.requests import are_aggregated
 from stripewise.observe.activity import Activity, Calls, FileActivity, Level
-from stripewise.sizes import format_size
+from stripewise.sizes import count_of, format_size
 
 
 def _is_striped(file: FileActivity) -> bool:
@@ -75,21 +88,56 @@ def metadata_storm(activity: Activity, limits: Thresholds, kind: FindingKind) ->
     share = activity.share(spent)
     moved = sum(level.bytes for level in levels)
     # Streams gather their calls: only the others are requests.
-    nothing_else = calls >= levels[0].count and moved < limits["meta_bytes"] * calls
+    asked = sum(level.opens + level.stats for level in levels)
+    nothing_else = asked >= levels[0].count and moved < limits["meta_bytes"] * asked
     great = share >= limits["meta_share"] or nothing_else
     opening = calls >= limits["meta_calls"] and great and calls > _find_least_storm(activity)
     if not opening and a_rank < limits["meta_seconds"]:
         return
-    what = f"{calls:,} opens, stats and flushes of {activity.counted.files:,} files"
+    what = f"{calls:,} opens, stats and flushes of {count_of(activity.counted.files, 'file')}"
     timed = f"{share:.0%} of the I/O time ({spent:.3g} s over all ranks) went to {what}"
+    if activity.io_time is None:
+        timed = f"{spent:.3g} s over all ranks and threads went to {what}"
+    longest = _find_longest(activity, spent)
+    needed = sum(file.ranks for file in activity.files if _opened(file).opens)
+    spared = spent * max(0.0, 1 - needed / calls) if calls else 0.0
     yield Finding(
         kind,
         weigh(activity, limits, share),
-        timed if activity.timed else f"{what} are nearly all that the job did; how long they took was not recorded",
+        timed + longest
+        if activity.timed
+        else f"{what} are nearly all that the job did; how long they took was not recorded",
         {"meta_seconds": spent, "share": share, "calls": calls, "files": activity.counted.files},
         top({file.path: _meta(file) for file in activity.files if _meta(file)}),
         share=share,
+        bound=bound_without(
+            activity, spared, f"only {needed:,} of the {calls:,} calls were left: an open of each file by each rank"
+        ),
     )
+
+
+_MPIIO_ITSELF = 0.5
+
+
+def _find_longest(activity: Activity, spent: float) -> str:
+    """Name the call that took most of the time, as far as the source tells; empty where it does not."""
+    named: Counter[str] = Counter()
+    own = views = 0.0
+    for file in activity.files:
+        named.update(file.upper.calls)
+        if file.mpiio is not None and file.posix is not None and not file.mpiio.calls:
+            own += max(0.0, file.mpiio.meta_seconds - file.posix.meta_seconds)
+            views += file.modes.views if file.modes is not None else 0
+    if named:
+        name, seconds = named.most_common(1)[0]
+        words = f"MPI_File_{name}" if "MPI-IO" in activity.seen else name
+        return f"; {words} took {seconds:.3g} s of them"
+    if own >= _MPIIO_ITSELF * spent and views:
+        return (
+            f"; {own:.3g} s of them passed within MPI-IO itself, not in the file system: in MPI_File_open, close or "
+            f"set_view, which was called {views:,.0f} times"
+        )
+    return ""
 
 
 def _find_least_storm(activity: Activity) -> float:
@@ -98,7 +146,8 @@ def _find_least_storm(activity: Activity) -> float:
 
 
 def _opened(file: FileActivity) -> Level:
-    return file.posix or file.stdio or file.mpiio or Level()
+    """The level at which the program opened a file: MPI-IO opens it more often than it is asked to."""
+    return file.mpiio or file.posix or file.stdio or Level()
 
 
 @rule(
@@ -117,18 +166,23 @@ def reopens(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterat
         each = opens if activity.counts_opens_once else opens / max(1, file.ranks)
         if each >= limits["reopens"]:
             again[file.path] = opens - (1 if activity.counts_opens_once else file.ranks)
-            seconds += _meta(file)
+            seconds += _meta(file) * again[file.path] / opens
     needed = limits["reopened_opens"] / (activity.job.ranks if activity.counts_opens_once else 1)
     if sum(again.values()) < needed:
         return
     share = activity.share(seconds)
+    if 0 < share < limits["reopen_share"] and sum(again.values()) < 2 * needed:
+        return
     yield Finding(
         kind,
         weigh(activity, limits, share, Severity.MEDIUM),
-        f"{len(again)} file(s) were opened {sum(again.values()):,.0f} times more than needed",
+        f"{count_of(len(again), 'file was', 'files were')} opened {sum(again.values()):,.0f} times more than needed",
         {"files": len(again), "opens_again": int(sum(again.values()))},
         top(again),
         share=share,
+        bound=bound_without(
+            activity, seconds, f"each rank opened {'the file' if len(again) == 1 else 'each file'} once"
+        ),
     )
 
 
@@ -147,7 +201,7 @@ def small_files(activity: Activity, limits: Thresholds, kind: FindingKind) -> It
     yield Finding(
         kind,
         weigh(activity, limits, share, Severity.MEDIUM),
-        f"{counted.small:,} of {counted.files:,} files have less than 1 MiB",
+        f"{counted.small:,} of {count_of(counted.files, 'file')} have less than 1 MiB",
         {"small_files": counted.small, "files": counted.files, "folders": counted.folders},
         proposal=stripes(activity, [file for file in activity.files if _is_striped(file)], 1),
         share=share,
@@ -162,31 +216,46 @@ def small_files(activity: Activity, limits: Thresholds, kind: FindingKind) -> It
 )
 def flushes(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator[Finding]:
     """Look for files that are flushed after few writes."""
-    found: dict[str, float] = {}
-    seconds = 0.0
-    writes = 0
-    for file in activity.files:
-        for level in (file.posix, file.stdio, file.mpiio):
-            if level is None or not level.write.count:
-                continue
-            extra = level.syncs - file.ranks
-            if extra >= limits["syncs"] and level.write.count / level.syncs < limits["writes_a_sync"]:
-                found[file.path] = max(found.get(file.path, 0.0), level.syncs)
-                seconds += level.meta_seconds + level.write.seconds
-                writes += level.write.count
-                break
-    if not found:
+    for name, call in (("posix", "fsync"), ("mpiio", "MPI_File_sync"), ("stdio", "fflush")):
+        found = [(file, level) for file in activity.files if _is_flushed(level := getattr(file, name), file, limits)]
+        if not found:
+            continue
+        share = activity.share(sum(level.meta_seconds + level.write.seconds for _, level in found))
+        if name == "stdio" and share < limits["flush_share"]:
+            continue
+        total, writes = (sum(getter(level) for _, level in found) for getter in (_count_syncs, _count_writes))
+        yield Finding(
+            kind,
+            weigh(activity, limits, share, Severity.LOW if name == "stdio" else Severity.HIGH),
+            f"{total:,} calls of {call} for {writes:,} writes",
+            {"flushes": total, "writes": writes, "call": call},
+            top({file.path: float(level.syncs) for file, level in found}),
+            share=share,
+            fix=_FLUSH_STREAMS if name == "stdio" else "",
+        )
         return
-    share = activity.share(seconds)
-    total = int(sum(found.values()))
-    yield Finding(
-        kind,
-        weigh(activity, limits, share),
-        f"{total:,} flushes for {writes:,} writes",
-        {"flushes": total, "writes": writes},
-        top(found),
-        share=share,
-    )
+
+
+_FLUSH_STREAMS = (
+    "fflush passes the buffer to the kernel and waits for no disk, but each call costs a write of its own: flush less "
+    "often, or let the stream do it when its buffer is full."
+)
+_FEW = 4
+"""Flushes by each rank that are as many as a phase needs: at its end, and when the file is closed."""
+
+
+def _is_flushed(level: Level | None, file: FileActivity, limits: Thresholds) -> bool:
+    if level is None or not level.write.count or level.syncs < _FEW * file.ranks:
+        return False
+    return level.syncs - file.ranks >= limits["syncs"] and level.write.count / level.syncs < limits["writes_a_sync"]
+
+
+def _count_syncs(level: Level) -> int:
+    return level.syncs
+
+
+def _count_writes(level: Level) -> int:
+    return level.write.count
 
 
 _GRADES = "ABCDE"
@@ -231,15 +300,27 @@ def one_stripe(activity: Activity, limits: Thresholds, kind: FindingKind) -> Ite
     share = activity.share(sum(file.seconds for file in found))
     # Four stripes for each GiB, at most one for each rank: a start that tune improves on.
     wanted = max(2, min(ranks, 64, -(-largest // (1 << 30)) * 4))
+    files = f"1 file of {format_size(largest)} on one stripe"
+    if len(found) > 1:
+        files = f"{len(found):,} files of up to {format_size(largest)} on one stripe each"
+    # Only a new file gets another layout: one that the job only reads was there before.
+    new = [file for file in found if file.upper.write.bytes or (file.stdio and file.stdio.write.bytes)]
     yield Finding(
         kind,
         weigh(activity, limits, share),
-        f"{ranks:,} ranks use {len(found)} file(s) of up to {format_size(largest)} on one stripe each",
+        f"{ranks:,} ranks use {files}",
         {"files": len(found), "ranks": ranks, "largest_bytes": largest},
         top({file.path: float(_extent(file)) for file in found}),
-        proposal=stripes(activity, found, wanted),
+        proposal=stripes(activity, new, wanted),
         share=share,
+        fix="" if new else _LAY_OUT_AGAIN,
     )
+
+
+_LAY_OUT_AGAIN = (
+    "The job only reads this file, and settings lay out new files alone: lay it out over more targets with lfs migrate "
+    "-c, or copy it into a folder with such a layout."
+)
 
 
 @rule(
@@ -258,7 +339,7 @@ def wide_stripes(activity: Activity, limits: Thresholds, kind: FindingKind) -> I
     yield Finding(
         kind,
         weigh(activity, limits, share, Severity.MEDIUM),
-        f"{len(found)} files are smaller than their stripes, of which they have up to {width}",
+        f"{len(found):,} files are smaller than their stripes, of which they have up to {width:,}",
         {"files": len(found), "stripe_count": width},
         top({file.path: float(file.layout.stripe_count) for file in found if file.layout}),
         proposal=stripes(activity, found, 1),
@@ -268,8 +349,9 @@ def wide_stripes(activity: Activity, limits: Thresholds, kind: FindingKind) -> I
 
 def _find_usual(file: FileActivity) -> int:
     """Bytes of the file's most frequent request that could cross a stripe's boundary; 0 where unknown."""
-    both = (file.upper.write, file.upper.read)
-    sizes = [size for calls in both for size, _ in calls.common]
+    level = file.lower if file.lower.common or file.lower.write.common or file.lower.read.common else file.upper
+    both = (level.write, level.read)
+    sizes = [size for calls in both for size, _ in calls.common] or [size for size, _ in level.common]
     sizes += [calls.largest or 0 for calls in both]
     return next((size for size in sizes if size >= 64 << 10), 0)
 
@@ -278,6 +360,8 @@ def _off_stripe(file: FileActivity) -> bool:
     """Whether the file's usual request neither divides nor is a multiple of its stripe."""
     layout, size = file.layout, _find_usual(file)
     if layout is None or layout.stripe_size <= 0 or layout.stripe_count < 2 or file.ranks < 2 or not size:
+        return False
+    if are_aggregated(file) or not file.upper.write.bytes:
         return False
     return size % layout.stripe_size != 0 and layout.stripe_size % size != 0
 
@@ -304,7 +388,8 @@ def stripe_unaligned(activity: Activity, limits: Thresholds, kind: FindingKind) 
     yield Finding(
         kind,
         weigh(activity, limits, share, Severity.MEDIUM),
-        f"requests of {usual:,} bytes do not fit stripes of {first.layout.stripe_size:,} bytes in {len(found)} file(s)",
+        f"requests of {usual:,} bytes do not fit stripes of {first.layout.stripe_size:,} bytes in "
+        f"{count_of(len(found), 'file')}",
         {"request_bytes": usual, "stripe_size": first.layout.stripe_size, "files": len(found)},
         top({file.path: float(file.bytes) for file in found}),
         proposal=proposal,
@@ -321,7 +406,8 @@ def stripe_unaligned(activity: Activity, limits: Thresholds, kind: FindingKind) 
 def ost_imbalance(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator[Finding]:
     """Compare the bytes of the targets."""
     loads = {target: load.bytes for target, load in activity.osts.items() if load.bytes}
-    if len(loads) < 2:
+    # One rank uses its targets one after the other.
+    if len(loads) < 2 or activity.job.ranks < 2:
         return
     mean = sum(loads.values()) / len(loads)
     fullest = max(loads, key=lambda target: loads[target])
@@ -329,6 +415,8 @@ def ost_imbalance(activity: Activity, limits: Thresholds, kind: FindingKind) -> 
         return
     share = 1 - mean / loads[fullest]
     striped = [file for file in activity.files if file.layout and fullest in file.layout.osts]
+    if sum(file.bytes for file in striped if _is_narrow(file, limits)) >= loads[fullest] / 2:
+        return  # a file on one stripe is the cause, which is a finding of its own
     concerned = activity.share(share * sum(file.seconds for file in striped))
     yield Finding(
         kind,
@@ -432,7 +520,7 @@ def client_settings(activity: Activity, limits: Thresholds, kind: FindingKind) -
     yield Finding(
         kind,
         Severity.INFO,
-        f"settings of the clients may limit {len(paths)} file(s) with {format_size(sum(paths.values()))}",
+        f"settings of the clients may limit {count_of(len(paths), 'file')} with {format_size(sum(paths.values()))}",
         {"files": len(paths), "bytes": round(sum(paths.values()))},
         top(paths),
         fix=f"Ask the operators about, for requests that are {'; '.join(advice)}. Stripewise changes nothing of it.",

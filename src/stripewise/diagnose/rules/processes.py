@@ -9,9 +9,20 @@ from pathlib import PurePath
 import numpy as np
 
 from stripewise.catalogue.filesystems import GENERIC, of_file
-from stripewise.diagnose.finding import Finding, FindingKind, Limit, Thresholds, rule, top, weigh
+from stripewise.diagnose.finding import (
+    Bound,
+    Finding,
+    FindingKind,
+    Limit,
+    Thresholds,
+    bound_without,
+    make_bound,
+    rule,
+    top,
+    weigh,
+)
 from stripewise.observe.activity import Activity, Calls, FileActivity, ProcessActivity
-from stripewise.sizes import format_size
+from stripewise.sizes import count_of, format_size
 
 _SMALL_BINS = 4
 _PYTHON = (".py", ".pyc", ".so", ".pyd", ".pth")
@@ -47,11 +58,12 @@ def read_by_every_process(activity: Activity, limits: Thresholds, kind: FindingK
     yield Finding(
         kind,
         weigh(activity, limits, share),
-        f"{len(whole)} file(s) read {times:.1f} times over by up to {most} processes: {format_size(again)} more than "
-        "the files hold",
+        f"{count_of(len(whole), 'file')} read {times:.1f} times over by up to {most:,} processes: "
+        f"{format_size(again)} more than {'the file holds' if len(whole) == 1 else 'the files hold'}",
         {"files": len(whole), "processes": most, "times": round(times, 2), "again_bytes": again},
         top(whole),
         share=share,
+        bound=bound_without(activity, seconds, f"the {format_size(again)} were not read again"),
     )
 
 
@@ -99,7 +111,8 @@ def small_samples(activity: Activity, limits: Thresholds, kind: FindingKind) -> 
     yield Finding(
         kind,
         weigh(activity, limits, share),
-        f"{count:,} reads of {format_size(round(moved / count))} on average, at random places of {len(found)} file(s)",
+        f"{count:,} reads of {format_size(round(moved / count))} on average, at random places of "
+        f"{count_of(len(found), 'file')}",
         {"reads": count, "bytes": moved, "files": len(found)},
         top({path: file.lower.read.seconds for path, file in found.items()}),
         share=share,
@@ -129,7 +142,8 @@ def random_striped(activity: Activity, limits: Thresholds, kind: FindingKind) ->
     yield Finding(
         kind,
         weigh(activity, limits, share),
-        f"{len(found)} file(s) on up to {widest} stripes were read at random places in pieces smaller than a stripe",
+        f"{count_of(len(found), 'file was', 'files were')} read at random places in pieces smaller than a stripe, "
+        f"on up to {widest} stripes",
         {"files": len(found), "stripes": widest},
         top({path: file.lower.read.seconds for path, file in found.items()}),
         share=share,
@@ -282,6 +296,7 @@ def rank_funnel(activity: Activity, limits: Thresholds, kind: FindingKind) -> It
         top(files),
         ranks=(rank,),
         share=min(0.98, float(part) * (1 - 1 / activity.job.ranks)),
+        bound=_bound_equal_parts(activity, rank, int(moved[rank]), total / activity.job.ranks),
     )
 
 
@@ -323,7 +338,18 @@ def rank_imbalance(activity: Activity, limits: Thresholds, kind: FindingKind) ->
         top(files),
         ranks=heavy,
         share=lost,
+        bound=_bound_equal_parts(activity, int(busy[0]), most, mean),
     )
+
+
+def _bound_equal_parts(activity: Activity, rank: int, most: int, mean: float) -> Bound | None:
+    """Bound what equal parts gain: no rank moves its part at a higher rate than the busiest one does."""
+    if not activity.timed or activity.io_time is None:
+        return None
+    loads = activity.ranks
+    spent = loads.seconds[rank] if loads is not None and rank < len(loads.seconds) else activity.io_seconds
+    rate = f"{format_size(round(most / spent))}/s" if spent > 0 else "its rate"
+    return make_bound(most, mean, f"each rank moved {format_size(round(mean))} at the rate of rank {rank}, {rate}")
 
 
 def _measure_lateness(file: FileActivity, limits: Thresholds) -> float:

@@ -12,6 +12,7 @@ from stripewise.diagnose.finding import (
     Thresholds,
     aggregation,
     alignment,
+    bound_without,
     each_way,
     rule,
     top,
@@ -45,6 +46,22 @@ def small_bytes(calls: Calls) -> float:
     # What the small ones moved cannot be more than their bins' upper edges allow.
     most = sum(count * edge for count, edge in zip(calls.sizes[:_SMALL_BINS], SIZE_LIMITS, strict=False))
     return min(calls.bytes * sum(weights[:_SMALL_BINS]) / sum(weights), float(most))
+
+
+_DEFAULT_CACHE = 1 << 20
+"""HDF5's cache of the chunks of a dataset, before version 2.0."""
+
+
+def _advise_on_chunks(files: list[FileActivity], direction: str) -> str:
+    """What to change where HDF5 reads chunks in pieces because they do not fit into its cache; empty elsewhere."""
+    largest = max((file.chunk_bytes or 0 for file in files), default=0)
+    if direction != "read" or largest <= _DEFAULT_CACHE:
+        return ""
+    return (
+        f"The chunks of HDF5 have up to {format_size(largest)}, and its cache holds {format_size(_DEFAULT_CACHE)} "
+        "of a dataset before HDF5 2.0: a larger chunk is read piece by piece. Make the cache larger than a chunk "
+        "(H5Pset_chunk_cache, rdcc_nbytes in h5py), or read whole chunks."
+    )
 
 
 def _gathered_unseen(file: FileActivity, direction: str) -> bool:
@@ -104,7 +121,39 @@ def small_requests(activity: Activity, limits: Thresholds, kind: FindingKind, di
         top(paths),
         proposal=aggregation(activity, concerned, direction),
         share=share,
+        fix=_advise_on_chunks(concerned, direction),
     )
+
+
+_FITTING = 0.9
+"""Of a file's requests whose sizes divide the alignment, or the reverse, from which the file counts as fitting."""
+
+
+def _fits_alignment(file: FileActivity) -> bool:
+    """Whether sizes divide the alignment and begin at their own multiples: then no request needs two blocks.
+
+    Of such requests only one in alignment / size begins at the alignment, and that is as it should be.
+    """
+    lower = file.lower
+    unit, off = lower.file_alignment or 0, lower.unaligned_file or 0
+    common = lower.common or lower.write.common or lower.read.common
+    known = sum(count for _, count in common)
+    if unit < 2 or not common or known < _FITTING * lower.count:
+        return False
+    fitting = [(size, count) for size, count in common if size and unit % size == 0]
+    if sum(count for _, count in fitting) < _FITTING * known:
+        return False
+    expected = sum(count * size / unit for size, count in fitting)
+    return expected < 1 or lower.count - off >= expected / 2
+
+
+def are_aggregated(file: FileActivity) -> bool:
+    """Whether aggregators made the requests to a file, which choose where these begin."""
+    modes, lower = file.modes, file.posix
+    if modes is None or lower is None or file.mpiio is None:
+        return False
+    together = modes.collective_reads + modes.collective_writes
+    return together > 0 and lower.count < file.mpiio.count
 
 
 @rule(
@@ -124,15 +173,17 @@ def unaligned_file(activity: Activity, limits: Thresholds, kind: FindingKind) ->
     concerned: list[FileActivity] = []
     for file in activity.files:
         lower = file.lower  # of a record that is MPI-IO
-        if lower.unaligned_file is None or not lower.count:
+        # Blocks that are only read are neither rewritten nor locked against other readers.
+        if lower.unaligned_file is None or not lower.count or not lower.write.bytes:
             continue
         calls += lower.count
+        if _fits_alignment(file) or are_aggregated(file):
+            continue
         off += lower.unaligned_file
         if lower.unaligned_file / lower.count >= limits["unaligned_share"]:
             paths[file.path] = lower.unaligned_file
             concerned.append(file)
-            part = lower.unaligned_file / lower.count
-            seconds += part * (file.upper.read.seconds + file.upper.write.seconds)
+            seconds += lower.unaligned_file / lower.count * file.upper.write.seconds
     if not calls or off / calls < limits["unaligned_share"] or off < limits["unaligned_calls"]:
         return
     share = activity.share(seconds)
@@ -284,7 +335,7 @@ def moved_again(activity: Activity, limits: Thresholds, kind: FindingKind, direc
         moved += calls.bytes
         if direction == "read" and _reads_of_others(file):
             continue
-        extra = max(0, calls.bytes - (calls.extent or calls.bytes))
+        extra = max(0, calls.bytes - _first_bytes(activity, file, calls, direction))
         if direction == "read":
             extra = max(extra, file.redundant_read or 0)
         if extra and calls.bytes / max(1, calls.bytes - extra) >= limits["redundant_ratio"]:
@@ -296,6 +347,7 @@ def moved_again(activity: Activity, limits: Thresholds, kind: FindingKind, direc
         return
     share = activity.share(seconds)
     what = "read" if direction == "read" else "written"
+    rate = f"{format_size(round(again / seconds))}/s" if seconds > 0 else ""
     fix = ""
     if direction == "read" and everyone:
         fix = "Every rank reads all of the file: let one rank read and broadcast it, or read collectively."
@@ -307,7 +359,25 @@ def moved_again(activity: Activity, limits: Thresholds, kind: FindingKind, direc
         top(paths),
         share=share,
         fix=fix,
+        bound=bound_without(activity, seconds, f"the {format_size(again)} were not {what} again, at {rate} of a rank")
+        if rate
+        else None,
     )
+
+
+def _first_bytes(activity: Activity, file: FileActivity, calls: Calls, direction: str) -> int:
+    """Bytes that the program had to move, at the least.
+
+    Whoever opens a file again may write it again: a checkpoint, or a benchmark's next repetition. What MPI-IO writes
+    beyond what its callers wrote is data sieving, which is another finding.
+    """
+    first = calls.extent or calls.bytes
+    if direction == "read":
+        return first
+    sieved = max(0, calls.bytes - file.mpiio.write.bytes) if file.mpiio is not None else 0
+    opens = file.upper.opens
+    each = opens if activity.counts_opens_once else opens // max(1, file.ranks)
+    return first * max(1, each) + sieved
 
 
 def _reads_of_others(file: FileActivity) -> bool:
