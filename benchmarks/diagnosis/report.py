@@ -6,6 +6,7 @@
     python benchmarks/diagnosis/loaders.py --seed 2 --observer LIBRARY --json benchmarks/diagnosis/results/loaders.json
     python benchmarks/diagnosis/residency.py --folder FOLDER --json benchmarks/diagnosis/results/residency.json
     python benchmarks/diagnosis/apply.py --each 5 --pairs 7 --larger 2 --memory FOLDER --disk FOLDER --json FILE
+    python benchmarks/diagnosis/field_logs.py --io500 FOLDER --darshan-logs FOLDER --aiio FOLDER --json FILE
     python benchmarks/diagnosis/report.py
 
 The rows of ``apply.py`` are ``applied`` in results/applied.json, those of a setting that is not proposed ``withheld``.
@@ -195,7 +196,26 @@ def page(
     return "\n".join(lines) + "\n"
 
 
-def brief(tables: dict[str, Table], residency: Row, logs: Row, applied: Row) -> str:
+def of_others(found: Row) -> str:
+    """The section on logs of others as Markdown."""
+    lines = [
+        "",
+        "## Logs of others",
+        "",
+        _line(_OTHERS).format(logs=found["logs"], damaged=found["damaged"], recognised=found["recognised"]),
+        "",
+        "| finding | true | false | missed | precision | recall |",
+        "|---|---|---|---|---|---|",
+    ]
+    for code, one in {**found["codes"], "all": found["all"]}.items():
+        precision, recall = (one["true"] / max(1, one["true"] + one[word]) for word in ("false", "missed"))
+        name = code if code == "all" else f"`{code}`"
+        counts = f"{one['true']} | {one['false']} | {one['missed']}"
+        lines.append(f"| {name} | {counts} | {precision:.2f} | {recall:.2f} |")
+    return "\n".join([*lines, "", _line(_OTHERS_WRONG)]) + "\n"
+
+
+def brief(tables: dict[str, Table], residency: Row, logs: Row, applied: Row, others: Row) -> str:
     """The page of the documents as Markdown: what came out."""
     counts = {source: (len(tables[source]), _count_reached(tables[source])) for source in (LOGS, REPORTS, DRISHTI)}
     rows = applied["applied"]
@@ -225,6 +245,9 @@ def brief(tables: dict[str, Table], residency: Row, logs: Row, applied: Row) -> 
         "that the calibration had not seen.",
         f"- {logs['logs']:,} logs take {logs['seconds']:.0f} s on two cores, and at most "
         f"{logs['peak_mib']} MiB a process.",
+        f"- On {others['logs']} public logs of others, judged by hand, {others['all']['true']} findings are true, "
+        f"{others['all']['false']} are false and {others['all']['missed']} are missed; all {others['damaged']} damaged "
+        "logs are recognised. The rules were corrected after a look at these logs.",
         "",
         "```",
         "python benchmarks/diagnosis/report.py",
@@ -242,9 +265,12 @@ def _count_reached(table: Table) -> int:
 def main() -> int:
     """Write the page and the notes, and say what is below the bound."""
     tables, residency, logs, applied = (read(name) for name in ("seed-4", "residency", "logs", "applied"))
-    notes = page(tables, read("seed-2"), read("layouts"), read("loaders"), residency, logs, applied)
-    NOTES.write_text(notes, "utf-8")
-    PAGE.write_text(brief(tables, residency, logs, applied), "utf-8")
+    notes, others = (
+        page(tables, read("seed-2"), read("layouts"), read("loaders"), residency, logs, applied),
+        read("field_logs"),
+    )
+    NOTES.write_text(notes + of_others(others), "utf-8")
+    PAGE.write_text(brief(tables, residency, logs, applied, others), "utf-8")
     missed = below(tables)
     for name in missed:
         print(f"below {BOUND}: {name}", file=sys.stderr)
@@ -301,6 +327,17 @@ _WITHHELD = """\
 Earlier versions also proposed `romio_ds_write disable` for small pieces. It is not proposed any more: on the same
 machine all estimates were below 1, although one interval only excludes 1 (`sieving-001` had the setting already and
 shows the noise):"""
+_OTHERS = """\
+Are findings true of logs that nobody here made? `benchmarks/diagnosis/field_logs.py` diagnoses {logs} public Darshan
+logs: IO500's labelled logs (cegersdoerfer/io500-trace-ds), darshan-hpc/darshan-logs and hpc-io/aiio. The problems of
+each were judged by hand, from its counters and its authors' notes; `field_logs.toml` lists them. {damaged} logs are
+damaged, and {recognised} of these were recognised. These logs are no blind test: rules were corrected after a look at
+them. 223 runs of seed 4 were made and scored again with the corrected rules: of 373 faults in their Darshan logs 372
+were found, and none falsely."""
+_OTHERS_WRONG = """\
+Wrong today: `flushes` names fflush of IO500's own results, and `small-samples` a program that is no loader.
+`metadata-storm` misses loaders whose opens take a quarter of the I/O time beside many reads, and `small-files` misses
+files without data."""
 
 if __name__ == "__main__":
     sys.exit(main())

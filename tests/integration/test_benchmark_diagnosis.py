@@ -37,8 +37,16 @@ def test_every_finding_reaches_its_bound_with_enough_cases(report: ModuleType) -
 
 def test_the_page_is_that_of_the_results(report: ModuleType) -> None:
     parts = [report.read(name) for name in ("seed-4", "seed-2", "layouts", "loaders", "residency", "logs", "applied")]
-    assert report.NOTES.read_text("utf-8") == report.page(*parts)
-    assert report.PAGE.read_text("utf-8") == report.brief(parts[0], *parts[4:])
+    others = report.read("field_logs")
+    assert report.NOTES.read_text("utf-8") == report.page(*parts) + report.of_others(others)
+    assert report.PAGE.read_text("utf-8") == report.brief(parts[0], *parts[4:], others)
+
+
+def test_findings_are_true_of_logs_of_others(report: ModuleType) -> None:
+    found = report.read("field_logs")
+    assert found["logs"] >= 120 and found["recognised"] == found["damaged"] == 5
+    assert found["all"]["true"] >= 0.95 * (found["all"]["true"] + found["all"]["false"])
+    assert set(found["codes"]) <= set(RULES)
 
 
 _BOTH = ("proposed", "prescribed")
