@@ -7,14 +7,12 @@ from collections.abc import Iterator, Mapping
 from stripewise.catalogue.meaning import Situation, acts, explain_unread, find_parameter, parse, value_of
 from stripewise.catalogue.workload import Workload
 from stripewise.diagnose.finding import (
-    Bound,
     Finding,
     FindingKind,
     Limit,
     Severity,
     Thresholds,
     aggregation,
-    bound_without,
     choose_proposal,
     each_way,
     hint,
@@ -324,18 +322,7 @@ def collective_costs(activity: Activity, limits: Thresholds, kind: FindingKind) 
         top({file.path: file.bytes for file in files}),
         proposal=join_proposals(each),
         share=share,
-        bound=_bound_exchange(activity, files),
     )
-
-
-def _bound_exchange(activity: Activity, files: list[FileActivity]) -> Bound | None:
-    """Bound what is gained where all ranks make the requests that aggregators made, and nobody exchanges data."""
-    if any(file.posix is None or not file.posix.read.seconds + file.posix.write.seconds for file in files):
-        return None
-    calls = sum(file.upper.read.seconds + file.upper.write.seconds for file in files)
-    requests = sum(file.posix.read.seconds + file.posix.write.seconds for file in files if file.posix)
-    condition = f"all ranks made the requests, which took {requests:.3g} s of the {calls:.3g} s in these calls"
-    return bound_without(activity, calls - requests, condition)
 
 
 @rule(

@@ -14,7 +14,6 @@ from stripewise.diagnose.finding import (
     Limit,
     Severity,
     Thresholds,
-    bound_without,
     rule,
     stripes,
     top,
@@ -99,8 +98,6 @@ def metadata_storm(activity: Activity, limits: Thresholds, kind: FindingKind) ->
     if activity.io_time is None:
         timed = f"{spent:.3g} s over all ranks and threads went to {what}"
     longest = _find_longest(activity, spent)
-    needed = sum(file.ranks for file in activity.files if _opened(file).opens)
-    spared = spent * max(0.0, 1 - needed / calls) if calls else 0.0
     yield Finding(
         kind,
         weigh(activity, limits, share),
@@ -110,9 +107,6 @@ def metadata_storm(activity: Activity, limits: Thresholds, kind: FindingKind) ->
         {"meta_seconds": spent, "share": share, "calls": calls, "files": activity.counted.files},
         top({file.path: _meta(file) for file in activity.files if _meta(file)}),
         share=share,
-        bound=bound_without(
-            activity, spared, f"only {needed:,} of the {calls:,} calls were left: an open of each file by each rank"
-        ),
     )
 
 
@@ -180,9 +174,6 @@ def reopens(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterat
         {"files": len(again), "opens_again": int(sum(again.values()))},
         top(again),
         share=share,
-        bound=bound_without(
-            activity, seconds, f"each rank opened {'the file' if len(again) == 1 else 'each file'} once"
-        ),
     )
 
 

@@ -15,7 +15,6 @@ from stripewise.diagnose.finding import (
     FindingKind,
     Limit,
     Thresholds,
-    bound_without,
     make_bound,
     rule,
     top,
@@ -63,7 +62,6 @@ def read_by_every_process(activity: Activity, limits: Thresholds, kind: FindingK
         {"files": len(whole), "processes": most, "times": round(times, 2), "again_bytes": again},
         top(whole),
         share=share,
-        bound=bound_without(activity, seconds, f"the {format_size(again)} were not read again"),
     )
 
 
