@@ -256,12 +256,32 @@ class PairOfRuns(_ResultPart):
 
 
 class Same(_ResultPart):
-    """The default compared with itself."""
+    """The default compared with itself.
+
+    Attributes
+    ----------
+    interval : Interval or None
+        None where the runs are too few to bound it.
+    runs : int
+        That were compared.
+    """
 
     _intervals = {"interval": "ci95"}
     ratio: float
     interval: Interval | None = None
     passed: bool = True
+    runs: int = 0
+
+    @property
+    def testable(self) -> bool:
+        """Whether the runs tell anything."""
+        return self.interval is not None and self.interval.low > 0 and math.isfinite(self.interval.high)
+
+    @property
+    def untested(self) -> str:
+        """Say that the runs tell nothing."""
+        count = f" with {self.runs} run{'' if self.runs == 1 else 's'}" if self.runs else ""
+        return f"the default against itself is not testable{count}"
 
     @property
     def says(self) -> str:
@@ -269,6 +289,8 @@ class Same(_ResultPart):
         ends = self.interval
         bounds = "" if ends is None else f", {ends.percent} interval {ends.low:.3g} to {ends.high:.3g}"
         figures = f"(ratio {self.ratio:.3g}{bounds})"
+        if not self.testable:
+            return f"{self.untested[0].upper()}{self.untested[1:]}."
         if not self.passed:
             return f"The default tested against itself shows a gain {figures}, so the session proves nothing."
         if ends is None or ends.high > _WIDE * ends.low:

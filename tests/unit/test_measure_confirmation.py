@@ -195,7 +195,8 @@ def test_same_against_same_rarely_stops_an_honest_session():
             Same(ratio=4.42, interval=Interval(0.2, 18.0)),
             "is too noisy to tell whether it shows a gain (ratio 4.42, 95% interval ",
         ),
-        (Same(ratio=4.42), "is too noisy to tell whether it shows a gain (ratio 4.42)."),
+        (Same(ratio=4.42, runs=3), "The default against itself is not testable with 3 runs."),
+        (same_against_same([1.0, 2.0, 1.5], False), "The default against itself is not testable with 3 runs."),
         (
             Same(ratio=1.5, interval=Interval(1.2, 1.8), passed=False),
             "shows a gain (ratio 1.5, 95% interval 1.2 to 1.8), so",

@@ -95,7 +95,7 @@ def so_far(objective: Objective, experiment: Experiment, trials: Sequence[Trial]
     needed = more_pairs(found, pairs, objective, experiment.confirmation) if len(pairs) > 1 else most
     said = f"after {len(pairs)} pairs, the best found looks {found.estimate:.2f} times as fast"
     if needed is None:
-        return f"{said}, which no number of pairs would prove"
+        return f"{said}: too little to be proven. The default stays unless another launch finds something better"
     left = max(1, min(needed, most) - len(pairs))
     cost = schedule_of(experiment).cost_of_pair(runs[-1].facts.block)
     return f"{said}; about {math.ceil(left * cost)} more phases may decide"

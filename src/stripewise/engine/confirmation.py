@@ -315,8 +315,8 @@ def same_against_same(default: Sequence[float], maximize: bool, confidence: floa
     """Compare neighbouring runs of the default with each other, by the rules that compare it with the candidate.
 
     Each run is used once; which of two neighbours plays the candidate alternates, as the order of real pairs does.
-    Failed runs are left out. None with fewer than two runs. It has not passed where the rules would have claimed a
-    gain: nothing that was measured then proves anything.
+    Failed runs are left out. None with fewer than two runs; no interval where so few runs bound nothing. It has not
+    passed where the rules would have claimed a gain: nothing that was measured then proves anything.
     """
     values = [value for value in default if 0 < value < math.inf]
     pairs = [values[i : i + 2] for i in range(0, len(values) - 1, 2)]
@@ -324,7 +324,9 @@ def same_against_same(default: Sequence[float], maximize: bool, confidence: floa
         return None
     turned = [pair[::-1] if index % 2 else pair for index, pair in enumerate(pairs)]
     found = estimate_speedup([a for a, _ in turned], [b for _, b in turned], maximize, confidence)
-    return Same(ratio=found.estimate, interval=found.interval, passed=not found.interval.low > 1.0)
+    bounded = found.interval.low > 0 and math.isfinite(found.interval.high)
+    interval = found.interval if bounded else None
+    return Same(ratio=found.estimate, interval=interval, passed=not found.interval.low > 1.0, runs=len(values))
 
 
 def pairs_needed(gain: float, noise: float, confidence: float = 0.95, chance: float = 0.8) -> int:

@@ -121,7 +121,9 @@ def protocol_points(
     def point(holds: bool, text: str, otherwise: str) -> None:
         (kept if holds else missed).append(text if holds else otherwise)
 
-    if same is not None:
+    if same is not None and not same.testable:
+        missed.append(same.untested)
+    elif same is not None:
         point(
             same.passed,
             "the default against itself shows no gain",
