@@ -51,6 +51,12 @@ def test_lines_of_the_field_start_the_program_with_its_ranks(line: str, ranks: i
         ("mpirun -d -np 2 ./app", "./app", 2, ""),
         ("mpirun 4 ./app", "./app", 4, ""),
         ("jsrun -n 4 -a 6 -c 7 -g 1 ./app", "./app", 24, ""),
+        ("srun -N 2 -n 4 $PROFILER ./app", "./app", 4, "$PROFILER"),
+        ("srun $OPTS -n 4 ./app", "./app", 4, ""),
+        ("mpirun -np 4 $OPTS --bind-to core ./app", "./app", 4, ""),
+        ("mpirun -np 4 ld-linux.so.2 --library-path /a:/b ./app", "./app", 4, "ld-linux.so.2"),
+        ("srun -n 4 bash ./bind.sh --cpu=on -- ./app", "./app", 4, "bind.sh"),
+        ("srun -n 4 bash ./run-in.sh python3 x.py", "python3 x.py", 4, "run-in.sh"),
         ("jsrun -p 12 -a 3 ./app", "./app", 12, ""),
         ("lrun -N 2 -T 4 ./app", "./app", 8, ""),
         ("lrun -1 ./app", "./app", 1, ""),
@@ -136,6 +142,15 @@ def test_a_script_that_starts_its_arguments_is_a_wrapper() -> None:
     assert shown(read("srun -n 2 ./set ./app in", **{"./set": text})) == [("./app in", 2)]
     assert shown(read("srun -n 2 bash set.sh --cpu 4 -- ./app in", **{"set.sh": text})) == [("./app in", 2)]
     assert shown(read("srun -n 2 ./set ./app in", **{"./set": "#!/bin/bash\n./x\n"})) == [("./set ./app in", 2)]
+
+
+def test_a_script_that_hands_its_arguments_to_another_program_is_the_program() -> None:
+    text = '#!/bin/bash\n# run "$@"\nexec apptainer exec image.sif /opt/app "$@"\n'
+    assert shown(read("srun -n 2 ./inside.sh in.nml", **{"./inside.sh": text})) == [("./inside.sh in.nml", 2)]
+
+
+def test_a_place_in_a_template_is_one_word() -> None:
+    assert shown(read("mpirun -np {{ job.cores }} ./app {{ input }}")) == [("./app '{{ input }}'", "{{ job.cores }}")]
 
 
 def test_files_that_list_programs_are_read() -> None:

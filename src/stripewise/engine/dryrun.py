@@ -29,8 +29,8 @@ def dry_run(experiment: Experiment, runner: Runner) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``found`` (program, MPI, how settings travel), ``space``, ``left_out``, ``first`` (configurations),
-        ``worst_case``, ``confirmation_pairs``, ``notes``.
+        ``found`` (what the command starts, program, MPI, how settings travel), ``space``, ``left_out``, ``first``
+        (configurations), ``worst_case``, ``confirmation_pairs``, ``notes``.
     """
     preflight = runner.inspect()
     workload = experiment.workload.merged(preflight.workload)
@@ -71,7 +71,7 @@ def dry_run(experiment: Experiment, runner: Runner) -> dict[str, Any]:
         "first": [dict(configuration) for configuration in _list_first(experiment, bound, workload, objective)],
         "worst_case": worst_case(experiment, nodes, longest, None, at_once=runner.capacity),
         "confirmation_pairs": most_pairs(experiment),
-        "found": list(preflight.summary),
+        "found": [*preflight.command, *preflight.summary],
         "notes": notes,
     }
 

@@ -32,6 +32,8 @@ class Preflight:
         One line each, to be shown before the first run; nothing in them prevents the experiment.
     summary : tuple of str
         What was found, one line each, for people (which MPI, how settings are carried).
+    command : tuple of str
+        Which programs the command starts, one line each: ranks, launcher, wrappers, container.
     fingerprint : mapping
         What must not change between the runs of one experiment (MPI library and version, program): on resuming, a
         difference is refused, because runs that differ are never pooled.
@@ -63,6 +65,7 @@ class Preflight:
 
     warnings: tuple[str, ...] = ()
     summary: tuple[str, ...] = ()
+    command: tuple[str, ...] = ()
     fingerprint: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, Any] = field(default_factory=dict)
     io: str | None = None

@@ -331,7 +331,7 @@ def prepare(
     reachable = target.mpi is None and not target.program.obstacle
     needed = need_observer(setting.carrier for setting in plan.settings)
     warnings = list(target.warnings)
-    asked = guidance.own_calls and few_enough(target.line.ranks)
+    asked = guidance.own_calls and few_enough(target.ranks)
     if library is not None and (needed or asked):
         try:
             observer = accelerator_for(environment) if needed else observer_for(environment)

@@ -181,6 +181,28 @@ _MEANING = {
 }
 
 
+_LOCKS = "the file system grants no locks: use one that does (Lustre: mount option flock)"
+_SAID = {
+    # ROMIO prints the number in hexadecimal digits: 25 is ENOLCK, 26 is ENOSYS.
+    re.compile(r"No locks available|\bENOLCK\b|\block\b.{0,80}errno ?=? ?37\b", re.IGNORECASE): f"ENOLCK: {_LOCKS}",
+    re.compile(r"File locking failed in .{0,200}errno 25\b"): f"ENOLCK: {_LOCKS}",
+    re.compile(r"File locking failed in .{0,200}errno 26\b|\block.{0,80}Function not implemented", re.IGNORECASE): (
+        f"ENOSYS: {_LOCKS}"
+    ),
+    re.compile(r"quota exceeded|\bEDQUOT\b|\bMPI_ERR_QUOTA\b|errno ?=? ?122\b", re.IGNORECASE): (
+        "EDQUOT: a quota is used up: delete files, or ask for a larger one"
+    ),
+}
+"""What programs print where locks or space are refused, and what it means."""
+
+
+def refusal_in(*texts: str) -> str:
+    """Name the refusal of the file system that a program printed, in parentheses; empty where there is none."""
+    found = (meaning for said, meaning in _SAID.items() if any(said.search(text) for text in texts))
+    meaning = next(found, "")
+    return f" ({meaning})" if meaning else ""
+
+
 def signal_name(number: int) -> str:
     """Give a signal's name, as SIGSEGV."""
     try:
@@ -206,7 +228,7 @@ def exit_reason(exit_code: int, stdout: Path, stderr: Path) -> str:
     else:
         number = _signal_of_rank(exit_code, errors, prints)
         what = f"exit code {exit_code}" + (f" ({_killed(number)})" if number else "")
-    return f"{what}: {said}" if said else what
+    return (f"{what}: {said}" if said else what) + refusal_in(errors, prints)
 
 
 def _killed(number: int) -> str:

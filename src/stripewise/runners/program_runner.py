@@ -39,7 +39,8 @@ from stripewise.runners.injection import (
 from stripewise.runners.local.scratch import Scratch, kept_input
 from stripewise.runners.native.build import accelerator_for, file_digest, observer_for, runtime_for
 from stripewise.runners.program import checkup
-from stripewise.runners.program.command import split_command, substitute
+from stripewise.runners.program.command import substitute
+from stripewise.runners.program.started import describe_command, understand
 from stripewise.runners.program.target import MPI_VERSION, Target, check_placeholders, look, workload_of
 from stripewise.runners.setup_lines import environment_after
 
@@ -121,7 +122,9 @@ def inspect(
         preflight = found.preflight
     except BehindSetup as error:
         warning = f"{error.what}; the setup lines may change that"
-        preflight = Preflight(warnings=(warning,), workload=workload_of(split_command(experiment.command)))
+        started = understand(experiment.command).programs
+        command = tuple(describe_command(started))
+        preflight = Preflight(warnings=(warning,), command=command, workload=workload_of(started))
     return replace(preflight, unknown=probing.unknown), found
 
 
@@ -169,14 +172,14 @@ def find(
     found = Found(after, target, runtime, probing=probing)
     library = found.library_for(target)
     acts = need_observer(parameter.carrier for parameter in parameters_of(experiment).values())
-    reported, countable = kind_of(experiment.objective.name).reported, few_enough(target.line.ranks)
+    reported, countable = kind_of(experiment.objective.name).reported, few_enough(target.ranks)
     if (reported and (library is None or countable)) or acts:
         found = replace(found, observer=_observer(found, library, warnings, acts=acts))
     elif reported and library is not None:
         warnings.append(TOO_MANY)
     seen = library is not None or found.observer is not None
     unseen = "" if seen else target.why_not_preloaded or "no MPI library was found for it"
-    conditions = Conditions(experiment.runner, target.line.program[0], target.workload().nodes, unseen)
+    conditions = Conditions(experiment.runner, target.name, target.workload().nodes, unseen)
     kind_of(experiment.objective.name).check(conditions)
     carried = _list_carried(experiment, target, library, found.observer)
     warnings += [*target.warnings, *_warnings(target, carried, runtime, found.observer)]
@@ -264,7 +267,7 @@ def _make_lost(
         replayed.add("hdf5")
     if not experiment.stacks and _has_no_mpi(target):
         # A script may start programs that cannot be seen from here. Then the user names the stack.
-        named = target.script or target.line.program[0]
+        named = target.script or target.name
         program = replace(program, without_mpi=program.without_mpi or f"no MPI program was found in {named}")
 
     def why(parameter: Parameter) -> str:
@@ -282,7 +285,7 @@ def _make_lost(
 
 
 def _warnings(target: Target, carried: tuple[Carried, ...], runtime: str, observer: Path | None) -> list[str]:
-    program = target.line.program[0]
+    program = target.name
     found = []
     if target.why_not_preloaded:
         found.append(
@@ -362,6 +365,7 @@ def _preflight(
     return Preflight(
         warnings=tuple(warnings),
         summary=tuple(summary),
+        command=tuple(describe_command(target.started)),
         fingerprint=fingerprint,
         environment=about,
         io=mpi.io if mpi else None,

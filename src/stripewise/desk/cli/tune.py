@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,6 +22,7 @@ from stripewise.desk.cli.options import (
     YesOption,
     check_place,
 )
+from stripewise.desk.cli.output import prose
 from stripewise.desk.cli.result import deliver, print_dry_run
 from stripewise.desk.cli.standard_input import remark_on_input, with_input
 from stripewise.desk.cli.terminal import desk_of
@@ -278,9 +280,26 @@ def _carry_out(
     if not manner.dry:
         _deliver(desk, desk.begin(experiment, folder, small), manner)
         return
-    document = desk.dry_run(experiment, folder, small)
+    try:
+        document = desk.dry_run(experiment, folder, small)
+    except UserError:
+        if experiment.command and not manner.json_output:
+            _print_command(experiment.command)
+        raise
     notes = [*document["notes"], *([manner.later] if manner.later else [])]
     print_dry_run({**document, "notes": notes}, manner.json_output)
+
+
+def _print_command(words: Sequence[str]) -> None:
+    """Print what a command says, so that an error of it can be judged."""
+    from stripewise.runners.program.started import describe_command  # noqa: PLC0415  reads the tables of launchers
+    from stripewise.runners.program.target import understand_here  # noqa: PLC0415
+
+    found = understand_here(words, os.environ, Path.cwd())
+    for line in describe_command(found.programs):
+        prose(line)
+    for remark in found.remarks:
+        prose(f"note: {remark}")
 
 
 def _deliver(desk: Desk, found: tuple[str, Result], manner: _Manner) -> None:

@@ -55,7 +55,7 @@ TOOLS = _names(
     "xjobs sem ts "
     # Jobs and workers
     "sbatch salloc qsub bsub torchrun accelerate deepspeed horovodrun dask pytest coverage jupyter "
-    "pdsh clush pbsdsh lsrun lsgrun blaunch brun yod "
+    "pdsh clush lsrun lsgrun blaunch brun yod "
     "scrontab strigger oarsub msub pjsub llsubmit condor_submit condor_run irb jshell "
     "stripewise snakemake nextflow luigi tox nox "
     # Environments
@@ -78,6 +78,18 @@ def family(word: str) -> str:
 def starts_others(word: str) -> bool:
     """Say whether a program is known to start the programs that its arguments name."""
     return family(word) in _STARTERS
+
+
+def text_at(words: Sequence[str]) -> int | None:
+    """Give the place of the commands among the words of a shell (``bash -lc '...'``); None where it reads a file."""
+    if not words or PurePath(words[0]).name not in SHELLS:
+        return None
+    at = 1
+    while at < len(words) and words[at].startswith(("-", "+")):
+        if not words[at].startswith("--") and "c" in words[at]:
+            return at + 1 if at + 1 < len(words) else None
+        at += 2 if words[at] in ("-o", "-O", "+o", "+O", "--rcfile", "--init-file") else 1
+    return None
 
 
 SEARCHED_FOR = _names("mca gmca omca gomca prtemca gprtemca pmixmca gpmixmca personality")
@@ -302,7 +314,7 @@ def _read_behind(words: Sequence[str], grammar: Grammar, found: Found) -> None:
             continue
         if name in grammar.values:
             note_option(grammar, name, [attached] if equals else list(words[at + 1 : at + 2]), found)
-        elif name[0] in grammar.attached and name[1:].isdecimal():
+        elif name[0] in grammar.attached and (name[1:].isdecimal() or name[1:].startswith("$")):
             note_option(grammar, name[0], [name[1:]], found)
 
 
@@ -315,6 +327,7 @@ def skip_to_program(words: Sequence[str], at: int, found: Found, executable: Cal
             return at
         begin = skip_subcommand(words, at + 1, grammar)
         if begin is None:
+            found.remarks.append(f"'{' '.join(words[at : at + 2])}' is not known to start a program")
             return at
         if grammar.kind == "launcher":
             found.launcher, found.launcher_at = words[at], at
@@ -322,6 +335,7 @@ def skip_to_program(words: Sequence[str], at: int, found: Found, executable: Cal
         if after >= len(words) and not found.listing:
             # Nothing follows (`env`, `mpiexec --version`): then this is itself the program.
             if grammar.kind == "launcher":
+                found.remarks.append(f"{found.launcher} is not given a program here")
                 found.launcher, found.launcher_at = "", -1
             return at
         if grammar.kind == "wrapper":
@@ -395,8 +409,6 @@ def _option(words: Sequence[str], at: int, grammar: Grammar, found: Found, execu
     if double:
         name = grammar.complete(name)
     if equals and (double or name in grammar.known):
-        if name not in grammar.known:
-            found.remarks.append(_unknown(grammar, found, word))
         note_option(grammar, name, [attached], found)
         return at + 1
     if not double and name not in grammar.known and (grammar.style == "short" or grammar.mark != "-"):

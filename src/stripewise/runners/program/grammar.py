@@ -16,8 +16,8 @@ from stripewise.documents import toml_document
 
 Kind = Literal["launcher", "wrapper", "tool", "container"]
 
-_NUMBER = re.compile(r"\d+|\$.+")
-"""A number, or what a shell replaces by one."""
+_NUMBER = re.compile(r"\d+|on|off|\$.+")
+"""A number or a switch, or what a shell replaces by one."""
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from pathlib import Path, PurePath
 from stripewise.errors import UserError
 from stripewise.interpreter import PROBING, Probing, ask, python
 from stripewise.runners.program.binary import Binary, FileKind, find_program
-from stripewise.runners.program.command import SHELLS
+from stripewise.runners.program.command import SHELLS, text_at
 from stripewise.runners.program.elf import contains, find_library
 
 _MOST_FILES = 500
@@ -313,13 +313,12 @@ def find_mpi(
         # A launcher starts programs of MPI; what has none must import mpi4py, which may be there for others.
         if path is not None and (launcher is not None or names_module(program, script, folders, "mpi4py")):
             return describe(path, environment, "used by mpi4py", mca, probing), ""
-    if script is not None and (launcher is None or not interpreter.startswith("python")):
-        for word in _programs_in(script, environment, cwd):
+    text, name = _text_of(program, script)
+    if text and (launcher is None or not interpreter.startswith("python")):
+        for word in _programs_in(text, environment, cwd):
             path, _ = find_library(word, is_mpi_library, environment)
             if path is not None:
-                return describe(
-                    path, environment, f"asked for by {word.name}, named in {script.name}", mca, probing
-                ), ""
+                return describe(path, environment, f"asked for by {word.name}, named in {name}", mca, probing), ""
     if launcher is not None:
         path = library_of_launcher(launcher)
         if path is not None:
@@ -371,12 +370,19 @@ def script_of(program: Sequence[str], cwd: Path) -> Path | None:
     return None
 
 
-def _programs_in(script: Path, environment: Mapping[str, str], cwd: Path) -> Iterator[Path]:
-    """Give the programs that a script names, a file each once; launchers among them come last."""
+def _text_of(program: Sequence[str], script: Path | None) -> tuple[str, str]:
+    """Give the text that a script's interpreter reads, from a file or from the command line, and its name."""
+    if script is None:
+        at = text_at(program)
+        return ("", "") if at is None else (program[at], " ".join(program[:at]))
     try:
-        text = script.read_text("utf-8", "replace")[:_SCRIPT_LIMIT]
+        return script.read_text("utf-8", "replace")[:_SCRIPT_LIMIT], script.name
     except OSError:
-        return
+        return "", ""
+
+
+def _programs_in(text: str, environment: Mapping[str, str], cwd: Path) -> Iterator[Path]:
+    """Give the programs that a script names, a file each once; launchers among them come last."""
     words = dict.fromkeys(re.findall(r"[\w./+-]+", re.sub(r"^\s*#.*$", "", text, flags=re.MULTILINE)))
     launchers: list[Path] = []
     for word in words:

@@ -10,6 +10,7 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
+from typing import Any
 
 from stripewise.runners.program.command import (
     CONTAINERS,
@@ -24,6 +25,7 @@ from stripewise.runners.program.command import (
     skip_options,
     skip_subcommand,
     split_command,
+    text_at,
 )
 from stripewise.runners.program.grammar import Grammar, grammars_of
 from stripewise.runners.program.shell_commands import list_commands
@@ -47,6 +49,8 @@ class Started:
         What stands between the launcher and the program, by base name; a shell as ``bash -c``.
     container : str
         The image, with what starts it: ``apptainer image.sif``; empty for none.
+    nodes, per_node : int or None
+        Nodes, and ranks per node, as far as the launcher's options say.
     """
 
     program: tuple[str, ...]
@@ -55,6 +59,23 @@ class Started:
     launcher: str = ""
     wrappers: tuple[str, ...] = ()
     container: str = ""
+    nodes: int | None = None
+    per_node: int | None = None
+
+    @property
+    def in_shell(self) -> bool:
+        """Whether the text of a shell starts it, where others may come before and after it."""
+        return any(name.endswith(" -c") for name in self.wrappers)
+
+    def as_json(self) -> dict[str, Any]:
+        """Give it as JSON."""
+        return {
+            "program": list(self.program),
+            "ranks": self.ranks,
+            "launcher": self.launcher,
+            "wrappers": list(self.wrappers),
+            "container": self.container,
+        }
 
     def describe(self) -> str:
         """Say it in a line."""
@@ -67,6 +88,11 @@ class Started:
         if self.wrappers:
             shown += f", behind {', '.join(self.wrappers)}"
         return shown + (f", in the container {self.container}" if self.container else "")
+
+
+def describe_command(programs: Sequence[Started]) -> list[str]:
+    """Say what a command starts, one program a line."""
+    return [f"{'command' if at == 0 else 'and':<9} {one.describe()}" for at, one in enumerate(programs)]
 
 
 @dataclass(frozen=True)
@@ -98,10 +124,13 @@ class Files:
         Whether a word can be executed.
     read : callable
         Gives the text of a file that a word names; None where there is none.
+    templates : bool
+        Whether ``{{ name }}`` stands for a word that is filled in later, as in the template of a script.
     """
 
     executable: Callable[[str], bool] = lambda word: False
     read: Callable[[str], str | None] = lambda word: None
+    templates: bool = True
 
 
 def understand(words: Sequence[str], files: Files | None = None) -> Understood:
@@ -126,11 +155,13 @@ def understand(words: Sequence[str], files: Files | None = None) -> Understood:
 
 def _understand(words: Sequence[str], files: Files, depth: int) -> Understood:
     """Understand a command that stands behind so many others."""
-    line = split_command(words, files.executable)
+    line = split_command(_join_templates(words) if files.templates else words, files.executable)
     sight = _Sight(files, list(line.remarks))
     programs: list[Started] = []
     for segment in line.segments:
-        outer = Started((), segment.ranks, segment.ranks_as, line.launcher, line.wrappers, line.image)
+        outer = Started(
+            *((), segment.ranks, segment.ranks_as, line.launcher, line.wrappers, line.image, line.nodes, line.per_node)
+        )
         if line.listing and (not segment.program or segment.program[0] == line.listing):
             programs += sight.read_listing(line, outer, depth)
         else:
@@ -138,11 +169,28 @@ def _understand(words: Sequence[str], files: Files, depth: int) -> Understood:
     return Understood(line, tuple(programs), tuple(dict.fromkeys(sight.remarks)))
 
 
+def _join_templates(words: Sequence[str]) -> list[str]:
+    """Make one word of each ``{{ name }}``."""
+    joined: list[str] = []
+    inside = False
+    for word in words:
+        if inside:
+            joined[-1] += f" {word}"
+        else:
+            joined.append(word)
+        inside = joined[-1].count("{{") > joined[-1].count("}}")
+    # Without its end it is something else.
+    return list(words) if inside else joined
+
+
 _DEEPEST = 8
 """Programs within programs that are looked into."""
 _TOOLS: Mapping[str, Grammar] = grammars_of("tool")
-_ARGUMENTS = re.compile(r"\$[@*]|\$\{[@*]\}|\$argv|sys\.argv\[1:\]")
-"""How a script names all its arguments."""
+_KNOWN = frozenset({*INTERPRETERS, *SHELLS, *_TOOLS, *CONTAINERS, *WRAPPERS})
+"""Programs that are no inputs of others."""
+_ARGUMENTS = frozenset({"$@", "$*", "${@}", "${*}", "$argv:q", "$argv"})
+"""How a shell script names all its arguments."""
+_ARGUMENTS_OF_PYTHON = re.compile(r"(exec[lv]\w*|call|run|Popen|system|spawn\w*)\(.*argv\[1:\]")
 _EXPANDED = re.compile(r"\$\w+|\$\{[^}]*\}|\$\(.*\)|`.*`", re.DOTALL)
 _OPTIONS = re.compile(r"opt|flag|arg|map|bind|host|node|param|pin|mca|env|prefix|launch|numa|aff|wrap|srun", re.I)
 _PROGRAM = re.compile(r"exe|bin|prog|app|python|script|cmd|command|solver|code|driver|binary|main", re.I)
@@ -151,7 +199,7 @@ _WRAPPER = re.compile(
 )
 _SUFFIX = re.compile(r"\.(x|exe|out|bin|mpi|py|sh|bash|pl|R|jl|sif|cuda|omp|gnu|intel)$")
 _SPAWNING = {"torchrun", "deepspeed", "accelerate", "horovodrun", "dask", "ray"}
-_SPAWNING_MODULES = re.compile(r"torch\.distributed\.(launch|run)|accelerate\.commands|mpi4py\.futures")
+_SPAWNING_MODULES = re.compile(r"torch\.distributed\.(launch|run)|accelerate\.commands")
 
 
 @dataclass
@@ -167,6 +215,8 @@ class _Sight:
         if not words or depth > _DEEPEST:
             return plain
         name = family(words[0])
+        if words[0] in _ARGUMENTS:
+            return plain
         if _EXPANDED.fullmatch(words[0]):
             return self._look_behind_variable(words, outer, depth)
         if name in SHELLS:
@@ -181,7 +231,7 @@ class _Sight:
             if any(_SPAWNING_MODULES.search(word) for word in words[1:4]):
                 self.remarks.append(f"{words[0]} starts processes of its own: the ranks are not only the launcher's")
             return plain
-        if name in TOOLS:
+        if name in TOOLS and PurePath(words[0]).name in (name, words[0]) and not re.fullmatch(r"[a-z]+\d+", words[0]):
             more = "processes of its own" if name in _SPAWNING else "what its arguments say, which is not read"
             self.remarks.append(f"{name} starts {more}")
             return plain
@@ -205,6 +255,9 @@ class _Sight:
         if grammar.kind == "container":
             image = found.image
             if grammar.image:
+                if self._stands_before_image(words[at : at + 2]):
+                    self.remarks.append(f"{words[at]}, whose value is not known, is read as options of {name}")
+                    at += 1
                 image, at = "".join(words[at : at + 1]), at + 1
                 at += tuple(words[at : at + 1]) == ("--",)
             # Shifter takes the image of the launcher's option.
@@ -217,6 +270,11 @@ class _Sight:
             return plain
         return self.look_behind(words[at:], replace(outer, wrappers=(*outer.wrappers, name)), depth + 1)
 
+    def _stands_before_image(self, words: Sequence[str]) -> bool:
+        """Say whether a variable at the image's place is options before it, as ``$BINDINGS $IMAGE``."""
+        two = len(words) == 2 and all(_EXPANDED.fullmatch(word) for word in words)
+        return two and _OPTIONS.search(words[0]) is not None
+
     def _look_behind_launcher(self, words: Sequence[str], outer: Started, depth: int) -> list[Started]:
         """Look behind a launcher that stands behind wrappers, in a container, or behind another launcher."""
         inner = _understand(words, self.files, depth + 1)
@@ -225,14 +283,12 @@ class _Sight:
         self.remarks += inner.remarks
         found = []
         for one in inner.programs:
-            ranks, written = one.ranks, one.ranks_as
+            ranks, written = (one.ranks, one.ranks_as) if one.ranks_as else (outer.ranks, outer.ranks_as)
             if outer.launcher:
                 self.remarks.append(
                     f"{outer.launcher} starts {words[0]}, which is a launcher, too: each of its ranks starts one"
                 )
-                if outer.ranks not in (None, 1):
-                    ranks = None if ranks is None or outer.ranks is None else ranks * outer.ranks
-                    written = f"{outer.ranks} * {written}" if written else ""
+                ranks, written = _multiply(outer, one)
             wrappers = (*outer.wrappers, *one.wrappers)
             container = one.container or outer.container
             found.append(replace(one, ranks=ranks, ranks_as=written, wrappers=wrappers, container=container))
@@ -242,20 +298,15 @@ class _Sight:
         """Look into ``bash -c '...'``, and behind a script that starts its arguments."""
         name = PurePath(words[0]).name
         plain = [replace(outer, program=tuple(words))]
-        at = 1
-        while at < len(words) and words[at].startswith(("-", "+")):
-            if not words[at].startswith("--") and "c" in words[at]:
-                text = "".join(words[at + 1 : at + 2])
-                return self._read_text(text, plain[0], f"{name} -c", depth)
-            at += 2 if words[at] in ("-o", "-O", "+o", "+O", "--rcfile", "--init-file") else 1
-        if at >= len(words):
+        if (at := text_at(words)) is not None:
+            return self._read_text(words[at], plain[0], f"{name} -c", depth)
+        at = next((at for at, word in enumerate(words) if at and not word.startswith(("-", "+"))), len(words))
+        if at == len(words):
             self.remarks.append(f"{name} reads its commands from its standard input, which is not read here")
             return plain
         script = words[at:]
-        if len(script) > 1 and self._starts_arguments(script[0]):
-            wrapped = replace(outer, wrappers=(*outer.wrappers, PurePath(script[0]).name))
-            return self._look_behind_first(script, wrapped, depth) or plain
-        return plain
+        behind = self._look_behind_unknown(script, outer, depth)
+        return plain if behind[0].program == tuple(script) else behind
 
     def _read_text(self, text: str, outer: Started, shell: str, depth: int) -> list[Started]:
         commands, unread = list_commands(text)
@@ -280,15 +331,26 @@ class _Sight:
         grammar = LAUNCHERS.get(PurePath(outer.launcher).name) if option else None
         if grammar is not None and not _PROGRAM.search(name):
             named = following[0].lstrip("-").partition("=")[0]
-            if named in grammar.known and named in grammar.counting:
+            counts = named in grammar.counting and not outer.ranks_as
+            if counts or (named in grammar.known and _OPTIONS.search(name)):
                 self.remarks.append(f"{name}, whose value is not known, is read as options of {outer.launcher}")
                 return self._look_behind_launcher([outer.launcher, *words[1:]], replace(outer, launcher=""), depth)
-        starts = self._is_program(following[0]) or _EXPANDED.fullmatch(following[0]) is not None
-        if starts and _OPTIONS.search(name) and not (_PROGRAM.search(name) and "/" not in following[0]):
+        dashes = "--" in words[1:]
+        behind = list(words[words.index("--") + 1 :] if dashes else words[1:])
+        if behind and self._stands_before(name, behind[0], dashes=dashes):
             self.remarks.append(f"{name}, whose value is not known, is read as options or a wrapper")
-            return self.look_behind(words[1:], replace(outer, wrappers=(*outer.wrappers, name)), depth + 1)
+            return self.look_behind(behind, replace(outer, wrappers=(*outer.wrappers, name)), depth + 1)
         self.remarks.append(f"{name} is read as the program, and its value is not known")
         return [replace(outer, program=tuple(words))]
+
+    def _stands_before(self, name: str, behind: str, *, dashes: bool) -> bool:
+        """Say whether a variable is options or a wrapper of the word behind it rather than a program with an input."""
+        if not (self._is_program(behind) or _EXPANDED.fullmatch(behind)):
+            return False
+        options = _OPTIONS.search(name) is not None
+        if _PROGRAM.search(name):
+            return options and "/" in behind
+        return options or dashes or ":-}" in name or behind.startswith("./")
 
     def _look_behind_unknown(self, words: Sequence[str], outer: Started, depth: int) -> list[Started]:
         """Decide whether a program is a wrapper of the program that its arguments name."""
@@ -297,9 +359,13 @@ class _Sight:
         if self._starts_arguments(words[0]):
             return self._look_behind_first(words, wrapped, depth) or plain
         rest = words[words.index("--") + 1 :] if "--" in words[1:] else words[1:]
+        name = PurePath(words[0]).name
         if not rest or not self._is_program(rest[0]):
+            hinted = rest and _WRAPPER.search(name.removesuffix(".sh")) and re.fullmatch(r"[A-Za-z]\w*", rest[0])
+            if hinted or (rest and _EXPANDED.fullmatch(rest[0]) and _PROGRAM.search(rest[0])):
+                self.remarks.append(f"{words[0]} is read as the program, not as a wrapper of {rest[0]}")
             return plain
-        if self.files.executable(rest[0]) or _WRAPPER.search(PurePath(words[0]).name):
+        if self.files.executable(rest[0]) or family(rest[0]) in _KNOWN or _WRAPPER.search(name):
             self.remarks.append(f"{words[0]} is not known, and read as a wrapper of {rest[0]}")
             return self.look_behind(rest, wrapped, depth + 1)
         if not _SUFFIX.search(rest[0]) and rest[0].startswith("./"):
@@ -317,14 +383,23 @@ class _Sight:
     def _starts_arguments(self, word: str) -> bool:
         """Say whether a script at hand starts what its arguments name."""
         text = self.files.read(word)
-        return text is not None and text.startswith("#!") and _ARGUMENTS.search(text) is not None
+        if text is None or not text.startswith("#!"):
+            return False
+        if _ARGUMENTS_OF_PYTHON.search(text):
+            return True
+        rows = [
+            row for row in text.replace("\\\n", " ").splitlines() if "$" in row and not row.lstrip().startswith("#")
+        ]
+        # A row of the script counts by itself: what is around it decides whether it runs, not what it starts.
+        found = (words for row in rows for words in list_commands(row)[0])
+        return any(one.program[:1] and one.program[0] in _ARGUMENTS for words in found for one in _plainly(words))
 
     def _is_program(self, word: str) -> bool:
         """Say whether a word looks like a program, not like an input."""
         if word.startswith("-") or "=" in word:
             return False
         name = PurePath(word).name
-        if self.files.executable(word) or family(word) in INTERPRETERS | SHELLS | _TOOLS.keys() | CONTAINERS.keys():
+        if self.files.executable(word) or family(word) in _KNOWN:
             return True
         return "/" in word and not word.endswith("/") and ("." not in name or _SUFFIX.search(name) is not None)
 
@@ -348,6 +423,19 @@ class _Sight:
         if not found:
             self.remarks.append(f"{line.listing} names no program")
         return found or [outer]
+
+
+def _multiply(outer: Started, inner: Started) -> tuple[int | None, str]:
+    """Give the ranks of a launcher that each rank of another one starts."""
+    if outer.ranks in (None, 1):
+        return inner.ranks, inner.ranks_as
+    ranks = None if inner.ranks is None or outer.ranks is None else inner.ranks * outer.ranks
+    return ranks, f"{outer.ranks} * {inner.ranks_as}" if inner.ranks_as else ""
+
+
+def _plainly(words: Sequence[str]) -> tuple[Started, ...]:
+    """Understand a command of a script without looking at files."""
+    return understand(words).programs
 
 
 def _read_multi_prog(sight: _Sight, row: str, outer: Started, depth: int) -> list[Started]:

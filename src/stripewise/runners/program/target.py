@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
@@ -12,9 +13,10 @@ from stripewise.catalogue.workload import Workload
 from stripewise.errors import UserError
 from stripewise.interpreter import PROBING, Probing
 from stripewise.runners.program.binary import Binary, FileKind, find_program, inspect
-from stripewise.runners.program.command import CONTAINERS, CommandLine, placeholders, split_command, starts_others
+from stripewise.runners.program.command import CONTAINERS, CommandLine, placeholders, starts_others
 from stripewise.runners.program.elf import contains
 from stripewise.runners.program.mpi import WITH_LAUNCHER, Mpi, describe, find_mpi, library_of_launcher, script_of
+from stripewise.runners.program.started import Files, Started, Understood, understand
 
 _SHELL_SIGNS = {">", ">>", "<", "|", "&&", "||", ";", "2>&1", "&>", "&"}
 _HASHED = 1 << 30
@@ -35,8 +37,10 @@ class Target:
     Attributes
     ----------
     line : CommandLine
+    started : tuple of Started
+        The programs that it starts in the end.
     binary : Binary
-        The (first) program's file.
+        The file of the first of them, where it is found; else of the program of the line.
     mpi : Mpi or None
     program : Program
         What the injection needs to know.
@@ -48,6 +52,7 @@ class Target:
     """
 
     line: CommandLine
+    started: tuple[Started, ...]
     binary: Binary
     mpi: Mpi | None
     program: Program
@@ -60,10 +65,23 @@ class Target:
         """Why the runtime cannot be preloaded, in words; empty if it can."""
         return _WHY.get(self.program.obstacle, "")
 
+    @property
+    def name(self) -> str:
+        """The program as the command names it."""
+        inside = len(self.started) == 1 and self.started[0].program
+        return inside[0] if inside else self.line.program[0]
+
+    @property
+    def ranks(self) -> int | None:
+        """The ranks of all its programs, as far as launchers say."""
+        counted = [one.ranks for one in self.started if one.ranks is not None]
+        return sum(counted) if len(counted) == len(self.started) else None
+
     def workload(self) -> Workload:
         """What the command line says of the workload."""
-        alone = not self.line.launcher and self.binary.kind is FileKind.ELF and self.mpi is not None
-        return workload_of(self.line, 1 if alone else None)
+        launched = any(one.launcher for one in self.started)
+        alone = not launched and self.binary.kind is FileKind.ELF and self.mpi is not None
+        return workload_of(self.started, 1 if alone else None)
 
     def fingerprint(self) -> dict[str, str]:
         """What must not change between runs that are compared."""
@@ -75,12 +93,15 @@ class Target:
         return found
 
 
-def workload_of(line: CommandLine, ranks: int | None = None) -> Workload:
-    """Give what a command line says of the workload; ``ranks`` are those of a program without a launcher."""
-    ranks, nodes = line.ranks or ranks, line.nodes
+def workload_of(started: Sequence[Started], alone: int | None = None) -> Workload:
+    """Give what a command's programs say of the workload; ``alone`` are the ranks of a program without a launcher."""
+    if len(started) > 1 and any(one.in_shell for one in started):
+        return Workload()
+    counted = [one.ranks for one in started if one.ranks is not None]
+    ranks = sum(counted) if counted and len(counted) == len(started) else alone
+    nodes, launcher = started[0].nodes, PurePath(started[0].launcher).name
     if ranks is None:
         return Workload(nodes=nodes)
-    launcher = PurePath(line.launcher).name
     if nodes is None and (not launcher or launcher.startswith(("mpi", "prte", "prun", "orte"))):
         # What else starts ranks (srun) spreads them over an allocation that its options need not tell.
         nodes = 1
@@ -113,37 +134,41 @@ def look(words: Sequence[str], environment: Mapping[str, str], cwd: Path, probin
     if signs:
         warnings.append(f"no shell reads the command, so its '{signs[0]}' is passed on as a word; use bash -c '...'")
 
-    def executable(word: str) -> bool:
-        try:
-            find_program(word, environment, cwd)
-        except UserError:
-            return False
-        return True
-
-    line = split_command(words, executable)
-    for name, number in (("ranks", line.ranks), ("nodes", line.nodes)):
-        if number is not None and number < 1:
-            raise UserError(f"the command asks {line.launcher} for {number} {name}", "ask for 1 or more")
+    found = understand_here(words, environment, cwd)
+    line, started = found.line, found.programs
+    _check_counts(line)
     find_program(words[0], environment, cwd)
     launcher = find_program(line.launcher, environment, cwd) if line.launcher else None
     home = cwd / line.folder if line.folder else cwd
-    binaries = [_inspect(segment.program[0], environment, cwd, home) for segment in line.segments if segment.program]
-    if len(binaries) < len(line.segments):
+    _refuse_unreachable(found)
+    if any(not segment.program for segment in line.segments):
         raise UserError(f"a part of the command has no program: {' '.join(words)}", "write one after each colon")
+    try:
+        binaries = [_inspect(segment.program[0], environment, cwd, home) for segment in line.segments]
+    except UserError as error:
+        doubt = f" ({found.remarks[0]})" if found.remarks else ""
+        raise type(error)(f"{error.what}{doubt}", error.fix) from error
+    inner, binary = _find_inner(started, line, environment, home) or (line.program, binaries[0])
+    binaries = [binary, *binaries] if inner != line.program else binaries
+    if launcher is None and (name := next((one.launcher for one in started if one.launcher), "")):
+        launcher = _find(name, environment, home)
     mpi, missing = find_mpi(
-        line.program,
-        binaries[0],
+        inner,
+        binary,
         launcher,
         environment={**environment, **line.environment},
         cwd=home,
         mca=line.mca,
         probing=probing,
     )
+    warnings += found.remarks
     if missing:
         raise UserError(
-            f"{line.program[0]} asks for {missing}, which is not found",
+            f"{inner[0]} asks for {missing}, which is not found",
             "load its module (tune --setup does it for each run), or set LD_LIBRARY_PATH",
         )
+    if hidden := next((one for one in started if one.container), None):
+        warnings.append(f"{hidden.describe()}: the runtime is not brought into it")
     obstacle = next((binary.obstacle for binary in binaries if binary.obstacle), "")
     if mpi is not None and launcher is not None and not obstacle:
         _check_family(mpi, launcher, environment, probing)
@@ -160,12 +185,84 @@ def look(words: Sequence[str], environment: Mapping[str, str], cwd: Path, probin
         cray=cray,
         obstacle=obstacle,
         environment={**environment, **line.environment},
-        without_mpi=_without_mpi(binaries, line, mpi),
+        without_mpi=_without_mpi(binaries[-len(line.segments) :], line, mpi),
         version=mpi.version if mpi else "",
         own_files=own_files(words, cwd),
         hdf5_inside=inside is not None,
     )
-    return Target(line, binaries[0], mpi, program, launcher, script_of(line.program, home), tuple(warnings))
+    script = script_of(inner, home)
+    return Target(line, started, binary, mpi, program, launcher, script, tuple(dict.fromkeys(warnings)))
+
+
+_LARGEST_TEXT = 1 << 20
+
+
+def understand_here(words: Sequence[str], environment: Mapping[str, str], cwd: Path) -> Understood:
+    """Say which programs a command starts in the end, with what files of this machine tell of them."""
+
+    def executable(word: str) -> bool:
+        return _find(word, environment, cwd) is not None
+
+    def read(word: str) -> str | None:
+        path = cwd / word if "/" in word or (cwd / word).is_file() else _find(word, environment, cwd)
+        try:
+            if path is None or path.stat().st_size > _LARGEST_TEXT:
+                return None
+            content = path.read_bytes()
+        except (OSError, ValueError):
+            return None
+        return None if b"\0" in content else content.decode("utf-8", "replace")
+
+    return understand(words, Files(executable, read, templates=False))
+
+
+def _find(word: str, environment: Mapping[str, str], cwd: Path) -> Path | None:
+    try:
+        return find_program(word, environment, cwd)
+    except UserError:
+        return None
+
+
+def _check_counts(line: CommandLine) -> None:
+    for name, number in (("ranks", line.ranks), ("nodes", line.nodes)):
+        if number is not None and number < 1:
+            raise UserError(f"the command asks {line.launcher} for {number} {name}", "ask for 1 or more")
+
+
+def _refuse_unreachable(found: Understood) -> None:
+    """Refuse programs into which no settings can be brought: those of a container, and those that a file lists."""
+    line = found.line
+    for segment, one in zip(line.segments, found.programs, strict=False):
+        starter = PurePath(segment.program[0]).name if segment.program else ""
+        if line.image or starter in CONTAINERS:
+            by = starter if starter in CONTAINERS else line.launcher
+            shown = shlex.join(one.program) or "what the image says"
+            raise UserError(
+                f"the program {shown} is started in a container by {by} ({one.container}), into which this version "
+                "brings no settings",
+                "run stripewise inside the container",
+            )
+    if line.listing:
+        shown = "; ".join(one.describe() for one in found.programs)
+        raise UserError(
+            f"{line.launcher} reads its programs from {line.listing}, into which this version brings no settings: "
+            f"{shown}",
+            "start one script that chooses its program by its rank",
+        )
+
+
+def _find_inner(
+    started: Sequence[Started], line: CommandLine, environment: Mapping[str, str], home: Path
+) -> tuple[tuple[str, ...], Binary] | None:
+    """Give the program that stands behind a shell, tool or wrapper of the line; None where no file shows one."""
+    first = started[0]
+    if first.program == line.program or first.container or not first.program:
+        return None
+    path = _find(first.program[0], environment, home)
+    try:
+        return None if path is None else (first.program, inspect(path, environment, home))
+    except UserError:
+        return None
 
 
 def _has_hdf5(binary: Binary) -> bool:
@@ -220,12 +317,6 @@ def check_placeholders(words: Sequence[str], arguments: Mapping[str, str], known
 
 
 def _inspect(word: str, environment: Mapping[str, str], cwd: Path, home: Path) -> Binary:
-    name = PurePath(word).name
-    if name in CONTAINERS:
-        raise UserError(
-            f"the program is started in a container by {name}, into which this version brings no settings",
-            "run stripewise inside the container",
-        )
     try:
         path = find_program(word, environment, home)
     except UserError:
