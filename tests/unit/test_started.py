@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from stripewise.runners.program.command import LAUNCHERS
 from stripewise.runners.program.grammar import read_grammars
+from stripewise.runners.program.shell_commands import list_commands
 from stripewise.runners.program.started import Files, Understood, understand
 
 FIELD = Path(__file__).parents[1] / "fixtures" / "launches" / "field.txt"
@@ -53,6 +54,8 @@ def test_lines_of_the_field_start_the_program_with_its_ranks(line: str, ranks: i
         ("jsrun -n 4 -a 6 -c 7 -g 1 ./app", "./app", 24, ""),
         ("srun -N 2 -n 4 $PROFILER ./app", "./app", 4, "$PROFILER"),
         ("srun $OPTS -n 4 ./app", "./app", 4, ""),
+        ("srun -n 4 ${BIND_OPTS} ior -a POSIX", "ior -a POSIX", 4, "${BIND_OPTS}"),
+        ("srun -n 4 $VTUNE '$(which python)' x.py", "'$(which python)' x.py", 4, "$VTUNE"),
         ("mpirun -np 4 $OPTS --bind-to core ./app", "./app", 4, ""),
         ("mpirun -np 4 ld-linux.so.2 --library-path /a:/b ./app", "./app", 4, "ld-linux.so.2"),
         ("srun -n 4 bash ./bind.sh --cpu=on -- ./app", "./app", 4, "bind.sh"),
@@ -126,6 +129,7 @@ def test_a_program_in_a_container_is_found_with_its_image(line: str, container: 
         ("srun -n 1 mpirun -np 4 ./app", "srun starts mpirun, which is a launcher, too"),
         ("srun ./gpu_wrapper.sh ./app", "read as a wrapper of ./app"),
         ("srun bash -c 'for i in 1 2; do ./app $i; done'", "'for' is not read"),
+        ("srun ./a ':  --het-group=1' ./b", "is one word, so it divides nothing"),
         ("srun bash -c 'cd x'", "no program is found in the text of bash -c"),
     ],
 )
@@ -147,6 +151,27 @@ def test_a_script_that_starts_its_arguments_is_a_wrapper() -> None:
 def test_a_script_that_hands_its_arguments_to_another_program_is_the_program() -> None:
     text = '#!/bin/bash\n# run "$@"\nexec apptainer exec image.sif /opt/app "$@"\n'
     assert shown(read("srun -n 2 ./inside.sh in.nml", **{"./inside.sh": text})) == [("./inside.sh in.nml", 2)]
+
+
+@pytest.mark.parametrize(
+    ("text", "commands", "unread"),
+    [
+        ("cd run && A=b ./app $(nproc) < 'my deck' 2> err", [["./app", "$(nproc)"]], ""),
+        ("./app 2 > out; ./b 2>err", [["./app", "2"], ["./b"]], ""),
+        ("./app &> log & ./b >& x 2>&1; wait", [["./app"], ["./b"]], ""),
+        ("a=(x $(hostname)); ./app # it's\n./b", [["./app"], ["./b"]], ""),
+        (
+            'mpirun -n $((N*2)) ./a "b \\"c\\" $(echo "d e")" `f g`',
+            [["mpirun", "-n", "$((N*2))", "./a", 'b "c" $(echo "d e")', "`f g`"]],
+            "",
+        ),
+        ("for i in 1 2; do ./app $i; done", [["./app", "$i"]], "'for'"),
+        ("./app 'x", [], "a quotation without an end"),
+        ("./app $(x", [], "an expansion without an end"),
+    ],
+)
+def test_the_commands_of_a_shell_text_are_listed(text: str, commands: list[list[str]], unread: str) -> None:
+    assert list_commands(text) == (commands, unread)
 
 
 def test_a_place_in_a_template_is_one_word() -> None:

@@ -157,6 +157,8 @@ def _understand(words: Sequence[str], files: Files, depth: int) -> Understood:
     """Understand a command that stands behind so many others."""
     line = split_command(_join_templates(words) if files.templates else words, files.executable)
     sight = _Sight(files, list(line.remarks))
+    if line.launcher and (odd := next((word for word in words if word.startswith(": ")), "")):
+        sight.remarks.append(f"'{odd}' is one word, so it divides nothing: take the backslash before the space away")
     programs: list[Started] = []
     for segment in line.segments:
         outer = Started(
@@ -193,9 +195,13 @@ _ARGUMENTS = frozenset({"$@", "$*", "${@}", "${*}", "$argv:q", "$argv"})
 _ARGUMENTS_OF_PYTHON = re.compile(r"(exec[lv]\w*|call|run|Popen|system|spawn\w*)\(.*argv\[1:\]")
 _EXPANDED = re.compile(r"\$\w+|\$\{[^}]*\}|\$\(.*\)|`.*`", re.DOTALL)
 _OPTIONS = re.compile(r"opt|flag|arg|map|bind|host|node|param|pin|mca|env|prefix|launch|numa|aff|wrap|srun", re.I)
-_PROGRAM = re.compile(r"exe|bin|prog|app|python|script|cmd|command|solver|code|driver|binary|main", re.I)
+_SURELY_OPTIONS = re.compile(
+    r"((opts?|options?|flags?|args?|wrapper|profiler)\W*$)|singularity|apptainer|container", re.I
+)
+_WHICH = re.compile(r"(\$\(|`)\s*(which|command -v|type -p)\s")
+_PROGRAM = re.compile(r"exe|bin(?!d)|prog|app|python|script|cmd|command|solver|code|driver|binary|main", re.I)
 _WRAPPER = re.compile(
-    r"wrap|select|choose|pick|bind|affin|gpu|device|numa|launch|(?<![a-z])pin|local_?rank|helper|tracer|mps|\.sh$", re.I
+    r"wrap|select|choose|pick|bind|affin|gpu|device|numa|launch|(?<![a-z])pin|local_?rank|helper|tracer|mps", re.I
 )
 _SUFFIX = re.compile(r"\.(x|exe|out|bin|mpi|py|sh|bash|pl|R|jl|sif|cuda|omp|gnu|intel)$")
 _SPAWNING = {"torchrun", "deepspeed", "accelerate", "horovodrun", "dask", "ray"}
@@ -332,6 +338,8 @@ class _Sight:
         if grammar is not None and not _PROGRAM.search(name):
             named = following[0].lstrip("-").partition("=")[0]
             counts = named in grammar.counting and not outer.ranks_as
+            # A long name among the next words is the launcher's, a letter may be the program's.
+            counts = counts or any(word.partition("=")[0].lstrip("-") in _long(grammar) for word in words[1:6])
             if counts or (named in grammar.known and _OPTIONS.search(name)):
                 self.remarks.append(f"{name}, whose value is not known, is read as options of {outer.launcher}")
                 return self._look_behind_launcher([outer.launcher, *words[1:]], replace(outer, launcher=""), depth)
@@ -345,8 +353,12 @@ class _Sight:
 
     def _stands_before(self, name: str, behind: str, *, dashes: bool) -> bool:
         """Say whether a variable is options or a wrapper of the word behind it rather than a program with an input."""
+        if _SURELY_OPTIONS.search(name) and not behind.startswith("-"):
+            return True
         if not (self._is_program(behind) or _EXPANDED.fullmatch(behind)):
             return False
+        if _WHICH.match(behind):
+            return True
         options = _OPTIONS.search(name) is not None
         if _PROGRAM.search(name):
             return options and "/" in behind
@@ -361,14 +373,15 @@ class _Sight:
         rest = words[words.index("--") + 1 :] if "--" in words[1:] else words[1:]
         name = PurePath(words[0]).name
         if not rest or not self._is_program(rest[0]):
-            hinted = rest and _WRAPPER.search(name.removesuffix(".sh")) and re.fullmatch(r"[A-Za-z]\w*", rest[0])
+            hinted = rest and _WRAPPER.search(name) and re.fullmatch(r"[A-Za-z]\w*", rest[0])
             if hinted or (rest and _EXPANDED.fullmatch(rest[0]) and _PROGRAM.search(rest[0])):
                 self.remarks.append(f"{words[0]} is read as the program, not as a wrapper of {rest[0]}")
             return plain
-        if self.files.executable(rest[0]) or family(rest[0]) in _KNOWN or _WRAPPER.search(name):
+        script = name.endswith((".sh", ".bash")) and (rest[0].startswith("./") or _SUFFIX.search(rest[0]))
+        if self.files.executable(rest[0]) or family(rest[0]) in _KNOWN or _WRAPPER.search(name) or script:
             self.remarks.append(f"{words[0]} is not known, and read as a wrapper of {rest[0]}")
             return self.look_behind(rest, wrapped, depth + 1)
-        if not _SUFFIX.search(rest[0]) and rest[0].startswith("./"):
+        if not _SUFFIX.search(rest[0]) and (rest[0].startswith("./") or name.endswith((".sh", ".bash"))):
             self.remarks.append(f"{words[0]} is read as the program, not as a wrapper of {rest[0]}")
         return plain
 
@@ -423,6 +436,11 @@ class _Sight:
         if not found:
             self.remarks.append(f"{line.listing} names no program")
         return found or [outer]
+
+
+def _long(grammar: Grammar) -> frozenset[str]:
+    """Give the long names of options that count ranks or nodes."""
+    return frozenset(name for name in grammar.counting if len(name) > 3)
 
 
 def _multiply(outer: Started, inner: Started) -> tuple[int | None, str]:

@@ -1,0 +1,1 @@
+"""What people really write: public collections of scripts and results, read by the product."""
