@@ -69,6 +69,7 @@ from stripewise.requests.experiment import parse_experiment
 from stripewise.runners.allow_list import AllowList
 from stripewise.runners.program.command import split_command
 from stripewise.runners.program.elf import NotElf, read_elf
+from stripewise.runners.program.started import understand
 from stripewise.runners.schedulers.registry import all_schedulers
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -241,7 +242,8 @@ def command(data: bytes, folder: Path) -> None:
     """A pattern of an allow-list, and a command: none of it may let another program through."""
     pattern, _, line = data.decode("utf-8", "surrogateescape").partition("\n")
     words = [word for word in line.split(" ") if word]
-    split_command(words)
+    understand(["bash", "-c", line])
+    understand(words or ["app"])
     path = {"PATH": "/usr/bin:/bin"}
     if words and AllowList(["mpiexec -n * /opt/none/app ..."]).allows(words, folder, path):
         started = [segment.program[0] for segment in split_command(words).segments]

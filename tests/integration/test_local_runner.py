@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -671,6 +672,35 @@ def test_commands_that_cannot_run_are_refused(command: list[str], message: str, 
     (bench.cwd / "apptainer").chmod(0o755)
     with pytest.raises(UserError, match=message):
         bench.prepare(*command, environment={"PATH": f"{bench.cwd}:{os.environ['PATH']}"})
+
+
+def test_the_text_of_a_shell_is_looked_into_as_a_script_is(
+    mpich: Mpi, strided: Callable[[Mpi], Path], bench: Bench
+) -> None:
+    (bench.cwd / "deck").write_text("a deck\n")
+    start, program = shlex.join(mpich.mpiexec(2)), strided(mpich)
+    for text in (f"{start} {program} data < deck 2> errors", f"true; for i in 1; do {start} {program} data$i; done"):
+        found = bench.prepare("bash", "-c", text)
+        assert found.command == (
+            f"command   {program} {'data' if 'deck' in text else repr('data$i')}, 2 ranks by mpiexec, behind bash -c",
+        )
+        assert found.environment["mpi_path"]
+    outcome = bench.run("bash", "-c", f"{start} {program} data < deck 2> errors", objective="write_bandwidth")
+    assert outcome.state is State.FINISHED, outcome.reason
+    assert outcome.report is not None
+    each = [*mpich.mpiexec(2), "bash", "-c", f"cat; exec {program} data < deck 2>&1"]
+    outcome = bench.run(*each, planned=launch(1), objective="write_bandwidth")
+    assert outcome.state is State.FINISHED, outcome.reason
+
+
+def test_settings_reach_a_program_behind_a_wrapper_of_the_user(
+    mpich: Mpi, strided: Callable[[Mpi], Path], bench: Bench
+) -> None:
+    (bench.cwd / "pick").write_text('#!/bin/bash\nexport DEVICE=0\nexec "$@"\n')
+    (bench.cwd / "pick").chmod(0o755)
+    command = [*mpich.mpiexec(2), "./pick", str(strided(mpich)), "data"]
+    assert bench.prepare(*command).command[0].endswith("2 ranks by mpiexec, behind pick")
+    assert bench.run(*command, objective="write_bandwidth").state is State.FINISHED
 
 
 def test_signs_of_a_shell_are_told(bench: Bench) -> None:

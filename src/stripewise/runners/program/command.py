@@ -267,22 +267,25 @@ def split_command(words: Sequence[str], executable: Callable[[str], bool] = lamb
     found = Found()
     at = skip_to_program(words, 0, found, executable)
     wrappers = tuple(found.wrappers)
-    rest, before = list(words[at:]), tuple(words[:at])
+    begin = 0
     grammar = LAUNCHERS.get(PurePath(found.launcher).name)
     segments: list[Segment] = []
     nodes, per_node = found.number("nodes"), found.number("per_node")
-    while grammar is not None and grammar.divides and ":" in rest:
-        colon = rest.index(":")
-        segments.append(Segment(before, tuple(rest[:colon]), *found.ranks()))
-        rest = rest[colon + 1 :]
+    divided = grammar is not None and grammar.divides
+    colons = [place for place, word in enumerate(words) if word == ":"] if divided else []
+    for colon in colons:
+        if grammar is None or colon < at:
+            continue
+        segments.append(Segment(tuple(words[begin:at]), tuple(words[at:colon]), *found.ranks()))
+        begin = colon + 1
         found.counts = {}
-        at = skip_options(rest, 0, grammar, found, executable)
-        at = skip_to_program(rest, at, found, executable)
-        before, rest = tuple(rest[:at]), rest[at:]
+        at = skip_options(words, begin, grammar, found, executable)
+        at = skip_to_program(words, at, found, executable)
+    rest = words[at:]
     if grammar is not None and grammar.anywhere:
         _read_behind(rest, grammar, found)
         nodes, per_node = found.number("nodes"), found.number("per_node")
-    segments.append(Segment(before, tuple(rest), *found.ranks()))
+    segments.append(Segment(tuple(words[begin:at]), tuple(rest), *found.ranks()))
     if found.listed and rest:
         found.listing = rest[0]
     counted = [segment.ranks for segment in segments if segment.ranks is not None]
@@ -378,7 +381,7 @@ def skip_options(
             at += 1
         elif grammar.hosts and not grammar.hosts & found.options and not found.options & {"hosts"}:
             found.options.add("hosts")
-            at += _count_hosts(words[at:], found)
+            at += _count_hosts(words, at, found)
         elif grammar.kind == "launcher" and grammar.style == "long" and word.isdecimal():
             # MPT's mpirun: no program has a number as its name.
             found.counts["ranks"] = word
@@ -389,13 +392,13 @@ def skip_options(
     return at
 
 
-def _count_hosts(words: Sequence[str], found: Found) -> int:
+def _count_hosts(words: Sequence[str], begin: int, found: Found) -> int:
     """Say how many hosts stand before the program of mpirun_rsh: one for each rank."""
     ranks = found.number("ranks")
-    if ranks is not None and ranks < len(words):
+    if ranks is not None and begin + ranks < len(words):
         return ranks
     # The number is not known here; paths and variables are no hosts.
-    ends = (at for at, word in enumerate(words) if "/" in word or "=" in word)
+    ends = (at for at, word in enumerate(words[begin:]) if "/" in word or "=" in word)
     hosts = next(ends, 0)
     found.remarks.append(f"{found.launcher}: the first {hosts} words behind its options are read as hosts")
     return hosts
@@ -413,7 +416,7 @@ def _option(words: Sequence[str], at: int, grammar: Grammar, found: Found, execu
         return at + 1
     if not double and name not in grammar.known and (grammar.style == "short" or grammar.mark != "-"):
         return _letters(words, at, grammar, found, executable)
-    count = grammar.count_values(name, words[at + 1 :])
+    count = grammar.count_values(name, words[at + 1 : at + 2])
     if count is None:
         return _guess(words, at, grammar, found, executable)
     note_option(grammar, name, list(words[at + 1 : at + 1 + count]), found)
@@ -427,7 +430,7 @@ def _letters(words: Sequence[str], at: int, grammar: Grammar, found: Found, exec
         return at + 1
     for place, letter in enumerate(letters):
         rest = letters[place + 1 :].removeprefix("=")
-        count = grammar.count_values(letter, words[at + 1 :])
+        count = grammar.count_values(letter, words[at + 1 : at + 2])
         if count is None:
             return _guess(words, at, grammar, found, executable)
         if rest and (count or letter in grammar.optional):

@@ -164,7 +164,7 @@ def _understand(words: Sequence[str], files: Files, depth: int) -> Understood:
         outer = Started(
             *((), segment.ranks, segment.ranks_as, line.launcher, line.wrappers, line.image, line.nodes, line.per_node)
         )
-        if line.listing and (not segment.program or segment.program[0] == line.listing):
+        if line.launcher and line.listing and (not segment.program or segment.program[0] == line.listing):
             programs += sight.read_listing(line, outer, depth)
         else:
             programs += sight.look_behind(segment.program, outer, depth)
@@ -174,15 +174,22 @@ def _understand(words: Sequence[str], files: Files, depth: int) -> Understood:
 def _join_templates(words: Sequence[str]) -> list[str]:
     """Make one word of each ``{{ name }}``."""
     joined: list[str] = []
-    inside = False
+    inside = 0
     for word in words:
-        if inside:
+        inside_before, depth = inside, word.count("{{") - word.count("}}")
+        if inside_before:
             joined[-1] += f" {word}"
         else:
             joined.append(word)
-        inside = joined[-1].count("{{") > joined[-1].count("}}")
+        inside = inside_before + 1 if (inside_before > 0) + depth > 0 else 0
+        if inside > _LONGEST_PLACE:
+            break
     # Without its end it is something else.
     return list(words) if inside else joined
+
+
+_LONGEST_PLACE = 20
+"""Words between two braces and the next two."""
 
 
 _DEEPEST = 8

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import shlex
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 
@@ -148,19 +149,19 @@ def look(words: Sequence[str], environment: Mapping[str, str], cwd: Path, probin
     except UserError as error:
         doubt = f" ({found.remarks[0]})" if found.remarks else ""
         raise type(error)(f"{error.what}{doubt}", error.fix) from error
-    inner, binary = _find_inner(started, line, environment, home) or (line.program, binaries[0])
+    launcher = launcher or _find_launcher(started, environment, home)
+    known = {**environment, **line.environment}
+    candidates = _list_candidates(started, line, environment, home) or [(line.program, binaries[0])]
+    if any(one.in_shell for one in started):
+        # What the text of a shell starts may be there only when it runs: then the text itself tells.
+        candidates.append((line.program, binaries[0]))
+    looks = [
+        (*one, *find_mpi(*one, launcher, environment=known, cwd=home, mca=line.mca, probing=probing))
+        for one in candidates
+    ]
+    sure = (look for look in looks if look[2] is not None and not look[2].found_by.startswith(WITH_LAUNCHER))
+    inner, binary, mpi, missing = next(sure, None) or next((look for look in looks if look[3]), looks[0])
     binaries = [binary, *binaries] if inner != line.program else binaries
-    if launcher is None and (name := next((one.launcher for one in started if one.launcher), "")):
-        launcher = _find(name, environment, home)
-    mpi, missing = find_mpi(
-        inner,
-        binary,
-        launcher,
-        environment={**environment, **line.environment},
-        cwd=home,
-        mca=line.mca,
-        probing=probing,
-    )
     warnings += found.remarks
     if missing:
         raise UserError(
@@ -251,18 +252,23 @@ def _refuse_unreachable(found: Understood) -> None:
         )
 
 
-def _find_inner(
+def _find_launcher(started: Sequence[Started], environment: Mapping[str, str], home: Path) -> Path | None:
+    """Find the launcher that stands behind a shell or a wrapper; None where there is none."""
+    name = next((one.launcher for one in started if one.launcher), "")
+    return _find(name, environment, home) if name else None
+
+
+def _list_candidates(
     started: Sequence[Started], line: CommandLine, environment: Mapping[str, str], home: Path
-) -> tuple[tuple[str, ...], Binary] | None:
-    """Give the program that stands behind a shell, tool or wrapper of the line; None where no file shows one."""
-    first = started[0]
-    if first.program == line.program or first.container or not first.program:
-        return None
-    path = _find(first.program[0], environment, home)
-    try:
-        return None if path is None else (first.program, inspect(path, environment, home))
-    except UserError:
-        return None
+) -> list[tuple[tuple[str, ...], Binary]]:
+    """Give the programs behind shells, tools and wrappers of the line whose files are found."""
+    found = []
+    for one in started:
+        path = _find(one.program[0], environment, home) if one.program and not one.container else None
+        if path is not None and one.program != line.program:
+            with suppress(UserError):
+                found.append((one.program, inspect(path, environment, home)))
+    return found
 
 
 def _has_hdf5(binary: Binary) -> bool:
