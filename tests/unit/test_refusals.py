@@ -8,17 +8,17 @@ import pytest
 
 from stripewise.runners.judge import exit_reason
 
-# Lines that ROMIO, HDF5, Fortran and cp print; read in public reports of their users.
+# As ROMIO, HDF5, Fortran and cp print them.
 LOCKS = [
-    "File locking failed in ADIOI_Set_lock(fd 14,cmd F_SETLKW/7,type F_WRLCK/1,whence 0) with return value FFFFFFFF and "
-    "errno 25.",
+    "File locking failed in ADIOI_Set_lock(fd 14,cmd F_SETLKW/7,type F_WRLCK/1,whence 0) with return value FFFFFFFF "
+    "and errno 25.",
     "unable to lock file, errno = 37, error message = 'No locks available'",
     "H5FD__sec2_open(): unable to lock file, errno = 37, error message = 'No locks available'",
     "flock: No locks available",
 ]
 UNSUPPORTED = [
-    "File locking failed in ADIOI_Set_lock(fd 10,cmd F_SETLKW/7,type F_RDLCK/0,whence 0) with return value FFFFFFFF and "
-    "errno 26.",
+    "File locking failed in ADIOI_Set_lock(fd 10,cmd F_SETLKW/7,type F_RDLCK/0,whence 0) with return value FFFFFFFF "
+    "and errno 26.",
     "unable to lock file, errno = 38, error message = 'Function not implemented'",
 ]
 QUOTAS = [
