@@ -8,7 +8,7 @@ import pytest
 
 from stripewise.runners.judge import exit_reason
 
-# As ROMIO, HDF5, Fortran and cp print them.
+# As ROMIO, HDF5, Fortran and cp print them: dtarb/TauDEM 17, SmileiPIC/Smilei 342, h5py/h5py 1101, HDFGroup/hdf5 3311.
 LOCKS = [
     "File locking failed in ADIOI_Set_lock(fd 14,cmd F_SETLKW/7,type F_WRLCK/1,whence 0) with return value FFFFFFFF "
     "and errno 25.",
@@ -20,6 +20,7 @@ UNSUPPORTED = [
     "File locking failed in ADIOI_Set_lock(fd 10,cmd F_SETLKW/7,type F_RDLCK/0,whence 0) with return value FFFFFFFF "
     "and errno 26.",
     "unable to lock file, errno = 38, error message = 'Function not implemented'",
+    "ADIOI_Set_lock:: Function not implemented",
 ]
 QUOTAS = [
     "cp: error writing 'out.dat': Disk quota exceeded",
@@ -39,6 +40,10 @@ def reason(folder: Path, printed: str) -> str:
     [
         *[(line, "ENOLCK: the file system grants no locks") for line in LOCKS],
         *[(line, "ENOSYS: the file system grants no locks") for line in UNSUPPORTED],
+        (
+            "H5FD__sec2_lock(): unable to lock file, errno = 524, error message = 'Unknown error 524'",
+            "ENOTSUPP: the file",
+        ),
         *[(line, "EDQUOT: a quota is used up") for line in QUOTAS],
     ],
 )

@@ -186,9 +186,10 @@ _SAID = {
     # ROMIO prints the number in hexadecimal digits: 25 is ENOLCK, 26 is ENOSYS.
     re.compile(r"No locks available|\bENOLCK\b|\block\b.{0,80}errno ?=? ?37\b", re.IGNORECASE): f"ENOLCK: {_LOCKS}",
     re.compile(r"File locking failed in .{0,200}errno 25\b"): f"ENOLCK: {_LOCKS}",
-    re.compile(r"File locking failed in .{0,200}errno 26\b|\block.{0,80}Function not implemented", re.IGNORECASE): (
+    re.compile(r"File locking failed in .{0,200}errno 26\b|(?<!b)lock.{0,80}Function not implemented", re.IGNORECASE): (
         f"ENOSYS: {_LOCKS}"
     ),
+    re.compile(r"(?<!b)lock.{0,80}errno ?= ?524\b", re.IGNORECASE): f"ENOTSUPP: {_LOCKS}",
     re.compile(r"quota exceeded|\bEDQUOT\b|\bMPI_ERR_QUOTA\b|errno ?=? ?122\b", re.IGNORECASE): (
         "EDQUOT: a quota is used up: delete files, or ask for a larger one"
     ),

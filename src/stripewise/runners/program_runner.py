@@ -251,7 +251,7 @@ def _list_carried(
 
 def _has_no_mpi(target: Target) -> bool:
     """Whether nothing speaks for MPI: no library, no launcher, and nothing that keeps it from being seen."""
-    return target.mpi is None and not target.program.obstacle and not target.line.launcher
+    return target.mpi is None and not target.program.obstacle and target.launcher is None
 
 
 _NAMES = {"hdf5": "HDF5", "mpiio": "MPI-IO"}
