@@ -356,7 +356,7 @@ def test_other_packages_bring_regressors(monkeypatch):
 
 
 def test_cooling_that_heats_is_refused():
-    with pytest.raises(UserError, match="less than or equal to 1"):
+    with pytest.raises(UserError, match="cooling_factor = 2: must be at most 1"):
         make_sampler("annealing", {"cooling_factor": 2})
 
 

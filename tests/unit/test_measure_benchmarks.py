@@ -188,11 +188,17 @@ def test_each_kind_is_told_by_its_content(name: str, kind: str, tmp_path: Path) 
 def test_reads_and_writes_of_all_are_diagnosed_from_a_folder(tmp_path: Path) -> None:
     for name in ("fio-3.json", "elbencho-3.csv", "h5bench-1.txt", "mdtest-4.txt"):
         shutil.copy(RESULTS / name, tmp_path)
-    found = {(one.path.name, one.activity.kind, one.activity.bytes) for one in open_all([tmp_path]) if one.activity}
+    found = {
+        (one.activity.source.removeprefix(f"{tmp_path}/"), one.activity.kind, one.activity.bytes)
+        for one in open_all([tmp_path])
+        if one.activity
+    }
     assert found == {
-        ("fio-3.json", "fio", 8_388_608_000),
-        ("fio-3.json", "fio", 61_440_000),
-        ("elbencho-3.csv", "elbencho", 32768 << 20),
+        ("fio-3.json (run 1)", "fio", 8_388_608_000),
+        ("fio-3.json (run 2) (writes)", "fio", 20_480_000),
+        ("fio-3.json (run 2) (reads)", "fio", 40_960_000),
+        ("elbencho-3.csv (writes)", "elbencho", 16384 << 20),
+        ("elbencho-3.csv (reads)", "elbencho", 16384 << 20),
         ("h5bench-1.txt", "h5bench", 2_684_354_560),
     }
     (fio, *_) = open_all([tmp_path / "fio-3.json"])
@@ -220,3 +226,10 @@ def test_what_cannot_be_diagnosed_is_named(
     assert main(["diagnose", str(tmp_path / "out")]) == 2
     error = capsys.readouterr().err
     assert said in " ".join(error.split()) and "not a" not in error
+
+
+def test_the_summary_of_a_folder_counts_in_the_right_number(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.copy(RESULTS / "fio-3.json", tmp_path)
+    assert main(["diagnose", str(tmp_path)]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert printed.startswith("3 jobs, ") and ": 1 job (33%)" in printed and " 1 jobs" not in printed

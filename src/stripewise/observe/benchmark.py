@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from stripewise.formats import SIZE_LIMITS, SIZE_NAMES
@@ -76,6 +76,9 @@ class BenchmarkRun:
         it.
     collective, file_per_process : bool or None
     rows : tuple of BenchmarkRow
+    apart : bool
+        Whether reads and writes ran at the same time, or past the memory of the nodes: then each direction is a job of
+        its own, for their times do not add up, and no read is answered by what was written.
     more : mapping
         Columns that only this benchmark has.
     """
@@ -93,6 +96,7 @@ class BenchmarkRun:
     collective: bool | None = None
     file_per_process: bool | None = None
     rows: tuple[BenchmarkRow, ...] = ()
+    apart: bool = False
     more: Mapping[str, bool | int | str | None] = field(default_factory=dict)
 
 
@@ -124,13 +128,21 @@ def activities_of(runs: Sequence[BenchmarkRun], source: str, kind: str, title: s
     ----------
     runs : sequence of BenchmarkRun
     source : str
-        Where they came from. Of several runs, each has its number behind it.
+        Where they came from. Of several runs, each has its number behind it, and its direction if they are apart.
     kind, title : str
         The name of the benchmark, as activities have it and as people write it.
     """
-    if len(runs) == 1:
-        return [_activity(runs[0], source, kind, title)]
-    return [_activity(run, f"{source} (run {number})", kind, title) for number, run in enumerate(runs, 1)]
+    found = []
+    for number, run in enumerate(runs, 1):
+        name = source if len(runs) == 1 else f"{source} (run {number})"
+        ways = list(dict.fromkeys(row.access for row in run.rows))
+        if not run.apart or len(ways) == 1:
+            found.append(_activity(run, name, kind, title))
+            continue
+        for way in ways:
+            part = replace(run, rows=tuple(row for row in run.rows if row.access == way))
+            found.append(_activity(part, f"{name} ({way}s)", kind, title))
+    return found
 
 
 def _calls(rows: Sequence[BenchmarkRow], run: BenchmarkRun) -> Calls:

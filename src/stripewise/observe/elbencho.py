@@ -120,7 +120,7 @@ def _accesses(cells: Mapping[str, str], way: str) -> list[BenchmarkRow]:
 
 def _run(cells: Mapping[str, str], rows: tuple[BenchmarkRow, ...]) -> BenchmarkRun:
     hosts, threads = _count(cells, "hosts"), _count(cells, "threads")
-    kind = cells.get("path type", "").strip()
+    kind, direct = cells.get("path type", "").strip(), cells.get("direct IO", "").strip() == "1"
     return BenchmarkRun(
         version=cells.get("version", "").strip(),
         command=cells.get("command", "").strip() or "elbencho",
@@ -132,7 +132,8 @@ def _run(cells: Mapping[str, str], rows: tuple[BenchmarkRow, ...]) -> BenchmarkR
         collective=False,
         file_per_process=kind == "dir",
         rows=rows,
-        more={"io_depth": _count(cells, "IO depth"), "direct": cells.get("direct IO", "").strip() == "1"},
+        apart=direct or "rwmix" in cells.get("command", ""),
+        more={"io_depth": _count(cells, "IO depth"), "direct": direct},
     )
 
 

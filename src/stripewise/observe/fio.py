@@ -100,6 +100,7 @@ def _run(
         collective=False,
         file_per_process="filename" not in options or tasks == 1,
         rows=tuple(rows),
+        apart=True,
         more={
             "io_engine": engine or None,
             "io_depth": int(depth) if depth.isdigit() else None,
