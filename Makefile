@@ -131,9 +131,10 @@ dist: $(VENV)/.dev ## the wheel, the sdist and a list of the service's parts (SB
 	$(BIN)/twine check --strict dist/*
 	$(BIN)/cyclonedx-py requirements requirements/service.lock --pyproject pyproject.toml --output-reproducible -o dist/stripewise-service.cdx.json
 
-soak: $(VENV)/.dev ## fuzz each parser for ten minutes (clang), the service with 10,000 requests, its workers with 2,000 runs, every setting with every MPI-IO call, and kill 250 processes (root)
+soak: $(VENV)/.dev ## fuzz each parser for ten minutes (clang), the service with 10,000 requests, its workers with 2,000 runs, every setting with every MPI-IO call, and kill 250 processes (root); SCRIPTS=PATH reads the job scripts of a checkout
 	$(BIN)/python native/soak.py --mpicc $(BIN)/mpicc
 	$(BIN)/python tools/fuzz.py
+	$(BIN)/python tools/read_scripts.py '$(SCRIPTS)'
 	STRIPEWISE_SERVICE_CASES=10000 $(PYTEST) tests/integration/test_service_schema.py
 	STRIPEWISE_SERVICE_RUNS=2000 $(PYTEST) tests/system/test_service_workers.py
 	STRIPEWISE_EVERY_SETTING=1 $(PYTEST) --timeout 3600 tests/integration/test_every_setting.py

@@ -374,7 +374,83 @@ def test_the_library_is_the_one_that_the_script_uses(text, mpi):
     assert "dead" not in {one.verdict for one in judge_script(text, Surroundings(mpi=""))}
 
 
+@pytest.mark.parametrize(
+    ("text", "right"),
+    [
+        ("f() {\n  export OMPI_MCA_fcoll=vulcan\n}\nmpirun ./a\n", "cannot tell"),
+        ("export OMPI_MCA_fcoll=vulcan\nexit\nmpirun ./a\n", "dead"),
+        ("(export OMPI_MCA_fcoll=vulcan)\nmpirun ./a\n", "dead"),
+        ("bash -c 'export OMPI_MCA_fcoll=vulcan; mpirun ./a'\n", "live"),
+        ("a=OMPI; H=vulcan\nexport OMPI_MCA_fcoll=$H\nRUN='mpirun -np 4'\n$RUN ./a\n", "live"),
+        ('run() { mpirun -np 4 "$@"; }\nexport OMPI_MCA_fcoll=vulcan\nrun ./a\n', "live"),
+        (
+            "{% if x %}\nexport OMPI_MCA_fcoll=vulcan\n{% else %}\nexport A=1\n{% endif %}\nmpirun ./a\n",
+            "live in one branch",
+        ),
+        ("export OMPI_MCA_fcoll={{ algorithm }}\r\nmpirun ./a\r\n", "live"),
+        ("export OMPI_MCA_io=romio341\nexport OMPI_MCA_fcoll=vulcan\nmpirun ./a\n", "dead"),
+        ("export OMPI_MCA_io=^ompio\nexport OMPI_MCA_fcoll=vulcan\nmpirun ./a\n", "dead"),
+        ("export OMPI_MCA_fcoll=\u201cvulcan\u201d\nmpirun ./a\n", "dead"),
+        ("#PJM -x OMPI_MCA_fcoll=vulcan\nmpirun ./a\n", "live"),
+        ('#BSUB -env "all, OMPI_MCA_fcoll=vulcan"\nmpirun ./a\n', "live"),
+    ],
+)
+def test_scripts_are_followed_as_a_shell_does(text, right):
+    found = [one for one in judge_script(text, Surroundings("openmpi")) if one.knob.name == "fcoll"]
+    assert [one.verdict for one in found] == [right]
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "verdict", "told"),
+    [
+        ("export HDF5_USE_FILE_LOCKING=FALSE\nsrun ./a\n", "HDF5_USE_FILE_LOCKING", "live", "locks its files"),
+        (
+            "export HDF5_USE_FILE_LOCKING=false\nsrun ./a\n",
+            "HDF5_USE_FILE_LOCKING",
+            "dead",
+            "'false' is not one of TRUE",
+        ),
+        (
+            "export MPICH_MPIIO_HINTS='*:cb_nodes_multiplier=2'\nsrun ./a\n",
+            "cb_nodes_multiplier",
+            "dead",
+            "cray_cb_nodes_multiplier is meant",
+        ),
+        ("lfs setstripe -s 4m -c 8 out\nsrun ./a\n", "stripe_size", "dead", "lfs of today refuses -s"),
+        ("lfs setstripe out 1048576 -1 8\nsrun ./a\n", "stripe_count", "dead", "for names of files"),
+        ("export IOR_HINT__MPI__cb_nodes=4\nsrun ior\n", "cb_nodes", "live", "processes that do"),
+    ],
+)
+def test_settings_that_scripts_really_have_are_known(text, name, verdict, told):
+    found = {one.knob.name: one for one in judge_script(text, Surroundings(""))}[name]
+    assert found.verdict == verdict
+    assert told in found.reason
+
+
+def test_the_script_says_where_it_runs_and_what_contradicts_the_user() -> None:
+    text = "#!/bin/bash\nmodule load cray-mpich/8.1\nlfs setstripe -c 4 out\nsrun ./a\n"
+    assert review_script(text, Surroundings("")).mpi == "cray"
+    told = review_script(text, Surroundings("openmpi", "gpfs")).remarks
+    assert told == [
+        "line 2: cray-mpich/8.1 shows Cray MPICH, but --mpi says Open MPI with OMPIO; judged for Open MPI with OMPIO",
+        "line 3: lfs shows lustre, but --file-system says gpfs; judged for gpfs",
+    ]
+    several = "module load openmpi/4\nmodule load impi/2019\nexport I_MPI_EXTRA_FILESYSTEM=on\nmpirun ./a\n"
+    review = review_script(several, Surroundings(""))
+    assert "names more than one MPI library: openmpi/4 in line 1 and impi/2019 in line 2" in review.remarks[0]
+    assert [one.verdict for one in review.settings] == ["cannot tell"]
+
+
+def test_sizes_of_osts_keep_their_capitals() -> None:
+    (found,) = judge_script("lfs setstripe -c 4 out\nsrun ./a\n", Surroundings("", "lustre"))
+    assert found.reason.startswith("OSTs ")
+
+
 HOSTILE = {
+    "pipes": lambda size: "a | " * (size // 4),
+    "cases": lambda size: "case x in\n" + "a) A=1;;\n" * (size // 10) + "esac\n",
+    "appended hints": lambda size: "export ROMIO_HINTS=h\n" + "echo x y >> h\nmpirun ./a\n" * (size // 28),
+    "functions": lambda size: "".join(f"f{i}() {{ f{i + 1}; f{i + 1}; }}\n" for i in range(size // 30)) + "f0\n",
     "unset": lambda size: "export OMPI_MCA_io=1\n" * min(999, size // 42) + "unset OMPI_MCA_io\n" * (size // 36),
     "unset again": lambda size: "export OMPI_MCA_io_a=1\nunset OMPI_MCA_io_a\n" * min(900, size // 44),
     "export": lambda size: "OMPI_MCA_io_a=1\n" * min(900, size // 30) + "export OMPI_MCA_io_a\n" * (size // 44),

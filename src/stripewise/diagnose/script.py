@@ -206,7 +206,7 @@ _FORWARDING = frozenset({"-x", "-e", "-E", "--env", "-env", "-genv", "--genv", "
 """Options of launchers and schedulers whose next word sets variables."""
 _PAIRS = frozenset({"-env", "-genv", "--genv"})
 """Those that also take name and value as two words."""
-_LISTED = re.compile(rf",(?={NAME}(?:=|,|$))")
+_LISTED = re.compile(rf",\s*(?={NAME}(?:=|,|$))")
 _ASSIGN = re.compile(rf"({NAME})=(.*)", re.DOTALL)
 _DIRECTIVE = re.compile(r"#(?:SBATCH|PBS|BSUB|PJM|COBALT|MSUB|OAR|FLUX|\$)(?:\s|-|:)")
 _READ = re.compile(rf"\$\{{?({NAME})")
@@ -362,7 +362,6 @@ class _ScriptReader(Interpreter):
         self._scenes: list[Scene] = []
         self._scene_of: dict[int, set[int]] = defaultdict(set)
         self._starts = self._launches = False
-        self._last = 0
         self._texts: dict[str, list[list[Value]]] = {}
         self._line_marks: dict[int, int | None] = {}
         self._cut: dict[int, int] = {}
@@ -494,8 +493,8 @@ class _ScriptReader(Interpreter):
             self._facts.read_variable(name, text_of(value), line, always=always)
         self._read_inner(words, texts, text, line)
         if not self.ended:
-            self._starts, self._last = True, line
-            self._launches = self._launches or sure
+            self._starts = True
+        self._launches = self._launches or sure
         groups: dict[str, tuple[int, ...]] = {}
         for name, value in variables:
             if name == "ROMIO_HINTS":
@@ -555,12 +554,12 @@ class _ScriptReader(Interpreter):
                 if word in _PAIRS and "=" not in text_of(given) and place + 2 < len(words):
                     found.append((text_of(given), words[place + 2]))
                     given = ()
-            offset = 0
-            for part in _LISTED.split(text_of(given)) if given else ():
-                if one := _ASSIGN.fullmatch(part):
-                    inner = behind(given, offset + one.start(2))
-                    found.append((one[1], _first(inner, len(one[2]))))
-                offset += len(part) + 1
+            text = text_of(given)
+            commas = list(_LISTED.finditer(text))
+            begins = [0, *(comma.end() for comma in commas)]
+            for begin, end in zip(begins, [*(comma.start() for comma in commas), len(text)], strict=True):
+                if one := _ASSIGN.fullmatch(text[begin:end]):
+                    found.append((one[1], _first(behind(given, begin + one.start(2)), len(one[2]))))
         return [(name, value) for name, value in found if re.fullmatch(NAME, name)]
 
     # -- layouts -------------------------------------------------------------------------------------------
