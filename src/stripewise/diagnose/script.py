@@ -441,7 +441,7 @@ class _ScriptReader(Interpreter):
         if name == "ROMIO_HINTS":
             self._hints.append((line, text_of(value)))
         self._facts.read_variable(name, text_of(value), line, always=not self.conditional)
-        return tuple(self._mark(one) for one in read_variable(name, value, exported=True))
+        return tuple(self._mark(one) for one in read_variable(name, value, line, exported=True))
 
     def lose(self, marks: Sequence[int], line: int, how: str) -> None:
         """Note that settings are gone from a way."""
@@ -554,6 +554,7 @@ class _ScriptReader(Interpreter):
                 if word in _PAIRS and "=" not in text_of(given) and place + 2 < len(words):
                     found.append((text_of(given), words[place + 2]))
                     given = ()
+            given = tuple(replace(piece, line=value[0].line) for piece in given)
             text = text_of(given)
             commas = list(_LISTED.finditer(text))
             begins = [0, *(comma.end() for comma in commas)]

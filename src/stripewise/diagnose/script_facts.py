@@ -16,9 +16,7 @@ _MODULES = (
     (re.compile(r"(?:.*[-/_])?(?:mvapich2?|mpich2?)(?:[-/_.].*)?", re.I), "mpich"),
 )
 _LAUNCHERS = {"aprun": "cray", "mpirun_rsh": "mpich", "orterun": "openmpi", "prterun": "openmpi"}
-_MCA = frozenset(
-    {"-mca", "--mca", "-gmca", "--gmca", "--map-by", "-map-by", "--bind-to", "-bind-to-core", "--bysocket"}
-)
+_MCA = frozenset({"-mca", "--mca", "-gmca", "--gmca"})
 _MPIRUNS = frozenset({"mpirun", "mpiexec", "orterun", "mpiexec.hydra"})
 _FOLDERS = {"lustre": "lustre", "lus": "lustre", "gpfs": "gpfs", "beegfs": "beegfs"}
 _LABELS = {"mpi": "MPI library", "file_system": "file system"}

@@ -87,8 +87,14 @@ class ScriptSetting:
     scenes: tuple[int, ...] = ()
 
 
-def read_variable(name: str, value: Value, *, exported: bool) -> Iterator[ScriptSetting]:
-    """Give the settings that a variable with a value makes."""
+def read_variable(name: str, value: Value, line: int = 0, *, exported: bool) -> Iterator[ScriptSetting]:
+    """Give the settings that a variable with a value makes.
+
+    Parameters
+    ----------
+    line : int
+        Of the assignment; 0 for that of the value.
+    """
     text = text_of(value)
     typographic = _TYPOGRAPHIC.search(text)
     if typographic:
@@ -101,8 +107,8 @@ def read_variable(name: str, value: Value, *, exported: bool) -> Iterator[Script
             cure = "write straight quotes"
         word = text[start:end]
         known = is_known_between(value, start, end) and not _TEMPLATE.search(word)
-        line = line_in(value, max(start - 1, 0) if start else 0)
-        yield ScriptSetting(line, key, word, form, variable=name, target=target, known=known, fault=fault, cure=cure)
+        number = line if line and not start else line_in(value, max(start - 1, 0))
+        yield ScriptSetting(number, key, word, form, variable=name, target=target, known=known, fault=fault, cure=cure)
 
 
 _Found = tuple[str, int, int, str, str, str, str]
@@ -169,15 +175,15 @@ def _split_pair(text: str, begin: int, end: int, pattern: str, fault: str, cure:
 
 def find_hint_line(line: Value, path: str) -> ScriptSetting | None:
     """Give the hint that a line of a hints file holds: one of ROMIO, or one of IOR."""
-    text = text_of(line)
+    # What a command gives is one word, whatever blanks the command has.
+    text = "".join(piece.text if piece.known else re.sub(r"[\s#]", "_", piece.text) for piece in line)
     form = "ior" if "IOR_HINT__" in text else "romio_file"
     found = (_IOR_LINE if form == "ior" else _HINT_LINE).fullmatch(text)
     if found is None:
         return None
+    value = text_of(line)[slice(*found.span("value"))]
     known = is_known_between(line, *found.span("value")) and not _TEMPLATE.search(found["value"])
-    return ScriptSetting(
-        line_in(line, found.start("name")), found["name"], found["value"], form, target=path, known=known
-    )
+    return ScriptSetting(line_in(line, found.start("name")), found["name"], value, form, target=path, known=known)
 
 
 def find_adios_settings(line: Value, path: str) -> Iterator[ScriptSetting]:

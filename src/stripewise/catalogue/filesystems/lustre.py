@@ -181,7 +181,9 @@ class Lustre(FileSystem):
         edges = [place for place, word in enumerate(words) if word in ("-E", "--component-end", "--comp-end")]
         if edges and self._command_in(words[: edges[0]]) is not None:
             for edge in edges:
-                if tuple(words[edge + 2 : edge + 4]) in (("-L", "mdt"), ("--layout", "mdt")):
+                # The option stands on either side of the component's end.
+                around = (tuple(words[edge + 2 : edge + 4]), tuple(words[max(edge - 2, 0) : edge]))
+                if {("-L", "mdt"), ("--layout", "mdt")}.intersection(around):
                     yield "mdt_size", words[edge + 1]
             words = [*self.command, *words[edges[-1] + 2 :]]
         yield from super().in_script(words)
