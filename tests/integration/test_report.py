@@ -142,7 +142,8 @@ def test_cost_validity_protocol_and_provenance(page):
     words = page.words
     for part in (
         "Paid for after 275 runs", "Node-hours", "MPICH Version: 5.0.1", "Ranks 4", "confirm again after any of them",
-        "the files lay in memory", "pairs in random order", "gcc/12.2, mpich/5.0.1", "66 distinct configurations",
+        "Limits of this proof", "The files lay in memory",
+        "Pairs in random order", "gcc/12.2, mpich/5.0.1", "66 distinct configurations",
         "Probably not: 9 runs of the default",
     ):  # fmt: skip
         assert part in words

@@ -11,7 +11,7 @@ from stripewise.desk.cli import apply
 from stripewise.desk.cli.main import main
 from stripewise.engine import process
 from stripewise.engine.definition import with_options
-from stripewise.engine.protocol import protocol_points
+from stripewise.engine.protocol import name_limits, protocol_points
 from stripewise.errors import UserError
 from stripewise.requests.experiment import Experiment
 from stripewise.runners.native.compiler import Compiler
@@ -49,6 +49,34 @@ def test_signals_whose_handlers_a_library_had_set_are_put_back(monkeypatch):
 def test_only_of_programs_that_write_new_files_are_expected(operation, asked):
     _, missed = protocol_points(Experiment(), 8, None, None, 2.0, Workload(operation=operation), False)
     assert any("new files" in point for point in missed) == asked
+
+
+@pytest.mark.parametrize(
+    ("experiment", "seconds", "workload", "limits"),
+    [
+        ({}, 0.9, {"operation": "write"}, ", for short runs whose data may have stayed in memory"),
+        ({}, 0.9, {"operation": "write", "file_system": "tmpfs"}, ", for short runs with files in memory"),
+        ({}, 60.0, {"operation": "write", "file_system": "tmpfs"}, ", for files in memory"),
+        ({}, 60.0, {"operation": "read"}, ", for data that may have stayed in memory"),
+        ({"hooks": {"drop_caches": "advise"}}, 60.0, {"operation": "read"}, ""),
+        (
+            {"hooks": {"drop_caches": "advise"}},
+            2.0,
+            {"operation": "read"},
+            ", for short runs",
+        ),
+        ({"runner": "within"}, 0.1, {"operation": "write"}, ", for data that may have stayed in memory"),
+        ({"runner": "function"}, 0.1, {"operation": "write"}, ""),
+    ],
+)
+def test_a_proof_names_short_runs_and_data_in_memory(experiment, seconds, workload, limits):
+    made, known = Experiment.model_validate(experiment), Workload.model_validate(workload)
+    assert name_limits(made, seconds, known, False) == limits
+    assert name_limits(made, seconds, known, True) == ""
+    _, missed = protocol_points(made, 8, None, None, seconds, known, False)
+    assert ("the data may have stayed in memory, so these figures may not hold on disk" in missed) == (
+        "may have stayed" in limits
+    )
 
 
 def test_observing_names_its_report(monkeypatch, tmp_path, capsys):

@@ -108,8 +108,9 @@ def verdict(
     reason: str,
     experiment: Experiment,
     tried: bool,
+    limits: str,
 ) -> str:
-    """Say in a sentence or two what was shown, for people."""
+    """Say in a sentence or two what was shown, for people; ``limits`` ends the sentence of a proven gain."""
     least = experiment.confirmation.minimum_effect
     bar = "1" if least == 1 else f"the required {least:g}"
     if conclusion is None:
@@ -127,9 +128,9 @@ def verdict(
     where = schedule_of(experiment).proven
     match conclusion.decision:
         case Decision.PROVEN if bounds is None:
-            return f"Proven{where} in {pairs}: {_failures(conclusion)}."
+            return f"Proven{where} in {pairs}{limits}: {_failures(conclusion)}."
         case Decision.PROVEN:
-            return f"Proven{where}: {found:.2f} times the default ({span}, {pairs})."
+            return f"Proven{where}: {found:.2f} times the default ({span}, {pairs}){limits}."
         case Decision.INVALID:
             return (
                 "The default is kept: the machine changed so much during the confirmation that the default differs "
@@ -177,7 +178,7 @@ def proof_of(
         len(pairs),
         conclusion.speedup if conclusion else None,
         conclusion.same if conclusion else None,
-        _typical_seconds(pairs),
+        typical_seconds(pairs),
         ledger.facts.workload or Workload(),
         ledger.simulated,
     )
@@ -217,7 +218,8 @@ def proof_of(
     )
 
 
-def _typical_seconds(pairs: Sequence[Pair]) -> float | None:
+def typical_seconds(pairs: Sequence[Pair]) -> float | None:
+    """Give the median wall time of the pairs' finished runs; None if none has one."""
     runs = [run for pair in pairs for run in (pair.default, pair.candidate) if run is not None]
     elapsed = [run.elapsed for run in runs if run.state is State.FINISHED and run.elapsed is not None]
     return statistics.median(elapsed) if elapsed else None

@@ -82,6 +82,8 @@ _FEW_PAIRS = 12
 _MANY_PAIRS = 24
 _SMALL_GAIN = 1.2
 _LAUNCHING = ("local", "batch", "steps")
+_TOUCHING = (*_LAUNCHING, "within")
+"""Runners whose programs use files of a real file system."""
 _MEMORY_FILE_SYSTEMS = frozenset({"tmpfs", "ramfs"})
 
 
@@ -141,6 +143,8 @@ def protocol_points(
     )
     if simulated:
         missed.append("nothing was measured: the runs are simulated, and hold for the model of that site alone")
+    if not simulated and _may_be_cached(experiment, workload):
+        missed.append("the data may have stayed in memory, so these figures may not hold on disk")
     if experiment.runner in _LAUNCHING:
         _points_of_launches(experiment, seconds, workload, simulated, point)
         if experiment.runner == "steps":
@@ -150,6 +154,31 @@ def protocol_points(
         if experiment.runner != "batch":
             missed.append("one session on one allocation: no spread over days or other nodes")
     return kept, missed
+
+
+def name_limits(experiment: Experiment, seconds: float | None, workload: Workload, simulated: bool) -> str:
+    """Say for which runs and data a proven gain holds, to end its sentence; empty where nothing limits it.
+
+    Parameters
+    ----------
+    seconds : float or None
+        Typical wall time of a run of the confirmation.
+    """
+    if simulated:
+        return ""
+    in_memory = experiment.runner in _TOUCHING and workload.file_system in _MEMORY_FILE_SYSTEMS
+    cached = _may_be_cached(experiment, workload)
+    if experiment.runner in _LAUNCHING and seconds is not None and seconds < _LEAST_SECONDS:
+        more = " with files in memory" if in_memory else " whose data may have stayed in memory" if cached else ""
+        return f", for short runs{more}"
+    return ", for files in memory" if in_memory else ", for data that may have stayed in memory" if cached else ""
+
+
+def _may_be_cached(experiment: Experiment, workload: Workload) -> bool:
+    """Whether memory may have answered for the storage: nothing emptied the caches, and written data may stay there."""
+    if experiment.runner not in _TOUCHING or workload.file_system in _MEMORY_FILE_SYSTEMS:
+        return False
+    return workload.operation != "read" or experiment.runner == "within" or experiment.hooks.drop_caches == "none"
 
 
 def phase_points(runs: Sequence[Run], experiment: Experiment) -> tuple[list[str], list[str]]:
@@ -229,13 +258,7 @@ def _points_of_launches(
             "the files were new in each run",
             "whether the program writes new files in each run is unknown (name them under [hooks] delete)",
         )
-    if workload.operation in ("read", "both"):
-        point(
-            experiment.hooks.drop_caches != "none",
-            f"caches: {experiment.hooks.drop_caches} before each run",
-            "cache state unknown: read figures may come from memory",
-        )
+    if workload.operation in ("read", "both") and experiment.hooks.drop_caches != "none":
+        point(True, f"caches: {experiment.hooks.drop_caches} before each run", "")
     if workload.file_system in _MEMORY_FILE_SYSTEMS:
         point(False, "", "the files lay in memory: this proves the gain of the settings in the software, not on a disk")
-    elif not simulated and workload.operation in ("write", "both"):
-        point(False, "", "whether the data exceeded the page cache is unknown: figures may be cached")

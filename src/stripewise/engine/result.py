@@ -13,12 +13,13 @@ import numpy as np
 from stripewise.catalogue.expectation import list_cautions
 from stripewise.catalogue.workload import Workload
 from stripewise.engine.budget import confirmation_runs, leaving_out_runs
-from stripewise.engine.conclusion import Conclusion, conclusion_of, more_budget, proof_of, verdict
+from stripewise.engine.conclusion import Conclusion, conclusion_of, more_budget, proof_of, typical_seconds, verdict
 from stripewise.engine.confirmation import Decision, find_candidate, pairs_of
 from stripewise.engine.effects import all_idle, beside_a_proven_gain, effects_of
 from stripewise.engine.launching import plan_of, switched_off
 from stripewise.engine.ledger import ExperimentLedger, Spent
 from stripewise.engine.planner import Planner
+from stripewise.engine.protocol import name_limits
 from stripewise.engine.shares import list_shares
 from stripewise.engine.space import BoundSpace, describe_space
 from stripewise.requests.objective import Objective
@@ -82,6 +83,7 @@ def conclude(ledger: ExperimentLedger, planner: Planner, bound: BoundSpace, reas
     more = "" if all_idle(effects) else more_budget(ledger.identifier, conclusion, shown, history, experiment, spent)
     plan = plan_of(ledger.identifier, experiment, bound, best)
     warned = list_cautions(plan.settings, workload, facts.io, facts.environment.get("mpi") or "") if proven else ()
+    limits = name_limits(experiment, typical_seconds(pairs), workload, ledger.simulated)
     off = switched_off(bound).model_dump(exclude_defaults=True)
     return Result(
         experiment=ledger.identifier,
@@ -99,7 +101,7 @@ def conclude(ledger: ExperimentLedger, planner: Planner, bound: BoundSpace, reas
         speedup=speedup,
         speedup_interval=interval,
         confirmed=proven,
-        verdict=" ".join([verdict(conclusion, shown, default, reason, experiment, tried), *warned]),
+        verdict=" ".join([verdict(conclusion, shown, default, reason, experiment, tried, limits), *warned]),
         reason=reason,
         runs=spent.runs,
         seconds=spent.seconds,

@@ -13,6 +13,7 @@ from stripewise.catalogue.configuration import Configuration
 from stripewise.catalogue.plan import Plan, spell
 from stripewise.desk.cli.output import complete_commands, console, duration, number, print_json, prose, say
 from stripewise.observe.objectives import timing
+from stripewise.output.markup import capitalised
 from stripewise.result import Interval, Result, Summary
 from stripewise.sizes import format_size
 
@@ -139,8 +140,7 @@ def print_result(result: Result, report: Path | None = None) -> None:
         prose(f"  preferred, being cheaper and within 5%, to: {words}")
     if not result.confirmed and result.confirmation.more_budget:
         prose(f"  {complete_commands(result.confirmation.more_budget)}")
-    for missed in result.confirmation.not_kept:
-        prose(f"  not kept: {missed}", "dim")
+    _print_limits(result)
     identifier = result.experiment
     console.print()
     if result.confirmed and result.best.role == "reference" and result.reference is not None:
@@ -149,6 +149,14 @@ def print_result(result: Result, report: Path | None = None) -> None:
         _say(f"apply it:   stripewise run {identifier} -- COMMAND")
         _say(f"export it:  stripewise export {identifier} --to {_forms(result)}")
     _say(f"look again: stripewise show {identifier}" + (f"; report: {report}" if report else ""))
+
+
+def _print_limits(result: Result) -> None:
+    """Print what the pairs could not show; without pairs the verdict says it all."""
+    if result.confirmation.pairs and result.confirmation.not_kept:
+        console.print(f"  Limits of this {'proof' if result.confirmed else 'comparison'}:", style="dim")
+        for limit in result.confirmation.not_kept:
+            prose(f"    {capitalised(limit)}", "dim")
 
 
 def describe_repeats(launches: int) -> str:
