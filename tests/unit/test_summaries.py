@@ -186,14 +186,48 @@ def test_defaults_by_class_differ_where_workloads_do() -> None:
     assert together.worst < 0.6 < min(d.worst for d in report.defaults if d.workload)
 
 
-def test_sparse_designs_are_judged_by_main_effects() -> None:
+def test_sparse_designs_are_judged_by_main_effects(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(VALUES, "nodes", [1, 2, 4, 8])
     keep = {(1, 1, "a"), (1, 2, "b"), (2, 4, "a"), (2, 2, "a"), (4, 1, "b"), (4, 4, "b")}
+    keep |= {(8, 1, "a"), (8, 2, "b")}  # one configuration more than terms: factors need an interval
     report = summarise(build(steady, keep=lambda row: (row["nodes"], row["cb_nodes"], row["mode"]) in keep))[0]
     assert report.consistent == () and not [d for d in report.defaults if not d.workload]
     effects = {(e.parameter, e.value): e.median for e in report.effects}
     assert effects["cb_nodes", 2] == pytest.approx(4.0, rel=0.05) and effects["mode", "a"] == pytest.approx(
         1 / 0.9, rel=0.05
     )
+
+
+def test_one_configuration_is_compared_with_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = build(steady, keep=lambda row: (row["cb_nodes"], row["mode"]) == (1, "a"))
+    for report in summarise(table):
+        assert (report.consistent, report.effects, report.defaults) == ((), (), ()) and not report.compared
+    write_table(table, tmp_path / "site")
+    assert main(["site", "summarize", str(tmp_path / "site")]) == 0
+    shown = capsys.readouterr().out
+    assert "nothing to compare" in shown and "100" not in shown.replace("x", "").split("nothing to compare")[-1]
+
+
+def test_a_single_run_says_nothing_of_load() -> None:
+    report = summarise(build(steady, repeats=1))[0]
+    assert report.consistent == () and report.defaults
+
+
+def test_factors_have_intervals_and_values_that_cannot_be_told_apart_have_none() -> None:
+    rng = np.random.default_rng(1)
+
+    def value(row: dict[str, Any]) -> float:
+        return 100.0 * row["nodes"] * (3.0 if row["cb_nodes"] == 2 else 1.0) * float(rng.lognormal(0, 0.1))
+
+    report = summarise(build(value))[0]
+    assert {effect.parameter for effect in report.effects} == {"cb_nodes"}
+    best = report.effects[0]
+    assert best.value == 2 and best.median_interval.low < 3.0 < best.median_interval.high
+    assert 1 < best.low_interval.low < best.low < best.low_interval.high
+    # As many terms as configurations leave no interval, and so no factor.
+    keep = {(1, 1, "a"), (1, 2, "b"), (2, 4, "a"), (2, 2, "a"), (4, 1, "b"), (4, 4, "b")}
+    sparse = summarise(build(steady, keep=lambda row: (row["nodes"], row["cb_nodes"], row["mode"]) in keep))[0]
+    assert sparse.effects == ()
 
 
 @pytest.mark.parametrize("bad", [0.0, -3.0])

@@ -8,6 +8,7 @@ setting for a site, or for a class of its workloads.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -19,6 +20,7 @@ from stripewise.catalogue.configuration import Value
 from stripewise.errors import UserError
 from stripewise.models.landscape import Landscape
 from stripewise.models.table import Column, Table
+from stripewise.result import USUAL_LEVEL, Interval
 from stripewise.sizes import format_size
 
 NUMBERS = ("minimum", "q1", "median", "q3", "maximum")
@@ -411,6 +413,8 @@ class SettingEffect:
         each workload: designs that are not full grids still compare like with like.
     low : float
         The same for the worse quartile: under load.
+    median_interval, low_interval : Interval
+        Of these factors, for all pairs of the parameter's values together.
     configurations : int
         That have the value.
     """
@@ -419,6 +423,8 @@ class SettingEffect:
     value: Value
     median: float
     low: float
+    median_interval: Interval
+    low_interval: Interval
     configurations: int
 
 
@@ -459,8 +465,21 @@ def rank_consistent(summaries: Sequence[FiveNumbers], maximize: bool = True) -> 
     return sorted(rows, key=lambda row: (-row.low, -row.worst))
 
 
+_ROUNDING = 1e-9
+
+
+def keep_compared(summaries: Sequence[FiveNumbers]) -> list[FiveNumbers]:
+    """Keep the workloads in which configurations can be compared: a single one is the best there by itself."""
+    counts = Counter(make_signature(entry.context) for entry in summaries)
+    return [entry for entry in summaries if counts[make_signature(entry.context)] > 1]
+
+
 def effects(summaries: Sequence[FiveNumbers], maximize: bool = True) -> list[SettingEffect]:
-    """Tell the parameters' values apart by their main effects."""
+    """Tell the parameters' values apart by their main effects.
+
+    A factor needs an interval, so there is none where the design has as many terms as configurations. A parameter of
+    whose values no two can be told apart is left out.
+    """
     parameters = list(summaries[0].configuration)
     contexts = {key: place for place, key in enumerate(dict.fromkeys(make_signature(s.context) for s in summaries))}
     columns: dict[tuple[str, str], int] = {}
@@ -479,23 +498,48 @@ def effects(summaries: Sequence[FiveNumbers], maximize: bool = True) -> list[Set
                 matrix[row, columns[name, repr(entry.configuration[name])]] = 1
     sign = 1 if maximize else -1
     quartile = 1 if maximize else 3
+    from scipy.special import stdtrit  # noqa: PLC0415  slow to load
+
     targets = np.log([[s.median, s.numbers[quartile]] for s in summaries])
-    solved = sign * np.linalg.lstsq(matrix, targets, rcond=None)[0]
+    solved, _, rank, _ = np.linalg.lstsq(matrix, targets, rcond=None)
+    free = len(summaries) - int(rank)
+    if free < 1:
+        return []
+    variance = ((targets - matrix @ solved) ** 2).sum(axis=0) / free
+    shape = np.linalg.pinv(matrix.T @ matrix)
+    known = shape @ (matrix.T @ matrix)
+    solved = sign * solved
     found = []
     for name in parameters:
         own = [key for key in columns if key[0] == name]
         if len(own) < 2:
             continue
-        base = solved[[columns[key] for key in own]].min(axis=0)
+        places = np.array([columns[key] for key in own])
+        contrasts = np.eye(len(known))[places] - np.eye(len(known))[places[0]]
+        if not np.allclose(contrasts @ known, contrasts, atol=1e-6):
+            continue  # the design does not tell these values from other parameters or from workloads
+        worst = places[solved[places].argmin(axis=0)]
+        # Bonferroni's level: the worst value is known only from the same data.
+        quantile = float(stdtrit(free, 1 - (1 - USUAL_LEVEL) / (len(own) * (len(own) - 1))))
+        bounds = []
+        for target, base in enumerate(worst):
+            spread = shape[places, places] + shape[base, base] - 2 * shape[places, base]
+            half = quantile * np.sqrt(variance[target] * np.maximum(spread, 0.0))
+            factor = solved[places, target] - solved[base, target]
+            bounds.append(np.exp([factor, factor - half, factor + half]))
+        if not any(np.any(low > 1 + _ROUNDING) for _, low, _ in bounds):
+            continue
         rows = [
             SettingEffect(
                 name,
                 values[key],
-                float(np.exp(solved[columns[key], 0] - base[0])),
-                float(np.exp(solved[columns[key], 1] - base[1])),
+                float(bounds[0][0][place]),
+                float(bounds[1][0][place]),
+                Interval(float(bounds[0][1][place]), float(bounds[0][2][place])),
+                Interval(float(bounds[1][1][place]), float(bounds[1][2][place])),
                 int(matrix[:, columns[key]].sum()),
             )
-            for key in own
+            for place, key in enumerate(own)
         ]
         found += sorted(rows, key=lambda row: -row.low)
     return found
@@ -529,6 +573,11 @@ class SummaryReport:
     effects: tuple[SettingEffect, ...]
     defaults: tuple[Default, ...]
 
+    @property
+    def compared(self) -> bool:
+        """Whether a workload was measured with two configurations."""
+        return bool(keep_compared(self.summaries))
+
 
 def summarise(table: Table) -> list[SummaryReport]:
     """Summarise a table, operation by operation.
@@ -560,13 +609,16 @@ def _report(table: Table, operation: str, apart: str | None) -> SummaryReport:
     found = five_numbers(table, apart)
     clusters, labels = cluster([entry.numbers for entry in found], maximize)
     found = [replace(entry, cluster=int(label)) for entry, label in zip(found, labels, strict=True)]
+    compared = keep_compared(found)
+    # Without repeats nothing shows what load does: the quartiles are the median.
+    repeated = any(entry.runs > 1 for entry in compared)
     sign = -1 if maximize else 1
     ordered = sorted(found, key=lambda entry: sign * entry.median)
     return SummaryReport(
         operation,
         tuple(ordered),
         clusters,
-        tuple(rank_consistent(found, maximize)),
-        tuple(effects(found, maximize)),
-        tuple(defaults(table, found, apart)),
+        tuple(rank_consistent(compared, maximize)) if repeated else (),
+        tuple(effects(compared, maximize)) if compared else (),
+        tuple(defaults(table, compared, apart)) if compared else (),
     )

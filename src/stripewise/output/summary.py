@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from stripewise.catalogue.configuration import place_of
 from stripewise.models.table import Table
-from stripewise.output.markup import list_changes, value_text
+from stripewise.output.markup import factors, list_changes, value_text
 from stripewise.output.summaries import SummaryReport
 
 if TYPE_CHECKING:
@@ -124,6 +124,7 @@ def summary_context(data: Table, reports: Sequence[SummaryReport]) -> dict[str, 
                 "parallel": bool(_lines(data, report, _units(data))[0]) and len(report.summaries) > 1,
                 "clusters": _clusters(report),
                 "consistent": _list_consistent(report, _units(data)),
+                "compared": report.compared,
                 "effects": _effects(report, _units(data)),
                 "defaults": _defaults(report, _units(data)),
             }
@@ -154,7 +155,12 @@ def _list_consistent(report: SummaryReport, units: Mapping[str, str]) -> list[tu
 
 def _effects(report: SummaryReport, units: Mapping[str, str]) -> list[tuple[object, ...]]:
     return [
-        (_write_values({row.parameter: row.value}, units), f"×{row.median:.2f}", f"×{row.low:.2f}", row.configurations)
+        (
+            _write_values({row.parameter: row.value}, units),
+            f"×{row.median:.2f} ({factors(row.median_interval.low, row.median_interval.high)})",
+            f"×{row.low:.2f} ({factors(row.low_interval.low, row.low_interval.high)})",
+            row.configurations,
+        )
         for row in report.effects
     ]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,6 +20,7 @@ from stripewise.engine.campaign.observing import with_profiles
 from stripewise.engine.campaign.outcome import save
 from stripewise.errors import UserError
 from stripewise.models.table import Schema, Table, make_table, read_table
+from stripewise.output.markup import factors
 from stripewise.output.summaries import NUMBERS, SummaryReport, summarise
 from stripewise.sizes import format_size
 
@@ -201,7 +203,7 @@ def _make_document(report: SummaryReport) -> dict[str, Any]:
             "centres": [dict(zip(NUMBERS, centre, strict=True)) for centre in clusters.centres],
         },
         "consistent": [{**vars(row), "configuration": dict(row.configuration)} for row in report.consistent],
-        "effects": [vars(row) for row in report.effects],
+        "effects": [asdict(row) for row in report.effects],
         "defaults": [
             {**vars(row), "workload": dict(row.workload), "configuration": dict(row.configuration)}
             for row in report.defaults
@@ -232,10 +234,21 @@ def _print(report: SummaryReport, unit: str, units: Mapping[str, str], top: int)
     table = grid("value", ">median", ">worse quartile", ">configurations")
     for effect in report.effects:
         about = _format_values({effect.parameter: effect.value}, units)
-        table.add_row(escape(about), f"x{effect.median:.2f}", f"x{effect.low:.2f}", f"{effect.configurations:,}")
+        table.add_row(
+            escape(about),
+            f"x{effect.median:.2f} ({factors(effect.median_interval.low, effect.median_interval.high)})",
+            f"x{effect.low:.2f} ({factors(effect.low_interval.low, effect.low_interval.high)})",
+            f"{effect.configurations:,}",
+        )
     if report.effects:
         console.print(table)
-        console.print("[dim]factors against each parameter's worst value, workloads and other parameters held[/]")
+        console.print(
+            "[dim]factors against each parameter's worst value, with 95% intervals, workloads and other parameters "
+            "held; parameters whose values cannot be told apart are left out[/]"
+        )
+    if not report.compared:
+        console.print("no workload was measured with two configurations, so there is nothing to compare")
+        return
     if not report.defaults:
         console.print(
             "no setting was measured in most of the workloads: let a model prescribe, stripewise site train TABLE"
