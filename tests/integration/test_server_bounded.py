@@ -151,6 +151,12 @@ def test_the_service_survives_what_is_uploaded(tmp_path: Path, monkeypatch: pyte
         asked = {"model": "good", "workload": {"operation": "write", "nodes": 4, "transfer_size": "1 MiB"}}
         chosen = found.viewer.post("/api/prescriptions", json=asked)
         assert chosen.status_code == 200 and chosen.json()["changes"], chosen.text
+        nothing = found.viewer.post("/api/prescriptions", json={"model": "good", "workload": {}})
+        assert nothing.status_code == 422 and "nothing is known of the workload" in nothing.text
+        empty = found.viewer.get("/models/good?workload.operation=&workload.nodes=&current.cb_nodes=").text
+        assert "othing is known of the workload" in empty and "operation" in empty and "times as fast" not in empty
+        partly = found.viewer.get("/models/good?workload.operation=write&workload.nodes=").text
+        assert "times as fast" in partly and "nodes is unknown" in partly
         _table(tmp_path)
         table = {"csv": (tmp_path / "table.csv").read_text(), "toml": (tmp_path / "table.toml").read_text()}
         (found.folder / "data" / "greedy").write_bytes(greedy)

@@ -225,6 +225,7 @@ def model_page(request: Request, service: Here, id: Name) -> HTMLResponse:
     answer, error = None, None
     if any(key.split(".")[0] in ("workload", "context", "current") for key in given):
         try:
+            prescriptions.require_answers(described["fields"], given)
             known = {one["value"] for one in tables.list_choices(service)}
             answer = prescriptions.prescribe(service, prescriptions.make_question(item, given, known))
         except StripewiseError as found:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 from pydantic import Field, ValidationError
@@ -41,6 +41,8 @@ def prescribe(service: Here, asked: SettingsRequest) -> dict[str, Any]:
     """Choose settings for a workload or for what an uploaded log shows; this runs and stores nothing."""
     if asked.workload is None and asked.diagnosis is None:
         raise UserError("the workload is missing", "give one, or the diagnosis of an uploaded log")
+    if asked.diagnosis is None and not asked.context and asked.workload == Workload():
+        raise UserError("nothing is known of the workload", "give what you know of it, such as operation and nodes")
     if asked.model is not None and asked.policy is not None:
         raise UserError("both a model and a policy are given", "leave one of them out")
     given = asked.model_dump(mode="json", exclude={"model", "table", "diagnosis"})
@@ -55,6 +57,22 @@ def prescribe(service: Here, asked: SettingsRequest) -> dict[str, Any]:
 
 
 # -- the form on a model's page ------------------------------------------------------------------------------------
+
+
+def require_answers(fields: Sequence[Mapping[str, Any]], given: Mapping[str, str]) -> None:
+    """Refuse a form in which nothing is said of the workload; words of which one value was measured ask nothing.
+
+    Raises
+    ------
+    UserError
+        With what is missing.
+    """
+    asked = {str(one["name"]): str(one["label"]) for one in fields if one["context"] and len(one["choices"]) != 1}
+    if asked and not any(given.get(name, "").strip() for name in asked):
+        raise UserError(
+            "nothing is predicted: nothing is known of the workload",
+            f"fill in what you know of: {', '.join(asked.values())}",
+        )
 
 
 def make_question(item: Mapping[str, Any], given: Mapping[str, str], tables: Container[str]) -> SettingsRequest:
