@@ -393,11 +393,24 @@ def test_the_library_is_the_one_that_the_script_uses(text, mpi):
         ("export OMPI_MCA_fcoll=\u201cvulcan\u201d\nmpirun ./a\n", "dead"),
         ("#PJM -x OMPI_MCA_fcoll=vulcan\nmpirun ./a\n", "live"),
         ('#BSUB -env "all, OMPI_MCA_fcoll=vulcan"\nmpirun ./a\n', "live"),
+        ("#FLUX: --env=OMPI_MCA_fcoll=vulcan\nflux run ./a\n", "live"),
+        ("$MPIRUN -n 4 -x OMPI_MCA_fcoll=vulcan ./a\n", "live"),
+        ("mpirun $OTHERS -x OMPI_MCA_fcoll=vulcan ./a\n", "live"),
+        ("mpirun -n 4 ./a --mca fcoll vulcan\n", "live"),
+        ("flux run -n 4 --env=OMPI_MCA_fcoll=vulcan ./a\n", "live"),
+        ("srun -n 4 apptainer exec --env OMPI_MCA_fcoll=vulcan image.sif ./a\n", "live"),
+        ("ssh node mpirun -x OMPI_MCA_fcoll=vulcan ./a\n", "live"),
+        ("flux run ./a\nexport OMPI_MCA_fcoll=vulcan\n", "dead"),
     ],
 )
 def test_scripts_are_followed_as_a_shell_does(text, right):
     found = [one for one in judge_script(text, Surroundings("openmpi")) if one.knob.name == "fcoll"]
     assert [one.verdict for one in found] == [right]
+
+
+def test_what_a_launcher_leaves_to_the_program_is_no_setting() -> None:
+    for command in ("srun -x OMPI_MCA_fcoll=vulcan ./a", "mpirun -n 4 ./a -x OMPI_MCA_fcoll=vulcan"):
+        assert judge_script(f"{command}\n", Surroundings("openmpi")) == []
 
 
 @pytest.mark.parametrize(

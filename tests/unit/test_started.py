@@ -190,12 +190,34 @@ def test_parts_of_a_line_have_their_own_ranks() -> None:
     assert shown(read("mpirun -np 1 ./a : ./b")) == [("./a", 1), ("./b", "")]
 
 
+@pytest.mark.parametrize(
+    ("line", "environment", "mca"),
+    [
+        ("srun -x node1 --export=ALL,A=1,B=3 ./app -x C=1", {"A": "1", "B": "3"}, {}),
+        ("mpirun -x A=1,2 -x B -x C=3 ./app", {"A": "1,2", "C": "3"}, {}),
+        ("mpiexec -genv A 1 -env B=2 ./app -env C 3", {"A": "1", "B": "2"}, {}),
+        ("mpirun --mca io ompio ./app --mca fcoll vulcan --mca", {}, {"io": "ompio", "fcoll": "vulcan"}),
+        ("aprun -n 4 -e A=*:b=1,*.nc:c=2 -b ./app", {"A": "*:b=1,*.nc:c=2"}, {}),
+        ("jsrun -n2 -EA=1 -E B=2 ./app", {"A": "1", "B": "2"}, {}),
+        ("flux run -n 2 --env=A=1 ./app", {"A": "1"}, {}),
+        ("srun -n 2 apptainer exec --env A=1,B=2 image.sif env C=3 ./app", {"A": "1", "B": "2", "C": "3"}, {}),
+        ("numactl -l mpirun_rsh -np 2 a b A=1 ./app", {"A": "1"}, {}),
+        ("sbatch --export=ALL,A=1 job.sh --export=B=2", {"A": "1"}, {}),
+        ("qsub -l select=1 -vA=1,B=2 job.sh", {"A": "1", "B": "2"}, {}),
+    ],
+)
+def test_what_options_set_is_told(line: str, environment: dict[str, str], mca: dict[str, str]) -> None:
+    found = understand(line.split())
+    assert (dict(found.environment), dict(found.mca)) == (environment, mca)
+
+
 def test_every_table_names_its_manual_and_options_once() -> None:
     for name, grammar in read_grammars().items():
         assert any(letter.isdigit() for letter in grammar.manual) or grammar.manual.startswith("none"), name
         kinds = [grammar.flags, grammar.values, grammar.pairs, grammar.assigning, grammar.optional, grammar.numeric]
         assert sum(map(len, kinds)) == len(frozenset().union(*kinds)), (name, _twice(kinds))
-        assert grammar.counting <= grammar.known, name
+        assert grammar.counting | grammar.environment | grammar.mca <= grammar.known, name
+        assert {one.split(":")[0] for one in grammar.libraries} <= grammar.names, name
     assert "aprun" in LAUNCHERS
 
 

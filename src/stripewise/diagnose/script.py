@@ -9,12 +9,12 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import PurePosixPath
 
-from stripewise.catalogue.carriers import MCA
 from stripewise.catalogue.filesystems import FILE_SYSTEMS
-from stripewise.catalogue.meaning import bare_names, knows_name, versions_in
+from stripewise.catalogue.meaning import bare_names, versions_in
 from stripewise.diagnose.bash_reader import Clock, read_bash
 from stripewise.diagnose.csh_reader import is_csh, read_csh
 from stripewise.diagnose.script_facts import Facts
+from stripewise.diagnose.script_launch import Launch, is_directive, read_directive, read_launch
 from stripewise.diagnose.script_setting import (
     NAME,
     ScriptSetting,
@@ -28,33 +28,11 @@ from stripewise.diagnose.shell_run import Interpreter, behind
 from stripewise.diagnose.shell_state import ABSENT, Alternative, Piece, Reached, Value, is_known, text_of
 from stripewise.diagnose.shell_tree import Node
 from stripewise.errors import UserError
+from stripewise.runners.program.command import SCHEDULERS, SHELLS
 
 Files = Callable[[str], str | None]
 """Gives the text of a file by the path that a script names; None where it is not at hand."""
 
-_LAUNCHERS = frozenset(
-    [
-        "srun",
-        "mpirun",
-        "mpiexec",
-        "mpiexec.hydra",
-        "mpirun_rsh",
-        "mpiexec_mpt",
-        "aprun",
-        "jsrun",
-        "lrun",
-        "ibrun",
-        "orterun",
-        "prterun",
-        "prun",
-        "poe",
-        "charmrun",
-        "mpirun-openmpi-mp",
-        "mpirun.lsf",
-        "mpiexec.slurm",
-        "ccc_mprun",
-    ]
-)
 _STARTS_NOTHING = frozenset(
     [
         "echo",
@@ -198,17 +176,9 @@ _FILES = frozenset(
     ]
 )
 """Commands that make files, which take the layout of their folder."""
-_SHELLS = frozenset({"bash", "sh", "zsh", "ksh", "dash"})
-_SUBMITTERS = frozenset({"sbatch", "qsub", "bsub", "msub", "pjsub", "ssh", "csh", "tcsh", *_SHELLS})
+_SUBMITTERS = frozenset({"ssh", *SCHEDULERS, *SHELLS})
 _LOADING = frozenset({"load", "add", "swap", "switch", "try-load"})
-_MCA_OPTIONS = frozenset({"-mca", "--mca", "-gmca", "--gmca"})
-_FORWARDING = frozenset({"-x", "-e", "-E", "--env", "-env", "-genv", "--genv", "-v", "--export"})
-"""Options of launchers and schedulers whose next word sets variables."""
-_PAIRS = frozenset({"-env", "-genv", "--genv"})
-"""Those that also take name and value as two words."""
-_LISTED = re.compile(rf",\s*(?={NAME}(?:=|,|$))")
 _ASSIGN = re.compile(rf"({NAME})=(.*)", re.DOTALL)
-_DIRECTIVE = re.compile(r"#(?:SBATCH|PBS|BSUB|PJM|COBALT|MSUB|OAR|FLUX|\$)(?:\s|-|:)")
 _READ = re.compile(rf"\$\{{?({NAME})")
 _FILE_NAME = re.compile(r"[\w.+-]+")
 _TEMPLATE_BLOCK = re.compile(r"^(\s*)\{%-?\s*(if|elif|else|endif|for|endfor)\b[^\n]*?%\}\s*$", re.MULTILINE)
@@ -325,7 +295,7 @@ def _check_number(count: int, line: int) -> None:
 
 def _read_pasted_hints(lines: Sequence[tuple[int, str]]) -> list[ScriptSetting]:
     """Read text as a hints file if half of its lines are hints; give nothing otherwise."""
-    if any(raw.startswith("#!") or _DIRECTIVE.match(raw) for _, raw in lines):
+    if any(raw.startswith("#!") or is_directive(raw) for _, raw in lines):
         return []
     bare = [
         (number, raw.partition(" #")[0]) for number, raw in lines if raw.strip() and not raw.lstrip().startswith("#")
@@ -338,7 +308,7 @@ def _read_pasted_hints(lines: Sequence[tuple[int, str]]) -> list[ScriptSetting]:
 
 def _is_script(lines: Sequence[str]) -> bool:
     first = next((line for line in lines if line.strip()), "")
-    return first.startswith("#!") or any(_DIRECTIVE.match(line) for line in lines)
+    return first.startswith("#!") or any(is_directive(line) for line in lines)
 
 
 class _ScriptReader(Interpreter):
@@ -375,12 +345,9 @@ class _ScriptReader(Interpreter):
     def read(self) -> None:
         """Go through the script."""
         for number, raw in enumerate(self._text.split("\n"), start=1):
-            if _DIRECTIVE.match(raw):
-                words = [(Piece(word, number),) for word in re.findall(r"(?:\"[^\"]*\"|'[^']*'|[^\s\"'])+", raw)[1:60]]
-                words = [(Piece(one[0].text.replace('"', "").replace("'", ""), number),) for one in words]
-                for name, value in self._option_variables(words, directive=True):
-                    self._facts.read_variable(name, text_of(value), number, always=True)
-                    self.set_variable(name, [Alternative(value)], number, exported=True)
+            for name, value in read_directive(raw, number):
+                self._facts.read_variable(name, text_of(value), number, always=True)
+                self.set_variable(name, [Alternative(value)], number, exported=True)
         self.run(self.parse(self._text, 1))
         if not self._launches:
             # Who reads this script, or what it starts under another name, finds what is set at its end.
@@ -477,7 +444,8 @@ class _ScriptReader(Interpreter):
         if first in ("setenv", "unsetenv"):
             self._set_as_csh(first, words, line)
             return
-        self._facts.read_command(texts, line, always=always)
+        launch = Launch() if first in _STARTS_NOTHING else read_launch(words)
+        self._facts.read_command(texts, launch, line, always=always)
         if first in ("cp", "mv") or (first == "ln" and len(words) > 2):
             self._copy(texts)
         self._read_layouts(words, texts, line)
@@ -485,10 +453,8 @@ class _ScriptReader(Interpreter):
             self._see_layouts()
         if first in _STARTS_NOTHING:
             return
-        sure = any(PurePosixPath(word).name in _LAUNCHERS for word in texts[:40])
-        variables = list(bound)
-        mca: list[tuple[str, Value]] = []
-        variables += self._option_variables(words, mca=mca)
+        sure = bool(launch.launcher)
+        variables = [*bound, *launch.variables]
         for name, value in variables:
             self._facts.read_variable(name, text_of(value), line, always=always)
         self._read_inner(words, texts, text, line)
@@ -501,7 +467,7 @@ class _ScriptReader(Interpreter):
                 self._hints.append((line, text_of(value)))
             marks = [self._mark(replace(one, bound=True)) for one in read_variable(name, value, exported=True)]
             groups[f"v:{name}"] = tuple(marks)
-        for name, value in mca:
+        for name, value in launch.mca:
             made = list(read_variable(f"OMPI_MCA_{name}", value, exported=True))
             marks = [
                 self._mark(replace(one, line=value[0].line if value else line, variable="", bound=True)) for one in made
@@ -523,45 +489,15 @@ class _ScriptReader(Interpreter):
             if PurePosixPath(word).name not in _SUBMITTERS:
                 continue
             script = next((i for i in range(place + 1, len(texts) - 1) if re.fullmatch(r"-[a-z]*c", texts[i])), None)
-            if script is not None and PurePosixPath(word).name in _SHELLS:
+            if script is not None and PurePosixPath(word).name in SHELLS:
                 value = words[script + 1]
                 self.state.begin()
                 self.run_text(text_of(value), value[0].line if value else line)
                 self.leave_shell()
                 return
-            if (text and not place) or (text and PurePosixPath(word).name in _SHELLS):
+            if (text and not place) or (text and PurePosixPath(word).name in SHELLS):
                 self._read_nested(list(text))
                 return
-
-    def _option_variables(
-        self, words: Sequence[Value], mca: list[tuple[str, Value]] | None = None, *, directive: bool = False
-    ) -> list[tuple[str, Value]]:
-        """Give the variables that options of launchers and schedulers set."""
-        found: list[tuple[str, Value]] = []
-        for place, value in enumerate(words):
-            word = text_of(value)
-            given: Value = ()
-            if word in _MCA_OPTIONS and mca is not None and place + 2 < len(words):
-                name = text_of(words[place + 1])
-                if knows_name(MCA, name):
-                    mca.append((name, words[place + 2]))
-            elif word.startswith(("--env=", "--export=")):
-                given = behind(value, word.index("=") + 1)
-            elif directive and word.startswith("-v") and "=" in word:
-                given = behind(value, 2)
-            elif word in _FORWARDING and place + 1 < len(words):
-                given = words[place + 1]
-                if word in _PAIRS and "=" not in text_of(given) and place + 2 < len(words):
-                    found.append((text_of(given), words[place + 2]))
-                    given = ()
-            given = tuple(replace(piece, line=value[0].line) for piece in given)
-            text = text_of(given)
-            commas = list(_LISTED.finditer(text))
-            begins = [0, *(comma.end() for comma in commas)]
-            for begin, end in zip(begins, [*(comma.start() for comma in commas), len(text)], strict=True):
-                if one := _ASSIGN.fullmatch(text[begin:end]):
-                    found.append((one[1], _first(behind(given, begin + one.start(2)), len(one[2]))))
-        return [(name, value) for name, value in found if re.fullmatch(NAME, name)]
 
     # -- layouts -------------------------------------------------------------------------------------------
 
@@ -871,17 +807,6 @@ class _ScriptReader(Interpreter):
             "late": ("it comes after the last program was started", "move it before the launch"),
         }[how]
         return replace(setting, gone=told, cure=cure)
-
-
-def _first(value: Value, count: int) -> Value:
-    """Give the first characters of a value."""
-    found: list[Piece] = []
-    for piece in value:
-        if count <= 0:
-            break
-        found.append(replace(piece, text=piece.text[:count]))
-        count -= len(piece.text)
-    return tuple(found)
 
 
 def _is_own(setting: ScriptSetting, read: set[str], *, hidden: bool) -> bool:

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from stripewise.diagnose.script_launch import Launch
+
 _VARIABLES = {"OMPI_MCA_": "openmpi", "MPICH_MPIIO_": "cray", "I_MPI_": "intel"}
 """How the variables of MPI libraries begin."""
 _MODULES = (
@@ -15,9 +17,6 @@ _MODULES = (
     (re.compile(r"(?:cray-mpich|PrgEnv-|craype|cce(?:/|$)).*", re.I), "cray"),
     (re.compile(r"(?:.*[-/_])?(?:mvapich2?|mpich2?)(?:[-/_.].*)?", re.I), "mpich"),
 )
-_LAUNCHERS = {"aprun": "cray", "mpirun_rsh": "mpich", "orterun": "openmpi", "prterun": "openmpi"}
-_MCA = frozenset({"-mca", "--mca", "-gmca", "--gmca"})
-_MPIRUNS = frozenset({"mpirun", "mpiexec", "orterun", "mpiexec.hydra"})
 _FOLDERS = {"lustre": "lustre", "lus": "lustre", "gpfs": "gpfs", "beegfs": "beegfs"}
 _LABELS = {"mpi": "MPI library", "file_system": "file system"}
 
@@ -74,25 +73,19 @@ class Facts:
         if mpi:
             self._add("mpi", mpi, line, name, strong=True, always=always)
 
-    def read_command(self, words: Sequence[str], line: int, *, always: bool) -> None:
+    def read_command(self, words: Sequence[str], launch: Launch, line: int, *, always: bool) -> None:
         """Note what the words of a command show."""
-        names = [PurePosixPath(word).name for word in words[:200]]
-        launcher = next((name for name in names if name in _LAUNCHERS), "")
-        if launcher:
-            self._add("mpi", _LAUNCHERS[launcher], line, launcher, strong=True, always=always)
-        runs = next((place for place, name in enumerate(names) if name in _MPIRUNS), None)
-        if runs is not None:
-            options = words[runs:200]
-            if shown := next((word for word in options if word in _MCA), ""):
-                self._add("mpi", "openmpi", line, f"{names[runs]} {shown}", strong=True, always=always)
-            path = words[runs].lower()
-            if "/" in path:
-                mpi = next((mpi for pattern, mpi in _MODULES[:2] if any(map(pattern.fullmatch, path.split("/")))), "")
-                if mpi:
-                    self._add("mpi", mpi, line, words[runs], strong=True, always=always)
-        if names[:1] == ["lfs"]:
+        if launch.library:
+            self._add("mpi", launch.library, line, launch.shown_by, strong=True, always=always)
+        if "/" in launch.launcher:
+            parts = launch.launcher.lower().split("/")
+            mpi = next((mpi for pattern, mpi in _MODULES[:2] if any(map(pattern.fullmatch, parts))), "")
+            if mpi:
+                self._add("mpi", mpi, line, launch.launcher, strong=True, always=always)
+        name = PurePosixPath(words[0]).name
+        if name == "lfs":
             self._add("file_system", "lustre", line, "lfs", strong=True, always=always)
-        elif names[:1] == ["beegfs-ctl"]:
+        elif name == "beegfs-ctl":
             self._add("file_system", "beegfs", line, "beegfs-ctl", strong=True, always=always)
 
     def values(self, kind: str) -> tuple[str, ...]:

@@ -27,6 +27,9 @@ LAUNCHERS: Mapping[str, Grammar] = grammars_of("launcher")
 WRAPPERS: Mapping[str, Grammar] = grammars_of("wrapper")
 """Programs that change something about the process and then start the program in it, by base name."""
 
+SCHEDULERS: Mapping[str, Grammar] = grammars_of("scheduler")
+"""Programs that take a job script, by base name."""
+
 CONTAINERS: Mapping[str, Grammar] = grammars_of("container")
 """Programs that start the program in another root file system, by base name."""
 
@@ -100,6 +103,8 @@ SEARCHED_FOR = _names("mca gmca omca gomca prtemca gprtemca pmixmca gpmixmca per
 
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
+_NEXT_VARIABLE = re.compile(r",\s*(?=[A-Za-z_][A-Za-z0-9_]*(?:=|,|$))")
+"""The comma between two variables."""
 _PLACEHOLDER = re.compile(r"(?<!\$)\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _FOLDER = ("wdir", "wd", "chdir", "cwd")
 _PER_NODE_MAP = re.compile(r"ppr:(\d+):node")
@@ -285,6 +290,8 @@ def split_command(words: Sequence[str], executable: Callable[[str], bool] = lamb
     if grammar is not None and grammar.anywhere:
         _read_behind(rest, grammar, found)
         nodes, per_node = found.number("nodes"), found.number("per_node")
+    elif grammar is not None and grammar.mca:
+        _search(rest, grammar, found)
     segments.append(Segment(tuple(words[begin:at]), tuple(rest), *found.ranks()))
     if found.listed and rest:
         found.listing = rest[0]
@@ -319,6 +326,14 @@ def _read_behind(words: Sequence[str], grammar: Grammar, found: Found) -> None:
             note_option(grammar, name, [attached] if equals else list(words[at + 1 : at + 2]), found)
         elif name[0] in grammar.attached and (name[1:].isdecimal() or name[1:].startswith("$")):
             note_option(grammar, name[0], [name[1:]], found)
+
+
+def _search(words: Sequence[str], grammar: Grammar, found: Found) -> None:
+    """Note the parameters of Open MPI that stand among the program's arguments, see :data:`SEARCHED_FOR`."""
+    for at, word in enumerate(words):
+        name = word.lstrip("-")
+        if word.startswith("-") and name in grammar.mca & grammar.pairs & SEARCHED_FOR:
+            note_option(grammar, name, list(words[at + 1 : at + 3]), found)
 
 
 def skip_to_program(words: Sequence[str], at: int, found: Found, executable: Callable[[str], bool]) -> int:
@@ -481,7 +496,8 @@ def note_option(grammar: Grammar, name: str, values: list[str], found: Found) ->
     elif name in grammar.mca and len(values) == 2:
         found.mca[value] = values[1]
     elif name in grammar.environment:
-        for entry in [f"{value}={values[1]}"] if len(values) == 2 else value.split(","):
+        # Hints have commas in their values.
+        for entry in [f"{value}={values[1]}"] if len(values) == 2 else _NEXT_VARIABLE.split(value):
             key, equals, text = entry.partition("=")
             if equals:
                 found.environment[key] = text

@@ -1,4 +1,4 @@
-"""Launchers, wrappers and containers that start other programs, and the options of each: the tables beside this module.
+"""Launchers, wrappers, containers and schedulers that start others, with their options: the tables beside this module.
 
 The tables name the manual and the version that the options are from.
 """
@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from stripewise.documents import toml_document
 
-Kind = Literal["launcher", "wrapper", "tool", "container"]
+Kind = Literal["launcher", "wrapper", "tool", "container", "scheduler"]
 
 _NUMBER = re.compile(r"\d+|on|off|\$.+")
 """A number or a switch, or what a shell replaces by one."""
@@ -49,6 +49,8 @@ class Grammar:
     groups: frozenset[str] = frozenset()
     subcommands: frozenset[str] = frozenset()
     hosts: frozenset[str] = frozenset()
+    libraries: frozenset[str] = frozenset()
+    directives: frozenset[str] = frozenset()
     assignments: bool = False
     anywhere: bool = False
     divides: bool = True
@@ -86,6 +88,11 @@ class Grammar:
             return int(bool(following) and _NUMBER.fullmatch(following[0]) is not None)
         return 0 if name in self.known else None
 
+    def library_of(self, name: str) -> str:
+        """Give the MPI library that one of the names shows; empty where it shows none."""
+        shown = dict(one.split(":") for one in self.libraries)
+        return shown.get(name, "")
+
     def complete(self, name: str) -> str:
         """Give the one long option that begins so, as getopt does; the name itself where there is none."""
         if name in self.known or self.style != "short" or len(name) < 2:
@@ -110,7 +117,9 @@ def _make_grammar(kind: Any, entry: Mapping[str, Any]) -> Grammar:
 @cache
 def read_grammars() -> Mapping[str, Grammar]:
     """Give all grammars by the base names of their programs."""
-    tables = [grammar for name in ("launchers.toml", "wrappers.toml") for grammar in _read_table(name)]
+    tables = [
+        grammar for name in ("launchers.toml", "wrappers.toml", "schedulers.toml") for grammar in _read_table(name)
+    ]
     return {name: grammar for grammar in tables for name in grammar.names}
 
 

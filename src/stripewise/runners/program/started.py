@@ -16,6 +16,7 @@ from stripewise.runners.program.command import (
     CONTAINERS,
     INTERPRETERS,
     LAUNCHERS,
+    SCHEDULERS,
     SHELLS,
     TOOLS,
     WRAPPERS,
@@ -107,11 +108,15 @@ class Understood:
         At least one.
     remarks : tuple of str
         What is not certain, or not understood.
+    environment, mca : mapping
+        Variables and parameters of Open MPI that launchers, wrappers, containers and schedulers set.
     """
 
     line: CommandLine
     programs: tuple[Started, ...]
     remarks: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    mca: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -156,7 +161,7 @@ def understand(words: Sequence[str], files: Files | None = None) -> Understood:
 def _understand(words: Sequence[str], files: Files, depth: int) -> Understood:
     """Understand a command that stands behind so many others."""
     line = split_command(_join_templates(words) if files.templates else words, files.executable)
-    sight = _Sight(files, list(line.remarks))
+    sight = _Sight(files, list(line.remarks), dict(line.environment), dict(line.mca))
     if line.launcher and (odd := next((word for word in words if word.startswith(": ")), "")):
         sight.remarks.append(f"'{odd}' is one word, so it divides nothing: take the backslash before the space away")
     programs: list[Started] = []
@@ -168,7 +173,7 @@ def _understand(words: Sequence[str], files: Files, depth: int) -> Understood:
             programs += sight.read_listing(line, outer, depth)
         else:
             programs += sight.look_behind(segment.program, outer, depth)
-    return Understood(line, tuple(programs), tuple(dict.fromkeys(sight.remarks)))
+    return Understood(line, tuple(programs), tuple(dict.fromkeys(sight.remarks)), sight.environment, sight.mca)
 
 
 def _join_templates(words: Sequence[str]) -> list[str]:
@@ -221,6 +226,8 @@ class _Sight:
 
     files: Files
     remarks: list[str] = field(default_factory=list)
+    environment: dict[str, str] = field(default_factory=dict)
+    mca: dict[str, str] = field(default_factory=dict)
 
     def look_behind(self, words: Sequence[str], outer: Started, depth: int) -> list[Started]:
         """Give the programs that some words start in the end; ``outer`` is what stands before them."""
@@ -244,6 +251,10 @@ class _Sight:
             if any(_SPAWNING_MODULES.search(word) for word in words[1:4]):
                 self.remarks.append(f"{words[0]} starts processes of its own: the ranks are not only the launcher's")
             return plain
+        if scheduler := SCHEDULERS.get(name):
+            found = Found()
+            skip_options(words, 1, scheduler, found, self.files.executable)
+            self.environment |= found.environment
         if name in TOOLS and PurePath(words[0]).name in (name, words[0]) and not re.fullmatch(r"[a-z]+\d+", words[0]):
             more = "processes of its own" if name in _SPAWNING else "what its arguments say, which is not read"
             self.remarks.append(f"{name} starts {more}")
@@ -264,6 +275,7 @@ class _Sight:
         found = Found()
         at = skip_options(words, begin, grammar, found, self.files.executable)
         self.remarks += found.remarks
+        self.environment |= found.environment
         container = outer.container
         if grammar.kind == "container":
             image = found.image
@@ -294,6 +306,8 @@ class _Sight:
         if not inner.line.launcher:
             return [replace(outer, program=tuple(words))]
         self.remarks += inner.remarks
+        self.environment |= inner.environment
+        self.mca |= inner.mca
         found = []
         for one in inner.programs:
             ranks, written = (one.ranks, one.ranks_as) if one.ranks_as else (outer.ranks, outer.ranks_as)
