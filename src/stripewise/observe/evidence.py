@@ -763,9 +763,40 @@ def acts(case: Case) -> Verdict:
     return EFFECTIVE, f"it acted in {acted} of {acted + missed} calls on {files}"
 
 
-def judge_none(case: Case) -> Verdict:
-    """Nothing that can be observed gives it away."""
-    return UNPROVABLE, "nothing that can be observed from outside tells whether it acts"
+def _request_sizes(case: Case, file: FileActivity) -> tuple[tuple[int, int], ...]:
+    """Sizes of the program's requests and of those beneath, by direction: the largest and the most frequent one."""
+    found = []
+    for way in _WAYS:
+        for made in (getattr(file.upper, way), getattr(file.lower, way)):
+            common = max(made.common, key=lambda one: (one[1], one[0]), default=(0, 0))
+            found.append((made.largest or 0, common[0]))
+    return tuple(found)
+
+
+_AGREE = 2
+"""Runs without a setting that must have had the same requests, before others than theirs count as its effect."""
+
+
+@compare_with_others(_request_sizes)
+def requests(case: Case) -> Verdict:
+    """Requests of another size than in all runs without the setting, where those agree: for what has no rule."""
+    nothing = UNPROVABLE, "nothing that can be observed from outside tells whether it acts"
+    now = _request_sizes(case, case.file)
+    without = [_request_sizes(case, file) for file in case.baseline]
+    if len(without) < _AGREE or len(set(without)) > 1 or now == without[0]:
+        return nothing
+    place = next(place for place, (size, usual) in enumerate(zip(now, without[0], strict=True)) if size != usual)
+    way, (largest, common), (most, usual) = _WAYS[place // 2], now[place], without[0][place]
+    if largest == most:
+        sentence = f"most {way} requests are of {format_size(common)}, and by default of {format_size(usual)}"
+    else:
+        sentence = f"{way} requests are of up to {format_size(largest)}, and by default of up to {format_size(most)}"
+    if case.alone:
+        return EFFECTIVE, sentence
+    switched = [_request_sizes(case, file) for file in case.switched]
+    if switched and now not in switched:
+        return EFFECTIVE, f"{sentence}; they differ without this setting alone, too"
+    return UNPROVABLE, f"{sentence}; other settings changed with it"
 
 
 @dataclass(frozen=True)
@@ -810,7 +841,7 @@ RULES: dict[str, Rule] = {
         hdf5_filters=filters,
     ),
     **_rules("acts", acts=acts),
-    **_rules("", none=judge_none),
+    **_rules("", none=requests),
 }
 """All rules, by the name that stacks use."""
 
