@@ -168,6 +168,18 @@ def test_what_disturbs_phases_of_any_settings_is_no_loss() -> None:
     assert loss.wait(0.0, 0.05) == 0
 
 
+def test_a_slower_machine_is_no_loss_of_what_is_tried_on_it() -> None:
+    """What is tried is charged against the default beside it, not against that of before the change."""
+    tried = {"k": "v"}
+    slower = [phase(3.0), phase(3.0), phase(3.0, settings=tried)] * 16
+    loss = Loss.of([phase(), *[phase(1.0 + 0.1 * (n % 3)) for n in range(20)], *slower])
+    assert loss is not None and loss.lost == pytest.approx(0.0, abs=1e-9)
+    assert loss.typical == pytest.approx(3.0) and loss.default > 3.0 * 48
+    lossy = Loss.of([phase(), *[phase()] * 20, *([phase(3.0), phase(3.0), phase(4.0, settings=tried)] * 16)])
+    # The phase after each pays for what it left; it took as long as the default.
+    assert lossy is not None and lossy.lost == pytest.approx(16.0)
+
+
 def test_what_may_be_lost_grows_with_the_launch() -> None:
     slow = phase(200.0, settings={"cb_nodes": "2"})
     loss = Loss.of([phase(), *[phase()] * 8, slow])

@@ -7,10 +7,13 @@ tuner is killed, the program goes on; the next session joins it, or starts the n
 
 from __future__ import annotations
 
+import bisect
 import contextlib
 import copy
+import itertools
 import math
 import statistics
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -51,6 +54,42 @@ from stripewise.runners.within.families import (
 )
 from stripewise.runners.within.launched import Launched
 from stripewise.trial import Phase, State
+
+_LEAST_OF_LEVEL = 8
+_LEAST_CHANGE = 1.25
+
+
+def _list_levels(usual: Sequence[tuple[int, JournalPhase]]) -> list[tuple[int, float]]:
+    """List from which phase on the default takes which time for a byte: the machine may become slower on the way.
+
+    Parameters
+    ----------
+    usual : sequence of (int, JournalPhase)
+        Phases of the default, with their places in the launch.
+
+    Returns
+    -------
+    list of (int, float)
+        One entry unless most phases of one stretch took longer than most of the next, by a quarter at least.
+    """
+    each = [math.log(max(phase.seconds / phase.moved, sys.float_info.min)) for _, phase in usual]
+    sums = list(itertools.accumulate(each))
+
+    def explained(cut: int) -> float:
+        """What a change at a place explains of the squares' sum."""
+        return sums[cut - 1] ** 2 / cut + (sums[-1] - sums[cut - 1]) ** 2 / (len(each) - cut)
+
+    cuts = range(_LEAST_OF_LEVEL, len(each) - _LEAST_OF_LEVEL + 1)
+    if best := max(cuts, key=explained, default=0):
+        parts = each[:best], each[best:]
+        (low, middle, high), (low_after, middle_after, high_after) = map(statistics.quantiles, parts)
+        apart = high < low_after or high_after < low
+        if apart and abs(middle_after - middle) >= math.log(_LEAST_CHANGE):
+            return [*_list_levels(usual[:best]), *_list_levels(usual[best:])]
+    # The mean, because a launch takes the sum: what disturbs phases now and then disturbs the default too.
+    # By their median, each disturbance would count as the loss of the settings that it happened to meet.
+    cost = sum(phase.seconds for _, phase in usual) / sum(phase.moved for _, phase in usual)
+    return [(usual[0][0], cost)]
 
 
 @dataclass(frozen=True)
@@ -94,20 +133,23 @@ class Loss:
 
     @classmethod
     def _of_one(cls, phases: Sequence[JournalPhase]) -> Loss | None:
-        pairs = list(zip(phases, phases[1:], strict=False))
-        usual = [phase for _, phase in pairs if not phase.settings]
+        pairs = list(enumerate(zip(phases, phases[1:], strict=False), start=1))
+        usual = [(place, phase) for place, (_, phase) in pairs if not phase.settings]
         if not usual:
             return None
         # What a phase leaves to be written slows the next one, which therefore counts as tried too.
-        apart = [phase for before, phase in pairs if not phase.settings and not before.settings]
-        # The mean, because a launch takes the sum: what disturbs phases now and then disturbs the default too.
-        # By their median, each disturbance would count as the loss of the settings that it happened to meet.
-        cost = sum(phase.seconds for phase in apart or usual) / sum(phase.moved for phase in apart or usual)
-        tried = [phase for before, phase in pairs if phase.settings or before.settings]
-        lost = sum(phase.seconds - cost * phase.moved for phase in tried)
-        moved = [phase.moved for phase in phases]
-        typical = cost * statistics.median(moved)
-        return cls(lost, cost * sum(moved), typical, typical)
+        apart = [(place, phase) for place, (before, phase) in pairs if not phase.settings and not before.settings]
+        levels = _list_levels(apart or usual)
+        starts = [place for place, _ in levels[1:]]
+        costs = [levels[bisect.bisect_right(starts, place)][1] for place in range(len(phases))]
+        lost = sum(
+            phase.seconds - costs[place] * phase.moved
+            for place, (before, phase) in pairs
+            if phase.settings or before.settings
+        )
+        default = sum(cost * phase.moved for cost, phase in zip(costs, phases, strict=True))
+        typical = costs[-1] * statistics.median(phase.moved for phase in phases)
+        return cls(lost, default, typical, typical)
 
     def wait(self, excess: float, most: float) -> int:
         """Phases of the default that must pass before such a phase keeps the loss below the part that is allowed.
