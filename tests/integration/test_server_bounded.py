@@ -194,7 +194,7 @@ def test_a_worker_survives_what_a_model_takes_when_it_is_used(tmp_path: Path, mo
 def test_a_script_is_judged_outside_of_the_service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # The child is another process, which does not see this.
     for module in ("diagnose.knobs", "desk.server.child_tasks"):
-        monkeypatch.setattr(f"stripewise.{module}.judge_script", None)
+        monkeypatch.setattr(f"stripewise.{module}.review_script", None)
     script = "".join(f"export OMPI_MCA_io_x{i}=1\n" for i in range(999)) + "unset A\n" * 13_500
     with running(tmp_path) as found:
         answer = found.viewer.post("/api/knobs", json={"script": script, "mpi": "openmpi"})

@@ -47,6 +47,16 @@ _EXPANDED = re.compile(
     rf"\\(?P<escaped>[\\$`])|\\\n|\$(?:\{{(?P<braced>{_NAME})\}}|(?P<bare>{_NAME}|[0-9@*#?]))"
     r"|(?P<other>\$\{[^{}\n]{0,300}\}|\$\(\([^\n]{0,300}?\)\)|\$\([^()\n]{0,300}\)|`[^`\n]{0,300}`)"
 )
+_TEMPLATE_BLOCK = re.compile(r"^(\s*)\{%-?\s*(if|elif|else|endif|for|endfor)\b[^\n]*?%\}\s*$", re.MULTILINE)
+_AS_SHELL = {
+    "if": "if :; then",
+    "elif": "elif :; then",
+    "else": "else",
+    "endif": "fi",
+    "for": "while :; do",
+    "endfor": "done",
+}
+_STATEMENT = re.compile(r"^\s*\{[{#%].*[}#%]\}\s*$", re.MULTILINE)
 _SKIPPED = frozenset({"comment", ";", "\n", "&", ";;", ";&", ";;&", "heredoc_body", "heredoc_end", "file_descriptor"})
 _TESTS = frozenset({"test_command", "compound_statement"})
 _WORDS = frozenset(
@@ -95,6 +105,14 @@ class Clock:
         if tree is None or late:
             raise UserError(f"line {line}: this text cannot be read as a shell script", "paste the job script alone")
         return tree
+
+
+def replace_blocks(text: str) -> str:
+    """Make conditions and loops of a template (``{% if x %}``) those of a shell; other blocks go."""
+    if "{%" not in text:
+        return text
+    text = _TEMPLATE_BLOCK.sub(lambda found: f"{found[1]}{_AS_SHELL[found[2]]}", text)
+    return _STATEMENT.sub("", text)
 
 
 def read_bash(text: str, clock: Clock, line: int = 1) -> Node:

@@ -30,8 +30,8 @@ from stripewise.catalogue.meaning import (
 from stripewise.catalogue.parameter import Parameter
 from stripewise.catalogue.stack import Stack, every_stack
 from stripewise.catalogue.workload import Workload
-from stripewise.diagnose.script import Files, Script, parse_script
-from stripewise.diagnose.script_setting import ScriptSetting
+from stripewise.diagnose.script import Files, parse_script
+from stripewise.diagnose.script_setting import Script, ScriptSetting
 from stripewise.errors import UserError, choose
 from stripewise.runners.schedulers.registry import submission_folders
 

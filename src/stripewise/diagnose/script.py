@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import chain
 from pathlib import PurePosixPath
 
 from stripewise.catalogue.filesystems import FILE_SYSTEMS
-from stripewise.catalogue.meaning import bare_names, versions_in
-from stripewise.diagnose.bash_reader import Clock, read_bash
+from stripewise.catalogue.meaning import versions_in
+from stripewise.diagnose.bash_reader import Clock, read_bash, replace_blocks
 from stripewise.diagnose.csh_reader import is_csh, read_csh
 from stripewise.diagnose.script_facts import Facts
-from stripewise.diagnose.script_launch import Launch, is_directive, read_directive, read_launch
+from stripewise.diagnose.script_launch import Launch, is_directive, is_script, read_directive, read_launch
 from stripewise.diagnose.script_setting import (
     NAME,
+    Scene,
+    Script,
     ScriptSetting,
     find_adios_settings,
     find_hint_line,
     find_hints,
     is_hint,
+    is_own,
     read_variable,
 )
 from stripewise.diagnose.shell_run import Interpreter, behind
@@ -29,168 +32,16 @@ from stripewise.diagnose.shell_state import ABSENT, Alternative, Piece, Reached,
 from stripewise.diagnose.shell_tree import Node
 from stripewise.errors import UserError
 from stripewise.runners.program.command import SCHEDULERS, SHELLS
+from stripewise.runners.program.shell_commands import MAKES_FILES, STARTS_NOTHING
 
 Files = Callable[[str], str | None]
 """Gives the text of a file by the path that a script names; None where it is not at hand."""
 
-_STARTS_NOTHING = frozenset(
-    [
-        "echo",
-        "printf",
-        "cd",
-        "pushd",
-        "popd",
-        "export",
-        "set",
-        "unset",
-        "setenv",
-        "unsetenv",
-        "declare",
-        "typeset",
-        "local",
-        "readonly",
-        "alias",
-        "unalias",
-        "module",
-        "ml",
-        "mkdir",
-        "rmdir",
-        "rm",
-        "cp",
-        "mv",
-        "ln",
-        "cat",
-        "tee",
-        "ls",
-        "date",
-        "pwd",
-        "test",
-        "[",
-        "[[",
-        "true",
-        "false",
-        ":",
-        "exit",
-        "return",
-        "break",
-        "continue",
-        "wait",
-        "sleep",
-        "ulimit",
-        "limit",
-        "unlimit",
-        "umask",
-        "hostname",
-        "whoami",
-        "touch",
-        "chmod",
-        "chown",
-        "chgrp",
-        "head",
-        "tail",
-        "grep",
-        "egrep",
-        "fgrep",
-        "sed",
-        "awk",
-        "sort",
-        "uniq",
-        "wc",
-        "tr",
-        "cut",
-        "basename",
-        "dirname",
-        "readlink",
-        "realpath",
-        "shift",
-        "trap",
-        "type",
-        "which",
-        "printenv",
-        "shopt",
-        "let",
-        "read",
-        "lfs",
-        "seq",
-        "expr",
-        "du",
-        "df",
-        "squeue",
-        "scontrol",
-        "sacct",
-        "nvidia-smi",
-        "sync",
-        "tar",
-        "gzip",
-        "gunzip",
-        "zip",
-        "unzip",
-        "file",
-        "id",
-        "uname",
-        "clear",
-        "onintr",
-        "stty",
-        "env-modules",
-        "alarm",
-        "eval",
-        "setopt",
-        "find",
-        "stat",
-        "rsync",
-        "scp",
-        "wget",
-        "curl",
-        "git",
-        "hash",
-        "getconf",
-        "nproc",
-        "lscpu",
-        "free",
-        "uptime",
-        "paste",
-        "diff",
-        "cmp",
-        "kill",
-        "pkill",
-    ]
-)
-_FILES = frozenset(
-    [
-        "mkdir",
-        "cp",
-        "mv",
-        "ln",
-        "touch",
-        "tar",
-        "dd",
-        "rsync",
-        "tee",
-        "unzip",
-        "wget",
-        "curl",
-        "git",
-        "split",
-        "gunzip",
-        "gzip",
-    ]
-)
-"""Commands that make files, which take the layout of their folder."""
 _SUBMITTERS = frozenset({"ssh", *SCHEDULERS, *SHELLS})
 _LOADING = frozenset({"load", "add", "swap", "switch", "try-load"})
 _ASSIGN = re.compile(rf"({NAME})=(.*)", re.DOTALL)
 _READ = re.compile(rf"\$\{{?({NAME})")
 _FILE_NAME = re.compile(r"[\w.+-]+")
-_TEMPLATE_BLOCK = re.compile(r"^(\s*)\{%-?\s*(if|elif|else|endif|for|endfor)\b[^\n]*?%\}\s*$", re.MULTILINE)
-_AS_SHELL = {
-    "if": "if :; then",
-    "elif": "elif :; then",
-    "else": "else",
-    "endif": "fi",
-    "for": "while :; do",
-    "endfor": "done",
-}
-_STATEMENT = re.compile(r"^\s*\{[{#%].*[}#%]\}\s*$", re.MULTILINE)
 _MOST = 1000
 """Settings of a script that are judged."""
 _NESTED = 4
@@ -201,62 +52,6 @@ _MOST_SCENES = 12
 """Sets of settings that are told apart; those behind them count as one."""
 _HINT_LINES = 150
 """Lines of a hints file: ROMIO reads less than 4096 bytes."""
-
-Scene = tuple[tuple[tuple[int, ...], ...], ...]
-"""What programs find together: for each variable, file or folder the settings of each of its alternatives."""
-
-
-@dataclass(frozen=True)
-class Script:
-    """What a script sets and starts.
-
-    Attributes
-    ----------
-    settings : tuple of ScriptSetting
-        In order.
-    scenes : tuple of Scene
-        With the marks of the settings.
-    hints_file : int or None
-        Line that names a ROMIO hints file.
-    hints_path : str
-        As it names it.
-    hints_gone : str
-        Why no program finds that name; empty where one does.
-    written : tuple of str
-        Files that the script writes from its own text.
-    mpi, file_system : str
-        The MPI library and the file system that it shows, as the command line names them; empty if none shows.
-    shown_by : mapping
-        ``mpi`` or ``file_system`` to the words and the line that show it.
-    unclear : mapping
-        ``mpi`` or ``file_system`` to why it is not clear, where several show.
-    several : mapping
-        ``mpi`` or ``file_system`` to those that show, where it is not clear.
-    nested : tuple of Script
-        Scripts that it writes or feeds to a shell, with the line numbers of this one.
-    versions : mapping
-        Versions of I/O libraries, by the modules that it loads.
-    """
-
-    settings: tuple[ScriptSetting, ...] = ()
-    scenes: tuple[Scene, ...] = ()
-    hints_file: int | None = None
-    hints_path: str = ""
-    hints_gone: str = ""
-    written: tuple[str, ...] = ()
-    mpi: str = ""
-    file_system: str = ""
-    shown_by: Mapping[str, tuple[str, int]] = field(default_factory=dict)
-    unclear: Mapping[str, str] = field(default_factory=dict)
-    several: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    nested: tuple[Script, ...] = ()
-    versions: Mapping[str, str] = field(default_factory=dict)
-
-    def all(self) -> Iterator[Script]:
-        """Give the script, and those in it."""
-        yield self
-        for one in self.nested:
-            yield from one.all()
 
 
 def parse_script(text: str, files: Files | None = None, folders: Sequence[str] = ()) -> Script:
@@ -304,11 +99,6 @@ def _read_pasted_hints(lines: Sequence[tuple[int, str]]) -> list[ScriptSetting]:
     if not found or 2 * sum(is_hint(one) for one in found) < len(bare):
         return []
     return found
-
-
-def _is_script(lines: Sequence[str]) -> bool:
-    first = next((line for line in lines if line.strip()), "")
-    return first.startswith("#!") or any(is_directive(line) for line in lines)
 
 
 class _ScriptReader(Interpreter):
@@ -372,9 +162,7 @@ class _ScriptReader(Interpreter):
 
     def parse(self, text: str, line: int) -> Node:
         """Read shell text, by the grammar of its shell."""
-        if "{%" in text:
-            text = _TEMPLATE_BLOCK.sub(lambda found: f"{found[1]}{_AS_SHELL[found[2]]}", text)
-            text = _STATEMENT.sub("", text)
+        text = replace_blocks(text)
         return read_csh(text, line) if is_csh(text) else read_bash(text, self._clock, line)
 
     def include(self, path: str, line: int) -> Node | None:
@@ -444,14 +232,14 @@ class _ScriptReader(Interpreter):
         if first in ("setenv", "unsetenv"):
             self._set_as_csh(first, words, line)
             return
-        launch = Launch() if first in _STARTS_NOTHING else read_launch(words)
+        launch = Launch() if first in STARTS_NOTHING else read_launch(words)
         self._facts.read_command(texts, launch, line, always=always)
         if first in ("cp", "mv") or (first == "ln" and len(words) > 2):
             self._copy(texts)
         self._read_layouts(words, texts, line)
-        if first in _FILES and not self.ended:
+        if first in MAKES_FILES and not self.ended:
             self._see_layouts()
-        if first in _STARTS_NOTHING:
+        if first in STARTS_NOTHING:
             return
         sure = bool(launch.launcher)
         variables = [*bound, *launch.variables]
@@ -697,7 +485,7 @@ class _ScriptReader(Interpreter):
     def _read_written_scripts(self) -> None:
         for segments in list(self._texts.values()):
             for segment in segments:
-                if _is_script([text_of(line) for line in segment[:400]]):
+                if is_script([text_of(line) for line in segment[:400]]):
                     self._read_nested(segment)
 
     def _read_nested(self, lines: Sequence[Value]) -> None:
@@ -721,7 +509,7 @@ class _ScriptReader(Interpreter):
         reached = by_launcher | (by_any - self._launched)
         settings = []
         for setting, mark in self._found.items():
-            if _is_own(setting, read, hidden=mark in self._hidden and mark not in self._seen):
+            if is_own(setting, read, hidden=mark in self._hidden and mark not in self._seen):
                 continue
             made = replace(
                 setting,
@@ -807,11 +595,3 @@ class _ScriptReader(Interpreter):
             "late": ("it comes after the last program was started", "move it before the launch"),
         }[how]
         return replace(setting, gone=told, cure=cure)
-
-
-def _is_own(setting: ScriptSetting, read: set[str], *, hidden: bool) -> bool:
-    """Whether a setting is a variable of the script itself, which it reads."""
-    if setting.bound or not setting.variable:
-        return False
-    bare = setting.form == "env" and setting.name in bare_names()
-    return (hidden and (bare or setting.variable in read)) or (bare and setting.variable in read)

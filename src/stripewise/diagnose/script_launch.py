@@ -103,6 +103,12 @@ def is_directive(line: str) -> bool:
     return _DIRECTIVE.match(line) is not None
 
 
+def is_script(lines: Sequence[str]) -> bool:
+    """Whether lines begin as a script does, or hold options of a scheduler."""
+    first = next((line for line in lines if line.strip()), "")
+    return first.startswith("#!") or any(is_directive(line) for line in lines)
+
+
 def read_directive(line: str, number: int) -> Iterator[tuple[str, Value]]:
     """Give the variables that a line with options of a scheduler sets."""
     mark = _DIRECTIVE.match(line)

@@ -1,10 +1,10 @@
-"""A setting in a script, and how variables and files hold settings."""
+"""What is found in a script: its settings, and how variables and files hold them."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from stripewise.catalogue.carriers import ADIOS2, ENVIRONMENT, HINT, MCA
 from stripewise.catalogue.meaning import bare_names, knows_name, names_of
@@ -85,6 +85,63 @@ class ScriptSetting:
     unsure: str = ""
     mark: int = -1
     scenes: tuple[int, ...] = ()
+
+
+Scene = tuple[tuple[tuple[int, ...], ...], ...]
+"""What programs find together: for each variable, file or folder the settings of each of its alternatives."""
+
+
+@dataclass(frozen=True)
+class Script:
+    """What a script sets and starts.
+
+    Attributes
+    ----------
+    settings : tuple of ScriptSetting
+        In order.
+    scenes : tuple of Scene
+        With the marks of the settings.
+    hints_file : int or None
+        Line that names a ROMIO hints file.
+    hints_path : str
+        As it names it.
+    hints_gone : str
+        Why no program finds that name; empty where one does.
+    written : tuple of str
+        Files that the script writes from its own text.
+    mpi, file_system : str
+        The MPI library and the file system that it shows, as the command line names them; empty if none shows.
+    shown_by : mapping
+        ``mpi`` or ``file_system`` to the words and the line that show it.
+    unclear : mapping
+        ``mpi`` or ``file_system`` to why it is not clear, where several show.
+    several : mapping
+        ``mpi`` or ``file_system`` to those that show, where it is not clear.
+    nested : tuple of Script
+        Scripts that it writes or feeds to a shell, with the line numbers of this one.
+    versions : mapping
+        Versions of I/O libraries, by the modules that it loads.
+    """
+
+    settings: tuple[ScriptSetting, ...] = ()
+    scenes: tuple[Scene, ...] = ()
+    hints_file: int | None = None
+    hints_path: str = ""
+    hints_gone: str = ""
+    written: tuple[str, ...] = ()
+    mpi: str = ""
+    file_system: str = ""
+    shown_by: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+    unclear: Mapping[str, str] = field(default_factory=dict)
+    several: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    nested: tuple[Script, ...] = ()
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+    def all(self) -> Iterator[Script]:
+        """Give the script, and those in it."""
+        yield self
+        for one in self.nested:
+            yield from one.all()
 
 
 def read_variable(name: str, value: Value, line: int = 0, *, exported: bool) -> Iterator[ScriptSetting]:
@@ -205,3 +262,11 @@ def find_hints(lines: Sequence[tuple[int, str]]) -> Iterator[ScriptSetting]:
 def is_hint(setting: ScriptSetting) -> bool:
     """Whether a line that looks like a hint has the name of one."""
     return setting.form == "ior" or knows_name(HINT, setting.name)
+
+
+def is_own(setting: ScriptSetting, read: set[str], *, hidden: bool) -> bool:
+    """Whether a setting is a variable of the script itself, which it reads."""
+    if setting.bound or not setting.variable:
+        return False
+    bare = setting.form == "env" and setting.name in bare_names()
+    return (hidden and (bare or setting.variable in read)) or (bare and setting.variable in read)

@@ -14,11 +14,21 @@ def _names(text: str) -> frozenset[str]:
 
 
 _BEFORE = _names("if then else elif while until do ! { time exec command builtin eval nohup")
-_NOTHING = _names(
-    "cd pushd popd export set unset ulimit module ml source . : echo printf true false test [ [[ exit return trap wait "
-    "sleep mkdir rmdir rm cp mv ln cat tee ls date pwd hostname umask shopt local declare typeset readonly read touch "
-    "chmod fi done esac } for case in function alias let shift limit setenv unsetenv grep sed"
+_PLAIN = _names(
+    "cd pushd popd export set unset ulimit module ml : echo printf true false test [ [[ exit return trap wait sleep "
+    "mkdir rmdir rm cp mv ln cat tee ls date pwd hostname umask shopt local declare typeset readonly read touch chmod "
+    "alias let shift limit setenv unsetenv grep sed"
 )
+_NOTHING = _PLAIN | _names("source . fi done esac } for case in function")
+STARTS_NOTHING = _PLAIN | _names(
+    "unalias break continue unlimit whoami chown chgrp head tail egrep fgrep awk sort uniq wc tr cut basename dirname "
+    "readlink realpath type which printenv lfs seq expr du df squeue scontrol sacct nvidia-smi sync tar gzip gunzip "
+    "zip unzip file id uname clear onintr stty env-modules alarm eval setopt find stat rsync scp wget curl git hash "
+    "getconf nproc lscpu free uptime paste diff cmp kill pkill"
+)
+"""Commands of which none starts a program that does the I/O of a job."""
+MAKES_FILES = _names("mkdir cp mv ln touch tar dd rsync tee unzip wget curl git split gunzip gzip")
+"""Commands that make files, which take the layout of their folder."""
 _COMPOUND = _names("for case function select while until")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
 _TOKEN = re.compile(r"(?P<space>[ \t\r]+|\\\n)|(?P<redirection>\d*(?:&>>?|[<>]+&?|>\|))|(?P<operator>[;&|()\n]+)")
