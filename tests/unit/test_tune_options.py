@@ -299,3 +299,17 @@ def test_plain_help_fits_two_screens_and_leaves_out_what_belongs_to_one_mode(
         for option in own:
             assert f"  --{option}" in page
             assert not any(line.startswith(f"  --{option}") for line in lines)
+
+
+def test_what_an_experiment_file_says_wrong_is_said_with_its_name(
+    observed: Observed, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wrong = 'command = ["true"]\nsampler = "genetic"\n[sampler_options]\npopulatoin = 3\n'
+    (tmp_path / "wrong.toml").write_text(wrong)
+    told = "sampler genetic has no option 'populatoin'"
+    assert main(["tune", "wrong.toml", "--seed", "3"]) == 2
+    assert f"wrong.toml: {told}" in " ".join(capsys.readouterr().err.split())
+    assert main(["tune", "e.toml", "--sampler", "genetic", "--sampler-option", "populatoin=3"]) == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert told in said and "e.toml" not in said, "the command line is wrong here, not the file"
+    assert observed.experiment is None

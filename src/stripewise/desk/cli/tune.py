@@ -210,34 +210,33 @@ def tune(
         objective = objective or ("phase_bandwidth" if experiment.objective.name == "elapsed" else None)
     if not (runner or experiment.runner).startswith(NO_COMMAND):
         experiment = with_input(experiment)
-    experiment = with_options(
-        experiment,
-        command=context.obj["command"],
-        budget={"runs": budget, "seconds": time, "node_hours": node_hours},
-        sampler=sampler,
-        sampler_option=sampler_option or [],
-        parameter=parameter or [],
-        stacks=stack,
-        objective={"name": objective, "direction": direction, "program": program},
-        runner=runner,
-        model=model,
-        warm_start=warm_start,
-        try_first=None if diagnosis is None else proposals(diagnosis),
-        seed=seed,
-        name=name,
-        setup=setup,
-        hooks={"delete": delete},
-        within={
+    options: dict[str, Any] = {
+        "budget": {"runs": budget, "seconds": time, "node_hours": node_hours},
+        "sampler": sampler,
+        "sampler_option": sampler_option or [],
+        "parameter": parameter or [],
+        "stacks": stack,
+        "objective": {"name": objective, "direction": direction, "program": program},
+        "runner": runner,
+        "model": model,
+        "warm_start": warm_start,
+        "try_first": None if diagnosis is None else proposals(diagnosis),
+        "seed": seed,
+        "name": name,
+        "setup": setup,
+        "hooks": {"delete": delete},
+        "within": {
             "max_loss": None if max_loss is None else max_loss / 100,
             "families": families,
             "settle": settle,
         },
-        replay=_replay(replay, replay_folder),
-        confirmation={"pairs": pairs, "minimum_effect": minimum_effect},
-        timeout=timeout,
-        scratch=scratch,
-        override=override,
-    )
+        "replay": _replay(replay, replay_folder),
+        "confirmation": {"pairs": pairs, "minimum_effect": minimum_effect},
+        "timeout": timeout,
+        "scratch": scratch,
+        "override": override,
+    }
+    experiment = _with_options(experiment, context.obj["command"], file, options)
     manner = replace(manner, later=used_later(given, modes))
     case = None if small is None else SmallCase(small, small_budget or SMALL_BUDGET)
     _carry_out(desk, experiment, str(Path.cwd()), manner, case)
@@ -320,6 +319,23 @@ def resume(
     desk = desk_of(store, server, json_output=json_output, yes=yes)
     remark_on_input(identifier)
     _deliver(desk, desk.carry_on(identifier), _Manner(dry=False, report=report, json_output=json_output))
+
+
+def _with_options(
+    experiment: Experiment, command: Sequence[str], file: str | None, options: Mapping[str, Any]
+) -> Experiment:
+    """Put options on top of a file's definition; an error that the file makes without them names the file."""
+    try:
+        return with_options(experiment, command=command, **options)
+    except UserError as error:
+        if file is None or error.what.startswith(file):
+            raise
+        try:
+            with_options(experiment, command=command)
+        except UserError as alone:
+            if alone.what == error.what:
+                raise UserError(f"{file}: {error.what}", error.fix) from error
+        raise
 
 
 def _read(file: str) -> Experiment:
