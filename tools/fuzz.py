@@ -63,7 +63,7 @@ from stripewise.observe.process_part import _MAGIC as PART_MAGIC
 from stripewise.observe.processes import PREFIX, merge_parts
 from stripewise.observe.record_reading import parse_record
 from stripewise.observe.report import read_report, read_report_file
-from stripewise.observe.traces import dftracer, recorder
+from stripewise.observe.traces import dftracer, dxt, recorder, recorder_parquet
 from stripewise.requests.campaign import parse_campaign
 from stripewise.requests.experiment import parse_experiment
 from stripewise.runners.allow_list import AllowList
@@ -355,9 +355,22 @@ CALIBRATIONS = [
     b'{"format": "%s", "version": %d, "notes": {"a": "b"}, "models": {"read": {"cache": {"constant": 1, "slope": 2, '
     b'"spread": 0.1, "smallest": 1, "largest": 9, "count": 3}}}}' % (CALIBRATION.encode(), CALIBRATION_VERSION),
 ]
+TABLES_OF_DXT = [
+    b"file_id,file_name,api,rank,operation,segment,offset,size,start,end,ost\n"
+    b"7,/a,POSIX,0,write,0,0,4096,1706045587.3763,1706045587.3788,4\n7,/a,MPIIO,1,read,1,4096.0,10,1.5,2.5,\n",
+    b"# darshan log version: 3.41\n# exe: ./a\n# nprocs: 4\n# run time: 20.5\n\n# DXT, file_id: 7, file_name: /a\n"
+    b"# DXT, rank: 0, hostname: n\n X_POSIX 0 write 0 0 4096 0.0100 0.0200  [4]\n X_POSIX 3 read 0 0 9 0.01 0.02\n",
+]
 TARGETS = {
     "darshan": Target(file(READER.read, "x.darshan"), logs),
     "dftracer": Target(file(dftracer.summarise, "x.pfw"), traced, (LogError,)),
+    "dxt": Target(file(dxt.summarise, "x.csv"), lambda: TABLES_OF_DXT[:1], (LogError,)),
+    "dxt-text": Target(file(dxt.summarise, "x.txt"), lambda: TABLES_OF_DXT[1:], (LogError,)),
+    "recorder-parquet": Target(
+        file(recorder_parquet.summarise, "0_0.parquet"),
+        files("tests/fixtures/traces/recorder-parquet/_parquet/*.parquet"),
+        (LogError,),
+    ),
     "recorder": Target(texts_of_recorder, files("tests/fixtures/traces/recorder/_text/*.txt"), (LogError,)),
     "table": Target(table, tables),
     "model": Target(model, models),

@@ -1,10 +1,12 @@
-"""Traces of DFTracer and Recorder become the same activities as Darshan logs, for every command that takes these."""
+"""Traces of other tools and tables of DXT become the same activities as Darshan logs, for every command."""
 
 from __future__ import annotations
 
+import csv
 import gzip
 import json
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -171,3 +173,117 @@ def test_ranks_of_recorder_without_a_text_are_named(tmp_path: Path) -> None:
     (texts / "10000000.txt").write_text(whole)
     with pytest.raises(UnreadableLogError, match=r"10000000\.txt would be of more than 10,000,000 ranks"):
         read_log(texts)
+
+
+def test_parquet_of_recorder_says_the_same_as_its_texts() -> None:
+    pytest.importorskip("pyarrow")
+    packed = TRACES / "recorder-parquet"
+    texts = read_log(TRACES / "recorder" / "_text")
+    assert list(find([packed])) == [packed / "_parquet"]
+    for path in (packed / "_parquet", packed / "_parquet" / "0_0.parquet"):
+        seen = read_log(path)
+        assert (seen.kind, seen.job.ranks, seen.job.elapsed) == ("recorder", 2, pytest.approx(texts.job.elapsed))
+        for file in texts.files:
+            same = file_of(seen, file.path)
+            for level in ("posix", "stdio"):
+                wanted, got = getattr(file, level), getattr(same, level)
+                assert (wanted is None) == (got is None)
+                if wanted is not None:
+                    assert (got.read.count, got.read.bytes, got.read.common, got.opens, got.syncs) == (
+                        wanted.read.count,
+                        wanted.read.bytes,
+                        wanted.read.common,
+                        wanted.opens,
+                        wanted.syncs,
+                    )
+                    assert (got.write.count, got.write.sequential) == (wanted.write.count, wanted.write.sequential)
+
+
+def test_a_folder_with_both_forms_of_recorder_is_one_job(tmp_path: Path) -> None:
+    shutil.copytree(TRACES / "recorder", tmp_path / "job")
+    shutil.copytree(TRACES / "recorder-parquet" / "_parquet", tmp_path / "job" / "_parquet")
+    (tmp_path / "job" / "recorder.mt").touch()
+    assert list(find([tmp_path])) == [tmp_path / "job"]
+    (tmp_path / "other.parquet").write_bytes(b"PAR1" + bytes(40) + b"\x20\0\0\0PAR1")
+    assert list(find([tmp_path])) == [tmp_path / "job"], "Parquet of others is none of ours"
+    broken = tmp_path / "0_0.parquet"
+    whole = (TRACES / "recorder-parquet" / "_parquet" / "0_0.parquet").read_bytes()
+    broken.write_bytes(whole[:4] + bytes(len(whole) // 2) + whole[4 + len(whole) // 2 :])
+    with pytest.raises(UnreadableLogError, match=r"pyarrow is not installed|0_0\.parquet is damaged"):
+        read_log(broken)
+
+
+EXPLORER = ("file_id", "api", "rank", "operation", "segment", "offset", "size", "start", "end", "osts")
+"""Columns of DXT Explorer."""
+PYDARSHAN = ("", "id", "filename", "rank", "op", "offset", "length", "start_time", "end_time")
+
+
+def requests(ranks: int = 2, count: int = 50) -> Iterator[dict[str, Any]]:
+    """Writes and reads of 4096 bytes, one after the other in each rank's half of a file."""
+    for rank in range(ranks):
+        for way in ("write", "read"):
+            for i in range(count):
+                start = 2 * rank + i * 0.01 + (10 if way == "read" else 0)
+                yield {
+                    "api": "POSIX", "rank": rank, "operation": way, "op": way, "segment": i,
+                    "offset": (rank * count + i) * 4096, "size": 4096, "length": 4096.0,
+                    "start": start, "start_time": start, "end": start + 0.005, "end_time": start + 0.005,
+                    "file_id": 77, "id": 77, "filename": "/scratch/a, b.dat", "osts": "[1, 2]", "": i,
+                }  # fmt: skip
+
+
+def table(columns: tuple[str, ...], path: Path, extra: str = "") -> Path:
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, columns, extrasaction="ignore")
+        writer.writeheader()
+        writer.writerows(requests())
+        file.write(extra)
+    return path
+
+
+@pytest.mark.parametrize(("columns", "name"), [(EXPLORER, "(record 77)"), (PYDARSHAN, "/scratch/a, b.dat")])
+def test_dxt_as_csv_has_the_requests_of_all_ranks(columns: tuple[str, ...], name: str, tmp_path: Path) -> None:
+    seen = read_log(table(columns, tmp_path / "run.77.dxt.csv"))
+    assert (seen.kind, seen.job.ranks, seen.job.started) == ("dxt", 2, None)
+    assert seen.job.elapsed == pytest.approx(12 + 0.495), "times count from the start of the job"
+    (file,) = seen.files
+    assert file.posix is not None and (file.path, file.ranks) == (name, 2)
+    for moved in (file.posix.read, file.posix.write):
+        assert (moved.count, moved.bytes, moved.consecutive, moved.sequential) == (100, 100 * 4096, 98, 98)
+    assert seen.ranks is not None and seen.ranks.read == [50 * 4096] * 2
+
+
+def test_rows_of_dxt_that_are_no_posix_requests_are_named(tmp_path: Path) -> None:
+    header = ",".join(EXPLORER)
+    extra = f"{header}\n77,MPIIO,0,write,0,0,4096,1,2,[]\n77,POSIX,0,write,0,-4,4096,1,2,[]\n77,POSIX,x\n"
+    seen = read_log(table(EXPLORER, tmp_path / "run.csv", extra))
+    assert seen.totals.posix.write.count == 100
+    assert any("requests of MPI-IO (1) are not judged" in gap for gap in seen.unseen)
+    assert any("rows that are no requests (2)" in gap for gap in seen.unseen)
+    (tmp_path / "mpi.csv").write_text(f"{header}\n77,MPIIO,0,write,0,0,4096,1,2,[]\n")
+    with pytest.raises(UnreadableLogError, match="DXT trace: it has requests of MPI-IO alone"):
+        read_log(tmp_path / "mpi.csv")
+    (tmp_path / "frame.csv").write_text(",id,rank,hostname,write_count,read_count,write_segments,read_segments\n")
+    with pytest.raises(UnreadableLogError, match="as pandas writes nested frames") as nested:
+        read_log(tmp_path / "frame.csv")
+    assert "one row per request" in str(nested.value.fix)
+    (tmp_path / "other.csv").write_text("id,rank,start,end\n1,2,3,4\n")
+    (tmp_path / "notes.txt").write_text("a text about DXT\n")
+    names = [path.name for path in find([tmp_path])]
+    assert names == ["frame.csv", "mpi.csv", "run.csv"]
+
+
+def test_what_the_parser_of_dxt_prints_is_read_with_what_it_says_of_the_job(tmp_path: Path) -> None:
+    head = "# darshan log version: 3.41\n# exe: ./app -n 4\n# nprocs: 4\n# run time: 20.5\n\n# DXT_POSIX module data\n"
+    file = "\n# DXT, file_id: 77, file_name: /scratch/a b.dat\n# DXT, rank: {rank}, hostname: n1\n# Module Rank Wt/Rd\n"
+    line = " X_{api:<10}{rank:>3}{operation:>7}{segment:>9}{offset:>16}{size:>16}{start:>12.4f}{end:>12.4f}  [3]\n"
+    text = head
+    for rank in (0, 1):
+        mine = [request for request in requests() if request["rank"] == rank]
+        text += file.format(rank=rank) + "".join(line.format(**request) for request in mine)
+    (path := tmp_path / "run.dxt.txt").write_text(text)
+    seen = read_log(path)
+    assert (seen.kind, seen.job.ranks, seen.job.elapsed) == ("dxt", 4, 20.5)
+    assert (seen.job.executable, seen.version) == ("./app -n 4", "3.41")
+    (only,) = seen.files
+    assert only.posix is not None and (only.path, only.posix.write.count) == ("/scratch/a b.dat", 100)

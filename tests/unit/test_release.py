@@ -159,7 +159,8 @@ def test_the_lock_of_the_service_is_in_step() -> None:
 def test_every_package_that_is_imported_is_asked_for() -> None:
     """What comes with another package today need not come with it tomorrow."""
     optional = PROJECT["optional-dependencies"]
-    extras = (line for name in ("server", "mcp", "ann", "optuna", "hdf5", "files", "pandas") for line in optional[name])
+    names = ("server", "mcp", "ann", "optuna", "hdf5", "files", "pandas", "parquet")
+    extras = (line for name in names for line in optional[name])
     lines = [*PROJECT["dependencies"], *extras, "pytest"]
     asked = {Requirement(line).name.lower() for line in lines}
     other = {"sklearn": "scikit-learn", "ruamel": "ruamel.yaml"}

@@ -113,9 +113,13 @@ def find(paths: Iterable[Path], wanted: Callable[[Source], bool] = is_read) -> I
         found = bool(whole)
         for folder, folders, names in os.walk(path):
             folders.sort()
+            around = form_of(Path(folder))
             for name in sorted(names):
                 child = Path(folder) / name
-                if name.endswith(SUFFIXES) or (form_of(child) is None and _is_wanted(child, wanted)):
+                form = form_of(child)
+                # A file of the form of its folder is a part of the trace that the folder is.
+                alone = _is_wanted(child, wanted) if form is None else form is not around
+                if name.endswith(SUFFIXES) or alone:
                     found = True
                     yield child
         if not found:

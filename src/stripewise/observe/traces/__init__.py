@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
-from stripewise.observe.traces import dftracer, recorder
+from stripewise.observe.traces import dftracer, dxt, recorder, recorder_parquet
 
 
 class TraceForm(Protocol):
@@ -25,6 +25,8 @@ class TraceForm(Protocol):
         As messages name it.
     SUFFIXES : tuple of str
         How the names of its files end; empty where only folders are traces.
+    INNER : tuple of str
+        Folders within one that hold the same trace in another form.
     CUT : str
         What to check where a trace cannot be read.
     """
@@ -32,10 +34,11 @@ class TraceForm(Protocol):
     NAME: str
     TITLE: str
     SUFFIXES: tuple[str, ...]
+    INNER: tuple[str, ...]
     CUT: str
 
     def holds(self, path: Path) -> bool:
-        """Whether a file or a folder is such a trace; looks at names alone."""
+        """Whether a file or a folder is such a trace; looks at names, and at the beginning of few kinds of files."""
         ...
 
     def parts(self, path: Path) -> list[Path]:
@@ -53,7 +56,7 @@ class TraceForm(Protocol):
         ...
 
 
-FORMS: tuple[TraceForm, ...] = (dftracer, recorder)
+FORMS: tuple[TraceForm, ...] = (dftracer, recorder_parquet, recorder, dxt)
 SUFFIXES = tuple(suffix for form in FORMS for suffix in form.SUFFIXES)
 """How the names of traces that are files end."""
 
@@ -69,6 +72,5 @@ def traces_within(folder: Path) -> Iterator[Path]:
         path = Path(place)
         if (form := form_of(path)) is not None:
             yield path
-            own = {part.parent for part in form.parts(path)}
-            folders[:] = [name for name in folders if path / name not in own]
+            folders[:] = [name for name in folders if name not in form.INNER]
         folders.sort()

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 NAME = "dftracer"
 TITLE = "DFTracer trace"
 SUFFIXES: tuple[str, ...] = (".pfw", ".pfw.gz")
+INNER: tuple[str, ...] = ()
 CUT = "trace again with DFTRACER_INC_METADATA=1, and let the program end by itself"
 
 _UNITS = {"S": 1.0, "SEC": 1.0, "MS": 1e-3, "US": 1e-6, "NS": 1e-9}

@@ -13,29 +13,31 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from stripewise.observe.traces.calls import TraceCalls
+    from stripewise.observe.traces.calls import Span, TraceCalls
 
 NAME = "recorder"
 TITLE = "Recorder trace"
 SUFFIXES: tuple[str, ...] = ()
+INNER: tuple[str, ...] = ("_text", "_parquet")
 CUT = "run Recorder's recorder2text on the folder first: what it writes to _text is read"
 
-_PACKED, _TEXT = "recorder.mt", "_text"
-_POSIX = "0"
-_MOST_RANKS = 10_000_000
-_MISSING_NAMED = 5
-_STREAMS = ("fread", "fwrite", "fopen", "fclose", "fseek", "fseeko", "ftell", "ftello", "fflush")
-_UNSEEN = (
+PACKED = "recorder.mt"
+MOST_RANKS = 10_000_000
+UNSEEN = (
     "a Recorder trace has no results of calls: bytes are those that the program asked for",
     "a Recorder trace has no alignment, nodes and layouts: these are not judged",
     "calls of MPI-IO and HDF5 in a trace are not judged, only the POSIX calls beneath them",
     "readv, writev, and reads and writes through mapped memory are not counted",
 )
+_TEXT = "_text"
+_POSIX = 0
+_MISSING_NAMED = 5
+_STREAMS = ("fread", "fwrite", "fopen", "fclose", "fseek", "fseeko", "ftell", "ftello", "fflush")
 
 
 def holds(path: Path) -> bool:
     """Whether a path is a folder of Recorder, or the texts in one."""
-    return path.is_dir() and ((path / _PACKED).is_file() or (path.name == _TEXT and bool(parts(path))))
+    return path.is_dir() and ((path / PACKED).is_file() or (path.name == _TEXT and bool(parts(path))))
 
 
 def parts(path: Path) -> list[Path]:
@@ -60,8 +62,8 @@ def summarise(path: Path) -> dict[str, Any]:
     if not texts:
         raise LogError("it has no text of its calls")
     ranks = 1 + int(texts[-1].stem)
-    if ranks > _MOST_RANKS:
-        raise LogError(f"{texts[-1].name} would be of more than {_MOST_RANKS:,} ranks")
+    if ranks > MOST_RANKS:
+        raise LogError(f"{texts[-1].name} would be of more than {MOST_RANKS:,} ranks")
     calls = TraceCalls()
     damaged = []
     for text in texts:
@@ -81,7 +83,7 @@ def summarise(path: Path) -> dict[str, Any]:
         LogHead(
             NAME,
             str(path),
-            [*_UNSEEN, *_list_missing(texts, ranks), *damaged],
+            [*UNSEEN, *_list_missing(texts, ranks), *damaged],
             version.read_text("utf-8", errors="replace").strip()[:40] if version.is_file() else "",
         ),
         ranks=ranks,
@@ -111,12 +113,22 @@ def _call(calls: TraceCalls, rank: int, line: str) -> None:
     words = head.split()
     if not opened or not rest.endswith(")") or len(words) < 5:
         raise ValueError("not a call")
-    name, kind = words[-3].removesuffix("64"), words[-1]
-    span = (float(words[0]), float(words[1]))
+    arguments = rest.removesuffix(")").strip()
+    add_call(calls, rank, words[-3], int(words[-1]), (float(words[0]), float(words[1])), arguments)
+
+
+def add_call(calls: TraceCalls, rank: int, function: str, kind: int, span: Span, arguments: str) -> None:
+    """Add one call; ``arguments`` are separated by blanks.
+
+    Raises
+    ------
+    ValueError
+        If the arguments are not those of the function.
+    """
     if kind != _POSIX:
         calls.seen(span)
         return
-    arguments = rest.removesuffix(")").strip()
+    name = function.removesuffix("64")
     level = "stdio" if name in _STREAMS else "posix"
     for way in ("read", "write"):
         if name == f"f{way}":
