@@ -202,7 +202,7 @@ static void settings_of(const struct asked *asked, const double *values, struct 
     put_derived(set, asked, values, changed);
 }
 
-static void explain(struct sw_decision *decision, const struct sw_model *model) {
+static void explain(struct sw_decision *decision, const struct sw_model *model, bool unlike) {
     size_t size = sizeof decision->why;
     char gain[32], margin[32], reach[32];
     sw_print_double(reach, sizeof reach, exp(model->reach), 3);
@@ -213,6 +213,9 @@ static void explain(struct sw_decision *decision, const struct sw_model *model) 
                  (unsigned long long)decision->combinations);
     else if (!decision->combinations)
         snprintf(decision->why, size, "no combination of the settings was measured with this workload");
+    else if (unlike)
+        snprintf(decision->why, size,
+                 "nothing like the program with its current settings was measured with this workload");
     else if (!(decision->gain > 0))
         snprintf(decision->why, size, "no combination is predicted better than the present settings");
     else if (model->reach > decision->margin && !(decision->gain < model->reach))
@@ -252,7 +255,7 @@ void sw_decide(const struct sw_model *model, const struct sw_workload *workload,
         decision->margin = choice.margin;
         decision->combinations = choice.combinations;
         settings_of(&asked, choice.values, &decision->chosen);
-        explain(decision, model);
+        explain(decision, model, choice.unlike);
         for (size_t i = 0; i < choice.alternatives && others && alternatives && *count + 1 < wanted; i++) {
             struct sw_other *other = &others[*count];
             settings_of(&asked, alternatives[i].values, &other->set);

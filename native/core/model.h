@@ -99,7 +99,8 @@ struct sw_choice {
     size_t combinations;          /* distinct, allowed, evaluated */
     double current, best;         /* predicted objective */
     double margin;                /* of this workload */
-    bool changed;                 /* whether the gain is supported and more than the margin */
+    bool unlike;                  /* nothing was measured with this workload and today's settings */
+    bool changed;                 /* whether the gain is supported and more than the margin, and not unlike */
     double values[SW_MAX_INPUTS]; /* of every input; tunables as chosen (as they were if not changed) */
     double gain;                  /* ln of how many times better the best combination is, changed or not, at
                                      most the model's reach */

@@ -210,6 +210,7 @@ static void leave_measured(struct search *search) {
     }
     for (size_t guess = 0; !kept && guess < all; guess++)
         search->guess[guess] = guess;
+    search->choice->unlike = !kept;
     search->groups = kept ? kept : all;
     memcpy(search->one, search->current, sizeof search->one);
 }
@@ -423,7 +424,7 @@ static const char *answer(struct search *search, double *grid) {
     choice->current = value_of(search, search->current_score);
     choice->gain = search->found ? gain_of(search, search->best_score, search->current_score) : NAN;
     choice->margin = margin_of(search);
-    choice->changed = is_worth(search->model, choice->margin, choice->gain);
+    choice->changed = !choice->unlike && is_worth(search->model, choice->margin, choice->gain);
     choice->gain = supported(search->model, choice->gain);
     choice->best = choice->changed ? value_of(search, search->best_score) : choice->current;
     if (!choice->changed)

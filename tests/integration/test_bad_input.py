@@ -117,7 +117,7 @@ CASES = {
     "report in a missing folder": (unwritable_report, "does not exist"),
     # -- the program
     "command not found": (words("tune", "--", "no-such-program"), "no-such-program"),
-    "name that no file can have": (words("tune", "--", "mpiexec", "9" * 3000), "too long for a file"),
+    "name that no file can have": (words("tune", "--", "mpiexec", "./" + "x" * 3000), "too long"),
     "log that no file can be": (words("diagnose", "9" * 3000), "too long for a file"),
     "launcher without program": (words("tune", "--", "mpiexec", "-n", "4"), "program"),
     "program under launcher not found": (

@@ -425,5 +425,5 @@ def test_a_campaign_and_its_model_switch_a_component_off(tmp_path: Path) -> None
 def test_a_campaign_has_a_limited_number_of_columns(kind: str) -> None:
     """A request may send one, and each column is compared with all others."""
     text = "".join(f"[[{kind}]]\nname = 'a{i}'\nvalues = [1, 2]\n" for i in range(101))
-    with pytest.raises(UserError, match=f"{kind}: List should have at most 100 items"):
+    with pytest.raises(UserError, match=f"{kind}: must have at most 100 entries"):
         parse_campaign("name = 'c'\nrunner = 'sim:kay'\n" + text, "c")

@@ -83,9 +83,8 @@ def test_observing_names_its_report(monkeypatch, tmp_path, capsys):
     started = []
     monkeypatch.setenv("STRIPEWISE_HOME", str(tmp_path))
     monkeypatch.setattr(apply, "take_place", lambda words: started.append(words[0]))
-    monkeypatch.setattr(
-        apply, "prepare", lambda *_, **__: SimpleNamespace(words=("true",), warnings=(), observed=False)
-    )
+    ready = SimpleNamespace(words=("true",), warnings=(), observed=False, injection=SimpleNamespace(environment={}))
+    monkeypatch.setattr(apply, "prepare", lambda *_, **__: ready)
     main(["run", "--mode", "observe", "--", "true"])
     assert started == ["true"]
     said = capsys.readouterr().err.replace("\n", "")

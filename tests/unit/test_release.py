@@ -164,6 +164,7 @@ def test_every_package_that_is_imported_is_asked_for() -> None:
     lines = [*PROJECT["dependencies"], *extras, "pytest"]
     asked = {Requirement(line).name.lower() for line in lines}
     other = {"sklearn": "scikit-learn", "ruamel": "ruamel.yaml"}
+    other |= {"tree_sitter": "tree-sitter", "tree_sitter_bash": "tree-sitter-bash"}
     # Parts of pydantic and of Jinja, which ask for the exact version that they need; scikit-learn cannot do without the
     # last, and we use it for scikit-learn's libraries.
     asked |= {"pydantic_core", "annotated_types", "markupsafe", "threadpoolctl"}

@@ -148,7 +148,7 @@ def test_help_loses_nothing_and_shows_the_basic_options_of_tune_first(capsys, mo
     places = [text.index(word) for word in ("--budget", "--objective", "The program and its runs", "The search")]
     assert places == sorted(places)
     assert main(["run", "--help"]) == 0
-    assert "online they are learned while the program runs, and" in " ".join(capsys.readouterr().out.split())
+    assert "online they are learned while the program runs." in " ".join(capsys.readouterr().out.split())
 
 
 @pytest.mark.parametrize(
