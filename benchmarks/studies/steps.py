@@ -220,6 +220,8 @@ def summarised(plan: Mapping[str, Any], table: Path, title: str, text: str, *opt
     told = stripewise("site", "summarize", table)
     operations = {}
     for name, own in told["operations"].items():
+        if not own["consistent"]:
+            continue  # each workload has one configuration, or no repeats: there is nothing to compare
         # The most dependable setting that lies in the clusters' best one for the most workloads would be the same pick.
         best = own["consistent"][0]
         words = ", ".join(f"{key}={value}" for key, value in best["configuration"].items() if value is not None)
