@@ -5,6 +5,8 @@ Each benchmark has a module that reads its outputs and gives these.
 
 from __future__ import annotations
 
+import re
+import shlex
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -27,6 +29,36 @@ Layout = Literal["segmented", "strided", "random"]
 _NAMES = {"posix": "POSIX", "mpiio": "MPI-IO", "hdf5": "HDF5", "pnetcdf": "PnetCDF"}
 _ON_MPI_IO = ("mpiio", "hdf5", "pnetcdf")
 """Interfaces through which each transfer of a benchmark becomes one call of MPI-IO."""
+
+
+def read_options(command: str, flags: str) -> dict[str, str]:
+    """Give the options of a benchmark's command line with their values.
+
+    Parameters
+    ----------
+    command : str
+        As the benchmark prints it; its first word is the program.
+    flags : str
+        Letters of the options without a value, which may be joined (``-wr``); their values are empty.
+    """
+    try:
+        words = shlex.split(command)[1:]
+    except ValueError:
+        words = command.split()[1:]
+    found: dict[str, str] = {}
+    last = ""
+    for word in words:
+        if re.fullmatch(rf"-[{flags}]+", word):
+            found |= dict.fromkeys([f"-{letter}" for letter in word[1:]], "")
+            last = ""
+        elif re.match(r"-[A-Za-z]", word):
+            last, value = word[:2], word[2:].removeprefix("=")
+            found[last] = value
+            last = "" if value else last
+        elif last:
+            found[last] = word
+            last = ""
+    return found
 
 
 @dataclass(frozen=True)

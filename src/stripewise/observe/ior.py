@@ -15,7 +15,7 @@ from typing import Any
 from stripewise.errors import UserError
 from stripewise.observe import benchmark
 from stripewise.observe.activity import Activity
-from stripewise.observe.benchmark import BenchmarkRow, BenchmarkRun, Layout
+from stripewise.observe.benchmark import BenchmarkRow, BenchmarkRun, Layout, read_options
 from stripewise.observe.source import Measured, Row, Source, read_text
 from stripewise.sizes import parse_size
 
@@ -86,7 +86,7 @@ _MOVED = r"Using actual aggregate bytes moved\s*=\s*([0-9]{1,18})"
 _CSV = r"^[\ufeff \t]*(?:[^\s,]+,)*access[ \t]*,[ \t]*bw"
 _OPTION = re.compile(r"[ \t]*([A-Za-z][\w \t/()-]*)[:=][ \t]+(\S.*)")
 _COMMAND = re.compile(r"Command line(?: used)?\s*:(.*)")
-_FLAGS = re.compile(r"-[BcCeEFgHIkKmMnpPqrRSuvVwWxYzZ]+\Z")
+_FLAGS = "BcCeEFgHIkKmMnpPqrRSuvVwWxYzZ"
 """Options of IOR that take no value; the first versions let them be joined."""
 # A string ends at its line at the latest, so that one left open does no harm to the next.
 _TOKENS = re.compile(
@@ -175,7 +175,7 @@ class _Test:
     def finished(self) -> BenchmarkRun:
         """What was read, as values."""
         words, told = self.words, next(iter(self.summary.values()), {})
-        arguments = self._arguments()
+        arguments = read_options(self.command, _FLAGS)
         # A script of tests overrides what the command line says.
         given = {} if "-f" in arguments else arguments
         tasks = _find_first(
@@ -220,23 +220,6 @@ class _Test:
         if nodes or not tasks or not per_node:
             return nodes or None
         return tasks // per_node if tasks % per_node == 0 else None
-
-    def _arguments(self) -> dict[str, str]:
-        """Options of the command line with their values; empty for those without."""
-        found: dict[str, str] = {}
-        last = ""
-        for word in self.command.split()[1:]:
-            if _FLAGS.match(word):
-                found |= {f"-{letter}": "" for letter in word[1:]}
-                last = ""
-            elif re.match(r"-[A-Za-z]", word):
-                last, value = word[:2], word[2:].removeprefix("=")
-                found[last] = value
-                last = "" if value else last
-            elif last:
-                found[last] = word
-                last = ""
-        return found
 
     def _size(self, names: Sequence[str], argument: str, cell: str, given: Mapping[str, str]) -> int | None:
         """A size in bytes, from what is exact if anything is: IOR rounds sizes above 1 MiB, and KiB in tables."""
@@ -326,7 +309,7 @@ class _Test:
     def _deadline(self) -> bool:
         """Whether the test ends after a time, and not when all is moved."""
         told = [self.words.get(name, "") for name in ("stonewallingtime", "usingstonewalling", "deadlineforstonewall")]
-        return any(_integer(text) for text in (*told, self._arguments().get("-D", "")))
+        return any(_integer(text) for text in (*told, read_options(self.command, _FLAGS).get("-D", "")))
 
 
 class _Tests:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import re
-import shlex
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from stripewise.errors import UserError
+from stripewise.observe.benchmark import read_options
 from stripewise.observe.source import Measured, Row, Source, read_text
 from stripewise.sizes import parse_size
 
@@ -20,7 +20,7 @@ _ROW = re.compile(
     rf"\s*((?:File|Directory|Tree) [a-z]{{2,20}})\s*:?\s+{_NUMBER}\s+{_NUMBER}\s+{_NUMBER}\s+{_NUMBER}\s*\Z"
 )
 _ITEMS = re.compile(r"(\d{1,9}) tasks, (\d{1,18}) (?:files|directories|files/directories|directories/files)")
-_WITHOUT_VALUE = frozenset("ABCDEFGLPRSTXYcghkqrtuyZ")
+_FLAGS = "ABCDEFGLPRSTXYcghkqrtuyZ"
 """Options of mdtest that take no value."""
 
 
@@ -108,34 +108,11 @@ def _take_rate(run: MdtestRun, operation: str, mean: str) -> None:
 
 def _take_command(run: MdtestRun, command: str) -> None:
     run.command = command.strip()
-    options = _options(run.command)
+    options = read_options(run.command, _FLAGS)
     run.api = options.get("-a", "posix").lower()
     run.written, run.read = (_size(options.get(name, "")) for name in ("-w", "-e"))
     if options.get("-n", "").isdigit():
         run.items = int(options["-n"])
-
-
-def _options(command: str) -> dict[str, str]:
-    try:
-        words = shlex.split(command)[1:]
-    except ValueError:
-        words = command.split()[1:]
-    found: dict[str, str] = {}
-    last = ""
-    for word in words:
-        if re.match(r"-[A-Za-z]", word):
-            flags = word[1:].partition("=")[0]
-            if len(flags) > 1 and all(letter in _WITHOUT_VALUE for letter in flags):
-                found |= {f"-{letter}": "" for letter in flags}
-                last = ""
-                continue
-            last, value = word[:2], word[2:].removeprefix("=")
-            found[last] = value
-            last = "" if value else last
-        elif last:
-            found[last] = word
-            last = ""
-    return found
 
 
 def _size(text: str) -> int:

@@ -1,6 +1,8 @@
 """Sources of activities: logs, traces, reports, records, journals and outputs, told apart by content; folders of them.
 
 Whatever reads what a program did asks here, so that every command takes the same files.
+Each kind declares itself in its module. Those of Stripewise's own files are declared here: their readers are loaded
+when one is met.
 """
 
 from __future__ import annotations
@@ -11,17 +13,59 @@ from itertools import chain
 from pathlib import Path
 
 from stripewise.errors import StripewiseError, UserError
-from stripewise.observe import elbencho, fio, h5bench, io500, ior, mdtest, own_files
+from stripewise.formats import JOURNAL_HEADER, RECORD_HEADER, REPORT_FORMAT
+from stripewise.observe import elbencho, fio, h5bench, io500, ior, mdtest
 from stripewise.observe.activity import Activity
 from stripewise.observe.darshan_logs import SUFFIXES, LogResult, UnreadableLogError, is_log, read_logs
-from stripewise.observe.source import Measured, Source
+from stripewise.observe.source import Measured, Source, read_text
 from stripewise.observe.traces import form_of, traces_within
 from stripewise.observe.workload import Observed, describe_workload
 
+
+def _read_report(path: Path) -> list[Activity]:
+    from stripewise.observe import from_report, report  # noqa: PLC0415  only what a file needs is loaded
+
+    return [from_report.activity_of(report.read_report(read_text(path), str(path)), str(path))]
+
+
+def _read_record(path: Path) -> list[Activity]:
+    from stripewise.observe import from_record, record_reading  # noqa: PLC0415  as above
+
+    return [from_record.activity_of(record_reading.read_record(path), str(path))]
+
+
+def _read_journal(path: Path) -> list[Activity]:
+    from stripewise.observe import journal  # noqa: PLC0415  as above
+
+    return journal.activities_of(journal.read_journal(read_text(path), str(path)), str(path))
+
+
+def _measure_journal(path: Path) -> Measured:
+    from stripewise.observe import journal, measurements  # noqa: PLC0415  as above
+
+    return Measured(measurements.rows_of_journal(journal.read_journal(read_text(path), str(path))), "journal")
+
+
+REPORT = Source(
+    "report",
+    "a report of the runtime",
+    "reports",
+    lambda beginning: beginning.lstrip().startswith("{") and REPORT_FORMAT in beginning[:4096],
+    _read_report,
+)
+RECORD = Source("record", "a record", "records", lambda beginning: beginning.startswith(RECORD_HEADER), _read_record)
+JOURNAL = Source(
+    "journal",
+    "a journal",
+    "journals",
+    lambda beginning: beginning.startswith(f"{JOURNAL_HEADER}\n"),
+    _read_journal,
+    _measure_journal,
+)
 SOURCES: tuple[Source, ...] = (
-    own_files.REPORT,
-    own_files.RECORD,
-    own_files.JOURNAL,
+    REPORT,
+    RECORD,
+    JOURNAL,
     ior.SOURCE,
     mdtest.SOURCE,
     *io500.SOURCES,
