@@ -6,9 +6,9 @@ import pytest
 
 from stripewise.engine.confirmation import Pair
 from stripewise.engine.events import ignore_event
+from stripewise.engine.result import list_shares
 from stripewise.engine.riders import Riders, list_changed, take_back
 from stripewise.engine.session import Session
-from stripewise.engine.shares import list_shares
 from stripewise.launch import Outcome
 from stripewise.requests.experiment import Budget, Confirmation, Experiment
 from stripewise.requests.from_python import space_of

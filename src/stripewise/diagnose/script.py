@@ -13,8 +13,7 @@ from stripewise.catalogue.filesystems import FILE_SYSTEMS
 from stripewise.catalogue.meaning import versions_in
 from stripewise.diagnose.bash_reader import Clock, read_bash, replace_blocks
 from stripewise.diagnose.csh_reader import is_csh, read_csh
-from stripewise.diagnose.script_facts import Facts
-from stripewise.diagnose.script_launch import Launch, is_directive, is_script, read_directive, read_launch
+from stripewise.diagnose.script_launch import Facts, Launch, is_directive, is_script, read_directive, read_launch
 from stripewise.diagnose.script_setting import (
     NAME,
     Scene,

@@ -1,26 +1,28 @@
-"""What an experiment has shown: default, best, whether the gain is proven, which settings did anything."""
+"""What an experiment has shown: default, best, whether the gain is proven, which settings did anything, how much."""
 
 from __future__ import annotations
 
 import datetime
 import math
 import statistics
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import scipy.special
 
 from stripewise.catalogue.expectation import list_cautions
+from stripewise.catalogue.space import Space
 from stripewise.catalogue.workload import Workload
-from stripewise.engine.budget import confirmation_runs, leaving_out_runs
+from stripewise.engine.budget import RUNS_FOR_SHARE, confirmation_runs, leaving_out_runs
 from stripewise.engine.conclusion import Conclusion, conclusion_of, more_budget, proof_of, typical_seconds, verdict
-from stripewise.engine.confirmation import Decision, find_candidate, pairs_of
+from stripewise.engine.confirmation import Decision, Pair, find_candidate, pairs_of
 from stripewise.engine.effects import all_idle, beside_a_proven_gain, effects_of
 from stripewise.engine.launching import plan_of, switched_off
 from stripewise.engine.ledger import ExperimentLedger, Spent
 from stripewise.engine.planner import Planner
 from stripewise.engine.protocol import name_limits
-from stripewise.engine.shares import list_shares
+from stripewise.engine.riders import list_changed
 from stripewise.engine.space import BoundSpace, describe_space
 from stripewise.requests.objective import Objective
 from stripewise.result import (
@@ -29,6 +31,8 @@ from stripewise.result import (
     Best,
     Candidate,
     Cost,
+    Effect,
+    Interval,
     LevelChange,
     LevelOfRun,
     MachineLevel,
@@ -40,8 +44,69 @@ from stripewise.result import (
 )
 from stripewise.search.belief.costs import Costs, bring_to_one_level
 from stripewise.search.belief.posterior import NEAR, find_passed_over, price_configuration
-from stripewise.search.statistics import summarize_values
+from stripewise.search.statistics import log_speedups, summarize_values
 from stripewise.trial import History, Phase, Role, Run, State, Trial, failures_of
+
+
+def list_shares(
+    space: Space,
+    answer: Trial,
+    effects: Sequence[Effect],
+    pairs: Sequence[Pair],
+    without: Sequence[Run],
+    objective: Objective,
+    whole: Share,
+) -> tuple[Share, ...]:
+    """Give the share of each setting of an answer whose gain is proven.
+
+    Parameters
+    ----------
+    answer : Trial
+        What the result proposes.
+    pairs, without : sequence of Pair, sequence of Run
+        Its confirmation, and the runs beside the pairs that leave a setting out.
+    whole : Share
+        Of all settings together, which is that of a single one.
+
+    Returns
+    -------
+    tuple of Share
+        In the order of the parameters; what no run measured says so.
+    """
+    names = list_changed(space, answer.configuration)
+    if len(names) == 1:
+        return (whole.model_copy(update={"name": names[0]}),)
+    acting = {effect.name for effect in effects if effect.status == "effective"}
+    beside = {pair.number: pair.candidate for pair in pairs if pair.candidate is not None}
+    level = whole.interval.level if whole.interval is not None else Interval(0.0, math.inf).level
+    found = []
+    for name in names:
+        own = [run for run in without if run.facts.left_out == name and run.pair in beside]
+        share = _measure(own, beside, objective, level)
+        found.append(share.model_copy(update={"name": name, "acts": name in acting}))
+    return tuple(found)
+
+
+def _measure(own: Sequence[Run], beside: Mapping[int, Run], objective: Objective, level: float) -> Share:
+    """Compare runs without a setting with the candidate's of the same pairs; nothing where too few pairs have both."""
+    both = [
+        (run.value, with_it.value)
+        for run in own
+        if run.pair is not None
+        and (with_it := beside[run.pair]).state is State.FINISHED
+        and run.state is State.FINISHED
+        and run.value is not None
+        and with_it.value is not None
+    ]
+    if len(both) < RUNS_FOR_SHARE:
+        return Share(pairs=len(both))
+    logs = log_speedups([less for less, _ in both], [more for _, more in both], objective.maximize)
+    mean = statistics.fmean(logs)
+    # Few pairs: normal noise of the logarithms is assumed, as their ranks alone could bound nothing (Student, 1908).
+    reach = float(scipy.special.stdtrit(len(logs) - 1, (1 + level) / 2)) * statistics.stdev(logs) / math.sqrt(len(logs))
+    interval = Interval(math.exp(mean - reach), math.exp(mean + reach), level)
+    return Share(slowdown=math.exp(mean), interval=interval, pairs=len(logs))
+
 
 _MEASURED = "measured for these ranks, nodes, sizes and versions; confirm again after any of them changes"
 _SIMULATED = "simulated, not measured: confirm on the real machine before relying on it"
