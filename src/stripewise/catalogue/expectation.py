@@ -190,9 +190,10 @@ def list_cautions(
             expected = [expect([setting], one, rest, io=io, mpi=mpi) for one in there]
             losing = [one for one in expected if one.loses]
             if losing:
-                factor = min(one.high for one in losing)
+                factor = max(one.high for one in losing)
                 found.append(
-                    f"{place}, {setting.key}={setting.value} is expected to reach {factor:.2g} times the speed."
+                    f"{place}, {setting.key}={setting.value} is expected to reach at most {factor:.2g} times the "
+                    "speed; this was not measured here."
                 )
                 break
     return tuple(found)
