@@ -1,5 +1,6 @@
-/* Counts the calls that an MPI library makes of itself by the names of the profiling interface, and appends the
- * sum of a process to the file that TRUTH_MESSAGES names. Preloaded beside the runtime, it shares no code with it. */
+/* Counts the calls that an MPI library makes of itself by the names of the profiling interface, and appends
+ * the sum of a process to the file that TRUTH_MESSAGES names. Preloaded beside the runtime, it shares no code
+ * with it. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <mpi.h>
@@ -16,10 +17,12 @@ static long messages;
     }
 
 COUNTED(PMPI_Isend,
-        (const void *data, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm, MPI_Request *request),
+        (const void *data, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm,
+         MPI_Request *request),
         data, count, type, to, tag, comm, request)
 COUNTED(PMPI_Issend,
-        (const void *data, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm, MPI_Request *request),
+        (const void *data, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm,
+         MPI_Request *request),
         data, count, type, to, tag, comm, request)
 COUNTED(PMPI_Alltoall,
         (const void *data, int count, MPI_Datatype type, void *got, int got_count, MPI_Datatype got_type,
