@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import shutil
+import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -281,6 +284,57 @@ def test_a_pattern_that_allows_any_program_is_an_error(pattern: str) -> None:
 )
 def test_patterns_that_name_what_is_started_are_taken(pattern: str) -> None:
     assert AllowList([pattern]).patterns == (pattern,)
+
+
+REAL = {
+    "shell": "/bin/sh",
+    "python": sys.executable,
+    "perl": "perl",
+    "find": "find",
+    "env": "env",
+    "solver": "true",
+    "make script": "#!/usr/bin/make -f\nall:\n",
+    "stdin script": "#!/bin/sh -s\n",
+    "sh script": "#!/bin/sh\necho\n",
+    "python script": "#!/usr/bin/env python3\nprint()\n",
+}
+
+
+@pytest.mark.parametrize("kind", REAL)
+@pytest.mark.parametrize("way", ["copy", "link"])
+def test_programs_that_start_others_are_known_by_what_they_are(site: Path, kind: str, way: str) -> None:
+    """A shell, an interpreter or a tool under another name starts what its arguments say; a program of its own not."""
+    program = site / "opt" / "codes" / "named"
+    program.parent.mkdir()
+    if REAL[kind].startswith("#!"):
+        program.write_text(REAL[kind])
+        program.chmod(0o755)
+    else:
+        path = "/usr/bin:/bin"
+        real = os.path.realpath(shutil.which(REAL[kind], path=path) or pytest.skip(f"needs {kind}"))
+        shutil.copy(real, program) if way == "copy" else program.symlink_to(real)
+    own = kind in ("solver", "sh script", "python script")
+    assert accepted(site, "SITE/opt/codes/named ...", "SITE/opt/codes/named -c id") == own
+    assert accepted(site, "srun -n * SITE/opt/codes/named *", "srun -n 1 SITE/opt/codes/named id") == own
+    assert accepted(site, "SITE/opt/codes/* ...", "SITE/opt/codes/named -c id") == (
+        own and program.resolve().parent == program.parent
+    )
+    # All words are the site's own.
+    assert accepted(site, "SITE/opt/codes/named -c id", "SITE/opt/codes/named -c id")
+    settings = Settings(data=site / "jobs", allow=("SITE/opt/codes/named".replace("SITE", str(site)),))
+    asked = Experiment(command=[str(program)], stdin={"text": "id"})
+    if own:
+        check_experiment(asked, site / "jobs", settings)
+    else:
+        with pytest.raises(Refused, match="'stdin' is not allowed"):
+            check_experiment(asked, site / "jobs", settings)
+
+
+def test_a_name_on_path_that_leads_to_a_shell_is_no_program_of_its_own(site: Path) -> None:
+    (site / "bin" / "tool").symlink_to(SHELL)
+    assert not accepted(site, "tool ...", "tool -c id")
+    assert not accepted(site, "srun -n * tool ...", "srun -n 1 tool -c id")
+    assert accepted(site, "solver ...", "solver -c id")
 
 
 def test_a_value_does_not_divide_the_command() -> None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 
 from stripewise.errors import UserError
+from stripewise.runners.program.binary import is_starter
 from stripewise.runners.program.command import (
     CONTAINERS,
     LAUNCHERS,
@@ -131,6 +132,11 @@ class Place:
             return _real(here)
         return found
 
+    def starts_others(self, word: str) -> bool:
+        """Say whether a word names a program that starts those of its arguments, whatever its name is."""
+        found = self.file(word)
+        return starts_others(word) or (found is not None and is_starter(found, self.path))
+
     def shadowed(self, word: str) -> bool:
         """Say whether a bare word could mean a file of the folder in place of the one on ``PATH``."""
         here = self.folder / word
@@ -195,16 +201,18 @@ class Pattern:
             return False
         if not _same_program(program, self.program, place):
             return False
-        if is_wild(self.program) and starts_others(str(place.file(program))):
+        free = self.rest or any(map(is_wild, [self.program, *wanted]))
+        # A pattern of a shell or a tool says what it starts.
+        if free and not starts_others(self.program) and place.starts_others(program):
             return False
         script = script_at(self.program, wanted)
         if script is not None and script < len(given):
             if placeholders([given[script]]) or not _same_program(given[script], wanted[script], place):
                 return False
             del given[script], wanted[script]
-        free = given[len(wanted) :]
+        further = given[len(wanted) :]
         # A launcher that is not known as one divides its command at colons as well.
-        if ":" in free or (self.launcher and any(map(is_obeyed, free))):
+        if ":" in further or (self.launcher and any(map(is_obeyed, further))):
             return False
         enough = len(given) >= len(wanted) if self.rest else len(given) == len(wanted)
         return enough and all(_word_fits(word, pattern) for word, pattern in zip(given, wanted, strict=False))
@@ -345,9 +353,10 @@ class AllowList:
         return False
 
 
-def reads_commands(command: Sequence[str]) -> bool:
+def reads_commands(command: Sequence[str], folder: Path, environment: Mapping[str, str]) -> bool:
     """Say whether a command starts a shell or the like, which takes commands from its standard input."""
-    return any(starts_others(word) and family(word) not in _LAUNCHERS for word in command)
+    place = Place(Path(os.path.realpath(folder)), environment.get("PATH", os.defpath))
+    return any(family(word) not in _LAUNCHERS and place.starts_others(word) for word in command if "\0" not in word)
 
 
 def check_application(
@@ -380,7 +389,7 @@ def check_application(
     if patterns is None:
         return
     if AllowList(patterns).allows(command, folder, environment):
-        if reads and reads_commands(command):
+        if reads and reads_commands(command, folder, environment):
             raise UserError(
                 f"the site does not allow standard input for {program}, which can start what it reads there",
                 "tune without standard input (< /dev/null), or ask your site's staff",

@@ -154,7 +154,7 @@ def _check_allowed(experiment: Experiment, folder: Path, patterns: Sequence[str]
         "hooks.before": experiment.hooks.before,
         "hooks.after": experiment.hooks.after,
         "env": experiment.env,
-        "stdin": experiment.stdin is not None and reads_commands(experiment.command),
+        "stdin": experiment.stdin is not None and reads_commands(experiment.command, folder, os.environ),
         "objective": kind_of(experiment.objective.name).starts,
     }
     _refuse_any(ways)

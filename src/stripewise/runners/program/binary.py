@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+import filecmp
 import itertools
 import os
 import shlex
 import shutil
 import stat
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path, PurePath
 
 from stripewise.errors import CannotExecute
-from stripewise.runners.program.elf import Elf, NotElf, read_elf
+from stripewise.runners.program.command import INTERPRETERS, SHELLS, family, starts_others
+from stripewise.runners.program.elf import Elf, NotElf, contains, read_elf
 
 _HEAD = 4096
+_NESTED = 4
+"""Scripts that may be each other's interpreter: the kernel follows no more."""
+_OF_SHELLS = (b"PS4", b"OPTIND", b"IFS")
+"""Variables that POSIX asks of a shell; other programs know none or some of them."""
+_OF_INTERPRETERS = (
+    *(b"Py_BytesMain", b"Py_Main", b"Py_RunMain", b"perl_parse", b"ruby_run_node", b"luaL_openlibs", b"Rf_mainloop"),
+    *(b"JLI_Launch", b"jl_repl_entrypoint", b"Tcl_MainEx", b"Tcl_Main", b"scm_shell", b"php_execute_script"),
+)
+"""Functions that read a program of the command line, or of a file that it names."""
+_FOLDERS = ("/usr/bin", "/bin", "/usr/sbin", "/sbin", "/usr/local/bin")
 
 
 class FileKind(StrEnum):
@@ -136,6 +148,85 @@ def inspect(path: Path, environment: Mapping[str, str], cwd: Path) -> Binary:
         )
     obstacle = "static" if elf.static else _privilege(path)
     return Binary(path, FileKind.ELF, elf, obstacle=obstacle)
+
+
+def is_starter(path: Path, search: str) -> bool:
+    """Say whether a file starts the programs that its arguments name, whatever its own name is.
+
+    It has the name of such a program, is a copy of one, is a shell or an interpreter, or a script of a tool that obeys
+    further arguments, such as ``#!/usr/bin/make -f``.
+
+    Parameters
+    ----------
+    path : Path
+        Without links.
+    search : str
+        Folders as in ``PATH``, whose programs are known by their names.
+    """
+    if starts_others(path.name):
+        return True
+    for _ in range(_NESTED):
+        words = _first_line(path)
+        if not words:
+            break
+        tool = family(words[0])
+        if starts_others(words[0]) and tool not in SHELLS and tool not in INTERPRETERS:
+            return True
+        if tool in SHELLS and any(word.startswith("-") and set(word) & {"c", "s"} for word in words[1:]):
+            return True
+        path = Path(os.path.realpath(words[0]))
+        if not _first_line(path):
+            # A shell or an interpreter reads this script, and no other one.
+            return not _reads_programs(path) and _is_machine_code(path) and _is_copy(path, search)
+    return _is_machine_code(path) and (_reads_programs(path) or _is_copy(path, search))
+
+
+def _first_line(path: Path) -> Sequence[str]:
+    """Give the words behind ``#!``, without ``env`` and its options; none for other files."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(_HEAD)
+    except OSError:
+        return ()
+    if not head.startswith(b"#!"):
+        return ()
+    words = head[2:].split(b"\n", 1)[0].decode("utf-8", "replace").split()
+    if words and PurePath(words[0]).name == "env":
+        own = itertools.dropwhile(lambda word: word.startswith("-") or "=" in word, words[1:])
+        words = [shutil.which(word) or word if at == 0 else word for at, word in enumerate(own)]
+    return words
+
+
+def _is_machine_code(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return file.read(4) == b"\x7fELF"
+    except OSError:
+        return False
+
+
+def _reads_programs(path: Path) -> bool:
+    if all(contains(path, name) for name in _OF_SHELLS):
+        return True
+    try:
+        names = read_elf(path).names
+    except (OSError, NotElf):
+        return False
+    return any(b"\0" + name + b"\0" in names for name in _OF_INTERPRETERS)
+
+
+def _is_copy(path: Path, search: str) -> bool:
+    """Say whether a known program that starts others has the same bytes."""
+    size = path.stat().st_size
+    for folder in dict.fromkeys((*search.split(os.pathsep), *_FOLDERS)):
+        try:
+            known = [entry for entry in os.scandir(folder or ".") if starts_others(entry.name)]
+            for entry in known:
+                if entry.is_file() and entry.stat().st_size == size and filecmp.cmp(path, entry.path, shallow=False):
+                    return True
+        except OSError:
+            continue
+    return False
 
 
 def _script(path: Path, head: bytes, environment: Mapping[str, str], cwd: Path) -> Binary:

@@ -16,10 +16,11 @@ from pathlib import Path
 
 _MAGIC = b"\x7fELF"
 _PT_LOAD, _PT_DYNAMIC, _PT_INTERP = 1, 2, 3
-_DT_NEEDED, _DT_STRTAB, _DT_RPATH, _DT_STRSZ, _DT_RUNPATH = 1, 5, 15, 10, 29
+_DT_NEEDED, _DT_STRTAB, _DT_STRSZ, _DT_RPATH, _DT_RUNPATH = 1, 5, 10, 15, 29
 _MACHINES = {3: "i386", 21: "ppc64le", 22: "s390x", 40: "arm", 62: "x86_64", 183: "aarch64", 243: "riscv64"}
 _MAX_ENTRIES = 1 << 16
 _MAX_TEXT = 1 << 16
+_MAX_NAMES = 1 << 26
 
 
 class NotElf(ValueError):  # noqa: N818
@@ -44,6 +45,8 @@ class Elf:
         Libraries that it asks for.
     rpath, runpath : tuple of str
         Folders to search, as written.
+    names : bytes
+        The names of its dynamic section, each between two zero bytes: libraries, and functions that it has or needs.
     """
 
     machine: str
@@ -53,6 +56,7 @@ class Elf:
     needed: tuple[str, ...] = ()
     rpath: tuple[str, ...] = ()
     runpath: tuple[str, ...] = ()
+    names: bytes = b""
 
     @property
     def static(self) -> bool:
@@ -137,6 +141,8 @@ def _parse(data: mmap.mmap) -> Elf:
     def texts(wanted: int) -> tuple[str, ...]:
         return tuple(text(value) for tag, value in entries if tag == wanted)
 
+    length = next((value for tag, value in entries if tag == _DT_STRSZ), 0)
+
     def folders(wanted: int) -> tuple[str, ...]:
         return tuple(folder for path in texts(wanted) for folder in path.split(":") if folder)
 
@@ -148,6 +154,7 @@ def _parse(data: mmap.mmap) -> Elf:
         needed=texts(_DT_NEEDED),
         rpath=folders(_DT_RPATH),
         runpath=folders(_DT_RUNPATH),
+        names=b"" if strings is None else data[strings : strings + min(length, _MAX_NAMES)],
     )
 
 
