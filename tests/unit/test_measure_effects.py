@@ -13,6 +13,7 @@ from stripewise.catalogue.space import Space
 from stripewise.catalogue.stack import load_stack
 from stripewise.engine.effects import Effect, verdicts
 from stripewise.observe.evidence import RULES
+from stripewise.sizes import format_size
 from tests.unit.reports import activity, changed, recorded, report
 
 
@@ -454,3 +455,28 @@ def test_requests_of_another_size_show_that_a_parameter_of_the_user_s_own_acts(s
     assert beside[0].status == status
     same = verdicts(Space((own, other)), both, made, default, [(both[1:], made)])
     assert same[0].status == "unprovable"
+
+
+def test_each_fact_of_a_report_shows_that_a_parameter_of_the_user_s_own_acts():
+    own = Parameter("mode", Kind.CATEGORICAL, ("plain", "split"), "plain", key="MODE", carrier=ENVIRONMENT)
+    settings = Plan.parse("stripewise-plan 1\nenv MODE split\n", "test").settings
+    usual = recorded("romio_strided_write")["default"]
+
+    def judge(path: str, value: Any) -> str:
+        made, default = activity(changed(usual, path, value)), [activity(usual)] * 2
+        (effect,) = verdicts(Space((own,)), settings, [made], default)
+        assert effect.status == "effective"
+        return effect.evidence
+
+    file = "files.0.operations.write_at_all"
+    calls, moved = (usual["files"][0]["operations"]["write_at_all"][key] for key in ("count", "bytes"))
+    assert judge(f"{file}.count", 2 * calls) == (
+        f"the number of collective write calls is {2 * calls:,}, and by default {calls:,}"
+    )
+    assert judge(f"{file}.bytes", 2 * moved) == (
+        f"write requests move {format_size(2 * moved)}, and by default {format_size(moved)}"
+    )
+    assert judge("files.0.opens", 7).startswith("the number of opens is ")
+    more = [*usual["files"], {**usual["files"][0], "path": "/elsewhere"}]
+    count = len(usual["files"])
+    assert judge("files", more) == f"the number of files is {count + 1}, and by default {count}"
