@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import tomllib
+from dataclasses import replace
 
 import pytest
 
@@ -320,6 +321,8 @@ def test_every_form_says_where_its_settings_are_expected_to_harm(target):
     said = "On network storage, cb_nodes=4 is expected to reach 0.5 times the speed."
     made = export(LUSTRE, target, changed={"cb_nodes": 4}, cautions=[said])
     assert said.removesuffix(".") in made.use
-    assert (f"# {said}" in made.text) is (target != "hints")
-    if target == "plan":
-        assert Plan.parse(made.text, "the export") == LUSTRE
+    assert (f"# caution: {said}\n" in made.text) is (target != "hints")
+    # Whoever saves the plan and exports it later is warned as well, once.
+    saved = Plan.parse(export(LUSTRE, "plan", cautions=[said]).text, "the saved plan")
+    assert saved == replace(LUSTRE, cautions=(said,)) == Plan.parse(saved.text(), "its text")
+    assert export(saved, target, changed={"cb_nodes": 4}, cautions=[said]) == made

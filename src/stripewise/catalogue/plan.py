@@ -17,6 +17,7 @@ from stripewise.formats import ALLOWANCES, MAX_KEY, MAX_PLAN_BYTES, MAX_SETTINGS
 from stripewise.shell import is_unicode
 
 _BLANK = " \t"
+_CAUTION = "# caution: "
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,8 @@ class Plan:
         ``composite``, ``pool``: folders with such layouts whose files may still be laid out.
     sections : tuple of (str, tuple of Setting)
         Settings for further files, each with its glob; of carriers that the runtime applies at each open.
+    cautions : tuple of str
+        Where settings are expected to harm, as sentences: comments, which the runtime skips.
     """
 
     settings: tuple[Setting, ...] = ()
@@ -47,6 +50,7 @@ class Plan:
     workload: tuple[tuple[str, str], ...] = ()
     allow: tuple[str, ...] = ()
     sections: tuple[tuple[str, tuple[Setting, ...]], ...] = ()
+    cautions: tuple[str, ...] = ()
 
     def text(self) -> str:
         """Write the plan.
@@ -60,7 +64,7 @@ class Plan:
         for what, word in (("identifier", self.identifier), *globs):
             if not is_unicode(word) or any(ord(c) < 32 or ord(c) == 127 for c in word):
                 raise UserError(f"plan: {what} {word[:40]!r} has control characters or is not valid Unicode")
-        lines = [PLAN_HEADER]
+        lines = [PLAN_HEADER, *map(write_caution, self.cautions)]
         if self.identifier:
             lines.append(f"id {self.identifier}")
         lines.append(f"override {'yes' if self.override else 'no'}")
@@ -153,11 +157,17 @@ class Plan:
             tuple(workload),
             tuple(allow),
             tuple((files, tuple(own)) for files, own in sections),
+            tuple(line.removeprefix(_CAUTION) for line in lines if line.startswith(_CAUTION)),
         )
 
     def of(self, *carriers: Carrier) -> tuple[Setting, ...]:
         """The settings of some carriers."""
         return tuple(setting for setting in self.settings if setting.carrier in carriers)
+
+
+def write_caution(sentence: str) -> str:
+    """Write where a setting is expected to harm, as a comment of a plan or of a script."""
+    return f"{_CAUTION}{sentence}"
 
 
 def _check(setting: Setting, where: str) -> None:

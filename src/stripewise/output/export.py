@@ -13,7 +13,7 @@ from stripewise.catalogue.carriers import HINT, LAYOUT, MCA, PNETCDF, Carrier, E
 from stripewise.catalogue.configuration import Value
 from stripewise.catalogue.filesystems import GENERIC, of_file
 from stripewise.catalogue.meaning import find_breakage
-from stripewise.catalogue.plan import Plan
+from stripewise.catalogue.plan import Plan, write_caution
 from stripewise.documents import toml_value
 from stripewise.errors import UserError, choose
 from stripewise.formats import PLAN_HEADER
@@ -425,7 +425,7 @@ def export(
     changed : mapping, optional
         Parameters with their values, for ``toml``: an experiment names parameters, a plan their carriers' keys.
     cautions : sequence of str, optional
-        Where settings of the plan are expected to harm, as sentences.
+        Where settings of the plan are expected to harm, as sentences, besides those that the plan names itself.
 
     Raises
     ------
@@ -437,14 +437,16 @@ def export(
     plan.text()  # refuses keys and values that no file or variable can carry
     if not program.isprintable():
         raise UserError(f"the program {program[:60]!r} does not fit on one line", "write it without control characters")
+    warned = tuple(dict.fromkeys([*plan.cautions, *cautions]))
+    plan = replace(plan, cautions=())
     request = Request(plan, library, directory or "DIRECTORY", program or "./my_app", dict(changed or {}))
     made = _WRITERS[target][1](request)
     if PLAN_HEADER not in made.text:
         made = replace(made, cannot=[*made.cannot, *request.elsewhere])
         if target != "toml":  # an experiment finds out itself
             made = _add_cautions(made, request, comment="" if target == "hints" else "# ")
-    if made.text and cautions:
-        made = _warn(made, cautions, commented=target != "hints")
+    if made.text and warned:
+        made = _warn(made, warned, commented=target != "hints")
     if made.text:
         return made
     anything = plan.settings or plan.sections
@@ -464,7 +466,7 @@ def _warn(made: Export, cautions: Sequence[str], *, commented: bool) -> Export:
     """Say beside the text, and in it where it has comments, where its settings are expected to harm."""
     first, newline, rest = made.text.partition("\n")
     begins = first == PLAN_HEADER  # which must stay the first line
-    comments = "".join(f"# {caution}\n" for caution in cautions) if commented else ""
+    comments = join_lines(map(write_caution, cautions)) if commented else ""
     text = f"{first}{newline}{comments}{rest}" if begins else comments + made.text
     return replace(made, text=text, use=" ".join([f"{made.use}.", *cautions]).removesuffix("."))
 
