@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from pydantic import (
+    AliasChoices,
     BaseModel,
     ConfigDict,
     Field,
@@ -27,6 +28,7 @@ from stripewise.catalogue.configuration import find_changes
 from stripewise.catalogue.stack import OffEntry
 from stripewise.catalogue.workload import Workload
 from stripewise.requests.objective import Objective
+from stripewise.sizes import format_factor
 
 USUAL_LEVEL = 0.95
 """Level of the intervals whose keys in JSON say ``ci95``."""
@@ -227,12 +229,15 @@ class Share(_ResultPart):
             known = f"{self.name} acts; its share" if self.acts else f"the share of {self.name}"
             return f"{known} was not measured"
         ends = self.interval
-        figures = f"{ends.percent} interval {ends.low:.2f} to {ends.high:.2f}, {self.pairs} pairs"
+        figures = f"{ends.percent} interval {format_factor(ends.low)} to {format_factor(ends.high)}, {self.pairs} pairs"
         if ends.low <= 1 <= ends.high:
-            return f"{self.name} has no measurable share ({self.slowdown:.2f} times as slow without it, {figures})"
+            return (
+                f"{self.name} has no measurable share ({format_factor(self.slowdown)} times as slow without "
+                f"it, {figures})"
+            )
         if ends.high < 1:
-            return f"without {self.name} the program is {1 / self.slowdown:.2f} times as fast ({figures})"
-        return f"without {self.name} the program is {self.slowdown:.2f} times as slow ({figures})"
+            return f"without {self.name} the program is {format_factor(1 / self.slowdown)} times as fast ({figures})"
+        return f"without {self.name} the program is {format_factor(self.slowdown)} times as slow ({figures})"
 
 
 class PairOfRuns(_ResultPart):
@@ -299,7 +304,7 @@ class Same(_ResultPart):
 
 
 class Proof(_ResultPart):
-    """The confirmation: its pairs, what they show, and which points of the protocol were kept."""
+    """The confirmation: its pairs, what they show, which points of the protocol were kept, and what limits it."""
 
     _intervals = {"interval": "ci95"}
     pairs: tuple[PairOfRuns, ...] = ()
@@ -309,7 +314,7 @@ class Proof(_ResultPart):
     confidence: float = USUAL_LEVEL
     decision: str = "none"
     kept: tuple[str, ...] = ()
-    not_kept: tuple[str, ...] = ()
+    limits: tuple[str, ...] = Field(default=(), validation_alias=AliasChoices("limits", "not_kept"))
     estimate: float | None = None
     interval: Interval | None = None
     geometric_mean: float | None = None

@@ -81,3 +81,8 @@ def count_of(amount: int, noun: str, plural: str = "") -> str:
     """Write a number of things (``1 file``, ``2,000 processes``)."""
     ending = "es" if noun.endswith("s") else "s"
     return f"{amount:,} {noun if amount == 1 else plural or noun + ending}"
+
+
+def format_factor(factor: float) -> str:
+    """Write how many times one thing is another, such as ``1.27``: rounded to four digits from 1,000 on."""
+    return f"{factor:.2f}" if abs(factor) < 1000 else f"{factor:.4g}"

@@ -255,7 +255,7 @@ def test_a_bare_result_makes_a_report():
         confirmed=False, candidate=None, reference=None, effects=[], shares=[], failures=[],
         cheapest=None, environment={}, workload={}, left_out={}, speedup=1.0, speedup_ci95=None,
         plan="stripewise-plan 1\noverride no\nfile *\n", validity={"date": None, "warning": ""},
-        confirmation={"pairs": [], "decision": "none", "kept": [], "not_kept": []},
+        confirmation={"pairs": [], "decision": "none", "kept": [], "limits": []},
         best={"configuration": {}, "value": None, "ci95": None, "runs": 0, "trial": 0, "is": "default"},
         default={"configuration": {}, "value": None, "ci95": None, "runs": 0}, space={}, cost=None, reason="stopped",
     )  # fmt: skip

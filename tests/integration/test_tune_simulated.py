@@ -33,7 +33,7 @@ def test_everything_says_that_it_is_simulated(tmp_path: Path, capsys: pytest.Cap
     assert result["simulated"] is True
     assert result["confirmed"] is True
     assert "simulated" in result["validity"]["warning"]
-    assert any("simulated" in missed for missed in result["confirmation"]["not_kept"])
+    assert any("simulated" in missed for missed in result["confirmation"]["limits"])
     assert "ROMIO (simulated)" in json.dumps(result["environment"])
     assert result["default"]["configuration"]["stripe_size"] == 1 << 20, "the site's, not the stack file's"
     page = (tmp_path / "page.html").read_text("utf-8")

@@ -76,7 +76,7 @@ def test_a_gain_is_proven_and_used_within_one_launch(bench: Bench, tmp_path: Pat
     result = tuned(bench, tmp_path, 400, 80)
     assert result.confirmed and "Proven within one launch" in result.verdict, result.verdict
     assert result.best.configuration["romio_ds_write"] == "disable" and result.speedup > 2
-    kept, missed = " ".join(result.confirmation.kept), " ".join(result.confirmation.not_kept)
+    kept, missed = " ".join(result.confirmation.kept), " ".join(result.confirmation.limits)
     assert "writing" in kept and "chk.#" in kept and "carry-over" in kept + missed and "one launch" in missed
     assert "I/O time up to the last pair" in kept + missed
     # Answers tell what acted, as reports of ordinary runs do.

@@ -544,11 +544,15 @@ def test_a_program_that_ends_too_early_says_what_is_still_needed() -> None:
         return [Trial(number, Configuration({}), roles[arm], tuple(runs[arm])) for number, arm in enumerate(roles)]
 
     experiment = Experiment(runner="within", budget=Budget(runs=120))
-    assert so_far(objective, experiment, trials()) == "1 phase of the search, and no pair yet"
+    assert so_far(objective, experiment, trials()) == ("1 phase of the search, and no pair yet", True)
     for pair in range(10):
         for number, (arm, value) in enumerate((("default", 100.0), ("candidate", 104.0)), 1 + 2 * pair):
             noisy = value * math.exp(rng.gauss(0, 0.1))
             planned = Run(number, arm == "candidate", Phase.CONFIRMATION, State.FINISHED, value=noisy, pair=pair)
             runs[arm].append(replace(planned, arm=arm, facts=RunFacts(against=1)))
-    said = so_far(objective, experiment, trials())
+    said, hopeful = so_far(objective, experiment, trials())
     assert said.startswith("after 10 pairs, the best found looks 1.") and said.endswith("more phases may decide"), said
+    assert hopeful
+    runs["candidate"] = [replace(run, value=0.9 * run.value) for run in runs["candidate"] if run.value]
+    said, hopeful = so_far(objective, experiment, trials())
+    assert said.endswith("no number of pairs would prove that, so the default stays") and not hopeful

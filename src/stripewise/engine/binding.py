@@ -87,11 +87,12 @@ class FirstRun:
         if self.idle and not experiment.stacks and not acting:
             raise UserError(
                 f"{self.idle}: the settings of MPI-IO that would be searched cannot act on it",
-                "tune a case of the program that reads or writes files through MPI-IO (also through HDF5 or PnetCDF "
-                "with MPI; PnetCDF from 1.15 on only with PNETCDF_HINTS=nc_driver=mpiio), search what acts on its own "
-                "calls of the C library (--stack posix), or tune arguments or variables of the program itself: "
-                "--parameter NAME=VALUE,... with {NAME} in the command, or --parameter env:NAME=VALUE,...; "
-                "if the report is wrong, --stack NAME still searches the settings of that stack",
+                "tune a case of the program that uses files through MPI-IO, also through HDF5 or PnetCDF with "
+                "MPI (PnetCDF "
+                "from 1.15 on needs PNETCDF_HINTS=nc_driver=mpiio). Or search what acts on its calls of the C library: "
+                "--stack posix. Or tune arguments or variables of the program itself: --parameter NAME=VALUE,... with "
+                "{NAME} in the command, or --parameter env:NAME=VALUE,... . "
+                "If the report is wrong, --stack NAME still searches the settings of that stack",
             )
 
     def insisted(self, experiment: Experiment) -> bool:

@@ -29,6 +29,7 @@ from stripewise.requests.experiment import Experiment
 from stripewise.requests.objective import Objective
 from stripewise.result import Interval, PairOfRuns, Proof, Same
 from stripewise.search.statistics import Speedup
+from stripewise.sizes import count_of, format_factor
 from stripewise.trial import History, State, Trial
 
 
@@ -81,24 +82,24 @@ def conclusion_of(
     return Conclusion(decision, verdict.speedup, rule.confidence, same, more, tuple(default), tuple(candidate))
 
 
-def so_far(objective: Objective, experiment: Experiment, trials: Sequence[Trial]) -> str:
-    """Say how far an experiment within one launch has come whose program ended, and what it still needs."""
+def so_far(objective: Objective, experiment: Experiment, trials: Sequence[Trial]) -> tuple[str, bool]:
+    """Say how far an experiment within one launch has come whose program ended, and whether more phases may decide."""
     runs = confirmation_runs(trials)
     if not runs:
         searched = sum(run.state.ended for trial in trials for run in trial.runs)
-        return f"{schedule_of(experiment).counted(searched)} of the search, and no pair yet"
+        return f"{schedule_of(experiment).counted(searched)} of the search, and no pair yet", True
     pairs = [pair for pair in pairs_of(runs, find_candidate(runs[-1])) if pair.complete]
     most = pairs_left(experiment, trials)
     found = judge(pairs, objective, experiment.confirmation, most).speedup
     if found is None:
-        return "the proof has just begun"
+        return "the proof has just begun", True
     needed = more_pairs(found, pairs, objective, experiment.confirmation) if len(pairs) > 1 else most
-    said = f"after {len(pairs)} pairs, the best found looks {found.estimate:.2f} times as fast"
+    said = f"after {count_of(len(pairs), 'pair')}, the best found looks {format_factor(found.estimate)} times as fast"
     if needed is None:
-        return f"{said}: too little to be proven. The default stays unless another launch finds something better"
+        return f"{said}: no number of pairs would prove that, so the default stays", False
     left = max(1, min(needed, most) - len(pairs))
     cost = schedule_of(experiment).cost_of_pair(runs[-1].facts.block)
-    return f"{said}; about {math.ceil(left * cost)} more phases may decide"
+    return f"{said}; about {count_of(math.ceil(left * cost), 'more phase')} may decide", True
 
 
 def verdict(
@@ -124,13 +125,17 @@ def verdict(
     found = conclusion.speedup.estimate
     pairs = "1 pair" if conclusion.speedup.pairs == 1 else f"{conclusion.speedup.pairs} pairs"
     bounds = conclusion.interval
-    span = "" if bounds is None else f"{bounds.percent} interval {bounds.low:.2f} to {bounds.high:.2f}"
+    span = (
+        ""
+        if bounds is None
+        else f"{bounds.percent} interval {format_factor(bounds.low)} to {{format_factor(bounds.high)}}"
+    )
     where = schedule_of(experiment).proven
     match conclusion.decision:
         case Decision.PROVEN if bounds is None:
             return f"Proven{where} in {pairs}{limits}: {_failures(conclusion)}."
         case Decision.PROVEN:
-            return f"Proven{where}: {found:.2f} times the default ({span}, {pairs}){limits}."
+            return f"Proven{where}: {format_factor(found)} times the default ({span}, {pairs}){limits}."
         case Decision.INVALID:
             return (
                 "The default is kept: the machine changed so much during the confirmation that the default differs "
@@ -141,14 +146,17 @@ def verdict(
             told = f" ({span}, {pairs})" if span else f" in {pairs}"
             return (
                 "Not proven, so the default is kept: side by side with it, the best of the search was "
-                f"{found:.2f} times as fast{told}."
+                f"{format_factor(found)} times as fast{told}."
             )
         case _ if bounds is None:
-            looks = f"the best found looks {found:.2f} times as fast, but {pairs} cannot tell whether that exceeds"
+            looks = (
+                f"the best found looks {format_factor(found)} times as fast, but {pairs} cannot tell whether "
+                "that exceeds"
+            )
             return f"Not proven, so the default is kept: {_failures(conclusion) or f'{looks} {bar}'}."
         case _:
             return (
-                f"Not proven, so the default is kept: the best found looks {found:.2f} times as fast, but "
+                f"Not proven, so the default is kept: the best found looks {format_factor(found)} times as fast, but "
                 f"its {span} does not clear {bar}."
             )
 
@@ -159,7 +167,8 @@ def _failures(conclusion: Conclusion) -> str:
     if not any(failed):
         return ""
     return (
-        f"of {conclusion.speedup.pairs} runs each, {failed[0]} of the default and {failed[1]} of the best found failed"
+        f"of {count_of(conclusion.speedup.pairs, 'run')} each, {failed[0]} of the default and {failed[1]} of "
+        "the best found failed"
     )
 
 
@@ -173,7 +182,7 @@ def proof_of(
 ) -> Proof:
     """The result's section on the confirmation."""
     experiment = ledger.experiment
-    kept, not_kept = protocol_points(
+    kept, limits = protocol_points(
         experiment,
         len(pairs),
         conclusion.speedup if conclusion else None,
@@ -185,7 +194,7 @@ def proof_of(
     if pairs:
         runs = [run for p in pairs for run in (p.default, p.candidate) if run]
         held, broken = schedule_of(experiment).points(runs)
-        kept, not_kept = [*kept, *held], [*not_kept, *broken]
+        kept, limits = [*kept, *held], [*limits, *broken]
     proof = Proof(
         pairs=tuple(
             PairOfRuns(
@@ -201,7 +210,7 @@ def proof_of(
         minimum_effect=experiment.confirmation.minimum_effect,
         confidence=experiment.confirmation.confidence,
         kept=tuple(kept),
-        not_kept=tuple(not_kept),
+        limits=tuple(limits),
         more_budget=more_budget,
     )
     if conclusion is None:

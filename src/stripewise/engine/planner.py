@@ -51,6 +51,7 @@ from stripewise.search.belief.posterior import prefer_cheapest
 from stripewise.search.policy.pruning import Pruner
 from stripewise.search.policy.resampling import Resampler, choose_retry, find_failed_once
 from stripewise.search.policy.stopping import Stopping
+from stripewise.sizes import count_of
 from stripewise.trial import History, Phase, Role, Run, State, Trial
 
 _TRIES_OF_DEFAULT = 2
@@ -183,7 +184,7 @@ class Planner:
         if not default.values:
             if len(searched) >= (_TRIES_ONCE_IT_WORKED if works else _TRIES_OF_DEFAULT):
                 raise NothingWorks(
-                    f"the default settings gave no value in {len(searched)} runs: {searched[-1].reason}",
+                    f"the default settings gave no value in {count_of(len(searched), 'run')}: {searched[-1].reason}",
                     "check the objective and the program's output",
                 )
             return self._plan(trials, default, Phase.SEARCH)

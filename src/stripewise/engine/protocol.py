@@ -108,7 +108,7 @@ def protocol_points(
     Returns
     -------
     (list of str, list of str)
-        Kept, not kept.
+        Kept, and limits: what was not kept.
     """
     if not pairs:
         return [], ["no confirmation was run"]

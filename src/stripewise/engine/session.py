@@ -201,7 +201,7 @@ class Session:
             over = isinstance(step, Finish) and not self._loop.running
             if isinstance(step, Finish) and over and not self._companions.under_way:
                 if undecided := self._companions.undecided:
-                    raise self._over(undecided)
+                    raise self._over(undecided, hopeful=True)
                 self._tell_stop()
                 return self._conclude(step.reason)
             if isinstance(step, Finish) and over:
@@ -209,8 +209,8 @@ class Session:
             self._collect()
             self._companions.advance()
             if self._runner.shared.over:
-                how_far = so_far(self._objective, self._ledger.experiment, self._ledger.trials)
-                raise self._over(f"{self._runner.shared.over}: {how_far}")
+                how_far, hopeful = so_far(self._objective, self._ledger.experiment, self._ledger.trials)
+                raise self._over(f"{self._runner.shared.over}: {how_far}", hopeful)
             self._tell("waiting")
             self._remark()
             if self._ledger.stop_requested():
@@ -228,7 +228,9 @@ class Session:
             self._tell_stop()
         return step
 
-    def _over(self, why: str) -> Stopped:
+    def _over(self, why: str, hopeful: bool) -> Stopped:
+        if not hopeful:
+            return Stopped(why, "keep the default, or start a new experiment with other parameters or a larger budget")
         return Stopped(why, f"stripewise resume {self._identifier} goes on with another launch")
 
     def _begin_beside(self, identifier: str, runner: Runner) -> Steps:
@@ -522,6 +524,6 @@ def loss_told(run: Run, trials: Sequence[Trial], experiment: Experiment) -> str:
     waits = schedule_of(experiment).counted(run.facts.waits)
     return (
         f"run {run.number} took {usual / run.value:.3g} times as long as the default: trying has lost {lost:.0%} of "
-        f"the default's I/O time so far, and {most:.0%} are allowed. Settings that nobody has tried wait for about "
-        f"{waits} of the default, in which what is allowed grows; what is known to be faster, and its proof, go on"
+        f"the default's I/O time so far, and {most:.0%} are allowed. Untried settings are paused for about "
+        f"{waits} of the default, in which the allowance grows. What is known to be faster, and its proof, go on"
     )

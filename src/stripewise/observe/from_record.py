@@ -47,7 +47,7 @@ _UNSEEN = (
     "a record does not say what the MPI library made of the calls, nor how files lie on storage: these are not judged",
 )
 _HDF5 = (
-    "the record holds the calls of HDF5: each transfer of a dataset counts as one call of MPI-IO, and what HDF5 does "
+    "the record holds the calls of HDF5. Each transfer of a dataset counts as one call of MPI-IO, and what HDF5 does "
     "with metadata is not judged"
 )
 
@@ -117,7 +117,7 @@ def activity_of(record: Record, source: str) -> Activity:
 def _read_times(record: Record) -> str:
     pauses = f"{record.think_time:.3g} s of the {record.elapsed:.3g} s that the job ran"
     return (
-        f"a record has no times but the pauses between calls (think time: {pauses}): slow calls, ranks and servers are "
+        f"a record has no times but the pauses between calls (think time: {pauses}). Slow calls, ranks and servers are "
         "not judged, and a finding weighs by the part of the bytes that it concerns"
     )
 

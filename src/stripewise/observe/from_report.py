@@ -38,7 +38,7 @@ _UNSEEN = "a runtime report has no offsets: alignment, order and repeated reads 
 _UNSEEN_RANKS = "a runtime report has no figures of single ranks: balance is not judged"
 _UNSEEN_ALONE = "a runtime report holds MPI-IO only: other POSIX files and streams are not judged"
 _UNSEEN_OFFSETS = (
-    "a report of a program without MPI does not have the offset of each call: alignment is not judged, and of repeated "
+    "a report of a program without MPI does not have the offset of each call. Alignment is not judged, and of repeated "
     "reads only what exceeds the range that was read"
 )
 _KNOWN_SIZES = 0.95

@@ -128,7 +128,7 @@ class Details:
             return f"one run in ten gains less than {number(proof.p10)}: the gain holds on average, not in each run."
         if result.effects and not any(effect.status == "effective" for effect in result.effects):
             return "no observation shows which setting acted; the gain is measured for all of them together."
-        return result.validity.warning or ". ".join(proof.not_kept[:1])
+        return result.validity.warning or ". ".join(proof.limits[:1])
 
     def program(self) -> str:
         """Write the command as it was given."""

@@ -188,8 +188,8 @@ _MOST_RANKS = 1024
 """Each process leaves a file in the run's folder, and one process merges them."""
 
 TOO_MANY = (
-    f"with more than {_MOST_RANKS} ranks only MPI-IO is counted, and not the program's own calls of the C library: run "
-    "fewer ranks, or name a stack that acts on these calls (posix), to have them counted"
+    f"with more than {_MOST_RANKS} ranks only MPI-IO is counted, and not the program's own calls of the C library. To "
+    "have these counted, run fewer ranks, or name a stack that acts on them (posix)"
 )
 
 

@@ -141,7 +141,7 @@ def choose_for_launch(
     report, seen = _first_readable(reports)
     if report is None or seen is None:
         why = (
-            f"no earlier run of this command has left a report, so the defaults stay for {names}; this run is "
+            f"no earlier run of this command has left a report, so the defaults stay for {names}. This run is "
             "observed, and the next one can use its report"
         )
         return LaunchChoice(tuple(defaults), why)

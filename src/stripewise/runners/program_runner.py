@@ -43,6 +43,7 @@ from stripewise.runners.program.command import substitute
 from stripewise.runners.program.started import describe_command, understand
 from stripewise.runners.program.target import MPI_VERSION, Target, check_placeholders, look, workload_of
 from stripewise.runners.setup_lines import environment_after
+from stripewise.sizes import count_of
 
 _DERIVED = "<derived>"
 """Stands for the value of a derived setting, which depends on the configuration."""
@@ -340,7 +341,7 @@ def _preflight(
     about = checkup.record(found.environment, cwd)
     about |= {"mpi": mpi.version if mpi else None, "mpi_path": str(mpi.path) if mpi else None}
     about["io"] = mpi.io if mpi else None
-    ranks = f", {target.line.ranks} ranks by {target.line.launcher}" if target.line.ranks else ""
+    ranks = f", {count_of(target.line.ranks, 'rank')} by {target.line.launcher}" if target.line.ranks else ""
     # Its interpreter alone would not tell what is tuned.
     kind = f"script for {target.binary.path}" if target.script else target.binary.kind.value
     summary = [f"program   {target.script or target.binary.path} ({kind}{ranks})"]

@@ -13,7 +13,7 @@ from stripewise.engine.campaign.running import preview
 from stripewise.engine.campaign.session import Remaining
 from stripewise.requests.campaign import Campaign
 from stripewise.requests.campaign_points import Points
-from stripewise.sizes import format_size
+from stripewise.sizes import count_of, format_size
 from stripewise.trial import Run, State
 
 
@@ -33,15 +33,19 @@ def list_changes(
 def cost_lines(campaign: Campaign, cost: CampaignCost, left_out: int, *, more: bool = False) -> list[str]:
     """Say what a campaign will do, a line each."""
     found = [
-        f"design    {campaign.design.kind}, {cost.runs:,} runs{' at first' if more else ''}, {campaign.repeats} repeats"
+        f"design    {campaign.design.kind}, {count_of(cost.runs, 'run')}{' at first' if more else ''}, "
+        f"{count_of(campaign.repeats, 'repeat')}"
     ]
     if campaign.launches:
         found.append(
-            f"cost      {cost.launches:,} launches, {format_size(cost.moved)} of I/O, files of up to "
+            f"cost      {count_of(cost.launches, 'launch', 'launches')}, {format_size(cost.moved)} of I/O, files "
+            "of up to "
             f"{format_size(cost.largest)}; at most {number(cost.node_hours, 'node-hours', 3)}, if every run hung"
         )
     if left_out:
-        found.append(f"left out  {left_out:,} combinations that the program cannot carry out (sizes do not divide)")
+        found.append(
+            f"left out  {count_of(left_out, 'combination')} that the program cannot carry out (sizes do not divide)"
+        )
     assumed = campaign.assumptions()
     if assumed:
         found.append(f"assumed   values that the study does not print, chosen here: of {', '.join(assumed)}")
@@ -72,7 +76,7 @@ class Display(Ticker):
     def show(self, done: int, left: int, rest: Callable[[], str] = str) -> None:
         """Say how many runs were made and are left, and the rest, unless that was said a moment ago."""
         self._done = done
-        self.tell(lambda: f"{done:,} runs made, {left:,} left{rest()}", last=not left)
+        self.tell(lambda: f"{count_of(done, 'run')} made, {left:,} left{rest()}", last=not left)
 
     def _on_prepared(self, preflight: Any, kind: str) -> None:
         for line in (*preflight.summary, *(f"note: {warning}" for warning in preflight.warnings)):

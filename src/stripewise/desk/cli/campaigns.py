@@ -48,6 +48,7 @@ from stripewise.requests.campaign_points import Points
 from stripewise.requests.policy import load_policy
 from stripewise.runners.schedulers.queue import JobQueue
 from stripewise.runners.schedulers.registry import arrays_of
+from stripewise.sizes import count_of
 
 
 def profile(
@@ -193,7 +194,9 @@ def _submit_array(asked: Measuring, out: Path, wanted: _Array, *, yes: bool, dry
         "script": str(beside / "array.sbatch"),
         "job": None,
     }
-    notes.print(f"array     {number} shards, {array.at_once} at a time, {array.nodes} nodes each")
+    notes.print(
+        f"array     {count_of(number, 'shard')}, {array.at_once} at a time, {count_of(array.nodes, 'node')} each"
+    )
     if dry_run:
         if json_output:
             print_json({**document, "text": text})
@@ -258,7 +261,9 @@ def _print_foreseen(points: Points, document: dict[str, Any], runs: Sequence[Pla
         return
     campaign = points.campaign
     for operation in campaign.operations:
-        console.print(f"{operation}: {len(points.of(operation)):,} combinations are possible")
+        console.print(
+            f"{operation}: {count_of(len(points.of(operation)), 'combination is', 'combinations are')} possible"
+        )
     for line in cost_lines(campaign, cost_of(campaign, runs), points.left_out, more=not document["complete"]):
         say(line)
     for run in runs[:3]:
@@ -271,7 +276,10 @@ def _deliver(document: dict[str, Any], json_output: bool) -> None:
         return
     runs = document["runs"]
     simulated = "simulated " if document["simulated"] else ""
-    line = f"{runs['finished']:,} of {runs['planned']:,} {simulated}runs of {document['configurations']:,} combinations"
+    line = (
+        f"{runs['finished']:,} of {runs['planned']:,} {simulated}runs of "
+        f"{count_of(document['configurations'], 'combination')}"
+    )
     if runs["failed"]:
         line += f", {runs['failed']:,} failed"
     console.print(f"{line}; {duration(document['seconds'])} of runs, {number(document['node_hours'], 'node-hours', 3)}")
@@ -353,4 +361,7 @@ def _print_evaluated(document: Mapping[str, Any]) -> None:
                 f"({entry['improved_percent']:.1f}%): {settings}"
             )
     if document["failed"]:
-        console.print(f"{document['failed']:,} runs failed; {document['left_out']:,} cases have no result")
+        console.print(
+            f"{count_of(document['failed'], 'run')} failed; "
+            f"{count_of(document['left_out'], 'case has', 'cases have')} no result"
+        )

@@ -14,7 +14,7 @@ from stripewise.desk.cli.output import console, number, print_json, say
 from stripewise.diagnose.causes.analysis import Causes, Timing, analyse, read_timings
 from stripewise.diagnose.causes.models import Calibration, load
 from stripewise.output.html import save_text
-from stripewise.sizes import format_size
+from stripewise.sizes import count_of, format_size
 
 
 def run_causes(
@@ -41,7 +41,7 @@ def run_causes(
     if json_output:
         print_json(document)
         return
-    say(f"{times}: {len(timings):,} operations")
+    say(f"{times}: {count_of(len(timings), 'operation')}")
     _print(found, calibration is not None)
 
 
@@ -59,7 +59,7 @@ def _print(found: Causes, calibrated: bool) -> None:
         console.print("not calibrated: classes need --calibration FILE (make one with stripewise site calibrate)")
     for anomaly in found.anomalies:
         say(
-            f"anomaly ({anomaly.cause}): {anomaly.says}; {anomaly.count:,} operations, "
+            f"anomaly ({anomaly.cause}): {anomaly.says}; {count_of(anomaly.count, 'operation')}, "
             f"{anomaly.ratio:.1f} times as long"
         )
     if found.factors:

@@ -23,6 +23,7 @@ from stripewise.desk.desk import Training, Validating
 from stripewise.errors import UserError
 from stripewise.models.training import Learned
 from stripewise.models.validation import HoldOut
+from stripewise.sizes import count_of
 
 ModelOption = Annotated[str, typer.Option("--model", help="auto, linear, tree, forest, boosting, ann or another.")]
 ModelOptionsOption = Annotated[
@@ -51,7 +52,7 @@ def train(
     if json_output:
         print_json(_document(learned, out))
         return
-    what = f"{model} learned {learned.rows} rows of {name} in {duration(learned.seconds)}: {out}"
+    what = f"{model} learned {count_of(learned.rows, 'row')} of {name} in {duration(learned.seconds)}: {out}"
     say(what)
     say(f"how good it is: stripewise site validate {table} --model {model} --leave-out contexts")
     say(f"use it: stripewise prescribe {out} --workload FILE.toml, or --from LOG")
@@ -168,7 +169,8 @@ def _parse_depths(text: str | None) -> list[int]:
 def _print(found: Mapping[str, Any], table: str, unit: str) -> None:
     m = found["metrics"]
     console.print(
-        f"{escape(found['model'])} on {escape(table)}: {found['rows']} rows, {found['folds']} folds, "
+        f"{escape(found['model'])} on {escape(table)}: {count_of(found['rows'], 'row')}, "
+        f"{count_of(found['folds'], 'fold')}, "
         f"held out: {escape(found['held_out'])}"
     )
     rows = grid("", ">")
@@ -207,7 +209,7 @@ def _print_prescription(model: str, judged: Mapping[str, Any], unit: str) -> Non
         counts = (str(static["best"]), str(static["worst_of_all"]), number(static["loss"], unit))
         table.add_row(escape(label), *_quality(static), *counts)
     console.print(table)
-    console.print(f"achieved over best, {judged['workloads']} workloads, measured configurations only")
+    console.print(f"achieved over best, {count_of(judged['workloads'], 'workload')}, measured configurations only")
 
 
 def _quality(of: Mapping[str, float]) -> Iterator[str]:

@@ -19,6 +19,7 @@ from stripewise.desk.cli.result import left_out_lines, worst_case_line
 from stripewise.engine.events import Event
 from stripewise.observe.objectives import timing
 from stripewise.requests.objective import Objective
+from stripewise.sizes import format_factor
 from stripewise.trial import Phase, Role, Run, State, Trial
 
 
@@ -112,7 +113,7 @@ class Progress:
         # The default was measured on replays, which the program's own runs cannot be compared with.
         other = self._replays and run.phase is Phase.CONFIRMATION
         if run.value and self._default and run.state is State.FINISHED and not other:
-            ratio = f"x{self._objective.speedup(run.value, self._default):.2f}"
+            ratio = f"x{format_factor(self._objective.speedup(run.value, self._default))}"
         phase = {Phase.WARMUP: "warm-up", Phase.SEARCH: "search", Phase.CONFIRMATION: "confirm"}[run.phase]
         row = [f"{spent.runs}/{self._budget}", phase, shown, ratio, what]
         if not self._console.is_terminal:
@@ -160,7 +161,7 @@ class Progress:
             values.append(f"best seen {number(self._best, unit)}")
             # A value of zero has no ratio to another.
             if self._best and self._default:
-                values[-1] += f" (x{self._objective.speedup(self._best, self._default):.2f})"
+                values[-1] += f" (x{format_factor(self._objective.speedup(self._best, self._default))})"
         # The padding ends the bar's line.
         bar = Padding(ProgressBar(total=max(1, self._budget), completed=self._runs, width=40), 0)
         below = [Text(text, overflow="ellipsis", no_wrap=True) for text in (line, "  ".join(values)) if text]

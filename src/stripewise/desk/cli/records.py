@@ -30,6 +30,7 @@ from stripewise.runners.injection import Guidance, prepare
 from stripewise.runners.local.foreground import attend
 from stripewise.runners.native.replaying import make_replayer
 from stripewise.runners.program.mpi import mpiexec
+from stripewise.sizes import count_of
 
 
 class _ReplayCommand(ProgramCommand):
@@ -91,8 +92,10 @@ def replay(
         return
     own, theirs = compared.replay, compared.program
     prose(
-        f"replayed {sum(own.calls.values()):,} calls of {found.ranks} ranks, {own.written:,} bytes written, "
-        f"{own.read:,} read, in {number(own.io_time, 's')} of I/O; the program: {sum(theirs.calls.values()):,} calls, "
+        f"replayed {count_of(sum(own.calls.values()), 'call')} of {count_of(found.ranks, 'rank')}, "
+        f"{own.written:,} bytes written, "
+        f"{own.read:,} read, in {number(own.io_time, 's')} of I/O; the program: "
+        f"{count_of(sum(theirs.calls.values()), 'call')}, "
         f"{theirs.written:,} bytes written, {theirs.read:,} read, {number(theirs.io_time, 's')}"
     )
     for difference in compared.differences:
@@ -154,5 +157,8 @@ def record(
 
 def _list_remarks(found: Record, output: Path, size: int) -> list[str]:
     moved = found.moved
-    did = f"{found.count():,} calls of {found.ranks} ranks, {moved['write']:,} bytes written, {moved['read']:,} read"
+    did = (
+        f"{count_of(found.count(), 'call')} of {count_of(found.ranks, 'rank')}, {moved['write']:,} bytes "
+        f"written, {moved['read']:,} read"
+    )
     return [f"{did}; {size:,} bytes in {output}", *(f"the record is incomplete: {gap}" for gap in found.gaps)]

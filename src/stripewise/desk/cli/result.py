@@ -15,7 +15,7 @@ from stripewise.desk.cli.output import complete_commands, console, duration, num
 from stripewise.observe.objectives import timing
 from stripewise.output.markup import capitalised
 from stripewise.result import Interval, Result, Summary
-from stripewise.sizes import format_size
+from stripewise.sizes import count_of, format_factor, format_size
 
 if TYPE_CHECKING:
     from stripewise.store.base import Store
@@ -106,17 +106,21 @@ def print_result(result: Result, report: Path | None = None) -> None:
     console.print(f"  best       {_format_measured(result.best, unit)}{'' if result.confirmed else '  (the default)'}")
     if (replays := result.replays) is not None:
         values = f"default {number(replays.default, unit)}, best found {number(replays.candidate, unit)}"
-        prose(f"  searched on {replays.runs} replays of {replays.record}: {values} (of replays, not of the program)")
+        prose(
+            f"  searched on {count_of(replays.runs, 'replay')} of {replays.record}: {values} (of replays, not of "
+            "the program)"
+        )
     if result.candidate is not None:
         shown = number(result.candidate.value, unit)
         console.print(f"  candidate  {shown}  (not proven{'; its settings:' if result.effects else ''})")
     if result.confirmed:
         console.print(
-            f"  speed-up   {result.speedup:.2f}  ({_ratios(result.speedup_interval)}{_describe_least(result)})"
+            f"  speed-up   {format_factor(result.speedup)}  "
+            f"({_ratios(result.speedup_interval)}{_describe_least(result)})"
         )
     elif result.candidate is not None and result.candidate.speedup_interval is not None:
         bounds = _ratios(result.candidate.speedup_interval)
-        console.print(f"  speed-up   {result.candidate.speedup or 1.0:.2f}  ({bounds}; not proven)")
+        console.print(f"  speed-up   {format_factor(result.candidate.speedup or 1.0)}  ({bounds}; not proven)")
     console.print()
     for effect in result.effects:
         seen = " - ".join(filter(None, (effect.status, effect.evidence)))
@@ -153,9 +157,9 @@ def print_result(result: Result, report: Path | None = None) -> None:
 
 def _print_limits(result: Result) -> None:
     """Print what the pairs could not show; without pairs the verdict says it all."""
-    if result.confirmation.pairs and result.confirmation.not_kept:
+    if result.confirmation.pairs and result.confirmation.limits:
         console.print(f"  Limits of this {'proof' if result.confirmed else 'comparison'}:", style="dim")
-        for limit in result.confirmation.not_kept:
+        for limit in result.confirmation.limits:
             prose(f"    {capitalised(limit)}", "dim")
 
 
@@ -169,7 +173,10 @@ def _ratios(bounds: Interval | None) -> str:
     """Say where a speed-up comes from: it need not be the ratio of the medians above it."""
     if bounds is None:
         return "failed runs leave no interval"
-    return f"median of paired ratios, {bounds.percent} interval {bounds.low:.2f} to {bounds.high:.2f}"
+    return (
+        f"median of paired ratios, {bounds.percent} interval {format_factor(bounds.low)} to "
+        f"{format_factor(bounds.high)}"
+    )
 
 
 def _describe_least(result: Result) -> str:

@@ -68,8 +68,8 @@ def remark_on_input(identifier: str) -> None:
         return
     if not sys.stdin.isatty() and any(waiting):
         remark(
-            f"note: your standard input is not read: the program gets the input that experiment {identifier} was begun "
-            "with; tune -- COMMAND < FILE begins one with another input"
+            f"note: your standard input is not read: the program gets that of experiment {identifier}. "
+            "For another one, start a new experiment: tune -- COMMAND < FILE"
         )
 
 

@@ -22,7 +22,7 @@ from stripewise.errors import UserError
 from stripewise.models.table import Schema, Table, make_table, read_table
 from stripewise.output.markup import factors
 from stripewise.output.summaries import NUMBERS, SummaryReport, summarise
-from stripewise.sizes import format_size
+from stripewise.sizes import count_of, format_size
 
 _LISTED = 20
 """Files that are named one by one, of those that could not be read."""
@@ -86,7 +86,7 @@ def import_table(
     if len(unreadable) > _LISTED:
         remark(f"note: not imported: {len(unreadable) - _LISTED:,} more, which --json lists")
     shown = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
-    say(f"{len(table):,} rows of {shown}: {path}")
+    say(f"{count_of(len(table), 'row')} of {shown}: {path}")
     say(f"tunable   {', '.join(column.name for column in table.schema.parameter)}")
     say(f"workload  {', '.join(column.name for column in table.schema.context)}")
 
@@ -114,7 +114,7 @@ def observe_table(
         return
     if missing:
         remark(f"note: not all profiles show {', '.join(missing)}: left out")
-    say(f"{len(made):,} rows: {path}")
+    say(f"{count_of(len(made), 'row')}: {path}")
     say(f"workload  {', '.join(columns)}")
 
 
@@ -123,7 +123,7 @@ def _observe_files(
 ) -> tuple[Table, dict[str, int], list[str], list[str]]:
     def progress(done: int) -> None:
         if notes.is_terminal and done % 50 == 0:
-            overwritten(f"{done:,} files read")
+            overwritten(f"{count_of(done, 'file')} read")
 
     constants = pairs("--set", given, "stripe_count=4")
     if wrong := [name for name in constants if not name.isidentifier()]:
@@ -212,7 +212,7 @@ def _make_document(report: SummaryReport) -> dict[str, Any]:
 
 
 def _print(report: SummaryReport, unit: str, units: Mapping[str, str], top: int) -> None:
-    console.print(f"\n[bold]{report.operation}[/]: {len(report.summaries):,} configurations")
+    console.print(f"\n[bold]{report.operation}[/]: {count_of(len(report.summaries), 'configuration')}")
     if report.clusters is not None:
         table = grid("", ">configurations", ">minimum", ">q1", ">median", ">q3", ">maximum")
         for place, (size, centre) in enumerate(
@@ -266,7 +266,9 @@ def _print(report: SummaryReport, unit: str, units: Mapping[str, str], top: int)
         "[dim]achieved over each workload's best; the setting is picked by odd repeats, scored by even ones[/]"
     )
     if len(report.defaults) > top + 1:
-        console.print(f"and {len(report.defaults) - top - 1} more classes: --top, --json or --report show them")
+        console.print(
+            f"and {count_of(len(report.defaults) - top - 1, 'more class')}: --top, --json or --report show all"
+        )
 
 
 def _format_values(values: Mapping[str, Any], units: Mapping[str, str]) -> str:

@@ -111,7 +111,7 @@ def serve(
     if Proxies(proxy or ()).local and host is not None:
         typer.echo(
             "every user of this machine can ask through its loopback address, which --proxy names, and claim any "
-            "address in X-Forwarded-For: give the proxy a --socket and --proxy socket, unless all users are trusted",
+            "address in X-Forwarded-For. Unless all users are trusted, give the proxy a --socket and --proxy socket",
             err=True,
         )
     settings = Settings(

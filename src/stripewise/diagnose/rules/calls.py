@@ -28,8 +28,8 @@ from stripewise.sizes import count_of, format_size
 
 _FIXES = {
     "datatype_conversion": "Give H5Dwrite and H5Dread memory of the dataset's own type, so that nothing is converted. "
-    "Write the members of a compound type together, or give each member a dataset of its own: a member alone makes "
-    "HDF5 read and rewrite all the others.",
+    "Write the members of a compound type together, or give each member a dataset of its own. A member alone makes "
+    "HDF5 read and rewrite all others.",
     "data_transforms": "Leave out H5Pset_data_transform, and transform the data in the program.",
     "filters": "Write filtered datasets with HDF5 1.10.2 or later, all ranks together, or leave out the filters.",
     "not_simple_dataspaces": "Give every rank a simple dataspace; a rank without data selects none of it.",
@@ -46,7 +46,7 @@ def broke_collective(file: FileActivity) -> bool:
 @rule(
     "broken-collective",
     "Collective transfers that HDF5 made independently",
-    "The program asks for collective transfers, but HDF5 cannot make them so: it moves the data of each rank by "
+    "The program asks for collective transfers, but HDF5 cannot make them so. It moves the data of each rank by "
     "itself, in pieces of its conversion buffer, and may read and rewrite what lies between.",
     "Remove what prevents collective transfers (H5Pget_mpio_no_collective_cause names it); asking for them again does "
     "not help.",
@@ -68,7 +68,7 @@ def broken_collective(activity: Activity, limits: Thresholds, kind: FindingKind)
     yield Finding(
         kind,
         weigh(activity, limits, share),
-        f"{lost:,} of {asked:,} collective transfers became independent ({', '.join(causes)}): "
+        f"{lost:,} of {count_of(asked, 'collective transfer')} became independent ({', '.join(causes)}): "
         f"{format_size(written)} were written and {format_size(read)} read for datasets of {format_size(held)}",
         {
             "broken": lost,
@@ -129,7 +129,7 @@ def _find_mean(file: FileActivity, direction: str) -> float:
     write=FindingKind(
         "independent-writes",
         "Independent writes to a shared file",
-        "Each rank's small write is a request of its own with a lock of its own; a collective call would let "
+        "Each rank's small write is a request of its own with a lock of its own. A collective call would let "
         "aggregators merge the pieces of all ranks.",
         "Use MPI_File_write_all or write_at_all (HDF5: H5Pset_dxpl_mpio COLLECTIVE); no hint can make a call "
         "collective.",
@@ -197,7 +197,7 @@ def piecewise(file: FileActivity, direction: str, limits: Thresholds) -> bool:
     "strided-without-buffering",
     "Strided pieces without collective buffering",
     "A collective call over scattered pieces reached the file system piece by piece, because its aggregators are "
-    "switched off: many small requests where a few large ones would do.",
+    "switched off. Many small requests do what a few large ones could.",
     "Switch collective buffering on.",
 )
 def strided_without_buffering(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator[Finding]:
@@ -215,7 +215,7 @@ def strided_without_buffering(activity: Activity, limits: Thresholds, kind: Find
         yield Finding(
             kind,
             weigh(activity, limits, share),
-            f"{calls:,} collective {direction}s became {pieces:,} requests of "
+            f"{count_of(calls, f'collective {direction}')} became {count_of(pieces, 'request')} of "
             f"{format_size(round(moved / pieces))} on average",
             {"direction": direction, "collective_calls": calls, "requests": pieces, "bytes": moved},
             top({file.path: getattr(file.posix, direction).count for file in found}),
@@ -266,7 +266,8 @@ def collective_not_aggregated(activity: Activity, limits: Thresholds, kind: Find
         yield Finding(
             kind,
             weigh(activity, limits, share),
-            f"{calls:,} collective {direction}s became {made:,} requests of {round(moved / made):,} bytes on average",
+            f"{count_of(calls, f'collective {direction}')} became {count_of(made, 'request')} of "
+            f"{round(moved / made):,} bytes on average",
             {"direction": direction, "collective_calls": calls, "requests": made, "bytes": moved},
             top({file.path: getattr(file.posix, direction).count for file in found}),
             proposal=proposal,
@@ -287,8 +288,8 @@ def _was_aggregated(file: FileActivity) -> bool | None:
 @rule(
     "collective-costs",
     "Collective calls that save nothing",
-    "Each rank already writes or reads one large contiguous block, yet the data is first sent to aggregators: the "
-    "exchange costs time and only a few ranks do the I/O.",
+    "Each rank already writes or reads one large contiguous block, yet the data is first sent to aggregators. The "
+    "exchange costs time, and only a few ranks do the I/O.",
     "Use collective buffering only for ranks whose pieces interleave: switch it off here.",
 )
 def collective_costs(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator[Finding]:
@@ -313,7 +314,8 @@ def collective_costs(activity: Activity, limits: Thresholds, kind: FindingKind) 
     yield Finding(
         kind,
         weigh(activity, limits, share, Severity.MEDIUM),
-        f"{count:,} collective calls of {format_size(round(mean))}, contiguous for each rank, went through aggregators",
+        f"{count_of(count, 'collective call')} of {format_size(round(mean))}, contiguous for each rank, went "
+        "through aggregators",
         {
             "collective_calls": count,
             "mean_bytes": round(mean),
@@ -328,7 +330,7 @@ def collective_costs(activity: Activity, limits: Thresholds, kind: FindingKind) 
 @rule(
     "read-modify-write",
     "Reading in order to write",
-    "Data sieving reads a whole block, changes the pieces in it and writes it back under a lock: more is read than "
+    "Data sieving reads a whole block, changes the pieces in it and writes it back under a lock. More is read than "
     "anyone asked for, and ranks wait for each other.",
     "Write collectively without gaps, or larger pieces. Without data sieving (romio_ds_write disable) each piece "
     "is a request of its own, which is slower for small pieces.",
@@ -375,7 +377,7 @@ def read_modify_write(activity: Activity, limits: Thresholds, kind: FindingKind)
 @rule(
     "shared-without-mpiio",
     "Shared files without MPI-IO",
-    "Ranks that write one file through POSIX know nothing of each other: they cannot aggregate or set layout "
+    "Ranks that write one file through POSIX know nothing of each other. They cannot aggregate or set layout "
     "hints, and each waits for the others' locks.",
     "Open shared files through MPI-IO, or a library on it (HDF5, PnetCDF, ADIOS2); then settings can help as well.",
     ("M01",),
@@ -447,7 +449,7 @@ _READ_OTHERWISE = "Read data with read, MPI-IO or a library; or give streams a l
 @rule(
     "stdio",
     "Data through buffered streams",
-    "fwrite and fread copy through a small buffer and turn into requests of a few KiB; formatted output "
+    "Streams (fwrite, fread) copy through a small buffer and turn into requests of a few KiB; formatted output "
     "costs even more.",
     "Write data with write, MPI-IO or a library; keep streams for logs, or give them a large buffer with setvbuf.",
     ("S01",),
@@ -514,7 +516,7 @@ def _situations(file: FileActivity, requested: Mapping[str, str]) -> list[Situat
 @rule(
     "dead-settings",
     "Settings that do nothing here",
-    "A setting that the library does not know, or that does not apply here, is ignored silently: whoever set it "
+    "A setting that the library does not know, or that does not apply here, is ignored silently. Whoever set it "
     "expects an effect that does not exist.",
     "Remove them, or set what this stack supports.",
 )
@@ -553,8 +555,8 @@ def _count_reread(file: FileActivity) -> int:
     "Reads that memory may have answered",
     "What the job itself wrote shortly before may still be in the client's memory: then a read measures "
     "memory, not storage.",
-    "For a measurement read with another node than wrote (the kernel's and IOR's --reorder on several nodes), "
-    "write more than the memory holds, or drop the caches between; treat the read bandwidth as cached until then.",
+    "Treat the read bandwidth as cached. For a measurement, read on another node than wrote: --reorder of the kernel "
+    "and of IOR on several nodes. Or write more than the memory holds, or drop the caches between.",
 )
 def cached_reads(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator[Finding]:
     """Look for reads of what the job just wrote."""

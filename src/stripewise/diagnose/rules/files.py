@@ -32,7 +32,7 @@ def _is_striped(file: FileActivity) -> bool:
     "file-per-process",
     "A file for each rank",
     "Thousands of creations hit the metadata server at once, and whoever reads the files later opens thousands again.",
-    "Write one shared file, or a few with a group of ranks each (subfiling); if each rank keeps its own file, use"
+    "Write one shared file, or a few with a group of ranks each (subfiling). If each rank keeps its own file, use"
     " a stripe count of 1.",
 )
 def file_per_process(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator[Finding]:
@@ -228,7 +228,7 @@ def flushes(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterat
 
 
 _FLUSH_STREAMS = (
-    "fflush passes the buffer to the kernel and waits for no disk, but each call costs a write of its own: flush less "
+    "fflush passes the buffer to the kernel and waits for no disk, but each call costs a write of its own. Flush less "
     "often, or let the stream do it when its buffer is full."
 )
 _FEW = 4
@@ -309,7 +309,7 @@ def one_stripe(activity: Activity, limits: Thresholds, kind: FindingKind) -> Ite
 
 
 _LAY_OUT_AGAIN = (
-    "The job only reads this file, and settings lay out new files alone: lay it out over more targets with lfs migrate "
+    "The job only reads this file, and settings lay out new files alone. Lay it out over more targets with lfs migrate "
     "-c, or copy it into a folder with such a layout."
 )
 
@@ -330,7 +330,7 @@ def wide_stripes(activity: Activity, limits: Thresholds, kind: FindingKind) -> I
     yield Finding(
         kind,
         weigh(activity, limits, share, Severity.MEDIUM),
-        f"{len(found):,} files are smaller than their stripes, of which they have up to {width:,}",
+        f"{count_of(len(found), 'file is', 'files are')} smaller than a stripe and lie on up to {width:,}",
         {"files": len(found), "stripe_count": width},
         top({file.path: float(file.layout.stripe_count) for file in found if file.layout}),
         proposal=stripes(activity, found, 1),
@@ -542,8 +542,7 @@ def striping_grade(activity: Activity, limits: Thresholds, kind: FindingKind) ->
     yield Finding(
         kind,
         Severity.OK if grade in "AB" else Severity.INFO,
-        f"striping {grade}: {poor / moved:.0%} of the bytes on one stripe under many ranks, {wide:.0%} of the files "
-        f"striped too wide, {off / moved:.0%} of the bytes across stripe boundaries, "
-        f"{uneven:.0%} lost to uneven targets",
+        f"striping {grade}: {poor / moved:.0%} of the bytes on one stripe, {off / moved:.0%} across stripe boundaries, "
+        f"{wide:.0%} of the files too wide, {uneven:.0%} lost to uneven targets",
         {"grade": grade, "narrow": poor / moved, "wide": wide, "unaligned": off / moved, "uneven": uneven},
     )

@@ -31,8 +31,8 @@ _PYTHON = (".py", ".pyc", ".so", ".pyd", ".pth")
     "read-by-every-process",
     "As many reads of a file as processes",
     "N processes fetch N times the bytes of the file, and the servers deliver each of them.",
-    "Give each process its part of the samples (a sampler or shards per process), or read the file once per node and "
-    "share it: a copy on local disk, shared memory, or one reader that sends.",
+    "Give each process its part of the samples (a sampler or shards per process), or read the file once per node. "
+    "Share it by a copy on local disk, by shared memory, or by one reader that sends.",
     limits={"whole_share": Limit(0.25, "share", "of all bytes, read by a process although another one read them")},
 )
 def read_by_every_process(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator[Finding]:
@@ -87,7 +87,7 @@ def _at_random(file: FileActivity, limits: Thresholds) -> bool:
     "One small read per sample",
     "A loader that fetches each sample by itself in shuffled order waits once per sample, and read-ahead cannot help.",
     "Read batches: store samples in shards of some 100 MiB, shuffle the shards and a buffer of samples, and read whole "
-    "blocks; or raise the workers that read at the same time.",
+    "blocks. Or let more workers read at the same time.",
     limits={
         "sample_reads": Limit(200, "count", "reads of a file, from which their order is judged"),
         "sample_random": Limit(0.35, "share", "of a file's reads that are in no order"),
@@ -120,7 +120,7 @@ def small_samples(activity: Activity, limits: Thresholds, kind: FindingKind) -> 
 @rule(
     "random-striped",
     "Random reads of a striped file",
-    "Each read of a sample goes to another server, and one that crosses a stripe to two: stripes add requests, not "
+    "Each read of a sample goes to another server, and one that crosses a stripe to two. Stripes add requests, not "
     "speed, while none is large enough to use several servers.",
     "Put files that are read at random on one stripe each, and spread many such files over the servers; or read whole "
     "stripes.",
@@ -151,9 +151,9 @@ def random_striped(activity: Activity, limits: Thresholds, kind: FindingKind) ->
 @rule(
     "import-storm",
     "Python searches its packages",
-    "Each import looks for many names in every folder of sys.path, and each process of a job does it again: thousands "
-    "of requests to the metadata servers before the program begins.",
-    "Put the environment on local disk or into a container image (one file), shorten PYTHONPATH, keep .pyc files, and "
+    "Each import looks for many names in every folder of sys.path, and each process of a job does it again. These are "
+    "thousands of requests to the metadata servers before the program begins.",
+    "Put the environment on local disk or into a container image (one file). Shorten PYTHONPATH, keep .pyc files, and "
     "import in one process before it forks the others.",
     limits={
         "import_files": Limit(40, "count", "modules of Python that were opened"),
@@ -191,8 +191,9 @@ def import_storm(activity: Activity, limits: Thresholds, kind: FindingKind) -> I
     "checkpoint-one-rank",
     "One rank writes the checkpoint",
     "One process and its network link carry the state of all, which wait for it.",
-    "Write in parallel: a shard of the state per rank (a sharded or distributed checkpoint), several threads or files, "
-    "and in the background if the framework can.",
+    "Write in parallel: a shard of the state per rank (a sharded or distributed checkpoint), or several threads "
+    "or files. "
+    "Write in the background if the framework can.",
     limits={"checkpoint_bytes": Limit(16 << 20, "B", "written by one rank for all")},
 )
 def checkpoint_one_rank(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator[Finding]:
@@ -364,7 +365,7 @@ def _measure_lateness(file: FileActivity, limits: Thresholds) -> float:
 @rule(
     "stragglers",
     "Ranks that are slow with equal work",
-    "One rank takes much longer than another for the same number of bytes: its node, its network link or the "
+    "One rank takes much longer than another for the same number of bytes. Its node, its network link or the "
     "target it uses is busy, and all wait for it.",
     "Check whether it is always the same rank, node or OST: then the machine is the cause. Otherwise spread the "
     "load over more targets.",

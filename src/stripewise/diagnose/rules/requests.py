@@ -59,7 +59,7 @@ def _advise_on_chunks(files: list[FileActivity], direction: str) -> str:
         return ""
     return (
         f"The chunks of HDF5 have up to {format_size(largest)}, and its cache holds {format_size(_DEFAULT_CACHE)} "
-        "of a dataset before HDF5 2.0: a larger chunk is read piece by piece. Make the cache larger than a chunk "
+        "of a dataset before HDF5 2.0. A larger chunk is read piece by piece. Make the cache larger than a chunk "
         "(H5Pset_chunk_cache, rdcc_nbytes in h5py), or read whole chunks."
     )
 
@@ -159,7 +159,7 @@ def are_aggregated(file: FileActivity) -> bool:
 @rule(
     "unaligned-file",
     "Requests off the file's alignment",
-    "A request that begins within a block or stripe makes the server read and rewrite that block, and ranks wait for "
+    "A request that begins within a block or stripe makes the server read and rewrite that block. Ranks wait for "
     "each other's lock on it.",
     "Begin requests at multiples of the block or stripe: pad headers, choose transfer sizes that divide the stripe, "
     "or set the alignment of the library.",

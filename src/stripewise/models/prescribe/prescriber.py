@@ -269,9 +269,9 @@ class Answer:
             kept = "the current settings are the best of all combinations"
         elif gain <= margin and margin > own_margin:
             kept = (
-                f"the model predicts the best combination to be {np.exp(predicted):.3g} times as fast, but no "
-                f"configurations of one measured workload differ by more than a factor of {np.exp(reach):.2f}: "
-                "the model is wrong here"
+                f"the model predicts the best combination to be {np.exp(predicted):.3g} times as fast: it is "
+                "wrong here. No configurations of one measured workload differ by more than a factor of "
+                f"{np.exp(reach):.2f}"
             )
         elif gain <= margin:
             kept = (

@@ -35,7 +35,7 @@ from stripewise.observe.objectives import Phases, kind_of, kinds, objective_of
 from stripewise.requests.experiment import Experiment
 from stripewise.runners.base import AnsweringRunner, Preflight
 from stripewise.runners.simulated.report import simulated_report
-from stripewise.sizes import format_size
+from stripewise.sizes import count_of, format_size
 from stripewise.trial import State
 
 
@@ -205,7 +205,8 @@ class SimulatedRunner(AnsweringRunner):
         return Preflight(
             warnings=tuple(self._warnings()),
             summary=(
-                f"simulated {site.name}: {site.nodes} nodes, {site.ost.count} OSTs on {site.oss.count} servers, "
+                f"simulated {site.name}: {count_of(site.nodes, 'node')}, {count_of(site.ost.count, 'OST')} on "
+                f"{count_of(site.oss.count, 'server')}, "
                 f"{site.mpi.driver}; nothing is launched or measured",
                 f"simulated {_describe(workload)}",
             ),
@@ -343,7 +344,7 @@ def _describe(workload: Workload) -> str:
     files = "a file each" if workload.file_per_process else "one file"
     how = "collectively" if workload.collective else "independently"
     return (
-        f"{workload.nodes} nodes of {workload.processes_per_node} processes {way} "
+        f"{count_of(workload.nodes or 1, 'node')} of {count_of(workload.processes_per_node or 1, 'process')} {way} "
         f"{format_size(workload.file_size or 0)} {how}, {files}, {workload.layout}"
     )
 

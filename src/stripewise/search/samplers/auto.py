@@ -59,7 +59,7 @@ class AutoOptions(SamplerOptions):
         ge=1,
         le=10_000,
         description="points tried before the process is asked: the default, what the stack's knowledge likes best, its "
-        "strong switches, a Latin hypercube; skipped while the measurements agree with a model's prior",
+        "strong switches, a Latin hypercube. Skipped while the measurements agree with a model's prior",
     )
     knowledge: bool = Field(default=True, description="start from the stack files' expectations if no model is given")
     search: Search = Field(
