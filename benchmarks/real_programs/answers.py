@@ -14,6 +14,8 @@ from stripewise.result import Result
 
 CHANCE = 1.64
 """Standard errors by which the record must show a configuration without a setting to be worse: one in twenty."""
+LITTLE = math.log(1.02)
+"""What a setting must bring at least by the record's own estimate, or it has no effect."""
 
 
 @dataclass
@@ -26,8 +28,10 @@ class Tally:
         In all answers together.
     judged : int
         Of these, the ones whose answer without them is in the sweep; without a single setting, that is the default.
+    unshown : int
+        Of these, the ones that the record does not show to be needed: its runs are few.
     idle : int
-        Of these, the ones that the record does not show to be needed.
+        Of the unshown, the ones that bring nothing by the record's own estimate either.
     losing : int
         Of these, the ones without which the record shows the answer to be faster.
     measured, covered : int
@@ -38,6 +42,7 @@ class Tally:
     proven: int = 0
     settings: int = 0
     judged: int = 0
+    unshown: int = 0
     idle: int = 0
     losing: int = 0
     measured: int = 0
@@ -61,8 +66,9 @@ class Tally:
             self.judged += 1
             factor, error = compare(record, answer, record.space.configuration(without[0]))
             if factor < CHANCE * error:
-                self.idle += 1
-                self.names[f"{record.about['case']}: {name}={answer[name]}"] += 1
+                self.unshown += 1
+                self.idle += factor < LITTLE
+                self.names[f"{record.about['case']}: {name}={answer[name]}, {math.exp(factor):.2f} times"] += 1
             self.losing += factor < -CHANCE * error
             share = shares.get(name)
             if len(changed) > 1 and share is not None and share.interval is not None:
@@ -73,17 +79,17 @@ class Tally:
 
     def merge(self, other: Tally) -> None:
         """Add another tally to this one."""
-        for name in ("searches", "proven", "settings", "judged", "idle", "losing", "measured", "covered"):
+        for name in ("searches", "proven", "settings", "judged", "unshown", "idle", "losing", "measured", "covered"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.names += other.names
 
     def row(self, title: str) -> str:
         """Write it as a row of a table."""
-        cells = [self.searches, self.proven, self.settings, self.judged, self.idle, self.losing]
+        cells = [self.searches, self.proven, self.settings, self.judged, self.unshown, self.idle, self.losing]
         return f"| {title} | {' | '.join(map(str, cells))} | {self.covered} of {self.measured} |"
 
 
-TITLES = "series | searches | proven | settings | judged | not needed | harmful | share within its interval"
+TITLES = "series | searches | proven | settings | judged | not shown | no effect | harmful | share within its interval"
 
 
 def compare(record: Record, answer: Configuration, without: Configuration) -> tuple[float, float]:

@@ -134,7 +134,7 @@ def search_record(kept: Record, seed: int, budget: int) -> Result:
 
 def judge_answers(options: argparse.Namespace) -> None:
     """Print how many settings of the answers to searches of recorded sweeps are not needed by the whole record."""
-    print(f"| {TITLES} |\n|---|{'--:|' * 7}")
+    print(f"| {TITLES} |\n|---|{'--:|' * 8}")
     everything = Tally()
     for path in sorted(options.records):
         kept, own = Record.read(path), Tally()
@@ -144,7 +144,7 @@ def judge_answers(options: argparse.Namespace) -> None:
         print(own.row(path.stem), flush=True)
     print(everything.row("all"))
     for name, times in everything.names.most_common():
-        print(f"{times} times not needed: {name}")
+        print(f"{times} times not shown to be needed: {name}")
 
 
 def replay(options: argparse.Namespace, path: Path) -> None:

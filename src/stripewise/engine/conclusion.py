@@ -128,7 +128,7 @@ def verdict(
     span = (
         ""
         if bounds is None
-        else f"{bounds.percent} interval {format_factor(bounds.low)} to {{format_factor(bounds.high)}}"
+        else f"{bounds.percent} interval {format_factor(bounds.low)} to {format_factor(bounds.high)}"
     )
     where = schedule_of(experiment).proven
     match conclusion.decision:
