@@ -44,19 +44,19 @@ class Pair:
 
 
 def reading_again(draw: random.Random) -> Pair:
-    size, count, passes = draw.choice([64, 256]) * KIB, draw.choice([200, 400]), draw.choice([2, 3, 5])
+    size, count, passes = draw.choice([64, 256]) * KIB, draw.choice([400, 600]), draw.choice([2, 3, 5])
     steps = [f"do=read,file={{f}},size={size},count={count},passes={n}" for n in (passes, 1)]
     return Pair(2, (steps[0],), (steps[1],), before=2 * size * count)
 
 
 def writing_again(draw: random.Random) -> Pair:
-    size, count, passes = draw.choice([64, 256]) * KIB, draw.choice([200, 400]), draw.choice([2, 3, 5])
+    size, count, passes = draw.choice([64, 256]) * KIB, draw.choice([400, 600]), draw.choice([2, 3, 5])
     steps = [f"do=write,file={{f}},size={size},count={count},passes={n}" for n in (passes, 1)]
     return Pair(2, (steps[0],), (steps[1],))
 
 
 def one_for_all(draw: random.Random) -> Pair:
-    size, count, ranks = draw.choice([64, 256]) * KIB, draw.choice([240, 480]), 3
+    size, count, ranks = draw.choice([64, 256]) * KIB, draw.choice([480, 720]), 3
     steps = (
         f"do=write,file={{f}},size={size},count={count},who=0",
         f"do=write,file={{f}},size={size},count={count // 3}",
@@ -65,7 +65,7 @@ def one_for_all(draw: random.Random) -> Pair:
 
 
 def unequal(draw: random.Random) -> Pair:
-    size, count, heavy = draw.choice([64, 256]) * KIB, draw.choice([100, 200]), draw.choice([3, 5])
+    size, count, heavy = draw.choice([64, 256]) * KIB, draw.choice([200, 400]), draw.choice([3, 5])
     equal = count * (heavy + 3) // 4
     steps = f"size={size},count={count},heavy={heavy}", f"size={size},count={equal}"
     return Pair(4, *((f"do=write,file={{f}}.%r,{step}",) for step in steps))

@@ -288,3 +288,28 @@ def test_figures_hold_what_they_are_given() -> None:
     assert [list(trace.y) for trace in dots] == [[3.0], [30.0, 30.0], [120.0]]
     assert len(cluster_tree(clusters.tree, clusters.count).data) > 0
     assert len(silhouettes(clusters.silhouettes, clusters.count).data[0].x) == len(clusters.silhouettes)
+
+
+@pytest.mark.parametrize(("gain", "named"), [(1.003, "a"), (1.2, "b")])
+def test_a_default_names_no_setting_without_which_it_is_measured_as_no_worse(gain: float, named: str) -> None:
+    def value(row: dict[str, Any]) -> float:
+        noise = np.random.default_rng([row["repeat"], row["nodes"], row["cb_nodes"]]).normal(0, 0.05)
+        return steady({**row, "mode": "a", "repeat": 0}) * (gain if row["mode"] == "b" else 1.0) * float(np.exp(noise))
+
+    report = next(one for one in summarise(build(value)) if one.operation == "write")
+    assert report.defaults[0].configuration == {"cb_nodes": 2, "mode": named}
+
+
+def test_what_cannot_act_on_a_workload_is_inactive_there() -> None:
+    table = build(steady)
+    api = {"name": "api", "kind": "categorical", "role": "api", "values": ["mpiio", "posix"]}
+    schema = table.schema.model_copy(update={"context": [*table.schema.context, type(table.schema.context[0])(**api)]})
+    rows = [
+        {"operation": operation, "nodes": 1, "cb_nodes": count, "mode": "a", "repeat": repeat, "api": one, "y": count}
+        for operation in VALUES["operation"] for count in VALUES["cb_nodes"] for repeat in range(6)
+        for one in api["values"]
+    ]  # fmt: skip
+    found = five_numbers(make_table(schema, rows), "operation")
+    active = {entry.context["api"]: entry.configuration["cb_nodes"] for entry in found}
+    assert active["posix"] is None and active["mpiio"] is not None
+    assert sum(entry.runs for entry in found if entry.context["api"] == "posix") == 36

@@ -309,6 +309,8 @@ _WHOLE = 0.99
 _LEAST_BOUND = 1.02
 _EVEN = 0.7
 """Least part of the slowest rank's time that the mean rank spends, where a sum over ranks says what one would save."""
+_SHORTEST = 0.1
+"""Seconds of I/O from which a rate can be stated: what is shorter depends on when the ranks were given a processor."""
 
 
 def bound_without(activity: Activity, seconds: float, condition: str) -> Bound | None:
@@ -328,11 +330,16 @@ def bound_without(activity: Activity, seconds: float, condition: str) -> Bound |
         hardly anything would be saved or left.
     """
     spent = activity.summed_seconds
-    if not activity.timed or activity.io_time is None or spent <= 0:
+    if not has_rate(activity) or spent <= 0:
         return None
     if spent < _EVEN * activity.io_seconds * activity.job.ranks:
         return None
     return make_bound(spent, spent - seconds, condition)
+
+
+def has_rate(activity: Activity) -> bool:
+    """Whether a rate can be stated from which a bound follows."""
+    return activity.timed and activity.io_time is not None and activity.io_seconds >= _SHORTEST
 
 
 def make_bound(before: float, after: float, condition: str) -> Bound | None:

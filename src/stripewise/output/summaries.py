@@ -8,6 +8,8 @@ setting for a site, or for a class of its workloads.
 
 from __future__ import annotations
 
+import math
+import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,8 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stripewise.catalogue.configuration import Value
+from stripewise.catalogue.meaning import Situation, acts, parameters
 from stripewise.errors import UserError
-from stripewise.models.landscape import Landscape
+from stripewise.models.landscape import Landscape, describe_workload
 from stripewise.models.table import Column, Table
 from stripewise.result import USUAL_LEVEL, Interval
 from stripewise.sizes import format_size
@@ -77,6 +80,8 @@ class FiveNumbers:
 def five_numbers(table: Table, apart: str | None = None) -> list[FiveNumbers]:
     """Summarise each configuration of each context; rows that act alike (inactive parameters) count as one.
 
+    A parameter that cannot act on a context's workload by what the catalogue knows is inactive there.
+
     Parameters
     ----------
     apart : str, optional
@@ -85,20 +90,26 @@ def five_numbers(table: Table, apart: str | None = None) -> list[FiveNumbers]:
     found: list[FiveNumbers] = []
     for context in table.contexts():
         land = Landscape.of(table, context)
-        space, groups = land.space, land.groups
+        space = land.space
         active = space.active(space.points)
-        order = np.argsort(groups, kind="stable")
-        present, starts = np.unique(groups[order], return_index=True)
+        dead = _list_dead(table, context)
         shown = {name: value for name, value in context.items() if name != apart}
-        for point, rows in zip(present, np.split(order, starts[1:]), strict=True):
-            values, repeats = land.table.values[rows], land.table.repeats[rows]
-            odd = repeats % 2 == 1
-            both = bool(odd.any() and (~odd).any())
+        alike: dict[str, tuple[dict[str, Value | None], list[int]]] = {}
+        for point in np.unique(land.groups):
             chosen = space.configuration(space.points[point])
+            acting = {
+                name: chosen[name] if on and name not in dead else None
+                for name, on in zip(space.names, active[point], strict=True)
+            }
+            alike.setdefault(make_signature(acting), (acting, []))[1].append(int(point))
+        for configuration, points in alike.values():
+            rows = np.isin(land.groups, points)
+            values, odd = land.table.values[rows], land.table.repeats[rows] % 2 == 1
+            both = bool(odd.any() and (~odd).any())
             found.append(
                 FiveNumbers(
                     shown,
-                    {name: chosen[name] if on else None for name, on in zip(space.names, active[point], strict=True)},
+                    configuration,
                     tuple(float(v) for v in np.quantile(values, [0, 0.25, 0.5, 0.75, 1])),  # type: ignore[arg-type]
                     len(values),
                     picked=float(np.median(values[odd] if both else values)),
@@ -106,6 +117,15 @@ def five_numbers(table: Table, apart: str | None = None) -> list[FiveNumbers]:
                 )
             )
     return found
+
+
+def _list_dead(table: Table, context: Mapping[str, Value]) -> frozenset[str]:
+    """List the parameters that cannot act on a context's workload, whatever values they and the others have."""
+    names = frozenset(column.name for column in table.schema.parameter)
+    situation = Situation(describe_workload(table, context), unsure=names)
+    known = parameters()
+    own = (c.name for c in table.schema.parameter if c.carrier is None and c.name in known)
+    return frozenset(name for name in own if acts(known[name], None, situation).acts is False)
 
 
 def best_values(
@@ -328,6 +348,7 @@ def _default(
     chosen = max(
         full, key=lambda group: mean([share(m.picked, top[make_signature(m.context)], maximize) for m in group])
     )
+    chosen = _simplify(chosen, full, declared, maximize)
     ratios = [share(m.scored, best[make_signature(m.context)], maximize) for m in chosen]
     found = Default(
         workload,
@@ -340,6 +361,41 @@ def _default(
         _find_declared(members, best, declared, maximize),
     )
     return [found]
+
+
+def _simplify(
+    chosen: list[FiveNumbers], groups: Sequence[list[FiveNumbers]], declared: Mapping[str, Value | None], maximize: bool
+) -> list[FiveNumbers]:
+    """Take back each setting without which the measurements are not worse: it is not named."""
+    known = {make_signature(group[0].configuration): group for group in groups}
+    for name, usual in declared.items():
+        now = chosen[0].configuration
+        if usual is None or now[name] is None or now[name] == usual:
+            continue
+        less = known.get(make_signature({**now, name: usual}))
+        if less is not None and not _is_better(chosen, less, maximize):
+            chosen = less
+    return chosen
+
+
+_TOLD = 1.64
+"""Standard errors by which a setting must be better than its default to be named: one in twenty is chance."""
+_OF_MEDIAN = math.pi / 2
+"""Variance of a median in that of a mean."""
+_QUARTILES = 1.349
+"""Standard deviations between the quartiles of normal values."""
+
+
+def _is_better(members: Sequence[FiveNumbers], others: Sequence[FiveNumbers], maximize: bool) -> bool:
+    """Whether one setting is measurably better than another, workload by workload."""
+    beside = {make_signature(entry.context): entry for entry in others}
+    pairs = [(one, beside[key]) for one in members if (key := make_signature(one.context)) in beside]
+    gains = [(1 if maximize else -1) * math.log(one.median / other.median) for one, other in pairs]
+    spreads = [(math.log(m.numbers[3] / m.numbers[1]) / _QUARTILES) ** 2 / m.runs for pair in pairs for m in pair]
+    error = _OF_MEDIAN * sum(spreads) / len(gains) ** 2
+    if len(gains) > 1:
+        error = max(error, statistics.variance(gains) / len(gains))
+    return statistics.fmean(gains) > _TOLD * math.sqrt(error)
 
 
 def _find_declared(

@@ -204,26 +204,31 @@ def strided_without_buffering(activity: Activity, limits: Thresholds, kind: Find
     """Look for collective calls that are carried out in pieces."""
     for direction in ("write", "read"):
         found = [file for file in activity.files if piecewise(file, direction, limits)]
-        if not found:
-            continue
-        pieces = sum(getattr(file.posix, direction).count for file in found)
-        calls = sum(_modes(file, direction)[0] for file in found)
-        moved = sum(getattr(file.posix, direction).bytes for file in found)
-        share = activity.share(sum(getattr(file.upper, direction).seconds for file in found))
-        off = {f"romio_cb_{direction}": "disable"}
-        proposal = aggregation(activity, found, direction, off)
-        yield Finding(
-            kind,
-            weigh(activity, limits, share),
-            f"{count_of(calls, f'collective {direction}')} became {count_of(pieces, 'request')} of "
-            f"{format_size(round(moved / pieces))} on average",
-            {"direction": direction, "collective_calls": calls, "requests": pieces, "bytes": moved},
-            top({file.path: getattr(file.posix, direction).count for file in found}),
-            proposal=proposal,
-            share=share,
-            fix="" if proposal.settings else _OFF_IS_BETTER,
-        )
-        return
+        if found:
+            yield _report_requests(activity, limits, kind, direction, found)
+            return
+
+
+def _report_requests(
+    activity: Activity, limits: Thresholds, kind: FindingKind, direction: str, found: list[FileActivity]
+) -> Finding:
+    """Report files whose collective calls reached the file system without being merged."""
+    made = sum(getattr(file.posix, direction).count for file in found)
+    calls = sum(_modes(file, direction)[0] for file in found)
+    moved = sum(getattr(file.posix, direction).bytes for file in found)
+    share = activity.share(sum(getattr(file.upper, direction).seconds for file in found))
+    proposal = aggregation(activity, found, direction, {f"romio_cb_{direction}": "disable"})
+    return Finding(
+        kind,
+        weigh(activity, limits, share),
+        f"{count_of(calls, f'collective {direction}')} became {count_of(made, 'request')} of "
+        f"{format_size(round(moved / made))} on average",
+        {"direction": direction, "collective_calls": calls, "requests": made, "bytes": moved},
+        top({file.path: getattr(file.posix, direction).count for file in found}),
+        proposal=proposal,
+        share=share,
+        fix="" if proposal.settings else _OFF_IS_BETTER,
+    )
 
 
 _SCATTERED = 0.5
@@ -255,25 +260,8 @@ def collective_not_aggregated(activity: Activity, limits: Thresholds, kind: Find
     for direction in ("write", "read"):
         found = [file for file in activity.files if not_aggregated(file, direction, limits)]
         found = [file for file in found if not piecewise(file, direction, limits)]
-        if not found:
-            continue
-        calls = sum(_modes(file, direction)[0] for file in found)
-        made = sum(getattr(file.posix, direction).count for file in found)
-        moved = sum(getattr(file.posix, direction).bytes for file in found)
-        share = activity.share(sum(getattr(file.upper, direction).seconds for file in found))
-        off = {f"romio_cb_{direction}": "disable"}
-        proposal = aggregation(activity, found, direction, off)
-        yield Finding(
-            kind,
-            weigh(activity, limits, share),
-            f"{count_of(calls, f'collective {direction}')} became {count_of(made, 'request')} of "
-            f"{round(moved / made):,} bytes on average",
-            {"direction": direction, "collective_calls": calls, "requests": made, "bytes": moved},
-            top({file.path: getattr(file.posix, direction).count for file in found}),
-            proposal=proposal,
-            share=share,
-            fix="" if proposal.settings else _OFF_IS_BETTER,
-        )
+        if found:
+            yield _report_requests(activity, limits, kind, direction, found)
 
 
 def _was_aggregated(file: FileActivity) -> bool | None:
@@ -414,7 +402,16 @@ def _level(activity: Activity) -> Level:
     return activity.totals.posix if activity.totals.posix.count else activity.totals.mpiio
 
 
-def _find_leaning(activity: Activity, kind: FindingKind, way: str) -> Iterator[Finding]:
+@each_way(
+    read=FindingKind(
+        "read-heavy", "Mostly reading", "Settings for reads matter most.", "Nothing to fix.", ("P02", "P04")
+    ),
+    write=FindingKind(
+        "write-heavy", "Mostly writing", "Settings for writes matter most.", "Nothing to fix.", ("P01", "P03")
+    ),
+)
+def leaning(activity: Activity, limits: Thresholds, kind: FindingKind, way: str) -> Iterator[Finding]:
+    """Say that the job mostly reads, or writes."""
     level = _level(activity)
     for what, reads, writes in (
         ("requests", level.read.count, level.write.count),
@@ -427,18 +424,6 @@ def _find_leaning(activity: Activity, kind: FindingKind, way: str) -> Iterator[F
                 kind, Severity.INFO, f"{mine / total:.0%} of the {what} are {way}s", {what: mine, "all": total}
             )
             return
-
-
-@rule("write-heavy", "Mostly writing", "Settings for writes matter most.", "Nothing to fix.", ("P01", "P03"))
-def write_heavy(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator[Finding]:
-    """Say that the job mostly writes."""
-    yield from _find_leaning(activity, kind, "write")
-
-
-@rule("read-heavy", "Mostly reading", "Settings for reads matter most.", "Nothing to fix.", ("P02", "P04"))
-def read_heavy(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator[Finding]:
-    """Say that the job mostly reads."""
-    yield from _find_leaning(activity, kind, "read")
 
 
 _STREAMS = ("<STDIN>", "<STDOUT>", "<STDERR>")

@@ -15,6 +15,7 @@ from stripewise.diagnose.finding import (
     FindingKind,
     Limit,
     Thresholds,
+    has_rate,
     make_bound,
     rule,
     top,
@@ -343,7 +344,7 @@ def rank_imbalance(activity: Activity, limits: Thresholds, kind: FindingKind) ->
 
 def _bound_equal_parts(activity: Activity, rank: int, most: int, mean: float) -> Bound | None:
     """Bound what equal parts gain: no rank moves its part at a higher rate than the busiest one does."""
-    if not activity.timed or activity.io_time is None:
+    if not has_rate(activity):
         return None
     loads = activity.ranks
     spent = loads.seconds[rank] if loads is not None and rank < len(loads.seconds) else activity.io_seconds
