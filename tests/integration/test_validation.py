@@ -19,6 +19,7 @@ from stripewise.models.prescription_quality import judge_choices
 from stripewise.models.table import Column, ObjectiveColumn, Schema, Table, make_table, write_table
 from stripewise.models.trees.tree import TreeModel
 from stripewise.models.validation import HoldOut, validate
+from stripewise.output.markup import write_leaf
 from stripewise.testing.models import sample_table
 
 
@@ -125,6 +126,19 @@ def test_trees_by_depth_prescribe_from_the_workload() -> None:
     for quality in found.prescription.by_depth.values():
         assert 50 < quality.worst <= quality.harmonic <= quality.arithmetic <= 100
     assert found.prescription.quality.workloads == 24
+
+
+def test_the_tree_to_read_names_the_best_of_each_leaf_and_counts() -> None:
+    # x is the best of a, y that of b; nothing else tells them apart.
+    table = small({("a", "x"): [4, 4], ("a", "y"): [1, 1], ("b", "x"): [2, 2], ("b", "y"): [8, 8]})
+    judged = judge_choices(table, table.context_levels[:, 0], table.values, depths=[1, 2])
+    assert sorted((leaf.configuration["c"], leaf.workloads, leaf.best, leaf.achieved) for leaf in judged.leaves) == [
+        ("x", 1, 1, 100.0),
+        ("y", 1, 1, 100.0),
+    ]
+    assert {leaf.when.split(" ", 1)[0] for leaf in judged.leaves} == {"w"}
+    assert write_leaf(judged.leaves[0].as_json()).startswith("if w ")
+    assert not judge_choices(table, table.context_levels[:, 0], table.values).leaves
 
 
 def test_other_columns_can_be_left_out() -> None:

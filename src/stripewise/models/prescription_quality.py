@@ -22,9 +22,11 @@ from stripewise.catalogue.configuration import Value
 from stripewise.errors import UserError
 from stripewise.models.cells import Data
 from stripewise.models.domain import Domain
-from stripewise.models.features import at_least_one, make_encoder
+from stripewise.models.features import Encoder, at_least_one, make_encoder
 from stripewise.models.landscape import Landscape
 from stripewise.models.table import Table
+from stripewise.models.trees.ensemble import Trees
+from stripewise.models.trees.tree import list_tree_rules, write_conditions
 
 _LEAST_REPEATS = 8
 _MEDIAN = np.pi / 2
@@ -177,6 +179,31 @@ class Static:
 
 
 @dataclass(frozen=True)
+class Leaf:
+    """A leaf of a tree that names a configuration by the workload.
+
+    Attributes
+    ----------
+    when : str
+        Its condition; empty for a tree of one leaf.
+    workloads, best : int
+        Measured workloads that reach it, and those for which no configuration is better.
+    achieved : float
+        Mean of achieved over best for them, in percent.
+    """
+
+    when: str
+    configuration: Mapping[str, Value]
+    workloads: int
+    best: int
+    achieved: float
+
+    def as_json(self) -> dict[str, Any]:
+        """By name."""
+        return {**vars(self), "configuration": dict(self.configuration)}
+
+
+@dataclass(frozen=True)
 class Prescribing:
     """Quality of prescriptions for held-out workloads.
 
@@ -192,6 +219,8 @@ class Prescribing:
         Each workload with the choice and its ratio.
     oracle : Quality or None
         Of choices that are the best in truth, see :func:`~stripewise.models.prescription_quality.score_true_best`.
+    leaves : list of Leaf
+        The tree to read: of all workloads, as deep as pays (see :func:`_find_depth`).
     """
 
     quality: Quality
@@ -199,6 +228,7 @@ class Prescribing:
     by_depth: dict[int, Quality] = field(default_factory=dict)
     chosen: list[dict[str, Any]] = field(default_factory=list)
     oracle: Quality | None = None
+    leaves: list[Leaf] = field(default_factory=list)
 
     def as_json(self) -> dict[str, Any]:
         """Give the part ``prescription`` of ``validate --json``."""
@@ -211,6 +241,7 @@ class Prescribing:
             "default": None if default is None else default.as_json(),
             "static": [static.as_json() for static in self.static],
             "by_depth": {str(depth): quality.as_json() for depth, quality in self.by_depth.items()},
+            "tree": [leaf.as_json() for leaf in self.leaves],
             "chosen": self.chosen,
         }
 
@@ -273,12 +304,14 @@ def judge_choices(
         )
     if not ratios:
         raise UserError("no workload could be judged", "leave out fewer columns at once")
+    by_depth = {depth: Quality.of(_by_depth(table, works, depth, seed)) for depth in depths}
     return Prescribing(
         Quality.of(np.asarray(ratios)),
         _list_static(table, works, names),
-        {depth: Quality.of(_by_depth(table, works, depth, seed)) for depth in depths},
+        by_depth,
         chosen,
         _oracle(judged, seed),
+        _list_leaves(table, works, names, _find_depth(by_depth), seed) if by_depth else [],
     )
 
 
@@ -350,31 +383,79 @@ def _list_static(table: Table, works: Sequence[_Workload], names: Sequence[Mappi
     return sorted(found, key=lambda static: -static.quality.arithmetic)
 
 
-def _by_depth(table: Table, works: Sequence[_Workload], depth: int, seed: int) -> Floats:
-    """Ratios achieved by trees from the workload to a configuration.
+@dataclass(frozen=True, eq=False)
+class _Choices:
+    """What trees from the workload to a configuration learn from."""
 
-    A leaf holds the mean ratio of every configuration over its training workloads, and prescribes the best of them.
-    What was not measured for a workload counts as the mean of the workloads for which it was.
-    """
-    from sklearn.tree import DecisionTreeRegressor  # noqa: PLC0415  slow import
+    domain: Domain
+    points: Floats
+    """Of the workloads, with nothing in the columns that are chosen, shape ``(workloads, columns)``."""
+    ratio: Floats
+    """Achieved over best, shape ``(workloads, configurations)``; NaN where not measured."""
 
-    domain = Domain.of(table)
-    points = Data.of(domain, table).points[[work.rows[0] for work in works]]
-    ratio = np.stack([work.ratio for work in works])
-    fold = np.array([work.fold for work in works])
-    achieved = []
-    for place, work in enumerate(works):
-        train = fold != work.fold
-        held = points.copy()
-        held[:, domain.contexts :] = 0.0
-        encoder = make_encoder(domain, held[train])
-        x = at_least_one(encoder.encode(held))
-        seen = ratio[train]
+    @classmethod
+    def of(cls, table: Table, works: Sequence[_Workload]) -> _Choices:
+        domain = Domain.of(table)
+        points = Data.of(domain, table).points[[work.rows[0] for work in works]]
+        points[:, domain.contexts :] = 0.0
+        return cls(domain, points, np.stack([work.ratio for work in works]))
+
+    def grow(self, train: NDArray[np.bool_], depth: int, seed: int) -> tuple[Encoder, Any]:
+        """Grow a tree on some workloads; gives what encodes workloads for it, too.
+
+        A leaf holds the mean ratio of every configuration over its workloads, and prescribes the best of them. What
+        was not measured for a workload counts as the mean of the workloads for which it was.
+        """
+        from sklearn.tree import DecisionTreeRegressor  # noqa: PLC0415  slow import
+
+        encoder = make_encoder(self.domain, self.points[train])
+        seen = self.ratio[train]
         some = np.isfinite(seen)
         middle = np.where(some.any(axis=0), np.nansum(seen, axis=0) / np.maximum(some.sum(axis=0), 1), 0.0)
         tree = DecisionTreeRegressor(max_depth=depth, random_state=seed)
-        tree.fit(x[train], np.where(some, seen, middle))
-        value = np.asarray(tree.predict(x[place : place + 1])).reshape(-1)
+        return encoder, tree.fit(at_least_one(encoder.encode(self.points[train])), np.where(some, seen, middle))
+
+
+def _by_depth(table: Table, works: Sequence[_Workload], depth: int, seed: int) -> Floats:
+    """Ratios achieved by trees from the workload to a configuration, each grown without the workload's fold."""
+    choices = _Choices.of(table, works)
+    fold = np.array([work.fold for work in works])
+    achieved = []
+    for place, work in enumerate(works):
+        encoder, tree = choices.grow(fold != work.fold, depth, seed)
+        x = at_least_one(encoder.encode(choices.points[place : place + 1]))
+        value = np.asarray(tree.predict(x)).reshape(-1)
         value = np.where(np.isfinite(work.ratio), value, -np.inf)
         achieved.append(work.ratio[int(np.argmax(value))])
     return np.asarray(achieved)
+
+
+_DEPTH_MATTERS = 1.0
+"""Percentage points by which a deeper tree must be better for a person to read it."""
+
+
+def _find_depth(by_depth: Mapping[int, Quality]) -> int:
+    """Find the smallest depth whose mean for held-out workloads is within a point of the best depth's."""
+    best = max(quality.arithmetic for quality in by_depth.values())
+    return min(depth for depth, quality in by_depth.items() if quality.arithmetic >= best - _DEPTH_MATTERS)
+
+
+def _list_leaves(
+    table: Table, works: Sequence[_Workload], names: Sequence[Mapping[str, Value]], depth: int, seed: int
+) -> list[Leaf]:
+    """List the leaves of the tree of all workloads, from left to right."""
+    choices = _Choices.of(table, works)
+    encoder, tree = choices.grow(np.ones(len(works), dtype=bool), depth, seed)
+    reached = tree.apply(at_least_one(encoder.encode(choices.points)))
+    found = []
+    for leaf, path in list_tree_rules(Trees.from_sklearn([tree])):
+        own = choices.ratio[reached == leaf]
+        # A configuration that was not measured for all of the leaf's workloads is named only where none was.
+        everywhere = np.isfinite(own).all(axis=0)
+        allowed = everywhere if everywhere.any() else np.isfinite(own).any(axis=0)
+        mean = np.where(allowed, np.nansum(own, axis=0) / np.maximum(np.isfinite(own).sum(axis=0), 1), -np.inf)
+        choice = int(np.argmax(mean))
+        best = int(np.sum(own[:, choice] >= np.nanmax(own, axis=1)))
+        when = write_conditions(choices.domain, encoder, path)
+        found.append(Leaf(when, names[choice], len(own), best, 100.0 * float(mean[choice])))
+    return found

@@ -10,7 +10,7 @@ from typing import Any
 
 from stripewise.catalogue.configuration import find_changes
 from stripewise.result import Interval
-from stripewise.sizes import format_size
+from stripewise.sizes import count_of, format_size
 
 
 def format_interval(ends: Interval | None, digits: int = 3) -> str:
@@ -72,6 +72,14 @@ def list_changes(
         f"{name}={value_text(value, units.get(name, ''))}"
         for name, value in find_changes(configuration, default).items()
     ]
+
+
+def write_leaf(leaf: Mapping[str, Any]) -> str:
+    """Write a leaf of a prescribing tree as a sentence, with the workloads that it was learnt from."""
+    condition = f"if {leaf['when']}: " if leaf["when"] else "always: "
+    settings = " ".join(list_changes(leaf["configuration"]))
+    share = f"{leaf['achieved']:.1f}% of the best"
+    return f"{condition}{settings} ({count_of(leaf['workloads'], 'workload')}, best for {leaf['best']}; {share})"
 
 
 def capitalised(text: str) -> str:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from stripewise.output.markup import list_changes
+from stripewise.output.markup import list_changes, write_leaf
 from stripewise.output.page import page
 from stripewise.output.plots.accuracy import cases, predicted_measured, speedups
 from stripewise.output.plots.style import number
@@ -57,6 +57,7 @@ def validation_page(
         metrics=_metrics(document["metrics"], unit),
         curve=_curve(document["learning_curve"]),
         choices=_list_choices(document),
+        tree=[write_leaf(leaf) for leaf in (document["prescription"] or {}).get("tree", ())],
     )
 
 

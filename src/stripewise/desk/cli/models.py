@@ -23,6 +23,7 @@ from stripewise.desk.desk import Training, Validating
 from stripewise.errors import UserError
 from stripewise.models.training import Learned
 from stripewise.models.validation import HoldOut
+from stripewise.output.markup import write_leaf
 from stripewise.sizes import count_of
 
 ModelOption = Annotated[str, typer.Option("--model", help="auto, linear, tree, forest, boosting, ann or another.")]
@@ -114,7 +115,10 @@ def validate(
         ),
     ] = None,
     depths: Annotated[
-        str | None, typer.Option(help="Also judge prescribing trees of these depths, as in 1-10.", metavar="A-B")
+        str | None,
+        typer.Option(
+            help="Also judge trees of these depths that name settings, as in 1-10, and print one.", metavar="A-B"
+        ),
     ] = None,
     seed: SeedOption = 0,
     stack: TableStackOption = None,
@@ -210,6 +214,10 @@ def _print_prescription(model: str, judged: Mapping[str, Any], unit: str) -> Non
         table.add_row(escape(label), *_quality(static), *counts)
     console.print(table)
     console.print(f"achieved over best, {count_of(judged['workloads'], 'workload')}, measured configurations only")
+    if judged["tree"]:
+        console.print("a tree of all workloads, as deep as pays:")
+    for leaf in judged["tree"]:
+        console.print(f"  {escape(write_leaf(leaf))}")
 
 
 def _quality(of: Mapping[str, float]) -> Iterator[str]:
