@@ -7,7 +7,6 @@ import re
 import runpy
 import sys
 import tomllib
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -21,8 +20,6 @@ from stripewise.runners.native.build import ACCELERATOR, KERNEL, KERNEL_HDF5, OB
 ROOT = Path(__file__).resolve().parents[2]
 SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 PROJECT, TOOLS = SETTINGS["project"], SETTINGS["tool"]
-SPACK = (ROOT / "packaging" / "spack" / "package.py").read_text("utf-8")
-CONDA = yaml.safe_load((ROOT / "packaging" / "conda" / "recipe.yaml").read_text("utf-8"))
 
 
 def found(pattern: str, path: str) -> str:
@@ -40,15 +37,11 @@ def test_the_version_is_the_same_everywhere() -> None:
         "stripewise_format.h": found(r'#define SW_VERSION "([^"]+)"', "native/include/stripewise_format.h"),
         "CITATION.cff": yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))["version"],
         "docs/conf.py": runpy.run_path(str(ROOT / "docs" / "conf.py"))["release"],
-        "conda": CONDA["context"]["version"],
-        "Spack": found(r"stripewise-([\d.]+)\.tar\.gz", "packaging/spack/package.py"),
+        "packaging/README.md": found(r"root=/opt/stripewise/([\d.]+)", "packaging/README.md"),
+        "for-administrators.md": found(r"root=/opt/stripewise/([\d.]+)", "docs/for-administrators.md"),
         "CHANGELOG.md": found(r"^## (\d[^ ]*)", "CHANGELOG.md"),
     }
     assert repeated == dict.fromkeys(repeated, stripewise.__version__)
-    # A release of Spack's recipe is one that the changelog has.
-    assert set(re.findall(r'version\("([\d.]+)"', SPACK)) <= set(
-        re.findall(r"^## ([\d.]+)", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE)
-    )
 
 
 def test_ci_runs_every_python_that_the_package_names() -> None:
@@ -90,42 +83,6 @@ def test_the_citation_names_who_the_project_names() -> None:
     assert citation["authors"] == PROJECT["authors"] == [{"name": "The Stripewise developers"}]
     assert citation["license"] == PROJECT["license"]["text"]
     assert {"cff-version", "message", "title", "type"} <= citation.keys()
-
-
-def asked_by_spack() -> dict[str, str]:
-    ast.parse(SPACK)
-    return dict(re.findall(r'depends_on\("(?:py-)?([a-z0-9-]+)@([\d.]+):', SPACK))
-
-
-def asked_by_conda() -> dict[str, str]:
-    needs = CONDA["requirements"]
-    lines = [*needs["host"], *needs["run"], *needs["run_constraints"]]
-    asked = (re.fullmatch(r"([\w.-]+) >=([\d.]+)", line).groups() for line in lines if re.search(r">=\d", line))
-    return {canonicalize_name(name): version for name, version in asked}
-
-
-@pytest.mark.parametrize(
-    ("asked", "extras"),
-    [(asked_by_spack, ("server", "hdf5", "ann", "files")), (asked_by_conda, ("server", "files", "pandas"))],
-)
-def test_recipes_have_every_dependency_with_its_version(
-    asked: Callable[[], dict[str, str]], extras: tuple[str, ...]
-) -> None:
-    given = asked()
-    wanted = [*PROJECT["dependencies"], *(line for extra in extras for line in PROJECT["optional-dependencies"][extra])]
-    for requirement in (*wanted, *SETTINGS["build-system"]["requires"]):
-        name, version = re.fullmatch(r"([A-Za-z0-9._-]+)(?:\[\w+\])?>=([\d.]+)", requirement).groups()
-        assert given.get(canonicalize_name(name)) == version, f"{asked.__name__}: {name}, not {version}"
-    named = {canonicalize_name(Requirement(line).name) for line in wanted}
-    assert given.keys() - named <= {"python", "setuptools", "cmake"}, "asks for what pyproject.toml does not name"
-
-
-def test_recipes_need_the_python_and_the_cmake_of_the_project() -> None:
-    lowest = PROJECT["requires-python"].removeprefix(">=")
-    assert asked_by_spack()["python"] == CONDA["context"]["python_min"] == lowest
-    cmake = found(r"cmake_minimum_required\(VERSION ([\d.]+)\)", "CMakeLists.txt")
-    assert asked_by_spack()["cmake"] == cmake
-    assert f"cmake >={cmake}" in CONDA["tests"][-1]["requirements"]["run"]
 
 
 def test_images_install_extras_that_there_are_from_files_that_there_are() -> None:
