@@ -18,11 +18,12 @@ help: ## list the targets
 
 $(VENV)/bin/pip:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "stripewise needs Python 3.11 or newer: set PYTHON=/path/to/python3.11"; exit 1; }
+	@echo "making the environment $(VENV) ..."
 	@$(PYTHON) -m venv $(VENV) || { echo "python3 has no venv module (Debian: apt install python3-venv)"; rm -rf $(VENV); exit 1; }
 
 $(VENV)/.run: pyproject.toml | $(VENV)/bin/pip
-	@echo "installing stripewise and MPICH into $(VENV) ..."
-	@$(BIN)/pip install --quiet --disable-pip-version-check -e '.[mpich]'
+	@echo "installing stripewise and MPICH into $(VENV), a minute or two ..."
+	@$(BIN)/pip install --disable-pip-version-check -e '.[mpich]'
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml | $(VENV)/bin/pip

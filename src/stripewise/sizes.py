@@ -77,6 +77,14 @@ def format_size(value: float) -> str:
     raise AssertionError("unreachable")
 
 
+def short_size(value: int) -> str:
+    """Write a whole number of bytes exactly and as one word, as :func:`parse_size` reads it (``256K``)."""
+    for unit in "PTGMK":
+        if value and value % _UNITS[unit.lower()] == 0:
+            return f"{value // _UNITS[unit.lower()]}{unit}"
+    return str(value)
+
+
 def count_of(amount: int, noun: str, plural: str = "") -> str:
     """Write a number of things (``1 file``, ``2,000 processes``)."""
     ending = "es" if noun.endswith("s") else "s"

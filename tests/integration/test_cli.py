@@ -18,7 +18,7 @@ from stripewise.desk.cli.manage import print_runs
 from stripewise.desk.cli.output import number
 from stripewise.desk.cli.result import format_interval
 from stripewise.requests.experiment import Experiment
-from stripewise.result import Interval
+from stripewise.result import Interval, Result
 from stripewise.store.opening import open_store
 from stripewise.trial import Phase, Run, State, Trial
 
@@ -275,5 +275,5 @@ def test_an_experiment_is_annotated_and_listed_with_its_tags(tmp_path, capfd):
 
 def test_a_cut_run_is_listed_with_its_configuration_and_the_reason(capsys: pytest.CaptureFixture[str]) -> None:
     cut = Run(7, 3, Phase.SEARCH, State.PRUNED, 9.0, elapsed=9.0, reason="cut after 9 s: 3 times as long as the best")
-    print_runs((Trial(3, Configuration({"cb_nodes": 4}), runs=(cut,)),), {"cb_nodes": 1})
+    print_runs((Trial(3, Configuration({"cb_nodes": 4}), runs=(cut,)),), Result())
     assert "cb_nodes=4 (cut after 9 s: 3 times as long as the best)" in capsys.readouterr().out

@@ -152,7 +152,7 @@ def test_the_service_survives_what_is_uploaded(tmp_path: Path, monkeypatch: pyte
         chosen = found.viewer.post("/api/prescriptions", json=asked)
         assert chosen.status_code == 200 and chosen.json()["changes"], chosen.text
         nothing = found.viewer.post("/api/prescriptions", json={"model": "good", "workload": {}})
-        assert nothing.status_code == 422 and "nothing is known of the workload" in nothing.text
+        assert nothing.status_code == 422 and "the workload is unknown" in nothing.text
         empty = found.viewer.get("/models/good?workload.operation=&workload.nodes=&current.cb_nodes=").text
         assert "othing is known of the workload" in empty and "operation" in empty and "times as fast" not in empty
         partly = found.viewer.get("/models/good?workload.operation=write&workload.nodes=").text

@@ -17,35 +17,38 @@ from stripewise.engine.ledger import Spent
 from stripewise.requests.experiment import Experiment
 from stripewise.requests.objective import Objective
 from stripewise.runners.base import Preflight
+from stripewise.sizes import parse_size, short_size
 from stripewise.store.opening import open_store
 from stripewise.trial import Phase, Role, Run, State, Trial
 
-FOUND = Configuration({"romio_cb_write": "enable", "cb_nodes": 4, "cb_buffer_size": 16777216})
+FOUND = Configuration({"romio_cb_write": "enable", "cb_nodes": 4, "cb_buffer_size": 256 << 10})
+DEFAULT = Configuration({"romio_cb_write": "automatic", "cb_nodes": 1, "cb_buffer_size": 16 << 20})
+OTHER = Configuration({"romio_cb_write": "enable", "cb_nodes": 1, "cb_buffer_size": 4 << 20})
 SHOWN = {
     60: """\
  1/40  warm-up   123.5 MiB/s         default
  2/40  search    150.2 MiB/s  x1.00  default
  3/40  search    1,250 MiB/s  x8.32  romio_cb_write=enable …
- 4/40  search         failed         exit code 1: romio_cb_…
+ 4/40  search         failed         exit code 1: cb_nodes=…
 """,
     80: """\
  1/40  warm-up   123.5 MiB/s         default
  2/40  search    150.2 MiB/s  x1.00  default
  3/40  search    1,250 MiB/s  x8.32  romio_cb_write=enable cb_nodes=4 cb_buffer…
- 4/40  search         failed         exit code 1: romio_cb_write=enable cb_node…
+ 4/40  search         failed         exit code 1: cb_nodes=1 cb_buffer_size=4M …
 """,
     120: """\
  1/40  warm-up   123.5 MiB/s         default
  2/40  search    150.2 MiB/s  x1.00  default
- 3/40  search    1,250 MiB/s  x8.32  romio_cb_write=enable cb_nodes=4 cb_buffer_size=16777216
- 4/40  search         failed         exit code 1: romio_cb_write=enable cb_nodes=4 cb_buffer_size=16777216
+ 3/40  search    1,250 MiB/s  x8.32  romio_cb_write=enable cb_nodes=4 cb_buffer_size=256K
+ 4/40  search         failed         exit code 1: cb_nodes=1 cb_buffer_size=4M romio_cb_write=enable
 """,
 }
 BELOW = """\
 ━━━━
 searching  4/40 launches  8.0 s, at most about 72.0 s left
 default 150.2 MiB/s  best seen 1,250 MiB/s (x8.32)
-romio_cb_write=enable cb_nodes=4 cb_buffer_size=16777216
+romio_cb_write=enable cb_nodes=4 cb_buffer_size=256K
 """
 
 
@@ -59,16 +62,21 @@ def shown(width, monkeypatch, *, terminal=True):
     display = Progress(console)
     objective = Objective("write_bandwidth", "maximize", "MiB/s")
     display(Event("prepared", {"preflight": Preflight(), "objective": objective, "trials": []}))
+    names = {"romio_cb_write": "", "cb_nodes": "count", "cb_buffer_size": "B"}
+    parameters = [SimpleNamespace(name=name, unit=unit) for name, unit in names.items()]
+    space = SimpleNamespace(names=tuple(names), default=DEFAULT, parameters=parameters)
+    about = {"bound": SimpleNamespace(space=space, left_out={}), "distinct": 9, "exact": True, "workload": None}
+    display(Event("space", about))
     trials = []
     runs = [
-        (Phase.WARMUP, Role.DEFAULT, 123.5, ""),
-        (Phase.SEARCH, Role.DEFAULT, 150.2, ""),
-        (Phase.SEARCH, Role.CANDIDATE, 1250.0, ""),
-        (Phase.SEARCH, Role.CANDIDATE, None, "exit code 1"),
+        (Phase.WARMUP, Role.DEFAULT, DEFAULT, 123.5, ""),
+        (Phase.SEARCH, Role.DEFAULT, DEFAULT, 150.2, ""),
+        (Phase.SEARCH, Role.CANDIDATE, FOUND, 1250.0, ""),
+        (Phase.SEARCH, Role.CANDIDATE, OTHER, None, "exit code 1"),
     ]
-    for number, (phase, role, value, reason) in enumerate(runs, 1):
+    for number, (phase, role, settings, value, reason) in enumerate(runs, 1):
         run = Run(number, number, phase, State.FINISHED if value else State.FAILED, value, reason=reason)
-        trial = Trial(number, FOUND if role is Role.CANDIDATE else Configuration({}), role, (run,))
+        trial = Trial(number, settings, role, (run,))
         trials.append(trial)
         display(
             Event(
@@ -91,8 +99,8 @@ def test_a_search_on_a_terminal(width, monkeypatch):
 
 def test_a_search_in_a_pipe_is_not_cut_off(monkeypatch):
     text = shown(60, monkeypatch, terminal=False)
-    assert "3/40  search  1,250 MiB/s  x8.32  romio_cb_write=enable cb_nodes=4 cb_buffer_size=16777216\n" in text
-    assert "4/40  search  failed: exit code 1  romio_cb_write=enable cb_nodes=4 cb_buffer_size=16777216\n" in text
+    assert "3/40  search  1,250 MiB/s  x8.32  romio_cb_write=enable cb_nodes=4 cb_buffer_size=256K\n" in text
+    assert "4/40  search  failed: exit code 1  cb_nodes=1 cb_buffer_size=4M romio_cb_write=enable\n" in text
 
 
 def test_work_in_a_pipe_says_now_and_then_how_far_it_is(monkeypatch, capsys):
@@ -213,3 +221,23 @@ def test_texts_do_not_steer_the_terminal(capsys):
     output.console.print(table)
     lines = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
     assert lines == ["a\\x1b]0;x\\x1b\\b\\x9b31m\\u202ec", "d", "name", "\\x1b"]
+
+
+def test_labels_of_a_wide_table_are_lines_of_their_own(monkeypatch):
+    out = io.StringIO()
+    monkeypatch.setattr(output, "console", Console(file=out, width=60, force_terminal=True, color_system=None))
+    row = ("romio_cb_write=disable ind_wr_buffer_size=64K cb_nodes=4", ("4 of 8", "95.3%"))
+    output.print_rows("good under load", ("workloads", "median"), [row])
+    label, heading, first, cells = (line.rstrip() for line in out.getvalue().splitlines())
+    assert (label, first) == ("good under load", row[0])
+    assert (heading, cells) == ("  workloads  median", "     4 of 8   95.3%")
+    out.truncate(out.seek(0))
+    output.print_rows("value", ("median",), [("cb_nodes=4", ("1.34",))])
+    assert [line.rstrip() for line in out.getvalue().splitlines()] == ["value       median", "cb_nodes=4    1.34"]
+
+
+@pytest.mark.parametrize(
+    ("size", "written"), [(0, "0"), (1000, "1000"), (262144, "256K"), (3 << 20, "3M"), (1536, "1536")]
+)
+def test_a_size_is_one_word_that_is_read_again(size, written):
+    assert short_size(size) == written and parse_size(written) == size

@@ -17,7 +17,7 @@ from typing import Any, TextIO
 from stripewise.catalogue.carriers import Setting
 from stripewise.catalogue.expectation import Proposal
 from stripewise.catalogue.plan import Plan
-from stripewise.diagnose.finding import RULES, Finding, Severity, Thresholds
+from stripewise.diagnose.finding import LIMITS, RULES, Finding, Severity, Thresholds
 from stripewise.diagnose.rules.files import seconds_a_byte
 from stripewise.errors import StripewiseError
 from stripewise.observe.activity import Activity
@@ -26,6 +26,8 @@ from stripewise.plugins import import_all
 ENTRY_POINTS = "stripewise.findings"
 """Modules of other packages whose import registers rules."""
 _FIRST = 3
+_SMALL = 0.1
+"""Share of a run from which whole percents say enough."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,21 @@ class Diagnosis:
     def worst(self) -> Severity:
         """The greatest severity."""
         return max((finding.severity for finding in self.findings), default=Severity.OK)
+
+    @property
+    def verdict(self) -> str:
+        """Say in one sentence whether there is anything to gain, and where to begin."""
+        share = self.activity.io_share
+        said = "How much of this run is I/O is unknown"
+        if share is not None:
+            said = f"I/O is {share:.0%} of this run" if share >= _SMALL else f"I/O is {100 * share:.2g}% of this run"
+            if share < LIMITS["io_negligible"].value:
+                return f"{said}: nothing to gain"
+            said += ": little to gain" if share < LIMITS["io_matters"].value else ""
+        if not self.problems:
+            return f"{said}; no problem was found"
+        first = self.problems[0]
+        return f"{said}; begin with: {first.kind.title} ({first.severity.word})"
 
     def settings(self) -> tuple[Setting, ...]:
         """All settings that the problems ask for; of two values of one key the more important finding's counts."""
@@ -95,6 +112,7 @@ class Diagnosis:
         """Give all for machines."""
         job = self.activity.job
         return {
+            "verdict": self.verdict,
             "source": self.activity.source,
             "kind": self.activity.kind,
             "version": self.activity.version,

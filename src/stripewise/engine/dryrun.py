@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from stripewise.catalogue.configuration import Configuration
+from stripewise.catalogue.filesystems import find_file_system
+from stripewise.catalogue.filesystems.base import may_be_mounted
+from stripewise.catalogue.parameter import Parameter
 from stripewise.catalogue.workload import Workload
 from stripewise.engine.budget import most_pairs, shortfall, worst_case
 from stripewise.engine.launching import run_timeout
@@ -38,6 +43,8 @@ def dry_run(experiment: Experiment, runner: Runner) -> dict[str, Any]:
         bound = BoundSpace(preflight.space, (), {})
     else:
         known = circumstances_before(preflight, workload)
+        if experiment.runner == "local":
+            known = replace(known, lost=_with_mounts(known.lost))
         check_space(experiment, known)
         bound = bind_space(experiment, known)
     objective = preflight.objective or objective_of(experiment.objective)
@@ -74,6 +81,18 @@ def dry_run(experiment: Experiment, runner: Runner) -> dict[str, Any]:
         "found": [*preflight.command, *preflight.summary],
         "notes": notes,
     }
+
+
+def _with_mounts(lost: Callable[[Parameter], str]) -> Callable[[Parameter], str]:
+    """Add to what cannot reach the program the layouts of file systems that are not mounted here."""
+
+    def why(parameter: Parameter) -> str:
+        system = find_file_system(parameter.layer)
+        if parameter.carrier.of_file_system and system.types and not may_be_mounted(system.types):
+            return f"lays out files on {system.label}, which is not mounted here"
+        return lost(parameter)
+
+    return why
 
 
 def _list_first(

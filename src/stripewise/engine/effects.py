@@ -123,7 +123,15 @@ def _effect(
     parameter = _parameter(space, setting, derived)
     name = parameter.name if parameter is not None and derived is None else setting.key
     layer = parameter.layer if parameter is not None else setting.layer
-    plain = Effect(name, layer, setting.value, "plan", None, "requested", "no report of a run with this setting")
+    plain = Effect(
+        name,
+        layer,
+        setting.value,
+        "plan",
+        None,
+        "requested",
+        "passed to the program; nothing shows whether it was used",
+    )
     alone = _is_alone(space, setting, settings)
     # A derived setting acts through its parameter: it is judged by the value that it was computed from.
     judged = next((s for s in settings if derived and parameter and s.key == parameter.setting), setting)

@@ -44,6 +44,8 @@ class Scores:
         Mean absolute error, in the objective's unit.
     class_error : float
         See :func:`measure_class_error`.
+    typical_factor : float
+        By which half of the predictions are wrong at most.
     """
 
     prediction_accuracy: float
@@ -51,6 +53,7 @@ class Scores:
     r2_log: float | None
     mae: float
     class_error: float
+    typical_factor: float
 
     def as_json(self) -> Mapping[str, float | None]:
         """By name."""
@@ -77,6 +80,7 @@ def score_predictions(actual: Floats, predicted: Floats, *, maximize: bool) -> S
         r2_log=1.0 - float(np.sum((y - r) ** 2)) / total if total > _ROUNDING * len(y) else None,
         mae=float(np.mean(np.abs(actual - predicted))),
         class_error=measure_class_error(actual, predicted, maximize=maximize),
+        typical_factor=float(np.exp(np.median(np.abs(y - r)))),
     )
 
 
@@ -222,9 +226,19 @@ class ValidationResult:
     skipped: list[str] = field(default_factory=list)
     pairs: list[tuple[float, float]] = field(default_factory=list, repr=False)
 
+    @property
+    def verdict(self) -> str:
+        """Say in one sentence how good predictions and choices are."""
+        said = f"usually wrong by a factor of {self.metrics.typical_factor:.2g}"
+        if self.prescription is None:
+            return said
+        quality = self.prescription.quality
+        return f"{said}; its choices reach {quality.arithmetic:.0f}% of the best, at worst {quality.worst:.0f}%"
+
     def as_json(self) -> dict[str, Any]:
         """Give the document of ``validate --json``."""
         return {
+            "verdict": self.verdict,
             "model": self.model,
             "rows": self.rows,
             "folds": self.folds,

@@ -47,12 +47,12 @@ _MAGIC, _WITH_NANOSECONDS = 6567223, b"3.41"
 _PIPE = re.compile(r"(^|[/_.-])(named)?(pipe|fifo)([_.-]|\d|$)[^/]*$", re.IGNORECASE)
 _POSIX_SEEKS = backend.counter_names("POSIX").index("POSIX_SEEKS")
 _JUDGED = {
-    "POSIX": "sizes, alignment and order of the requests to the file system",
-    "MPI-IO": "collective and independent calls",
-    "STDIO": "buffered streams",
-    "LUSTRE": "striping and the balance of OSTs",
-    "HEATMAP": "I/O over time",
-    "DXT_POSIX": "single requests: when each ran, how long it took, and which OST served it",
+    "POSIX": "sizes, alignment and order of the requests to the file system are",
+    "MPI-IO": "collective and independent calls are",
+    "STDIO": "the I/O of buffered streams is",
+    "LUSTRE": "striping and the balance of OSTs are",
+    "HEATMAP": "I/O over time is",
+    "DXT_POSIX": "the time and the OST of each request are",
 }
 
 
@@ -100,7 +100,7 @@ def _summarise(path: str, log: dict[str, Any]) -> dict[str, Any]:
         for buffer in _records(log, module, modules[module]["idx"]):
             _add(folded, module, buffer, left_out)
     seen = [name for name in modules if name not in ("NULL",)]
-    unseen = [f"no {name} module: nothing is known of {what}" for name, what in _JUDGED.items() if name not in modules]
+    unseen = [f"no {name} module, so {what} unknown" for name, what in _JUDGED.items() if name not in modules]
     unread = [_describe_unread(log, name, modules[name]["idx"]) for name in seen if name not in _ORDER]
     partial = [name for name, entry in modules.items() if entry["partial_flag"]]
     hints = _hints(job.pop("metadata"))

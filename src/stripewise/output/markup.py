@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
 from stripewise.catalogue.configuration import find_changes
 from stripewise.result import Interval
-from stripewise.sizes import count_of, format_size
+from stripewise.sizes import count_of, format_size, short_size
 
 
 def format_interval(ends: Interval | None, digits: int = 3) -> str:
@@ -67,17 +67,30 @@ def list_changes(
     default: Mapping[str, Any] = MappingProxyType({}),
     units: Mapping[str, str] = MappingProxyType({}),
 ) -> list[str]:
-    """Write what a configuration changes, a word a parameter."""
-    return [
-        f"{name}={value_text(value, units.get(name, ''))}"
-        for name, value in find_changes(configuration, default).items()
-    ]
+    """Write what a configuration changes, a word a parameter: sizes as ``256K``."""
+    return [write_setting(name, value, units) for name, value in find_changes(configuration, default).items()]
+
+
+def guess_units(names: Iterable[str]) -> dict[str, str]:
+    """Give the unit of settings whose names say that they are sizes, where a document has no schema."""
+    return {name: "B" for name in names if name.endswith("_size")}
+
+
+def write_setting(name: str, value: Any, units: Mapping[str, str]) -> str:
+    """Write a parameter with its value as one word."""
+    return f"{name}={write_value(value, units.get(name, ''))}"
+
+
+def write_value(value: Any, unit: str = "") -> str:
+    """Write a parameter's value as one word."""
+    size = unit == "B" and isinstance(value, int) and not isinstance(value, bool)
+    return short_size(value) if size else value_text(value)
 
 
 def write_leaf(leaf: Mapping[str, Any]) -> str:
     """Write a leaf of a prescribing tree as a sentence, with the workloads that it was learnt from."""
     condition = f"if {leaf['when']}: " if leaf["when"] else "always: "
-    settings = " ".join(list_changes(leaf["configuration"]))
+    settings = " ".join(list_changes(leaf["configuration"], units=guess_units(leaf["configuration"])))
     share = f"{leaf['achieved']:.1f}% of the best"
     return f"{condition}{settings} ({count_of(leaf['workloads'], 'workload')}, best for {leaf['best']}; {share})"
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from stripewise.output.markup import list_changes, write_leaf
+from stripewise.output.markup import guess_units, list_changes, write_leaf
 from stripewise.output.page import page
 from stripewise.output.plots.accuracy import cases, predicted_measured, speedups
 from stripewise.output.plots.style import number
@@ -61,6 +61,10 @@ def validation_page(
     )
 
 
+def _write_settings(settings: Mapping[str, Any]) -> str:
+    return " ".join(list_changes(settings, units=guess_units(settings)))
+
+
 def _metrics(found: Mapping[str, Any], unit: str) -> list[tuple[str, str, str]]:
     """Each figure of the prediction, and what a noise-free oracle has where one is known."""
 
@@ -101,7 +105,11 @@ def _list_choices(document: Mapping[str, Any]) -> list[tuple[str, ...]]:
     static = judged["static"]
     shown = [*static[:_STATICS], *(one for one in static[_STATICS:] if one["default"])]
     named += [
-        (f"{'default' if one['default'] else 'static'}: {' '.join(list_changes(one['configuration']))}", one, one)
+        (
+            f"{'default' if one['default'] else 'static'}: {_write_settings(one['configuration'])}",
+            one,
+            one,
+        )
         for one in shown
     ]
     return [
@@ -178,7 +186,7 @@ def _values(found: Mapping[str, Any]) -> list[tuple[str, ...]]:
 def _list_common(found: Mapping[str, Any]) -> list[tuple[str, ...]]:
     return [
         (
-            " ".join(list_changes(entry["settings"])),
+            _write_settings(entry["settings"]),
             *(f"{entry[key]:,}" for key in ("selected", "improved", "not_improved")),
             f"{entry['improved_percent']:.1f}",
         )
@@ -190,8 +198,8 @@ def _case(number: int, pair: Mapping[str, Any]) -> tuple[str, ...]:
     before, after = pair["default_settings"], pair["tuned_settings"]
     return (
         str(number),
-        " ".join(list_changes(before)),
-        " ".join(list_changes(after, before)) or "unchanged",
+        _write_settings(before),
+        " ".join(list_changes(after, before, guess_units(after))) or "unchanged",
         *(_number(pair[which]) for which in ("default", "tuned", "oracle")),
     )
 

@@ -23,6 +23,7 @@ from stripewise.catalogue.meaning import Situation, acts, parameters
 from stripewise.errors import UserError
 from stripewise.models.landscape import Landscape, describe_workload
 from stripewise.models.table import Column, Table
+from stripewise.output.markup import list_changes
 from stripewise.result import USUAL_LEVEL, Interval
 from stripewise.sizes import format_size
 
@@ -633,6 +634,29 @@ class SummaryReport:
     def compared(self) -> bool:
         """Whether a workload was measured with two configurations."""
         return bool(keep_compared(self.summaries))
+
+    def verdict(self, units: Mapping[str, str]) -> str:
+        """Say in one sentence which single setting is the best default, and what it brings."""
+        which = "" if self.operation == "all" else f" for {self.operation}s"
+        if not self.compared:
+            return f"no best default{which}: no workload was measured with two configurations"
+        best = next((default for default in self.defaults if not default.workload), None)
+        if best is None:
+            return f"no best default{which}: no setting was measured in most workloads, so let a model prescribe"
+        said = f"best single default{which}: {write_values(best.configuration, units)}"
+        if best.declared is None:
+            return f"{said}; it reaches {best.arithmetic:.0%} of the best, at worst {best.worst:.0%}"
+        gain = best.arithmetic / best.declared
+        return f"{said}, {gain:.1f} times today's" if gain >= _BETTER else f"{said}, about as good as today's"
+
+
+_BETTER = 1.05
+"""Mean gain over today's default from which it is stated."""
+
+
+def write_values(values: Mapping[str, Any], units: Mapping[str, str]) -> str:
+    """Write settings, or a class of workloads, as words; what cannot act there is left out."""
+    return " ".join(list_changes({name: value for name, value in values.items() if value is not None}, units=units))
 
 
 def summarise(table: Table) -> list[SummaryReport]:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from stripewise.catalogue.configuration import place_of
 from stripewise.models.table import Table
-from stripewise.output.markup import factors, list_changes, value_text
-from stripewise.output.summaries import SummaryReport
+from stripewise.output.markup import capitalised, factors, value_text
+from stripewise.output.summaries import SummaryReport, write_values
 
 if TYPE_CHECKING:
     from stripewise.output.plots.parameters import Axis, Line
@@ -67,7 +67,7 @@ def summary_figures(data: Table, reports: Sequence[SummaryReport]) -> dict[str, 
             [entry.numbers for entry in report.summaries],
             [entry.cluster for entry in report.summaries],
             [
-                f"{_write_values(entry.context, units)}\n{_write_values(entry.configuration, units)}"
+                f"{write_values(entry.context, units)}\n{write_values(entry.configuration, units)}"
                 for entry in report.summaries
             ],
             title=f"{name}: minimum, quartiles, maximum",
@@ -106,7 +106,7 @@ def _lines(data: Table, report: SummaryReport, units: Mapping[str, str]) -> tupl
         Line(
             [place_of(one[name], values) or 0 for name, values in order.items()],
             entry.median,
-            _write_values(one, units),
+            write_values(one, units),
         )
         for one, entry in zip(full, report.summaries, strict=True)
     ]
@@ -120,6 +120,7 @@ def summary_context(data: Table, reports: Sequence[SummaryReport]) -> dict[str, 
         "operations": [
             {
                 "name": report.operation,
+                "verdict": capitalised(f"{report.verdict(_units(data))}."),
                 # Cheaper to ask than to draw: a page is filled before its figures are.
                 "parallel": bool(_lines(data, report, _units(data))[0]) and len(report.summaries) > 1,
                 "clusters": _clusters(report),
@@ -146,7 +147,7 @@ def _clusters(report: SummaryReport) -> list[tuple[object, ...]]:
 def _list_consistent(report: SummaryReport, units: Mapping[str, str]) -> list[tuple[object, ...]]:
     return [
         (
-            _write_values(row.configuration, units), f"{row.contexts} of {row.of}", f"{row.typical:.1%}",
+            write_values(row.configuration, units), f"{row.contexts} of {row.of}", f"{row.typical:.1%}",
             f"{row.low:.1%}", f"{row.worst:.1%}", f"{row.spread:.1%}", f"{row.best_cluster:.0%}",
         )
         for row in report.consistent[:_ROWS]
@@ -156,9 +157,9 @@ def _list_consistent(report: SummaryReport, units: Mapping[str, str]) -> list[tu
 def _effects(report: SummaryReport, units: Mapping[str, str]) -> list[tuple[object, ...]]:
     return [
         (
-            _write_values({row.parameter: row.value}, units),
-            f"×{row.median:.2f} ({factors(row.median_interval.low, row.median_interval.high)})",
-            f"×{row.low:.2f} ({factors(row.low_interval.low, row.low_interval.high)})",
+            write_values({row.parameter: row.value}, units),
+            f"{row.median:.2f} ({factors(row.median_interval.low, row.median_interval.high)})",
+            f"{row.low:.2f} ({factors(row.low_interval.low, row.low_interval.high)})",
             row.configurations,
         )
         for row in report.effects
@@ -168,7 +169,7 @@ def _effects(report: SummaryReport, units: Mapping[str, str]) -> list[tuple[obje
 def _defaults(report: SummaryReport, units: Mapping[str, str]) -> list[tuple[object, ...]]:
     return [
         (
-            _write_values(entry.workload, units) or "all workloads", _write_values(entry.configuration, units),
+            write_values(entry.workload, units) or "all workloads", write_values(entry.configuration, units),
             f"{entry.contexts} of {entry.of}", f"{entry.arithmetic:.1%}", f"{entry.harmonic:.1%}", f"{entry.worst:.1%}",
             "" if entry.declared is None else f"{entry.declared:.1%}",
         )
@@ -178,10 +179,6 @@ def _defaults(report: SummaryReport, units: Mapping[str, str]) -> list[tuple[obj
 
 def _units(data: Table) -> dict[str, str]:
     return {column.name: column.unit for column in data.schema.columns}
-
-
-def _write_values(values: Mapping[str, Any], units: Mapping[str, str]) -> str:
-    return " ".join(list_changes({name: value for name, value in values.items() if value is not None}, units=units))
 
 
 _MOST = 400

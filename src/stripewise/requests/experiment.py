@@ -265,6 +265,11 @@ class Experiment(BaseModel):
     override: bool = Field(default=False, description="the plan wins over the application's own hints")
     files: str = Field(default="*", description="glob of the files that the plan governs")
 
+    @property
+    def is_demo(self) -> bool:
+        """Whether it is that of ``stripewise demo``: short runs of the bundled benchmark."""
+        return self.name == "demo" and any(word.endswith("/stripewise-kernel") for word in self.command)
+
     @model_validator(mode="before")
     @classmethod
     def _without_retired_keys(cls, given: Any) -> Any:

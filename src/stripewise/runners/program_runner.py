@@ -40,6 +40,7 @@ from stripewise.runners.local.scratch import Scratch, kept_input
 from stripewise.runners.native.build import accelerator_for, file_digest, observer_for, runtime_for
 from stripewise.runners.program import checkup
 from stripewise.runners.program.command import substitute
+from stripewise.runners.program.mpi import lacks_driver
 from stripewise.runners.program.started import describe_command, understand
 from stripewise.runners.program.target import MPI_VERSION, Target, check_placeholders, look, workload_of
 from stripewise.runners.setup_lines import environment_after
@@ -280,7 +281,11 @@ def _make_lost(
         setting = Setting(parameter.carrier, parameter.setting, spell(parameter.default) or "?", parameter.layer)
         plan = Plan((setting,), override=experiment.override)
         lost = inject(plan, program, library, Path("/"), observer=observer).lost
-        return lost[0].wins if lost else ""
+        if lost:
+            return lost[0].wins
+        if lacks_driver(target.mpi, parameter.driver):
+            return f"needs the {' or '.join(parameter.driver)} driver, which this ROMIO was built without"
+        return ""
 
     return why
 

@@ -228,20 +228,29 @@ def mount_type(path: Path, mounts: Path = Path("/proc/self/mountinfo")) -> str:
     return _mount(path, mounts)[0]
 
 
+def may_be_mounted(types: tuple[str, ...], mounts: Path = Path("/proc/self/mountinfo")) -> bool:
+    """Say whether a file system of some types is mounted here, or may be once a path in it is used."""
+    kinds = [line.partition(" - ")[2].partition(" ")[0].removeprefix("fuse.") for line in _list_mounts(mounts)]
+    return not kinds or any(kind == "autofs" or kind.startswith(types) for kind in kinds)
+
+
 def mount_source(path: Path, mounts: Path = Path("/proc/self/mountinfo")) -> str:
     """Give what is mounted where a path lies, as ``/dev/sda1`` or ``gpfs0``; empty if unknown."""
     return _mount(path, mounts)[1]
 
 
+def _list_mounts(mounts: Path) -> list[str]:
+    try:
+        return mounts.read_text("utf-8", "replace").splitlines()
+    except OSError:
+        return []
+
+
 def _mount(path: Path, mounts: Path) -> tuple[str, str]:
     """Type and source of the mount that a path lies on; empty if unknown."""
-    try:
-        lines = mounts.read_text("utf-8", "replace").splitlines()
-    except OSError:
-        return "", ""
     wanted = path.resolve()
     best, found = -1, ("", "")
-    for line in lines:
+    for line in _list_mounts(mounts):
         left, _, right = line.partition(" - ")
         fields = left.split()
         if len(fields) < 5 or not right:

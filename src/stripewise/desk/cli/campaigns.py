@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import math
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -24,7 +25,7 @@ from stripewise.desk.cli.options import (
     YesOption,
     check_place,
 )
-from stripewise.desk.cli.output import ask, console, duration, grid, notes, number, print_json, remark, say
+from stripewise.desk.cli.output import ask, console, duration, grid, notes, number, print_json, prose, remark, say
 from stripewise.desk.cli.standard_input import refuse_input
 from stripewise.desk.cli.terminal import desk_of
 from stripewise.desk.desk import Measuring
@@ -40,8 +41,9 @@ from stripewise.errors import UserError
 from stripewise.interpreter import python
 from stripewise.models.cases import LEAST_REPEATS
 from stripewise.observe.objectives import parse_objective
+from stripewise.output import markup
 from stripewise.output.html import save_text
-from stripewise.output.model_pages import evaluation_page, format_figure
+from stripewise.output.model_pages import evaluation_page
 from stripewise.ownership import make_folder
 from stripewise.requests.campaign import Campaign, campaign_text, load_campaign
 from stripewise.requests.campaign_points import Points
@@ -265,9 +267,11 @@ def _print_foreseen(points: Points, document: dict[str, Any], runs: Sequence[Pla
             f"{operation}: {count_of(len(points.of(operation)), 'combination is', 'combinations are')} possible"
         )
     for line in cost_lines(campaign, cost_of(campaign, runs), points.left_out, more=not document["complete"]):
-        say(line)
+        prose(line)
     for run in runs[:3]:
-        say(f"first     {run.point.operation} {run.point.values.describe()}")
+        values = run.point.values
+        words = markup.list_changes(values, units=markup.guess_units(values))
+        prose(f"first     {run.point.operation} {' '.join(words)}")
 
 
 def _deliver(document: dict[str, Any], json_output: bool) -> None:
@@ -335,16 +339,24 @@ def evaluate(
         say(f"page      {html}")
 
 
+def _is_known(percent: float | None) -> bool:
+    """Whether a gain is known and finite: a default of zero leaves none."""
+    return percent is not None and math.isfinite(percent)
+
+
 def _print_evaluated(document: Mapping[str, Any]) -> None:
     unit = document["objective"]["unit"]
+    for operation, found in document["operations"].items():
+        overall, oracle = found["overall_gain_percent"], found["oracle_gain_percent"]
+        gain = f"the prescribed settings bring {overall:+.1f}%" if _is_known(overall) else "no gain can be stated"
+        best = f", the best measured ones {oracle:+.1f}%" if _is_known(oracle) else ""
+        prose(f"{operation}: {gain}{best}; {found['improved']:,} of {found['cases']:,} cases improved", "bold")
     if document["simulated"]:
         console.print("simulated: figures are computed, not measured")
     for operation, found in document["operations"].items():
-        say(
-            f"{operation}: {found['improved']:,} of {found['cases']:,} cases improved "
-            f"({found['improved_percent']:.1f}%), {found['not_improved']:,} not, {found['unchanged']:,} unchanged; "
-            f"overall {format_figure(found['overall_gain_percent'], '+.1f')}%, "
-            f"an oracle {format_figure(found['oracle_gain_percent'], '+.1f')}%"
+        prose(
+            f"{operation}: {found['improved_percent']:.1f}% of the cases improved, {found['not_improved']:,} cases did "
+            f"not, {found['unchanged']:,} stayed unchanged"
         )
         table = grid("", ">default", ">prescribed", ">oracle")
         for name in found["default"]:
@@ -355,8 +367,8 @@ def _print_evaluated(document: Mapping[str, Any]) -> None:
             table.add_row(name.replace("_", " "), *(escape(cell) for cell in row))
         console.print(table)
         for entry in found["common"][:5]:
-            settings = " ".join(f"{name}={value}" for name, value in entry["settings"].items())
-            say(
+            settings = " ".join(markup.list_changes(entry["settings"], units=markup.guess_units(entry["settings"])))
+            prose(
                 f"prescribed {entry['selected']:,} times, improved {entry['improved']:,} "
                 f"({entry['improved_percent']:.1f}%): {settings}"
             )

@@ -35,6 +35,7 @@ def demo(
     """Tune the bundled benchmark on this machine in under three minutes, and write demo-report.html."""
     begin = time.monotonic()
     stripewise = python("-m", "stripewise")
+    typer.echo("1. The runtime and the benchmark are built, unless they are there.", err=True)
     built = subprocess.run([*stripewise, "site", "native", "build", "--json"], stdout=subprocess.PIPE, check=False)
     if built.returncode:
         raise typer.Exit(built.returncode)
@@ -42,9 +43,11 @@ def demo(
     # The launcher that came with the compiler; elsewhere the one that is found.
     beside = Path(told["mpi"]["mpicc"]).with_name("mpiexec")
     launcher = str(beside) if beside.exists() else "mpiexec"
+    typer.echo("2. The disk is tried: can its writes prove anything?", err=True)
     place, where = choose_folder(folder)
     typer.echo(f"storage: {where}")
     sys.stdout.flush()
+    typer.echo(f"3. The benchmark is tuned: at most {BUDGET} launches and {SECONDS} seconds.", err=True)
     program = [
         *(launcher, "-n", str(RANKS), told["kernel"], "--api", "mpiio", "--write", "--collective"),
         *("--layout", "strided", "--piece", "1k", "--size", "32m", "--fsync", "--file", str(place / "checkpoint")),

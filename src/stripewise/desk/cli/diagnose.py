@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import Annotated, Any
@@ -10,27 +11,34 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from stripewise.desk.cli.options import JsonOption, ServerOption, check_place, pairs
+from stripewise.desk.cli.options import JsonOption, ServerOption, StoreOption, check_place, pairs
 from stripewise.desk.cli.output import console, duration, notes, number, overwritten, print_json, prose, remark, say
 from stripewise.desk.cli.terminal import desk_of
+from stripewise.desk.desk import Desk
 from stripewise.diagnose.finding import Finding, Severity
 from stripewise.diagnose.site import Diagnosis, JobRow, SiteProfile, TableWriter, diagnose, row_of, slowness
 from stripewise.errors import StripewiseError, UserError, choose
 from stripewise.observe.activity import Activity
+from stripewise.observe.darshan_logs import LogResult
+from stripewise.observe.from_report import activity_of
+from stripewise.observe.report import parse_report
 from stripewise.output.html import save_text
 from stripewise.sizes import count_of, format_size
+from stripewise.trial import Role
 
 _LEVELS = ("low", "medium", "high")
 _STYLES = {"high": "bold red", "medium": "yellow", "low": "cyan", "info": "dim", "ok": "green"}
 _FINDINGS = 3
+_IDENTIFIER = re.compile(r"[0-9a-f]{3,8}")
 
 
 def run_diagnose(
     logs: Annotated[
         list[Path],
         typer.Argument(
-            help="Darshan logs, traces, reports, records, journals, outputs of benchmarks, or folders of them.",
-            metavar="LOG",
+            help="Darshan logs, traces, reports, records, journals, outputs of benchmarks, or folders of them; or an "
+            "experiment, of which a run of the default is diagnosed.",
+            metavar="LOG|ID",
         ),
     ],
     html: Annotated[
@@ -57,6 +65,7 @@ def run_diagnose(
     workers: Annotated[
         int | None, typer.Option(help="Logs read at the same time; by default one per core.", min=1)
     ] = None,
+    store: StoreOption = None,
     server: ServerOption = None,
     json_output: JsonOption = False,
 ) -> int:
@@ -65,10 +74,10 @@ def run_diagnose(
     limits = _limits(threshold)
     for option, path in (("--report", html), ("--plan", plan), ("--table", table)):
         check_place(option, path)
-    desk = desk_of(None, server)
+    desk = desk_of(store, server)
     outcome = _Outcome(table)
     with contextlib.closing(outcome):
-        for result in desk.activities(logs, workers):
+        for result in _read(desk, logs, workers):
             if result.activity is None:
                 text = str(result.error)
                 if result.path.suffix == ".csv":
@@ -111,6 +120,28 @@ def run_diagnose(
     if outcome.named_unreadable:
         return 1
     return 3 if level is not None and outcome.worst >= level else 0
+
+
+def _read(desk: Desk, logs: Sequence[Path], workers: int | None) -> Iterator[LogResult]:
+    """Read logs; one word that is no file, but could be an experiment's identifier, names an experiment."""
+    word = str(logs[0])
+    if len(logs) > 1 or logs[0].exists() or not _IDENTIFIER.fullmatch(word):
+        return iter(desk.activities(logs, workers))
+    with desk.experiments() as opened:
+        record = opened.record(word)
+        trials = opened.trials(record.id)
+    runs = [
+        run
+        for trial in trials
+        for run in trial.runs
+        if trial.role is Role.DEFAULT and run.value is not None and run.facts.report is not None
+    ]
+    if not runs:
+        what = f"experiment {record.id} has no report of a run of the default"
+        raise UserError(what, "diagnose a log of the program; stripewise run --mode observe writes a report")
+    middle = sorted(runs, key=lambda run: run.value or 0.0)[len(runs) // 2]
+    origin = f"run {middle.number} of experiment {record.id}"
+    return iter([LogResult(logs[0], activity_of(parse_report(middle.facts.report or {}), origin))])
 
 
 def _severity(word: str | None) -> Severity | None:
@@ -189,15 +220,13 @@ class _Outcome:
 def _print_one(found: Diagnosis, plan: Path | None) -> None:
     activity, job = found.activity, found.activity.job
     name = PurePath(job.executable.split(" ")[0]).name or PurePath(activity.source).name
-    share, seconds = activity.io_share, activity.io_time
-    part = "" if share is None else f" ({share:.0%} of the run)"
-    time = "the time in I/O is not known" if seconds is None else f"I/O took {duration(seconds)}{part}"
+    seconds = activity.io_time
+    time = "the time in I/O is not known" if seconds is None else f"I/O took {duration(seconds)}"
     run = f", {duration(job.elapsed)}" if job.elapsed else ""
     files = count_of(activity.counted.files, "file")
+    prose(f"{found.verdict}.", "bold")
     prose(f"{name}: {_count_processes(activity)}{run}, {format_size(activity.bytes)} in {files}; {time}")
     console.print()
-    if not found.problems:
-        console.print("No problem was found.")
     for place, finding in enumerate(found.first, 1):
         style = _STYLES[finding.severity.word]
         title = f"[bold]{escape(finding.kind.title)}[/]"
@@ -259,6 +288,10 @@ def _print_expected(expected: Mapping[str, Any]) -> None:
 
 def _print_many(outcome: _Outcome) -> None:
     profile = outcome.profile
+    ill = sum(bool(row.codes) for row in outcome.rows)
+    common = profile.codes.most_common(1)
+    most = f", most often {common[0][0]} ({count_of(common[0][1], 'job')})" if common else ""
+    prose(f"{ill:,} of {count_of(profile.jobs, 'job')} {'has' if ill == 1 else 'have'} problems{most}.", "bold")
     untimed = sum(row.io_time is None for row in outcome.rows)
     console.print(
         f"{count_of(profile.jobs, 'job')}, {format_size(profile.bytes_read)} read, "
@@ -273,4 +306,4 @@ def _print_many(outcome: _Outcome) -> None:
     if timed:
         console.print("most time in I/O:")
     for seconds, row in sorted(timed, key=lambda one: -one[0])[:_FINDINGS]:
-        say(f"  {row.source}: {duration(seconds)}, {row.worst}: {row.codes or 'no problem'}")
+        prose(f"  {PurePath(row.source).name}: {duration(seconds)}, {row.worst}: {row.codes or 'no problem'}")

@@ -75,11 +75,11 @@ def knobs(
         print_json({**review.as_json(), "hints_file": named})
         return 0
     if hints is not None:
-        say(f"line {hints.line}: ROMIO_HINTS names {hints.path}: {hints.said}")
+        prose(f"line {hints.line}: ROMIO_HINTS names {hints.path}: {hints.said}")
     if found and not mpi:
         say(f"judged for {MPI[review.mpi]}; --mpi chooses another library")
     for told in review.remarks if found else ():
-        say(f"remark: {told}")
+        prose(f"remark: {told}")
     if not found:
         console.print("no I/O setting was found")
     for one in found:
@@ -87,7 +87,7 @@ def knobs(
         console.print(
             f"{place}: {escape(one.knob.name)}={escape(one.knob.value)}  {_MARKS.get(one.verdict, one.verdict)}"
         )
-        say(f"  {one.reason}" + (f"; {one.fix}" if one.fix else ""))
+        prose(f"  {one.reason}" + (f"; {one.fix}" if one.fix else ""))
     return 0
 
 
@@ -108,7 +108,8 @@ def _print_settings(name: str, json_output: bool) -> None:
         values = [value_text(value, one.unit) for value in one.values]
         offered = ", ".join(values) if len(values) <= _MOST_VALUES else f"{values[0]} to {values[-1]}"
         only = f" under {' or '.join(one.driver)} alone" if one.driver else ""
-        console.print(f"[bold]{escape(one.name)}[/]  ({escape(stack.name)}: {escape(stack.description)})")
+        say(one.name, "bold")
+        prose(f"  of {stack.name}: {stack.description}")
         prose(f"  {one.description}")
         if one.trap:
             prose(f"  take care: {one.trap}")
@@ -116,9 +117,8 @@ def _print_settings(name: str, json_output: bool) -> None:
             prose(f"  {breakage.caution(one.setting)}")
         prose(f"  values: {offered} (default {value_text(one.default, one.unit)})")
         prose(f"  acts on: {' and '.join(f'{word}s' for word in one.operations)}{only}")
-        prose(
-            f"  set by: {one.carrier.name} {one.setting}; effect proven by: {one.evidence.replace('none', 'nothing')}"
-        )
+        unproven = "; no observation shows whether it acts" if one.evidence == "none" else ""
+        prose(f"  set by: {one.carrier.name} {one.setting}{unproven}")
 
 
 def bundle(

@@ -128,7 +128,7 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "service": {
         "worker": (
             "desk.server.commands:worker",
-            "Carry out the experiments and campaigns of the service, on any number of hosts.",
+            "Run the service's experiments and campaigns, on any number of hosts.",
         ),
         "token": ("", "The tokens with which people and programs use the service."),
         "mcp": (
@@ -164,9 +164,9 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         ),
     },
     "token": {
-        "create": ("desk.server.commands:create_token", "Make a token; its secret is shown once and kept nowhere."),
+        "create": ("desk.server.commands:create_token", "Make a token; its secret is shown once and not stored."),
         "list": ("desk.server.commands:list_tokens", "List tokens, without their secrets."),
-        "revoke": ("desk.server.commands:revoke_token", "End a token, and the sessions that were begun with it."),
+        "revoke": ("desk.server.commands:revoke_token", "End a token and its sessions."),
     },
 }
 """Commands of the program and of its groups, in the order of need: name to ``module:function`` and summary.

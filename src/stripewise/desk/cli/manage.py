@@ -28,8 +28,10 @@ from stripewise.desk.cli.result import describe_repeats, print_result
 from stripewise.desk.cli.terminal import desk_of
 from stripewise.errors import StoreError, UserError
 from stripewise.output.html import write_report
+from stripewise.output.markup import list_changes
+from stripewise.result import Result
 from stripewise.store.base import Record
-from stripewise.trial import State, Trial
+from stripewise.trial import Role, State, Trial
 
 
 def list_experiments(
@@ -119,9 +121,9 @@ def show(
         return
     _print_head(record, trials)
     if runs:
-        print_runs(trials, record.result.default.configuration if record.result else None)
+        print_runs(trials, record.result or Result())
     if record.result is not None:
-        print_result(record.result, report)
+        print_result(record.result, report, demo=record.experiment.is_demo)
 
 
 def _write_runs(record: Record, trials: Sequence[Trial], file: Path) -> None:
@@ -305,12 +307,14 @@ def _print_head(record: Record, trials: tuple[Trial, ...]) -> None:
         say(complete_commands(f"go on      stripewise resume {record.id}"))
 
 
-def print_runs(trials: tuple[Trial, ...], default: dict[str, Any] | None) -> None:
+def print_runs(trials: tuple[Trial, ...], result: Result) -> None:
     """Print one line per run: what it was, and where it has no value, why."""
+    default, units = result.default.configuration, {one.name: one.unit for one in result.space.parameters}
     table = grid(">run", ">trial", "phase", "state", ">value", ">elapsed", "configuration")
     rows = sorted(((run, trial) for trial in trials for run in trial.runs), key=lambda pair: pair[0].number)
     for run, trial in rows:
-        what = trial.role.value if not trial.configuration else trial.configuration.describe(default)
+        changed = list_changes(trial.configuration, default, units)
+        what = " ".join(changed) or "(defaults)" if trial.role is Role.CANDIDATE else trial.role.value
         what += f" ({run.reason})" if run.reason else ""
         table.add_row(
             *(str(run.number), str(trial.number), run.phase.value, run.state.value),

@@ -17,13 +17,24 @@ from stripewise.desk.cli.options import (
     check_place,
     pairs,
 )
-from stripewise.desk.cli.output import Ticker, console, duration, grid, number, print_json, remark, say
+from stripewise.desk.cli.output import (
+    Ticker,
+    console,
+    duration,
+    grid,
+    number,
+    print_json,
+    print_rows,
+    prose,
+    remark,
+    say,
+)
 from stripewise.desk.cli.terminal import desk_of
 from stripewise.desk.desk import Training, Validating
 from stripewise.errors import UserError
 from stripewise.models.training import Learned
 from stripewise.models.validation import HoldOut
-from stripewise.output.markup import write_leaf
+from stripewise.output.markup import guess_units, list_changes, write_leaf
 from stripewise.sizes import count_of
 
 ModelOption = Annotated[str, typer.Option("--model", help="auto, linear, tree, forest, boosting, ann or another.")]
@@ -53,8 +64,7 @@ def train(
     if json_output:
         print_json(_document(learned, out))
         return
-    what = f"{model} learned {count_of(learned.rows, 'row')} of {name} in {duration(learned.seconds)}: {out}"
-    say(what)
+    prose(f"{model} learned {count_of(learned.rows, 'row')} of {name} in {duration(learned.seconds)}: {out}")
     say(f"how good it is: stripewise site validate {table} --model {model} --leave-out contexts")
     say(f"use it: stripewise prescribe {out} --workload FILE.toml, or --from LOG")
     if explain:
@@ -90,7 +100,7 @@ def _print_explanation(learned: Learned) -> None:
         if rules:
             console.print(title)
         for rule in rules:
-            console.print(f"  {escape(rule)}")
+            prose(f"  {rule}")
 
 
 _DEEPEST = 30
@@ -172,11 +182,9 @@ def _parse_depths(text: str | None) -> list[int]:
 
 def _print(found: Mapping[str, Any], table: str, unit: str) -> None:
     m = found["metrics"]
-    console.print(
-        f"{escape(found['model'])} on {escape(table)}: {count_of(found['rows'], 'row')}, "
-        f"{count_of(found['folds'], 'fold')}, "
-        f"held out: {escape(found['held_out'])}"
-    )
+    prose(f"{found['model']}: {found['verdict']}", "bold")
+    rows, folds = count_of(found["rows"], "row"), count_of(found["folds"], "fold")
+    prose(f"on {table}: {rows}, {folds}, held out: {found['held_out']}")
     rows = grid("", ">")
     oracle = "" if m["oracle_accuracy"] is None else f"   (noise-free oracle {m['oracle_accuracy']:.2f}%)"
     rows.add_row("prediction accuracy", f"{m['prediction_accuracy']:.2f}%{oracle}")
@@ -198,26 +206,25 @@ def _print(found: Mapping[str, Any], table: str, unit: str) -> None:
 
 def _print_prescription(model: str, judged: Mapping[str, Any], unit: str) -> None:
     headings = ("arithmetic", "harmonic", "worst", "best for", "worst for", "loss")
-    table = grid("choice for held-out workloads", *(f">{heading}" for heading in headings))
-    table.add_row(escape(model), *_quality(judged), "", "", "")
+    others = [(model, judged)]
     if judged["oracle"] is not None:
-        table.add_row("an oracle of the true values", *_quality(judged["oracle"]), "", "", "")
-    for depth, quality in judged["by_depth"].items():
-        table.add_row(f"tree of depth {depth}", *_quality(quality), "", "", "")
+        others.append(("an oracle of the true values", judged["oracle"]))
+    others += [(f"tree of depth {depth}", quality) for depth, quality in judged["by_depth"].items()]
+    rows = [(name, [*_quality(quality), "", "", ""]) for name, quality in others]
     shown = judged["static"][:_STATICS]
     shown += [static for static in judged["static"][_STATICS:] if static["default"]]
     for place, static in enumerate(shown):
-        words = " ".join(f"{name}={value}" for name, value in static["configuration"].items())
+        words = " ".join(list_changes(static["configuration"], units=guess_units(static["configuration"])))
         kind = "best static" if place == 0 else "static"
         label = f"{'default' if static['default'] else kind}: {words}"
         counts = (str(static["best"]), str(static["worst_of_all"]), number(static["loss"], unit))
-        table.add_row(escape(label), *_quality(static), *counts)
-    console.print(table)
-    console.print(f"achieved over best, {count_of(judged['workloads'], 'workload')}, measured configurations only")
+        rows.append((label, [*_quality(static), *counts]))
+    print_rows("choice for held-out workloads", headings, rows)
+    prose(f"shares of the best, over {count_of(judged['workloads'], 'workload')} and measured configurations only")
     if judged["tree"]:
         console.print("a tree of all workloads, as deep as pays:")
     for leaf in judged["tree"]:
-        console.print(f"  {escape(write_leaf(leaf))}")
+        prose(f"  {write_leaf(leaf)}")
 
 
 def _quality(of: Mapping[str, float]) -> Iterator[str]:

@@ -11,7 +11,7 @@ import shlex
 import sys
 import textwrap
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -113,8 +113,8 @@ def fold_text(text: str, on: Console) -> str:
 
 
 def remark(text: str, end: str = "\n") -> None:
-    """Print a text to standard error as it is: nothing in it is markup."""
-    notes.print(escape(text), end=end)
+    """Print a text to standard error: nothing in it is markup, and a terminal breaks its lines between words."""
+    notes.print(escape("\n".join(fold_text(line, notes) for line in text.split("\n"))), end=end)
 
 
 def grid(*headings: str, padding: tuple[int, int, int, int] = (0, 1, 0, 1)) -> Table:
@@ -122,8 +122,26 @@ def grid(*headings: str, padding: tuple[int, int, int, int] = (0, 1, 0, 1)) -> T
     made = Table(box=None, pad_edge=False, padding=padding, show_header=any(word.strip(">") for word in headings))
     for heading in headings:
         right = heading.startswith(">")
-        made.add_column(heading.removeprefix(">"), justify="right" if right else "left", overflow="fold")
+        made.add_column(heading.removeprefix(">"), justify="right" if right else "left", overflow="fold", no_wrap=right)
     return made
+
+
+def print_rows(label: str, headings: Sequence[str], rows: Sequence[tuple[str, Sequence[str]]]) -> None:
+    """Print rows of short cells behind a label each; where that is too wide, each label is a line above its cells."""
+    cells = [headings, *(cells for _, cells in rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    labels = max(len(label), *(len(text) for text, _ in rows))
+    aligned = ["  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True)) for row in cells]
+    if labels + 2 + len(aligned[0]) <= console.width:
+        texts = [label, *(text for text, _ in rows)]
+        for place, (text, line) in enumerate(zip(texts, aligned, strict=True)):
+            say(f"{text:<{labels}}  {line}", "bold" if not place else None)
+        return
+    say(label, "bold")
+    say(f"  {aligned[0]}", "bold")
+    for (text, _), line in zip(rows, aligned[1:], strict=True):
+        prose(text)
+        say(f"  {line}")
 
 
 def overwritten(text: str) -> None:

@@ -13,11 +13,12 @@ from rich.padding import Padding
 from rich.progress_bar import ProgressBar
 from rich.text import Text
 
-from stripewise.catalogue.configuration import Configuration
+from stripewise.catalogue.configuration import Configuration, find_changes
 from stripewise.desk.cli.output import duration, number, prose
 from stripewise.desk.cli.result import left_out_lines, worst_case_line
 from stripewise.engine.events import Event
 from stripewise.observe.objectives import timing
+from stripewise.output.markup import write_setting
 from stripewise.requests.objective import Objective
 from stripewise.sizes import format_factor
 from stripewise.trial import Phase, Role, Run, State, Trial
@@ -30,11 +31,13 @@ class Progress:
         self._console = console
         self._objective = Objective("", "maximize", "")
         self._widths = [0, 8, 11, 5]
-        self._defaults: Configuration | None = None
+        self._defaults = Configuration({})
+        self._units: dict[str, str] = {}
         self._announced = ""
         self._default: float | None = None
         self._replays = False
         self._best: float | None = None
+        self._best_settings = Configuration({})
         self._best_text = ""
         self._phase = "preparing"
         self._budget = 0
@@ -82,6 +85,7 @@ class Progress:
     def _on_space(self, bound: Any, distinct: int, exact: bool, workload: Any) -> None:
         about = "" if exact else "about "
         self._defaults = bound.space.default
+        self._units = {parameter.name: parameter.unit for parameter in bound.space.parameters}
         names = ", ".join(bound.space.names)
         self._say(f"space: {about}{distinct:,} distinct configurations of {names}")
         for line in left_out_lines(bound.left_out):
@@ -101,9 +105,9 @@ class Progress:
 
     def _on_ended(self, run: Run, trial: Trial, trials: Sequence[Trial], spent: Any) -> None:
         self._runs = spent.runs
-        self._follow(trials)
         what = {Role.DEFAULT: "default", Role.REFERENCE: "reference (without the component)"}.get(trial.role, "")
-        what = what or trial.configuration.describe(self._defaults)
+        what = what or self._describe(trial.configuration, self._best_settings)
+        self._follow(trials)
         shown = number(run.value, self._objective.unit) if run.value is not None else run.state.value
         if run.state is State.FAILED:
             shown = f"failed: {run.reason}"
@@ -115,7 +119,9 @@ class Progress:
         if run.value and self._default and run.state is State.FINISHED and not other:
             ratio = f"x{format_factor(self._objective.speedup(run.value, self._default))}"
         phase = {Phase.WARMUP: "warm-up", Phase.SEARCH: "search", Phase.CONFIRMATION: "confirm"}[run.phase]
-        row = [f"{spent.runs}/{self._budget}", phase, shown, ratio, what]
+        # Runs have the numbers of the report; a budget of phases counts several of them a run.
+        of = "" if run.facts.file_family else f"/{self._budget}"
+        row = [f"{run.number}{of}", phase, shown, ratio, what]
         if not self._console.is_terminal:
             self._say("  ".join(part for part in row if part))
             return
@@ -135,6 +141,7 @@ class Progress:
     def _follow(self, trials: Sequence[Trial]) -> None:
         """Find the default's value and the best seen among all trials, those of earlier sessions included."""
         self._best = None
+        self._best_settings = self._defaults
         for trial in trials:
             if trial.value is None:
                 continue
@@ -143,7 +150,15 @@ class Progress:
             if self._best is None or self._objective.better(trial.value, self._best):
                 self._best = trial.value
                 found = trial.role is Role.CANDIDATE
-                self._best_text = trial.configuration.describe(self._defaults) if found else trial.role.value
+                self._best_settings = trial.configuration if found else self._defaults
+                self._best_text = self._describe(trial.configuration) if found else trial.role.value
+
+    def _describe(self, settings: Configuration, best: Configuration | None = None) -> str:
+        """Write what some settings change: first what differs from the best so far, which tells rows apart."""
+        changed = find_changes(settings, self._defaults)
+        news = {} if best is None else find_changes(settings, {**self._defaults, **best})
+        words = [write_setting(name, value, self._units) for name, value in {**news, **changed}.items()]
+        return " ".join(words) or "(defaults)"
 
     # -- drawing -------------------------------------------------------------------------------------------
 

@@ -7,14 +7,13 @@ from collections.abc import Sequence
 from typing import Annotated
 
 import typer
-from rich.markup import escape
-from rich.table import Table
 
 from stripewise.desk.cli.options import JsonOption
-from stripewise.desk.cli.output import Ticker, console, grid, number, print_json
+from stripewise.desk.cli.output import Ticker, number, print_json, print_rows
 from stripewise.engine.race import DRIFTS, Drift, Episode, contestant, race
 from stripewise.errors import UserError, choose
 from stripewise.models.table import read_table
+from stripewise.output.markup import guess_units, list_changes
 
 
 def run_race(
@@ -50,21 +49,25 @@ def run_race(
     if json_output:
         print_json([episode.as_json() for episode in episodes])
         return
-    console.print(_summary(episodes, budget))
+    _print_summary(episodes, budget)
 
 
-def _summary(episodes: Sequence[Episode], budget: int) -> Table:
-    found = grid("table", "context", "sampler", ">within 5% after", ">never", ">final value", ">asking")
+def _print_summary(episodes: Sequence[Episode], budget: int) -> None:
+    headings = ("sampler", "within 5% after", "never", "final value", "ms to ask")
+    found: list[tuple[str, Sequence[str]]] = []
     keys = dict.fromkeys((e.table, tuple(e.context.items()), e.sampler) for e in episodes)
     for table, context, sampler in keys:
         own = [e for e in episodes if (e.table, tuple(e.context.items()), e.sampler) == (table, context, sampler)]
         reached = sorted(e.runs_to_within_5_percent or budget + 1 for e in own)
         median = statistics.median(reached)
-        found.add_row(
-            *(escape(table), escape(" ".join(f"{k}={v}" for k, v in context)), escape(sampler)),
+        cells = (
+            sampler,
             f"{median:g} runs" if median <= budget else f"over {budget} runs",
             f"{sum(e.runs_to_within_5_percent is None for e in own)} of {len(own)}",
             number(statistics.median(e.trajectory[-1] for e in own if e.trajectory)),
-            f"{statistics.median(e.ask_seconds / max(1, len(e.evaluations)) for e in own) * 1e3:.1f} ms per run",
+            f"{statistics.median(e.ask_seconds / max(1, len(e.evaluations)) for e in own) * 1e3:.1f}",
         )
-    return found
+        values = dict(context)
+        words = list_changes(values, units=guess_units(values))
+        found.append((f"{table} {' '.join(words)}".rstrip(), cells))
+    print_rows("table and workload", headings, found)

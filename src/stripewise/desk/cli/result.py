@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 from rich.markup import escape
 
 from stripewise.catalogue.carriers import HDF5
-from stripewise.catalogue.configuration import Configuration
-from stripewise.catalogue.plan import Plan, spell
+from stripewise.catalogue.plan import Plan
 from stripewise.desk.cli.output import complete_commands, console, duration, number, print_json, prose, say
 from stripewise.observe.objectives import timing
-from stripewise.output.markup import capitalised
-from stripewise.result import Interval, Result, Summary
+from stripewise.output.markup import capitalised, list_changes, write_setting, write_value
+from stripewise.result import Effect, Interval, Result, Summary
 from stripewise.sizes import count_of, format_factor, format_size
 
 if TYPE_CHECKING:
@@ -57,7 +56,8 @@ def deliver(store: Store, identifier: str, result: Result, report: Path | None, 
         if json_output:
             print_json(result.as_json())
         else:
-            print_result(result, report)
+            # The search has explained the objective in its first lines.
+            print_result(result, report, explained=True, demo=store.record(identifier).experiment.is_demo)
 
 
 def print_dry_run(document: dict[str, Any], json_output: bool) -> None:
@@ -70,15 +70,18 @@ def print_dry_run(document: dict[str, Any], json_output: bool) -> None:
     space = document["space"]
     about = "" if space["exact"] else "about "
     console.print(f"space: {about}{space['distinct']:,} distinct configurations (grid of {space['grid']:,})")
+    units = {parameter["name"]: parameter["unit"] for parameter in space["parameters"]}
     for parameter in space["parameters"]:
-        values = ", ".join(spell(value) for value in parameter["values"])
-        prose(f"  {parameter['name']}: {values} (default {spell(parameter['default'])})")
+        *values, default = (
+            write_value(value, parameter["unit"]) for value in (*parameter["values"], parameter["default"])
+        )
+        prose(f"  {parameter['name']}: {', '.join(values)} (default {default})")
     for line in left_out_lines(document["left_out"]):
         prose(f"  {line}")
     console.print("first configurations:")
     defaults = {parameter["name"]: parameter["default"] for parameter in space["parameters"]}
     for configuration in document["first"]:
-        prose(f"  {Configuration(configuration).describe(defaults)}")
+        prose(f"  {' '.join(list_changes(configuration, defaults, units)) or '(defaults)'}")
     worst = document["worst_case"]
     console.print(worst_case_line(worst["runs"], worst["seconds"], worst["node_hours"], worst["bytes"]))
     for note in document["notes"]:
@@ -86,9 +89,17 @@ def print_dry_run(document: dict[str, Any], json_output: bool) -> None:
     console.print("nothing was started; the same command without --dry-run starts it")
 
 
-def print_result(result: Result, report: Path | None = None) -> None:
-    """Print a result for people."""
-    unit = result.objective.unit
+def print_result(result: Result, report: Path | None = None, *, explained: bool = False, demo: bool = False) -> None:
+    """Print a result for people.
+
+    Parameters
+    ----------
+    explained : bool
+        Whether they have read what is measured.
+    demo : bool
+        Whether it is of ``stripewise demo``, whose limits need one line.
+    """
+    unit, units = result.objective.unit, {one.name: one.unit for one in result.space.parameters}
     # What a table answered says which in its environment.
     origin = " (simulated)" if result.simulated else " (replayed)" if "table" in result.environment else ""
     console.print()
@@ -96,7 +107,7 @@ def print_result(result: Result, report: Path | None = None) -> None:
     for family in result.families:
         prose(f"  {family.family} (experiment {family.experiment}): {family.verdict}")
     console.print()
-    if said := timing(result.objective):
+    if not explained and (said := timing(result.objective)):
         prose(f"  {said}", "dim")
     for note in result.objective_notes:
         prose(f"  {complete_commands(note)}")
@@ -123,8 +134,7 @@ def print_result(result: Result, report: Path | None = None) -> None:
         console.print(f"  speed-up   {format_factor(result.candidate.speedup or 1.0)}  ({bounds}; not proven)")
     console.print()
     for effect in result.effects:
-        seen = " - ".join(filter(None, (effect.status, effect.evidence)))
-        prose(f"  {effect.name}={effect.requested}: {seen}")
+        prose(f"  {_write_effect(effect, units)}")
     for sentence in (
         f"what mattered: {'; '.join(share.says for share in result.shares)}" if result.shares else "",
         f"no effect here: {', '.join(result.ineffective)}" if result.ineffective else "",
@@ -137,14 +147,14 @@ def print_result(result: Result, report: Path | None = None) -> None:
     for failure in result.failures[:3]:
         prose(f"  {failure.count} failed: {failure.reason}")
     if result.cheapest is not None:
-        words = " ".join(f"{key}={value}" for key, value in result.cheapest.configuration.items())
+        words = " ".join(list_changes(result.cheapest.configuration, units=units))
         prose(f"  cheaper and within 5% of the best: {words}")
     if result.preferred_over is not None:
-        words = " ".join(f"{key}={value}" for key, value in result.preferred_over.configuration.items())
+        words = " ".join(list_changes(result.preferred_over.configuration, units=units))
         prose(f"  preferred, being cheaper and within 5%, to: {words}")
     if not result.confirmed and result.confirmation.more_budget:
         prose(f"  {complete_commands(result.confirmation.more_budget)}")
-    _print_limits(result)
+    _print_limits(result, demo)
     identifier = result.experiment
     console.print()
     if result.confirmed and result.best.role == "reference" and result.reference is not None:
@@ -155,10 +165,22 @@ def print_result(result: Result, report: Path | None = None) -> None:
     _say(f"look again: stripewise show {identifier}" + (f"; report: {report}" if report else ""))
 
 
-def _print_limits(result: Result) -> None:
+def _write_effect(effect: Effect, units: Mapping[str, str]) -> str:
+    """Say what became of a setting of a plan, whose values are texts, in the words that rows of runs use for it."""
+    # What is only requested has no evidence: its sentence says so.
+    said = (effect.evidence or effect.status,) if effect.status == "requested" else (effect.status, effect.evidence)
+    value = int(effect.requested) if effect.requested.isdecimal() else effect.requested
+    return f"{write_setting(effect.name, value, units)}: {' - '.join(filter(None, said))}"
+
+
+def _print_limits(result: Result, demo: bool) -> None:
     """Print what the pairs could not show; without pairs the verdict says it all."""
     if result.confirmation.pairs and result.confirmation.limits:
-        console.print(f"  Limits of this {'proof' if result.confirmed else 'comparison'}:", style="dim")
+        heading = f"  Limits of this {'proof' if result.confirmed else 'comparison'}:"
+        if demo:
+            console.print(f"{heading} a short demo, which says nothing of your program", style="dim")
+            return
+        console.print(heading, style="dim")
         for limit in result.confirmation.limits:
             prose(f"    {capitalised(limit)}", "dim")
 

@@ -14,7 +14,7 @@ from rich.markup import escape
 
 from stripewise.catalogue.workload import Workload
 from stripewise.desk.cli.options import JsonOption
-from stripewise.desk.cli.output import console, grid, number, print_json, write_text
+from stripewise.desk.cli.output import console, grid, number, print_json, print_rows, write_text
 from stripewise.documents import parse_document, read_document
 from stripewise.lab.engine import BOUNDS, SimulatedOutcome
 from stripewise.lab.fit import BANDWIDTHS, KEYS, Errors, Fit, fit, read_measured, site_toml
@@ -115,20 +115,21 @@ def _format_best(outcome: SimulatedOutcome) -> Any:
 
 
 def _show(direction: str, request: SimulationRequest, outcome: SimulatedOutcome) -> None:
-    table = grid(direction, ">bandwidth", ">open", ">data", ">close", ">aggregators", "bound by")
     rows = request.configurations()
+    shown = []
     for index in _format_best(outcome):
-        table.add_row(
-            escape(_format_settings(rows[index])),
+        cells = (
             number(float(outcome.bandwidth[index]), "MiB/s"),
             *(
                 number(float(seconds[index]), "s", 3)
                 for seconds in (outcome.open_seconds, outcome.data_seconds, outcome.close_seconds)
             ),
             f"{outcome.aggregators[index]:.0f}" if outcome.aggregated[index] else "-",
-            f"{outcome.binding[index]}, {outcome.margin[index]:.2f} times the next",
+            str(outcome.binding[index]),
+            f"{outcome.margin[index]:.2f}",
         )
-    console.print(table)
+        shown.append((_format_settings(rows[index]), cells))
+    print_rows(direction, ("bandwidth", "open", "data", "close", "aggregators", "bound by", "times the next"), shown)
     if len(outcome) > _SHOWN:
         console.print(f"  the best {_SHOWN} of {len(outcome):,}; --json has all")
 

@@ -10,19 +10,18 @@ from typing import Annotated, Any
 
 import typer
 from pydantic import ValidationError
-from rich.markup import escape
 
 from stripewise.desk.cli.options import JsonOption, TableArgument, check_place, pairs
-from stripewise.desk.cli.output import console, grid, notes, number, overwritten, print_json, remark, say
+from stripewise.desk.cli.output import console, notes, number, overwritten, print_json, print_rows, prose, remark, say
 from stripewise.documents import explain_validation, read_document, toml_document
 from stripewise.engine.campaign.importing import read_sources, table_from, with_names
 from stripewise.engine.campaign.observing import with_profiles
 from stripewise.engine.campaign.outcome import save
 from stripewise.errors import UserError
 from stripewise.models.table import Schema, Table, make_table, read_table
-from stripewise.output.markup import factors
-from stripewise.output.summaries import NUMBERS, SummaryReport, summarise
-from stripewise.sizes import count_of, format_size
+from stripewise.output.markup import capitalised, factors
+from stripewise.output.summaries import NUMBERS, SummaryReport, summarise, write_values
+from stripewise.sizes import count_of
 
 _LISTED = 20
 """Files that are named one by one, of those that could not be read."""
@@ -175,7 +174,9 @@ def summarize(
         print_json(_document(data, reports))
         return
     units = {column.name: column.unit for column in data.schema.columns}
-    say(f"{data.name}: {len(data):,} {'run' if len(data) == 1 else 'runs'}. {data.schema.description}".rstrip())
+    for report in reports:
+        prose(capitalised(f"{report.verdict(units)}."), "bold")
+    prose(f"{data.name}: {count_of(len(data), 'run')}. {data.schema.description}".rstrip())
     for report in reports:
         _print(report, data.schema.objective.unit, units, top)
 
@@ -214,67 +215,54 @@ def _make_document(report: SummaryReport) -> dict[str, Any]:
 def _print(report: SummaryReport, unit: str, units: Mapping[str, str], top: int) -> None:
     console.print(f"\n[bold]{report.operation}[/]: {count_of(len(report.summaries), 'configuration')}")
     if report.clusters is not None:
-        table = grid("", ">configurations", ">minimum", ">q1", ">median", ">q3", ">maximum")
-        for place, (size, centre) in enumerate(
-            zip(report.clusters.sizes, report.clusters.centres, strict=True), start=1
-        ):
-            table.add_row(f"cluster {place}", f"{size:,}", *(number(value) for value in centre))
-        console.print(table)
-        console.print(f"typical five numbers of each cluster, {unit}; silhouette "
-                      f"{report.clusters.silhouettes[report.clusters.count]:.2f}")  # fmt: skip
-    table = grid("good under load", ">workloads", ">median", ">worse quartile", ">its worst", ">spread")
-    for row in report.consistent[:top]:
-        table.add_row(
-            escape(_format_values(row.configuration, units)), f"{row.contexts} of {row.of}", f"{row.typical:.1%}",
-            f"{row.low:.1%}", f"{row.worst:.1%}", f"{row.spread:.1%}",
-        )  # fmt: skip
+        rows = [
+            (f"cluster {place}", (f"{size:,}", *map(number, centre)))
+            for place, (size, centre) in enumerate(
+                zip(report.clusters.sizes, report.clusters.centres, strict=True), start=1
+            )
+        ]
+        print_rows("", ("configurations", "minimum", "q1", "median", "q3", "maximum"), rows)
+        prose(f"typical five numbers of each cluster, {unit}; silhouette "
+              f"{report.clusters.silhouettes[report.clusters.count]:.2f}", "dim")  # fmt: skip
     if report.consistent:
-        console.print(table)
-        console.print("[dim]shares of each workload's best median; spread: interquartile range over median[/]")
-    table = grid("value", ">median", ">worse quartile", ">configurations")
-    for effect in report.effects:
-        about = _format_values({effect.parameter: effect.value}, units)
-        table.add_row(
-            escape(about),
-            f"x{effect.median:.2f} ({factors(effect.median_interval.low, effect.median_interval.high)})",
-            f"x{effect.low:.2f} ({factors(effect.low_interval.low, effect.low_interval.high)})",
-            f"{effect.configurations:,}",
-        )
+        rows = [
+            (write_values(row.configuration, units), (f"{row.contexts} of {row.of}", f"{row.typical:.1%}",
+             f"{row.low:.1%}", f"{row.worst:.1%}", f"{row.spread:.1%}"))
+            for row in report.consistent[:top]
+        ]  # fmt: skip
+        print_rows("good under load", ("workloads", "median", "worse quartile", "its worst", "spread"), rows)
+        prose("shares of each workload's best median; spread: interquartile range over median", "dim")
     if report.effects:
-        console.print(table)
-        console.print(
-            "[dim]factors against each parameter's worst value, with 95% intervals, workloads and other parameters "
-            "held; parameters whose values cannot be told apart are left out[/]"
+        rows = [
+            (
+                write_values({effect.parameter: effect.value}, units),
+                (
+                    f"{effect.median:.2f} ({factors(effect.median_interval.low, effect.median_interval.high)})",
+                    f"{effect.low:.2f} ({factors(effect.low_interval.low, effect.low_interval.high)})",
+                    f"{effect.configurations:,}",
+                ),
+            )
+            for effect in report.effects
+        ]
+        print_rows("times the worst value", ("median", "worse quartile", "configurations"), rows)
+        prose(
+            "each value against its parameter's worst one, with 95% intervals, other things equal; parameters whose "
+            "values cannot be told apart are left out",
+            "dim",
         )
-    if not report.compared:
-        console.print("no workload was measured with two configurations, so there is nothing to compare")
+    if not report.compared or not report.defaults:
+        # The verdict says it.
         return
-    if not report.defaults:
-        console.print(
-            "no setting was measured in most of the workloads: let a model prescribe, stripewise site train TABLE"
+    rows = [
+        (
+            f"{write_values(entry.workload, units) or 'all'}: {write_values(entry.configuration, units)}",
+            (f"{entry.contexts} of {entry.of}", f"{entry.arithmetic:.1%}", f"{entry.harmonic:.1%}",
+             f"{entry.worst:.1%}", "" if entry.declared is None else f"{entry.declared:.1%}"),
         )
-        return
-    table = grid("class of workload", "best default", ">workloads", ">mean", ">harmonic", ">worst", ">today's")
-    for entry in report.defaults[: top + 1]:
-        table.add_row(
-            escape(_format_values(entry.workload, units) or "all"), escape(_format_values(entry.configuration, units)),
-            f"{entry.contexts} of {entry.of}", f"{entry.arithmetic:.1%}", f"{entry.harmonic:.1%}", f"{entry.worst:.1%}",
-            "" if entry.declared is None else f"{entry.declared:.1%}",
-        )  # fmt: skip
-    console.print(table)
-    console.print(
-        "[dim]achieved over each workload's best; the setting is picked by odd repeats, scored by even ones[/]"
-    )
+        for entry in report.defaults[: top + 1]
+    ]  # fmt: skip
+    print_rows("workloads: best default", ("workloads", "mean", "harmonic", "worst", "today's"), rows)
+    prose("shares of each workload's best; the setting is picked by odd repeats, scored by even ones", "dim")
     if len(report.defaults) > top + 1:
-        console.print(
-            f"and {count_of(len(report.defaults) - top - 1, 'more class')}: --top, --json or --report show all"
-        )
-
-
-def _format_values(values: Mapping[str, Any], units: Mapping[str, str]) -> str:
-    def text(name: str, value: Any) -> str:
-        if units.get(name) == "B" and isinstance(value, int) and not isinstance(value, bool):
-            return format_size(value).replace(" ", "")
-        return str(value).lower() if isinstance(value, bool) else str(value)
-
-    return " ".join(f"{name}={text(name, value)}" for name, value in values.items() if value is not None)
+        more = count_of(len(report.defaults) - top - 1, "more class")
+        prose(f"and {more}: --top, --json or --report show all")

@@ -114,7 +114,11 @@ class Follower:
             self._tell("prepared", {"preflight": preflight, "objective": objective, "trials": trials})
         elif kind == "space":
             self._prepared = True
-            space = SimpleNamespace(names=tuple(data["names"]), default=Configuration(data["default"]))
+            units = dict(data.get("units", {}))
+            parameters = tuple(SimpleNamespace(name=name, unit=units.get(name, "")) for name in data["names"])
+            space = SimpleNamespace(
+                names=tuple(data["names"]), default=Configuration(data["default"]), parameters=parameters
+            )
             bound = SimpleNamespace(space=space, left_out=dict(data["left_out"]))
             about = {"distinct": data["distinct"], "exact": data["exact"], "workload": None}
             self._tell("space", {"bound": bound, **about})

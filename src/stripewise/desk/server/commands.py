@@ -133,7 +133,7 @@ def serve(
     path = None if host is not None else (socket or default_socket()).absolute()
     listener = tcp_socket(host or "", port, force=force) if path is None else unix_socket(path)
     where = f"unix:{path}" if path is not None else f"http://{shown_host}:{listener.getsockname()[1]}"
-    typer.echo(f"listening on {where}; programs run as {user_name()} ({os.getuid()}), whoever asks", err=True)
+    typer.echo(f"listening on {where}. Every program runs as {user_name()}.", err=True)
     listen(
         settings,
         listener,
@@ -158,9 +158,7 @@ def _print_invitation(service: Service, where: str) -> None:
 
 def worker(
     until_idle: Annotated[bool, typer.Option("--until-idle", help="End as soon as the queue is empty.")] = False,
-    until_closed: Annotated[
-        bool, typer.Option("--until-closed", help="End once standard input is closed: with whoever holds it open.")
-    ] = False,
+    until_closed: Annotated[bool, typer.Option("--until-closed", help="End once standard input is closed.")] = False,
     lease: Annotated[
         float, typer.Option(help="Seconds without a sign of life after which another worker takes over.", min=2)
     ] = 60.0,
@@ -193,7 +191,7 @@ def create_token(
     store: StoreOption = None,
     json_output: JsonOption = False,
 ) -> None:
-    """Make a token; its secret is shown once and kept nowhere."""
+    """Make a token; its secret is shown once and not stored."""
     if not 0 < days <= 3650:
         raise UserError(f"--days {days:g} is not within 0 and 3650", f"leave it out for {DAYS:g} days")
     with open_store(store) as opened:
@@ -234,7 +232,7 @@ def revoke_token(
     store: StoreOption = None,
     json_output: JsonOption = False,
 ) -> None:
-    """End a token, and the sessions that were begun with it."""
+    """End a token and its sessions."""
     with open_store(store) as opened:
         database = database_of(opened)
         revoked = Tokens(database).revoke(token)

@@ -298,6 +298,7 @@ def message_of(event: Event) -> dict[str, Any] | None:
         bound = data["bound"]
         return {
             "names": list(bound.space.names),
+            "units": {parameter.name: parameter.unit for parameter in bound.space.parameters},
             "default": dict(bound.space.default),
             "left_out": dict(bound.left_out),
             "distinct": data["distinct"],

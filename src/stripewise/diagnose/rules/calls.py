@@ -501,7 +501,7 @@ def _situations(file: FileActivity, requested: Mapping[str, str]) -> list[Situat
 @rule(
     "dead-settings",
     "Settings that do nothing here",
-    "A setting that the library does not know, or that does not apply here, is ignored silently. Whoever set it "
+    "A setting that the library does not know, or that does not apply here, is ignored silently. Its author "
     "expects an effect that does not exist.",
     "Remove them, or set what this stack supports.",
 )

@@ -31,7 +31,7 @@ def _is_striped(file: FileActivity) -> bool:
 @rule(
     "file-per-process",
     "A file for each rank",
-    "Thousands of creations hit the metadata server at once, and whoever reads the files later opens thousands again.",
+    "Thousands of creations hit the metadata server at once, and later readers of the files open thousands again.",
     "Write one shared file, or a few with a group of ranks each (subfiling). If each rank keeps its own file, use"
     " a stripe count of 1.",
 )

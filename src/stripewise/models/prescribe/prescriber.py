@@ -129,9 +129,10 @@ def explain_choice(grid: CandidateGrid, fixed: Floats, words: Mapping[str, Any],
         if not left:
             mine, other = other, mine
         ratio = float(np.exp(inner.value[mine, 0, 0] - inner.value[other, 0, 0]))
+        way = "higher" if (ratio > 1) == domain.objective.maximize else "lower"
         found.append(
             f"{_turn(domain, name, place, category, bool(left), points, inner.threshold[node])}: "
-            f"{ratio:.3g} times what the others reach"
+            f"{domain.objective.name} was {max(ratio, 1 / ratio):.2g} times {way}"
         )
     leaf = path[-1]
     typical = float(np.exp(sign * inner.value[leaf, 0, 0]))

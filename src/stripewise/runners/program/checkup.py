@@ -23,8 +23,7 @@ from stripewise.errors import StripewiseError
 from stripewise.interpreter import ask
 from stripewise.runners.native.build import RUNTIME, find_built
 from stripewise.runners.native.compiler import Compiler, find_compiler
-from stripewise.runners.program.elf import contains
-from stripewise.runners.program.mpi import describe, library_of_launcher
+from stripewise.runners.program.mpi import describe, library_of_launcher, list_drivers
 
 
 def modules(environment: Mapping[str, str]) -> list[str]:
@@ -58,8 +57,6 @@ def record(environment: Mapping[str, str], folder: Path) -> dict[str, Any]:
 
 
 _SECONDS = 10.0
-# ROMIO looks file systems up by these prefixes of a path; its library holds those of the drivers it was built with.
-_DRIVERS = ("LUSTRE", "UFS", "NFS", "GPFS", "PANFS", "XFS", "DAOS", "IME", "PVFS2", "TESTFS")
 
 Status = Literal["ok", "missing", "note"]
 
@@ -147,7 +144,7 @@ def _mpi(environment: Mapping[str, str]) -> list[Check]:
         found.append(Check("mpi library", "note", "not found beside the launcher", "tune finds it from your program"))
         return found
     found.append(Check("mpi library", "ok", f"{mpi.version or mpi.abi} ({mpi.path})"))
-    drivers = [name for name in _DRIVERS if contains(mpi.path, f"\0{name.lower()}:\0".encode())]
+    drivers = list_drivers(mpi.path)
     implementation = {"romio": "ROMIO", "ompio": "OMPIO"}.get(mpi.io or "", "unknown")
     listed = f", drivers {', '.join(drivers)}" if drivers else ""
     found.append(Check("mpi-io", "ok", f"{implementation}{listed}"))

@@ -202,6 +202,25 @@ def needs_sessions(mpi: Mpi | None, names: Iterable[str]) -> bool:
     return mpi is not None and mpi.abi == "openmpi" and not any("tmpdir_base" in name for name in names)
 
 
+# ROMIO looks file systems up by these prefixes of a path; its library holds those of the drivers it was built with.
+_DRIVERS = ("LUSTRE", "UFS", "NFS", "GPFS", "PANFS", "XFS", "DAOS", "IME", "PVFS2", "TESTFS")
+
+
+def list_drivers(path: Path) -> list[str]:
+    """Give the drivers that the ROMIO of an MPI library was built with; none if that does not show."""
+    return [name for name in _DRIVERS if contains(path, f"\0{name.lower()}:\0".encode())]
+
+
+def lacks_driver(mpi: Mpi | None, names: Sequence[str]) -> bool:
+    """Say whether a ROMIO was built without some drivers; no, where it may load them or name them otherwise."""
+    if not names or mpi is None or mpi.io != "romio" or mpi.abi not in ("mpich", "standard"):
+        return False
+    if contains(mpi.path, b"I_MPI_") or contains(mpi.path, b"CRAY ADIO"):
+        return False
+    built = list_drivers(mpi.path)
+    return bool(built) and not any(one.startswith(tuple(names)) for one in built)
+
+
 def describe(
     path: Path,
     environment: Mapping[str, str],

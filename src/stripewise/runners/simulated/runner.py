@@ -343,8 +343,9 @@ def _describe(workload: Workload) -> str:
     way = {"read": "read", "write": "write"}.get(workload.operation or "", "write and read")
     files = "a file each" if workload.file_per_process else "one file"
     how = "collectively" if workload.collective else "independently"
+    nodes = workload.nodes or 1
     return (
-        f"{count_of(workload.nodes or 1, 'node')} of {count_of(workload.processes_per_node or 1, 'process')} {way} "
+        f"{count_of(nodes * (workload.processes_per_node or 1), 'process')} on {count_of(nodes, 'node')} {way} "
         f"{format_size(workload.file_size or 0)} {how}, {files}, {workload.layout}"
     )
 

@@ -42,7 +42,7 @@ def prescribe(service: Here, asked: SettingsRequest) -> dict[str, Any]:
     if asked.workload is None and asked.diagnosis is None:
         raise UserError("the workload is missing", "give one, or the diagnosis of an uploaded log")
     if asked.diagnosis is None and not asked.context and asked.workload == Workload():
-        raise UserError("nothing is known of the workload", "give what you know of it, such as operation and nodes")
+        raise UserError("the workload is unknown", "give what you know of it, such as operation and nodes")
     if asked.model is not None and asked.policy is not None:
         raise UserError("both a model and a policy are given", "leave one of them out")
     given = asked.model_dump(mode="json", exclude={"model", "table", "diagnosis"})
@@ -70,7 +70,7 @@ def require_answers(fields: Sequence[Mapping[str, Any]], given: Mapping[str, str
     asked = {str(one["name"]): str(one["label"]) for one in fields if one["context"] and len(one["choices"]) != 1}
     if asked and not any(given.get(name, "").strip() for name in asked):
         raise UserError(
-            "nothing is predicted: nothing is known of the workload",
+            "nothing is predicted: the workload is unknown",
             f"fill in what you know of: {', '.join(asked.values())}",
         )
 

@@ -1,0 +1,86 @@
+"""The first line of what is printed: whether there is anything to gain, and what to do."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from stripewise.catalogue.configuration import Configuration
+from stripewise.desk.cli.main import main
+from stripewise.diagnose.site import diagnose
+from stripewise.observe.activity import Activity
+from stripewise.observe.from_report import activity_of
+from stripewise.observe.report import parse_report
+from stripewise.output.summaries import Default, FiveNumbers, SummaryReport
+from stripewise.requests.experiment import Experiment
+from stripewise.store.opening import open_store
+from stripewise.trial import Phase, Role, Run, State, Trial
+
+REPORTS = Path(__file__).parents[1] / "fixtures" / "reports"
+REPORT = json.loads((REPORTS / "romio_strided_write.json").read_text("utf-8"))["default"]
+
+
+def of_length(share: float) -> Activity:
+    """The activity of a run that its I/O has a share of."""
+    activity = activity_of(parse_report(REPORT), "report.json")
+    assert activity.io_time
+    return activity.model_copy(update={"job": activity.job.model_copy(update={"elapsed": activity.io_time / share})})
+
+
+@pytest.mark.parametrize(
+    ("share", "said"),
+    [
+        (0.0002, "I/O is 0.02% of this run: nothing to gain"),
+        (0.03, "I/O is 3% of this run: little to gain; "),
+        (0.63, "I/O is 63% of this run; "),
+    ],
+)
+def test_a_diagnosis_begins_with_what_is_to_be_gained(share: float, said: str) -> None:
+    found = diagnose(of_length(share))
+    assert found.verdict.startswith(said) and found.as_json()["verdict"] == found.verdict
+    if found.problems and share > 0.01:
+        assert found.problems[0].kind.title in found.verdict
+
+
+def test_an_experiment_can_be_diagnosed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    url = f"sqlite:///{tmp_path / 's.db'}"
+    with open_store(url) as store:
+        identifier = store.create(Experiment(name="mine", command=["true"]))
+        claim = store.claim(identifier, "ada@host:1", 60.0)
+        for number, value in enumerate((3.0, 1.0, 2.0)):
+            trial = Trial(0, Configuration({}), Role.DEFAULT) if not number else None
+            store.plan(identifier, claim, trial, Run(number, 0, Phase.SEARCH))
+            ended = Run(number, 0, Phase.SEARCH, State.FINISHED, value, 2.0, 1.7e9, facts={"report": REPORT})
+            store.accept(identifier, claim, ended)
+        bare = store.create(Experiment(name="bare", command=["true"]))
+    assert main(["diagnose", identifier, "--store", url]) == 0
+    first = capsys.readouterr().out.splitlines()[0]
+    assert first.startswith(("I/O is", "How much"))
+    assert main(["diagnose", identifier[:6], "--store", url, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["source"] == f"run 2 of experiment {identifier}", "the median"
+    assert main(["diagnose", bare, "--store", url]) == 2
+    assert "has no report of a run of the default" in capsys.readouterr().err
+
+
+def summary(declared: float | None, *defaults: Default) -> SummaryReport:
+    pair = tuple(FiveNumbers({}, {"size": size}, (1.0,) * 5, 1) for size in (1024, 2048))
+    best = Default({}, {"size": 262144, "idle": None}, 4, 4, 0.8, 0.7, 0.5, declared)
+    return SummaryReport("write", pair, None, (), (), defaults or (best,))
+
+
+@pytest.mark.parametrize(
+    ("report", "said"),
+    [
+        (summary(0.2), "best single default for writes: size=256K, 4.0 times today's"),
+        (summary(0.79), "best single default for writes: size=256K, about as good as today's"),
+        (summary(None), "best single default for writes: size=256K; it reaches 80% of the best, at worst 50%"),
+        (
+            SummaryReport("all", summary(None).summaries[:1], None, (), (), ()),
+            "no best default: no workload was measured with two configurations",
+        ),
+    ],
+)
+def test_a_summary_begins_with_the_best_default(report: SummaryReport, said: str) -> None:
+    assert report.verdict({"size": "B"}) == said
