@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs Stripewise from /src into an image of Debian 12 or newer: the same steps for Dockerfile and stripewise.def.
+# Installs Stripewise from /src into an image of Debian 12 or newer.
 # The compiler stays, because the runtime is built for the MPI of the program when it is first needed.
 set -eu
 apt-get update

@@ -105,7 +105,7 @@ def test_doctor_looks_at_the_mpi_of_the_launcher_in_path(monkeypatch, tmp_path):
     monkeypatch.setattr(checkup, "library_of_launcher", lambda path: library.path if path == launcher else None)
     monkeypatch.setattr(checkup, "describe", lambda path, environment: library)
     monkeypatch.setattr(checkup, "find_compiler", compiler)
-    monkeypatch.setattr(checkup, "contains", lambda path, text: False)
+    monkeypatch.setattr(checkup, "list_drivers", lambda path: [])
     found = {check.part: check.found for check in checkup._mpi({"PATH": str(tmp_path)})}
     assert asked == [(library, launcher)]
     assert found["mpi launcher"] == str(launcher)

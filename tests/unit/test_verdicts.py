@@ -78,7 +78,7 @@ def summary(declared: float | None, *defaults: Default) -> SummaryReport:
         (summary(None), "best single default for writes: size=256K; it reaches 80% of the best, at worst 50%"),
         (
             SummaryReport("all", summary(None).summaries[:1], None, (), (), ()),
-            "no best default: no workload was measured with two configurations",
+            "nothing to compare: no workload was measured with two configurations",
         ),
     ],
 )

@@ -639,7 +639,7 @@ class SummaryReport:
         """Say in one sentence which single setting is the best default, and what it brings."""
         which = "" if self.operation == "all" else f" for {self.operation}s"
         if not self.compared:
-            return f"no best default{which}: no workload was measured with two configurations"
+            return f"nothing to compare{which}: no workload was measured with two configurations"
         best = next((default for default in self.defaults if not default.workload), None)
         if best is None:
             return f"no best default{which}: no setting was measured in most workloads, so let a model prescribe"

@@ -140,7 +140,7 @@ def print_rows(label: str, headings: Sequence[str], rows: Sequence[tuple[str, Se
     say(label, "bold")
     say(f"  {aligned[0]}", "bold")
     for (text, _), line in zip(rows, aligned[1:], strict=True):
-        prose(text)
+        prose(text, on=console)
         say(f"  {line}")
 
 

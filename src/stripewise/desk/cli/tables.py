@@ -244,7 +244,7 @@ def _print(report: SummaryReport, unit: str, units: Mapping[str, str], top: int)
             )
             for effect in report.effects
         ]
-        print_rows("times the worst value", ("median", "worse quartile", "configurations"), rows)
+        print_rows("times the worst", ("median", "worse quartile", "configurations"), rows)
         prose(
             "each value against its parameter's worst one, with 95% intervals, other things equal; parameters whose "
             "values cannot be told apart are left out",
