@@ -183,8 +183,8 @@ def _parse_depths(text: str | None) -> list[int]:
 def _print(found: Mapping[str, Any], table: str, unit: str) -> None:
     m = found["metrics"]
     prose(f"{found['model']}: {found['verdict']}", "bold")
-    rows, folds = count_of(found["rows"], "row"), count_of(found["folds"], "fold")
-    prose(f"on {table}: {rows}, {folds}, held out: {found['held_out']}")
+    held, folds = count_of(found["rows"], "row"), count_of(found["folds"], "fold")
+    prose(f"on {table}: {held}, {folds}, held out: {found['held_out']}")
     rows = grid("", ">")
     oracle = "" if m["oracle_accuracy"] is None else f"   (noise-free oracle {m['oracle_accuracy']:.2f}%)"
     rows.add_row("prediction accuracy", f"{m['prediction_accuracy']:.2f}%{oracle}")
