@@ -24,6 +24,13 @@ ROOT = Path(__file__).resolve().parents[2]
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 
 
+HASHES = """
+import importlib.metadata, json
+files = importlib.metadata.files("stripewise")
+print(json.dumps({str(file): file.hash.value for file in files if file.hash and file.parts[0] == "stripewise"}))
+"""
+
+
 def run(words: list[str], folder: Path, **more: str) -> str:
     # Nothing of this environment may help: neither its packages nor the clone.
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "VIRTUAL_ENV", "STRIPEWISE_"))}
@@ -118,3 +125,8 @@ def test_the_wheel_runs_the_demo_in_a_bare_environment(dist: Path, tmp_path: Pat
     assert "open demo-report.html" in out
     page = (tmp_path / "demo-report.html").read_text("utf-8")
     assert "demo" in page
+    # The sdist installs the same files, so that it runs the demo too.
+    before = json.loads(run([python, "-c", HASHES], tmp_path))
+    sdist = next(dist.glob("*.tar.gz"))
+    run([python, "-m", "pip", "install", *options, "--no-deps", "--force-reinstall", str(sdist)], tmp_path)
+    assert json.loads(run([python, "-c", HASHES], tmp_path)) == before and len(before) > 400

@@ -26,22 +26,22 @@ DEFAULT = Configuration({"romio_cb_write": "automatic", "cb_nodes": 1, "cb_buffe
 OTHER = Configuration({"romio_cb_write": "enable", "cb_nodes": 1, "cb_buffer_size": 4 << 20})
 SHOWN = {
     60: """\
- 1/40  warm-up   123.5 MiB/s         default
- 2/40  search    150.2 MiB/s  x1.00  default
- 3/40  search    1,250 MiB/s  x8.32  romio_cb_write=enable …
- 4/40  search         failed         exit code 1: cb_nodes=…
+ 1  warm-up   123.5 MiB/s         default
+ 2  search    150.2 MiB/s  x1.00  default
+ 3  search    1,250 MiB/s  x8.32  romio_cb_write=enable cb_…
+ 4  search         failed         exit code 1: cb_nodes=1 c…
 """,
     80: """\
- 1/40  warm-up   123.5 MiB/s         default
- 2/40  search    150.2 MiB/s  x1.00  default
- 3/40  search    1,250 MiB/s  x8.32  romio_cb_write=enable cb_nodes=4 cb_buffer…
- 4/40  search         failed         exit code 1: cb_nodes=1 cb_buffer_size=4M …
+ 1  warm-up   123.5 MiB/s         default
+ 2  search    150.2 MiB/s  x1.00  default
+ 3  search    1,250 MiB/s  x8.32  romio_cb_write=enable cb_nodes=4 cb_buffer_si…
+ 4  search         failed         exit code 1: cb_nodes=1 cb_buffer_size=4M rom…
 """,
     120: """\
- 1/40  warm-up   123.5 MiB/s         default
- 2/40  search    150.2 MiB/s  x1.00  default
- 3/40  search    1,250 MiB/s  x8.32  romio_cb_write=enable cb_nodes=4 cb_buffer_size=256K
- 4/40  search         failed         exit code 1: cb_nodes=1 cb_buffer_size=4M romio_cb_write=enable
+ 1  warm-up   123.5 MiB/s         default
+ 2  search    150.2 MiB/s  x1.00  default
+ 3  search    1,250 MiB/s  x8.32  romio_cb_write=enable cb_nodes=4 cb_buffer_size=256K
+ 4  search         failed         exit code 1: cb_nodes=1 cb_buffer_size=4M romio_cb_write=enable
 """,
 }
 BELOW = """\
@@ -99,8 +99,8 @@ def test_a_search_on_a_terminal(width, monkeypatch):
 
 def test_a_search_in_a_pipe_is_not_cut_off(monkeypatch):
     text = shown(60, monkeypatch, terminal=False)
-    assert "3/40  search  1,250 MiB/s  x8.32  romio_cb_write=enable cb_nodes=4 cb_buffer_size=256K\n" in text
-    assert "4/40  search  failed: exit code 1  cb_nodes=1 cb_buffer_size=4M romio_cb_write=enable\n" in text
+    assert "3  search  1,250 MiB/s  x8.32  romio_cb_write=enable cb_nodes=4 cb_buffer_size=256K\n" in text
+    assert "4  search  failed: exit code 1  cb_nodes=1 cb_buffer_size=4M romio_cb_write=enable\n" in text
 
 
 def test_work_in_a_pipe_says_now_and_then_how_far_it_is(monkeypatch, capsys):

@@ -57,7 +57,7 @@ def list_experiments(
         console.print("no experiments; start one with: stripewise tune -- mpiexec -n 4 ./my_app")
         return
     tagged = ("tags",) if any(record.tags for record in records) else ()
-    table = grid("id", "name", "state", ">speed-up", ">runs", "updated", *tagged)
+    table = grid("=id", "name", "=state", ">speed-up", ">runs", "=updated", *tagged)
     for record in records:
         line = _line(record)
         gain = f"{line['speedup']:.2f}" if line["confirmed"] else "-"
@@ -310,7 +310,7 @@ def _print_head(record: Record, trials: tuple[Trial, ...]) -> None:
 def print_runs(trials: tuple[Trial, ...], result: Result) -> None:
     """Print one line per run: what it was, and where it has no value, why."""
     default, units = result.default.configuration, {one.name: one.unit for one in result.space.parameters}
-    table = grid(">run", ">trial", "phase", "state", ">value", ">elapsed", "configuration")
+    table = grid(">run", ">trial", "=phase", "=state", ">value", ">elapsed", "configuration")
     rows = sorted(((run, trial) for trial in trials for run in trial.runs), key=lambda pair: pair[0].number)
     for run, trial in rows:
         changed = list_changes(trial.configuration, default, units)

@@ -118,11 +118,18 @@ def remark(text: str, end: str = "\n") -> None:
 
 
 def grid(*headings: str, padding: tuple[int, int, int, int] = (0, 1, 0, 1)) -> Table:
-    """Make a table without lines; a heading that begins with ">" is of a column aligned to the right."""
-    made = Table(box=None, pad_edge=False, padding=padding, show_header=any(word.strip(">") for word in headings))
+    """Make a table without lines.
+
+    A heading that begins with ">" is of a column aligned to the right; no cell of it, or of one with "=", is broken.
+    """
+    made = Table(box=None, pad_edge=False, padding=padding, show_header=any(word.strip(">=") for word in headings))
     for heading in headings:
-        right = heading.startswith(">")
-        made.add_column(heading.removeprefix(">"), justify="right" if right else "left", overflow="fold", no_wrap=right)
+        made.add_column(
+            heading.lstrip(">="),
+            justify="right" if heading.startswith(">") else "left",
+            overflow="fold",
+            no_wrap=heading.startswith((">", "=")),
+        )
     return made
 
 

@@ -119,9 +119,7 @@ class Progress:
         if run.value and self._default and run.state is State.FINISHED and not other:
             ratio = f"x{format_factor(self._objective.speedup(run.value, self._default))}"
         phase = {Phase.WARMUP: "warm-up", Phase.SEARCH: "search", Phase.CONFIRMATION: "confirm"}[run.phase]
-        # Runs have the numbers of the report; a budget of phases counts several of them a run.
-        of = "" if run.facts.file_family else f"/{self._budget}"
-        row = [f"{run.number}{of}", phase, shown, ratio, what]
+        row = [str(run.number), phase, shown, ratio, what]
         if not self._console.is_terminal:
             self._say("  ".join(part for part in row if part))
             return
@@ -131,7 +129,8 @@ class Progress:
         # Columns keep their width from line to line; only the last one is cut off where the terminal is narrow.
         self._widths = [max(pair) for pair in zip(self._widths, map(len, row), strict=False)]
         _, phases, values, ratios = self._widths
-        runs = 2 * len(str(self._budget)) + 1
+        # Numbered as in reports and pages.
+        runs = len(str(self._budget))
         line = f"{row[0]:>{runs}}  {phase:<{phases}}  {row[2]:>{values}}  {row[3]:>{ratios}}  {row[4]}"
         self._console.print(Text(line), soft_wrap=False, no_wrap=True, overflow="ellipsis")
 
