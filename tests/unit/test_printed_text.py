@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from stripewise.catalogue.stack import Stack, every_stack
 from stripewise.diagnose.finding import RULES
 from stripewise.diagnose.site import diagnose
 from stripewise.observe.sources import open_one
@@ -50,6 +51,11 @@ def test_no_sentence_of_the_source_is_long() -> None:
             text = "".join(str(part.value) if isinstance(part, ast.Constant) else "{}" for part in parts)
             long += [f"{path.name}:{node.lineno}: {one}" for one in list_long(text)]
     assert long == []
+
+
+@pytest.mark.parametrize("stack", every_stack(), ids=lambda stack: stack.name)
+def test_what_a_stack_says_of_its_parameters_is_short(stack: Stack) -> None:
+    assert [one for p in stack.parameters for one in (*list_long(p.description), *list_long(p.trap))] == []
 
 
 @pytest.mark.parametrize("code", RULES)
