@@ -54,8 +54,13 @@ from stripewise.models.registry import load_model, make_model
 from stripewise.models.table import read_table
 from stripewise.observe._darshan_fold import LogError
 from stripewise.observe.darshan_logs import _Reader
+from stripewise.observe.elbencho import parse_elbencho
+from stripewise.observe.fio import parse_fio
+from stripewise.observe.h5bench import parse_h5bench
+from stripewise.observe.io500 import rows_of_result, rows_of_summary
 from stripewise.observe.ior import parse_ior
 from stripewise.observe.journal import parse_journal
+from stripewise.observe.mdtest import parse_mdtest
 from stripewise.observe.process_part import _FILE as PART_FILE
 from stripewise.observe.process_part import _FILES as PART_FILES
 from stripewise.observe.process_part import _HEAD as PART_HEAD
@@ -220,6 +225,11 @@ def layouts(data: bytes, folder: Path) -> None:
         named_system.look(folder, "tool", lambda _: said)
         for line in said.splitlines():
             list(named_system.in_script(line))
+
+
+def io500(said: str, _: str) -> Any:
+    """Both lists of IO500's phases."""
+    return rows_of_summary(said), rows_of_result(said)
 
 
 def adios2(data: bytes, folder: Path) -> None:
@@ -389,6 +399,11 @@ TARGETS = {
     "hints": Target(hints, lambda: [b"# x\nromio_cb_write enable\ncb_nodes 4\n"]),
     "script": Target(text(lambda data, _: parse_script(data)), lambda: SCRIPTS),
     "ior": Target(text(parse_ior), lambda: IOR),
+    "mdtest": Target(text(parse_mdtest), files("tests/fixtures/results/mdtest-*.txt")),
+    "fio": Target(text(parse_fio), files("tests/fixtures/results/fio-*.json")),
+    "elbencho": Target(text(parse_elbencho), files("tests/fixtures/results/elbencho-*.csv")),
+    "h5bench": Target(text(parse_h5bench), files("tests/fixtures/results/h5bench-*")),
+    "io500": Target(text(io500), files("tests/fixtures/results/io500/*.txt")),
     "timings": Target(
         file(read_timings, "t.csv"), lambda: [b"operation,size,seconds,offset\nread,4KiB,0.1,0\nwrite,1,2,3\n"]
     ),

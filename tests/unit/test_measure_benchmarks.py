@@ -166,25 +166,6 @@ def test_a_job_that_ran_two_benchmarks_gives_the_rows_of_both(tmp_path: Path) ->
     assert notes[0] == "4 rows have no bandwidth, and a table has one objective: import their files by themselves"
 
 
-@pytest.mark.parametrize(
-    ("name", "kind"),
-    [
-        ("fio-3.json", "fio"),
-        ("elbencho-3.csv", "elbencho"),
-        ("h5bench-1.txt", "h5bench"),
-        ("h5bench-1.csv", "h5bench"),
-        ("io500/result.txt", "io500"),
-        ("io500/result_summary.txt", "io500-summary"),
-        ("io500/config.ini", "io500-configuration"),
-        ("mdtest-4.txt", "mdtest"),
-    ],
-)
-def test_each_kind_is_told_by_its_content(name: str, kind: str, tmp_path: Path) -> None:
-    shutil.copy(RESULTS / name, tmp_path / "out")
-    source = source_of(tmp_path / "out")
-    assert source is not None and source.name == kind
-
-
 def test_reads_and_writes_of_all_are_diagnosed_from_a_folder(tmp_path: Path) -> None:
     for name in ("fio-3.json", "elbencho-3.csv", "h5bench-1.txt", "mdtest-4.txt"):
         shutil.copy(RESULTS / name, tmp_path)

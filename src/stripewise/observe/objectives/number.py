@@ -20,7 +20,7 @@ _GROUPED = re.compile(r"[+-]?[0-9]{1,3}(?:(?:,[0-9]{3})+\.[0-9]*|(?:,[0-9]{3}){2
 _DECIMAL_COMMA = re.compile(r"[+-]?[0-9]+(?:\.[0-9]{3})*,[0-9]+(?:[eEdDqQ].*)?", re.ASCII)
 
 
-def parse_number(word: str) -> float:
+def parse_printed_number(word: str) -> float:
     """Read a whole number.
 
     Raises
@@ -30,7 +30,7 @@ def parse_number(word: str) -> float:
 
     Examples
     --------
-    >>> parse_number("0.9D+01"), parse_number("12,345.6")
+    >>> parse_printed_number("0.9D+01"), parse_printed_number("12,345.6")
     (9.0, 12345.6)
     """
     plain = word.strip()

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from stripewise.observe.objectives.number import complete_number, parse_number
+from stripewise.observe.objectives.number import complete_number, parse_printed_number
 from stripewise.observe.objectives.registry import kind_of
 
 OUTPUTS = ("stdout", "stderr")
@@ -142,7 +142,9 @@ def _make_figure(output: str, pattern: str, unit: str | None, words: int = 0) ->
         return None
     start, end = last.span(1)
     try:
-        number = parse_number(complete_number(output[max(0, start - _BESIDE) : start], last[1], output[end:][:_BESIDE]))
+        number = parse_printed_number(
+            complete_number(output[max(0, start - _BESIDE) : start], last[1], output[end:][:_BESIDE])
+        )
     except ValueError:
         return None
     start = output.rfind("\n", 0, last.start()) + 1

@@ -11,7 +11,7 @@ from stripewise.errors import RunFailed, UserError
 from stripewise.interpreter import inherit_environment, python
 from stripewise.launch import Outcome
 from stripewise.observe.objectives.base import ObjectiveKind, Phases
-from stripewise.observe.objectives.number import complete_number, parse_number
+from stripewise.observe.objectives.number import complete_number, parse_printed_number
 
 _MOST_OUTPUT = 64 << 20
 _MOST_MEMORY = 4 << 30
@@ -105,7 +105,7 @@ class Printed(ObjectiveKind):
             )
         whole = complete_number(before, word, behind)
         try:
-            return parse_number(whole)
+            return parse_printed_number(whole)
         except ValueError:
             part = f"'{word}' in the output matches '{self.given}'"
             if whole == word:
