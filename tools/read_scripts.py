@@ -47,6 +47,8 @@ def main(words: list[str]) -> int:
             outcomes["crashed"] += 1
             print(f"{path}: {traceback.format_exc()}")
         slow.append((time.process_time() - begun, path))
+        if len(slow) % 1000 == 0:
+            print(f"{len(slow):,} files read", flush=True)
     for seconds, path in sorted(slow, reverse=True)[:10]:
         print(f"{seconds:.2f} s: {path}")
     print("files: " + ", ".join(f"{number:,} {word}" for word, number in sorted(outcomes.items())))

@@ -138,6 +138,12 @@ def test_the_library_makes_the_same_components(tool: Path, tmp_path: Path, monke
     assert "only the lfs command" in refused(tool, tmp_path / "c", overstripe_count=-2)
 
 
-def test_only_the_last_component_of_a_script_counts() -> None:
+def test_each_component_of_a_script_has_its_keys() -> None:
     line = "lfs setstripe -E 64M -c 1 -E eof -c 8 -S 4M /scratch/out"
-    assert dict(LUSTRE.in_script(line.split())) == {"stripe_count": "8", "stripe_size": "4M"}
+    assert list(LUSTRE.in_script(line.split())) == [
+        (1, "stripe_count", "1"),
+        (2, "stripe_count", "8"),
+        (2, "stripe_size", "4M"),
+    ]
+    line = "lfs setstripe -E1M -L mdt --component-end=-1 -c 8 /scratch/out"
+    assert list(LUSTRE.in_script(line.split())) == [(1, "mdt_size", "1M"), (2, "stripe_count", "8")]

@@ -408,6 +408,106 @@ def test_scripts_are_followed_as_a_shell_does(text, right):
     assert [one.verdict for one in found] == [right]
 
 
+LOOP = """#!/bin/bash
+for n in 1 2 4; do
+  lfs setstripe -c "$n" out.$n
+  srun -n $n ./app
+done
+for m in $(seq 4); do lfs setstripe -c $m other; done
+srun ./app
+"""
+
+
+def test_the_values_of_a_loop_are_alternatives() -> None:
+    found = judge_script(LOOP, Surroundings("", "lustre"))
+    assert [(one.knob.line, one.knob.value, one.verdict) for one in found] == [
+        (3, "1", "live"), (3, "2", "live"), (3, "4", "live"), (6, "$m", "live")
+    ]  # fmt: skip
+
+
+def test_each_component_of_a_layout_is_judged_by_its_own_values() -> None:
+    text = "lfs setstripe -E 1M -L mdt -E 64M -c 1 -S 1M -E -1 -c 4 -S 100k out\nsrun ./a\n"
+    found = judge_script(text, Surroundings("", "lustre"))
+    assert [(one.knob.component, one.knob.name, one.knob.value, one.verdict) for one in found] == [
+        (1, "mdt_size", "1M", "live"), (2, "stripe_count", "1", "live"), (2, "stripe_size", "1M", "live"),
+        (3, "stripe_count", "4", "live"), (3, "stripe_size", "100k", "dead"),
+    ]  # fmt: skip
+
+
+def test_settings_of_adios2_are_read_from_the_file_that_a_script_writes() -> None:
+    text = """#!/bin/bash
+cat > adios2.xml <<EOF
+<adios-config><io name="out"><engine type="BP5">
+<parameter key="NumAggregators" value="4"/>
+<parameter key="BufferChunkSize" value="$SIZE"/>
+</engine></io></adios-config>
+EOF
+srun ./a
+"""
+    found = judge_script(text, Surroundings(""))
+    assert [(one.knob.line, one.knob.name, one.knob.value, one.knob.form, one.verdict) for one in found] == [
+        (4, "NumAggregators", "4", "adios2", "live"), (5, "BufferChunkSize", "$SIZE", "adios2", "live")
+    ]  # fmt: skip
+
+
+def test_options_that_a_script_leaves_to_another_program_are_read() -> None:
+    text = """#!/bin/bash
+args=(-x ROMIO_FSTYPE_FORCE=ufs: -mca io romio341 -np 4)
+export MPI_ARGS="${args[*]}"
+envsubst < flow.json > run.json
+"""
+    found = judge_script(text, Surroundings(""))
+    assert {(one.knob.name, one.knob.value, one.verdict) for one in found} == {
+        ("ROMIO_FSTYPE_FORCE", "ufs:", "cannot tell"), ("io", "romio341", "cannot tell")
+    }  # fmt: skip
+    assert "MPI_ARGS holds it" in found[0].reason
+
+
+def test_what_a_template_of_tbg_evaluates_is_no_part_of_the_script() -> None:
+    text = '#!/bin/bash\n.TBG_author=${MY_NAME:+--author "${MY_NAME}"}"\n'
+    text += "export OMPI_MCA_io=^ompio\nmpirun ./a\n"
+    assert [(one.knob.name, one.verdict) for one in judge_script(text, Surroundings(""))] == [("io", "live")]
+
+
+def test_hints_of_cray_are_dead_on_blue_gene() -> None:
+    text = "export MPICH_MPIIO_HINTS='*:cb_nodes=4'\nrunjob --np 64 : ./a\n"
+    (found,) = judge_script(text, Surroundings(""))
+    assert found.verdict == "dead" and "the program uses MPICH" in found.reason
+
+
+@pytest.mark.parametrize(
+    ("module", "dead"),
+    [
+        ("impi/2018.4", {"I_MPI_FILESYSTEM", "I_MPI_FILESYSTEM_CB_NODES"}),
+        ("impi/2021.4", {"I_MPI_EXTRA_FILESYSTEM_LIST", "I_MPI_FILESYSTEM", "I_MPI_FILESYSTEM_CB_NODES"}),
+        ("intel-oneapi-mpi/2021.13", {"I_MPI_EXTRA_FILESYSTEM_LIST"}),
+        ("impi", set()),
+    ],
+)
+def test_the_version_of_intel_mpi_decides_on_its_file_system_settings(module: str, dead: set[str]) -> None:
+    text = f"module load {module}\nexport I_MPI_EXTRA_FILESYSTEM=on I_MPI_EXTRA_FILESYSTEM_LIST=lustre\n"
+    text += "export I_MPI_FILESYSTEM=1 I_MPI_FILESYSTEM_CB_NODES=4\nmpirun ./a\n"
+    found = judge_script(text, Surroundings(""))
+    assert len(found) == 4 and {one.knob.name for one in found if one.verdict == "dead"} == dead
+
+
+def test_a_script_that_is_too_large_to_follow_is_not_called_dead() -> None:
+    calls = "".join(f"f{number}() {{ f{number + 1}; f{number + 1}; }}\n" for number in range(12))
+    text = f"{calls}f12() {{ lfs setstripe -c 4 x; mpirun ./a; }}\nexport OMPI_MCA_fcoll=vulcan\nf0\n"
+    begun = time.process_time()
+    found = {one.knob.name: one for one in judge_script(text + "true\n" * 2000, Surroundings(""))}
+    assert time.process_time() - begun < 5
+    assert found["fcoll"].verdict != "dead"
+
+
+def test_a_large_script_without_a_word_of_a_setting_is_not_followed() -> None:
+    filler = "echo of no setting\n" * 500
+    assert judge_script(f"module load openmpi\n{filler}", Surroundings("")) == []
+    assert [one.knob.name for one in judge_script(f"{filler}lfs setstripe -c 4 x\n./a\n", Surroundings(""))] == [
+        "stripe_count"
+    ]
+
+
 def test_what_a_launcher_leaves_to_the_program_is_no_setting() -> None:
     for command in ("srun -x OMPI_MCA_fcoll=vulcan ./a", "mpirun -n 4 ./a -x OMPI_MCA_fcoll=vulcan"):
         assert judge_script(f"{command}\n", Surroundings("openmpi")) == []

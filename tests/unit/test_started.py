@@ -165,6 +165,7 @@ def test_a_script_that_hands_its_arguments_to_another_program_is_the_program() -
             [["mpirun", "-n", "$((N*2))", "./a", 'b "c" $(echo "d e")', "`f g`"]],
             "",
         ),
+        ("srun -n $[$N * $P] ./app", [["srun", "-n", "$[$N * $P]", "./app"]], ""),
         ("for i in 1 2; do ./app $i; done", [["./app", "$i"]], "'for'"),
         ("./app 'x", [], "a quotation without an end"),
         ("./app $(x", [], "an expansion without an end"),

@@ -31,10 +31,12 @@ _OF_MODULE = {
     **dict.fromkeys(("pnetcdf", "parallel-netcdf", "cray-parallel-netcdf"), "PnetCDF"),
     "mpich": "MPICH",
     "openmpi": "Open MPI",
-    **dict.fromkeys(("impi", "intel-mpi", "intelmpi"), "Intel MPI"),
+    **dict.fromkeys(("impi", "intel-mpi", "intelmpi", "intel-oneapi-mpi"), "Intel MPI"),
 }
 _MODULE = re.compile(rf"(?P<name>{'|'.join(_OF_MODULE)})/(?P<version>[0-9]+(?:\.[0-9]+)+).*", re.I)
 _UNSET = "unset"
+_SEVERAL = 4
+"""Of nodes or processes, where their number is not known."""
 _LONGEST_BEGIN = 40
 """Characters of the longest beginning of a name that stands for others."""
 _IMPLEMENTATIONS = ("romio", "ompio")
@@ -372,6 +374,9 @@ def acts(parameter: Parameter, value: Value | None, situation: Situation) -> Ans
     if workload.collective is None:
         # Both kinds of calls may be made, or one alone.
         worlds += [{**words, "independent": False}, {**words, "collective": False}]
+    unknown = [name for name in ("nodes", "processes_per_node", "processes") if getattr(workload, name) is None]
+    if unknown:
+        worlds += [{**one, **dict.fromkeys(unknown, _SEVERAL)} for one in worlds]
     if idle := _explain_idle(parameter, value, worlds, situation.values, unsure):
         return Answer(False, idle)
     if parameter.driver and not workload.driver and not workload.file_system:

@@ -56,6 +56,7 @@ _AS_SHELL = {
     "for": "while :; do",
     "endfor": "done",
 }
+_OF_TBG = re.compile(r"^\.TBG_\w+=.*$", re.MULTILINE)
 _STATEMENT = re.compile(r"^\s*\{[{#%].*[}#%]\}\s*$", re.MULTILINE)
 _SKIPPED = frozenset({"comment", ";", "\n", "&", ";;", ";&", ";;&", "heredoc_body", "heredoc_end", "file_descriptor"})
 _TESTS = frozenset({"test_command", "compound_statement"})
@@ -108,7 +109,11 @@ class Clock:
 
 
 def replace_blocks(text: str) -> str:
-    """Make conditions and loops of a template (``{% if x %}``) those of a shell; other blocks go."""
+    """Make conditions and loops of a template (``{% if x %}``) those of a shell; other blocks go.
+
+    So do lines that PIConGPU's tbg evaluates and leaves out, whose quotes need not be balanced.
+    """
+    text = _OF_TBG.sub("", text)
     if "{%" not in text:
         return text
     text = _TEMPLATE_BLOCK.sub(lambda found: f"{found[1]}{_AS_SHELL[found[2]]}", text)

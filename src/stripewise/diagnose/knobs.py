@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from stripewise.catalogue.carriers import ADIOS2, ENVIRONMENT, HINT, HINTS_LIMIT, LAYOUT, MCA, PNETCDF, Carrier, Setting
 from stripewise.catalogue.configuration import Value
+from stripewise.catalogue.filesystems import find_file_system
 from stripewise.catalogue.meaning import (
     Meaning,
     Situation,
@@ -110,7 +111,8 @@ Verdict = Literal["dead", "live in one branch", "live", "cannot tell"]
 _CLOSE = 0.8
 _LONGEST = 100
 """Characters of a name that are compared with those of the stacks."""
-_MOST_BYTES = 1 << 20
+_MOST_BYTES = 256 << 10
+"""Of 17,916 files of people, three are larger: outputs of programs and lists of data."""
 _OF_VENDORS = ("cray_", "romio_", "romio_lustre_", "IBM_")
 """How hints of vendors begin, where people leave it out."""
 
@@ -199,7 +201,7 @@ def review_script(
         If the text is too long, cannot be read, or the library is unknown.
     """
     if len(text) > _MOST_BYTES:
-        raise UserError(f"the script is larger than {_MOST_BYTES >> 20} MiB", "paste the job script alone")
+        raise UserError(f"the script is larger than {_MOST_BYTES >> 10} KiB", "paste the job script alone")
     if where.mpi and where.mpi not in MPI:
         raise UserError(f"MPI library '{where.mpi}' is unknown", choose(where.mpi, MPI))
     outer = parse_script(text, files, submission_folders())
@@ -426,7 +428,7 @@ class _Judge:
     ) -> None:
         for one in beside:
             parameter = self._parameters[id(one)]
-            if parameter is None:
+            if parameter is None or not _holds_beside(one, knob, beside):
                 continue
             # What one folder or one pattern of files gets, others do not.
             elsewhere = len(targets) > 1 and one.target in targets and one.target != knob.target
@@ -434,6 +436,15 @@ class _Judge:
                 unsure.add(parameter.name)
             given[parameter.name].add(one.value)
             values.setdefault(parameter.name, value_of(parameter, one.value))
+
+
+def _holds_beside(one: ScriptSetting, knob: ScriptSetting, every: Sequence[ScriptSetting]) -> bool:
+    """Whether a setting holds where another does: not if they are of two components of a file, unless inherited."""
+    if one.form != "commands" or one.target != knob.target or one.component == knob.component:
+        return True
+    nearer = range(one.component + 1, knob.component + 1)
+    again = any(other.name == one.name and other.target == one.target and other.component in nearer for other in every)
+    return one.component < knob.component and one.name in find_file_system(one.layer).inherited and not again
 
 
 _FILES = frozenset({"romio_file", "ior"})

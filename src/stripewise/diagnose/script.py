@@ -13,7 +13,15 @@ from stripewise.catalogue.filesystems import FILE_SYSTEMS
 from stripewise.catalogue.meaning import versions_in
 from stripewise.diagnose.bash_reader import Clock, read_bash, replace_blocks
 from stripewise.diagnose.csh_reader import is_csh, read_csh
-from stripewise.diagnose.script_launch import Facts, Launch, is_directive, is_script, read_directive, read_launch
+from stripewise.diagnose.script_launch import (
+    Facts,
+    Launch,
+    is_directive,
+    is_script,
+    read_directive,
+    read_launch,
+    read_options,
+)
 from stripewise.diagnose.script_setting import (
     NAME,
     Scene,
@@ -24,10 +32,11 @@ from stripewise.diagnose.script_setting import (
     find_hints,
     is_hint,
     is_own,
+    may_set_something,
     read_variable,
 )
 from stripewise.diagnose.shell_run import Interpreter, behind
-from stripewise.diagnose.shell_state import ABSENT, Alternative, Piece, Reached, Value, is_known, text_of
+from stripewise.diagnose.shell_state import ABSENT, Alternative, Piece, Reached, Value, base_name, is_known, text_of
 from stripewise.diagnose.shell_tree import Node
 from stripewise.errors import UserError
 from stripewise.runners.program.command import SCHEDULERS, SHELLS
@@ -37,10 +46,14 @@ Files = Callable[[str], str | None]
 """Gives the text of a file by the path that a script names; None where it is not at hand."""
 
 _SUBMITTERS = frozenset({"ssh", *SCHEDULERS, *SHELLS})
+_LAYING_OUT = frozenset(system.command[0] for system in FILE_SYSTEMS if system.command)
 _LOADING = frozenset({"load", "add", "swap", "switch", "try-load"})
 _ASSIGN = re.compile(rf"({NAME})=(.*)", re.DOTALL)
 _READ = re.compile(rf"\$\{{?({NAME})")
+_SOURCING = re.compile(r"(?:^|[;&|])\s*(?:source|\.)\s", re.MULTILINE)
 _FILE_NAME = re.compile(r"[\w.+-]+")
+_LARGE = 8192
+"""Characters of a script that is not followed where no word of it may set anything."""
 _MOST = 1000
 """Settings of a script that are judged."""
 _NESTED = 4
@@ -77,6 +90,9 @@ def parse_script(text: str, files: Files | None = None, folders: Sequence[str] =
         _check_number(len(hints), hints[-1].line)
         made = tuple(replace(one, mark=mark, scenes=(0,)) for mark, one in enumerate(hints))
         return Script(made, (((tuple(one.mark for one in made),),),), hints_file=1)
+    reads_others = files is not None and _SOURCING.search(text)
+    if len(text) > _LARGE and not reads_others and not may_set_something(text):
+        return Script()
     reader = _ScriptReader(text, [number for number, _ in lines], Clock(), files, folders, 0)
     reader.read()
     return reader.script()
@@ -115,6 +131,7 @@ class _ScriptReader(Interpreter):
         self._launched: set[int] = set()
         self._gone: dict[int, tuple[str, int]] = {}
         self._kept: set[int] = set()
+        self._left: dict[int, str] = {}
         self._hidden: set[int] = set()
         self._uncalled: dict[int, str] = {}
         self._function = ""
@@ -142,6 +159,7 @@ class _ScriptReader(Interpreter):
             # Who reads this script, or what it starts under another name, finds what is set at its end.
             self._see((), sure=False, final=True)
         self._close_files()
+        self._read_exported_options()
         for function in self.finish():
             self._function = (
                 f"nothing in the script calls the function {function.name} of line {self._number(function.line)}"
@@ -212,7 +230,7 @@ class _ScriptReader(Interpreter):
     ) -> None:
         """Note a command."""
         texts = [text_of(word) for word in words]
-        first = PurePosixPath(texts[0]).name
+        first = base_name(texts[0])
         always = not self.conditional
         if first == "env":
             for place, word in enumerate(words[1:], start=1):
@@ -273,22 +291,24 @@ class _ScriptReader(Interpreter):
     def _read_inner(self, words: Sequence[Value], texts: Sequence[str], text: Sequence[Value], line: int) -> None:
         """Go through a script that is a word of the command, or that it reads."""
         for place, word in enumerate(texts[:60]):
-            if PurePosixPath(word).name not in _SUBMITTERS:
+            if base_name(word) not in _SUBMITTERS:
                 continue
             script = next((i for i in range(place + 1, len(texts) - 1) if re.fullmatch(r"-[a-z]*c", texts[i])), None)
-            if script is not None and PurePosixPath(word).name in SHELLS:
+            if script is not None and base_name(word) in SHELLS:
                 value = words[script + 1]
                 self.state.begin()
                 self.run_text(text_of(value), value[0].line if value else line)
                 self.leave_shell()
                 return
-            if (text and not place) or (text and PurePosixPath(word).name in SHELLS):
+            if (text and not place) or (text and base_name(word) in SHELLS):
                 self._read_nested(list(text))
                 return
 
     # -- layouts -------------------------------------------------------------------------------------------
 
     def _read_layouts(self, words: Sequence[Value], texts: Sequence[str], line: int) -> None:
+        if _LAYING_OUT.isdisjoint(map(base_name, texts)):
+            return
         unknown = {text_of(word) for word in words if not is_known(word)}
         for system in FILE_SYSTEMS:
             found = list(system.in_script(texts))
@@ -297,11 +317,11 @@ class _ScriptReader(Interpreter):
             refused = system.refused_words(texts)
             target = self.path(texts[-1])
             marks = []
-            for name, value in found:
+            for component, name, value in found:
                 known = "$" not in value and not any(value and value in one for one in unknown)
                 setting = ScriptSetting(
                     line, name, value, "commands", layer=system.name, target=target, known=known,
-                    fault=refused[0] if refused else "", cure=refused[1] if refused else "",
+                    fault=refused[0] if refused else "", cure=refused[1] if refused else "", component=component,
                 )  # fmt: skip
                 marks.append(self._mark(setting))
             key = f"l:{system.name} {target}"
@@ -356,6 +376,19 @@ class _ScriptReader(Interpreter):
             if (mark := self._line_marks[id(line)]) is not None:
                 marks.append(mark)
         return tuple(marks)
+
+    def _read_exported_options(self) -> None:
+        """Read options of launchers in exported variables, which the script leaves to another program."""
+        for key in tuple(self.state.keys()):
+            for one in self.state.get(key) or () if key.startswith("v:") else ():
+                if not one.exported or not one.value or (launch := read_options(one.value)) is None:
+                    continue
+                found = [(name, value) for name, value in launch.variables]
+                found += [(f"OMPI_MCA_{name}", value) for name, value in launch.mca]
+                made = [one for name, value in found for one in read_variable(name, value, exported=True)]
+                marks = [self._mark(replace(setting, bound=True)) for setting in made]
+                self._left.update(dict.fromkeys(marks, key.removeprefix("v:")))
+                self._add_scene([((mark,),) for mark in marks])
 
     def _named(self, path: str) -> list[str]:
         """Give the written files that a name stands for: those of the same name."""
@@ -554,6 +587,10 @@ class _ScriptReader(Interpreter):
             return replace(setting, unsure=self._uncalled[mark])
         if mark in self._seen:
             return replace(setting, partly=mark not in reached and setting.form != "commands" and self._starts)
+        if mark in self._left:
+            return replace(
+                setting, unsure=f"{self._left[mark]} holds it among options that nothing here gives to a launcher"
+            )
         how, line = self._gone.get(mark, ("late", 0))
         if how == "unnamed":
             return replace(

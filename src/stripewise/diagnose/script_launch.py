@@ -9,13 +9,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from pathlib import PurePosixPath
 
 from stripewise.catalogue.carriers import MCA
 from stripewise.catalogue.meaning import knows_name
 from stripewise.diagnose.script_setting import NAME
 from stripewise.diagnose.shell_run import behind
-from stripewise.diagnose.shell_state import Piece, Value, text_of
+from stripewise.diagnose.shell_state import Piece, Value, base_name, text_of, words_in
 from stripewise.runners.program.command import (
     LAUNCHERS,
     Found,
@@ -80,7 +79,7 @@ def read_launch(words: Sequence[Value]) -> Launch:
     """Say what the options of a command set, and which launcher it is."""
     texts = tuple(text_of(word) for word in words[:_MOST_WORDS])
     given = _read_given(texts)
-    name = PurePosixPath(given.launcher).name
+    name = base_name(given.launcher)
     library, shown_by = LAUNCHERS[name].library_of(name) if name else "", name
     if name and not library and given.mca:
         option = next((word for word in texts if _is_option(word, _ANY.mca)), "")
@@ -96,6 +95,14 @@ def read_launch(words: Sequence[Value]) -> Launch:
         if knows_name(MCA, one) and (value := _find_value(words, texts, one, text)) is not None
     ]
     return Launch(given.launcher, library, shown_by, tuple(variables), tuple(mca))
+
+
+def read_options(value: Value) -> Launch | None:
+    """Say what options of a launcher set that a variable holds; None where it holds none."""
+    words = words_in(value)
+    if not any(_is_option(text_of(word), _ANY.environment | _ANY.mca) for word in words):
+        return None
+    return read_launch([(Piece("$LAUNCHER", value[0].line, known=False),), *words])
 
 
 def is_directive(line: str) -> bool:
@@ -148,7 +155,7 @@ def _read_given(words: tuple[str, ...]) -> _Given:
 
 def _find_launcher(words: Sequence[str]) -> int | None:
     for place, word in enumerate(words[:_FARTHEST]):
-        grammar = LAUNCHERS.get(PurePosixPath(word).name)
+        grammar = LAUNCHERS.get(base_name(word))
         if grammar is not None and skip_subcommand(words, place + 1, grammar) is not None:
             return place
     return None
@@ -257,7 +264,7 @@ class Facts:
             mpi = next((mpi for pattern, mpi in _MODULES[:2] if any(map(pattern.fullmatch, parts))), "")
             if mpi:
                 self._add("mpi", mpi, line, launch.launcher, strong=True, always=always)
-        name = PurePosixPath(words[0]).name
+        name = base_name(words[0])
         if name == "lfs":
             self._add("file_system", "lustre", line, "lfs", strong=True, always=always)
         elif name == "beegfs-ctl":

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from stripewise.catalogue.carriers import ADIOS2, ENVIRONMENT, HINT, MCA
+from stripewise.catalogue.filesystems import FILE_SYSTEMS
 from stripewise.catalogue.meaning import bare_names, knows_name, names_of
 from stripewise.diagnose.shell_state import Piece, Value, is_known_between, line_in, text_of
 
@@ -22,10 +24,17 @@ _ADIOS = re.compile(
     r"key\s{0,9}=\s{0,9}[\"'](\w{1,99})[\"']\s{1,9}value\s{0,9}=\s{0,9}[\"']([^\"'\n]{0,200})[\"']|^\s*(\w{1,99}):\s+(\S{1,200})\s*$"
 )
 _CRAY = "MPICH_MPIIO_HINTS"
+_COMMON = frozenset({"io", "fs"})
+"""Names of parameters that are words of any script; ``mca`` stands before them."""
 _PART = re.compile(r"[^,]+")
 _TEMPLATE = re.compile(r"\{\{|\}\}|^!\w+$|@\w+@|%\w+%|^<[\w -]+>$|\$")
 """What stands for a value that is put in before the script runs."""
 _TYPOGRAPHIC = re.compile("[\u2018-\u201f\u00ab\u00bb]")
+
+
+def _commands_of_layouts() -> Iterator[str]:
+    for system in FILE_SYSTEMS:
+        yield from system.command[:1]
 
 
 @dataclass(frozen=True)
@@ -54,6 +63,8 @@ class ScriptSetting:
         Why the library cannot read it as it is written; empty where it can.
     cure : str
         What to do about the fault.
+    component : int
+        Of a composite layout, from 1; 0 for a layout of one component, and for what is no layout.
     bound : bool
         Whether it is a part of the command that it acts on.
     gone : str
@@ -79,6 +90,7 @@ class ScriptSetting:
     known: bool = True
     fault: str = ""
     cure: str = ""
+    component: int = 0
     bound: bool = False
     gone: str = ""
     partly: bool = False
@@ -142,6 +154,22 @@ class Script:
         yield self
         for one in self.nested:
             yield from one.all()
+
+
+_TOKEN = re.compile(r"[A-Za-z_][\w-]*")
+_TELLING = frozenset({"adios-config", "RunTimeConfig", _CRAY, "mca", "gmca", "omca", *_commands_of_layouts()})
+
+
+def may_set_something(text: str) -> bool:
+    """Whether a text has a word of some setting."""
+    return any(map(_is_telling, set(_TOKEN.findall(text))))
+
+
+@lru_cache(maxsize=1 << 15)
+def _is_telling(word: str) -> bool:
+    begins = word.lower() == "mpi_info_set" or word.startswith(("OMPI_MCA_", "IOR_HINT__"))
+    known = knows_name(HINT, word) or knows_name(ENVIRONMENT, word) or (word not in _COMMON and knows_name(MCA, word))
+    return begins or known or word in _TELLING
 
 
 def read_variable(name: str, value: Value, line: int = 0, *, exported: bool) -> Iterator[ScriptSetting]:

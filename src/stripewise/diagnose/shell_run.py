@@ -21,6 +21,7 @@ from stripewise.diagnose.shell_state import (
     Reached,
     State,
     Value,
+    base_name,
     is_known,
     lines_of,
     merge,
@@ -53,13 +54,19 @@ _MOST_WAYS = 8
 """Values of a word, or readings of a command, that are told apart."""
 _MOST_CALLS = 12
 """Functions within functions that are followed."""
-_STEPS = 20_000
-"""Statements that run again, in loops and functions, beside one for each character of the script."""
+_STEPS = 4000
+"""Statements that run, beside those of the script itself: after them no function is followed and no loop repeated."""
+_A_STATEMENT = 20
+"""Characters of a short statement."""
+_MOST_LINES = 20_000
+"""Lines of one command's output that are kept."""
 _TESTS = frozenset({"test", "[", "[[", "let", "grep", "egrep", "which", "type", "command", "hash", "diff", "cmp"})
 _PRINTF = re.compile(r"%[-+ 0#]*[0-9]*(?:\.[0-9]+)?([a-zA-Z%])")
 _ESCAPES = {"\\n": "\n", "\\t": "\t", "\\\\": "\\", '\\"': '"'}
 _ESCAPE = re.compile(r"\\[nt\\\"]")
 _NAME = re.compile(r"[A-Za-z_]\w*")
+_PATTERN = re.compile(r"[*?\[{~]")
+"""Marks of words that stand for others."""
 _OWN_FOLDER = re.compile(r"\$\(pwd\)|`pwd`|\$\{?PWD\}?")
 _EXPORTERS = frozenset({"export", "declare", "typeset", "local", "readonly"})
 _HELD = ("v:", "f:", "l:")
@@ -90,7 +97,7 @@ class Interpreter(ABC):
         self._functions: dict[str, Function] = {}
         self._called: set[str] = set()
         self._calls: list[str] = []
-        self._steps = _STEPS + size
+        self._steps = _STEPS + size // _A_STATEMENT
         self.involved = False
         self.conditional = 0
         self._loops = 0
@@ -276,7 +283,7 @@ class Interpreter(ABC):
         for _ in range(1 if self._loops or self.involved else 2):
             self._loops += 1
             if node.variable:
-                self._bind(node.variable, (Piece(f"${node.variable}", node.line, known=False),), node.line)
+                self.set_variable(node.variable, self._values_of_loop(node), node.line)
             self.run(node.body)
             self._loops -= 1
         changes = self.state.end()
@@ -284,6 +291,16 @@ class Interpreter(ABC):
             # The loop ends the script at some round, or not at all.
             changes["dead"] = 0
         self.join([({}, True), (changes, False)])
+
+    def _values_of_loop(self, node: Loop) -> list[Alternative]:
+        """Give the values of a loop's list, where they are few and known; an unknown one otherwise."""
+        given = [value for word in node.words for value in self.expand_words(word)]
+        texts = [text_of(value) for value in given]
+        plain = all(map(is_known, given)) and not any(_PATTERN.search(text) for text in texts)
+        if plain and 0 < len(set(texts)) <= _MOST_WAYS:
+            # Those of one text are one.
+            return [Alternative(value) for value in dict(zip(texts, given, strict=True)).values()]
+        return [Alternative((Piece(f"${node.variable}", node.line, known=False),))]
 
     def _run_group(self, node: Group) -> None:
         outputs = self._open(node.redirects)
@@ -314,8 +331,8 @@ class Interpreter(ABC):
         made = []
         for one in values:
             marks = self.mark(name, one.value, line) if one.value is not None else ()
-            made.append(replace(one, exported=exported, marks=marks))
-        merged, lost = merge([(made, False)])
+            made.append(Alternative(one.value, one.items, exported, marks, one.weak))
+        merged, lost = merge([(made, False)]) if len(made) > 1 else (tuple(made), ())
         self.lose(lost, line, "jump")
         kept = {mark for one in merged for mark in one.marks}
         self.lose([mark for one in before for mark in one.marks if mark not in kept], line, "again")
@@ -461,22 +478,26 @@ class Interpreter(ABC):
         return [*words, current] if current else words
 
     def _readings(self, words: Sequence[Word]) -> list[list[Value]]:
-        """Give the words of a command, once for each value of a variable without quotes that has several."""
-        names = [
-            part.name
-            for word in words
-            for part in word
-            if isinstance(part, Variable) and not part.quoted and len(self.values_of(part.name)) > 1
-        ]
-        name = next(iter(names), "")
-        if not name:
-            return [[value for word in words for value in self.expand_words(word)]]
-        found: list[list[Value]] = []
-        for one in self.values_of(name)[:_MOST_WAYS]:
-            self.state.begin()
-            self.state.put(f"v:{name}", (one,))
-            found.append([value for word in words for value in self.expand_words(word)])
-            self.state.end()
+        """Give the words of a command, once for each value of the variables that have several."""
+        found: list[list[Value]] = [[value for word in words for value in self.expand_words(word)]]
+        several: dict[str, Sequence[Alternative]] = {}
+        number = 1
+        for part in itertools.chain.from_iterable(words):
+            if isinstance(part, Variable) and part.name not in several and part.name.isidentifier():
+                values = self.values_of(part.name)
+                if len(values) > 1:
+                    number *= min(len(values), _MOST_WAYS)
+                    # What cannot be told apart is not known.
+                    unknown = (Alternative((Piece(part.source, part.line, known=False),)),)
+                    several[part.name] = values[:_MOST_WAYS] if number <= _MOST_WAYS else unknown
+        if several:
+            found = []
+            for chosen in itertools.product(*several.values()):
+                self.state.begin()
+                for name, one in zip(several, chosen, strict=True):
+                    self.state.put(f"v:{name}", (one,))
+                found.append([value for word in words for value in self.expand_words(word)])
+                self.state.end()
         return found
 
     # -- paths ---------------------------------------------------------------------------------------------
@@ -517,7 +538,7 @@ class Interpreter(ABC):
         lines = lines_of(value)
         if output.path:
             self.write(output.path, lines, line, more=True, known=True)
-        elif len(output.lines) < _STEPS:
+        elif len(output.lines) < _MOST_LINES:
             output.lines += lines
 
     def _run_simple(self, node: Simple) -> None:
@@ -534,6 +555,7 @@ class Interpreter(ABC):
             return
         self._outputs += outputs
         readings = self._readings(node.words)
+        self._steps -= len(readings)
         bound = [(one.name, value) for one in node.assigned for value in self.expand(one.value)[:1]]
         if len(readings) == 1:
             self._command(node.line, readings[0], bound, text)
@@ -553,7 +575,7 @@ class Interpreter(ABC):
         if not words:
             return
         first = text_of(words[0])
-        name = PurePosixPath(first).name if is_known(words[0]) else ""
+        name = base_name(first) if is_known(words[0]) else ""
         built_in = getattr(self, f"_do_{name}", None) if name.isalpha() else None
         if name in self._functions:
             self._call(name, words, bound, line)

@@ -82,6 +82,14 @@ SOURCES: tuple[Source, ...] = (
 )
 """In the order in which they are asked."""
 NAMES = ", ".join(["Darshan logs", "traces", *(source.plural for source in SOURCES if source.plural)])
+_BINARY = {
+    b"SQLite format 3\0": "an SQLite database",
+    b"\x89HDF\r\n": "an HDF5 file",
+    b"CDF": "a NetCDF file",
+    b"PK\x03\x04": "a ZIP archive",
+    b"\x7fELF": "a program",
+}
+"""Files that people name by mistake, by their first bytes."""
 _TEXT_LIMIT = 64 << 20
 _START = 4096
 _BEGINNING = 4 << 20
@@ -222,8 +230,9 @@ def _describe_unknown(path: Path) -> str:
     start = _start(path)
     if not start:
         return "an empty file" if os.access(path, os.R_OK) else ""
-    if b"\0" in start:
-        return ""
+    known = next((what for begin, what in _BINARY.items() if start.startswith(begin)), "")
+    if known or b"\0" in start:
+        return known
     return "JSON of a kind that is not known" if start.lstrip().startswith(b"{") else "text of a kind that is not known"
 
 

@@ -82,6 +82,8 @@ class FileSystem:
         Words of the command that takes the keys' options; empty where there is none.
     darshan_module : str
         The module of Darshan's logs that records layouts; empty where there is none.
+    inherited : frozenset of str
+        Keys that a component of a file takes from the one before it, where it does not say them itself.
     reads : str
         How the command reads numbers, in a sentence; said where a number is not what its writer means.
     client_settings : mapping
@@ -99,6 +101,7 @@ class FileSystem:
     tool = ""
     command: tuple[str, ...] = ()
     darshan_module = ""
+    inherited: frozenset[str] = frozenset()
     reads = "the command reads it otherwise"
     client_settings: Mapping[str, str] = MappingProxyType({})
 
@@ -153,17 +156,21 @@ class FileSystem:
                 words += [option, value] if joint == " " else [f"{option}{joint}{value}"]
         return words
 
-    def in_script(self, words: Sequence[str]) -> Iterator[tuple[str, str]]:
-        """Give the keys and values of the layouts that a command of a shell script sets, of its words."""
+    def in_script(self, words: Sequence[str]) -> Iterator[tuple[int, str, str]]:
+        """Give what a command of a shell script sets, of its words: the component of the file, the key and its value.
+
+        Components count from 1; a layout that holds for the whole file is component 0.
+        """
         start = self._command_in(words)
-        if start is None:
-            return
+        if start is not None:
+            yield from ((0, name, value) for name, value in self._options_in(words[start:]))
+
+    def _options_in(self, words: Sequence[str]) -> Iterator[tuple[str, str]]:
         names = {option: key.name for key in self.keys for option in key.options}
-        rest = words[start:]
-        for place, word in enumerate(rest):
+        for place, word in enumerate(words):
             option, equal, value = word.partition("=")
             if option in names:
-                yield names[option], value if equal else "".join(rest[place + 1 : place + 2])
+                yield names[option], value if equal else "".join(words[place + 1 : place + 2])
             elif word[:2] in names and len(word) > 2 and not word.startswith("--"):
                 yield names[word[:2]], word[2:]
 

@@ -12,6 +12,8 @@ from stripewise.shell import quote
 
 _STEP = 65536
 _SIZE = re.compile(r"\s*\+?(0[xX][0-9a-fA-F]+|[0-9]+)(?:\.([0-9]*))?(?:([bckmgtpeBCKMGTPE])(?:[iIbB].*)?)?", re.DOTALL)
+_END = re.compile(r"-E.*|(?:--component-end|--comp-end)(?:=.*)?")
+"""Where a component of a composite layout ends."""
 _COUNT = re.compile(r"\s*[+-]?(?:0[xX][0-9a-fA-F]+|[0-9]+)")
 _UNITS = {"": 1, "c": 1, "b": 512, **{letter: 1 << 10 * power for power, letter in enumerate("kmgtpe", start=1)}}
 _MOST_STRIPES = 2000
@@ -102,6 +104,8 @@ class Lustre(FileSystem):
     tool = "lfs"
     command = ("lfs", "setstripe")
     darshan_module = "LUSTRE"
+    # setstripe_args_init_inherit in lfs.c
+    inherited = frozenset({"stripe_size", "stripe_count", "pool"})
     reads = "lfs reads units as powers of 1024, and a size below 4096 as KiB"
     client_settings = MappingProxyType(
         {
@@ -169,24 +173,26 @@ class Lustre(FileSystem):
             words += ["-E", str(head), "-c", str(HEAD_STRIPES), *shared]
         return [*words, "-E", "eof", *last]
 
-    def in_script(self, words: Sequence[str]) -> Iterator[tuple[str, str]]:
-        """Give the keys of the last component of a composite layout, which holds most of a large file.
-
-        A component on the metadata server comes before it as ``mdt_size``.
-        """
+    def in_script(self, words: Sequence[str]) -> Iterator[tuple[int, str, str]]:
+        """Give the keys of each component of a composite layout; one on the metadata server is its ``mdt_size``."""
         words = [_renew(word) for word in words]
         if (old := _old_places(words)) is not None:
-            yield from zip(_OLD_PLACES, old, strict=False)
+            yield from ((0, name, value) for name, value in zip(_OLD_PLACES, old, strict=False))
             return
-        edges = [place for place, word in enumerate(words) if word in ("-E", "--component-end", "--comp-end")]
-        if edges and self._command_in(words[: edges[0]]) is not None:
-            for edge in edges:
-                # The option stands on either side of the component's end.
-                around = (tuple(words[edge + 2 : edge + 4]), tuple(words[max(edge - 2, 0) : edge]))
-                if {("-L", "mdt"), ("--layout", "mdt")}.intersection(around):
-                    yield "mdt_size", words[edge + 1]
-            words = [*self.command, *words[edges[-1] + 2 :]]
-        yield from super().in_script(words)
+        edges = [place for place, word in enumerate(words) if _END.fullmatch(word)]
+        if not edges or self._command_in(words[: edges[0]]) is None:
+            yield from super().in_script(words)
+            return
+        for number, (edge, behind) in enumerate(zip(edges, [*edges[1:], len(words)], strict=True), start=1):
+            options, _, end = words[edge].partition("=")
+            size = end or (words[edge][2:] if options.startswith("-E") else "")
+            begin = edge + 1 + (not size)
+            # The option stands on either side of the component's end.
+            before = tuple(words[max(edge - 2, 0) : edge]) if number == 1 else ()
+            around = (tuple(words[begin : begin + 2]), before)
+            if {("-L", "mdt"), ("--layout", "mdt")}.intersection(around):
+                yield number, "mdt_size", size or "".join(words[edge + 1 : edge + 2])
+            yield from ((number, name, value) for name, value in self._options_in(words[begin:behind]))
 
     def refused_words(self, words: Sequence[str]) -> tuple[str, str] | None:
         """Refuse options of old versions, and numbers behind the file."""

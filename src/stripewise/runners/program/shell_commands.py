@@ -128,7 +128,7 @@ def _end_of_quotation(text: str, at: int) -> int:
     return at
 
 
-_CLOSING = {"(": ")", "{": "}"}
+_CLOSING = {"(": ")", "{": "}", "[": "]"}
 
 
 def _end_of_expansion(text: str, at: int) -> int:

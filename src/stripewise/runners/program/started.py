@@ -205,7 +205,7 @@ _KNOWN = frozenset({*INTERPRETERS, *SHELLS, *_TOOLS, *CONTAINERS, *WRAPPERS})
 _ARGUMENTS = frozenset({"$@", "$*", "${@}", "${*}", "$argv:q", "$argv"})
 """How a shell script names all its arguments."""
 _ARGUMENTS_OF_PYTHON = re.compile(r"(exec[lv]\w*|call|run|Popen|system|spawn\w*)\(.*argv\[1:\]")
-_EXPANDED = re.compile(r"\$\w+|\$\{[^}]*\}|\$\(.*\)|`.*`", re.DOTALL)
+_EXPANDED = re.compile(r"\$\w+|\$\{[^}]*\}|\$\[[^\]]*\]|\$\(.*\)|`.*`", re.DOTALL)
 _OPTIONS = re.compile(r"opt|flag|arg|map|bind|host|node|param|pin|mca|env|prefix|launch|numa|aff|wrap|srun", re.I)
 _SURELY_OPTIONS = re.compile(
     r"((opts?|options?|flags?|args?|wrapper|profiler)\W*$)|singularity|apptainer|container", re.I
