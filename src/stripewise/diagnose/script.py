@@ -599,7 +599,7 @@ class _ScriptReader(Interpreter):
                 cure="export ROMIO_HINTS=PATH",
             )
         if self.involved:
-            return replace(setting, unsure="the script is too long to be followed on all its ways")
+            return replace(setting, unsure="the script is too large to be followed on all its ways")
         if mark in self._kept:
             if setting.form == "commands":
                 return replace(
