@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -139,6 +140,45 @@ def test_the_tree_to_read_names_the_best_of_each_leaf_and_counts() -> None:
     assert {leaf.when.split(" ", 1)[0] for leaf in judged.leaves} == {"w"}
     assert write_leaf(judged.leaves[0].as_json()).startswith("if w ")
     assert not judge_choices(table, table.context_levels[:, 0], table.values).leaves
+
+
+def test_new_rows_replace_a_model_only_if_they_make_it_no_worse(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    table = sample_table(noise=0.05)
+    few = np.flatnonzero(np.arange(len(table)) % 8 == 0)
+    train = ["site", "train", "t", "--out", "t.model", "--json"]
+
+    def write(rows: Table) -> None:
+        for file in ("t.csv", "t.toml"):
+            Path(file).unlink(missing_ok=True)
+        write_table(rows, "t")
+
+    def update(*more: str) -> Any:
+        assert main([*train, "--update", *more]) == 0
+        return json.loads(capsys.readouterr().out)["update"]
+
+    write(table.take(few))
+    assert main([*train, "--update", "--model", "forest", "--model-option", "trees=20"]) == 0
+    assert json.loads(capsys.readouterr().out)["update"] is None
+    learned = Path("t.model").read_bytes()
+    assert update() == {"new": 0, "replaced": False, "before": None, "after": None}
+    assert main([*train, "--update", "--model", "tree"]) == 2
+    assert "keeps the kind" in capsys.readouterr().err
+    # Values at random teach nothing of those that were there.
+    values = np.exp(np.random.default_rng(1).normal(0, 9, len(table)))
+    values[few] = table.values[few]
+    write(replace(table, values=values))
+    judged = update()
+    assert judged["new"] == len(table) - len(few)
+    assert not judged["replaced"]
+    assert Path("t.model").read_bytes() == learned
+    write(table)
+    judged = update()
+    assert judged["replaced"] and judged["after"] < 1.1 * judged["before"]
+    model = registry.load_model("t.model")
+    assert model.name == "forest" and set(model.rows) == set(table.digest_rows())
 
 
 def test_other_columns_can_be_left_out() -> None:

@@ -130,6 +130,8 @@ class Training:
     stacks: Sequence[str] = ()
     """Stack files that say how the table's columns are set."""
     explain: bool = False
+    update: bool = False
+    """Whether the file's model learns anew what it was made of, if its table has new rows."""
 
 
 @dataclass(frozen=True)

@@ -99,9 +99,11 @@ class LocalDesk(Desk):
 
     def train(self, training: Training) -> tuple[str, Learned]:
         """Train a model; see :meth:`Desk.train`."""
-        from stripewise.models.training import learn
+        from stripewise.models.training import learn, update
 
         measured = table_with(training.table, training.stacks)
+        if training.update and training.out.exists():
+            return measured.name, update(measured, training.seed, training.out, explain=training.explain)
         found = learn(measured, training.model, training.options, training.seed, training.out, explain=training.explain)
         return measured.name, found
 

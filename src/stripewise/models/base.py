@@ -117,6 +117,7 @@ def predict_one_more(each: Floats, workload: NDArray[np.int64]) -> Floats:
 
 
 _LEAST_ROWS = 2
+_ROWS = "rows"
 _CHUNK = 200_000
 _SAMPLE = 512
 _MANY = 20_000
@@ -215,6 +216,8 @@ class PerformanceModel(ABC):
         0 where a model has no evidence of it. See :func:`stripewise.models.cells.error_correlation`.
     reach : float
         Largest difference in ln(value) between configurations of one workload that was measured; 0 where unknown.
+    rows : ndarray of int, shape (n,)
+        What it learned, see :meth:`~stripewise.models.table.Table.digest_rows`; empty for files of earlier versions.
     gain_errors : ndarray, shape (operations,) or (1,)
         How far predicted gains of held-out workloads were wrong, by operation; infinite where a model has no evidence.
         See :func:`stripewise.models.cells.gain_errors`.
@@ -233,6 +236,7 @@ class PerformanceModel(ABC):
         self._domain: Domain | None = None
         self._encoder: Encoder | None = None
         self.gain_errors: Floats = np.array([np.inf])
+        self.rows: NDArray[np.int64] = np.empty(0, dtype=np.int64)
         self._margins: Floats | None = None
 
     @property
@@ -290,6 +294,7 @@ class PerformanceModel(ABC):
         self._encoder = self._make_encoder(self._domain, data.points)
         self.noise = data.noise
         self.reach = data.reach
+        self.rows = table.digest_rows()
         self._margins = None
         with for_rows(len(table)):
             self._fit(data, np.random.default_rng(seed))
@@ -490,7 +495,7 @@ class PerformanceModel(ABC):
             "reach": self.reach,
             "state": document,
         }
-        return Stored(head, arrays)
+        return Stored(head, {**arrays, _ROWS: self.rows})
 
     @abstractmethod
     def _state(self) -> tuple[dict[str, Any], dict[str, np.ndarray[Any, Any]]]:
@@ -510,7 +515,9 @@ class PerformanceModel(ABC):
         model.noise = float(stored.head["noise"])
         model.error_correlation = float(stored.head.get("kinship", 0.0))
         model.reach = float(stored.head.get("reach", 0.0))
-        model._restore(stored.head["state"], stored.arrays)
+        arrays = dict(stored.arrays)
+        model.rows = np.asarray(arrays.pop(_ROWS, model.rows), dtype=np.int64)
+        model._restore(stored.head["state"], arrays)
         # An earlier version wrote no more than what a model remembers.
         if model._domain.measured is None and (places := model.places()) is not None:
             known = model.measured()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -199,6 +200,16 @@ class Table:
             wrong = self.values[self.values <= 0][0]
             what = f"table {self.name}: value {wrong:g} is not positive"
             raise UserError(what, "models predict logarithms: leave failed runs out")
+
+    def digest_rows(self) -> NDArray[np.int64]:
+        """Give a number for each row by which it is known again in another table, shape ``(n,)``."""
+        columns = self.schema.columns
+        found = np.empty(len(self), dtype=np.int64)
+        for row, levels in enumerate(self.every_level):
+            own = [f"{c.name}={c.values[level]}" for c, level in zip(columns, levels, strict=True)]
+            text = "\n".join([*sorted(own), str(self.repeats[row]), repr(float(self.values[row]))])
+            found[row] = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little", signed=True)
+        return found
 
     def take(self, keep: NDArray[Any]) -> Table:
         """Give the table of some rows (a mask, or indices)."""

@@ -392,7 +392,7 @@ class _Validation:
         """Predict the test rows; those with a category that no model can guess are left NaN, with the reason."""
         learning, testing = self.table.take(train), self.table.take(test)
         fitted = make_model(self.model, self.options).fit(learning, self.seed)
-        known = _find_predictable(fitted.domain, testing)
+        known = find_predictable(fitted.domain, testing)
         values = np.full(len(testing), np.nan)
         if known.any():
             values[known] = fitted.predict_table(testing.take(known)).value
@@ -420,8 +420,8 @@ class _Validation:
         )
 
 
-def _find_predictable(domain: Domain, testing: Table) -> NDArray[np.bool_]:
-    """Rows whose categories were measured, or can be predicted from those that were, shape ``(n,)``."""
+def find_predictable(domain: Domain, testing: Table) -> NDArray[np.bool_]:
+    """Find the rows whose categories were measured, or can be predicted from those that were, shape ``(n,)``."""
     known = np.ones(len(testing), dtype=bool)
     for index, column in enumerate(domain.columns):
         if column.kind == "categorical" and not domain.admits_new(index):

@@ -52,6 +52,9 @@ def train(
     model_option: ModelOptionsOption = None,
     seed: SeedOption = 0,
     explain: Annotated[bool, typer.Option("--explain", help="Print what matters, and the model's rules.")] = False,
+    update: Annotated[
+        bool, typer.Option("--update", help="Replace the file's model only if the table's new rows make it no worse.")
+    ] = False,
     stack: TableStackOption = None,
     server: ServerOption = None,
     json_output: JsonOption = False,
@@ -59,13 +62,19 @@ def train(
     """Train a performance model on a table."""
     options = pairs("--model-option", model_option, "trees=500")
     check_place("--out", out)
-    training = Training(table, model, options, seed, out, stack or (), explain)
+    if update and out.exists() and (model != "auto" or options):
+        raise UserError("--update keeps the kind of model and its options", "leave out --model, or --update")
+    training = Training(table, model, options, seed, out, stack or (), explain, update)
     name, learned = desk_of(None, server).train(training)
     if json_output:
         print_json(_document(learned, out))
         return
-    prose(f"{model} learned {count_of(learned.rows, 'row')} of {name} in {duration(learned.seconds)}: {out}")
-    say(f"how good it is: stripewise site validate {table} --model {model} --leave-out contexts")
+    if learned.update is not None:
+        prose(f"{out}: {learned.update}")
+    if learned.update is None or learned.update.replaced:
+        rows = count_of(learned.rows, "row")
+        prose(f"{learned.model.name} learned {rows} of {name} in {duration(learned.seconds)}: {out}")
+    say(f"how good it is: stripewise site validate {table} --model {learned.model.name} --leave-out contexts")
     say(f"use it: stripewise prescribe {out} --workload FILE.toml, or --from LOG")
     if explain:
         _print_explanation(learned)
@@ -86,6 +95,7 @@ def _document(learned: Learned, out: Path) -> dict[str, Any]:
         "importance": explanation.importance,
         "rules": list(explanation.rules),
         "speed_rules": learned.speed_rules,
+        "update": None if learned.update is None else vars(learned.update),
     }
 
 

@@ -123,6 +123,8 @@ class RemoteDesk(Desk):
         from stripewise.models.training import Learned
 
         _refuse(training.stacks)
+        if training.update:
+            raise UserError("a service does not update a model", "update it where its table is, without --server")
         asked = {"options": dict(training.options), "seed": training.seed, "explain": training.explain}
         table = self.send_table(training.table)
         job = self.client.train(training.out.stem, table, training.model, replace=True, **asked)
