@@ -376,7 +376,7 @@ def export_plan(
     else:
         say(made.text, end="")
     if simulated:
-        notes.print(f"note: {_SIMULATED}")
+        prose(f"note: {_SIMULATED}", on=notes)
     for heading, text in (("use", made.use), ("undo", made.undo), ("who wins", made.wins)):
         # Shell lines stay lines, so that an undo can be copied.
         lines = text.strip().splitlines()

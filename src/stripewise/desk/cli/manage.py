@@ -310,15 +310,16 @@ def _print_head(record: Record, trials: tuple[Trial, ...]) -> None:
 def print_runs(trials: tuple[Trial, ...], result: Result) -> None:
     """Print one line per run: what it was, and where it has no value, why."""
     default, units = result.default.configuration, {one.name: one.unit for one in result.space.parameters}
-    table = grid(">run", ">trial", "=phase", "=state", ">value", ">elapsed", "configuration")
+    table = grid(">run", ">trial", "=phase", ">value", ">elapsed", "configuration")
     rows = sorted(((run, trial) for trial in trials for run in trial.runs), key=lambda pair: pair[0].number)
     for run, trial in rows:
         changed = list_changes(trial.configuration, default, units)
         what = " ".join(changed) or "(defaults)" if trial.role is Role.CANDIDATE else trial.role.value
         what += f" ({run.reason})" if run.reason else ""
         table.add_row(
-            *(str(run.number), str(trial.number), run.phase.value, run.state.value),
+            *(str(run.number), str(trial.number), run.phase.value),
             # The bound that a run was cut at is not a value of that run.
-            *(number(None if run.state is State.PRUNED else run.value), number(run.elapsed, "s", 3), escape(what)),
+            number(run.value) if run.state is State.FINISHED else run.state.value,
+            *(number(run.elapsed, "s", 3), escape(what)),
         )
     console.print(table)

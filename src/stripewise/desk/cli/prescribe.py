@@ -196,7 +196,7 @@ def _print(found: Prescription) -> None:
     simulated = " (learned from simulated runs)" if found.simulated else ""
     say(f"{found.origin}{simulated}")
     if found.kept:
-        say(f"Nothing is changed: {found.kept}.")
+        prose(f"Nothing is changed: {found.kept}.")
     if found.speedup is not None and not found.kept and found.interval is not None:
         low, high = found.interval
         values = "" if found.policy else f", {number(found.current, unit)} now, {number(found.predicted, unit)} then"
