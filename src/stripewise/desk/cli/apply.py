@@ -335,7 +335,7 @@ def _list_settings(plan: Plan, besides: Sequence[Setting]) -> Iterator[str]:
 
 def _tell(*lines: str) -> None:
     for line in filter(None, lines):
-        notes.print(f"stripewise: {escape(line)}")
+        prose(f"stripewise: {line}", on=notes)
 
 
 def export_plan(
