@@ -216,9 +216,68 @@ def test_lfs_lays_out_directories_and_takes_it_back():
     made = export(MIXED, "lfs", directory="/scratch/my run")
     assert f"lfs setstripe -c 8 -S {4 << 20} '/scratch/my run'\n" in made.text
     assert "setfattr -n ceph.dir.layout -v 'stripe_count=4 object_size=1073741824' '/scratch/my run'\n" in made.text
+    assert "lfs getstripe --yaml -d '/scratch/my run' > stripewise-before.yaml" in made.text
+    assert "lfs setstripe --yaml stripewise-before.yaml '/scratch/my run'" in made.undo
     assert "lfs setstripe -d '/scratch/my run'" in made.undo
     assert "setfattr -x ceph.dir.layout '/scratch/my run'" in made.undo
     assert any(line.startswith("cb_nodes=4") for line in made.cannot)
+
+
+COMPOSITE = """composite_layout:
+  lcm_layout_gen:    0
+  lcm_mirror_count:  1
+  lcm_entry_count:   2
+  component0:
+    lcme_id:             N/A
+    lcme_mirror_id:      N/A
+    lcme_flags:          0
+    lcme_extent.e_start: 0
+    lcme_extent.e_end:   2147483648
+    sub_layout:
+      lmm_stripe_count:  4
+      lmm_stripe_size:   1048576
+      lmm_pattern:       raid0
+      lmm_layout_gen:    0
+      lmm_stripe_offset: -1
+  component1:
+    lcme_id:             N/A
+    lcme_mirror_id:      N/A
+    lcme_flags:          0
+    lcme_extent.e_start: 2147483648
+    lcme_extent.e_end:   EOF
+    sub_layout:
+      lmm_stripe_count:  8
+      lmm_stripe_size:   1048576
+      lmm_pattern:       raid0
+      lmm_layout_gen:    0
+      lmm_stripe_offset: -1
+"""
+"""In the form of the layouts in ``lustre/tests/sanity.sh`` of Lustre 2.17.57."""
+
+
+def test_lfs_goes_back_to_a_default_of_several_components(tmp_path):
+    default = tmp_path / "default"
+    default.write_text(COMPOSITE)
+    stand_in = tmp_path / "bin" / "lfs"
+    stand_in.parent.mkdir()
+    stand_in.write_text(
+        "#!/bin/sh\n"
+        'case "$1 $2" in\n'
+        f"'getstripe --yaml') cat {default};;\n"
+        f"'setstripe --yaml') cat \"$3\" > {default};;\n"
+        f'setstripe*) echo "$*" > {default};;\n'
+        "esac\n"
+    )
+    stand_in.chmod(0o755)
+    environment = os.environ | {"PATH": f"{stand_in.parent}:{os.environ['PATH']}"}
+    made = export(Plan((Setting(LAYOUT, "stripe_count", "8", "lustre"),)), "lfs", directory="/scratch/my run")
+
+    def run(text):
+        subprocess.run(["sh", "-eu", "-c", text], cwd=tmp_path, env=environment, check=True)
+        return default.read_text()
+
+    assert run(made.text) == "setstripe -c 8 /scratch/my run\n"
+    assert run(made.undo) == COMPOSITE
 
 
 @pytest.mark.parametrize("value", ["1000", "4095", "100000", "many"])

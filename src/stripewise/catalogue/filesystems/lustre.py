@@ -69,6 +69,10 @@ def _old_places(words: Sequence[str]) -> Sequence[str] | None:
     return rest[1:] if all(re.fullmatch(r"-?[0-9]+[kKmMgG]?", word) for word in rest[1:]) else None
 
 
+_BEFORE = "stripewise-before.yaml"
+"""Where commands for a directory keep the default that it had."""
+
+
 class Lustre(FileSystem):
     """Layouts by ``lfs setstripe``, by the runtime, or by the hints of ROMIO's Lustre driver.
 
@@ -220,11 +224,18 @@ class Lustre(FileSystem):
         return ""
 
     def for_directory(self, layout: Mapping[str, str], place: str) -> tuple[list[str], list[str]]:
-        """``lfs setstripe`` on the directory; ``-d`` takes it back."""
+        """``lfs setstripe`` on the directory, and back to the default that it had, composite or not.
+
+        As test_65p in ``lustre/tests/sanity.sh`` of Lustre 2.17.57 copies a default: a client before 2.15.51 takes ends
+        of components from 2 GiB on for others.
+        """
         return [
-            f"lfs getstripe -d {place}  # keep this: if it shows a composite layout or a pool, leave it alone",
+            f"lfs getstripe --yaml -d {place} > {_BEFORE}  # the default of today: keep the file for the way back",
             " ".join([*self.command, *self.options(layout), place]),
-        ], [f"lfs setstripe -d {place}  # back to the file system's default; if it had its own, set that again"]
+        ], [
+            f"lfs setstripe --yaml {_BEFORE} {place}  # if the directory had no layout of its own: "
+            f"lfs setstripe -d {place}",
+        ]
 
     def for_file(self, layout: Mapping[str, str], path: str) -> list[str]:
         """``lfs setstripe`` creates the file."""
