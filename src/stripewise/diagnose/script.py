@@ -385,6 +385,8 @@ class _ScriptReader(Interpreter):
                     continue
                 found = [(name, value) for name, value in launch.variables]
                 found += [(f"OMPI_MCA_{name}", value) for name, value in launch.mca]
+                for name, value in found:
+                    self._facts.read_variable(name, text_of(value), value[0].line if value else 0, always=True)
                 made = [one for name, value in found for one in read_variable(name, value, exported=True)]
                 marks = [self._mark(replace(setting, bound=True)) for setting in made]
                 self._left.update(dict.fromkeys(marks, key.removeprefix("v:")))

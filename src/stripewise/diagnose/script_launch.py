@@ -99,7 +99,7 @@ def read_launch(words: Sequence[Value]) -> Launch:
 
 def read_options(value: Value) -> Launch | None:
     """Say what options of a launcher set that a variable holds; None where it holds none."""
-    words = words_in(value)
+    words = words_in(value) if any("-" in piece.text for piece in value) else []
     if not any(_is_option(text_of(word), _ANY.environment | _ANY.mca) for word in words):
         return None
     return read_launch([(Piece("$LAUNCHER", value[0].line, known=False),), *words])
