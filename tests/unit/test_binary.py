@@ -281,14 +281,18 @@ def test_the_script_of_a_shell_or_python_is_found(tmp_path: Path) -> None:
 
 
 def test_a_python_program_uses_mpi4py_if_it_imports_it_itself_or_through_its_own_modules(tmp_path: Path) -> None:
-    installed, own = tmp_path / "lib/site-packages", tmp_path / "own"
+    standard, own = tmp_path / "lib", tmp_path / "own"
+    installed = standard / "site-packages"
     sources = {
+        standard / "os.py": "",
+        standard / "tools.py": "import mpi4py  # no standard library does: it is not read",
         installed / "mpi4py/__init__.py": "",
         installed / "optional/__init__.py": "from . import parallel",
         installed / "optional/parallel.py": "import mpi4py",
         installed / "entry/__init__.py": "",
         installed / "entry/cli.py": "from mpi4py import MPI",
         own / "serial.py": "import json, optional  # mpi4py is not needed",
+        own / "plain.py": "import tools",
         own / "direct.py": "def main():\n    from mpi4py import MPI",
         own / "package/__init__.py": "from .comm import world",
         own / "package/comm.py": "import mpi4py.MPI as MPI",
@@ -302,11 +306,10 @@ def test_a_python_program_uses_mpi4py_if_it_imports_it_itself_or_through_its_own
 
     def uses(*words: str) -> bool:
         script = own / words[-1] if (own / words[-1]).is_file() else None
-        return names_module(["python3", *words], script, [installed], "mpi4py")
+        return names_module(["python3", *words], script, [standard, installed], "mpi4py")
 
-    assert [uses(name) for name in ("serial.py", "direct.py", "through.py", "entry-point", "broken.py")] == [
-        *(False, True, True, True, False)
-    ]
+    names = ("serial.py", "plain.py", "direct.py", "through.py", "entry-point", "broken.py")
+    assert [uses(name) for name in names] == [False, False, True, True, True, False]
     assert uses("-m", "mpi4py", "gone.py") and uses("-m", "entry.cli") and uses("-c", "import mpi4py")
     assert not uses("-m", "optional") and not uses("-c", "print('mpi4py')")
 

@@ -31,7 +31,8 @@ def names_module(program: Sequence[str], script: Path | None, folders: Sequence[
     """Say whether a Python program imports a module, itself or through modules of its own.
 
     Imports are followed through the program's folder and all others in which its Python finds modules. Of installed
-    packages only the modules that the program itself imports are read: much of what they can do is optional.
+    packages only the modules that the program itself imports are read: much of what they can do is optional. The
+    standard library imports no MPI, so its modules are not read.
 
     Parameters
     ----------
@@ -48,6 +49,7 @@ def names_module(program: Sequence[str], script: Path | None, folders: Sequence[
     if script is None and option is None:
         return False
     places = [*([script.parent] if script is not None else []), *folders]
+    standard = {folder for folder in folders if (folder / "os.py").is_file()}
     waiting: list[tuple[str, Path | None]] = []
     if script is not None:
         waiting.append((_read_text(script), script))
@@ -68,10 +70,15 @@ def names_module(program: Sequence[str], script: Path | None, folders: Sequence[
             continue
         for name in names:
             for file in _files(name, places):
-                if file not in seen:
+                if file not in seen and not _is_standard(file, standard):
                     seen.add(file)
                     waiting.append((_read_text(file), file))
     return False
+
+
+def _is_standard(file: Path, standard: set[Path]) -> bool:
+    """Whether a file is of the standard library, whose folder may hold installed packages too."""
+    return not standard.isdisjoint(file.parents) and not any(part in _INSTALLED for part in file.parts)
 
 
 def _read_text(path: Path) -> str:
