@@ -93,8 +93,8 @@ def by_proof(seed: int, gain: float, options: argparse.Namespace) -> dict[str, A
     for number, coin in enumerate(sampler_rng(seed, 0).random(most), 1):
         for arm in arms if coin < 0.5 else reversed(arms):
             arms[arm].append(function(better if arm == "candidate" else {}))
-        if number in looks(most):
-            found = assess(*arms.values(), maximize=False, most_pairs=most)
+        if number in looks(most, options.first_look):
+            found = assess(*arms.values(), maximize=False, most_pairs=most, first=options.first_look)
             if found.decision is not Decision.CONTINUE:
                 break
     assert found.speedup is not None
@@ -226,6 +226,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--budget", type=int, default=100)
     parser.add_argument("--pairs", type=int, default=30)
+    parser.add_argument("--first-look", type=int, default=7, help="of `proof`: pairs at the first look; 6, 7 or 8")
     parser.add_argument("--kernel", default="stripewise-kernel", help="for the dummy way")
     parser.add_argument("--table", type=Path, default=TABLE, help="whose noise is replayed")
     parser.add_argument("--out", type=Path)

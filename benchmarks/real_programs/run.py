@@ -151,21 +151,24 @@ def replay(options: argparse.Namespace, path: Path) -> None:
     """Search the recorded sweep with several seeds; nothing is launched."""
     kept = Record.read(path)
     default = kept.share_of_best(kept.space.default)
-    shares, confirmed, false = [], 0, 0
+    shares, launches, confirmed, false = [], [], 0, 0
     for seed in range(options.seeds):
         result = search_record(kept, seed, options.budget)
         share = kept.share_of_best(chosen(result)) if result.confirmed else default
         shares.append(round(share, 4))
+        launches.append(result.runs)
         confirmed += result.confirmed
         false += bool(result.confirmed and share < default)
     kept.about["replay"] = {
         "budget": options.budget,
         "shares": shares,
+        "launches": launches,
         "confirmed": confirmed,
         "false": false,
     }
     kept.write(path)
-    print(f"{path.name}: median {statistics.median(shares):.3f} of the best, worst {min(shares):.3f}", flush=True)
+    found = f"median {statistics.median(shares):.3f} of the best, worst {min(shares):.3f}"
+    print(f"{path.name}: {statistics.median(launches):g} launches, {found}", flush=True)
 
 
 def chosen(result: Result) -> Configuration:

@@ -230,6 +230,7 @@ class _RunKeys(TypedDict, total=False):
     answer: Mapping[str, Any]
     left_out: str
     extra: int
+    first_look: int
     repeat: int
 
 
@@ -324,6 +325,9 @@ class RunFacts(_Observed):
 
     darshan_log = _Maybe(str)
     """The run's Darshan log, where its runner knows it."""
+
+    first_look = _Fact(int)
+    """Of a confirmation: the pairs at its first look where that comes early; 0 where it does not."""
 
     against = _Maybe(int)
     """Of a confirmation: the candidate's trial that its pair is about."""

@@ -334,11 +334,13 @@ class Failure(_ResultPart):
 class Cost(_ResultPart):
     """What was spent, what a run saves now, and after how many runs the search has paid for itself.
 
-    ``launches`` has one for each run; ``repeated`` counts those that a run needed beyond its first.
+    ``launches`` has one for each run; ``repeated`` counts those that a run needed beyond its first. ``unneeded`` are
+    launches of the budget that were left although there was time for them.
     """
 
     launches: dict[str, int] = {}
     repeated: int = 0
+    unneeded: int = 0
     seconds: float | None = None
     node_hours: float | None = None
     bytes: int = 0

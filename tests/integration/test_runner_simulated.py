@@ -12,10 +12,13 @@ import pytest
 from stripewise.catalogue.carriers import HINT, LAYOUT, Setting
 from stripewise.catalogue.configuration import Configuration
 from stripewise.catalogue.plan import Plan
+from stripewise.catalogue.space import Space
 from stripewise.catalogue.workload import Workload
+from stripewise.desk.cli.result import describe_unneeded
 from stripewise.engine.dryrun import dry_run
 from stripewise.engine.effects import verdicts
-from stripewise.engine.session import Session
+from stripewise.engine.events import Event
+from stripewise.engine.session import Given, Session
 from stripewise.engine.space import Circumstances, bind_space
 from stripewise.errors import UserError
 from stripewise.launch import Launch, Outcome
@@ -24,9 +27,10 @@ from stripewise.observe.workload import workload_of
 from stripewise.requests.experiment import Experiment
 from stripewise.runners.registry import make_runner
 from stripewise.runners.simulated.runner import SimulatedRunner, open_site
+from stripewise.search.samplers.nonadaptive import RandomSampler
 from stripewise.store.base import MEMORY
 from stripewise.store.opening import open_store
-from stripewise.trial import Phase, State
+from stripewise.trial import History, Phase, State
 from tests.unit.test_simulate_noise import percentiles
 
 SITE = """
@@ -336,6 +340,35 @@ def test_the_workload_gets_the_site_s_driver(site: str) -> None:
     assert (ufs.workload.driver, ufs.workload.file_system) == ("UFS:", None)
     assert runner(site, "mpi.driver=ompio").prepare().io == "ompio"
     assert Workload().driver is None
+
+
+class Sated(RandomSampler):
+    """Expects nothing more once five configurations were tried."""
+
+    def expected_improvement(self, space: Space, history: History) -> float | None:
+        return 0.0 if len(history.trials) > 5 else None
+
+
+def test_a_search_that_has_little_to_gain_saves_launches(site: str) -> None:
+    asked = Experiment.model_validate(
+        {
+            "runner": f"sim:{site}", "stacks": ["lustre"], "objective": {"name": "write_bandwidth"},
+            "workload": WORKLOAD, "budget": {"runs": 40},
+            "stopping": {"further_gain": {}},
+        }
+    )  # fmt: skip
+    store, told = open_store(MEMORY), list[str]()
+    identifier = store.create(asked)
+
+    def listen(event: Event) -> None:
+        told.append(event.data.get("text", ""))
+
+    given = Given(sampler=Sated())
+    found = Session(store, identifier, make_runner(asked, Path()), "test", listen, given=given).run()
+    assert any("another launch is expected to gain" in text for text in told)
+    assert found.cost is not None and found.cost.unneeded == 40 - found.runs > 0
+    assert found.confirmed and len(found.confirmation.pairs) <= 7
+    assert describe_unneeded(found.cost.unneeded, found.runs).startswith(f"saved {40 - found.runs} of 40 launches: ")
 
 
 def test_a_search_that_a_stopping_rule_ends_says_so(site: str) -> None:

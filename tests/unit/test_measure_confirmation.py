@@ -24,15 +24,15 @@ def cori(rng, shape):
 
 
 @cache
-def claims(noise, gain: float, most: int, experiments: int = 200) -> int:
+def claims(noise, gain: float, most: int, experiments: int = 200, first: int = sequential.FIRST_LOOK) -> int:
     """How many experiments claim a gain, by the rules as the tuner applies them."""
     rng = np.random.default_rng(11)
     claimed = 0
     for _ in range(experiments):
         default = np.exp(noise(rng, most))
         candidate = np.exp(noise(rng, most)) / gain
-        for n in sequential.looks(most):
-            decision = assess(default[:n], candidate[:n], maximize=False, most_pairs=most).decision
+        for n in sequential.looks(most, first):
+            decision = assess(default[:n], candidate[:n], maximize=False, most_pairs=most, first=first).decision
             if decision is not Decision.CONTINUE:
                 break
         claimed += decision is Decision.PROVEN
@@ -44,6 +44,12 @@ def claims(noise, gain: float, most: int, experiments: int = 200) -> int:
 @pytest.mark.parametrize("most", [8, 14, 24, 30])
 def test_nothing_to_gain_is_rarely_claimed(noise, most):
     assert claims(noise, 1.0, most) <= 10
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", [6, 7])
+def test_an_early_first_look_claims_as_rarely(first):
+    assert claims(cori, 1.0, 18, first=first) <= 10
 
 
 @pytest.mark.slow
@@ -65,6 +71,27 @@ def test_a_large_gain_is_proven_at_the_first_look():
     assert result.decision is Decision.PROVEN
     assert 2 < result.speedup.interval.low < result.speedup.estimate < result.speedup.interval.high < 4.5
     assert result.speedup.interval.level > 0.95  # the price of looking early
+
+
+@pytest.mark.parametrize("first", [6, 7])
+def test_an_early_first_look_claims_where_every_pair_is_won(first):
+    rule = {"maximize": False, "most_pairs": 16, "first": first}
+    default, won = [1.0 + k / 100 for k in range(first)], [0.4] * first
+    assert assess(default[1:], won[1:], **rule).decision is Decision.CONTINUE
+    found = assess(default, won, **rule)
+    assert found.decision is Decision.PROVEN
+    assert found.level == 0.5**first
+    assert assess(default, [*won[1:], 1.2], **rule).decision is Decision.CONTINUE
+
+
+def test_looks_after_an_early_first_one_share_what_it_leaves():
+    assert sequential.looks(16, 7) == (7, 9, 11, 13, 16)
+    assert sequential.looks(6, 7) == (6,)
+    for most in (8, 12, 16, 24, 40):
+        for first in (6, 7):
+            design = sequential.boundary(sequential.looks(most, first), 0.025, most, first=first)
+            assert design.levels[0] == 0.5**first
+            assert 0 < sum(sequential.crossing_probabilities(design, 0.0)) <= 0.025
 
 
 # Ten pairs in favour but one, whose rank is the third: too little for the look at eight, plenty for an end at ten.

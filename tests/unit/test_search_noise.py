@@ -183,8 +183,32 @@ def test_bound_is_wall_time_of_search_runs_whatever_the_objective():
 # -- stopping
 
 
+class Expecting(type(make_sampler("random"))):
+    """A sampler that expects the same of every next run."""
+
+    def __init__(self, gain):
+        super().__init__()
+        self.gain = gain
+
+    def expected_improvement(self, space, history):
+        return self.gain
+
+
+def test_the_search_ends_where_little_more_is_to_be_had():
+    settled, close = history(1.0, 1.5, 2.0, 2.1, 2.2), history(1.0, 1.0, 1.0, 1.0, 1.0, 1.0)
+    said = "another launch is expected to gain 2.0%, less than 3%"
+    rule = {"further_gain": {}}
+    assert reason(rule, settled, Expecting(0.02)) == said
+    assert reason(rule, settled, Expecting(0.04)) is None
+    assert reason(rule, settled, make_sampler("random")) is None, "it cannot tell"
+    # A repeat would show which of those that look alike is best.
+    strict = {"further_gain": {"minimum": 0.01}}
+    assert reason(strict, settled, Expecting(0.0)) is not None
+    assert reason(strict, close, Expecting(0.0)) is None
+
+
 def test_nothing_stops_by_default():
-    assert reason({}, history(*[1.0] * 50)) is None
+    assert reason({}, history(*[1.0] * 50), Expecting(0.0)) is None
 
 
 def test_no_improvement_over_a_window():
@@ -202,16 +226,11 @@ def test_a_minimum_of_zero_goes_on_at_any_progress():
 
 
 def test_expected_gain_below_the_cost_of_a_run():
-    class Certain(type(make_sampler("random"))):
-        gain = 0.001
-
-        def expected_improvement(self, space, history):
-            return self.gain
-
-    assert "saves less than one run in 100 runs" in reason({"expected_gain": {"uses": 100}}, history(1.0), Certain())
-    assert reason({"expected_gain": {"uses": 10_000}}, history(1.0), Certain()) is None
+    certain = Expecting(0.001)
+    assert "saves less than one run in 100 runs" in reason({"expected_gain": {"uses": 100}}, history(1.0), certain)
+    assert reason({"expected_gain": {"uses": 10_000}}, history(1.0), certain) is None
     assert reason({"expected_gain": {}}, history(1.0), make_sampler("random")) is None
-    assert reason({"expected_gain": {"uses": 0}}, history(1.0), Certain()) is not None
+    assert reason({"expected_gain": {"uses": 0}}, history(1.0), certain) is not None
 
 
 # -- options

@@ -39,6 +39,7 @@ _CHANCE = 0.8
 _PRIOR_RUNS = 3
 """Weight of the typical noise: more careful than the search, whose mistakes cost a run and not a proof."""
 FIRST_LOOK = 8
+_LAST_EARLY = 12
 _POINTS = 161
 _WIDTH = 8.0
 # Signed ranks of few pairs grow a little more jumpily than normal increments: simulated false claims are up to a tenth
@@ -51,13 +52,17 @@ def _efficiency(pairs: int) -> float:
     return float(3 / np.pi * max(0.1, 1 - 2 / pairs))
 
 
-def looks(most_pairs: int) -> tuple[int, ...]:
-    """Numbers of pairs at which the data are looked at: 8, then every 4, later every quarter more, and the last."""
-    if most_pairs <= FIRST_LOOK:
+def looks(most_pairs: int, first: int = FIRST_LOOK) -> tuple[int, ...]:
+    """Numbers of pairs at which the data are looked at: 8, then every 4, later every quarter more, and the last.
+
+    An earlier first look is followed by one after every second pair until the twelfth.
+    """
+    if most_pairs <= first:
         return (most_pairs,) if most_pairs > 0 else ()
-    planned = [FIRST_LOOK]
+    planned = [first]
     while planned[-1] < most_pairs:
-        planned.append(planned[-1] + max(4, planned[-1] // 16 * 4))
+        early = first < FIRST_LOOK and planned[-1] < _LAST_EARLY
+        planned.append(planned[-1] + (2 if early else max(4, planned[-1] // 16 * 4)))
     return (*planned[:-1], most_pairs)
 
 
@@ -78,7 +83,9 @@ class Boundary:
 
 
 @lru_cache(maxsize=512)
-def boundary(planned: tuple[int, ...], alpha: float, most_pairs: int, final: bool = False) -> Boundary:
+def boundary(
+    planned: tuple[int, ...], alpha: float, most_pairs: int, final: bool = False, first: int = FIRST_LOOK
+) -> Boundary:
     """Find the level of each look.
 
     Parameters
@@ -92,19 +99,27 @@ def boundary(planned: tuple[int, ...], alpha: float, most_pairs: int, final: boo
     final : bool
         Whether the last look is the end of the experiment although ``most_pairs`` was not reached: what is left is
         spent there. Valid where the end did not depend on the values (a budget).
+    first : int
+        Pairs at the first look. A look before the eighth pair takes what winning every pair needs, and the looks after
+        it share the rest.
     """
     levels: list[float] = []
     if len(planned) > 1:
         alpha *= _SPENT_SHARE
     spent, pairs = 0.0, 0
+    early = first < FIRST_LOOK and len(planned) > 0 and planned[0] == first < most_pairs and 0.5**first <= alpha
+    begun, paid = (first, 0.5**first) if early else (0, 0.0)
     density = _Density.start()
     for index, n in enumerate(planned):
         last = final and index == len(planned) - 1
-        target = alpha if last else alpha * min(1.0, n / most_pairs)
+        share = min(1.0, (n - begun) / max(1, most_pairs - begun))
+        target = alpha if last else paid + (alpha - paid) * share
         wanted = max(0.0, target - spent)
         critical = density.critical(n - pairs, n, wanted)
         # Ranks are discrete: what the attainable level leaves unspent stays available to later looks.
         level = smallest_p(n, float(scipy.special.ndtr(-critical))) if wanted > 0 else 0.0
+        if paid and index == 0:
+            level = paid
         levels.append(level)
         bound = -float(scipy.special.ndtri(level)) * np.sqrt(n) if level > 0 else np.inf
         crossed, density = density.step(n - pairs, n, bound)
@@ -240,6 +255,7 @@ def assess(
     most_pairs: int,
     rule: Confirmation = _USUAL,
     final: bool = False,
+    first: int = FIRST_LOOK,
 ) -> Assessment:
     """Judge the pairs so far.
 
@@ -256,6 +272,8 @@ def assess(
         and how many candidates may be tested in all; each gets its share of the level.
     final : bool
         No more pairs will come, for a reason outside the values (a budget): judge now.
+    first : int
+        Pairs at the first look; fixed before the first pair.
 
     Raises
     ------
@@ -266,13 +284,13 @@ def assess(
     alpha = (1 - rule.confidence) / 2 / rule.candidates
     offset = math.log(rule.minimum_effect)
     most_pairs = max(most_pairs, n)
-    planned = looks(most_pairs)
+    planned = looks(most_pairs, first)
     reached = tuple(look for look in planned if look <= n)
     upcoming = next((look for look in planned if look > n), None)
     if not n:
         return Assessment(Decision.NOT_PROVEN if final or not upcoming else Decision.CONTINUE, None, 0.0)
     logs = log_speedups(default, candidate, maximize)
-    design = boundary(reached, alpha, most_pairs)
+    design = boundary(reached, alpha, most_pairs, first=first)
     level = design.levels[-1] if design.levels else 0.0
     for look, at in zip(design.looks, design.levels, strict=True):
         if _claims_gain(logs[:look], offset, at):
@@ -281,10 +299,10 @@ def assess(
             return Assessment(Decision.PROVEN, found, at)
     if not upcoming:
         return Assessment(Decision.NOT_PROVEN, estimate_speedup(default, candidate, maximize, 1 - 2 * level), level)
-    if reached and reached[-1] == n and _is_hopeless(logs, offset, alpha, most_pairs):
+    if reached and reached[-1] == n and _is_hopeless(logs, offset, alpha, most_pairs, first):
         return Assessment(Decision.FUTILE, estimate_speedup(default, candidate, maximize, 1 - 2 * level), level)
     if final:
-        ended = boundary((*(look for look in reached if look < n), n), alpha, most_pairs, True)
+        ended = boundary((*(look for look in reached if look < n), n), alpha, most_pairs, True, first)
         level = ended.levels[-1]
         decision = Decision.PROVEN if _claims_gain(logs, offset, level) else Decision.NOT_PROVEN
         return Assessment(decision, estimate_speedup(default, candidate, maximize, 1 - 2 * level), level)
@@ -295,18 +313,18 @@ def _claims_gain(logs: Floats, offset: float, level: float) -> bool:
     return level > 0 and signed_rank_p(logs, offset) <= level * (1 + 1e-9)
 
 
-def _is_hopeless(logs: Floats, offset: float, alpha: float, most_pairs: int) -> bool:
+def _is_hopeless(logs: Floats, offset: float, alpha: float, most_pairs: int, first: int) -> bool:
     if signed_rank_p(logs, offset) <= _PROMISING:
         return False
-    return _conditional_power(logs - offset, alpha, most_pairs) < _HOPELESS
+    return _conditional_power(logs - offset, alpha, most_pairs, first) < _HOPELESS
 
 
-def _conditional_power(logs: Floats, alpha: float, most_pairs: int) -> float:
+def _conditional_power(logs: Floats, alpha: float, most_pairs: int, first: int) -> float:
     """Chance that later looks still prove a gain, if the truth is one standard error better than what was seen."""
     n = len(logs)
     p = min(max(signed_rank_p(logs), 1e-12), 1 - 1e-12)
     score = -quantile(p)
-    design = boundary(looks(most_pairs), alpha, most_pairs)
+    design = boundary(looks(most_pairs, first), alpha, most_pairs, first=first)
     drift = (score + 1.0) / math.sqrt(n)
     return sum(crossing_probabilities(design, drift, (n, score * math.sqrt(n))))
 
@@ -444,7 +462,14 @@ def judge(
 ) -> Assessment:
     """Judge the complete pairs so far; ``final`` where no more will come."""
     default, candidate = arms(pairs, objective)
-    return assess(default, candidate, maximize=objective.maximize, most_pairs=most, rule=rule, final=final)
+    first = first_look_of(pairs)
+    return assess(default, candidate, maximize=objective.maximize, most_pairs=most, rule=rule, final=final, first=first)
+
+
+def first_look_of(pairs: Sequence[Pair]) -> int:
+    """Give the pairs at the first look, which is fixed with the first pair's first run."""
+    runs = (run for pair in pairs for run in (pair.default, pair.candidate) if run is not None)
+    return next((run.facts.first_look for run in runs if run.facts.first_look), FIRST_LOOK)
 
 
 def more_pairs(found: Speedup, pairs: Sequence[Pair], objective: Objective, rule: Confirmation) -> int | None:

@@ -57,6 +57,10 @@ from stripewise.trial import History, Phase, Role, Run, State, Trial
 _TRIES_OF_DEFAULT = 2
 _TRIES_ONCE_IT_WORKED = 5
 _PAIRING_STREAM = 1 << 41
+_KEPT_GAIN = 0.75
+"""What is expected to be left of the gain that the search saw: the best of many noisy runs looks better than it is."""
+_SURE = 0.8
+"""The chance of winning the fewest pairs from which these are looked at."""
 _TAKEN_BACK_RUNS = 2
 """Runs of a search that are kept for each setting of its best, to take it back."""
 
@@ -142,6 +146,12 @@ class Planner:
         if budget.node_hours is not None and spent.node_hours >= budget.node_hours:
             return f"the budget of {budget.node_hours:g} node-hours is used up"
         return ""
+
+    def count_unneeded(self, trials: Sequence[Trial], spent: Spent) -> int:
+        """How many launches of the budget nothing needed, although there was time for them."""
+        if not self.schedule.saves or self._over_budget(spent) or not self._time_for(trials, spent, 1):
+            return 0
+        return self.experiment.budget.runs - spent.runs
 
     def _time_for(self, trials: Sequence[Trial], spent: Spent, runs: int) -> bool:
         """Whether so many more runs of typical length fit into the limits of time and node-hours."""
@@ -374,7 +384,8 @@ class Planner:
         done = [run for run in leaving_out_runs(trials) if find_candidate(run) == known]
         first = place > 0 and bool(self._coins(number)[1] < 0.5)
         extra = runs[-1].facts.extra
-        after = 2 * max(1, FIRST_LOOK - place)  # where time is short, it is the proof's
+        first_look = runs[-1].facts.first_look or FIRST_LOOK
+        after = 2 * max(1, first_look - place)  # where time is short, it is the proof's
         if not extra or first is not (before is not None):
             return None
         if spent.runs + 1 > self.experiment.budget.runs or not self._time_for(trials, spent, after + 1):
@@ -382,7 +393,7 @@ class Planner:
         choices = self._can_be_left_out(_find_tested(trials, runs, known))
         names = list(choices)[: max(1, extra // RUNS_FOR_SHARE)]
         # As many a pair as give each setting its runs by the first look, in turn.
-        each = math.ceil(RUNS_FOR_SHARE * len(names) / FIRST_LOOK)
+        each = math.ceil(RUNS_FOR_SHARE * len(names) / first_look)
         due = [names[index % len(names)] for index in range(place * each, min(extra, (place + 1) * each))]
         name = next((one for one in due if one not in {run.facts.left_out for run in done if run.pair == number}), None)
         if name is None:
@@ -414,6 +425,22 @@ class Planner:
             needed = min(most, pairs_to_prove(rule, self.history(trials), candidate) or most)
         settings = len(self._can_be_left_out(candidate))
         return runs_for_shares(self.experiment, trials, settings, max(needed, min(most, FIRST_LOOK)))
+
+    def _first_look(self, trials: Sequence[Trial], candidate: Trial) -> int:
+        """Give the pairs at an early first look of the proof, by the gain that the search saw; 0 for none.
+
+        The fewest pairs that prove anything must all be won. Where that is likely, the look comes after these, and
+        otherwise after one more, which leaves later looks as much power as a first look after eight pairs.
+        """
+        begun = confirmation_runs(trials)
+        if begun:
+            return begun[0].facts.first_look
+        rule = self.experiment.confirmation
+        fewest = provable_pairs(rule)
+        if not self.schedule.saves or fewest >= FIRST_LOOK:
+            return 0
+        needed = pairs_to_prove(rule, self.history(trials), candidate, share=_KEPT_GAIN, chance=_SURE)
+        return fewest if needed is not None and needed <= fewest else min(fewest + 1, FIRST_LOOK)
 
     def _block(self, trials: Sequence[Trial], candidate: Trial, spent: Spent) -> int:
         left = self.experiment.budget.runs - spent.runs
@@ -482,6 +509,8 @@ class Planner:
         facts = self.schedule.of_arm(RunFacts(against=candidate.number), block)
         if extra := self._extra(trials, candidate):
             facts = facts.with_(extra=extra)
+        if first := self._first_look(trials, candidate):
+            facts = facts.with_(first_look=first)
         if arm == "default":
             trial = next(t for t in trials if t.role is Role.DEFAULT)
             facts = facts.with_(answer=dict(candidate.configuration)) if new else facts

@@ -187,7 +187,7 @@ def conclude(ledger: ExperimentLedger, planner: Planner, bound: BoundSpace, reas
         preferred_over=preferred_over(bound, history, shown) if schedule.takes_cheapest else None,
         level=machine_level(history),
         failures=failures_of(run for trial in trials for run in trial.runs),
-        cost=cost(trials, spent, default, best, shown_runs),
+        cost=cost(trials, spent, default, best, shown_runs, planner.count_unneeded(trials, spent)),
         plan=plan.text(),
         environment={**facts.environment, "driver": workload.driver, "file_system": workload.file_system},
         validity=Validity(
@@ -301,8 +301,9 @@ def cost(
     default: Trial,
     best: Trial,
     confirmation: Sequence[Run],
+    unneeded: int = 0,
 ) -> Cost:
-    """What was spent, what a run saves now, and after how many runs the search has paid for itself."""
+    """What was spent and what not, what a run saves now, and after how many runs the search has paid for itself."""
     runs = [run for trial in trials for run in trial.runs]
 
     def elapsed(trial: Trial) -> float | None:
@@ -315,6 +316,7 @@ def cost(
     return Cost(
         launches={phase.value: sum(run.phase is phase for run in runs) for phase in Phase},
         repeated=sum(run.facts.repeats for run in runs),
+        unneeded=unneeded,
         seconds=used.seconds,
         node_hours=used.node_hours,
         bytes=sum(_bytes(run) for run in runs),

@@ -65,6 +65,8 @@ class Schedule:
         Why a smaller case cannot be searched first, and what to do; empty if it can.
     leaves_out : bool
         Whether settings are left out in some pairs of the proof, to measure their shares.
+    saves : bool
+        Whether each run that is not made saves something.
     """
 
     word: ClassVar[tuple[str, str]] = ("launch", "launches")
@@ -73,6 +75,7 @@ class Schedule:
     apis: ClassVar[tuple[str, ...]] = ()
     not_small: ClassVar[tuple[()] | tuple[str, str]] = ()
     leaves_out: ClassVar[bool] = True
+    saves: ClassVar[bool] = True
 
     def __init__(self, experiment: Experiment) -> None:
         self.experiment = experiment
@@ -185,6 +188,7 @@ class Phases(Schedule):
     takes_cheapest = False
     apis = ("hdf5",)
     leaves_out = False  # each change of settings costs phases that prove nothing
+    saves = False  # the program goes on, whatever is planned
     not_small = (
         "--within searches phases of one launch, and --small launches of a smaller case",
         "leave one of them out",

@@ -139,11 +139,11 @@ def print_result(result: Result, report: Path | None = None, *, explained: bool 
         f"what mattered: {'; '.join(share.says for share in result.shares)}" if result.shares else "",
         f"no effect here: {', '.join(result.ineffective)}" if result.ineffective else "",
         *(change.sentence for change in result.level.changes),
+        describe_repeats(result.cost.repeated) if result.cost is not None and result.cost.repeated else "",
+        describe_unneeded(result.cost.unneeded, result.runs) if result.cost is not None else "",
     ):
         if sentence:
             prose(f"  {sentence}")
-    if result.cost is not None and result.cost.repeated:
-        prose(f"  {describe_repeats(result.cost.repeated)}")
     for failure in result.failures[:3]:
         prose(f"  {failure.count} failed: {failure.reason}")
     if result.cheapest is not None:
@@ -189,6 +189,13 @@ def describe_repeats(launches: int) -> str:
     """Say how many launches were made again, and why."""
     were = "launch was" if launches == 1 else "launches were"
     return f"{launches} {were} repeated: the earlier one was interrupted, or ended while nobody was there to store it"
+
+
+def describe_unneeded(launches: int, made: int) -> str:
+    """Say how many launches of the budget were saved; empty if none was."""
+    if not launches:
+        return ""
+    return f"saved {launches} of {launches + made} launches: the answer needed no more"
 
 
 def _ratios(bounds: Interval | None) -> str:

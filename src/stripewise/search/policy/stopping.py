@@ -12,6 +12,7 @@ from stripewise.catalogue.space import Space
 from stripewise.options import Options, parse_options
 from stripewise.search.base import Sampler
 from stripewise.search.belief.posterior import Posterior
+from stripewise.search.policy.resampling import knowledge_gradient
 from stripewise.trial import History
 
 
@@ -32,9 +33,18 @@ class ExpectedGain(Options):
     )
 
 
+class FurtherGain(Options):
+    """The ``[stopping.further_gain]`` table."""
+
+    minimum: float = Field(
+        default=0.03, ge=0, le=10, description="expected gain of going on that is worth a launch (0.03: 3%)"
+    )
+
+
 class StoppingOptions(Options):
     """The ``[stopping]`` table: each rule that is present may end the search. None by default."""
 
+    further_gain: FurtherGain | None = Field(default=None, description="going on is expected to gain too little")
     improvement: Improvement | None = Field(default=None, description="no improvement over a window")
     expected_gain: ExpectedGain | None = Field(default=None, description="another run costs more than it can gain")
 
@@ -44,8 +54,11 @@ class Stopping:
 
     The search ends when one of these holds:
 
-    1. *improvement*: the best cost of the last trials is hardly better than that before;
-    2. *expected_gain*: the sampler's expected improvement, over all runs to come, is less than the cost of a run
+    1. *further_gain*: neither a new configuration nor a repeat is expected to improve the answer by as much as a launch
+       is worth (expected improvement and knowledge gradient; compare Makarova et al., Automatic Termination for
+       Hyperparameter Optimization, AutoML 2022);
+    2. *improvement*: the best cost of the last trials is hardly better than that before;
+    3. *expected_gain*: the sampler's expected improvement, over all runs to come, is less than the cost of a run
        (Nguyen et al., Regret for Expected Improvement over the Best-Observed Value and Stopping Condition, ACML 2017).
     """
 
@@ -59,7 +72,8 @@ class Stopping:
         """
         rules = self.options
         return (
-            (rules.improvement and _no_improvement(rules.improvement, history))
+            (rules.further_gain and _little_to_gain(rules.further_gain, space, history, sampler))
+            or (rules.improvement and _no_improvement(rules.improvement, history))
             or (rules.expected_gain and _no_gain(rules.expected_gain, space, history, sampler))
             or None
         )
@@ -74,6 +88,17 @@ def make_stopping(options: Mapping[str, Any] | None = None) -> Stopping:
         Unknown option, or a value out of bounds.
     """
     return Stopping(parse_options(StoppingOptions, options or {}, "stopping"))
+
+
+def _little_to_gain(rule: FurtherGain, space: Space, history: History, sampler: Sampler | None) -> str | None:
+    new = None if sampler is None else sampler.expected_improvement(space, history)
+    if new is None:
+        return None
+    # A repeat may show that another of the known ones is better.
+    gains = [new, *knowledge_gradient(Posterior.of(history))]
+    if max(gains) >= rule.minimum:
+        return None
+    return f"another launch is expected to gain {max(gains):.1%}, less than {rule.minimum:.0%}"
 
 
 def _no_gain(rule: ExpectedGain, space: Space, history: History, sampler: Sampler | None) -> str | None:

@@ -183,13 +183,15 @@ class AutoSampler(Sampler):
         return np.asarray(mean - belief.known_mean(space.levels([space.default])), dtype=np.float64)
 
     def expected_improvement(self, space: Space, history: History) -> float | None:
-        """See :meth:`stripewise.search.base.Sampler.expected_improvement`; None until the first points are through."""
+        """See :meth:`stripewise.search.base.Sampler.expected_improvement`; None before the first points are tried."""
         seen = Seen.of(space, history)
         belief = self._believe(space, history)
-        if belief is None or len(seen) < self.options.initial:
+        pool = self._listed(space)
+        few = len(seen) < self.options.initial and (pool.levels is None or len(pool.levels[pool.unseen(seen)]) > 0)
+        if belief is None or few:
             return None
         rng = np.random.default_rng(len(history.trials))
-        point = maximise(self._listed(space), seen, belief, rng, self.options.search)
+        point = maximise(pool, seen, belief, rng, self.options.search)
         if len(point) == 0:
             return 0.0
         gain: Floats = expected_improvement(*belief.predict(point), belief.best) * belief.probability_of_success(point)
