@@ -213,4 +213,5 @@ def test_the_summary_of_a_folder_counts_in_the_right_number(tmp_path: Path, caps
     shutil.copy(RESULTS / "fio-3.json", tmp_path)
     assert main(["diagnose", str(tmp_path)]) == 0
     printed = " ".join(capsys.readouterr().out.split())
-    assert printed.startswith("3 jobs, ") and ": 1 job (33%)" in printed and " 1 jobs" not in printed
+    assert printed.startswith("2 of 3 jobs have problems") and " 3 jobs, " in printed
+    assert ": 1 job (33%)" in printed and " 1 jobs" not in printed
