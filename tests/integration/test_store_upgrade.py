@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import shutil
 import sqlite3
@@ -13,6 +14,7 @@ from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
+from stripewise.desk.cli.main import main
 from stripewise.errors import StoreError
 from stripewise.result import Result
 from stripewise.store import opening
@@ -25,6 +27,7 @@ from tests.integration.forked import CONTEXT
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "stores"
 DUMPS = sorted(FIXTURES.glob("schema-*.sql"))
+RELEASES = sorted(FIXTURES.glob("release-*.sql"))
 MIGRATIONS = Path(opening.__file__).parent / "migrations"
 
 NEXT = """
@@ -177,3 +180,31 @@ def test_an_empty_file_becomes_a_store(tmp_path: Path) -> None:
     create_file(tmp_path / "s.db")
     with open_store(str(tmp_path / "s.db")) as store:
         assert store.count() == 0
+
+
+@pytest.mark.parametrize("release", RELEASES, ids=lambda dump: dump.stem)
+def test_a_store_of_a_release_shows_all_that_it_holds(
+    release: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What `tune` of that release wrote: a search in real runs, and a simulated one."""
+    path = tmp_path / "s.db"
+    restore(release, path)
+    monkeypatch.setenv("STRIPEWISE_STORE", f"sqlite:///{path}")
+    monkeypatch.chdir(tmp_path)
+
+    def said(*words: str) -> str:
+        assert main([*words]) == 0
+        return capsys.readouterr().out
+
+    listed = {entry["name"]: entry for entry in json.loads(said("list", "--json"))}
+    assert listed.keys() == {"measured", "simulated"} and version_of(path) == HEAD
+    for name, entry in listed.items():
+        assert (entry["state"], entry["simulated"]) == ("finished", name == "simulated")
+        document = json.loads(said("show", "--json", entry["id"]))
+        ended = [run for trial in document["trials"] for run in trial["runs"] if run["state"] == "finished"]
+        assert len(ended) > 5, name
+        shown = said("show", "--runs", "--report", "report.html", entry["id"])
+        assert shown.count("default") >= 2 and document["result"]["verdict"] in " ".join(shown.split())
+        assert name in Path("report.html").read_text("utf-8")
+        assert json.loads(said("export", entry["id"], "--json"))["text"].startswith("stripewise-plan 1")
+    assert said("diagnose", listed["measured"]["id"]).startswith("I/O is ")
