@@ -90,7 +90,7 @@ class Notes(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Print a record."""
-        notes.print(escape(record.getMessage()))
+        remark(record.getMessage())
 
 
 def say(text: str, style: str | None = None, end: str = "\n") -> None:

@@ -106,7 +106,8 @@ class Progress:
     def _on_ended(self, run: Run, trial: Trial, trials: Sequence[Trial], spent: Any) -> None:
         self._runs = spent.runs
         what = {Role.DEFAULT: "default", Role.REFERENCE: "reference (without the component)"}.get(trial.role, "")
-        what = what or self._describe(trial.configuration, self._best_settings)
+        # Pairs of a proof have one candidate: only in the search must rows be told apart.
+        what = what or self._describe(trial.configuration, self._best_settings if run.phase is Phase.SEARCH else None)
         self._follow(trials)
         shown = number(run.value, self._objective.unit) if run.value is not None else run.state.value
         if run.state is State.FAILED:

@@ -125,13 +125,11 @@ def print_result(result: Result, report: Path | None = None, *, explained: bool 
         shown = number(result.candidate.value, unit)
         console.print(f"  candidate  {shown}  (not proven{'; its settings:' if result.effects else ''})")
     if result.confirmed:
-        console.print(
-            f"  speed-up   {format_factor(result.speedup)}  "
-            f"({_ratios(result.speedup_interval)}{_describe_least(result)})"
-        )
+        bounds = f"{_ratios(result.speedup_interval)}{_describe_least(result)}"
+        prose(f"  speed-up   {format_factor(result.speedup)}  ({bounds})")
     elif result.candidate is not None and result.candidate.speedup_interval is not None:
         bounds = _ratios(result.candidate.speedup_interval)
-        console.print(f"  speed-up   {format_factor(result.candidate.speedup or 1.0)}  ({bounds}; not proven)")
+        prose(f"  speed-up   {format_factor(result.candidate.speedup or 1.0)}  ({bounds}; not proven)")
     console.print()
     for effect in result.effects:
         prose(f"  {_write_effect(effect, units)}")
