@@ -95,6 +95,7 @@ class ExperimentKeys(TypedDict, total=False):
     objective_notes: list[str]
     whole: Mapping[str, Any]
     followed: str
+    search_ended: str
 
 
 class Facts(_Observed):
@@ -177,6 +178,9 @@ class Facts(_Observed):
 
     followed = _Fact(str)
     """Of a smaller case: the experiment at full size that was begun after it."""
+
+    search_ended = _Fact(str)
+    """Why the search ended, once its confirmation has begun."""
 
     agreed = _Maybe[dict[str, Any]](dict)
     """The worst case that somebody agreed to."""

@@ -469,6 +469,7 @@ class Result(_ResultPart):
     confirmed: bool = False
     verdict: str = ""
     reason: str = ""
+    search_ended: str = ""
     runs: int = 0
     seconds: float = 0.0
     node_hours: float = 0.0

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
 from collections.abc import Mapping
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import mcp_types
+import pytest
 from mcp import Client as Assistant
+from typer.testing import CliRunner
 
+from stripewise.desk.cli.main import app
 from stripewise.desk.client.client import Client
 from stripewise.desk.client.transport import _make_refusal
 from stripewise.desk.server.assistant import assistant
@@ -146,3 +157,45 @@ def test_tools_that_start_nothing_say_so_and_answer_as_the_service(tmp_path: Pat
         made = call(server, None, "tune", **SIMULATION)
         assert call(server, None, "show", experiment=made["id"])["queued"]
         assert "has no result yet" in call(server, None, "export", experiment=made["id"])
+
+
+def _commands_of_the_skill() -> list[list[str]]:
+    """The commands of SKILL.md's blocks, in order."""
+    text = (resources.files("stripewise.desk.server") / "SKILL.md").read_text("utf-8")
+    blocks = re.findall(r"^ *```\n(.*?)^ *```$", text, re.DOTALL | re.MULTILINE)
+    return [shlex.split(line) for block in blocks for line in block.splitlines() if line.strip()]
+
+
+def test_every_command_of_the_skill_works(tmp_path: Path) -> None:
+    root = Path(__file__).parents[2]
+    (tmp_path / "logs").mkdir()
+    shutil.copy(root / "tests" / "fixtures" / "darshan" / "netcdf-merged.darshan", tmp_path / "job.darshan")
+    shutil.copy(tmp_path / "job.darshan", tmp_path / "logs" / "job.darshan")
+    shutil.copy(root / "tests" / "fixtures" / "scripts" / "plain.sh", tmp_path / "job.sh")
+    shutil.copy(root / "examples" / "simulated-kay.toml", tmp_path / "experiment.toml")
+    environment = {**os.environ, "STRIPEWISE_HOME": str(tmp_path / "home")}
+    found: dict[str, Any] = {}
+    commands = _commands_of_the_skill()
+    assert [words[1] for words in commands] == ["knobs", "diagnose", "diagnose", "tune", "tune", "show", "export"]
+    for words in commands:
+        assert words[0] == "stripewise"
+        given = [found["experiment"] if word == "ID" else word for word in words[1:]]
+        done = subprocess.run(
+            [sys.executable, "-m", "stripewise", *given],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, (words, done.stderr)
+        found = {**found, **json.loads(done.stdout)}
+    assert found["worst_case"]["runs"] == 60
+    assert found["confirmed"] in (True, False) and "speedup_ci95" in found and found["simulated"] is True
+    assert found["over_time"]["files"] and "undo" in found
+
+
+def test_the_skill_is_printed_where_the_protocol_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "mcp", None)
+    printed = CliRunner().invoke(app, ["service", "mcp", "--skill"])
+    assert printed.exit_code == 0 and printed.stdout.startswith("---\nname: stripewise\n")

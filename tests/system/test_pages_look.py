@@ -14,7 +14,7 @@ PAGES = (
     "/experiments/{failed}", "/experiments/{created}", "/experiments/{finished}/runs/3",
     "/compare?id={finished}&id={twin}", "/compare", "/models", "/models/site?workload.nodes=4",
     "/validations/v1", "/campaigns", "/campaigns/{campaign}", "/diagnoses", "/diagnoses/{diagnosis}", "/knobs",
-    "/settings", "/docs",
+    "/settings", "/docs", "/applications", "/applications?by=tag", "/applications/one?name=writer", "/stacks",
     "/experiments/nope", "/nowhere",
 )  # fmt: skip
 LOOKS = (("light", 1280), ("dark", 1280), ("light", 390), ("dark", 390))

@@ -149,9 +149,9 @@ def test_parallel_coordinates_show_the_whole_range_where_an_even_sample_is_asked
 
 
 def test_importance_says_where_nothing_was_measurable():
-    figure = importance({"cb_nodes": 0.7, "ds_write": 0.0})
+    figure = importance({"cb_nodes": 0.7, "ds_write": 0.0, "nodes": 0.0}, single=["nodes"])
     bars = dict(zip(figure.data[0].y, figure.data[0].text, strict=True))
-    assert bars == {"cb_nodes": "70%", "ds_write": "no measurable influence"}
+    assert bars == {"cb_nodes": "70%", "ds_write": "no measurable influence", "nodes": "only one value measured"}
 
 
 @pytest.mark.parametrize(("kinds", "start"), [

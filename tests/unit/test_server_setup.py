@@ -149,3 +149,91 @@ def test_experiments_are_searched_stopped_and_deleted_together(tmp_path: Path) -
         assert [record.id for record in found.service.store.records()] == [made[2]]
         again = found.operator.post("/experiments/chosen", data={"id": made[1:], "action": "stop"})
         assert again.status_code == 409 and "2 of 2 were left as they are" in again.text
+
+
+STACK = """
+name = "cache"
+description = "A cache of the site"
+
+[[parameter]]
+name = "buffers"
+key = "CACHE_BUFFERS"
+kind = "ordinal"
+values = [1, 4, 16]
+carrier = "env"
+"""
+
+
+def test_a_component_is_uploaded_and_chosen_by_name(tmp_path: Path) -> None:
+    with running(tmp_path, roots=(tmp_path,)) as found:
+        post = found.operator.post
+        made = post("/api/stacks", json={"name": "cache", "toml": STACK})
+        assert made.status_code == 201, made.text
+        assert made.headers["location"] == "/api/v1/stacks/cache"
+        assert [one["name"] for one in made.json()["parameters"]] == ["buffers"]
+        assert found.viewer.get("/api/stacks").json()["total"] == 1
+        assert found.viewer.get("/api/stacks/cache/file").text == STACK
+        program = tmp_path / "app"
+        program.write_text("#!/bin/sh\n")
+        program.chmod(0o755)
+        definition = {"command": [str(program)], "stacks": ["cache"], "budget": 4}
+        asked = {"definition": definition, "folder": str(tmp_path), "start": False}
+        dry = post("/api/experiments/dry-run", json=asked)
+        assert dry.status_code == 200, dry.text
+        assert [one["name"] for one in dry.json()["space"]["parameters"]] == ["buffers"]
+        identifier = post("/api/experiments", json=asked).json()["id"]
+        path = str(tmp_path / "data" / "stack" / "cache" / "stack.toml")
+        assert found.service.store.record(identifier).experiment.stacks == [path]
+        # A clone has the name again, and a form that names it starts the same.
+        page = found.operator.get(f"/new?like={identifier}").text
+        assert 'name="stacks" value="cache" checked' in page and path not in page
+        refused = found.operator.delete("/api/stacks/cache")
+        assert refused.status_code == 409 and identifier in refused.json()["error"]["what"]
+        found.operator.delete(f"/api/experiments/{identifier}")
+        assert found.operator.delete("/api/stacks/cache").status_code == 200
+        gone = post("/api/experiments/dry-run", json=asked)
+        assert gone.status_code == 422 and "there is no stack 'cache'" in gone.json()["error"]["what"]
+
+
+@pytest.mark.parametrize(
+    ("name", "toml", "status", "words"),
+    [
+        ("../x", STACK, 422, "letters, digits"),
+        ("lustre", STACK, 409, "comes with Stripewise"),
+        ("cache", "name = 1", 422, "the stack file"),
+        ("cache", STACK.replace("env", "shell"), 422, "the stack file"),
+        ("cache", STACK + "#" * (1 << 18), 422, ""),
+    ],
+)
+def test_what_is_no_component_is_refused(tmp_path: Path, name: str, toml: str, status: int, words: str) -> None:
+    with running(tmp_path) as found:
+        answer = found.operator.post("/api/stacks", json={"name": name, "toml": toml})
+        assert answer.status_code == status and words in answer.text, answer.text
+        assert str(tmp_path) not in answer.text
+        assert found.viewer.post("/api/stacks", json={"name": "cache", "toml": STACK}).status_code == 403
+        assert not list((tmp_path / "data").glob("stack/*"))
+
+
+def test_a_service_with_an_allow_list_takes_no_component(tmp_path: Path) -> None:
+    (tmp_path / "data" / "stack" / "cache").mkdir(parents=True)
+    (tmp_path / "data" / "stack" / "cache" / "stack.toml").write_text(STACK)
+    (tmp_path / "data").rename(tmp_path / "kept")
+    with running(tmp_path, allow=("./app",)) as found:
+        answer = found.admin.post("/api/stacks", json={"name": "cache", "toml": STACK})
+        assert answer.status_code == 403 and "allow-list" in answer.text
+        # Nor does one count that was uploaded before the service had the list.
+        (tmp_path / "kept" / "stack").rename(tmp_path / "data" / "stack")
+        asked = {"definition": {"command": ["./app"], "stacks": ["cache"]}, "start": False}
+        answer = found.operator.post("/api/experiments", json=asked)
+        assert answer.status_code == 403 and "stack files" in answer.text
+
+
+def test_applications_have_a_page_and_a_resource(tmp_path: Path) -> None:
+    with running(tmp_path) as found:
+        found.create(name="one")
+        found.create(name="two")
+        answer = found.viewer.get("/api/applications").json()
+        assert {one["name"] for one in answer["items"]} == {"one", "two"} and answer["experiments"] == 2
+        assert found.viewer.get("/applications/one?name=two&simulated=true").status_code == 200
+        assert found.viewer.get("/applications/one?name=three").status_code == 404
+        assert found.viewer.get("/applications/one?name=two&simulated=true&check=true").status_code == 403

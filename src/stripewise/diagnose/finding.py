@@ -149,6 +149,8 @@ class FindingKind:
         What to change.
     drishti : tuple of str
         Codes of Drishti's insights that say the same.
+    examples : tuple of str
+        Code that shows the change to a program; see :mod:`stripewise.diagnose.code_examples`.
     """
 
     code: str
@@ -156,6 +158,7 @@ class FindingKind:
     mechanism: str
     fix: str
     drishti: tuple[str, ...] = ()
+    examples: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -247,6 +250,7 @@ class Finding:
             "io_time_share": round(self.share, 4),
             "bound": None if self.bound is None else {"speedup": self.bound.speedup, "if": self.bound.condition},
             "drishti": list(self.kind.drishti),
+            "examples": list(self.kind.examples),
         }
 
 
@@ -264,13 +268,14 @@ def rule(
     fix: str,
     drishti: tuple[str, ...] = (),
     *,
+    examples: tuple[str, ...] = (),
     limits: Mapping[str, Limit] | None = None,
 ) -> Callable[[Body], Body]:
     """Register a function that looks for one kind of finding.
 
     Parameters
     ----------
-    drishti : tuple of str
+    drishti, examples : tuple of str
         See :class:`FindingKind`.
     limits : mapping, optional
         Thresholds of this rule alone, by name; others are in :data:`stripewise.diagnose.finding.LIMITS`.
@@ -278,7 +283,7 @@ def rule(
 
     def register(body: Body) -> Body:
         LIMITS.update(limits or {})
-        kind = FindingKind(code, title, mechanism, fix, drishti)
+        kind = FindingKind(code, title, mechanism, fix, drishti, examples)
         RULES[code] = (kind, lambda activity, limits: body(activity, limits, kind))
         return body
 

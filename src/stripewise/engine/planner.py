@@ -282,6 +282,13 @@ class Planner:
             return self._plan(trials, trials[found.number], Phase.SEARCH)
         return self._plan(trials, Trial(len(trials), found, Role.CANDIDATE), Phase.SEARCH, new=True)
 
+    def why_ended(self, trials: Sequence[Trial], spent: Spent) -> str:
+        """Say why the search is over; empty while it is not, or before it has begun."""
+        if over := self._over_budget(spent):
+            return over
+        step = None if self.space is None or self._first_runs(trials) else self._search(trials, spent)
+        return step.reason if isinstance(step, Finish) else ""
+
     def why_stopped(self, trials: Sequence[Trial]) -> str:
         """Say why the stopping rule ends the search; empty if it does not."""
         if self.space is None or not any(trial.role is Role.CANDIDATE for trial in trials):

@@ -168,6 +168,7 @@ def conclude(ledger: ExperimentLedger, planner: Planner, bound: BoundSpace, reas
         confirmed=proven,
         verdict=" ".join([verdict(conclusion, shown, default, reason, experiment, tried, limits), *warned]),
         reason=reason,
+        search_ended=facts.search_ended or ("" if runs else reason),
         runs=spent.runs,
         seconds=spent.seconds,
         node_hours=spent.node_hours,

@@ -470,9 +470,16 @@ class Session:
         self._tell("note", text=text)
 
     def _tell_stop(self) -> None:
-        """Say that a stopping rule has ended the search, before the first pair or, without one, before the answer."""
+        """Keep why the search has ended, before the first pair or, without one, before the answer.
+
+        A stopping rule of the user's is said as well.
+        """
         trials = self._ledger.trials
-        if not confirmation_runs(trials) and (why := self._planner.why_stopped(trials)):
+        if confirmation_runs(trials) or self._ledger.facts.search_ended:
+            return
+        if ended := self._planner.why_ended(trials, self._ledger.spent()):
+            self._ledger.remember(search_ended=ended)
+        if why := self._planner.why_stopped(trials):
             self._note(f"The search ends by its stopping rule: {why}.")
 
     def _tell_start(self, trial: Trial, run: Run) -> None:

@@ -22,6 +22,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from stripewise.errors import UserError
 from stripewise.models.base import ModelOptions, PerformanceModel
@@ -29,7 +30,8 @@ from stripewise.models.cells import Data, error_correlation
 from stripewise.models.domain import Domain, Floats
 from stripewise.models.features import Encoder, Feature, Matrix
 from stripewise.models.files import Stored, write_whole
-from stripewise.models.network import NeuralNetwork, TrainingOptions, import_torch, train
+from stripewise.models.network import NeuralNetwork, TrainingOptions, import_torch, scaled_network, train
+from stripewise.models.own_weights import read_weights
 
 _KEY = "stripewise"
 _LEAST_WORKLOADS = 5
@@ -39,6 +41,12 @@ _SAFE = (2, 6)
 
 class AnnOptions(ModelOptions, TrainingOptions):
     """Options of ``ann``."""
+
+    weights: str = Field(
+        default="",
+        description="a .pt file of your own (state_dict or TorchScript) in place of training; {operation} in its name "
+        "stands for that of each network",
+    )
 
 
 class AnnModel(PerformanceModel):
@@ -74,6 +82,9 @@ class AnnModel(PerformanceModel):
             write = operation is not None and str(self.domain.columns[operation].values[place]).lower() == "write"
             dropout = self.options.dropout_write if write else self.options.dropout_read
             seed = int(rng.integers(2**31))
+            if self.options.weights:
+                self.networks[int(place)] = self._take_weights(int(place), x[rows], value[rows], data.noise)
+                continue
             network = train(self.options, x[rows], value[rows], dropout, data.noise, seed)
             # Rows that only test share their workloads with others: errors on new workloads are larger.
             held = _held_out(data.workloads[rows], self.options.test, rng)
@@ -88,6 +99,16 @@ class AnnModel(PerformanceModel):
         if left_out:
             errors, workloads = (np.concatenate(parts) for parts in zip(*left_out, strict=True))
             self.error_correlation = error_correlation(errors, workloads, data.noise**2)
+
+    def _take_weights(self, place: int, x: Matrix, value: Floats, noise: float) -> NeuralNetwork:
+        """Give a network of the user's own, scaled as the study scales: by the largest value of each column here.
+
+        How far it is from the rows of this table says how uncertain it is.
+        """
+        operation = self.domain.operation
+        name = "" if operation is None else str(self.domain.columns[operation].values[place])
+        weights, biases = read_weights(self.options.weights.replace("{operation}", name), x.shape[1])
+        return scaled_network(weights, biases, x, value, noise)
 
     def _predict(self, points: Floats, x: Matrix) -> tuple[Floats, Floats]:
         operation = self.domain.operation
@@ -115,7 +136,13 @@ class AnnModel(PerformanceModel):
     # -- keeping -------------------------------------------------------------------------------------------
 
     def save(self, path: str | Path) -> None:
-        """Write PyTorch's format (``.pt``): tensors and one text, readable with ``weights_only=True``."""
+        """Write PyTorch's format (``.pt``): tensors and one text, readable with ``weights_only=True``.
+
+        With weights of the user's own, which need no PyTorch, the format of all other models.
+        """
+        if self.options.weights:
+            super().save(path)
+            return
         torch = import_torch()
         stored = self._stored()
         document: dict[str, Any] = {_KEY: json.dumps(stored.head, allow_nan=False)}

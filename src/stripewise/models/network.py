@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -115,8 +115,7 @@ def train(options: TrainingOptions, x: Matrix, value: Floats, dropout: float, no
     order = np.random.default_rng(seed).permutation(len(x))
     tests = round(options.test * len(x)) if len(x) > _LEAST_TEST else 0
     test, learn = order[:tests], order[tests:]
-    inputs = np.abs(x[learn].astype(np.float64)).max(axis=0, initial=0.0)
-    inputs[inputs == 0] = 1.0
+    inputs = _largest(x[learn])
     output = float(np.abs(value[learn]).max())
     device = training_device(torch)
     generator = torch.Generator().manual_seed(seed)
@@ -152,10 +151,33 @@ def train(options: TrainingOptions, x: Matrix, value: Floats, dropout: float, no
     weights = tuple(kept[k] for k in kept if k.endswith("weight"))
     biases = tuple(kept[k] for k in kept if k.endswith("bias"))
     least = _FLOOR * float(value[learn].min())
-    trained = NeuralNetwork(weights, biases, inputs, output, least, 0.0)
-    errors = np.log(value[judge]) - np.log(trained.predict(x[judge]))
-    spread = float(np.sqrt(max(0.0, float(np.mean(errors**2)) - noise**2)))
-    return NeuralNetwork(weights, biases, inputs, output, least, spread)
+    return _with_spread(NeuralNetwork(weights, biases, inputs, output, least, 0.0), x[judge], value[judge], noise)
+
+
+def _with_spread(network: NeuralNetwork, x: Matrix, value: Floats, noise: float) -> NeuralNetwork:
+    """Say how far a network is from values that it did not learn from."""
+    errors = np.log(value) - np.log(network.predict(x))
+    return replace(network, spread=float(np.sqrt(max(0.0, float(np.mean(errors**2)) - noise**2))))
+
+
+def scaled_network(
+    weights: tuple[NDArray[np.float32], ...],
+    biases: tuple[NDArray[np.float32], ...],
+    x: Matrix,
+    value: Floats,
+    noise: float,
+) -> NeuralNetwork:
+    """Give a network that was trained elsewhere with the scaling of a table (MaxAbs), and its spread about it."""
+    inputs, output = _largest(x), float(np.abs(value).max())
+    least = _FLOOR * float(value.min())
+    return _with_spread(NeuralNetwork(weights, biases, inputs, output, least, 0.0), x, value, noise)
+
+
+def _largest(x: Matrix) -> Floats:
+    """Give the largest absolute value of each input, 1 where all are 0."""
+    largest: Floats = np.abs(x.astype(np.float64)).max(axis=0, initial=0.0)
+    largest[largest == 0] = 1.0
+    return largest
 
 
 def _layers(torch: Any, sizes: Sequence[int], dropout: float) -> Any:

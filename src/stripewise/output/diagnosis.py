@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
+from stripewise.diagnose.code_examples import examples_of
 from stripewise.formats import SIZE_NAMES
 from stripewise.observe.activity import Activity, FileActivity
 from stripewise.output.markup import format_moment
@@ -59,6 +60,7 @@ def context(
         "files": [_file(file) for file in activity.files[:20]],
         "figures": drawn,
         "captions": _CAPTIONS,
+        "code_of": examples_of,
         "headings": {
             **{"summary": "First", "findings": "What is slow, and why", "prediction": "What it could give"},
             "settings": "All settings as a plan",

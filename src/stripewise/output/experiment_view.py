@@ -13,12 +13,13 @@ from typing import Any
 
 from stripewise.catalogue.configuration import identity, place_of
 from stripewise.catalogue.workload import Workload
+from stripewise.errors import UserError
 from stripewise.observe.objectives import objective_of
 from stripewise.output.markup import list_changes, value_text
 from stripewise.output.plots.job_io import BoundedRun
 from stripewise.output.plots.parameters import Axis, Line
 from stripewise.output.plots.proof import Control, chart_control
-from stripewise.output.plots.trajectory import RunPoint
+from stripewise.output.plots.trajectory import GenerationPoint, RunPoint
 from stripewise.requests.objective import Objective
 from stripewise.result import (
     Arm,
@@ -31,6 +32,7 @@ from stripewise.result import (
     Result,
     SpaceSummary,
 )
+from stripewise.search.base import sampler_class
 from stripewise.search.statistics import summarize_values
 from stripewise.store.base import Record
 from stripewise.trial import Phase, Role, Run, State, Trial, failures_of
@@ -189,6 +191,21 @@ class ExperimentView:
                 steps.append((run.number, best))
         return steps
 
+    def generations(self) -> list[GenerationPoint]:
+        """Trials of the search with the generation that each belongs to; empty where the sampler has none."""
+        try:
+            sampler = sampler_class(self.record.experiment.sampler)
+        except UserError:
+            # Of a package that is not installed here.
+            return []
+        return [
+            GenerationPoint(generation, trial.value, self.describe(trial))
+            for trial in self.trials
+            if trial.role is Role.CANDIDATE
+            and trial.value is not None
+            and (generation := sampler.generation(trial.tag)) is not None
+        ]
+
     def lines(self) -> tuple[list[Axis], list[Line]]:
         """Axes and lines of the parallel coordinates: parameters that were varied, trials with a value."""
         return self._lines
@@ -260,6 +277,13 @@ class ExperimentView:
         zero = self.started or 0.0
         when = [(run.started or zero) - zero for run in own]
         return own, when, chart_control([float(run.value or 0.0) for run in own])
+
+    @property
+    def whole_space(self) -> float | None:
+        """Seconds that one run of each configuration would take, by the median run of the search; None if unknown."""
+        took = [run.elapsed for run, _ in self.runs if run.phase is Phase.SEARCH and run.elapsed]
+        distinct = self.result.space.distinct
+        return distinct * statistics.median(took) if took and distinct else None
 
     def spending(self) -> tuple[dict[str, float], dict[str, int]]:
         """Seconds and launches by kind of run, and the seconds between runs."""

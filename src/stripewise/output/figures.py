@@ -56,6 +56,10 @@ FIGURES: dict[str, tuple[Callable[[ExperimentView], bool], Callable[[ExperimentV
         lambda view: parameters.contour(*view.contour(), **view.scale),
     ),
     "timeline": (lambda view: len(view.times()) > 1, lambda view: trajectory.timeline(view.times())),
+    "generations": (
+        lambda view: len({point.generation for point in view.generations()}) > 1,
+        lambda view: trajectory.generations(view.generations(), **view.scale),
+    ),
     "confirmation": (lambda view: bool(view.result.confirmation.pairs), _confirmation),
     "bounds": (lambda view: bool(view.bounded()), lambda view: job_io.bounds(view.bounded())),
     "machine": (

@@ -89,6 +89,11 @@ class Sampler(ABC):
         """
         return type(self)(self.options, prior=prior)
 
+    @classmethod
+    def generation(cls, tag: str) -> int | None:
+        """Give the generation that a tag of this method names; None where the method has none. Called for figures."""
+        return None
+
     def load(self) -> None:  # noqa: B027  most have nothing to load
         """Load what the first question needs, before a program runs whose phases would pass meanwhile."""
 

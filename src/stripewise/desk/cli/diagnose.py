@@ -10,12 +10,15 @@ from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
+from rich.table import Table
 
 from stripewise.desk.cli.options import JsonOption, ServerOption, StoreOption, check_place, pairs
 from stripewise.desk.cli.output import console, duration, notes, number, overwritten, print_json, prose, remark, say
 from stripewise.desk.cli.terminal import desk_of
 from stripewise.desk.desk import Desk
+from stripewise.diagnose.code_examples import LANGUAGES, read_example
 from stripewise.diagnose.finding import Finding, Severity
+from stripewise.diagnose.over_time import OverTime
 from stripewise.diagnose.site import Diagnosis, JobRow, SiteProfile, TableWriter, diagnose, row_of, slowness
 from stripewise.errors import StripewiseError, UserError, choose
 from stripewise.observe.activity import Activity
@@ -30,6 +33,7 @@ _LEVELS = ("low", "medium", "high")
 _STYLES = {"high": "bold red", "medium": "yellow", "low": "cyan", "info": "dim", "ok": "green"}
 _FINDINGS = 3
 _IDENTIFIER = re.compile(r"[0-9a-f]{3,8}")
+_FILES = 10
 
 
 def run_diagnose(
@@ -62,6 +66,14 @@ def run_diagnose(
         int | None,
         typer.Option(help="Nodes of the job, where the log does not hold them, as Darshan's do not.", min=1),
     ] = None,
+    files: Annotated[
+        bool,
+        typer.Option("--files", help="Say which files cost most, and whether each program became faster or slower."),
+    ] = False,
+    code: Annotated[
+        str | None,
+        typer.Option(help=f"Show code for the fixes of one job: {', '.join(LANGUAGES)}.", metavar="LANGUAGE"),
+    ] = None,
     workers: Annotated[
         int | None, typer.Option(help="Logs read at the same time; by default one per core.", min=1)
     ] = None,
@@ -72,10 +84,13 @@ def run_diagnose(
     """Say why I/O is slow, and how to fix it, from logs of past runs."""
     level = _severity(fail_on)
     limits = _limits(threshold)
+    if code is not None and code not in LANGUAGES:
+        raise UserError(f"--code does not know '{code}'", choose(code, LANGUAGES))
     for option, path in (("--report", html), ("--plan", plan), ("--table", table)):
         check_place(option, path)
     desk = desk_of(store, server)
     outcome = _Outcome(table)
+    over_time = OverTime() if files else None
     with contextlib.closing(outcome):
         for result in _read(desk, logs, workers):
             if result.activity is None:
@@ -85,6 +100,8 @@ def run_diagnose(
                 outcome.unreadable(text, result.path in logs)
                 continue
             outcome.add(diagnose(result.activity.on_nodes(nodes), limits))
+            if over_time is not None:
+                over_time.add(result.activity)
     if not outcome.profile.jobs:
         raise UserError(*outcome.reason)
     one = outcome.only
@@ -98,6 +115,8 @@ def run_diagnose(
     document = one.as_json() if one is not None else outcome.as_json()
     if expected is not None:
         document["prediction"] = expected
+    if over_time is not None:
+        document["over_time"] = over_time.as_json()
     if one is not None and html is not None:
         from stripewise.output.diagnosis import render_diagnosis  # noqa: PLC0415  figures are slow to load
 
@@ -111,12 +130,12 @@ def run_diagnose(
         save_text(plan, one.plan())
     if json_output:
         print_json(document)
-    elif one is not None:
-        _print_one(one, plan)
+    else:
+        _print_found(outcome, one, plan, code)
         if expected is not None:
             _print_expected(expected)
-    else:
-        _print_many(outcome)
+        if over_time is not None:
+            _print_over_time(over_time)
     if outcome.named_unreadable:
         return 1
     return 3 if level is not None and outcome.worst >= level else 0
@@ -217,6 +236,16 @@ class _Outcome:
             self._writer.close()
 
 
+def _print_found(outcome: _Outcome, one: Diagnosis | None, plan: Path | None, code: str | None) -> None:
+    """Print a diagnosis of one job with code for its fixes, or the sums of many."""
+    if one is None:
+        _print_many(outcome)
+        return
+    _print_one(one, plan)
+    if code is not None:
+        _print_code(one, code)
+
+
 def _print_one(found: Diagnosis, plan: Path | None) -> None:
     activity, job = found.activity, found.activity.job
     name = PurePath(job.executable.split(" ")[0]).name or PurePath(activity.source).name
@@ -276,6 +305,18 @@ def _lines(finding: Finding) -> Iterator[str]:
         yield f"file: {finding.files[0]}{more}"
 
 
+def _print_code(found: Diagnosis, language: str) -> None:
+    """Show the code of the fixes of all problems, each once."""
+    topics = dict.fromkeys(topic for finding in found.problems for topic in finding.kind.examples)
+    if not topics:
+        console.print("no problem here has a fix in the program's code")
+    for topic in topics:
+        codes = [one.code for one in found.problems if topic in one.kind.examples]
+        console.print()
+        console.print(f"code for {', '.join(dict.fromkeys(codes))}:")
+        console.print(escape(read_example(topic, language)), highlight=False, soft_wrap=True, end="")
+
+
 def _print_expected(expected: Mapping[str, Any]) -> None:
     prose(f"expected by {expected['origin']}:")
     for case in expected["expectations"]:
@@ -307,3 +348,29 @@ def _print_many(outcome: _Outcome) -> None:
         console.print("most time in I/O:")
     for seconds, row in sorted(timed, key=lambda one: -one[0])[:_FINDINGS]:
         prose(f"  {PurePath(row.source).name}: {duration(seconds)}, {row.worst}: {row.codes or 'no problem'}")
+
+
+def _print_over_time(found: OverTime) -> None:
+    """List the file families with most time, and the trend of each program."""
+    files = found.files()
+    whole = sum(cost.seconds for cost in files)
+    console.print()
+    console.print("files by time in I/O, summed over ranks; names that differ in digits together:")
+    table = Table(box=None, padding=(0, 1), pad_edge=False)
+    for heading in ("time", "share", "jobs", "read", "written"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("file", overflow="fold")
+    for cost in files[:_FILES]:
+        table.add_row(
+            duration(cost.seconds), f"{cost.seconds / whole:.0%}" if whole else "-", f"{cost.jobs:,}",
+            format_size(cost.bytes_read), format_size(cost.bytes_written), escape(cost.name),
+        )  # fmt: skip
+    console.print(table)
+    if len(files) > _FILES:
+        console.print(f"and {count_of(len(files) - _FILES, 'more family', 'more families')}; --json lists all")
+    trends = found.trends()
+    if trends:
+        console.print()
+        console.print("programs over time, like jobs compared:")
+    for trend in trends:
+        prose(f"  {trend.program}: {trend.says} ({count_of(trend.jobs, 'job')}, {trend.days})")

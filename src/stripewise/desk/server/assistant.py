@@ -16,6 +16,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -71,6 +72,10 @@ def serve_assistant(
             metavar="URL",
         ),
     ] = None,
+    skill: Annotated[
+        bool,
+        typer.Option("--skill", help="Print SKILL.md, instructions for an assistant that runs commands, and end."),
+    ] = False,
     data: DataOption = None,
     store: StoreOption = None,
 ) -> None:
@@ -78,6 +83,9 @@ def serve_assistant(
 
     The protocol runs over standard input and output.
     """
+    if skill:
+        typer.echo((resources.files("stripewise.desk.server") / "SKILL.md").read_text("utf-8"), nl=False)
+        return
     with import_optional("mcp"):
         import mcp.server.mcpserver  # noqa: F401, PLC0415  an extra: what is missing is said before anything starts
 

@@ -12,9 +12,11 @@ import numpy as np
 # Loaded before memory is bounded: reasons and trained models load it when they need it.
 import sklearn.ensemble  # noqa: F401
 
+from stripewise.catalogue.stack import load_stack
 from stripewise.catalogue.workload import Workload
 from stripewise.desk.desk import Question, Training, Unattended, Validating
 from stripewise.desk.local import LocalDesk
+from stripewise.desk.server.documents import describe_stack
 from stripewise.desk.server.files import campaign_in
 from stripewise.diagnose.knobs import Surroundings, review_script
 from stripewise.diagnose.site import diagnose
@@ -42,6 +44,7 @@ def describe_model(path: str, step: Step) -> dict[str, Any]:
         "kind": loaded.name,
         "rules": explained.rules[:60],
         "importance": explained.importance,
+        "single": [name for name, seen in zip(loaded.domain.names, loaded.domain.seen, strict=True) if len(seen) < 2],
         "fields": fields(loaded),
     }
 
@@ -54,6 +57,11 @@ def describe_table(path: str, step: Step) -> dict[str, Any]:
         "columns": [column.name for column in table.schema.columns],
         "objective": table.objective.as_json(),
     }
+
+
+def read_stack(path: str, step: Step) -> dict[str, Any]:
+    """Read a stack file, and say what can be set with it."""
+    return describe_stack(load_stack(path))
 
 
 def prescribe(
@@ -193,7 +201,7 @@ def _thin_out(pairs: Sequence[Any]) -> Sequence[Any]:
 WORK: dict[str, Callable[..., Any]] = {
     work.__name__: work
     for work in (
-        *(describe_model, describe_table, prescribe, read_log, predict_job, train, validate),
+        *(describe_model, describe_table, read_stack, prescribe, read_log, predict_job, train, validate),
         *(count_points, prescribe_cases, open_model, expect, judge_settings),
     )
 }

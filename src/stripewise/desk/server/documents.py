@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from stripewise.catalogue.stack import Stack
 from stripewise.requests.experiment import Experiment
 from stripewise.store.service.jobs import ServiceJob
 
@@ -27,6 +28,26 @@ def _add_example(schema: dict[str, Any], model: type[BaseModel]) -> None:
     found = next((name for name in (cls.__name__ for cls in model.__mro__) if name in _examples()), None)
     if found is not None:
         schema["examples"] = [_examples()[found]]
+
+
+def describe_stack(stack: Stack) -> dict[str, Any]:
+    """Give a stack with its parameters; of many values the first."""
+    return {
+        "description": stack.description,
+        "parameters": [
+            {
+                "name": parameter.name,
+                "kind": parameter.kind.value,
+                "values": [str(value) for value in list(parameter.values)[:64]],
+                "count": len(parameter.values),
+                "default": parameter.default,
+                "unit": parameter.unit,
+                "role": parameter.role,
+                "description": parameter.description,
+            }
+            for parameter in stack.parameters
+        ],
+    }
 
 
 class Document(BaseModel):

@@ -5,10 +5,16 @@ from __future__ import annotations
 import json
 import re
 import secrets
+from collections.abc import Sequence
 from pathlib import Path
 
-from stripewise.errors import NotFound, UserError
+from stripewise.catalogue.stack import stack_names
+from stripewise.errors import NotFound, UserError, choose
+from stripewise.ownership import names_file
 from stripewise.requests.campaign import Campaign, changed_campaign, parse_campaign
+
+STACK_FILE = "stack.toml"
+"""Name of the file of an uploaded stack in its folder."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}\Z")
 
@@ -40,6 +46,31 @@ def table_path(data: Path, name: str) -> Path:
     if not (path / "table.toml").is_file():
         raise NotFound(f"table '{name[:64]}' does not exist", "upload one, or run a campaign to its end")
     return path / "table"
+
+
+def find_stacks(data: Path, stacks: Sequence[str]) -> list[str]:
+    """Give stacks as the engine finds them: the path of each that was uploaded, in place of its name.
+
+    Raises
+    ------
+    UserError
+        If there is no stack of a name.
+    """
+    known = stack_names()
+    return [name if name in known or names_file(name) else str(_stack_path(data, name)) for name in stacks]
+
+
+def _stack_path(data: Path, name: str) -> Path:
+    path = folder_of(data, "stack", name) / STACK_FILE
+    if not path.is_file():
+        raise UserError(f"there is no stack '{name[:64]}'", f"{choose(name, stack_names())}, or upload a stack file")
+    return path
+
+
+def name_stack(data: Path, stack: str) -> str:
+    """Give the name of a stack that was uploaded, in place of its path; others as they are."""
+    path = Path(stack)
+    return path.parent.name if path.name == STACK_FILE and path.parent.parent == data / "stack" else stack
 
 
 def campaign_in(place: Path) -> Campaign:

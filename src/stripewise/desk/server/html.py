@@ -28,7 +28,9 @@ from stripewise.trial import Phase
 
 NAVIGATION = (
     ("/", "Experiments"),
+    ("/applications", "Applications"),
     ("/new", "New"),
+    ("/stacks", "Components"),
     ("/models", "Models"),
     ("/campaigns", "Campaigns"),
     ("/diagnoses", "Diagnose"),

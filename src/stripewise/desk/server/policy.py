@@ -115,6 +115,18 @@ def confine_path(path: Path, settings: Settings, what: str) -> Path:
     return real
 
 
+def refuse_own_stacks(settings: Settings) -> None:
+    """Refuse stack files where commands are on an allow-list: each can start, or preload, anything.
+
+    Raises
+    ------
+    Refused
+        With status 403.
+    """
+    if settings.allow is not None:
+        _refuse_any({"stack files": True})
+
+
 def files_of(stacks: Sequence[str]) -> list[str]:
     """Give those stacks that are files: all but those that come with Stripewise."""
     known = stack_names()

@@ -180,7 +180,7 @@ class Service:
         Tells listeners what changes.
     tickets : Tickets
         Addresses that log in once.
-    readings, figures, extremes : Remembered
+    readings, figures, extremes, attempts : Remembered
         Histories as pages show them, their figures, and what lists say of them, kept until they change.
     desk : LocalDesk
         What a request asks that is answered at once.
@@ -199,6 +199,7 @@ class Service:
     figures: Remembered[str] = field(default_factory=lambda: Remembered(_READINGS))
     tickets: Tickets = field(default_factory=Tickets)
     extremes: Remembered[dict[str, Any]] = field(default_factory=lambda: Remembered(_LINES))
+    attempts: Remembered[Any] = field(default_factory=lambda: Remembered(_LINES))
     desk: LocalDesk = field(default_factory=lambda: LocalDesk(None, Unattended()))
 
     @classmethod

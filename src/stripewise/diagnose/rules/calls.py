@@ -125,6 +125,7 @@ def _find_mean(file: FileActivity, direction: str) -> float:
         "once and pass the pieces on.",
         "Use MPI_File_read_all or read_at_all (HDF5: H5Pset_dxpl_mpio COLLECTIVE); no hint can make a call collective.",
         ("M02",),
+        examples=("collective",),
     ),
     write=FindingKind(
         "independent-writes",
@@ -134,6 +135,7 @@ def _find_mean(file: FileActivity, direction: str) -> float:
         "Use MPI_File_write_all or write_at_all (HDF5: H5Pset_dxpl_mpio COLLECTIVE); no hint can make a call "
         "collective.",
         ("M03",),
+        examples=("collective",),
     ),
 )
 def independent_calls(activity: Activity, limits: Thresholds, kind: FindingKind, direction: str) -> Iterator[Finding]:
@@ -322,6 +324,7 @@ def collective_costs(activity: Activity, limits: Thresholds, kind: FindingKind) 
     "anyone asked for, and ranks wait for each other.",
     "Write collectively without gaps, or larger pieces. Without data sieving (romio_ds_write disable) each piece "
     "is a request of its own, which is slower for small pieces.",
+    examples=("collective",),
 )
 def read_modify_write(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator[Finding]:
     """Look for reads below write calls."""
@@ -369,6 +372,7 @@ def read_modify_write(activity: Activity, limits: Thresholds, kind: FindingKind)
     "hints, and each waits for the others' locks.",
     "Open shared files through MPI-IO, or a library on it (HDF5, PnetCDF, ADIOS2); then settings can help as well.",
     ("M01",),
+    examples=("collective",),
 )
 def shared_without_mpiio(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator[Finding]:
     """Look for shared files without MPI-IO."""
@@ -438,6 +442,7 @@ _READ_OTHERWISE = "Read data with read, MPI-IO or a library; or give streams a l
     "costs even more.",
     "Write data with write, MPI-IO or a library; keep streams for logs, or give them a large buffer with setvbuf.",
     ("S01",),
+    examples=("buffer",),
 )
 def stdio(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator[Finding]:
     """Look for data that goes through streams."""

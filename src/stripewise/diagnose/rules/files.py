@@ -34,6 +34,7 @@ def _is_striped(file: FileActivity) -> bool:
     "Thousands of creations hit the metadata server at once, and later readers of the files open thousands again.",
     "Write one shared file, or a few with a group of ranks each (subfiling). If each rank keeps its own file, use"
     " a stripe count of 1.",
+    examples=("collective",),
 )
 def file_per_process(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator[Finding]:
     """Look for one file per rank at scale."""
@@ -67,6 +68,7 @@ def _meta(file: FileActivity) -> float:
     "Opens, stats and creations are served by few metadata servers; they do not get faster with more ranks.",
     "Open once and keep files open, stat on one rank, use fewer files; with HDF5, use collective metadata.",
     ("P17",),
+    examples=("open_once",),
 )
 def metadata_storm(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator[Finding]:
     """Look for a great part of the time, or much time of one rank, in calls that move no data.
@@ -149,6 +151,7 @@ def _opened(file: FileActivity) -> Level:
     "Files opened again and again",
     "Each open asks the metadata server and throws away what the client had cached.",
     "Open before the loop and close after it; with HDF5 raise the file-close degree or keep the file handle.",
+    examples=("open_once",),
 )
 def reopens(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator[Finding]:
     """Look for files that their ranks open many times."""
@@ -280,6 +283,7 @@ def _is_wide(file: FileActivity, limits: Thresholds) -> bool:
     "One stripe under many ranks",
     "All ranks share the bandwidth of a single storage target, while the others are idle.",
     "Set a layout with more targets before the file is created.",
+    examples=("striping",),
 )
 def one_stripe(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator[Finding]:
     """Look for large shared files on one stripe."""
@@ -319,6 +323,7 @@ _LAY_OUT_AGAIN = (
     "Wide stripes under small files",
     "Each stripe costs an object on another server at creation, stat and deletion, though the data fits on one.",
     "Give folders of small files a stripe count of 1.",
+    examples=("striping",),
 )
 def wide_stripes(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator[Finding]:
     """Look for many small files with many stripes."""
@@ -363,6 +368,7 @@ def _off_stripe(file: FileActivity) -> bool:
     "A request that spills over into the next stripe needs two servers and two locks, and its neighbour "
     "needs the same ones.",
     "Choose a stripe size that the request size divides, or the reverse.",
+    examples=("striping",),
 )
 def stripe_unaligned(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator[Finding]:
     """Look for request sizes that do not fit the stripes."""

@@ -276,6 +276,7 @@ def _is_collective(activity: Activity) -> bool:
     "All I/O through one rank",
     "One rank's core, memory and network link carry the data of all, while the others wait.",
     "Let all ranks write their part of a shared file through MPI-IO, collectively.",
+    examples=("collective",),
 )
 def rank_funnel(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator[Finding]:
     """Look for a single rank that moves nearly everything."""
@@ -316,6 +317,7 @@ def is_funnelled(activity: Activity, limits: Thresholds) -> bool:
     "The rank with most data is done last, and the next barrier waits for it.",
     "Cut the data into equal parts, or write collectively, so that aggregators get equal parts.",
     ("P18", "P21", "P22"),
+    examples=("collective",),
 )
 def rank_imbalance(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator[Finding]:
     """Look for ranks with much more data than the mean."""

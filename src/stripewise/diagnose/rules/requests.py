@@ -79,6 +79,7 @@ def _gathered_unseen(file: FileActivity, direction: str) -> bool:
         "Each request pays a fixed price for the system call, the network and the server, whatever its size.",
         "Read more at a time: larger buffers, collective reads, or data sieving for pieces close to each other.",
         ("P05", "P15"),
+        examples=("collective", "buffer"),
     ),
     write=FindingKind(
         "small-writes",
@@ -86,6 +87,7 @@ def _gathered_unseen(file: FileActivity, direction: str) -> bool:
         "Each request pays a fixed price for the system call, the network, the server and its lock, whatever its size.",
         "Write more at a time: larger buffers, or collective writes whose aggregators merge the pieces of all ranks.",
         ("P06", "P16"),
+        examples=("collective", "buffer"),
     ),
 )
 def small_requests(activity: Activity, limits: Thresholds, kind: FindingKind, direction: str) -> Iterator[Finding]:
@@ -164,6 +166,7 @@ def are_aggregated(file: FileActivity) -> bool:
     "Begin requests at multiples of the block or stripe: pad headers, choose transfer sizes that divide the stripe, "
     "or set the alignment of the library.",
     ("P08",),
+    examples=("striping",),
 )
 def unaligned_file(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator[Finding]:
     """Look for requests off the alignment."""
@@ -232,6 +235,7 @@ def _count_backwards(calls: Calls) -> int:
         "Jumps defeat read-ahead: each request waits for the disk or server in full.",
         "Sort the requests, read a larger region at once and pick from memory, or read collectively.",
         ("P11",),
+        examples=("collective",),
     ),
     write=FindingKind(
         "random-writes",
@@ -239,6 +243,7 @@ def _count_backwards(calls: Calls) -> int:
         "Jumps prevent write-behind from merging requests, and the lock of each stripe moves back and forth.",
         "Sort the requests, or write collectively, so that aggregators write in order.",
         ("P13",),
+        examples=("collective",),
     ),
 )
 def random_order(activity: Activity, limits: Thresholds, kind: FindingKind, direction: str) -> Iterator[Finding]:
@@ -314,6 +319,7 @@ def in_order(activity: Activity, limits: Thresholds, kind: FindingKind, directio
         "Data that was read once could have been kept or sent to the other ranks over the network, which is faster.",
         "Keep what was read, or read it on one rank and broadcast it.",
         ("P09",),
+        examples=("open_once",),
     ),
     write=FindingKind(
         "redundant-writes",

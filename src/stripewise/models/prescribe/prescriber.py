@@ -37,7 +37,7 @@ from stripewise.models.prescribe.prescription import (
 from stripewise.models.prescribe.request import Known, PrescriptionRequest, all_rows, known_values, rows_of
 from stripewise.models.table import Table
 from stripewise.models.tunables import SetBy, TunableColumn, find_stand_in, tunable_columns
-from stripewise.sizes import format_size
+from stripewise.sizes import count_of, format_size
 
 _NEAREST = 3
 _DEPTH = 3
@@ -137,7 +137,9 @@ def explain_choice(grid: CandidateGrid, fixed: Floats, words: Mapping[str, Any],
     leaf = path[-1]
     typical = float(np.exp(sign * inner.value[leaf, 0, 0]))
     unit = domain.objective.unit
-    found.append(f"so about {typical:.4g} {unit}".rstrip() + f" ({int(inner.n_node_samples[leaf])} combinations)")
+    found.append(
+        f"so about {typical:.4g} {unit}".rstrip() + f" ({count_of(int(inner.n_node_samples[leaf]), 'combination')})"
+    )
     return tuple(found)
 
 

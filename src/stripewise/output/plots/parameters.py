@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import plotly.graph_objects as go
@@ -213,13 +213,15 @@ def _colour_bar(figure: go.Figure, span: tuple[float, float], maximize: bool, lo
     )
 
 
-def importance(shares: Mapping[str, float], *, note: str = "") -> go.Figure:
+def importance(shares: Mapping[str, float], *, single: Collection[str] = (), note: str = "") -> go.Figure:
     """Draw each parameter's share of the variation that the parameters explain.
 
     Parameters
     ----------
     shares : mapping
         Parameter name to its share.
+    single : collection of str
+        Those that were measured with one value only, of whose influence nothing is known.
     note : str
         What to say beneath the title.
     """
@@ -232,7 +234,14 @@ def importance(shares: Mapping[str, float], *, note: str = "") -> go.Figure:
         y=[escape_text(name) for name in names],
         orientation="h",
         marker={"color": BLUE},
-        text=[f"{shares[name]:.0%}" if shares[name] > 0 else "no measurable influence" for name in names],
+        text=[
+            f"{shares[name]:.0%}"
+            if shares[name] > 0
+            else "only one value measured"
+            if name in single
+            else "no measurable influence"
+            for name in names
+        ],
         textposition="outside",
         cliponaxis=False,
         hovertemplate="%{y}: %{text}<extra></extra>",

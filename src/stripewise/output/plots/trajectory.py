@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import plotly.graph_objects as go
 
@@ -141,6 +142,43 @@ def trajectory(
     counting_axis(figure, "run", last)
     shown = [p.value for p in points if p.value is not None]
     value_axis(figure, quantity, unit, shown, selector={"overlaying": None})
+    return figure
+
+
+@dataclass(frozen=True)
+class GenerationPoint:
+    """A trial in the figure of generations.
+
+    Attributes
+    ----------
+    value : float
+        The median of its runs.
+    label : str
+        Its configuration.
+    """
+
+    generation: int
+    value: float
+    label: str = ""
+
+
+def generations(points: Sequence[GenerationPoint], *, quantity: str, unit: str, maximize: bool) -> go.Figure:
+    """Draw the trials of each generation, with the best of it and of all until then."""
+    choose = max if maximize else min
+    figure = make_figure("Generations of the search", 360)
+    own: dict[int, list[float]] = {}
+    for point in points:
+        own.setdefault(point.generation, []).append(point.value)
+    best = [(number, choose(values)) for number, values in sorted(own.items())]
+    so_far = list(accumulate((value for _, value in best), choose))
+    told = [f"{number(p.value, escape_text(unit))}<br>{lines(p.label)}" for p in points]
+    drawn = [(p.generation, p.value, text) for p, text in zip(points, told, strict=True)]
+    marks(figure, drawn, "trial, median of its runs", BLUE, opacity=0.6)
+    curve(figure, best, "best of the generation", colour=GREEN)
+    held = list(zip((place for place, _ in best), so_far, strict=True))
+    curve(figure, held, "best until then", colour=GREY, dash="dash", line_shape="hv")
+    counting_axis(figure, "generation", max(own, default=0))
+    value_axis(figure, quantity, unit, [p.value for p in points])
     return figure
 
 

@@ -20,7 +20,7 @@ from stripewise.search.base import Sampler, SamplerOptions, Seen, Suggestion, su
 from stripewise.search.belief.costs import Costs, Floats
 from stripewise.search.belief.kernel import neighbours
 from stripewise.search.samplers.initial import Plan, complete_plan
-from stripewise.trial import History, Trial
+from stripewise.trial import History
 
 _TAG = re.compile(r"step (\d+) temperature (\S+) draw (\S+)")
 _TRIES = 64
@@ -152,12 +152,18 @@ class GeneticSampler(Sampler):
     Options: ClassVar[type[SamplerOptions]] = GeneticOptions
     options: GeneticOptions
 
+    @classmethod
+    def generation(cls, tag: str) -> int | None:
+        """See :meth:`stripewise.search.base.Sampler.generation`."""
+        match = _GENETIC_TAG.fullmatch(tag)
+        return int(match[1]) if match else None
+
     def ask(self, space: Space, history: History, rng: np.random.Generator, n: int) -> list[Suggestion]:
         """See :meth:`stripewise.search.base.Sampler.ask`."""
         seen = Seen.of(space, history)
         levels = space.levels([trial.configuration for trial in history.trials])
         cost = Costs.of(history).known
-        generations = np.array([_generation(trial) for trial in history.trials], dtype=np.int64)
+        generations = np.array([self.generation(trial.tag) or 0 for trial in history.trials], dtype=np.int64)
         current = int(generations.max(initial=0))
         asked = int(np.sum(generations == current))
         suggestions: list[Suggestion] = []
@@ -227,8 +233,3 @@ class GeneticSampler(Sampler):
         shape = np.asarray(space.shape)
         other = (child + rng.integers(1, np.maximum(shape, 2))) % shape
         return np.where(rng.random(len(child)) < self.options.mutation_rate, other, child)
-
-
-def _generation(trial: Trial) -> int:
-    match = _GENETIC_TAG.fullmatch(trial.tag)
-    return int(match[1]) if match else 0

@@ -2,6 +2,7 @@
 
 from stripewise.desk.server.resource import Resource
 from stripewise.desk.server.resources import (
+    applications,
     campaigns,
     diagnoses,
     experiment_page,
@@ -9,6 +10,7 @@ from stripewise.desk.server.resources import (
     models,
     prescriptions,
     runs,
+    stacks,
     status,
     tables,
     tokens,
@@ -19,7 +21,7 @@ from stripewise.desk.server.resources import (
 
 _MODULES = (
     *(tokens, experiments, experiment_page, runs, new, status, tables, models, prescriptions),
-    *(campaigns, diagnoses),
+    *(campaigns, diagnoses, applications, stacks),
 )
 RESOURCES = [found for module in _MODULES for found in vars(module).values() if isinstance(found, Resource)]
 """Every resource that the application serves; a new module is added above."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+import re
 import statistics
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,7 +16,7 @@ from pydantic import Field
 
 from stripewise.desk.server import child as bounded
 from stripewise.desk.server.documents import JobDocument, RequestDocument, job_document
-from stripewise.desk.server.files import campaign_in, folder_of, new_identifier, table_path
+from stripewise.desk.server.files import campaign_in, find_stacks, folder_of, new_identifier, table_path
 from stripewise.desk.server.html import as_json, render
 from stripewise.desk.server.policy import check_campaign, confine_path, files_of
 from stripewise.desk.server.problems import Refused, status_of
@@ -47,6 +48,7 @@ from stripewise.trial import Run
 resource = Resource("/campaigns", "campaigns")
 evaluations = Resource("/evaluations", "models")
 
+_STACKS = re.compile(r"^stacks\s*=\s*\[[^\]]*\]", re.MULTILINE)
 _MOST = 10_000
 _COUNT_SECONDS = 60.0
 """Campaigns that are looked through for the same one."""
@@ -184,7 +186,7 @@ def create(
     service: Service, text: str, user: Token, changes: Changes | None = None, *, start: bool = True
 ) -> dict[str, Any]:
     """Keep a campaign, and hand it to the workers; raises as :func:`read_campaign`."""
-    changes = changes or Changes()
+    changes, text = changes or Changes(), _place_stacks(service, text)
     campaign = read_campaign(service, text, changes)
     possible = bounded.ask("count_points", _COUNT_SECONDS, toml=text, changes=changes.keys)
     identifier = new_identifier()
@@ -205,6 +207,7 @@ def create(
 
 def go_on(service: Service, text: str, user: Token, changes: Changes, *, retry: bool = False) -> dict[str, Any]:
     """Go on with the same campaign of the same user, or begin it; raises as :func:`read_campaign`."""
+    text = _place_stacks(service, text)
     digest = read_campaign(service, text, changes).digest
     for item in service.items.page("campaign", _MOST):
         if item.owner == user.name and item.document.get("digest") == digest:
@@ -243,9 +246,31 @@ def _list_ended(service: Service, identifier: str) -> list[Run]:
 
 def _check_stacks(service: Service, text: str) -> None:
     """Confine stack files before reading the campaign reads them."""
-    stacks = toml_document(text, "the campaign").get("stacks", [])
-    for stack in files_of([str(stack) for stack in (stacks if isinstance(stacks, list) else [stacks])]):
+    for stack in files_of(_stacks_in(text)):
         confine_path(Path(stack), service.settings, "stack")
+
+
+def _stacks_in(text: str) -> list[str]:
+    stacks = toml_document(text, "the campaign").get("stacks", [])
+    return [str(stack) for stack in (stacks if isinstance(stacks, list) else [stacks])]
+
+
+def _place_stacks(service: Service, text: str) -> str:
+    """Write the paths of uploaded stacks in place of their names.
+
+    Raises
+    ------
+    UserError
+        If there is no stack of a name.
+    """
+    named = _stacks_in(text)
+    found = find_stacks(service.settings.data, named)
+    if found == named:
+        return text
+    placed = _STACKS.sub(lambda _: f"stacks = {json.dumps(found, ensure_ascii=False)}", text, count=1)
+    if _stacks_in(placed) != found:
+        raise UserError("the names of the campaign's stacks are not in one list", 'write stacks = ["NAME", ...]')
+    return placed
 
 
 # -- evaluations ---------------------------------------------------------------------------------------------------
@@ -261,14 +286,15 @@ def evaluate_model(service: Here, user: User, asked: NewEvaluation, once: Once) 
 
 
 def _evaluate(service: Service, asked: NewEvaluation, user: Token) -> ServiceJob:
-    read_campaign(service, asked.toml, asked.changes)
+    text = _place_stacks(service, asked.toml)
+    read_campaign(service, text, asked.changes)
     model_path(service, asked.model)
-    same = json.dumps([user.name, asked.toml, asked.changes.model_dump(), asked.model, asked.eager])
+    same = json.dumps([user.name, text, asked.changes.model_dump(), asked.model, asked.eager])
     subject = hashlib.sha256(same.encode("utf-8", "surrogatepass")).hexdigest()[:12]
     job = service.jobs.of(subject)
     if job is not None and job.state in ("queued", "running"):
         return job
-    keep(folder_of(service.settings.data, "evaluation", subject), asked.toml, asked.changes)
+    keep(folder_of(service.settings.data, "evaluation", subject), text, asked.changes)
     request = {"model": asked.model, "eager": asked.eager, "retry": asked.retry}
     return service.jobs.submit("evaluation", subject, user.name, request)
 

@@ -79,7 +79,7 @@ def experiment_page(
         can_confirm=known.can_confirm,
         most_pairs=HOPELESS_PAIRS,
         usual_pairs=USUAL_PAIRS,
-        checked=_check_record(record, service) if check else None,
+        checked=check_record(record, service) if check else None,
         messages=_messages(service, record.id),
         steps=_steps(known),
         left=_seconds_left(known),
@@ -113,7 +113,8 @@ def _runs(service: Service, known: PageHistory, page: int, state: str | None) ->
     }
 
 
-def _check_record(record: Record, service: Service) -> dict[str, Any]:
+def check_record(record: Record, service: Service) -> dict[str, Any]:
+    """Say what is not as it was when an experiment ran; nothing is started."""
     folder = Path(record.facts.folder or service.settings.data)
     check_experiment(record.experiment, folder, service.settings)
     try:

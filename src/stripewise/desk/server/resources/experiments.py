@@ -14,6 +14,7 @@ from starlette.concurrency import run_in_threadpool
 
 from stripewise.desk.server import experiment_documents
 from stripewise.desk.server.documents import Detail, Done, ExperimentPage, NewExperiment, RequestDocument, Resumption
+from stripewise.desk.server.files import find_stacks
 from stripewise.desk.server.html import render
 from stripewise.desk.server.policy import check_experiment
 from stripewise.desk.server.problems import Refused
@@ -180,6 +181,7 @@ def prepare_experiment(service: Service, definition: Experiment, folder: str | N
         If the service does not allow it.
     """
     place = FilePath(folder) if folder else service.settings.data
+    definition = definition.model_copy(update={"stacks": find_stacks(service.settings.data, definition.stacks)})
     # Checked first, so that nobody learns which folders exist outside of the service's.
     check_experiment(definition, place, service.settings)
     if folder and not place.is_dir():

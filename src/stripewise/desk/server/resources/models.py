@@ -139,6 +139,9 @@ def validate(service: Service, asked: Validation, user: Token) -> ServiceJob:
 
 
 def _list_possible(service: Service, request: dict[str, Any]) -> dict[str, Any]:
+    if "weights" in request["options"]:
+        # It names a file of the service's machine.
+        raise Refused(403, "a service takes no weights", "train on the command line, and upload the model")
     make_model(request["model"], request["options"])
     table_path(service.settings.data, request["table"])
     return request
@@ -254,8 +257,9 @@ def model_figures(service: Here, id: Name) -> Response:
     from stripewise.output.plots.parameters import importance  # noqa: PLC0415
 
     item = show_model(service, id)
-    shares = bounded.ask("describe_model", path=str(model_path(service, id)))["importance"]
-    drawn = {"importance": importance(shares)} if any(shares.values()) else {}
+    described = bounded.ask("describe_model", path=str(model_path(service, id)))
+    shares = described["importance"]
+    drawn = {"importance": importance(shares, single=described["single"])} if any(shares.values()) else {}
     own = _validation_of(service, item)
     return as_json(drawn | _accuracy(own[1]) if own else drawn)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import Query, Request
@@ -14,12 +15,13 @@ from starlette.concurrency import run_in_threadpool
 
 from stripewise.catalogue.stack import load_stack, stack_names
 from stripewise.catalogue.workload import Workload
+from stripewise.desk.server.files import name_stack
 from stripewise.desk.server.forms import Input, flatten_fields, make_inputs, nest_fields
 from stripewise.desk.server.html import render
 from stripewise.desk.server.problems import status_of
-from stripewise.desk.server.resource import Resource
+from stripewise.desk.server.resource import MOST, Resource
 from stripewise.desk.server.resources import experiments
-from stripewise.desk.server.service import Here, User
+from stripewise.desk.server.service import Here, Service, User
 from stripewise.documents import explain_validation, toml_document, toml_value
 from stripewise.errors import StripewiseError, UserError
 from stripewise.lab.site import site_names
@@ -73,11 +75,12 @@ def _optuna() -> list[dict[str, Any]]:
     return [{"name": "optuna", "about": "a sampler of Optuna", "inputs": [name, *own]}]
 
 
-def form(values: Mapping[str, str]) -> dict[str, Any]:
+def form(service: Service, values: Mapping[str, str]) -> dict[str, Any]:
     """Collect what the form shows."""
+    own = [{"name": item.id, "about": item.document["description"]} for item in service.items.page("stack", MOST)]
     return {
         "values": dict(values),
-        "stacks": [{"name": name, "about": load_stack(name).description} for name in stack_names()],
+        "stacks": [{"name": name, "about": load_stack(name).description} for name in stack_names()] + own,
         "chosen_stacks": set(values.get("stacks", "").split()),
         "objectives": kinds(),
         "sites": site_names(),
@@ -204,8 +207,14 @@ def _toml(text: str) -> dict[str, Any]:
     return toml_document(text, "parameters: this", "write tables as in [cb_nodes]")
 
 
-def values_of(experiment: Experiment, folder: str) -> dict[str, str]:
-    """Fill the form with an experiment, so that a clone begins as its original was defined."""
+def values_of(experiment: Experiment, folder: str, data: Path) -> dict[str, str]:
+    """Fill the form with an experiment, so that a clone begins as its original was defined.
+
+    Parameters
+    ----------
+    data : Path
+        The folder of the service, where uploaded stacks are.
+    """
     fields = experiment.model_dump(mode="json")
     plain = Experiment()
     own = {"name": experiment.name, "folder": folder, "command": shlex.join(experiment.command)}
@@ -216,8 +225,9 @@ def values_of(experiment: Experiment, folder: str) -> dict[str, str]:
         own |= {"runner": "sim", "site": rest}
     else:
         own |= {"runner": "other", "runner_text": experiment.runner}
-    own["stacks"] = " ".join(name for name in experiment.stacks if not name.endswith(".toml"))
-    own["stack_files"] = "\n".join(name for name in experiment.stacks if name.endswith(".toml"))
+    stacks = [name_stack(data, name) for name in experiment.stacks]
+    own["stacks"] = " ".join(name for name in stacks if not name.endswith(".toml"))
+    own["stack_files"] = "\n".join(name for name in stacks if name.endswith(".toml"))
     objective, _, text = experiment.objective.name.partition(":")
     own |= {
         "objective": objective,
@@ -280,8 +290,8 @@ def new(request: Request, service: Here, like: Annotated[str | None, Query(max_l
     values: dict[str, str] = {"folder": str(service.settings.folders[0])}
     if like:
         record = service.store.record(like)
-        values = values_of(record.experiment, record.facts.folder or "")
-    return render(request, "new.html", title="New experiment", **form(values), dry=None, error=None)
+        values = values_of(record.experiment, record.facts.folder or "", service.settings.data)
+    return render(request, "new.html", title="New experiment", **form(service, values), dry=None, error=None)
 
 
 @resource.form("/check")
@@ -293,7 +303,7 @@ async def check(request: Request, service: Here, user: User) -> HTMLResponse:
         error = None
     except StripewiseError as found:
         dry, error = None, found
-    shown = await run_in_threadpool(form, given)
+    shown = await run_in_threadpool(form, service, given)
     return render(request, "new.html", title="New experiment", **shown, dry=dry, error=error)
 
 
@@ -309,7 +319,7 @@ async def start(request: Request, service: Here, user: User) -> Response:
     try:
         identifier = await run_in_threadpool(work)
     except StripewiseError as error:
-        shown = await run_in_threadpool(form, given)
+        shown = await run_in_threadpool(form, service, given)
         return render(request, "new.html", status_of(error), title="New experiment", **shown, dry=None, error=error)
     request.state.subject = identifier
     return RedirectResponse(f"/experiments/{identifier}", 303)

@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 
 from stripewise import __version__
 from stripewise.catalogue.stack import load_stack, stack_names
-from stripewise.desk.server.documents import Health, JobDocument, job_document
+from stripewise.desk.server.documents import Health, JobDocument, describe_stack, job_document
 from stripewise.desk.server.html import render, static_content
 from stripewise.desk.server.metrics import Metrics
 from stripewise.desk.server.problems import Refused
@@ -42,7 +42,7 @@ from stripewise.store.service.jobs import live_workers
 def components() -> dict[str, Any]:
     """Give all that can be chosen; options are JSON schemas."""
     return {
-        "stacks": [stack(name) for name in stack_names()],
+        "stacks": [{"name": name, **describe_stack(load_stack(name))} for name in stack_names()],
         "samplers": [found for name in sampler_names() if (found := _describe_options(name, sampler_class))],
         "resampling": ResamplingOptions.model_json_schema(),
         "pruning": PruningOptions.model_json_schema(),
@@ -54,28 +54,6 @@ def components() -> dict[str, Any]:
         "policies": list(policy_names()),
         "campaigns": list(preset_names()),
         "exports": list(TARGETS),
-    }
-
-
-def stack(name: str) -> dict[str, Any]:
-    """Give a stack with its parameters."""
-    loaded = load_stack(name)
-    return {
-        "name": name,
-        "description": loaded.description,
-        "parameters": [
-            {
-                "name": parameter.name,
-                "kind": parameter.kind.value,
-                "values": [str(value) for value in list(parameter.values)[:64]],
-                "count": len(parameter.values),
-                "default": parameter.default,
-                "unit": parameter.unit,
-                "role": parameter.role,
-                "description": parameter.description,
-            }
-            for parameter in loaded.parameters
-        ],
     }
 
 

@@ -250,7 +250,7 @@
     place.classList.toggle("wrong", Boolean(wrong));
   }
 
-  // A file goes as it is, under a name in the address; a table goes as the texts of its two files.
+  // A file goes as it is, under a name in the address; a table and a stack go as the texts of their files.
   function request(form) {
     var files = Array.prototype.map.call(form.querySelectorAll("input[type=file]"), function (one) {
       return one.files[0];
@@ -261,6 +261,12 @@
       return Promise.all([files[0].text(), files[1].text()]).then(function (texts) {
         headers["Content-Type"] = "application/json";
         return { url: form.dataset.upload, headers: headers, body: JSON.stringify({ name: name, csv: texts[0], toml: texts[1] }) };
+      });
+    }
+    if (form.dataset.kind === "stack") {
+      return files[0].text().then(function (text) {
+        headers["Content-Type"] = "application/json";
+        return { url: form.dataset.upload, headers: headers, body: JSON.stringify({ name: name, toml: text }) };
       });
     }
     headers["Content-Type"] = "application/octet-stream";

@@ -1,0 +1,136 @@
+"""A network that somebody else trained is read without PyTorch, and refused with the reason where it does not fit."""
+
+from __future__ import annotations
+
+import gzip
+import pickle
+import zipfile
+from collections import OrderedDict
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from stripewise.errors import UserError
+from stripewise.models.own_weights import read_weights
+from stripewise.models.registry import load_model, make_model
+from stripewise.models.table import Schema, make_table
+
+NETWORKS = Path(__file__).parents[1] / "fixtures" / "networks"
+
+
+def unpacked(name, folder):
+    path = folder / f"{name}.pt"
+    path.write_bytes(gzip.decompress((NETWORKS / f"{name}.pt.gz").read_bytes()))
+    return path
+
+
+def forward(layers, x):
+    value = np.asarray(x, dtype=np.float64)
+    for place, (weight, bias) in enumerate(zip(*layers, strict=True)):
+        value = value @ weight.astype(np.float64).T + bias
+        value = np.maximum(value, 0) if place < 2 else value
+    return value[:, 0]
+
+
+@pytest.mark.parametrize("name", ["state", "script"])
+def test_a_network_of_pytorch_gives_what_it_gave_there(name, tmp_path):
+    layers = read_weights(unpacked(name, tmp_path), 3)
+    assert [weight.shape for weight in layers[0]] == [(256, 3), (128, 256), (1, 128)]
+    # What PyTorch itself printed for these inputs.
+    assert forward(layers, [[0.5, 0.25, 1.0], [1, 1, 1]]) == pytest.approx([-0.37587184, -0.37259829], abs=1e-6)
+
+
+def test_a_network_of_another_shape_or_a_whole_module_is_refused_with_the_reason(tmp_path):
+    with pytest.raises(UserError, match=r"is a network 3 - 256 - 128 - 1, and this table needs 7 - 256 - 128 - 1"):
+        read_weights(unpacked("state", tmp_path), 7)
+    with pytest.raises(UserError, match=r"an object of __main__\.Net.*state_dict"):
+        read_weights(unpacked("whole", tmp_path), 3)
+    other = tmp_path / "notes.pt"
+    other.write_text("not a network")
+    with pytest.raises(UserError, match=r"is not a \.pt file"):
+        read_weights(other, 3)
+    with pytest.raises(UserError, match="cannot read the model"):
+        read_weights(tmp_path / "nothing.pt", 3)
+
+
+class Evil:
+    def __init__(self, made):
+        self.made = made
+
+    def __reduce__(self):
+        return self.made
+
+
+def archived(content, path):
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("x/data.pkl", pickle.dumps(content, protocol=2))
+    return path
+
+
+def nested(depth):
+    inner = {}
+    for _ in range(depth):
+        inner = {str(key): inner for key in range(50)}
+    return inner
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        Evil((__import__("os").system, ("touch made-by-the-file",))),
+        Evil((eval, ("open('made-by-the-file', 'w')",))),
+        OrderedDict(weight=Evil((getattr, (str, "join")))),
+        nested(8),
+        [1, 2, 3],
+        "text",
+    ],
+)
+def test_a_file_runs_nothing_and_cannot_hold_up_its_reader(content, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError):
+        read_weights(archived(content, tmp_path / "own.pt"), 3)
+    assert not (tmp_path / "made-by-the-file").exists()
+
+
+def test_a_tensor_of_no_known_shape_is_refused(tmp_path):
+    text = b"\x80\x02ctorch._utils\n_rebuild_tensor_v2\n(K\x00K\x00(]K\x00aJ\xff\xff\xff\x7ft(K\x01ttR."
+    with zipfile.ZipFile(tmp_path / "own.pt", "w") as archive:
+        archive.writestr("x/data.pkl", text)
+    with pytest.raises(UserError, match="unknown shape"):
+        read_weights(tmp_path / "own.pt", 3)
+
+
+def table():
+    rows = [
+        {"nodes": nodes, "cb_nodes": cb, "romio_cb_write": how, "bandwidth": 100.0 * nodes * (2 if how else 1)}
+        for nodes in (1, 2, 4)
+        for cb in (1, 2, 4)
+        for how in (True, False)
+    ]
+    schema = {
+        "name": "writes",
+        "objective": {"column": "bandwidth", "direction": "maximize", "unit": "MiB/s"},
+        "context": [{"name": "nodes", "kind": "ordinal", "role": "nodes", "values": [1, 2, 4]}],
+        "parameter": [
+            {"name": "cb_nodes", "kind": "ordinal", "role": "aggregators", "values": [1, 2, 4], "default": 1},
+            {"name": "romio_cb_write", "kind": "categorical", "values": [True, False], "default": True},
+        ],
+    }
+    return make_table(Schema.model_validate(schema), rows)
+
+
+def test_it_is_a_model_of_a_table_with_the_tables_scale_and_is_kept_without_pytorch(tmp_path):
+    path = unpacked("state", tmp_path)
+    model = make_model("ann", {"weights": str(path)})
+    model.fit(table())
+    (network,) = model.networks.values()
+    assert list(network.inputs[:2]) == [4, 4] and network.output == 800
+    # The weights are random: what the table shows says so.
+    assert network.spread > 0.5
+    model.save(tmp_path / "own.model")
+    path.unlink()
+    again = load_model(tmp_path / "own.model")
+    point = {"nodes": [2], "cb_nodes": [1], "romio_cb_write": [True]}
+    points = again.domain.points(point)
+    assert again.expected(points) == pytest.approx(model.expected(points))
