@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-import stripewise.diagnose.site  # noqa: F401  registers all findings
+import stripewise.diagnose.site
 from stripewise.diagnose.code_examples import LANGUAGES, examples_of, read_example
 from stripewise.diagnose.finding import RULES
 from tests.conftest import require
