@@ -7,6 +7,7 @@ import re
 import shlex
 import shutil
 import sys
+import time
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -19,11 +20,12 @@ pytest.importorskip("fastapi")
 from stripewise.desk.server.policy import check_campaign, check_experiment
 from stripewise.desk.server.problems import Refused
 from stripewise.desk.server.service import Settings
-from stripewise.errors import StripewiseError, UserError
+from stripewise.errors import CannotExecute, StripewiseError, UserError
 from stripewise.requests.campaign import parse_campaign
 from stripewise.requests.experiment import Experiment
 from stripewise.runners.allow_list import AllowList
 from stripewise.runners.injection import words_of
+from stripewise.runners.program.binary import inspect
 
 DOCS = Path(__file__).parents[2] / "docs"
 SHELL = "/bin/sh"
@@ -328,6 +330,29 @@ def test_programs_that_start_others_are_known_by_what_they_are(site: Path, kind:
     else:
         with pytest.raises(Refused, match="'stdin' is not allowed"):
             check_experiment(asked, site / "jobs", settings)
+
+
+def test_looking_at_files_ends_soon_whatever_they_are(site: Path) -> None:
+    """A pipe that nobody writes, a device without end, and programs to which 1 TiB of nothing is appended."""
+    (codes := site / "opt" / "codes").mkdir()
+    os.mkfifo(codes / "pipe", 0o755)
+    (codes / "script").write_text(f"#!{codes}/pipe\n")
+    codes.joinpath("zero").symlink_to("/dev/zero")
+    for name, real in (("shell", os.path.realpath(SHELL)), ("find", shutil.which("find", path="/usr/bin:/bin"))):
+        shutil.copy(str(real), codes / name)
+        os.truncate(codes / name, 1 << 40)
+    (codes / "find").rename(codes / "finder")
+    began = time.process_time()
+    for name in ("shell", "finder"):
+        assert not accepted(site, "SITE/opt/codes/* ...", f"SITE/opt/codes/{name} -c id")
+    settings = Settings(data=site / "jobs", allow=("/bin/cat ...",))
+    for name in ("pipe", "zero"):
+        given = Experiment(command=["/bin/cat", str(codes / name)], stdin={"text": "a"})
+        check_experiment(given, site / "jobs", settings)
+    with pytest.raises(CannotExecute, match="not a regular file"):
+        inspect(codes / "pipe", {}, site)
+    assert inspect(codes / "script", {}, site).elf is None
+    assert time.process_time() - began < 10
 
 
 def test_a_name_on_path_that_leads_to_a_shell_is_no_program_of_its_own(site: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import filecmp
 import itertools
 import os
 import shlex
@@ -15,7 +14,7 @@ from pathlib import Path, PurePath
 
 from stripewise.errors import CannotExecute
 from stripewise.runners.program.command import INTERPRETERS, SHELLS, family, starts_others
-from stripewise.runners.program.elf import Elf, NotElf, contains, read_elf
+from stripewise.runners.program.elf import Elf, NotElf, contains, open_regular, read_elf
 
 _HEAD = 4096
 _NESTED = 4
@@ -27,6 +26,8 @@ _OF_INTERPRETERS = (
     *(b"JLI_Launch", b"jl_repl_entrypoint", b"Tcl_MainEx", b"Tcl_Main", b"scm_shell", b"php_execute_script"),
 )
 """Functions that read a program of the command line, or of a file that it names."""
+_SEARCHED = 1 << 26
+"""Bytes of a program that are searched: a sparse file may have any size."""
 _FOLDERS = ("/usr/bin", "/bin", "/usr/sbin", "/sbin", "/usr/local/bin")
 
 
@@ -117,7 +118,7 @@ def inspect(path: Path, environment: Mapping[str, str], cwd: Path) -> Binary:
         If this machine cannot run it: another architecture, a missing interpreter, no format it knows.
     """
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             head = file.read(_HEAD)
     except PermissionError:
         # Executable but not readable: the kernel runs it, and the loader is not for us to look at.
@@ -181,13 +182,18 @@ def is_starter(path: Path, search: str) -> bool:
     return _is_machine_code(path) and (_reads_programs(path) or _is_copy(path, search))
 
 
+def _read_head(path: Path) -> bytes:
+    """Read the start of a file; nothing of one that cannot be read."""
+    try:
+        with open_regular(path) as file:
+            return file.read(_HEAD)
+    except OSError:
+        return b""
+
+
 def _first_line(path: Path) -> Sequence[str]:
     """Give the words behind ``#!``, without ``env`` and its options; none for other files."""
-    try:
-        with path.open("rb") as file:
-            head = file.read(_HEAD)
-    except OSError:
-        return ()
+    head = _read_head(path)
     if not head.startswith(b"#!"):
         return ()
     words = head[2:].split(b"\n", 1)[0].decode("utf-8", "replace").split()
@@ -198,15 +204,12 @@ def _first_line(path: Path) -> Sequence[str]:
 
 
 def _is_machine_code(path: Path) -> bool:
-    try:
-        with path.open("rb") as file:
-            return file.read(4) == b"\x7fELF"
-    except OSError:
-        return False
+    return _read_head(path).startswith(b"\x7fELF")
 
 
 def _reads_programs(path: Path) -> bool:
-    if all(contains(path, name) for name in _OF_SHELLS):
+    """Say whether a file is a shell or an interpreter, by its first part: what is appended changes nothing."""
+    if all(contains(path, name, _SEARCHED) for name in _OF_SHELLS):
         return True
     try:
         names = read_elf(path).names
@@ -216,17 +219,30 @@ def _reads_programs(path: Path) -> bool:
 
 
 def _is_copy(path: Path, search: str) -> bool:
-    """Say whether a known program that starts others has the same bytes."""
-    size = path.stat().st_size
+    """Say whether a file begins with all bytes of a known program that starts others."""
+    size, head = path.stat().st_size, _read_head(path)
     for folder in dict.fromkeys((*search.split(os.pathsep), *_FOLDERS)):
         try:
             known = [entry for entry in os.scandir(folder or ".") if starts_others(entry.name)]
-            for entry in known:
-                if entry.is_file() and entry.stat().st_size == size and filecmp.cmp(path, entry.path, shallow=False):
-                    return True
         except OSError:
             continue
+        for entry in known:
+            if _read_head(Path(entry.path)) == head and _begins_with(path, Path(entry.path), size):
+                return True
     return False
+
+
+def _begins_with(path: Path, known: Path, size: int) -> bool:
+    try:
+        if known.stat().st_size > size:
+            return False
+        with path.open("rb") as file, known.open("rb") as other:
+            while part := other.read(1 << 20):
+                if file.read(len(part)) != part:
+                    return False
+    except OSError:
+        return False
+    return True
 
 
 def _script(path: Path, head: bytes, environment: Mapping[str, str], cwd: Path) -> Binary:

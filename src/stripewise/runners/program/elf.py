@@ -5,14 +5,19 @@ Layouts are those of the System V ABI, chapters 4 and 5.
 
 from __future__ import annotations
 
+import errno
 import functools
 import mmap
+import os
 import platform
+import stat
 import struct
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 _MAGIC = b"\x7fELF"
 _PT_LOAD, _PT_DYNAMIC, _PT_INTERP = 1, 2, 3
@@ -20,7 +25,7 @@ _DT_NEEDED, _DT_STRTAB, _DT_STRSZ, _DT_RPATH, _DT_RUNPATH = 1, 5, 10, 15, 29
 _MACHINES = {3: "i386", 21: "ppc64le", 22: "s390x", 40: "arm", 62: "x86_64", 183: "aarch64", 243: "riscv64"}
 _MAX_ENTRIES = 1 << 16
 _MAX_TEXT = 1 << 16
-_MAX_NAMES = 1 << 26
+_MAX_NAMES = 1 << 24
 
 
 class NotElf(ValueError):  # noqa: N818
@@ -70,6 +75,21 @@ class Elf:
         return self.machine == host or (host == "x86_64" and self.machine == "i386")
 
 
+@contextmanager
+def open_regular(path: Path) -> Iterator[BinaryIO]:
+    """Open a regular file; a pipe or a device could be waited for for ever.
+
+    Raises
+    ------
+    OSError
+        If it cannot be opened, or is something else.
+    """
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+        yield file
+
+
 def read_elf(path: Path) -> Elf:
     """Read an ELF file.
 
@@ -80,7 +100,7 @@ def read_elf(path: Path) -> Elf:
     OSError
         If it cannot be read.
     """
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         if file.read(4) != _MAGIC:
             raise NotElf(f"{path} is not an ELF file")
         try:
@@ -90,11 +110,11 @@ def read_elf(path: Path) -> Elf:
             raise NotElf(f"{path} is a broken ELF file: {error}") from error
 
 
-def contains(path: Path, text: bytes) -> bool:
-    """Say whether a file holds some bytes; False if it cannot be read."""
+def contains(path: Path, text: bytes, most: int | None = None) -> bool:
+    """Say whether a file, or its first ``most`` bytes, holds some bytes; False if it cannot be read."""
     try:
-        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            return data.find(text) >= 0
+        with open_regular(path) as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            return data.find(text, 0, len(data) if most is None else most) >= 0
     except (OSError, ValueError):
         return False
 
