@@ -111,15 +111,24 @@ def test_the_person_is_asked_about_all_that_starts(tmp_path: Path) -> None:
         assert '"before": ["touch x"]' in person.asked.pop()
         call(server, person, "tune", **{**PROGRAM, "objective": "energy:touch x"})
         assert '"objective": "energy:touch x"' in person.asked.pop(), "its command runs after each run"
-        for more, command in (
-            ({"command": ["/bin/sh"]}, ["/bin/sleep", "{t}"]),
-            ({}, ["/bin/echo", "{t}\u202e\n" * 9]),
-        ):
-            given = {**PROGRAM, "command": command, "more": {**PROGRAM["more"], **more}}
-            assert "more holds" in (found := call(server, person, "tune", **given)) or "cannot be asked" in found
-        long = {**PROGRAM["more"], "env": {"A": "x" * 4000}}
-        assert "cannot be asked" in call(server, person, "tune", **{**PROGRAM, "more": long})
+        given = {**PROGRAM, "more": {**PROGRAM["more"], "command": ["/bin/sh"]}}
+        assert "more holds" in call(server, person, "tune", **given)
         assert person.asked == [] and served.service.store.count() == 2
+
+
+def test_the_question_hides_nothing_at_its_end_and_no_letter_in_another(tmp_path: Path) -> None:
+    """A Cyrillic letter, a mark that reverses the text, a new line, and a command that is long."""
+    with running(tmp_path) as served:
+        server, person = tools(served), Person(start=True)
+        long = [f"word{number}" for number in range(900)]
+        command = ["/bin/sleep", "\u0455leep", "\u202e\n\x1b[2J", "{t}", *long, "; id"]
+        more = {**PROGRAM["more"], "hooks": {"before": ["echo " + "x" * 4000 + " && id"]}}
+        call(server, person, "tune", **{**PROGRAM, "command": command, "more": more})
+        (question,) = person.asked
+        assert question.isascii() and question.isprintable() and len(question) < 4000
+        assert question.startswith("Start /bin/sleep '\\u0455leep' '\\u202e\\n\\x1b[2J' '{t}' word0 word1 ")
+        assert "characters left out ...] " in question
+        assert "word899 '; id' in the data folder, at most 3" in question and ' && id"]}' in question
 
 
 def test_what_the_service_refuses_is_refused_before_anybody_is_asked(tmp_path: Path) -> None:

@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     from stripewise.desk.server.service import Service
 
 _LONGEST_WAIT = 50.0
-_LONGEST_QUESTION = 3000
+_LONGEST_PART = 1500
+"""Characters of the command, and of what else is asked about, in a question that a person reads."""
 _INSTRUCTIONS = """Stripewise tunes the parallel I/O of MPI programs and proves each gain by measurement.
 Claim a gain only if `confirmed` is true, and give it with `speedup_ci95`. Say that it is simulated if `simulated` is
 true. Begin with `diagnose` or `knobs`, which start nothing. Call `dry_run` before `tune`: it says what `tune` may cost.
@@ -325,15 +326,25 @@ def _question(definition: dict[str, Any], folder: str, dry: dict[str, Any]) -> s
     command, budget = definition["command"], definition["budget"]
     plain = {"command": command, "budget": budget, "stacks": [], "objective": "elapsed"}
     besides = {name: value for name, value in definition.items() if name not in plain or value != plain[name]}
-    told = f", with {json.dumps(besides)}" if besides else ""
-    question = f"Start {shlex.join(command)} in {folder or 'the data folder'}, {_cost(dry)}{told}?"
-    if len(question) > _LONGEST_QUESTION or not question.isprintable():
-        raise UserError(
-            f"the person cannot be asked: the question has more than {_LONGEST_QUESTION} characters, or such as "
-            "cannot be shown",
-            "the person can run stripewise tune",
-        )
-    return question
+    told = f", with {_shorten(json.dumps(besides))}" if besides else ""
+    where = _shorten(json.dumps(folder)) if folder else "the data folder"
+    return f"Start {_shorten(_escape(shlex.join(command)))} in {where}, {_cost(dry)}{told}?"
+
+
+def _escape(text: str) -> str:
+    """Write characters outside of ASCII, and those that act on a terminal, as codes: some look like others or nothing.
+
+    JSON does the same for what it holds.
+    """
+    return "".join(c if " " <= c <= "~" else c.encode("unicode_escape").decode() for c in text)
+
+
+def _shorten(text: str) -> str:
+    """Leave out the middle of a long text, and say how much that is: what starts, and what ends a line, is read."""
+    if len(text) <= _LONGEST_PART:
+        return text
+    half = _LONGEST_PART // 2
+    return f"{text[:half]} [... {len(text) - 2 * half:,} characters left out ...] {text[-half:]}"
 
 
 def _cost(dry: dict[str, Any]) -> str:
