@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import threading
 from collections.abc import Iterator
@@ -99,3 +101,24 @@ def test_what_is_no_identifier_leads_nowhere(client: Client, identifier: str) ->
             ask(identifier)
     with pytest.raises(UserError, match="does not exist"):
         list(client.events(identifier))
+
+
+@pytest.mark.parametrize("sent", [b"[" * 200_000, b"\xff\xfe\x00", b"{"])
+def test_an_answer_that_is_no_json_is_told_in_a_line(client: Client, sent: bytes, monkeypatch: Any) -> None:
+    monkeypatch.setattr("stripewise.desk.client.transport.Transport.send", lambda *_, **__: (sent, "application/json"))
+    with pytest.raises(UserError, match="not valid JSON"):
+        client.get("/experiments")
+
+
+def test_an_event_without_end_is_refused(client: Client, monkeypatch: Any) -> None:
+    class Endless(io.RawIOBase):
+        status = 200
+
+        def readline(self, size: int | None = -1) -> bytes:
+            return b"x" * min(size or 0, 1 << 25)
+
+    monkeypatch.setattr(
+        "stripewise.desk.client.transport.Transport._opened", lambda *_, **__: contextlib.nullcontext(Endless())
+    )
+    with pytest.raises(UserError, match="a line of more than 16 MiB"):
+        next(client._transport.events("/events"))

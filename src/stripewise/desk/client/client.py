@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from stripewise.desk.client.transport import Address, Transport, find_token
+from stripewise.desk.client.transport import Address, Transport, find_token, read_json
 from stripewise.errors import NothingWorks, StripewiseError, TransientError, UserError
 from stripewise.store.base import check_identifier
 
@@ -92,7 +91,7 @@ class Client:
 
     def _json(self, method: str, path: str, **given: Any) -> Any:
         data, kind = self._transport.send(method, f"/api/v1{path}", **given)
-        return json.loads(data) if kind == "application/json" else data.decode("utf-8", "replace")
+        return read_json(data) if kind == "application/json" else data.decode("utf-8", "replace")
 
     def wait(
         self, job: Mapping[str, Any], tell: Callable[[Mapping[str, Any]], None] = lambda job: None

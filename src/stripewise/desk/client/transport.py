@@ -115,6 +115,9 @@ def _is_local(host: str) -> bool:
 
 
 _MOST_BYTES = 1 << 30
+_LONGEST_LINE = 16 << 20
+"""Bytes of a line of events."""
+_NOT_OURS = "is it Stripewise's?"
 
 
 class ServiceError(UserError):
@@ -190,11 +193,13 @@ class Transport:
                 raise _make_refusal(answer.status, answer.read(1 << 20))
             name = ""
             data: list[str] = []
-            for raw in answer:
-                line = raw.decode("utf-8").rstrip("\r\n")
+            while raw := answer.readline(_LONGEST_LINE + 1):
+                if len(raw) > _LONGEST_LINE:
+                    raise UserError(f"the service sent a line of more than {_LONGEST_LINE >> 20} MiB", _NOT_OURS)
+                line = raw.decode("utf-8", "replace").rstrip("\r\n")
                 if not line:
                     if data:
-                        yield name, json.loads("\n".join(data))
+                        yield name, read_json("\n".join(data))
                     name, data = "", []
                 elif line.startswith("event:"):
                     name = line[6:].strip()
@@ -241,12 +246,26 @@ class Transport:
         return kind(address.host, address.port, timeout=timeout)
 
 
+def read_json(data: str | bytes) -> Any:
+    """Read what a service sent.
+
+    Raises
+    ------
+    UserError
+        If it is not JSON, or nested too deeply.
+    """
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise UserError("the service's answer is not valid JSON", _NOT_OURS) from error
+
+
 def _make_refusal(status: int, data: bytes) -> StripewiseError:
     try:
         error = json.loads(data)["error"]
         what, fix = str(error["what"]), str(error.get("fix", ""))
-    except (ValueError, KeyError, TypeError):
-        what, fix = f"the service answered with status {status}", "is it Stripewise's?"
+    except (ValueError, KeyError, TypeError, RecursionError):
+        what, fix = f"the service answered with status {status}", _NOT_OURS
     if status in (429, 503):
         return TransientError(what, fix)
     return ServiceError(status, what, fix)
