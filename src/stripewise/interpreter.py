@@ -1,14 +1,26 @@
-"""How children are started: what they inherit, Python processes, and commands that answer a question."""
+"""How children are started: what they inherit, Python processes, bounded ones, and commands that answer a question."""
 
 from __future__ import annotations
 
+import contextlib
 import os
+import pickle
+import resource
+import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, TypeVar
 from urllib.parse import parse_qs, urlsplit
+
+from stripewise.errors import StripewiseError, UserError
+
+T = TypeVar("T")
+_MEMORY = 1 << 30
+_SECONDS_A_FILE = 60
+_SECONDS_A_MEGABYTE = 20
 
 _SECRETS = ("STRIPEWISE_TOKEN", "STRIPEWISE_TOKEN_FILE")
 _STORE = "STRIPEWISE_STORE"
@@ -73,6 +85,99 @@ def python(*words: str, alone: bool = False) -> list[str]:
         For children that need only the standard library: ``PYTHONPATH`` and installed packages do not count either.
     """
     return [sys.executable, *(("-I", "-S") if alone else ("-P",)), *words]
+
+
+def reading_seconds(size: int) -> int:
+    """Give how long reading a file of so many bytes may take."""
+    return _SECONDS_A_FILE + _SECONDS_A_MEGABYTE * (size >> 20)
+
+
+_bounded = False
+
+
+def take_as_bounded() -> None:
+    """Say that this process is a child with bounded time and memory, as those of a service are."""
+    global _bounded  # noqa: PLW0603  it is so to the end of the process
+    _bounded = True
+
+
+def run_bounded(work: Callable[[], T], path: Path) -> T:
+    """Read a file in a fork of this process: a damaged or hostile one may take any time and memory.
+
+    A child that is bounded already works itself, see :func:`take_as_bounded`.
+
+    Parameters
+    ----------
+    work : callable
+        What it gives and raises is brought back.
+    path : Path
+        The file, for messages and for its size.
+
+    Raises
+    ------
+    UserError
+        If the work takes more time or memory.
+    """
+    if _bounded:
+        return work()
+    seconds = reading_seconds(path.stat().st_size)
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        os.close(reading)
+        _work_bounded(work, writing, seconds)
+    os.close(writing)
+    try:
+        with os.fdopen(reading, "rb") as channel:
+            found = channel.read()
+    except BaseException:
+        os.kill(child, signal.SIGKILL)
+        raise
+    finally:
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if code == -signal.SIGPROF:
+        raise UserError(f"{path}: reading it took more than {seconds} s of processor time", "is it the right file?")
+    if code:
+        why = f"needs more than {_MEMORY >> 20} MiB of memory" if code == _NO_MEMORY else f"ended with code {code}"
+        raise UserError(f"{path}: reading it {why}", "is it the right file?")
+    raised, value = pickle.loads(found)  # this process's own fork wrote it
+    if raised:
+        raise value
+    given: T = value
+    return given
+
+
+_NO_MEMORY = 3
+
+
+def _work_bounded(work: Callable[[], Any], channel: int, seconds: int) -> None:
+    """Do the work in the fork, and end it: nothing that belongs to the parent is flushed or cleaned up."""
+    code = 1
+    try:
+        take_as_bounded()
+        signal.signal(signal.SIGPROF, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        # Of the processor's time: on a busy machine a good file takes longer by the clock.
+        signal.setitimer(signal.ITIMER_PROF, seconds)
+        status = Path("/proc/self/status").read_text("utf-8").splitlines()
+        own = next(int(line.split()[1]) << 10 for line in status if line.startswith("VmData"))
+        hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
+        most = own + _MEMORY if hard == resource.RLIM_INFINITY else min(own + _MEMORY, hard)
+        resource.setrlimit(resource.RLIMIT_DATA, (most, hard))
+        try:
+            answer = False, work()
+        except (StripewiseError, OSError, ValueError, RecursionError) as error:
+            answer = True, error
+        with os.fdopen(channel, "wb") as file:
+            pickle.dump(answer, file, pickle.HIGHEST_PROTOCOL)
+        code = 0
+    except MemoryError:
+        code = _NO_MEMORY
+    finally:
+        with contextlib.suppress(MemoryError):
+            if code == 1:
+                sys.excepthook(*sys.exc_info())
+        os._exit(code)
 
 
 class Probing:

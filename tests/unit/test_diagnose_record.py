@@ -1,11 +1,14 @@
 """The diagnosis of a record: it judges how the program calls MPI-IO, and says that it has no times."""
 
 import json
+import os
+import time
 import zlib
 from pathlib import Path
 
 import pytest
 
+from stripewise import interpreter
 from stripewise.desk.cli.main import main
 from stripewise.diagnose.site import Diagnosis, diagnose
 from stripewise.errors import UserError
@@ -125,3 +128,36 @@ def test_requests_off_blocks_are_found() -> None:
     (found,) = [one for one in diagnosed(text.format(100)).findings if one.code == "unaligned-file"]
     assert "100% of 4,000 requests do not begin at a multiple of 4 KiB" in found.says
     assert "unaligned-file" not in {one.code for one in diagnosed(text.format(4096)).findings}
+
+
+@pytest.mark.parametrize("command", ["diagnose", "table import --out OUT"])
+def test_a_record_of_few_bytes_and_many_calls_ends_with_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    monkeypatch.setattr(interpreter, "_SECONDS_A_FILE", 1)
+    body = "stripewise-record 1\njob 1 1 1 1\nranks 0 1\nfile - /a\ncomm 0 1 0\nopen 0 0 0 0 0\n"
+    body += "loop 9999990\nwrite_at 0 0,1 1 0\nend\n"
+    small = tmp_path / "small.record"
+    small.write_text(f"{body}checksum {zlib.crc32(body.encode()):08x}\n")
+    began = time.process_time()
+    words = command.replace("OUT", str(tmp_path / "table")).split()
+    assert main([*words[:1], *words[1:2], str(small), *words[2:]]) != 0
+    told = capsys.readouterr().err
+    assert "more than 1 s of processor time" in told and "Traceback" not in told and time.process_time() - began < 20
+
+
+def test_reading_that_takes_memory_or_fails_is_told_in_the_process_that_asked(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_text("")
+    assert interpreter.run_bounded(lambda: [os.getpid()], path) != [os.getpid()]
+    with pytest.raises(UserError, match="needs more than 1024 MiB of memory"):
+        interpreter.run_bounded(lambda: bytearray(2 << 30), path)
+    with pytest.raises(UserError, match="ended with code -9"):
+        interpreter.run_bounded(lambda: os.kill(os.getpid(), 9), path)
+
+    def refuse() -> None:
+        raise UserError("what", "fix")
+
+    with pytest.raises(UserError) as raised:
+        interpreter.run_bounded(refuse, path)
+    assert (raised.value.what, raised.value.fix) == ("what", "fix")

@@ -29,14 +29,12 @@ from typing import IO
 from pydantic import ValidationError
 
 from stripewise.errors import StripewiseError, UserError
-from stripewise.interpreter import inherit_environment, python
+from stripewise.interpreter import inherit_environment, python, reading_seconds
 from stripewise.observe.activity import Activity
 from stripewise.observe.traces import form_of
 
 SUFFIXES = (".darshan", ".darshan.gz", ".darshan_partial")
 """How the names of Darshan's logs end: whole ones, those compressed again, and those of jobs that did not end."""
-_SECONDS_A_LOG = 60
-_SECONDS_A_MEGABYTE = 20
 _LONGEST_ANSWER = 256 << 20
 
 
@@ -65,11 +63,6 @@ class LogResult:
 def is_log(path: Path) -> bool:
     """Whether a path is named as a Darshan log, or is a trace: :func:`read_log` reads it whatever else it may be."""
     return path.name.endswith(SUFFIXES) or form_of(path) is not None
-
-
-def log_seconds(size: int) -> int:
-    """Give how long reading a log of so many bytes may take."""
-    return _SECONDS_A_LOG + _SECONDS_A_MEGABYTE * (size >> 20)
 
 
 def read_log(path: Path) -> Activity:
@@ -171,8 +164,8 @@ class _Reader:
             raise UnreadableLogError("a path with a null character names no file")
         old = "" if form is not None else _find_old_format(path)
         if old:
-            return self._read_old(path, old, log_seconds(size))
-        return _understand(path, self._ask(path, log_seconds(size)))
+            return self._read_old(path, old, reading_seconds(size))
+        return _understand(path, self._ask(path, reading_seconds(size)))
 
     def _read_old(self, path: Path, version: str, limit: int) -> Activity:
         """Read a log of Darshan 1 or 2 as darshan-convert writes it anew."""

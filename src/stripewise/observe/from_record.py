@@ -179,7 +179,13 @@ class _Use:
 
     def call(self, name: str, size: int, view: int) -> None:
         """Count a call of one rank."""
-        self.made.setdefault(name, _Made()).add(_Made(1, size, size, size), 1)
+        made = self.made.get(name)
+        if made is None:
+            made = self.made[name] = _Made(smallest=size)
+        made.count += 1
+        made.bytes += size
+        made.smallest = size if made.smallest is None or size < made.smallest else made.smallest
+        made.largest = max(made.largest, size)
         self.views[view] += size
 
     def add(self, one: _Use, group: RankGroup, ranks: int) -> None:
@@ -458,6 +464,8 @@ def places_of(record: Record) -> dict[str, Places]:
 
 def _walk(record: Record, group: RankGroup, rank: int, weight: float, found: dict[str, Places]) -> None:
     handles: dict[int, _Handle] = {}
+    # Once for each type: a call that added up its blocks would make the time grow with the product of both.
+    shows = [sum(length * copies for length, copies, _ in blocks) for blocks in group.blocks]
     for name, numbers in record.calls(rank):
         if name == "open" or name in OPENS:
             places = found.setdefault(group.path(numbers[1], rank), Places())
@@ -471,24 +479,28 @@ def _walk(record: Record, group: RankGroup, rank: int, weight: float, found: dic
             raise not_open(name)
         handle.at.follow(name, numbers)
         if "bytes" in RECORD_LINES[name] and numbers[-1]:
-            _move(group, handle, name, numbers, weight)
+            _move(group, shows, handle, name, numbers, weight)
 
 
-def _move(group: RankGroup, handle: _Handle, name: str, numbers: tuple[int, ...], weight: float) -> None:
+def _move(
+    group: RankGroup, shows: Sequence[int], handle: _Handle, name: str, numbers: tuple[int, ...], weight: float
+) -> None:
     way, size, places = "write" if "write" in name else "read", numbers[-1], handle.places
     if "_shared" in name or "_ordered" in name:
         places.unknown.add(way)
         return
-    low, high, in_one_piece = _compute_reach(group, handle.at, handle.at.start(name, numbers), size)
+    low, high, in_one_piece = _compute_reach(group, shows, handle.at, handle.at.start(name, numbers), size)
     known = places.spans.get(way, (low, high))
     places.spans[way] = min(low, known[0]), max(high, known[1])
     if in_one_piece and not is_collective(name) and low % BLOCK:
         places.unaligned += weight
 
 
-def _compute_reach(group: RankGroup, at: Position, start: int, size: int) -> tuple[int, int, bool]:
+def _compute_reach(
+    group: RankGroup, shows: Sequence[int], at: Position, start: int, size: int
+) -> tuple[int, int, bool]:
     """Bytes of the file that a call of so many bytes of the view reaches at most, and whether it is one piece."""
-    shown = sum(length * copies for length, copies, _ in group.blocks[at.type]) if at.type >= 0 else 0
+    shown = shows[at.type] if at.type >= 0 else 0
     extent = group.types[at.type][1].base if at.type >= 0 else 0
     if not shown or shown >= extent:
         return at.displacement + start, at.displacement + start + size, True

@@ -240,9 +240,24 @@ def _unroll_body(
     for line in body:
         if isinstance(line, Call):
             yield line.name, tuple(number.at(turns, rank) for number in line.numbers)
+        elif all(isinstance(inner, Call) for inner in line.body):
+            yield from _unroll_calls(line, turns, rank)
         else:
             for turn in range(line.times):
                 yield from _unroll_body(line.body, (turn, *turns), rank)
+
+
+def _unroll_calls(loop: Loop, turns: tuple[int, ...], rank: int) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Unroll an innermost loop, in which most calls of a record are: what changes from turn to turn is found once."""
+    lines = []
+    for call in loop.body:
+        assert isinstance(call, Call)
+        first = tuple(number.at((0, *turns), rank) for number in call.numbers)
+        steps = tuple(number.steps[0] if number.steps else 0 for number in call.numbers)
+        lines.append((call.name, first, steps if any(steps) else ()))
+    for turn in range(loop.times):
+        for name, first, steps in lines:
+            yield name, tuple([a + b * turn for a, b in zip(first, steps, strict=True)]) if steps else first
 
 
 def _flatten_body(body: Sequence[Call | Loop], times: tuple[int, ...]) -> Iterator[tuple[Call, tuple[int, ...]]]:

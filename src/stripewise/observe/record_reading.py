@@ -24,6 +24,7 @@ from stripewise.formats import (
 )
 from stripewise.formats import RECORD_CALLS as CALLS
 from stripewise.formats import RECORD_LINES as LINES
+from stripewise.interpreter import run_bounded
 from stripewise.observe.record import DIGITS, Call, Loop, Number, RankGroup, Record, decode_text
 from stripewise.observe.record_hdf5 import HDF5_NAMES, Hdf5Names
 
@@ -101,7 +102,8 @@ def read_record(path: Path) -> Record:
     UserError
         As :func:`parse_record`, or if the file cannot be read.
     """
-    return parse_record(read_document(path, "record", most=MAX_RECORD_BYTES), str(path))
+    text = read_document(path, "record", most=MAX_RECORD_BYTES)
+    return run_bounded(lambda: parse_record(text, str(path)), path)
 
 
 class _Reader:

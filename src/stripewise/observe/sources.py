@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from itertools import chain
 from pathlib import Path
 
 from stripewise.errors import StripewiseError, UserError
 from stripewise.formats import JOURNAL_HEADER, RECORD_HEADER, REPORT_FORMAT
+from stripewise.interpreter import run_bounded
 from stripewise.observe import elbencho, fio, h5bench, io500, ior, mdtest
 from stripewise.observe.activity import Activity
 from stripewise.observe.darshan_logs import SUFFIXES, LogResult, UnreadableLogError, is_log, read_logs
@@ -130,7 +132,7 @@ def measure(path: Path) -> Measured:
         if source.measured is None or (source.lists and len(found) > 1):
             continue
         try:
-            parts.append(source.measured(path))
+            parts.append(run_bounded(partial(source.measured, path), path))
         except StripewiseError as error:
             errors.append(error)
     if not parts:
@@ -264,12 +266,14 @@ def observe(path: Path) -> Observed:
 
 
 def _open(path: Path, source: Source) -> Iterator[LogResult]:
+    read = source.read
     try:
         if path.stat().st_size > _TEXT_LIMIT:
             raise UserError(f"{path} is larger than {_TEXT_LIMIT >> 20} MiB", "is it the right file?")
-        if source.read is None:
+        if read is None:
             raise UserError(f"{path}: {source.title}", source.instead)
-        yield from [LogResult(path, activity) for activity in source.read(path)]
+        found = run_bounded(lambda: list(read(path)), path)
+        yield from [LogResult(path, activity) for activity in found]
     except OSError as error:
         yield LogResult(path, None, UnreadableLogError(f"cannot read {path}: {error.strerror}", "check the path"))
     except StripewiseError as error:

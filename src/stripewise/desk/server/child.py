@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from stripewise.errors import NotFound, StripewiseError, TransientError, UserError
-from stripewise.interpreter import inherit_environment, python
+from stripewise.interpreter import inherit_environment, python, take_as_bounded
 
 MEMORY = 1 << 30
 """Bytes that a child may take for what a request brings, besides its libraries."""
@@ -278,6 +278,7 @@ def main() -> None:
     own = next(int(line.split()[1]) << 10 for line in status if line.startswith("VmData"))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_DATA, (own + memory, own + memory))
+    take_as_bounded()
     with os.fdopen(channel, "wb") as answers, contextlib.suppress(BrokenPipeError):
         for line in sys.stdin.buffer:
             request = json.loads(line)

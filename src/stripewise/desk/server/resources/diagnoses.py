@@ -36,9 +36,9 @@ from stripewise.diagnose.knobs import MPI
 from stripewise.diagnose.site import diagnose, slowness
 from stripewise.documents import make_finite
 from stripewise.errors import StripewiseError
+from stripewise.interpreter import reading_seconds
 from stripewise.observe import traces
 from stripewise.observe.activity import Activity
-from stripewise.observe.darshan_logs import log_seconds
 from stripewise.observe.sources import NAMES
 from stripewise.output import diagnosis as page
 from stripewise.result import Result
@@ -155,7 +155,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 def _seconds(path: Path) -> float:
     """How long a log may take: its own reader ends earlier."""
-    return log_seconds(path.stat().st_size) + bounded.SECONDS
+    return reading_seconds(path.stat().st_size) + bounded.SECONDS
 
 
 def _line(item: Item) -> dict[str, Any]:
