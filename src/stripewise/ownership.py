@@ -47,6 +47,14 @@ def written_whole(path: Path, sync: bool = False) -> Iterator[Path]:
         part.unlink(missing_ok=True)
 
 
+def current_folder() -> Path:
+    """Give the working folder, also one that is gone: programs start in it, and only what is relative to it fails."""
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        return Path("/proc/self/cwd").readlink()
+
+
 def make_folder(path: Path) -> list[Path]:
     """Make a folder for its owner alone, with those it lies in; give the folders that were made, the outermost first.
 

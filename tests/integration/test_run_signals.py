@@ -137,8 +137,8 @@ def test_the_program_starts_as_the_shell_would_have_started_it(home: Path, tmp_p
             check=True,
         ).stdout.splitlines()
         assert found[0:2] == found[2:4] == found[4:6]
-        # Beside the lock of the run's folder, which has a high number.
-        assert [one for one in found[6:] if int(one) < 10] == ["0", "1", "2", "3"] * 2
+        half = len(found[6:]) // 2
+        assert found[6:9] == ["0", "1", "2"] and found[6 : 6 + half] == found[6 + half :]
 
 
 @pytest.mark.parametrize(
@@ -174,3 +174,28 @@ def test_the_report_is_there_when_the_command_returns(home: Path, tmp_path: Path
     require(found.stderr.startswith("{"), found.stderr)
     assert found.returncode == -signal.SIGTERM
     assert not list(Path(json.loads(found.stderr.splitlines()[0])["report"]).parent.glob("process-*"))
+
+
+@pytest.mark.parametrize("words", [["--mode", "observe"], ["-q", "my.plan"], ["-q", "--mode", "observe"]])
+@pytest.mark.parametrize("fault", ["unwritable", "full", "gone"])
+def test_the_program_runs_where_nothing_can_be_kept_or_its_folder_is_gone(
+    home: Path, tmp_path: Path, words: list[str], fault: str
+) -> None:
+    (plan := tmp_path / "my.plan").write_text("stripewise-plan 1\nhint cb_nodes 1\n")
+    words = [str(plan) if word == plan.name else word for word in words]
+    (tmp_path / "gone").mkdir()
+    # What the observer is built in stays: only the state cannot be written.
+    (shadow := tmp_path / "state").mkdir()
+    (shadow / "native").symlink_to(home / "native")
+    if fault == "unwritable":
+        (shadow / "applied").symlink_to("/proc/nowhere")
+    if fault == "full":
+        (shadow / "applied").symlink_to("/sys")
+    script = f"cd {tmp_path}/gone; {'rmdir ../gone;' if fault == 'gone' else ''}"
+    script += f"{STRIPEWISE[0]} run {' '.join(words)} -- sh -c 'echo out; echo err >&2; exit 7'"
+    environment = {**os.environ, "STRIPEWISE_HOME": str(shadow), "TMPDIR": str(tmp_path)}
+    found = subprocess.run(["bash", "-c", script], env=environment, capture_output=True, text=True, check=False)
+    assert (found.returncode, found.stdout) == (7, "out\n"), found.stderr
+    assert "err\n" in found.stderr and "fault of stripewise" not in found.stderr
+    if fault != "gone" and "-q" not in words:
+        assert "cannot write" in found.stderr and str(tmp_path / "stripewise-") in found.stderr.replace("\n", "")

@@ -6,12 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from stripewise.desk.cli.main import main
 from stripewise.engine.fidelity import Done, Faithfulness
 from stripewise.errors import UserError
 from stripewise.formats import RECORD_LINES
 from stripewise.observe.record import Number, with_hashed_paths
 from stripewise.observe.record_reading import parse_record, read_record
 from stripewise.requests.experiment import Replay
+from stripewise.runners.injection import Foreground, Guidance, Injection
 from stripewise.runners.native.replaying import make_replayer
 
 STEPS = Path(__file__).resolve().parents[1] / "fixtures" / "records" / "steps.record"
@@ -145,3 +147,32 @@ def test_what_a_replay_did_otherwise_is_said() -> None:
 
 def test_the_folder_of_a_record_holds_all_its_files() -> None:
     assert read_record(STEPS).folder == "/scratch/run1"
+
+
+@pytest.mark.parametrize("ended", [0, 7])
+@pytest.mark.parametrize("left", [None, "damaged", "whole"])
+def test_a_record_that_fails_leaves_the_exit_code_of_the_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], ended: int, left: str | None
+) -> None:
+    places: list[Path] = []
+
+    def prepare(*_: object, guidance: Guidance, **__: object) -> Foreground:
+        assert guidance.record is not None
+        places.append(guidance.record)
+        return Foreground(("true",), Injection({}, {}, ()), (), True)
+
+    def attend(_words: object) -> int:
+        places[0].parent.mkdir(parents=True)
+        if left is not None:
+            text = STEPS.read_text()
+            places[0].write_text(text if left == "whole" else text[:-100])
+        return ended
+
+    monkeypatch.setenv("STRIPEWISE_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr("stripewise.desk.cli.records.prepare", prepare)
+    monkeypatch.setattr("stripewise.desk.cli.records.attend", attend)
+    output = tmp_path / "a.record"
+    assert main(["lab", "record", "-q", "--output", str(output), "--", "true"]) == ended
+    told = " ".join(capsys.readouterr().err.split())
+    assert ("there is no record in" in told) == (left != "whole") == (not output.exists())
+    assert left != "damaged" or places[0].exists(), "what there is is kept"

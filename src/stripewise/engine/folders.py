@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import itertools
+import json
 import os
-import time
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,9 +17,10 @@ from stripewise.facts import Facts
 from stripewise.ownership import check_above, make_folder
 from stripewise.requests.experiment import Experiment
 from stripewise.requests.policy import load_policy
+from stripewise.runners.local.processes import Identity
 
-_LOCK_NUMBER = 100
-"""Least number of the descriptor that programs inherit."""
+_ROOM = 1 << 16
+"""Bytes of a plan, a journal and a small report."""
 _ELSEWHERE = "name another folder with --scratch, or set STRIPEWISE_HOME"
 
 
@@ -33,12 +36,39 @@ def state_folder() -> Path:
     return Path(base) / "stripewise"
 
 
+def make_applied_folder() -> tuple[Path, str]:
+    """Make the folder of what commands without an experiment leave, and say why where it is not the usual one.
+
+    A state folder that is full or cannot be written keeps no program from starting: the folder for temporary files
+    takes its place.
+
+    Raises
+    ------
+    StripewiseError
+        If that one cannot be written either.
+    """
+    wanted = state_folder() / "applied"
+    try:
+        make_folder(wanted)
+        with tempfile.TemporaryFile(dir=wanted) as file:
+            # What is small may still find room.
+            os.posix_fallocate(file.fileno(), 0, _ROOM)
+        return wanted, ""
+    except OSError as error:
+        why = f"cannot write {wanted} ({error.strerror or error})"
+    try:
+        folder = Path(tempfile.mkdtemp(prefix="stripewise-"))
+    except OSError as error:
+        raise StripewiseError(f"{why}, nor a temporary file", "make room, or set STRIPEWISE_HOME") from error
+    return folder, f"{why}: this run's files are in {folder}"
+
+
 @contextmanager
 def folder_alone(wanted: Path) -> Iterator[Path]:
     """Make a folder for a run, or one beside it while another run uses it: both would write the same report.
 
-    The lock is of this process, of the program that replaces it, and of its children: it ends with the last of them,
-    whatever ends them.
+    A file names the process that uses it: this one, and the program that replaces it, which has its number. So the
+    program inherits no descriptor, and whatever ends the process frees the folder.
 
     Parameters
     ----------
@@ -54,28 +84,38 @@ def folder_alone(wanted: Path) -> Iterator[Path]:
         folder = wanted if number == 1 else wanted.with_name(f"{wanted.name}-{number}")
         try:
             make_folder(folder)
-            lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            if _claim(folder / "lock"):
+                break
         except OSError as error:
             raise StripewiseError(
                 f"cannot write {folder}: {error.strerror or error}",
                 "make room, or set STRIPEWISE_HOME to another folder",
             ) from error
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            break
-        except BlockingIOError:
-            os.close(lock)
-        except OSError:
-            # The file system has no locks: a name that nobody else takes.
-            folder = wanted.with_name(f"{wanted.name}-{time.time_ns():x}")
-            break
-    # A program that expects its first file to have the number 3 finds it free.
-    inherited = fcntl.fcntl(lock, fcntl.F_DUPFD, _LOCK_NUMBER)
-    os.close(lock)
     try:
         yield folder
     finally:
-        os.close(inherited)
+        # Emptied, not deleted: another process may have opened it to claim it.
+        with contextlib.suppress(OSError):
+            os.truncate(folder / "lock", 0)
+
+
+def _claim(place: Path) -> bool:
+    """Write this process into a file, unless it names another one that lives, or one of another host."""
+    own = Identity.of(os.getpid())
+    with os.fdopen(os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600), "r+") as file:
+        # Of two that claim it at the same time one goes first; where the file system has no locks, both may.
+        with contextlib.suppress(OSError):
+            fcntl.flock(file, fcntl.LOCK_EX)
+        try:
+            other = Identity.read(json.load(file))
+        except ValueError:
+            other = own
+        if other != own and (not other.here or other.alive):
+            return False
+        file.seek(0)
+        file.truncate()
+        json.dump(own.as_json(), file)
+    return True
 
 
 def working_folder(facts: Facts) -> Path:

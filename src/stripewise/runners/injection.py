@@ -29,7 +29,7 @@ from stripewise.errors import StripewiseError, UserError
 from stripewise.interpreter import inherit_environment
 from stripewise.launch import Launch
 from stripewise.observe.processes import PREFIX
-from stripewise.ownership import make_folder, written_whole
+from stripewise.ownership import current_folder, make_folder, written_whole
 from stripewise.requests.experiment import Experiment, parameters_of
 from stripewise.requests.policy import Policy, load_policy
 from stripewise.runners.local.scratch import Scratch
@@ -318,7 +318,7 @@ def prepare(
         If the runtime cannot be built, or the folder not be written.
     """
     environment = inherit_environment(environment)
-    cwd = cwd or Path.cwd()
+    cwd = cwd or current_folder()
     values = {setting.key: setting.value for setting in plan.of(ARGUMENT)}
     command = named_in(command, [setting.key for setting in plan.of(FILE)])
     target = look([substitute(word, values) for word in command], environment, cwd)

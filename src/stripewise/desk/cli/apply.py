@@ -31,7 +31,7 @@ from stripewise.desk.cli.terminal import desk_of
 from stripewise.desk.desk import Desk
 from stripewise.documents import read_document
 from stripewise.engine.effects import effects_in_run
-from stripewise.engine.folders import folder_alone, state_folder
+from stripewise.engine.folders import folder_alone, make_applied_folder
 from stripewise.errors import CannotExecute, StripewiseError, UserError, choose
 from stripewise.formats import ARTIFACT_MAGIC, MAX_PLAN_BYTES, MODES, PLAN_HEADER
 from stripewise.models.artifact.content import Artifact
@@ -46,7 +46,7 @@ from stripewise.observe.own_calls import reports_of
 from stripewise.observe.processes import merge_parts, parts_in
 from stripewise.observe.report import read_report_file
 from stripewise.output.export import TARGETS, export
-from stripewise.ownership import check_model, make_folder, names_file
+from stripewise.ownership import check_model, current_folder, make_folder, names_file
 from stripewise.requests.policy import load_policy
 from stripewise.runners.injection import Foreground, Guidance, allowances_of, prepare
 from stripewise.runners.launch_choice import (
@@ -131,8 +131,8 @@ def run(
     plan = replace(plan, workload=(*plan.workload, *words.items()))
     # A run without an experiment has a folder of its own: several may go on at once. A model looks for those of the
     # command.
-    digest = command_digest(command, Path.cwd())
-    applied, own = state_folder() / "applied", source is None or model is not None
+    digest = command_digest(command, current_folder())
+    (applied, elsewhere), own = _folder_or_start(command), source is None or model is not None
     name = f"{mode}-{digest}-{time.time_ns():x}" if own else _folder_name(plan, source or "")
     folder = applied / name if own else context.with_resource(folder_alone(applied / name))
     choice, artifact = LaunchChoice(), None
@@ -150,10 +150,15 @@ def run(
         settle,
         own_calls=mode == "observe",
     )
-    with started_as_by_shell():
-        ready = prepare(plan, command, folder, guidance=guidance)
+    ready = _prepare_or_start(plan, command, folder, guidance, elsewhere)
     beside = "" if folder.name == name else f"another run has these settings now; this one's files are in {folder}"
-    warnings = (*([_SIMULATED] if simulated else []), *doubts, *choice.remarks, *ready.warnings)
+    warnings = (
+        *([elsewhere] if elsewhere else []),
+        *([_SIMULATED] if simulated else []),
+        *doubts,
+        *choice.remarks,
+        *ready.warnings,
+    )
     if json_output:
         document: dict[str, Any] = {"mode": mode, "model": None if model is None else str(model), "plan": plan.text()}
         document |= {"report": str(folder / "report.json"), "launch": choice.as_json(), "warnings": warnings}
@@ -173,6 +178,30 @@ def run(
         elif "STRIPEWISE_REPORT" in ready.injection.environment and (plan.settings or mode == "predict"):
             lines = partial(_list_acted, report, plan.settings)
         _launch(ready, report, None if quiet or json_output else lines, quiet=quiet)
+
+
+def _folder_or_start(command: Sequence[str]) -> tuple[Path, str]:
+    """Make the folder of :func:`make_applied_folder`. Where there is no place at all, start the command as it is."""
+    try:
+        return make_applied_folder()
+    except StripewiseError as error:
+        _tell(f"nothing is set or observed: {error.what}")
+    with started_as_by_shell():
+        take_place(command)
+
+
+def _prepare_or_start(
+    plan: Plan, command: Sequence[str], folder: Path, guidance: Guidance, elsewhere: str
+) -> Foreground:
+    """Bring a plan into a command. Where nothing can be kept, not even what must be built, start it as it is."""
+    with started_as_by_shell():
+        try:
+            return prepare(plan, command, folder, guidance=guidance)
+        except StripewiseError as error:
+            if not elsewhere or isinstance(error, UserError):
+                raise
+            _tell(f"{elsewhere}; nothing is set or observed: {error.what}")
+            take_place(command)
 
 
 def _launch(ready: Foreground, report: Path, lines: Callable[[], list[str]] | None, *, quiet: bool) -> NoReturn:

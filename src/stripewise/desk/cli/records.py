@@ -19,8 +19,8 @@ from stripewise.desk.cli.options import JsonOption, check_place
 from stripewise.desk.cli.output import notes, number, print_json, prose, write_text
 from stripewise.documents import read_document
 from stripewise.engine.fidelity import Done, Faithfulness
-from stripewise.engine.folders import state_folder
-from stripewise.errors import UserError
+from stripewise.engine.folders import make_applied_folder
+from stripewise.errors import StripewiseError, UserError
 from stripewise.formats import MAX_RECORD_BYTES
 from stripewise.observe.record import Record, with_hashed_paths
 from stripewise.observe.record_reading import parse_record, read_record
@@ -39,6 +39,9 @@ class _ReplayCommand(ProgramCommand):
     def collect_usage_pieces(self, ctx: object) -> list[str]:
         """Give the parts of the usage line."""
         return [piece.replace("COMMAND", "LAUNCHER") for piece in super().collect_usage_pieces(ctx)]
+
+
+_RANKS_A_CORE = 64
 
 
 @shown_as(_ReplayCommand)
@@ -64,6 +67,11 @@ def replay(
     in the end. A launcher may follow two dashes: stripewise lab replay my_app.record -- srun -N 4 -n 64
     """
     found = read_record(record)
+    if not context.obj["command"] and found.ranks > (most := _RANKS_A_CORE * len(os.sched_getaffinity(0))):
+        raise UserError(
+            f"{record} has {found.ranks:,} ranks, and this machine alone replays at most {most}",
+            f"start them by a launcher: replay {record} -- srun -n {found.ranks}",
+        )
     launcher = context.obj["command"] or [mpiexec(os.environ), "-n", str(found.ranks)]
     options = Replay(
         record=str(record),
@@ -75,7 +83,7 @@ def replay(
     replayer = make_replayer(options, found, [*launcher, "stripewise-replay"], os.environ)
     files = Path(replayer.replay.folder)
     made = not files.exists()
-    folder = state_folder() / "applied" / f"replay-{time.time_ns():x}"
+    folder = make_applied_folder()[0] / f"replay-{time.time_ns():x}"
     ended = attend(replayer.words("prepare"))  # apart: HDF5 makes its files with calls that are not the program's
     ready = prepare(Plan(), replayer.words("calls", "clean"), folder, guidance=Guidance("observe"))
     ended = ended or attend(ready.words)
@@ -135,24 +143,39 @@ def record(
     if not command:
         raise UserError("the command names no program", "write it after two dashes: record -- mpiexec -n 4 ./my_app")
     check_place("--output", output)
-    folder = state_folder() / "applied" / f"record-{time.time_ns():x}"
+    applied, elsewhere = make_applied_folder()
+    if elsewhere:
+        notes.print(f"stripewise: {escape(elsewhere)}")
+    folder = applied / f"record-{time.time_ns():x}"
     place = folder / "record"
     with started_as_by_shell():
         ready = prepare(Plan(), command, folder, guidance=Guidance("observe", record=place, level=level.value))
         ended = attend(ready.words)
+    try:
+        remarks = _keep(place, output, hash_paths=hash_paths)
+    except StripewiseError as error:
+        # The program may have done all that it should: its exit code stays.
+        remarks, quiet = [f"there is no record in {output}: {error}"], False
+    for line in () if quiet else remarks:
+        notes.print(f"stripewise: {escape(line)}")
+    end_as(ended)
+
+
+def _keep(place: Path, output: Path, *, hash_paths: bool) -> list[str]:
+    """Write the record where it was asked for, and give what is to be said about it.
+
+    Raises
+    ------
+    StripewiseError
+        If there is none, or it is damaged or cannot be written.
+    """
     if not place.exists():
-        notes.print(
-            "stripewise: nothing was recorded: the program called no MPI_Init with the preloaded runtime, or was killed"
-        )
-        end_as(ended or 1)
+        raise StripewiseError("the program called no MPI_Init with the preloaded runtime, or was killed")
     text = read_document(place, "record", most=MAX_RECORD_BYTES)
     found = parse_record(text, str(place))
     write_text(output, with_hashed_paths(text) if hash_paths else text, f"make room; the whole record is kept: {place}")
     place.unlink()
-    if not quiet:
-        for line in _list_remarks(found, output, len(text)):
-            notes.print(f"stripewise: {escape(line)}")
-    end_as(ended)
+    return _list_remarks(found, output, len(text))
 
 
 def _list_remarks(found: Record, output: Path, size: int) -> list[str]:

@@ -80,7 +80,7 @@ def attend(words: Sequence[str]) -> int:
     before[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     follower = None
     try:
-        # As with exec, what is to be inherited is: the lock of the run's folder.
+        # As with exec, what the shell gave this process is inherited.
         with _executable(words[0]):
             child = subprocess.Popen(
                 words,
