@@ -39,6 +39,7 @@ from stripewise.observe.report import parse_report
 from stripewise.observe.sources import open_all
 from stripewise.output import figures
 from stripewise.output.html import render_report
+from stripewise.output.markup import write_setting
 from stripewise.requests.experiment import Budget, Confirmation, Experiment
 from stripewise.requests.objective import Objective
 from stripewise.result import Interval
@@ -357,8 +358,12 @@ def test_no_setting_of_the_answer_is_called_idle(answer):
     changed = set(result.changed(result.shown))
     assert {effect.name: effect.status for effect in result.effects} == result.settings
     assert set(result.ineffective) == {name for name, status in result.settings.items() if status == "no_effect"}
+    units = {one.name: one.unit for one in result.space.parameters}
     for effect in result.effects:
-        assert f"{effect.name}={effect.requested}: {effect.status}" in printed
+        value = int(effect.requested) if effect.requested.isdecimal() else effect.requested
+        # What is only requested has a sentence in place of the word.
+        said = (effect.status == "requested" and effect.evidence) or effect.status
+        assert f"{write_setting(effect.name, value, units)}: {plain(said)}" in printed
     if not result.confirmed:
         return
     assert not changed & set(result.ineffective)
