@@ -141,7 +141,8 @@ def test_forms_that_cannot_say_anything_are_named_not_shown(page):
 def test_cost_validity_protocol_and_provenance(page):
     words = page.words
     for part in (
-        "Paid for after 275 runs", "Node-hours", "MPICH Version: 5.0.1", "Ranks 4", "confirm again after any of them",
+        "The tuning time is recovered after 275 runs", "Node-hours",
+        "MPICH Version: 5.0.1", "Ranks 4", "confirm again after any of them",
         "Limits of this proof", "The files lay in memory",
         "Pairs in random order", "gcc/12.2, mpich/5.0.1", "66 distinct configurations",
         "Probably not: 9 runs of the default",

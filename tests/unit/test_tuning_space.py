@@ -385,7 +385,7 @@ def test_the_first_run_shows_whether_there_is_mpi_io_and_which_hints_the_program
     assert (
         "(the runtime wrote none; does it call" in FirstRun.of([run_with(no_report="the runtime wrote none")], "*").idle
     )
-    with pytest.raises(UserError, match=r"cannot act on it.*own calls of the C library \(--stack posix\)"):
+    with pytest.raises(UserError, match=r"cannot act on it.*its calls of the C library: --stack posix"):
         idle.check(experiment(stacks=[]))
     idle.check(experiment(stacks=["romio"]))
     assert idle.insisted(experiment(stacks=["romio"])) and not idle.insisted(experiment(stacks=[]))

@@ -128,7 +128,7 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "service": {
         "worker": (
             "desk.server.commands:worker",
-            "Run the service's experiments and campaigns, on any number of hosts.",
+            "Carry out the experiments and campaigns of the service, on any number of hosts.",
         ),
         "token": ("", "The tokens with which people and programs use the service."),
         "mcp": (
