@@ -387,7 +387,7 @@ the gains were 9.0 and 1.37, the bounds 5.6 and 1.28."""
 _OTHERS_WRONG = """\
 Wrong today: `flushes` names fflush of IO500's own results, and `small-samples` a program that is no loader.
 `metadata-storm` misses loaders whose opens take a quarter of the I/O time beside many reads, and `small-files` misses
-files without data."""
+files without data, which a log does not tell from files that are only opened."""
 
 if __name__ == "__main__":
     sys.exit(main())

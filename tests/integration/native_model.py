@@ -26,6 +26,7 @@ class Choice(ctypes.Structure):
         ("current", ctypes.c_double),
         ("best", ctypes.c_double),
         ("margin", ctypes.c_double),
+        ("unlike", ctypes.c_bool),
         ("changed", ctypes.c_bool),
         ("values", ctypes.c_double * 64),
         ("gain", ctypes.c_double),

@@ -154,7 +154,7 @@ def test_the_service_survives_what_is_uploaded(tmp_path: Path, monkeypatch: pyte
         nothing = found.viewer.post("/api/prescriptions", json={"model": "good", "workload": {}})
         assert nothing.status_code == 422 and "the workload is unknown" in nothing.text
         empty = found.viewer.get("/models/good?workload.operation=&workload.nodes=&current.cb_nodes=").text
-        assert "othing is known of the workload" in empty and "operation" in empty and "times as fast" not in empty
+        assert "the workload is unknown" in empty and "operation" in empty and "times as fast" not in empty
         partly = found.viewer.get("/models/good?workload.operation=write&workload.nodes=").text
         assert "times as fast" in partly and "nodes is unknown" in partly
         _table(tmp_path)

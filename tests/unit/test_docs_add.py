@@ -322,7 +322,8 @@ def test_a_scheduler_keeps_its_contract_and_is_known_by_name(monkeypatch: pytest
     pytest.importorskip("fastapi")
     from stripewise.desk.server.resources.new_experiment import form
 
-    (choice,) = [one for one in form({})["batch"] if one.name == "batch.scheduler"]
+    service = types.SimpleNamespace(items=types.SimpleNamespace(page=lambda _kind, _most: []))
+    (choice,) = [one for one in form(service, {})["batch"] if one.name == "batch.scheduler"]
     assert choice.choices == tuple(scheduler_names())
 
 

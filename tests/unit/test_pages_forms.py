@@ -60,9 +60,9 @@ def test_a_zero_stays_zero_and_empty_keeps_the_default():
         {"command": ["./a"], "confirmation": {"pairs": 0, "confidence": 0.99}, "warmup": 0, "timeout": 5.5},
     ],
 )
-def test_a_definition_goes_through_the_form_unchanged(fields):
+def test_a_definition_goes_through_the_form_unchanged(fields, tmp_path):
     original = Experiment.model_validate({"name": "n", **fields})
-    again, folder = definition_of(values_of(original, "/work"))
+    again, folder = definition_of(values_of(original, "/work", tmp_path))
     assert again == original and folder == "/work"
 
 

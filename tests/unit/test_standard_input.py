@@ -150,7 +150,7 @@ def test_input_of_an_experiment_that_has_its_own_is_remarked_on_and_left(
     from_file: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     remark_on_input("51e1")
-    assert "the program gets the input that experiment 51e1 was begun with" in " ".join(capfd.readouterr().err.split())
+    assert "the program gets that of experiment 51e1" in " ".join(capfd.readouterr().err.split())
     assert read_piped() == DECK.encode()
     ends = os.pipe()
     os.write(ends[1], b"deck")

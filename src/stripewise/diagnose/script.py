@@ -46,7 +46,6 @@ Files = Callable[[str], str | None]
 """Gives the text of a file by the path that a script names; None where it is not at hand."""
 
 _SUBMITTERS = frozenset({"ssh", *SCHEDULERS, *SHELLS})
-_LAYING_OUT = frozenset(system.command[0] for system in FILE_SYSTEMS if system.command)
 _LOADING = frozenset({"load", "add", "swap", "switch", "try-load"})
 _ASSIGN = re.compile(rf"({NAME})=(.*)", re.DOTALL)
 _READ = re.compile(rf"\$\{{?({NAME})")
@@ -307,7 +306,7 @@ class _ScriptReader(Interpreter):
     # -- layouts -------------------------------------------------------------------------------------------
 
     def _read_layouts(self, words: Sequence[Value], texts: Sequence[str], line: int) -> None:
-        if _LAYING_OUT.isdisjoint(map(base_name, texts)):
+        if {*map(base_name, texts)}.isdisjoint(word for system in FILE_SYSTEMS for word in system.command[:1]):
             return
         unknown = {text_of(word) for word in words if not is_known(word)}
         for system in FILE_SYSTEMS:

@@ -183,8 +183,8 @@ def _check_shape(path: str | Path, tensors: Mapping[str, NDArray[Any]], inputs: 
         has = " - ".join(map(str, [layers[0][1], *(shape[0] for shape in layers)])) if layers and linked else shapes
         raise UserError(
             f"{path} is a network {has or 'without layers'}, and this table needs {wanted}",
-            "one input for each column but the operation, in the table's order; a category has one for each value, "
-            "and one of two values has one input",
+            "give it an input for each column but the operation, in the table's order. A category has one for each "
+            "value, or one alone for two values",
         )
     biases = [tensors.get(f"{name.removesuffix('weight')}bias") for name in names]
     if any(bias is None or bias.shape != shape[:1] for bias, shape in zip(biases, shapes, strict=True)):
