@@ -109,6 +109,7 @@ def _values(parameter: Parameter) -> str:
         shown = ", ".join(values)
     most = f"; at most `{parameter.maximum_from.text}`" if parameter.maximum_from else ""
     default = f"`{parameter.default_from.text}`" if parameter.default_from else _value(parameter, parameter.default)
+    default += "".join(f"; {_value(parameter, value)} {said}" for value, said in parameter.other_defaults)
     return escape(f"{shown}{most} ({default})")
 
 

@@ -91,6 +91,8 @@ static void merge_facts(struct sw_dataset_facts *into, const struct sw_dataset_f
         into->storage = from->storage;
         into->filters = from->filters;
         into->dimensions = from->dimensions;
+        into->cache_bytes = from->cache_bytes;
+        into->cache_slots = from->cache_slots;
         into->element_size = from->element_size;
         into->known = true;
     }
@@ -245,6 +247,8 @@ void sw_hdf5_merge(struct sw_arena *arena, struct sw_hdf5 *into, const struct sw
     }
     if (!into->driver)
         into->driver = sw_arena_intern(arena, from->driver);
+    if (!into->library)
+        into->library = sw_arena_intern(arena, from->library);
     if (!into->properties && !summed)
         into->properties = sw_arena_intern(arena, from->properties);
     for (const struct sw_dataset *dataset = from->oldest; dataset; dataset = dataset->newer) {

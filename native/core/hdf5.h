@@ -43,7 +43,8 @@ struct sw_dataset_facts {
     bool known; /* the numbers below were asked for */
     uint32_t storage, filters, dimensions, ranks, nodes;
     uint64_t creates, opens, element_size, size[SW_DIMENSIONS], chunk[SW_DIMENSIONS];
-    int64_t address; /* of its data in the file; -1: none, or in many places */
+    uint64_t cache_bytes, cache_slots; /* of its chunks, as HDF5 says of the open dataset; 0: not known */
+    int64_t address;                   /* of its data in the file; -1: none, or in many places */
 };
 
 /* Transfers of one direction. */
@@ -67,6 +68,7 @@ struct sw_dataset {
 struct sw_hdf5 {
     struct sw_h5_calls calls[SW_H5_OPERATIONS];
     const char *driver;     /* interned */
+    const char *library;    /* interned: the version of HDF5 */
     const char *properties; /* interned: key NEWLINE value NEWLINE ... as of the open file */
     struct sw_dataset *oldest, *newest, *other;
     uint32_t count; /* of datasets without the summed one */

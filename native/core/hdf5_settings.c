@@ -14,6 +14,10 @@ const char *const sw_h5_key_names[SW_H5_KEYS] = {"alignment",
                                                  "all_coll_metadata_ops",
                                                  "sieve_buf_size",
                                                  "chunk_cache",
+                                                 "chunk_slots",
+                                                 "mdc_size",
+                                                 "libver_low",
+                                                 "page_buffer_size",
                                                  "file_space_strategy",
                                                  "file_space_page_size",
                                                  "chunk_size",
@@ -23,16 +27,21 @@ const char *const sw_h5_key_names[SW_H5_KEYS] = {"alignment",
                                                  "scaleoffset",
                                                  "szip",
                                                  "plugin",
+                                                 "fill_time",
                                                  "accuracy",
                                                  "collective_writes",
                                                  "datasets"};
 
-static const char *const strategies[] = {"fsm_aggr", "page", "aggr", "none"};
-
-/* What HDF5 has where nobody sets anything. */
-const uint64_t sw_h5_usual[SW_H5_FILE_KEYS] = {
-    [SW_H5_ALIGNMENT] = 1,          [SW_H5_ALIGNMENT_THRESHOLD] = 1, [SW_H5_META_BLOCK_SIZE] = 2048,
-    [SW_H5_SIEVE_BUF_SIZE] = 65536, [SW_H5_CHUNK_CACHE] = 1048576,   [SW_H5_FILE_SPACE_PAGE_SIZE] = 4096};
+/* The words of a key, at the places that are their numbers in HDF5; NULL ends them. */
+static const char *const *words_of(enum sw_h5_key key) {
+    static const char *const strategies[] = {"fsm_aggr", "page", "aggr", "none", NULL};
+    static const char *const versions[] = {"earliest", "v18", "v110", "v112", "v114", "v200", NULL};
+    static const char *const fill_times[] = {"alloc", "never", "ifset", NULL};
+    return key == SW_H5_FILE_SPACE_STRATEGY ? strategies
+           : key == SW_H5_LIBVER_LOW        ? versions
+           : key == SW_H5_FILL_TIME         ? fill_times
+                                            : NULL;
+}
 
 enum sw_h5_key sw_h5_key_of(const char *name) {
     int key = 0;
@@ -52,12 +61,15 @@ static const struct {
 } limits[SW_H5_KEYS] = {[SW_H5_CHUNK_SIZE] = {1, 0xffffffff}, /* HDF5's own limit */
                         [SW_H5_DEFLATE] = {0, 9},
                         [SW_H5_SCALEOFFSET] = {0, 15},
+                        [SW_H5_CHUNK_SLOTS] = {1, 0xffffffff},
+                        [SW_H5_MDC_SIZE] = {1024, 134217728}, /* HDF5's own limits */
                         [SW_H5_SZIP] = {2, 32}};
 
 bool sw_h5_parse(enum sw_h5_key key, const char *text, uint64_t *value) {
-    if (key == SW_H5_FILE_SPACE_STRATEGY) {
-        for (*value = 0; *value < sizeof strategies / sizeof *strategies; ++*value)
-            if (strcmp(text, strategies[*value]) == 0)
+    const char *const *words = words_of(key);
+    if (words) {
+        for (*value = 0; words[*value]; ++*value)
+            if (strcmp(text, words[*value]) == 0)
                 return true;
         return false;
     }
@@ -74,8 +86,12 @@ bool sw_h5_parse(enum sw_h5_key key, const char *text, uint64_t *value) {
 
 void sw_h5_spell(enum sw_h5_key key, uint64_t value, char text[SW_H5_SPELLED]) {
     const char *word = !is_flag(key) ? NULL : value ? "true" : "false";
-    if (key == SW_H5_FILE_SPACE_STRATEGY)
-        word = value < sizeof strategies / sizeof *strategies ? strategies[value] : "unknown";
+    const char *const *words = words_of(key);
+    for (uint64_t i = 0; words && i <= value; i++)
+        if (!(word = words[i])) {
+            word = "unknown";
+            break;
+        }
     if (word)
         snprintf(text, SW_H5_SPELLED, "%s", word);
     else
@@ -124,11 +140,11 @@ void sw_h5_divide(uint64_t bytes, uint64_t element_size, int rank, const unsigne
     }
 }
 
-/* HDF5 asks for a prime number, about ten times as many as chunks fit; it has 521 for 1 MiB. */
-size_t sw_h5_slots(uint64_t bytes) {
+/* HDF5 asks for a prime number, about ten times as many as chunks fit; before 2.0 it has 521 for 1 MiB. */
+size_t sw_h5_slots(uint64_t bytes, size_t least) {
     size_t slots = (size_t)(bytes / 1048576 * 521) | 1;
-    if (slots < 521)
-        return 521;
+    if (slots <= least)
+        return least;
     for (size_t divisor = 3; divisor * divisor <= slots; divisor += 2)
         if (slots % divisor == 0) {
             slots += 2;

@@ -21,6 +21,10 @@ enum sw_h5_key {
     SW_H5_ALL_COLL_METADATA_OPS,
     SW_H5_SIEVE_BUF_SIZE,
     SW_H5_CHUNK_CACHE,
+    SW_H5_CHUNK_SLOTS,
+    SW_H5_MDC_SIZE,   /* of the metadata cache, when the file is opened */
+    SW_H5_LIBVER_LOW, /* the oldest HDF5 that is to read the file */
+    SW_H5_PAGE_BUFFER_SIZE,
     /* file creation */
     SW_H5_FILE_SPACE_STRATEGY,
     SW_H5_FILE_SPACE_PAGE_SIZE,
@@ -32,6 +36,7 @@ enum sw_h5_key {
     SW_H5_SCALEOFFSET,
     SW_H5_SZIP,
     SW_H5_PLUGIN,
+    SW_H5_FILL_TIME,
     SW_H5_ACCURACY,          /* reals are rounded by at most this before they are written */
     SW_H5_COLLECTIVE_WRITES, /* stated by the user: every write to a dataset is collective */
     SW_H5_DATASETS,          /* which datasets the keys since SW_H5_CHUNK_SIZE are for */
@@ -39,9 +44,6 @@ enum sw_h5_key {
 };
 #define SW_H5_FILE_KEYS SW_H5_CHUNK_SIZE /* the first key that is not of a file */
 extern const char *const sw_h5_key_names[SW_H5_KEYS];
-
-/* What HDF5 has where nobody sets anything. */
-extern const uint64_t sw_h5_usual[SW_H5_FILE_KEYS];
 
 /* The key of a name; SW_H5_KEYS if there is none. */
 enum sw_h5_key sw_h5_key_of(const char *name);
@@ -61,7 +63,7 @@ bool sw_h5_names(const char *patterns, const char *name);
 void sw_h5_divide(uint64_t bytes, uint64_t element_size, int rank, const unsigned long long size[],
                   unsigned long long chunk[]);
 
-/* How many slots a chunk cache of so many bytes wants. */
-size_t sw_h5_slots(uint64_t bytes);
+/* How many slots a chunk cache of so many bytes wants, and no fewer than it has. */
+size_t sw_h5_slots(uint64_t bytes, size_t least);
 
 #endif

@@ -227,6 +227,8 @@ static void print_dataset(struct sw_json *json, const struct sw_dataset *dataset
         print_list(json, sw_key.size, facts->size, dimensions);
         print_list(json, sw_key.chunk, facts->chunk, facts->storage == SW_CHUNKED ? dimensions : 0);
         print_bits(json, sw_key.filters, facts->filters, sw_filter_names, SW_FILTERS);
+        if (facts->cache_slots)
+            COUNT(facts, cache_bytes), COUNT(facts, cache_slots);
         sw_json_known(json, sw_key.address, facts->address);
     }
     print_transfers(json, sw_key.write, dataset->transfers[1]);
@@ -237,7 +239,7 @@ static void print_dataset(struct sw_json *json, const struct sw_dataset *dataset
 static void print_hdf5(struct sw_json *json, const struct sw_hdf5 *hdf5) {
     if (!begin(json, sw_key.hdf5, hdf5))
         return;
-    TEXT(hdf5, driver);
+    TEXT(hdf5, driver), TEXT(hdf5, library);
     print_words(json, sw_key.properties, hdf5->properties);
     sw_json_open(json, sw_key.operations, '{');
     for (int op = 0; op < SW_H5_OPERATIONS; op++) {

@@ -82,6 +82,7 @@ static void pack_hdf5(struct sw_bytes *bytes, const struct sw_hdf5 *hdf5) {
         return;
     sw_bytes_add(bytes, hdf5->calls, sizeof hdf5->calls);
     add_text(bytes, hdf5->driver);
+    add_text(bytes, hdf5->library);
     add_text(bytes, hdf5->properties);
     for (const struct sw_dataset *dataset = hdf5->oldest; dataset; dataset = dataset->newer)
         datasets++;
@@ -217,6 +218,7 @@ static bool merge_hdf5(struct reader *reader, struct sw_files *files, struct sw_
     struct sw_transfers transfers[2];
     copy(reader, from.calls, sizeof from.calls);
     from.driver = text(reader);
+    from.library = text(reader);
     from.properties = text(reader);
     for (uint32_t left = number(reader, UINT32_MAX); !reader->bad; left--) {
         struct sw_dataset dataset = {.newer = NULL};

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #define _GNU_SOURCE
+#include <stdio.h>
 #include <string.h>
 
 #include "files.h"
@@ -30,6 +31,7 @@ static bool load(void) {
     sw_h5.file_access = sw_library_object(&hdf5, "H5P_CLS_FILE_ACCESS_ID_g");
     sw_h5.file_create = sw_library_object(&hdf5, "H5P_CLS_FILE_CREATE_ID_g");
     sw_h5.dataset_create = sw_library_object(&hdf5, "H5P_CLS_DATASET_CREATE_ID_g");
+    sw_h5.mpio = sw_library_object(&hdf5, "H5FD_MPIO_id_g");
     sw_h5.native[0] = sw_library_object(&hdf5, "H5T_NATIVE_FLOAT_g");
     sw_h5.native[1] = sw_library_object(&hdf5, "H5T_NATIVE_DOUBLE_g");
     sw_h5.standard[0][0] = sw_library_object(&hdf5, "H5T_IEEE_F32LE_g");
@@ -41,9 +43,8 @@ static bool load(void) {
         sw_h5.H5get_libversion(&major, &minor, &release) < 0)
         return false;
     sw_h5.version = major << 16 | minor << 8 | release;
-    /* Of 2.x only what is without MPI-IO, or has it by the old name. */
-    return sw_h5.version >= OLDEST &&
-           (major == 1 || (major == 2 && (!sw_h5.H5Pget_fapl_mpio || sw_h5.H5FD_mpio_init)));
+    return sw_h5.version >= OLDEST && major <= 2 &&
+           (!sw_h5.H5Pget_fapl_mpio || sw_h5.H5FD_mpio_init || sw_h5.mpio);
 }
 
 static atomic_bool has_connector;
@@ -71,8 +72,15 @@ bool sw_h5_usable(void) {
 }
 
 bool sw_h5_is_parallel(sw_hid access) {
-    return access != SW_H5_DEFAULT && sw_h5.H5FD_mpio_init &&
-           sw_h5.H5Pget_driver(access) == sw_h5.H5FD_mpio_init();
+    return access != SW_H5_DEFAULT && (sw_h5.mpio || sw_h5.H5FD_mpio_init) &&
+           sw_h5.H5Pget_driver(access) == (sw_h5.mpio ? *sw_h5.mpio : sw_h5.H5FD_mpio_init());
+}
+
+const char *sw_h5_version(void) {
+    char text[40];
+    snprintf(text, sizeof text, "%u.%u.%u", sw_h5.version >> 16, sw_h5.version >> 8 & 0xff,
+             sw_h5.version & 0xff);
+    return sw_arena_intern(&sw_runtime.files.arena, text);
 }
 
 /* ---- objects that are open ---- */

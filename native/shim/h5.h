@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * HDF5 without a link to it, and without its headers: the library serves programs of HDF5 1.10 to 1.14 alike,
+ * HDF5 without a link to it, and without its headers: the library serves programs of HDF5 1.10 to 2.x alike,
  * and those that have none. What is declared here has been the same in all of them. Everything is looked up
  * while the program runs; identifiers of property list classes are variables there, not numbers. */
 #ifndef STRIPEWISE_H5_H
@@ -31,6 +31,7 @@ typedef int (*sw_h5_handler)(sw_hid, void *);
 
 /* X(result, name, parameters) */
 #define SW_H5_FUNCTIONS(X)                                                                                   \
+    X(sw_hid, H5Dget_access_plist, (sw_hid))                                                                 \
     X(sw_hid, H5Dget_create_plist, (sw_hid))                                                                 \
     X(sw_hsize, H5Dget_offset, (sw_hid))                                                                     \
     X(sw_hid, H5Dget_space, (sw_hid))                                                                        \
@@ -48,6 +49,7 @@ typedef int (*sw_h5_handler)(sw_hid, void *);
     X(int, H5Pget_alignment, (sw_hid, sw_hsize *, sw_hsize *))                                               \
     X(int, H5Pget_cache, (sw_hid, int *, size_t *, size_t *, double *))                                      \
     X(int, H5Pget_chunk, (sw_hid, int, sw_hsize *))                                                          \
+    X(int, H5Pget_chunk_cache, (sw_hid, size_t *, size_t *, double *))                                       \
     X(sw_hid, H5Pget_driver, (sw_hid))                                                                       \
     X(int, H5Pfill_value_defined, (sw_hid, int *))                                                           \
     X(int, H5Pget_alloc_time, (sw_hid, int *))                                                               \
@@ -56,6 +58,7 @@ typedef int (*sw_h5_handler)(sw_hid, void *);
     X(int, H5Pget_libver_bounds, (sw_hid, int *, int *))                                                     \
     X(int, H5Pget_filter2, (sw_hid, unsigned, unsigned *, size_t *, unsigned *, size_t, char *, unsigned *)) \
     X(int, H5Pget_layout, (sw_hid))                                                                          \
+    X(int, H5Pget_mdc_config, (sw_hid, void *))                                                              \
     X(int, H5Pget_meta_block_size, (sw_hid, sw_hsize *))                                                     \
     X(int, H5Pget_nfilters, (sw_hid))                                                                        \
     X(int, H5Pget_sieve_buf_size, (sw_hid, size_t *))                                                        \
@@ -63,8 +66,11 @@ typedef int (*sw_h5_handler)(sw_hid, void *);
     X(int, H5Pset_cache, (sw_hid, int, size_t, size_t, double))                                              \
     X(int, H5Pset_chunk, (sw_hid, int, const sw_hsize *))                                                    \
     X(int, H5Pset_deflate, (sw_hid, unsigned))                                                               \
+    X(int, H5Pset_fill_time, (sw_hid, int))                                                                  \
     X(int, H5Pset_filter, (sw_hid, int, unsigned, size_t, const unsigned *))                                 \
     X(int, H5Pset_fletcher32, (sw_hid))                                                                      \
+    X(int, H5Pset_libver_bounds, (sw_hid, int, int))                                                         \
+    X(int, H5Pset_mdc_config, (sw_hid, const void *))                                                        \
     X(int, H5Pset_meta_block_size, (sw_hid, sw_hsize))                                                       \
     X(int, H5Pset_scaleoffset, (sw_hid, int, int))                                                           \
     X(int, H5Pset_shuffle, (sw_hid))                                                                         \
@@ -99,10 +105,12 @@ typedef int (*sw_h5_handler)(sw_hid, void *);
     X(int, H5Pget_file_space_page_size, (sw_hid, sw_hsize *))                                                \
     X(int, H5Pget_file_space_strategy, (sw_hid, int *, void *, sw_hsize *))                                  \
     X(int, H5Pget_mpio_no_collective_cause, (sw_hid, uint32_t *, uint32_t *))                                \
+    X(int, H5Pget_page_buffer_size, (sw_hid, size_t *, unsigned *, unsigned *))                              \
     X(int, H5Pset_all_coll_metadata_ops, (sw_hid, unsigned))                                                 \
     X(int, H5Pset_coll_metadata_write, (sw_hid, unsigned))                                                   \
     X(int, H5Pset_file_space_page_size, (sw_hid, sw_hsize))                                                  \
-    X(int, H5Pset_file_space_strategy, (sw_hid, int, unsigned, sw_hsize))
+    X(int, H5Pset_file_space_strategy, (sw_hid, int, unsigned, sw_hsize))                                    \
+    X(int, H5Pset_page_buffer_size, (sw_hid, size_t, unsigned, unsigned))
 
 struct sw_h5 {
 #define X(result, name, parameters) result(*name) parameters; /* NOLINT(bugprone-macro-parentheses) */
@@ -110,8 +118,9 @@ struct sw_h5 {
     SW_H5_OPTIONAL(X)
 #undef X
     const sw_hid *file_access, *file_create, *dataset_create; /* property list classes; filled by H5open */
-    const sw_hid *native[2], *standard[2][2];                 /* reals of 4 and 8 bytes; either byte order */
-    unsigned version;                                         /* major * 65536 + minor * 256 + release */
+    const sw_hid *mpio; /* the driver, since 2.0; before it is asked of H5FD_mpio_init */
+    const sw_hid *native[2], *standard[2][2]; /* reals of 4 and 8 bytes; either byte order */
+    unsigned version;                         /* major * 65536 + minor * 256 + release */
 };
 
 extern struct sw_h5 sw_h5;
@@ -134,6 +143,9 @@ void *sw_h5_next(const char *name);
     return -1
 
 bool sw_h5_is_parallel(sw_hid access);
+
+/* The version of HDF5 here, as MAJOR.MINOR.RELEASE; interned. */
+const char *sw_h5_version(void);
 
 /* An open file or dataset of HDF5. */
 struct sw_h5_object {

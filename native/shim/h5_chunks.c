@@ -79,6 +79,12 @@ static bool shape_of(struct shape *shape, sw_hid type, sw_hid space) {
     return shape->rank > 0 && shape->bytes > 0;
 }
 
+static const char *fill_text(int time) {
+    char text[SW_H5_SPELLED];
+    sw_h5_spell(SW_H5_FILL_TIME, (uint64_t)time, text);
+    return sw_h5_keep("%s", text);
+}
+
 static void chunk(struct sw_h5_tuning *tuning, const struct shape *shape, bool chunked) {
     struct sw_h5_request *request = &tuning->request;
     sw_hsize dimensions[SW_H5_RANK];
@@ -97,6 +103,31 @@ static void chunk(struct sw_h5_tuning *tuning, const struct shape *shape, bool c
     bool done = sw_h5.H5Pset_chunk(tuning->creation, shape->rank, dimensions) >= 0;
     sw_h5_outcome(request, SW_H5_CHUNK_SIZE, done ? SW_APPLIED : SW_REFUSED,
                   done ? NULL : "HDF5 refused the chunk");
+}
+
+/* When fill values are written: what nobody writes holds anything if they never are. */
+static void fill(struct sw_h5_tuning *tuning, int layout) {
+    enum { IF_SET = 2 }; /* H5D_FILL_TIME_IFSET, where nobody sets anything */
+    struct sw_h5_request *request = &tuning->request;
+    const char *asked = request->results[SW_H5_FILL_TIME].requested;
+    uint64_t wanted;
+    int now = IF_SET;
+    if (!asked)
+        return;
+    if (!sw_h5_parse(SW_H5_FILL_TIME, asked, &wanted)) {
+        sw_h5_outcome(request, SW_H5_FILL_TIME, SW_REFUSED, "no value of this setting");
+    } else if (layout != SW_CONTIGUOUS && layout != SW_CHUNKED) {
+        sw_h5_outcome(request, SW_H5_FILL_TIME, SW_NOT_APPLICABLE, "the dataset is laid out otherwise");
+    } else if (sw_h5.H5Pget_fill_time(tuning->creation, &now) >= 0 && now != IF_SET && now != (int)wanted &&
+               !sw_runtime.plan.override) {
+        request->results[SW_H5_FILL_TIME].application = fill_text(now);
+        sw_h5_outcome(request, SW_H5_FILL_TIME, SW_APPLICATION_WINS,
+                      "the application sets it, and the plan does not override");
+    } else {
+        bool done = sw_h5.H5Pset_fill_time(tuning->creation, (int)wanted) >= 0;
+        sw_h5_outcome(request, SW_H5_FILL_TIME, done ? SW_APPLIED : SW_REFUSED,
+                      done ? NULL : "HDF5 refused the value");
+    }
 }
 
 /* Why no filter may be used here; NULL if nothing speaks against it. */
@@ -289,6 +320,7 @@ bool sw_h5_dataset_tuned(struct sw_h5_tuning *tuning, struct sw_file *record, co
         chunk(tuning, &shape, layout == SW_CHUNKED);
     else if (request->results[SW_H5_CHUNK_SIZE].requested)
         sw_h5_outcome(request, SW_H5_CHUNK_SIZE, SW_NOT_APPLICABLE, "the dataset is laid out otherwise");
+    fill(tuning, layout);
     filter(tuning, &shape, parallel);
     approximate(tuning, &shape, type);
     note_statements(request);
@@ -316,6 +348,10 @@ void sw_h5_dataset_tried(struct sw_h5_tuning *tuning, bool made, sw_hid creation
                           "the dataset could not be made with it; the application's own list was used");
     if (made && request->results[SW_H5_CHUNK_SIZE].requested)
         request->results[SW_H5_CHUNK_SIZE].echoed = chunk_text(creation);
+    int time;
+    if (made && request->results[SW_H5_FILL_TIME].requested && creation >= 0 &&
+        sw_h5.H5Pget_fill_time(creation, &time) >= 0)
+        request->results[SW_H5_FILL_TIME].echoed = fill_text(time);
     sw_h5.H5Pclose(tuning->creation);
     sw_h5_silence_end(&tuning->silence);
     struct sw_file *record = tuning->record;

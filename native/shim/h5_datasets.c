@@ -30,6 +30,19 @@ static uint32_t filters_of(sw_hid creation) {
     return found;
 }
 
+/* The cache of the chunks, which the dataset has from its own list, or else from the file. */
+static void learn_cache(struct sw_dataset_facts *facts, sw_hid access) {
+    size_t slots = 0, bytes = 0;
+    double weight = 0;
+    if (access < 0)
+        return;
+    if (sw_h5.H5Pget_chunk_cache(access, &slots, &bytes, &weight) >= 0) {
+        facts->cache_bytes = bytes;
+        facts->cache_slots = slots;
+    }
+    sw_h5.H5Pclose(access);
+}
+
 /* Storage, chunks and filters. */
 static void learn_storage(struct sw_dataset_facts *facts, sw_hid creation) {
     if (creation < 0)
@@ -90,6 +103,8 @@ bool sw_h5_dataset_opened(struct sw_h5_object *object, struct sw_file *record, c
     }
     if (!known && told)
         learn_storage(&facts, told->creation(told->dataset));
+    if (!known && told && facts.storage == SW_CHUNKED)
+        learn_cache(&facts, told->access(told->dataset));
     sw_lock_take(&record->lock);
     dataset->facts.creates += created;
     dataset->facts.opens += !created;
@@ -178,9 +193,13 @@ static sw_hid creation_of(void *dataset) {
     return sw_h5.H5Dget_create_plist(ID(dataset));
 }
 
+static sw_hid access_of(void *dataset) {
+    return sw_h5.H5Dget_access_plist(ID(dataset));
+}
+
 /* From here on the dataset's transfers are counted, and rounded to the accuracy unless that is 0. */
 static void follow(sw_hid id, bool created, double accuracy, int64_t time) {
-    struct sw_h5_told told = {&id, name_of, space_of, type_of, creation_of};
+    struct sw_h5_told told = {&id, name_of, space_of, type_of, creation_of, access_of};
     struct sw_h5_object opened;
     const int64_t now = sw_tick();
     const int slot = sw_recording ? sw_record_h5_dataset(id, created, now - time, now) : -1;

@@ -13,6 +13,7 @@ struct sw_h5_told {
     sw_hid (*space)(void *dataset);
     sw_hid (*type)(void *dataset);
     sw_hid (*creation)(void *dataset);
+    sw_hid (*access)(void *dataset);
 };
 
 /* Counts that the dataset was created or opened, and fills object: from here on its transfers can be counted.

@@ -65,7 +65,7 @@ static sw_hid make_tuned(struct sw_h5_opening *opening, struct sw_h5_request *re
                          int64_t start) {
     struct sw_h5_silence silence;
     sw_h5_silence_begin(&silence);
-    sw_hid access = sw_h5_tuned_access(request, opening->access), creation = opening->creation;
+    sw_hid access = sw_h5_tuned_access(request, opening), creation = opening->creation;
     if (opening->creates)
         creation = sw_h5_tuned_creation(request, creation);
     else

@@ -39,13 +39,50 @@ static const char *spelling(enum sw_h5_key key, uint64_t value) {
     return sw_arena_intern(&sw_runtime.files.arena, text);
 }
 
+/* H5AC_cache_config_t, the same from 1.10 to 2.2. */
+struct cache_config {
+    int version;
+    bool reports, opens_trace, closes_trace;
+    char trace[1025];
+    bool evicts, sets_initial;
+    size_t initial;
+    double least_clean;
+    size_t most, least;
+    long epoch;
+    int increments;
+    double lower_rate, increment;
+    bool limits_increment;
+    size_t largest_increment;
+    int flash;
+    double flash_multiple, flash_threshold;
+    int decrements;
+    double upper_rate, decrement;
+    bool limits_decrement;
+    size_t largest_decrement;
+    int epochs;
+    bool keeps_reserve;
+    double reserve;
+    size_t dirty;
+    int strategy;
+};
+
+/* False where its numbers are not what HDF5 allows: then it has another form here. */
+static bool get_cache_config(sw_hid list, struct cache_config *config) {
+    *config = (struct cache_config){.version = 1};
+    return sw_h5.H5Pget_mdc_config(list, config) >= 0 && config->version == 1 && config->least >= 1024 &&
+           config->least <= config->most && config->most <= 134217728 && config->least_clean >= 0 &&
+           config->least_clean <= 1 && config->epoch >= 100 && config->epoch <= 1000000;
+}
+
 /* What a property list of a file says, and is to say; false where this HDF5 cannot. */
 static bool get(sw_hid list, enum sw_h5_key key, uint64_t *value) {
     sw_hsize first = 0, second = 0;
     size_t slots = 0, bytes = 0;
     double weight = 0;
-    int number = 0;
+    int number = 0, other = 0;
+    unsigned percent[2] = {0, 0};
     uint64_t flag = 0; /* of which HDF5 fills one byte or four */
+    struct cache_config config;
     switch (key) {
     case SW_H5_ALIGNMENT:
     case SW_H5_ALIGNMENT_THRESHOLD:
@@ -65,6 +102,16 @@ static bool get(sw_hid list, enum sw_h5_key key, uint64_t *value) {
         return sw_h5.H5Pget_sieve_buf_size(list, &bytes) >= 0 && (*value = bytes, true);
     case SW_H5_CHUNK_CACHE:
         return sw_h5.H5Pget_cache(list, &number, &slots, &bytes, &weight) >= 0 && (*value = bytes, true);
+    case SW_H5_CHUNK_SLOTS:
+        return sw_h5.H5Pget_cache(list, &number, &slots, &bytes, &weight) >= 0 && (*value = slots, true);
+    case SW_H5_MDC_SIZE:
+        return get_cache_config(list, &config) && (*value = config.initial, true);
+    case SW_H5_LIBVER_LOW:
+        return sw_h5.H5Pget_libver_bounds(list, &number, &other) >= 0 && (*value = (uint64_t)number, true);
+    case SW_H5_PAGE_BUFFER_SIZE: /* since 2.0 a list says -1 where nobody sets anything */
+        return sw_h5.H5Pget_page_buffer_size &&
+               sw_h5.H5Pget_page_buffer_size(list, &bytes, &percent[0], &percent[1]) >= 0 &&
+               (*value = bytes == (size_t)-1 ? 0 : bytes, true);
     case SW_H5_FILE_SPACE_STRATEGY:
         return sw_h5.H5Pget_file_space_strategy &&
                sw_h5.H5Pget_file_space_strategy(list, &number, &flag, &first) >= 0 &&
@@ -81,8 +128,10 @@ static bool set(sw_hid list, enum sw_h5_key key, uint64_t value) {
     sw_hsize first = 0, second = 0;
     size_t slots = 0, bytes = 0;
     double weight = 0;
-    int number = 0;
+    int number = 0, other = 0;
+    unsigned percent[2] = {0, 0};
     uint64_t flag = 0;
+    struct cache_config config;
     switch (key) {
     case SW_H5_ALIGNMENT:
     case SW_H5_ALIGNMENT_THRESHOLD:
@@ -100,7 +149,25 @@ static bool set(sw_hid list, enum sw_h5_key key, uint64_t value) {
         return sw_h5.H5Pset_sieve_buf_size(list, (size_t)value) >= 0;
     case SW_H5_CHUNK_CACHE:
         return sw_h5.H5Pget_cache(list, &number, &slots, &bytes, &weight) >= 0 &&
-               sw_h5.H5Pset_cache(list, number, sw_h5_slots(value), (size_t)value, weight) >= 0;
+               sw_h5.H5Pset_cache(list, number, sw_h5_slots(value, slots), (size_t)value, weight) >= 0;
+    case SW_H5_CHUNK_SLOTS:
+        return sw_h5.H5Pget_cache(list, &number, &slots, &bytes, &weight) >= 0 &&
+               sw_h5.H5Pset_cache(list, number, (size_t)value, bytes, weight) >= 0;
+    case SW_H5_MDC_SIZE:
+        if (!get_cache_config(list, &config))
+            return false;
+        config.sets_initial = true;
+        config.initial = (size_t)value;
+        config.most = config.most < value ? (size_t)value : config.most;
+        config.least = config.least > value ? (size_t)value : config.least;
+        return sw_h5.H5Pset_mdc_config(list, &config) >= 0;
+    case SW_H5_LIBVER_LOW:
+        return sw_h5.H5Pget_libver_bounds(list, &number, &other) >= 0 &&
+               sw_h5.H5Pset_libver_bounds(list, (int)value, other) >= 0;
+    case SW_H5_PAGE_BUFFER_SIZE:
+        return sw_h5.H5Pget_page_buffer_size && sw_h5.H5Pset_page_buffer_size &&
+               sw_h5.H5Pget_page_buffer_size(list, &bytes, &percent[0], &percent[1]) >= 0 &&
+               sw_h5.H5Pset_page_buffer_size(list, (size_t)value, percent[0], percent[1]) >= 0;
     case SW_H5_FILE_SPACE_STRATEGY:
         if (!sw_h5.H5Pget_file_space_strategy || !sw_h5.H5Pset_file_space_strategy ||
             sw_h5.H5Pget_file_space_strategy(list, &number, &flag, &first) < 0)
@@ -111,6 +178,26 @@ static bool set(sw_hid list, enum sw_h5_key key, uint64_t value) {
     default:
         return false;
     }
+}
+
+/* What this HDF5 has where nobody sets anything, by a list that nobody has touched. */
+static uint64_t usual(enum sw_h5_key key) {
+    static uint64_t values[SW_H5_FILE_KEYS];
+    static bool asked;
+    static sw_lock lock = ATOMIC_FLAG_INIT;
+    unsigned version[3];
+    sw_lock_take(&lock);
+    if (!asked && sw_h5.H5get_libversion(&version[0], &version[1], &version[2]) >= 0) {
+        const sw_hid lists[2] = {sw_h5.H5Pcreate(*sw_h5.file_access), sw_h5.H5Pcreate(*sw_h5.file_create)};
+        for (int i = 0; i < SW_H5_FILE_KEYS; i++)
+            if (!get(lists[i >= SW_H5_FILE_SPACE_STRATEGY], (enum sw_h5_key)i, &values[i]))
+                values[i] = 0;
+        for (int i = 0; i < 2; i++)
+            sw_h5.H5Pclose(lists[i]);
+        asked = true;
+    }
+    sw_lock_release(&lock);
+    return values[key];
 }
 
 /* ---- what is asked ---- */
@@ -156,14 +243,14 @@ static const char *fixed(const void *lists, const char *name) {
     /* Exclusively nothing is tried. Metadata is read collectively only by programs whose ranks all make the
      * same calls: others hang. A plugin may lose digits; what users state cannot be chosen. */
     if (key >= SW_H5_PLUGIN || (opening->flags & SW_H5_EXCLUSIVE) || key == SW_H5_ALL_COLL_METADATA_OPS ||
-        (creation && !opening->creates))
+        key == SW_H5_PAGE_BUFFER_SIZE || (creation && !opening->creates))
         return "";
     sw_hid list = creation ? opening->creation : opening->access;
     if (key >= SW_H5_FILE_KEYS || list == SW_H5_DEFAULT)
         return NULL;
     if (!get(list, key, &now))
         return "";
-    return now == sw_h5_usual[key] || sw_runtime.plan.override ? NULL : spelling(key, now);
+    return now == usual(key) || sw_runtime.plan.override ? NULL : spelling(key, now);
 }
 
 /* What rank 0 tells the others. */
@@ -290,15 +377,15 @@ void sw_h5_close_lent(const struct sw_h5_request *request, sw_hid list) {
         sw_comm_lend_end();
 }
 
-/* The list with one more setting, unless the application has set it itself. */
-static void tune(struct sw_h5_request *request, enum sw_h5_key key, sw_hid list) {
+/* The list with one more setting, unless the application has set it itself in its own. */
+static void tune(struct sw_h5_request *request, enum sw_h5_key key, sw_hid own, sw_hid list) {
     struct sw_result *result = &request->results[key];
-    uint64_t wanted, now;
+    uint64_t wanted, now = usual(key);
     if (!sw_h5_parse(key, result->requested, &wanted)) {
         sw_h5_outcome(request, key, SW_REFUSED, "no value of this setting");
-    } else if (!get(list, key, &now)) {
+    } else if (!get(own == SW_H5_DEFAULT ? list : own, key, &now)) {
         sw_h5_outcome(request, key, SW_NOT_APPLICABLE, "this HDF5 library does not know it");
-    } else if (now != sw_h5_usual[key] && now != wanted && !sw_runtime.plan.override) {
+    } else if (own != SW_H5_DEFAULT && now != usual(key) && now != wanted && !sw_runtime.plan.override) {
         result->application = spelling(key, now);
         sw_h5_outcome(request, key, SW_APPLICATION_WINS,
                       "the application sets it, and the plan does not override");
@@ -325,17 +412,37 @@ static sw_hid tuned(struct sw_h5_request *request, sw_hid list, const sw_hid *cl
             if (copy < 0)
                 sw_h5_outcome(request, (enum sw_h5_key)key, SW_REFUSED, "HDF5 made no new property list");
             else
-                tune(request, (enum sw_h5_key)key, copy);
+                tune(request, (enum sw_h5_key)key, list, copy);
         }
     return copy < 0 ? list : copy;
 }
 
-sw_hid sw_h5_tuned_access(struct sw_h5_request *request, sw_hid access) {
+/* Why the file can have no page buffer, with which its open would fail; NULL if nothing is known against it.
+ */
+static const char *without_pages(const struct sw_h5_request *request, const struct sw_h5_opening *opening) {
+    const char *asked = request->results[SW_H5_FILE_SPACE_STRATEGY].requested;
+    uint64_t strategy = usual(SW_H5_FILE_SPACE_STRATEGY);
+    if (request->parallel)
+        return "HDF5 refuses a page buffer for files that are used in parallel";
+    if (!opening->creates)
+        return NULL;
+    if (opening->creation != SW_H5_DEFAULT && !get(opening->creation, SW_H5_FILE_SPACE_STRATEGY, &strategy))
+        return "this HDF5 library knows no pages";
+    if (asked && !sw_h5_parse(SW_H5_FILE_SPACE_STRATEGY, asked, &strategy))
+        return "no value of file_space_strategy";
+    return strategy == SW_H5_PAGE ? NULL : "only files with file_space_strategy page have pages to buffer";
+}
+
+sw_hid sw_h5_tuned_access(struct sw_h5_request *request, const struct sw_h5_opening *opening) {
+    const char *obstacle =
+        request->results[SW_H5_PAGE_BUFFER_SIZE].requested ? without_pages(request, opening) : NULL;
+    if (obstacle)
+        sw_h5_outcome(request, SW_H5_PAGE_BUFFER_SIZE, SW_NOT_APPLICABLE, obstacle);
     for (int key = SW_H5_COLL_METADATA_WRITE; !request->parallel && key <= SW_H5_ALL_COLL_METADATA_OPS; key++)
         if (request->results[key].requested)
             sw_h5_outcome(request, (enum sw_h5_key)key, SW_NOT_APPLICABLE,
                           "the file is not used in parallel");
-    return tuned(request, access, sw_h5.file_access, SW_H5_ALIGNMENT, SW_H5_FILE_SPACE_STRATEGY);
+    return tuned(request, opening->access, sw_h5.file_access, SW_H5_ALIGNMENT, SW_H5_FILE_SPACE_STRATEGY);
 }
 
 sw_hid sw_h5_tuned_creation(struct sw_h5_request *request, sw_hid creation) {
@@ -351,11 +458,11 @@ void sw_h5_withdrawn(struct sw_h5_request *request, const char *reason) {
 /* ---- what HDF5 says ---- */
 
 void sw_h5_echo(struct sw_h5_request *request, sw_hid access, sw_hid creation, struct sw_file *record) {
-    char text[600] = "";
+    char text[1000] = "";
     size_t used = 0;
     for (int key = 0; key < SW_H5_FILE_KEYS; key++) {
         sw_hid list = key < SW_H5_FILE_SPACE_STRATEGY ? access : creation;
-        uint64_t value = sw_h5_usual[key];
+        uint64_t value = usual((enum sw_h5_key)key);
         if (list < 0 || (list != SW_H5_DEFAULT && !get(list, (enum sw_h5_key)key, &value)))
             continue;
         const char *spelled = spelling((enum sw_h5_key)key, value);
@@ -370,6 +477,7 @@ void sw_h5_echo(struct sw_h5_request *request, sw_hid access, sw_hid creation, s
     if (hdf5) {
         hdf5->properties = sw_arena_intern(&sw_runtime.files.arena, text);
         hdf5->driver = request->parallel ? "mpio" : "serial";
+        hdf5->library = sw_h5_version();
     }
     sw_lock_release(&record->lock);
 }

@@ -53,7 +53,7 @@ void sw_h5_close_lent(const struct sw_h5_request *request, sw_hid list);
 
 /* Copies of the application's property lists with the settings in them, for sw_h5_close_lent; the list itself
  * where nothing changes. */
-sw_hid sw_h5_tuned_access(struct sw_h5_request *request, sw_hid access);
+sw_hid sw_h5_tuned_access(struct sw_h5_request *request, const struct sw_h5_opening *opening);
 sw_hid sw_h5_tuned_creation(struct sw_h5_request *request, sw_hid creation);
 
 /* Nothing was applied to the file after all, for this reason. */

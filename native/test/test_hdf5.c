@@ -145,6 +145,10 @@ static void settings(void) {
                  {"szip", "32", "31"},
                  {"szip", "2", "34"},
                  {"file_space_strategy", "page", "paged"},
+                 {"libver_low", "v200", "latest"},
+                 {"fill_time", "never", "later"},
+                 {"chunk_slots", "521", "0"},
+                 {"mdc_size", "134217728", "134217729"},
                  {"sieve_buf_size", "0", "-1"}};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         uint64_t value;
@@ -172,7 +176,9 @@ static void settings(void) {
     CHECK(chunk[0] == 1 && chunk[1] == 64 && chunk[2] == 8);
     sw_h5_divide(1, 8, 3, size, chunk);
     CHECK(chunk[0] == 1 && chunk[1] == 1 && chunk[2] == 1);
-    CHECK(sw_h5_slots(0) == 521 && sw_h5_slots(1 << 20) == 521 && sw_h5_slots(8 << 20) == 4177);
+    CHECK(sw_h5_slots(0, 521) == 521 && sw_h5_slots(1 << 20, 521) == 521 &&
+          sw_h5_slots(8 << 20, 521) == 4177);
+    CHECK(sw_h5_slots(8 << 20, 8191) == 8191 && sw_h5_slots(64 << 20, 8191) == 33347);
 }
 
 int main(void) {

@@ -33,6 +33,7 @@ static sw_hid ask(const struct asked *asked, H5VL_dataset_get_t what) {
         return -1;
     return what == H5VL_DATASET_GET_SPACE  ? args.args.get_space.space_id
            : what == H5VL_DATASET_GET_TYPE ? args.args.get_type.type_id
+           : what == H5VL_DATASET_GET_DAPL ? args.args.get_dapl.dapl_id
                                            : args.args.get_dcpl.dcpl_id;
 }
 
@@ -48,12 +49,16 @@ static sw_hid creation_of(void *dataset) {
     return ask(dataset, H5VL_DATASET_GET_DCPL);
 }
 
+static sw_hid access_of(void *dataset) {
+    return ask(dataset, H5VL_DATASET_GET_DAPL);
+}
+
 /* A dataset that was made or opened in the file of of; later: it may not be there yet, and questions would
  * wait for it. */
 static void follow(struct sw_vol *dataset, const struct sw_vol *of, bool created, bool later, hid_t list,
                    int64_t began) {
     struct asked asked = {dataset, list};
-    struct sw_h5_told told = {&asked, name_of, space_of, type_of, creation_of};
+    struct sw_h5_told told = {&asked, name_of, space_of, type_of, creation_of, access_of};
     int64_t time = sw_tick() - began;
     sw_vol_follow(dataset, of);
     if (!sw_h5_dataset_opened(&dataset->seen, dataset->seen.record, later ? NULL : &told, created, time))

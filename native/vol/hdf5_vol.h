@@ -73,13 +73,17 @@ typedef struct {
 
 /* What is asked; of the arguments only those that are looked at here. */
 typedef enum {
-    H5VL_DATASET_GET_DCPL = 1,
+    H5VL_DATASET_GET_DAPL,
+    H5VL_DATASET_GET_DCPL,
     H5VL_DATASET_GET_SPACE,
     H5VL_DATASET_GET_TYPE = 5
 } H5VL_dataset_get_t;
 typedef struct {
     H5VL_dataset_get_t op_type;
     union {
+        struct {
+            hid_t dapl_id;
+        } get_dapl;
         struct {
             hid_t dcpl_id;
         } get_dcpl;

@@ -3,7 +3,7 @@
 import os
 import re
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
@@ -25,6 +25,38 @@ class Hdf5Bench(Bench):
     def hdf5_program(self, source: str) -> Path:
         """The compiled program of tests/fixtures/programs."""
         return self.program(source, *hdf5_options(self.mpi))
+
+
+@dataclass
+class BuiltHdf5Bench(Bench):
+    """As :class:`Bench`; programs are linked with an HDF5 that HDF5_ROOT names."""
+
+    hdf5: Path = field(default=Path())
+
+    def hdf5_program(self, source: str) -> Path:
+        """The compiled program of tests/fixtures/programs."""
+        libraries = self.hdf5 / "lib"
+        flags = f"-I{self.hdf5 / 'include'}", f"-L{libraries}", f"-Wl,-rpath,{libraries}", "-lhdf5"
+        return self.program(source, *flags[:1], "-Wl,--no-as-needed", *flags[1:])
+
+
+def built_hdf5() -> list[tuple[tuple[int, int], Path]]:
+    """Versions and folders of the parallel libraries that HDF5_ROOT names, between colons.
+
+    No package of Debian 12 or of PyPI is one with headers, so that continuous integration cannot have it either: a test
+    that needs one is skipped there.
+    """
+    roots = [Path(root) for root in os.environ.get("HDF5_ROOT", "").split(os.pathsep) if root]
+    return [(found, root) for root in roots if (found := _version(root)) is not None]
+
+
+def _version(root: Path) -> tuple[int, int] | None:
+    header, configured = root / "include" / "H5public.h", root / "include" / "H5pubconf.h"
+    if not header.is_file() or not re.search("#define H5_HAVE_PARALLEL( 1)?$", configured.read_text(), re.M):
+        return None
+    words = [line.split() for line in header.read_text().splitlines() if line.startswith("#define H5_VERS_M")]
+    numbers = {line[1]: int(line[2]) for line in words if len(line) > 2 and line[2].isdigit()}
+    return numbers["H5_VERS_MAJOR"], numbers["H5_VERS_MINOR"]
 
 
 def hdf5_options(mpi: Mpi) -> list[str]:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +11,7 @@ import pytest
 
 from tests.integration.building import ROOT, checked
 from tests.integration.conftest import Mpi
-from tests.integration.hdf5_support import differences
+from tests.integration.hdf5_support import BuiltHdf5Bench, built_hdf5, differences
 from tests.integration.runtime_support import HEADER, PROGRAMS, Bench, Outcome
 
 RANKS = 2
@@ -29,39 +27,15 @@ hdf5 file_space_page_size 16384
 CHUNKS = "hdf5 chunk_size 65536\nhdf5 shuffle true\nhdf5 deflate 4\nhdf5 collective_writes yes\n"
 
 
-@dataclass
-class ConnectorBench(Bench):
-    """As :class:`Bench`; programs are linked with the HDF5 that HDF5_ROOT names."""
-
-    hdf5: Path = field(default=Path())
-
-    def hdf5_program(self, source: str) -> Path:
-        """The compiled program of tests/fixtures/programs."""
-        libraries = self.hdf5 / "lib"
-        flags = f"-I{self.hdf5 / 'include'}", f"-L{libraries}", f"-Wl,-rpath,{libraries}", "-lhdf5"
-        return self.program(source, *flags[:1], "-Wl,--no-as-needed", *flags[1:])
-
-
-def version(root: Path) -> tuple[int, int] | None:
-    """Give the version of a parallel HDF5; None if there is none."""
-    header, configured = root / "include" / "H5public.h", root / "include" / "H5pubconf.h"
-    if not header.is_file() or "#define H5_HAVE_PARALLEL 1" not in configured.read_text():
-        return None
-    words = [line.split() for line in header.read_text().splitlines() if line.startswith("#define H5_VERS_M")]
-    numbers = {line[1]: int(line[2]) for line in words if len(line) > 2 and line[2].isdigit()}
-    return numbers["H5_VERS_MAJOR"], numbers["H5_VERS_MINOR"]
-
-
 @pytest.fixture(scope="module")
-def bench(mpich: Mpi, tmp_path_factory: pytest.TempPathFactory) -> ConnectorBench:
-    root = Path(os.environ.get("HDF5_ROOT", ""))
-    # No package of Debian 12 or of PyPI is one with headers, so that continuous integration cannot have it either.
-    if not os.environ.get("HDF5_ROOT") or (version(root) or (0, 0)) < (1, 14):
+def bench(mpich: Mpi, tmp_path_factory: pytest.TempPathFactory) -> BuiltHdf5Bench:
+    root = next((root for found, root in built_hdf5() if found >= (1, 14)), None)
+    if root is None:
         pytest.skip("no parallel HDF5 >= 1.14 built with the MPICH of this environment: name one in HDF5_ROOT")
-    return ConnectorBench(mpich, tmp_path_factory, hdf5=root)
+    return BuiltHdf5Bench(mpich, tmp_path_factory, hdf5=root)
 
 
-def run(bench: ConnectorBench, way: str, path: Path, program: str, *words: object, plan: str | None = None) -> Outcome:
+def run(bench: BuiltHdf5Bench, way: str, path: Path, program: str, *words: object, plan: str | None = None) -> Outcome:
     """Run with nothing, or the runtime preloaded ("shim"), as HDF5's connector ("vol"), or as both."""
     environment: dict[str, Any] = {}
     if way in ("vol", "both"):
@@ -98,7 +72,7 @@ PATTERNS = ["rows", "rows_all", "columns_all", "points", "many", "large_all", "o
 
 
 @pytest.mark.parametrize("plan", [None, SETTINGS, CHUNKS], ids=["observe", "settings", "chunks"])
-def test_both_ways_see_and_set_the_same(bench: ConnectorBench, tmp_path: Path, plan: str | None) -> None:
+def test_both_ways_see_and_set_the_same(bench: BuiltHdf5Bench, tmp_path: Path, plan: str | None) -> None:
     for program in PATTERNS if plan is None else ["rows_all", "large_all", "own"]:
         files = {}
         for way in ("plain", "shim", "vol", "both"):
@@ -118,7 +92,7 @@ def test_both_ways_see_and_set_the_same(bench: ConnectorBench, tmp_path: Path, p
                 assert outcome.file("data.h5")["ranks"] == RANKS
 
 
-def test_collective_transfers_that_were_not_are_told(bench: ConnectorBench, tmp_path: Path) -> None:
+def test_collective_transfers_that_were_not_are_told(bench: BuiltHdf5Bench, tmp_path: Path) -> None:
     for way in ("shim", "vol", "both"):
         outcome = run(bench, way, tmp_path / "data.h5", "hdf5_objects.c", "broken")
         written = {part["name"]: part["write"] for part in outcome.file("data.h5")["hdf5"]["datasets"]}
@@ -126,7 +100,7 @@ def test_collective_transfers_that_were_not_are_told(bench: ConnectorBench, tmp_
         assert broken == {"/compact": (2 * RANKS, ["not_contiguous_or_chunked"]), "/plain": (0, [])}, way
 
 
-def test_everything_else_of_hdf5_goes_through(bench: ConnectorBench, tmp_path: Path) -> None:
+def test_everything_else_of_hdf5_goes_through(bench: BuiltHdf5Bench, tmp_path: Path) -> None:
     plain, other = tmp_path / "plain.h5", tmp_path / "other.h5"
     run(bench, "plain", plain, "hdf5_objects.c", "objects")
     for way in ("vol", "both"):
@@ -141,7 +115,7 @@ def test_everything_else_of_hdf5_goes_through(bench: ConnectorBench, tmp_path: P
         assert operations["dataset_close"]["count"] == opened
 
 
-def test_calls_that_may_come_later_are_seen(bench: ConnectorBench, tmp_path: Path) -> None:
+def test_calls_that_may_come_later_are_seen(bench: BuiltHdf5Bench, tmp_path: Path) -> None:
     assert run(bench, "shim", tmp_path / "data.h5", "hdf5_objects.c", "later").file("data.h5")["hdf5"] is None
     outcome = run(bench, "vol", tmp_path / "data.h5", "hdf5_objects.c", "later", plan=SETTINGS)
     (dataset,) = outcome.file("data.h5")["hdf5"]["datasets"]
@@ -149,19 +123,19 @@ def test_calls_that_may_come_later_are_seen(bench: ConnectorBench, tmp_path: Pat
     assert outcome.setting("data.h5", "file_space_strategy")["echoed"] == "page"
 
 
-def test_what_only_the_preload_can_do_is_named(bench: ConnectorBench, tmp_path: Path) -> None:
+def test_what_only_the_preload_can_do_is_named(bench: BuiltHdf5Bench, tmp_path: Path) -> None:
     outcome = run(bench, "vol", tmp_path / "data.h5", "hdf5_patterns.c", "rows", plan="hint cb_nodes 1\n" + SETTINGS)
     hint = outcome.setting("data.h5", "cb_nodes")
     assert (hint["outcome"], "not preloaded" in hint["note"]) == ("not_applicable", True)
     assert outcome.setting("data.h5", "alignment")["outcome"] == "applied"
 
 
-def test_errors_are_printed_once(bench: ConnectorBench, tmp_path: Path) -> None:
+def test_errors_are_printed_once(bench: BuiltHdf5Bench, tmp_path: Path) -> None:
     for way in ("plain", "vol", "both"):
         assert run(bench, way, tmp_path / "none.h5", "hdf5_patterns.c", "missing").stderr.count("HDF5-DIAG") == RANKS
 
 
-def test_what_is_declared_of_hdf5_is_what_its_headers_say(bench: ConnectorBench, tmp_path: Path) -> None:
+def test_what_is_declared_of_hdf5_is_what_its_headers_say(bench: BuiltHdf5Bench, tmp_path: Path) -> None:
     connector = ROOT / "native" / "vol"
     strict = [str(bench.mpi.mpicc), "-std=c11", "-Wall", "-Wextra", "-Werror", f"-I{connector}"]
     theirs = ["-DSTRIPEWISE_HDF5_HEADERS", f"-I{bench.hdf5 / 'include'}"]

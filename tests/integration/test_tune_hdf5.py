@@ -38,6 +38,8 @@ values = ["64 KiB"]
 values = ["4 KiB"]
 [parameters.hdf5_meta_block_size]
 exclude = true
+[parameters.hdf5_mdc_size]
+exclude = true
 [parameters.hdf5_file_space_strategy]
 exclude = true
 [parameters.hdf5_file_space_page_size]

@@ -518,7 +518,24 @@ def test_flushes_of_streams_are_told_from_those_of_disks() -> None:
 def test_reads_of_large_chunks_name_the_cache() -> None:
     one = found(activity({**posix(read=calls(1000, 4 * KIB)), "chunk_bytes": 8 * MIB}), "small-reads")
     assert "chunks of HDF5 have up to 8 MiB" in one.fix and "rdcc_nbytes" in one.fix
+    assert "1 MiB of a dataset before HDF5 2.0, and 8 MiB since" in one.fix
     assert found(activity({**posix(read=calls(1000, 4 * KIB)), "chunk_bytes": MIB}), "small-reads").fix == ""
+
+
+@pytest.mark.parametrize(
+    ("version", "cache", "said"),
+    [
+        ("1.14.5", None, "its cache holds 1 MiB of a dataset."),
+        ("2.0.0", None, ""),
+        ("2.0.0", 64 * KIB, "/t has chunks of 4 MiB, and HDF5's cache of it holds 64 KiB."),
+        ("1.14.5", 64 * MIB, ""),
+    ],
+)
+def test_a_chunk_is_held_against_the_cache_that_its_dataset_has(version: str, cache: int | None, said: str) -> None:
+    dataset = {"name": "/t", "chunk": [512, 1024], "element_size": 8, "cache_bytes": cache}
+    read = {**posix(read=calls(1000, 4 * KIB)), "hdf5_version": version, "chunk_bytes": 4 * MIB, "datasets": [dataset]}
+    fix = found(activity(read), "small-reads").fix
+    assert said in fix and bool(said) == bool(fix)
 
 
 def test_sieving_of_a_new_file_reads_in_vain_and_writes_more() -> None:

@@ -146,7 +146,7 @@ def test_what_is_never_searched_is_live_and_told_with_its_trap():
     found = verdicts("romio_cb_pfr enable\ncb_nodes 4\n", mpi="mpich")[1, "romio_cb_pfr"]
     assert found[0] == "live" and "abort programs" in found[1]
     subfiling = verdicts("export H5FD_SUBFILING_IOC_PER_NODE=2\nmpirun ./a\n", mpi="mpich")
-    assert "Acts only where the program itself chose" in subfiling[1, "H5FD_SUBFILING_IOC_PER_NODE"][1]
+    assert "Only for programs that chose the subfiling driver" in subfiling[1, "H5FD_SUBFILING_IOC_PER_NODE"][1]
 
 
 def test_a_value_that_breaks_calls_is_live_with_what_to_do() -> None:

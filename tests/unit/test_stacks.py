@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from stripewise.catalogue.carriers import ENVIRONMENT, LAYOUT, MCA
+from stripewise.catalogue.meaning import Situation, acts, in_version
 from stripewise.catalogue.parameter import Parameter, Safety, Scope, When
 from stripewise.catalogue.plan import settings_of
 from stripewise.catalogue.stack import every_stack, load_stack, parse_stack, stack_names
@@ -78,7 +79,8 @@ def test_every_tunable_of_the_layers_is_there():
         *("io_ompio_num_aggregators", "io_ompio_bytes_per_agg", "io_ompio_grouping_option", "fcoll"),
         *("fs_lustre_stripe_size", "fs_lustre_stripe_width"),
         *("alignment", "file_space_strategy", "file_space_page_size", "all_coll_metadata_ops", "coll_metadata_write"),
-        *("meta_block_size", "chunk_cache", "sieve_buf_size", "dxpl_mpio"),
+        *("meta_block_size", "chunk_cache", "sieve_buf_size", "dxpl_mpio", "chunk_slots", "mdc_size", "libver_low"),
+        *("page_buffer_size", "fill_time", "H5FD_IOC_THREAD_POOL_SIZE"),
         *("H5FD_SUBFILING_STRIPE_SIZE", "H5FD_SUBFILING_IOC_PER_NODE"),
         *("nc_header_align_size", "nc_var_align_size", "nc_record_align_size", "nc_num_aggrs_per_node"),
     }
@@ -141,6 +143,29 @@ def test_a_stack_cannot_say_something_of_a_value_that_it_lacks(key: str, entry: 
     text = f"name = 'x'\n[[parameter]]\nname = 'a'\nkind = 'boolean'\n{key} = [{{ {entry} }}]\n"
     with pytest.raises(UserError, match=f"{key} names 'on', which is not one of its values"):
         parse_stack(text, "x.toml")
+
+
+@pytest.mark.parametrize(
+    ("version", "cache", "slots", "low"),
+    [
+        ("1.10.8", 1 << 20, 521, "earliest"),
+        ("1.14.5", 1 << 20, 521, "earliest"),
+        ("2.0.0", 8 << 20, 8191, "v18"),
+        ("", 1 << 20, 521, "earliest"),
+    ],
+)
+def test_the_space_has_the_defaults_of_the_program_s_version(version: str, cache: int, slots: int, low: str) -> None:
+    situation = Situation(versions={"HDF5": version} if version else {})
+    found = {p.name: in_version(p, situation) for p in load_stack("hdf5").parameters}
+    assert (found["hdf5_chunk_cache"].default, found["hdf5_chunk_slots"].default) == (cache, slots)
+    assert (found["hdf5_libver_low"].default, found["hdf5_libver_low"].values) == (low, (low,))
+    reader = Workload(operation="read", nodes=1, processes_per_node=2, api="hdf5", driver="UFS:", file_system="ext4")
+    known = Circumstances(reader, "romio", versions=situation.versions)
+    space = bind_space(Experiment(command=["x"], stacks=["hdf5"]), known).space
+    assert (space["hdf5_chunk_cache"].default, space["hdf5_chunk_slots"].default) == (cache, slots)
+    # Without a version, what is the default of some is dead for none.
+    values = [acts(p, value, known).acts for p in [found["hdf5_chunk_cache"]] for value in (1 << 20, 8 << 20)]
+    assert values == ([True, True] if not version else [cache != 1 << 20, cache == 1 << 20])
 
 
 def test_the_strided_write_has_only_distinct_settings_that_act():

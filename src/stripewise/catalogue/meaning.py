@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
@@ -363,6 +363,7 @@ def acts(parameter: Parameter, value: Value | None, situation: Situation) -> Ans
         None where it is not known: then it rules nothing out.
     """
     workload = situation.workload
+    parameter = in_version(parameter, situation)
     why = explain_unread(parameter, situation) or explain_unknown_value(parameter, value, situation)
     if not why and not parameter.meets(workload.api):
         why = f"acts on files used through {' or '.join(parameter.apis)}, the program's are used through {workload.api}"
@@ -429,6 +430,20 @@ def explain_unknown_value(parameter: Parameter, value: Value | None, situation: 
         if one.value == value and (why := _explain_version(parameter, one.since, one.until, situation)):
             return why
     return ""
+
+
+def in_version(parameter: Parameter, situation: Situation) -> Parameter:
+    """Give the parameter with the default of the program's version of its library; as it is where that is not known."""
+    if not parameter.defaults or not situation.version(parameter.library):
+        return parameter
+    own = (one for one in parameter.defaults if not _explain_version(parameter, one.since, one.until, situation))
+    default = next((one.value for one in own), parameter.default)
+    values = parameter.values
+    if len(values) == 1:
+        values = (default,)
+    elif place_of(default, values) is None:
+        values = tuple(sorted({*values, default}, key=float)) if parameter.ordered else (*values, default)
+    return replace(parameter, values=values, default=default, defaults=())
 
 
 def _explain_version(parameter: Parameter, since: str, until: str, situation: Situation) -> str:
@@ -513,7 +528,7 @@ def _explain_idle(
         because = [f"{name} is {spell(given[name])}" for name in sorted(active.names) if name in given]
         flat = re.sub(r"\s+", " ", active.text).strip()
         return f"it has a meaning only where {flat}" + (f"; here {', '.join(because)}" if because else "")
-    fixed = parameter.default_from is None and not parameter.carrier.of_file_system
+    fixed = parameter.default_from is None and not parameter.defaults and not parameter.carrier.of_file_system
     if fixed and value is not None and is_same(value, parameter.default):
         return "the library does the same without it: this is its default"
     if alike is not None and value is not None and _may_hold(alike, worlds[0], values, otherwise=False):

@@ -67,7 +67,7 @@ OPERATIONS = ("read", "write")
 
 @dataclass(frozen=True)
 class KnownValue:
-    """A value that only some versions of a parameter's library know.
+    """A value that only some versions of a parameter's library know, or have as the default.
 
     Attributes
     ----------
@@ -185,6 +185,8 @@ class Parameter:
         Values that programs with certain calls must not get.
     known : tuple of KnownValue
         Values that only some versions know.
+    defaults : tuple of KnownValue
+        Defaults of the versions that have another one; empty once the version is known and ``default`` is its own.
     description, trap : str
         What it does; what goes wrong silently.
     """
@@ -218,6 +220,7 @@ class Parameter:
     cost: float = 0.0
     breaks: tuple[Breakage, ...] = ()
     known: tuple[KnownValue, ...] = ()
+    defaults: tuple[KnownValue, ...] = ()
     other_values: bool = field(default=False, compare=False)
     description: str = field(default="", compare=False)
     trap: str = field(default="", compare=False)
@@ -273,6 +276,13 @@ class Parameter:
         """Say which programs must not get a value; empty where all may."""
         broken = self.breakage(value)
         return "" if broken is None else broken.caution(self.setting)
+
+    @property
+    def other_defaults(self) -> list[tuple[Value, str]]:
+        """Defaults of some versions alone, each with the versions in words."""
+        ends = [(("since", one.since), ("until", one.until)) for one in self.defaults]
+        words = [" ".join(f"{word} {self.library} {end}" for word, end in two if end) for two in ends]
+        return [(one.value, said) for one, said in zip(self.defaults, words, strict=True)]
 
     @property
     def apis(self) -> tuple[str, ...]:

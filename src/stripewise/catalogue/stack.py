@@ -110,6 +110,7 @@ class ParameterEntry(BaseModel):
     cost: float = 0.0
     breaks: list[Breakage] = Field(default_factory=list)
     known: list[KnownValue] = Field(default_factory=list)
+    defaults: list[KnownValue] = Field(default_factory=list)
     description: str = ""
     trap: str = ""
 
@@ -128,11 +129,12 @@ class ParameterEntry(BaseModel):
         values = self._values()
         if len(values) == 0:
             raise UserError(f"parameter {self.name} has no values", "list at least one under 'values'")
-        default = self._number(self.default) if self.kind in (Kind.INTEGER, Kind.ORDINAL) else self.default
+        default = self._in_kind(self.default)
         fields = {name: getattr(self, name) for name in type(self).model_fields if name not in _NOT_COPIED}
         fields |= {name: _expression(fields[name]) for name in EXPRESSIONS}
         fields |= {"operations": tuple(self.operations), "driver": tuple(self.driver)}
         fields |= {"breaks": tuple(self.breaks), "known": tuple(self.known)}
+        fields["defaults"] = tuple(replace(one, value=self._in_kind(one.value)) for one in self.defaults)
         fields["switch"] = tuple(self._switch_value(value) for value in self.switch)
         fields |= {"values": values, "default": values[0] if default is None else default}
         fields |= {"layer": layer, "io_component": tuple(io_component), "library": library, "mpi": tuple(mpi)}
@@ -141,6 +143,9 @@ class ParameterEntry(BaseModel):
     def _switch_value(self, value: Any) -> Any:
         ordered = self.kind in (Kind.INTEGER, Kind.ORDINAL)
         return self._number(value) if ordered and value not in _ENDS else value
+
+    def _in_kind(self, value: Any) -> Any:
+        return self._number(value) if self.kind in (Kind.INTEGER, Kind.ORDINAL) else value
 
     def _number(self, value: Any) -> Any:
         if isinstance(value, str):

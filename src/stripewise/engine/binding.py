@@ -37,11 +37,14 @@ class FirstRun:
         Hints that the program gives itself to every file that is tuned, at the open or later, with their values.
     calls : frozenset of str
         MPI-IO calls that it makes on these files, as the report names them.
+    versions : mapping
+        Versions of the libraries that it uses, as they told themselves.
     """
 
     idle: str = ""
     hints: Mapping[str, str] = field(default_factory=dict)
     calls: frozenset[str] = frozenset()
+    versions: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, runs: Sequence[Run], files: str) -> FirstRun:
@@ -57,7 +60,7 @@ class FirstRun:
         if seen is not None:
             if not seen.through:
                 return cls("the program opened no file through MPI-IO in its first run")
-            return cls(hints=_own_hints(seen, files), calls=_calls(seen, files))
+            return cls(hints=_own_hints(seen, files), calls=_calls(seen, files), versions=seen.versions)
         missing = next((run.facts.no_report for run in finished if run.facts.no_report), "")
         doubt = "does it call MPI_Init and MPI_Finalize?"
         return cls(f"the program left no report of its first run ({missing}; {doubt})" if missing else "")
@@ -69,7 +72,8 @@ class FirstRun:
 
     def as_json(self) -> dict[str, Any]:
         """Give it as JSON."""
-        return {"idle": self.idle, "hints": dict(self.hints), "calls": sorted(self.calls)}
+        told = {"idle": self.idle, "hints": dict(self.hints), "calls": sorted(self.calls)}
+        return told | ({"versions": dict(self.versions)} if self.versions else {})
 
     def lost(self, parameter: Parameter) -> str:
         """Say why a parameter cannot act on the program; empty if it can."""
@@ -195,7 +199,7 @@ class Seen:
             workload,
             io,
             mpi,
-            versions=self.preflight.versions,
+            versions={**self.preflight.versions, **first.versions},
             own=first.hints,
             lost=lost,
             largest=self.preflight.largest,

@@ -13,7 +13,7 @@ from stripewise.catalogue.carriers import HINT
 from stripewise.catalogue.configuration import place_of
 from stripewise.catalogue.expression import Expression
 from stripewise.catalogue.filesystems import FILE_SYSTEMS, of_file
-from stripewise.catalogue.meaning import Situation, explain_unknown_value, explain_unread, parse
+from stripewise.catalogue.meaning import Situation, explain_unknown_value, explain_unread, in_version, parse
 from stripewise.catalogue.parameter import Breakage, Kind, Parameter, Scale
 from stripewise.catalogue.plan import spell
 from stripewise.catalogue.space import Space
@@ -330,22 +330,22 @@ def _choose_parameters(
     policy = load_policy()
     alone = replace(known, own=_NONE)
     for stack in stacks:
-        for parameter in stack.parameters:
-            override = experiment.parameters.get(parameter.name)
+        for one in stack.parameters:
+            parameter, override = in_version(one, known), experiment.parameters.get(one.name)
             if override is None or "default" not in override.model_fields_set:
-                parameter = as_set(as_found(parameter, known.present), known.own)  # noqa: PLW2901
+                parameter = as_set(as_found(parameter, known.present), known.own)
             if override is not None:
                 changed.add(parameter.name)
                 if override.exclude:
                     left_out[parameter.name] = "excluded by the experiment"
                     continue
-                parameter = override_parameter(parameter, override)  # noqa: PLW2901
+                parameter = override_parameter(parameter, override)
             beyond = ""
             if override is None or not ({"values", "low", "high"} & override.model_fields_set):
-                parameter, beyond = limit_values(parameter, end(parameter.role, known.largest, policy))  # noqa: PLW2901
-            parameter, forbidden = allow_values(parameter, policy)  # noqa: PLW2901
-            parameter, broken = drop_breaking(parameter, known.calls)  # noqa: PLW2901
-            parameter, unknown = drop_unknown(parameter, alone)  # noqa: PLW2901
+                parameter, beyond = limit_values(parameter, end(parameter.role, known.largest, policy))
+            parameter, forbidden = allow_values(parameter, policy)
+            parameter, broken = drop_breaking(parameter, known.calls)
+            parameter, unknown = drop_unknown(parameter, alone)
             reason = (
                 beyond
                 or forbidden

@@ -242,6 +242,10 @@ class Dataset(_ActivityPart):
         In the file; None where it does not lie in one piece.
     chunk : list of int
         In elements, slowest dimension first.
+    element_size, ranks : int
+        Bytes of an element, and ranks that opened it.
+    cache_bytes, cache_slots : int or None
+        Of the cache of its chunks, as HDF5 told of the open dataset.
     """
 
     name: Name
@@ -249,6 +253,10 @@ class Dataset(_ActivityPart):
     address: int | None = None
     chunk: list[int] = Field(default_factory=list)
     filters: list[Name] = Field(default_factory=list)
+    element_size: int = 0
+    ranks: int = 0
+    cache_bytes: int | None = None
+    cache_slots: int | None = None
 
 
 class FileLayout(_ActivityPart):
@@ -325,8 +333,8 @@ class FileActivity(_ActivityPart):
         Of the last MPI file view.
     view_bytes, view_piece : int or None
         Bytes that one turn of this view shows, and the bytes of each of its pieces where they are alike.
-    hdf5_driver : str or None
-        With which HDF5 opened it.
+    hdf5_driver, hdf5_version : str or None
+        With which HDF5 opened it, and the version of the library.
     properties : dict
         That HDF5 said the open file has.
     told_layout : dict
@@ -368,6 +376,7 @@ class FileActivity(_ActivityPart):
     view_bytes: int | None = None
     view_piece: int | None = None
     hdf5_driver: Name | None = None
+    hdf5_version: Name | None = None
     properties: dict[Name, Name] = Field(default_factory=dict)
     driver: Name | None = None
     info: dict[Name, Name] = Field(default_factory=dict)
@@ -629,6 +638,12 @@ class Activity(_ActivityPart):
     def main(self) -> FileActivity | None:
         """The file of :attr:`through` that most bytes went through."""
         return max(self.through, key=lambda file: file.bytes, default=None)
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """Versions of libraries as they told themselves, where all files agree."""
+        told = {file.hdf5_version for file in self.files if file.hdf5_version is not None}
+        return {"HDF5": told.pop()} if len(told) == 1 else {}
 
     @property
     def paths(self) -> list[Path]:

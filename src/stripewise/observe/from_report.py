@@ -219,6 +219,7 @@ def _file(file: FileReport, interface: str | None) -> FileActivity:
         view_bytes=None if file.view is None else file.view.filetype_size,
         view_piece=None if file.view is None else file.view.piece_size,
         hdf5_driver=None if file.hdf5 is None else file.hdf5.driver,
+        hdf5_version=None if file.hdf5 is None else file.hdf5.library,
         hdf5_calls={} if file.hdf5 is None else {name: one.count for name, one in file.hdf5.operations.items()},
         properties={} if file.hdf5 is None else file.hdf5.properties,
         transfers=_transfers(file),

@@ -69,6 +69,8 @@ class Dataset(ReportPart):
     size: list[int] = Field(default_factory=list)
     chunk: list[int] = Field(default_factory=list)
     filters: list[str] = Field(default_factory=list)
+    cache_bytes: int | None = None
+    cache_slots: int | None = None
     address: int | None = None
     write: Transfers | None = None
     read: Transfers | None = None
@@ -91,6 +93,7 @@ class Hdf5Report(ReportPart):
     """What HDF5 did to a file, and the properties it says the open file has."""
 
     driver: str | None = None
+    library: str | None = None
     properties: dict[str, str] = Field(default_factory=dict)
     operations: dict[str, Hdf5Calls] = Field(default_factory=dict)
     datasets: list[Dataset] = Field(default_factory=list)

@@ -339,7 +339,8 @@ def _entry(parameter: Parameter) -> dict[str, Any]:
     """A parameter as a stack file writes it."""
     plain = {field.name: getattr(parameter, field.name) for field in fields(parameter) if field.name not in _OF_STACK}
     texts = {name: None if plain[name] is None else plain[name].text for name in EXPRESSIONS}
-    lists = {name: list(plain[name]) for name in ("values", "operations", "driver", "switch", "breaks", "known")}
+    several = ("values", "operations", "driver", "switch", "breaks", "known", "defaults")
+    lists = {name: list(plain[name]) for name in several}
     return {**plain, **texts, **lists}
 
 

@@ -99,7 +99,7 @@ def _print_settings(name: str, json_output: bool) -> None:
             [
                 {"stack": stack.name, "carrier": one.carrier.name, "key": one.setting}
                 | {key: getattr(one, key) for key in keys}
-                | {"breaks": [asdict(breakage) for breakage in one.breaks]}
+                | {key: [asdict(entry) for entry in getattr(one, key)] for key in ("breaks", "defaults")}
                 for stack, one in found
             ]
         )
@@ -115,7 +115,8 @@ def _print_settings(name: str, json_output: bool) -> None:
             prose(f"  take care: {one.trap}")
         for breakage in one.breaks:
             prose(f"  {breakage.caution(one.setting)}")
-        prose(f"  values: {offered} (default {value_text(one.default, one.unit)})")
+        others = "".join(f"; {value_text(value, one.unit)} {said}" for value, said in one.other_defaults)
+        prose(f"  values: {offered} (default {value_text(one.default, one.unit)}{others})")
         prose(f"  acts on: {' and '.join(f'{word}s' for word in one.operations)}{only}")
         unproven = "; no observation shows whether it acts" if one.evidence == "none" else ""
         prose(f"  set by: {one.carrier.name} {one.setting}{unproven}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from stripewise.catalogue.meaning import Situation, in_version, parameters
 from stripewise.diagnose.finding import (
     Finding,
     FindingKind,
@@ -48,18 +49,39 @@ def small_bytes(calls: Calls) -> float:
     return min(calls.bytes * sum(weights[:_SMALL_BINS]) / sum(weights), float(most))
 
 
-_DEFAULT_CACHE = 1 << 20
-"""HDF5's cache of the chunks of a dataset, before version 2.0."""
+def _default_cache(version: str | None) -> int | None:
+    """HDF5's own cache of the chunks of a dataset; None where it depends on a version that is not known."""
+    parameter = in_version(parameters()["hdf5_chunk_cache"], Situation(versions={"HDF5": version} if version else {}))
+    return None if parameter.defaults else int(parameter.default)
+
+
+def _list_uncached(file: FileActivity) -> Iterator[tuple[int, str]]:
+    """Give bytes of chunks that do not fit into the cache of their dataset, and the sentence that says so."""
+    default = _default_cache(file.hdf5_version)
+    told = [one for one in file.datasets if one.chunk and one.cache_bytes is not None]
+    for one in told:
+        size, cache = math.prod(one.chunk) * one.element_size, one.cache_bytes or 0
+        if size > cache:
+            says = f"{one.name} has chunks of {format_size(size)}, and HDF5's cache of it holds {format_size(cache)}"
+            yield size, says
+    size = file.chunk_bytes or 0
+    if told or size <= (default or _default_cache("1.14") or 0):
+        return
+    said = f"The chunks of HDF5 have up to {format_size(size)}, and its cache holds "
+    if default is not None:
+        yield size, f"{said}{format_size(default)} of a dataset"
+    else:
+        old, new = (format_size(_default_cache(version) or 0) for version in ("1.14", "2.0"))
+        yield size, f"{said}{old} of a dataset before HDF5 2.0, and {new} since"
 
 
 def _advise_on_chunks(files: list[FileActivity], direction: str) -> str:
     """What to change where HDF5 reads chunks in pieces because they do not fit into its cache; empty elsewhere."""
-    largest = max((file.chunk_bytes or 0 for file in files), default=0)
-    if direction != "read" or largest <= _DEFAULT_CACHE:
+    if direction != "read":
         return ""
-    return (
-        f"The chunks of HDF5 have up to {format_size(largest)}, and its cache holds {format_size(_DEFAULT_CACHE)} "
-        "of a dataset before HDF5 2.0. A larger chunk is read piece by piece. Make the cache larger than a chunk "
+    _, sentence = max((found for file in files for found in _list_uncached(file)), default=(0, ""))
+    return sentence and (
+        f"{sentence}. A larger chunk is read piece by piece. Make the cache larger than a chunk "
         "(H5Pset_chunk_cache, rdcc_nbytes in h5py), or read whole chunks."
     )
 

@@ -13,7 +13,7 @@ from stripewise.observe.evidence.comparison import (
 )
 from stripewise.sizes import count_of, format_size
 
-_NOT_HDF5 = "the file was not used through HDF5"
+NOT_HDF5 = "the file was not used through HDF5"
 
 
 def _list_placed(file: FileActivity | None) -> dict[str, Dataset]:
@@ -40,7 +40,7 @@ def alignment(case: Case) -> Verdict:
     """Addresses of datasets: multiples of the value, which they are not by default."""
     size = case.number
     if not case.file.through_hdf5:
-        return NO_EFFECT, _NOT_HDF5
+        return NO_EFFECT, NOT_HDF5
     if not size or size < 2:
         return UNPROVABLE, f"any address is a multiple of {case.value}"
     least = _number(case.file.properties.get("alignment_threshold"))
@@ -70,7 +70,7 @@ def _count_loose(case: Case, file: FileActivity) -> int | None:
 def threshold(case: Case) -> Verdict:
     """A dataset smaller than the value that is not aligned, as by default it would be."""
     if not case.file.through_hdf5:
-        return NO_EFFECT, _NOT_HDF5
+        return NO_EFFECT, NOT_HDF5
     size, least = _number(case.file.properties.get("alignment")), case.number or 1
     if size < 2:
         return NO_EFFECT, "nothing is aligned in this file"
@@ -90,7 +90,7 @@ def _property(case: Case, file: FileActivity) -> str | None:
 def file_property(case: Case) -> Verdict:
     """What the file itself says."""
     if not case.file.through_hdf5:
-        return NO_EFFECT, _NOT_HDF5
+        return NO_EFFECT, NOT_HDF5
     key = case.parameter.setting
     found = case.file.properties.get(key)
     if found is None:
@@ -107,7 +107,7 @@ def _collective_calls(case: Case, file: FileActivity) -> int:
 def metadata(case: Case) -> Verdict:
     """Collective MPI calls beyond those of the program's own transfers."""
     if not case.file.through_hdf5:
-        return NO_EFFECT, _NOT_HDF5
+        return NO_EFFECT, NOT_HDF5
     if case.file.ranks < 2:
         return NO_EFFECT, "the file was opened by one rank"
     way = "write" if "write" in case.parameter.operations else "read"
@@ -135,7 +135,7 @@ def _places(case: Case, file: FileActivity) -> tuple[object, ...] | None:
 def addresses(case: Case) -> Verdict:
     """Where datasets lie, and the sizes of MPI's calls: metadata gathered in blocks moves both."""
     if not case.file.through_hdf5:
-        return NO_EFFECT, _NOT_HDF5
+        return NO_EFFECT, NOT_HDF5
     if case.before is None or not case.before.through_hdf5:
         return UNPROVABLE, "no default run to compare with"
     now, usual = _list_placed(case.file), _list_placed(case.before)
@@ -157,7 +157,7 @@ def _list_chunked(case: Case, file: FileActivity) -> tuple[object, ...]:
 def chunks(case: Case) -> Verdict:
     """Chunks that datasets do not have by default."""
     if not case.file.through_hdf5:
-        return NO_EFFECT, _NOT_HDF5
+        return NO_EFFECT, NOT_HDF5
     usual = {dataset.name: dataset.chunk for dataset in (case.before.datasets if case.before else [])}
     chunked = [d for d in case.file.datasets if d.chunk and d.chunk != usual.get(d.name)]
     if not chunked:
@@ -176,7 +176,7 @@ def _list_filtered(case: Case, file: FileActivity) -> list[Dataset]:
 def filters(case: Case) -> Verdict:
     """Filters that HDF5 lists for a dataset, and what all filters together made of the data."""
     if not case.file.through_hdf5:
-        return NO_EFFECT, _NOT_HDF5
+        return NO_EFFECT, NOT_HDF5
     name = case.parameter.setting
     found = _list_filtered(case, case.file)
     if not found:

@@ -93,6 +93,34 @@ def _has_exchanged(case: Case) -> bool:
 @compare_with_others(_list_sizes, otherwise=_has_exchanged)
 def fingerprint(case: Case) -> Verdict:
     """Any change in the system calls, for settings that no single number gives away."""
+    return _judge_calls(case)
+
+
+_OF_DATASETS = {"chunk_cache": "cache_bytes", "chunk_slots": "cache_slots"}
+
+
+@compare_with_others(_list_sizes, otherwise=_has_exchanged)
+def given(case: Case) -> Verdict:
+    """What the open file or its chunked datasets say that they have, and then any change in the system calls."""
+    if not case.file.through_hdf5:
+        return NO_EFFECT, hdf5.NOT_HDF5
+    key = case.parameter.setting
+    told = case.file.properties.get(key)
+    of_file = f"the file's {key} is {told}"
+    kept = [(one.name, getattr(one, _OF_DATASETS[key])) for one in case.file.datasets if key in _OF_DATASETS]
+    caches = [(name, size) for name, size in kept if size is not None]
+    if told is not None and told != case.value:
+        return NO_EFFECT, of_file
+    if key in _OF_DATASETS and case.file.datasets and not any(one.chunk for one in case.file.datasets):
+        return NO_EFFECT, f"{of_file}, and no dataset has chunks"
+    if caches and all(str(size) != case.value for _, size in caches):
+        name, size = caches[0]
+        return NO_EFFECT, f"{of_file}, and {name} has {size} of its own"
+    status, sentence = _judge_calls(case)
+    return status, f"{of_file}; {sentence}" if told is not None else sentence
+
+
+def _judge_calls(case: Case) -> Verdict:
     if case.before is None:
         return UNPROVABLE, "no default run to compare with"
     for way in case.directions():
@@ -230,6 +258,7 @@ RULES: dict[str, Rule] = {
         hdf5_addresses=hdf5.addresses,
         hdf5_chunks=hdf5.chunks,
         hdf5_filters=hdf5.filters,
+        hdf5_given=given,
     ),
     **_rules("acts", acts=acts),
     **_rules("", none=differs),
