@@ -87,11 +87,13 @@ bool sw_h5_parse(enum sw_h5_key key, const char *text, uint64_t *value) {
 void sw_h5_spell(enum sw_h5_key key, uint64_t value, char text[SW_H5_SPELLED]) {
     const char *word = !is_flag(key) ? NULL : value ? "true" : "false";
     const char *const *words = words_of(key);
-    for (uint64_t i = 0; words && i <= value; i++)
-        if (!(word = words[i])) {
+    for (uint64_t i = 0; words && i <= value; i++) {
+        word = words[i];
+        if (!word) {
             word = "unknown";
             break;
         }
+    }
     if (word)
         snprintf(text, SW_H5_SPELLED, "%s", word);
     else

@@ -115,7 +115,7 @@ class Child:
 
     def _answer(self, process: subprocess.Popen[bytes], seconds: float, step: Callable[[], object]) -> Any:
         stream, found = _pipe(process.stdout).fileno(), bytearray()
-        deadline = time.monotonic() + _START_SECONDS
+        deadline, begun = time.monotonic() + _START_SECONDS, False
         while True:
             step()
             if select.select([stream], [], [], 0.4)[0]:
@@ -125,7 +125,7 @@ class Child:
                 found += read
                 if found.startswith(b"\n"):
                     # An empty line: the work has begun, or a step of it was made.
-                    deadline = time.monotonic() + seconds
+                    deadline, begun = time.monotonic() + seconds, True
                     found = found.lstrip(b"\n")
                 if found.endswith(b"\n"):
                     return json.loads(found)
@@ -133,7 +133,11 @@ class Child:
                 raise UserError(f"the answer would be larger than {_LONGEST_ANSWER >> 20} MiB", "use a smaller file")
             # The child's own alarm comes first, unless it cannot be stopped.
             if time.monotonic() > deadline + 1:
-                raise _make_timeout(seconds)
+                if begun:
+                    raise _make_timeout(seconds)
+                raise TransientError(
+                    f"its reader did not start within {_START_SECONDS:g} s: the machine is busy", "try again"
+                )
 
     def started(self) -> subprocess.Popen[bytes]:
         """Give the process, which is started where there is none."""
