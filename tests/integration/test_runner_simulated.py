@@ -354,7 +354,7 @@ def test_a_search_that_has_little_to_gain_saves_launches(site: str) -> None:
         {
             "runner": f"sim:{site}", "stacks": ["lustre"], "objective": {"name": "write_bandwidth"},
             "workload": WORKLOAD, "budget": {"runs": 40},
-            "stopping": {"further_gain": {}},
+            "stopping": {"expected_gain": {"uses": 33}},
         }
     )  # fmt: skip
     store, told = open_store(MEMORY), list[str]()
@@ -365,7 +365,7 @@ def test_a_search_that_has_little_to_gain_saves_launches(site: str) -> None:
 
     given = Given(sampler=Sated())
     found = Session(store, identifier, make_runner(asked, Path()), "test", listen, given=given).run()
-    assert any("another launch is expected to gain" in text for text in told)
+    assert any("another run is expected to gain" in text for text in told)
     assert found.cost is not None and found.cost.unneeded == 40 - found.runs > 0
     assert found.confirmed and len(found.confirmation.pairs) <= 7
     assert describe_unneeded(found.cost.unneeded, found.runs).startswith(f"saved {40 - found.runs} of 40 launches: ")

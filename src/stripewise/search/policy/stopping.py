@@ -33,18 +33,9 @@ class ExpectedGain(Options):
     )
 
 
-class FurtherGain(Options):
-    """The ``[stopping.further_gain]`` table."""
-
-    minimum: float = Field(
-        default=0.03, ge=0, le=10, description="expected gain of going on that is worth a launch (0.03: 3%)"
-    )
-
-
 class StoppingOptions(Options):
     """The ``[stopping]`` table: each rule that is present may end the search. None by default."""
 
-    further_gain: FurtherGain | None = Field(default=None, description="going on is expected to gain too little")
     improvement: Improvement | None = Field(default=None, description="no improvement over a window")
     expected_gain: ExpectedGain | None = Field(default=None, description="another run costs more than it can gain")
 
@@ -54,12 +45,10 @@ class Stopping:
 
     The search ends when one of these holds:
 
-    1. *further_gain*: neither a new configuration nor a repeat is expected to improve the answer by as much as a launch
-       is worth (expected improvement and knowledge gradient; compare Makarova et al., Automatic Termination for
-       Hyperparameter Optimization, AutoML 2022);
-    2. *improvement*: the best cost of the last trials is hardly better than that before;
-    3. *expected_gain*: the sampler's expected improvement, over all runs to come, is less than the cost of a run
-       (Nguyen et al., Regret for Expected Improvement over the Best-Observed Value and Stopping Condition, ACML 2017).
+    1. *improvement*: the best cost of the last trials is hardly better than that before;
+    2. *expected_gain*: neither a new configuration (expected improvement) nor a repeat (knowledge gradient) is expected
+       to save as much, over all runs to come, as a run costs (Nguyen et al., Regret for Expected Improvement over the
+       Best-Observed Value and Stopping Condition, ACML 2017).
     """
 
     def __init__(self, options: StoppingOptions) -> None:
@@ -72,8 +61,7 @@ class Stopping:
         """
         rules = self.options
         return (
-            (rules.further_gain and _little_to_gain(rules.further_gain, space, history, sampler))
-            or (rules.improvement and _no_improvement(rules.improvement, history))
+            (rules.improvement and _no_improvement(rules.improvement, history))
             or (rules.expected_gain and _no_gain(rules.expected_gain, space, history, sampler))
             or None
         )
@@ -90,20 +78,13 @@ def make_stopping(options: Mapping[str, Any] | None = None) -> Stopping:
     return Stopping(parse_options(StoppingOptions, options or {}, "stopping"))
 
 
-def _little_to_gain(rule: FurtherGain, space: Space, history: History, sampler: Sampler | None) -> str | None:
+def _no_gain(rule: ExpectedGain, space: Space, history: History, sampler: Sampler | None) -> str | None:
     new = None if sampler is None else sampler.expected_improvement(space, history)
     if new is None:
         return None
     # A repeat may show that another of the known ones is better.
-    gains = [new, *knowledge_gradient(Posterior.of(history))]
-    if max(gains) >= rule.minimum:
-        return None
-    return f"another launch is expected to gain {max(gains):.1%}, less than {rule.minimum:.0%}"
-
-
-def _no_gain(rule: ExpectedGain, space: Space, history: History, sampler: Sampler | None) -> str | None:
-    gain = None if sampler is None else sampler.expected_improvement(space, history)
-    if gain is None or gain * rule.uses >= 1:
+    gain = max([new, *knowledge_gradient(Posterior.of(history))])
+    if gain * rule.uses >= 1:
         return None
     return f"another run is expected to gain {gain:.2%}, which saves less than one run in {rule.uses:g} runs"
 
