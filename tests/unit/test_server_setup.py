@@ -164,6 +164,20 @@ carrier = "env"
 """
 
 
+CAMPAIGN = """
+name = "caches"  # a ] and a [ in a remark
+stacks = ["cache"]  # ours
+operations = ["write"]
+files = { folder = "FOLDER", name = "data" }
+[[workload]]
+name = "file_size"
+values = ["1 MiB"]
+[[tunable]]
+name = "buffers"
+values = [1, 4]
+"""
+
+
 def test_a_component_is_uploaded_and_chosen_by_name(tmp_path: Path) -> None:
     with running(tmp_path, roots=(tmp_path,)) as found:
         post = found.operator.post
@@ -190,6 +204,11 @@ def test_a_component_is_uploaded_and_chosen_by_name(tmp_path: Path) -> None:
         refused = found.operator.delete("/api/stacks/cache")
         assert refused.status_code == 409 and identifier in refused.json()["error"]["what"]
         found.operator.delete(f"/api/experiments/{identifier}")
+        campaign = CAMPAIGN.replace("FOLDER", str(tmp_path))
+        made = post("/api/campaigns", json={"toml": campaign, "start": False})
+        assert made.status_code == 201, made.text
+        kept = (tmp_path / "data" / "campaign" / made.json()["id"] / "campaign.toml").read_text()
+        assert kept == campaign.replace('"cache"', f'"{path}"')
         assert found.operator.delete("/api/stacks/cache").status_code == 200
         gone = post("/api/experiments/dry-run", json=asked)
         assert gone.status_code == 422 and "there is no stack 'cache'" in gone.json()["error"]["what"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-import re
 import statistics
 from pathlib import Path
 from typing import Annotated, Any
@@ -48,7 +47,6 @@ from stripewise.trial import Run
 resource = Resource("/campaigns", "campaigns")
 evaluations = Resource("/evaluations", "models")
 
-_STACKS = re.compile(r"^stacks\s*=\s*\[[^\]]*\]", re.MULTILINE)
 _MOST = 10_000
 _COUNT_SECONDS = 60.0
 """Campaigns that are looked through for the same one."""
@@ -267,10 +265,11 @@ def _place_stacks(service: Service, text: str) -> str:
     found = find_stacks(service.settings.data, named)
     if found == named:
         return text
-    placed = _STACKS.sub(lambda _: f"stacks = {json.dumps(found, ensure_ascii=False)}", text, count=1)
-    if _stacks_in(placed) != found:
-        raise UserError("the names of the campaign's stacks are not in one list", 'write stacks = ["NAME", ...]')
-    return placed
+    import tomlkit  # noqa: PLC0415  slow to load, and few campaigns name such a stack
+
+    document = tomlkit.parse(text)
+    document["stacks"] = found
+    return tomlkit.dumps(document)
 
 
 # -- evaluations ---------------------------------------------------------------------------------------------------
