@@ -228,7 +228,7 @@ def test_the_programs_own_figure(printed, objective, number, unit):
 @pytest.mark.parametrize(
     ("printed", "said", "proposed"),
     [
-        ("Max Write: 110.0 MiB/sec\n", "the program's 110 MiB/s", False),
+        ("Max Write: 110.0 MiB/sec\n", "the program's own figure is 110 MiB/s", False),
         ("Max Write: 130.0 MiB/sec\n", "more than 20% apart", True),
         ("Max Write: 70.0 MiB/sec\n", "more than 20% apart", True),
         ("write bandwidth: 70.0\n", "so the two may differ", True),

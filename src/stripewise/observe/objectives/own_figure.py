@@ -62,11 +62,13 @@ class OwnFigure:
 
     def compare(self, ours: str, value: float | None, unit: str) -> str:
         """Say in a sentence or two how it stands beside ours, and propose it where the two are more than 20% apart."""
-        printed = f"the program prints its own figure, '{self.line[:100]}'"
+        printed = f"('{self.line[:100]}')"
         use = f"--objective {shlex.quote(self.objective)} --direction maximize uses the program's"
         if self.rate is None or value is None or unit != "MiB/s":
-            return f"{printed}; {ours} is timed {kind_of(ours).timed}, so the two may differ. {use}"
-        beside = f"{printed}; {ours} of the same run is {value:.4g} MiB/s, the program's {self.rate:.4g} MiB/s"
+            differ = f"{ours} is timed {kind_of(ours).timed}, so the two may differ"
+            return f"the program prints a figure of its own {printed}; {differ}. {use}"
+        both = f"is {self.rate:.4g} MiB/s {printed}; {ours} of the same run is {value:.4g} MiB/s"
+        beside = f"the program's own figure {both}"
         return beside if 1 / _APART <= self.rate / value <= _APART else f"{beside}: more than 20% apart. {use}"
 
 
