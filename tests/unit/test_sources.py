@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import zlib
 from pathlib import Path
@@ -90,6 +91,18 @@ def test_a_folder_takes_what_a_file_takes(folder: Path, capsys: pytest.CaptureFi
 def test_every_kind_describes_a_workload(folder: Path, name: str) -> None:
     seen = observe(folder / name)
     assert seen.workload.operation is not None and seen.processes == open_one(folder / name).job.ranks
+
+
+@pytest.mark.timeout(60)
+def test_a_pipe_is_not_waited_for(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    os.mkfifo(folder / "pipe")
+    os.mkfifo(folder / "pipe.darshan")
+    for name in ("pipe", "pipe.darshan"):
+        assert main(["diagnose", str(folder / name)]) != 0
+        assert "is not a regular file" in capsys.readouterr().err
+    read = {found.path.name for found in open_all([folder]) if found.activity}
+    assert read >= {"ior", "report"} and "pipe" not in read
+    assert source_of(folder / "pipe") is None
 
 
 def test_tables_are_imported_from_the_same_folder(folder: Path) -> None:

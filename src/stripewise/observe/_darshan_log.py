@@ -71,9 +71,7 @@ def summarise(path: str) -> dict[str, Any]:
     """
     handle = _library.darshan_log_open(os.fsencode(path))
     if handle == _ffi.NULL:
-        raise LogError(
-            "it is not a Darshan log, a report of the runtime or the output of IOR, or is cut off within its header"
-        )
+        raise LogError("it has no header of a Darshan log, or one that is cut off")
     log = {"handle": handle, "modules": None, "name_records": None}
     try:
         return _summarise(path, log)

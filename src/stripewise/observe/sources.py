@@ -100,7 +100,7 @@ _BEGINNING = 4 << 20
 
 def source_of(path: Path) -> Source | None:
     """Give the source that a file is; None for logs, traces and everything else."""
-    if is_log(path):
+    if is_log(path) or not path.is_file():
         return None
     beginning = _beginning(path)
     return next((source for source in SOURCES if source.holds(beginning)), None)

@@ -62,7 +62,9 @@ SUFFIXES = tuple(suffix for form in FORMS for suffix in form.SUFFIXES)
 
 
 def form_of(path: Path) -> TraceForm | None:
-    """Give the form of the trace at a path; None if it is none."""
+    """Give the form of the trace at a path; None if it is none. A pipe is none, and could be waited for for ever."""
+    if not (path.is_file() or path.is_dir()):
+        return None
     return next((form for form in FORMS if form.holds(path)), None)
 
 
