@@ -14,9 +14,9 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-from benchmarks.kills.storages import Storage
 from tests.integration.forked import started
 
+from benchmarks.kills.storages import Storage
 from stripewise.errors import StripewiseError
 from stripewise.requests.experiment import Experiment
 from stripewise.store.base import Store

@@ -13,8 +13,9 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks.kills.delayed import bind_alone, unmount
 from tests.system.postgresql import find_programs, private_server
+
+from benchmarks.kills.delayed import bind_alone, unmount
 
 DELAY = 5.0
 """Seconds for which a client of the slow file system believes what it remembers."""

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from benchmarks.one_job.stream import Law, StreamRunner
 
+from benchmarks.one_job.stream import Law, StreamRunner
 from stripewise.catalogue.carriers import HINT, Setting
 from stripewise.catalogue.configuration import Configuration
 from stripewise.catalogue.plan import Plan

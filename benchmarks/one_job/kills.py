@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.one_job.programs import PROGRAMS, Bench
-
 from stripewise.facts import Facts
 from stripewise.observe.journal import parse_journal
 from stripewise.observe.orders import read_orders

@@ -18,9 +18,9 @@ from pathlib import Path
 from string import Formatter
 from typing import Any
 
-from benchmarks.one_job.programs import SLEEPY, bound
 from scipy.stats import spearmanr
 
+from benchmarks.one_job.programs import SLEEPY, bound
 from stripewise.formats import PLAN_HEADER
 from stripewise.runners.native.build import REPLAYER_HDF5, RUNTIME, build
 from stripewise.runners.native.compiler import ask_compiler

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from benchmarks.one_job.programs import BIN, HERE, SLEEPY
 
+from benchmarks.one_job.programs import BIN, HERE, SLEEPY
 from stripewise.catalogue.workload import Workload
 from stripewise.formats import ORDERS_HEADER
 from stripewise.lab.batch import RunBatch

@@ -16,7 +16,6 @@ from typing import Any
 
 from benchmarks.one_job.programs import PROGRAMS, SLEEPY, Bench, Program
 from benchmarks.real_programs.launching import carry_out
-
 from stripewise.catalogue.plan import Plan
 from stripewise.requests.experiment import Budget, Experiment, Hooks, ObjectiveEntry, Replay
 from stripewise.trial import Phase, Trial

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 from benchmarks.studies import class_errors
 from benchmarks.studies.steps import Study, stripewise, write_toml
 

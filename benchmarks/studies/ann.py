@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 from benchmarks.studies.oracle import CASES, GIB, MIB, PIECE, Oracle, runner
 from benchmarks.studies.steps import ROOT, Study, stripewise, write_toml
 

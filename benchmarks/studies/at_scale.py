@@ -11,8 +11,8 @@ import itertools
 from typing import Any
 
 import numpy as np
-from benchmarks.studies.steps import Study
 
+from benchmarks.studies.steps import Study
 from stripewise.catalogue.workload import Workload
 from stripewise.lab.batch import APIS, Access, RunBatch
 from stripewise.lab.engine import add_noise, simulate

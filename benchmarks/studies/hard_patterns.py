@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+
 from benchmarks.studies import ai_for_io
 from benchmarks.studies.steps import Study
-
 from stripewise.models.table import Table, read_table
 
 UNFITTED = "dkrz-porting-hardware"

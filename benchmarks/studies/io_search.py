@@ -113,7 +113,6 @@ def experiment(
 ) -> dict[str, Any]:
     """The tuning of a case; budgets count every run, the default's included."""
     from benchmarks.studies.searches import space_of  # noqa: PLC0415  loads the engine
-
     from stripewise.lab.site import load_site  # noqa: PLC0415
 
     layout = load_site(site.partition("@")[0]).defaults

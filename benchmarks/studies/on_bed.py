@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.studies.steps import ROOT, Study, StudyError
 from tests.system.testbed.bed import Bed
 from tests.system.testbed.placement import OBJECT_SIZE, settled
 from tests.system.testbed.processes import BedError, of_bed
+
+from benchmarks.studies.steps import ROOT, Study, StudyError
 
 STANDING = Path("/var/tmp/stripewise-testbed")
 LAUNCHER = ["srun", "--mpi=pmi2", "-N", "{nodes}", "-n", "{processes}", "--ntasks-per-node", "{processes_per_node}"]

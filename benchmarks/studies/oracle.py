@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 from benchmarks.studies.steps import stripewise, write_toml
 
 NOISE = "noise.write.tau=0.3"

@@ -101,7 +101,6 @@ def _tuned(
     library: Path, program: programs.Program, storage: simulation.Storage, genetic_runs: int, auto_runs: int
 ) -> dict[str, Any]:
     from benchmarks.studies.searches import play  # noqa: PLC0415  loads the engine
-
     from stripewise.requests.objective import Objective  # noqa: PLC0415
 
     space = _space()
@@ -128,7 +127,6 @@ def _tuned(
 def _random(library: Path, program: programs.Program, storage: simulation.Storage, runs: int) -> dict[str, Any]:
     """What random choices find, for comparison."""
     from benchmarks.studies.searches import play  # noqa: PLC0415  loads the engine
-
     from stripewise.requests.objective import Objective  # noqa: PLC0415
 
     quiet = simulation.Replay(library, program, storage)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 from benchmarks.studies import sweep
 from benchmarks.studies.steps import Study, in_memory, stripewise, write_toml
 
@@ -128,7 +129,6 @@ def _rows(configurations: Sequence[Mapping[str, Any]], found: Sequence[Sequence[
 def _raced(table: Path, budgets: Mapping[str, Sequence[int]], seeds: int) -> dict[str, Any]:
     """Search with one half of the rounds, and judge what a search chose by the other half, which it has not seen."""
     from benchmarks.studies.searches import play  # noqa: PLC0415  loads the engine
-
     from stripewise.engine.race import Recorded  # noqa: PLC0415
     from stripewise.models.landscape import Landscape  # noqa: PLC0415
     from stripewise.models.table import read_table  # noqa: PLC0415
