@@ -6,6 +6,7 @@ BIN := $(VENV)/bin
 OPENMPI := .venv-openmpi
 LOWEST := .venv-lowest
 ANN := .venv-ann
+comma := ,
 PYTEST := $(BIN)/python -m pytest
 # Tests start hundreds of Python processes: without byte code each of them compiles every module again.
 export PYTHONDONTWRITEBYTECODE :=
@@ -21,14 +22,18 @@ $(VENV)/bin/pip:
 	@echo "making the environment $(VENV) ..."
 	@$(PYTHON) -m venv $(VENV) || { echo "python3 has no venv module (Debian: apt install python3-venv)"; rm -rf $(VENV); exit 1; }
 
+# A dot every two seconds; what pip prints is shown only if it fails.
+install = @printf 'installing $(1) into $(VENV), a minute or two '; \
+	$(BIN)/pip install --disable-pip-version-check -e '$(2)' >$(VENV)/install.log 2>&1 & pip=$$!; \
+	while kill -0 $$pip 2>/dev/null; do printf .; sleep 2; done; echo; \
+	wait $$pip || { tail -n 30 $(VENV)/install.log; exit 1; }
+
 $(VENV)/.run: pyproject.toml | $(VENV)/bin/pip
-	@echo "installing stripewise and MPICH into $(VENV), a minute or two ..."
-	@$(BIN)/pip install --disable-pip-version-check -e '.[mpich]'
+	$(call install,stripewise and MPICH,.[mpich])
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml | $(VENV)/bin/pip
-	@echo "installing stripewise, MPICH and the test tools into $(VENV) ..."
-	@$(BIN)/pip install --quiet --disable-pip-version-check -e '.[mpich,dev]'
+	$(call install,stripewise$(comma) MPICH and the test tools,.[mpich$(comma)dev])
 	@touch $@ $(VENV)/.run
 
 $(OPENMPI)/.run:

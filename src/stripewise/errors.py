@@ -77,6 +77,11 @@ class NothingWorks(StripewiseError):  # noqa: N818
     """The program fails even with its default settings, so there is nothing to compare with."""
 
 
+def pip_install(extra: str = "") -> str:
+    """Say how pip installs Stripewise with an extra: the program's one place that knows where it is published."""
+    return "from a clone of Stripewise: pip install " + (f"'.[{extra}]'" if extra else ".")
+
+
 @contextmanager
 def import_optional(extra: str) -> Iterator[None]:
     """Import packages that an extra of ours brings, and say how to install them where they are missing.
@@ -96,7 +101,7 @@ def import_optional(extra: str) -> Iterator[None]:
             what = f"the package {package} is too old: it has no {error.name}"
         else:
             what = f"the package {package} is not installed"
-        raise UserError(what, f"install it: pip install 'stripewise[{extra}]'") from error
+        raise UserError(what, f"install it, {pip_install(extra)}") from error
 
 
 def long_name(error: Exception) -> UserError | None:

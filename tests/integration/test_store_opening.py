@@ -129,7 +129,7 @@ def test_addresses_that_cannot_be_read(address: str, word: str) -> None:
 
 def test_driver_of_postgresql_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)
-    with refused(UserError, "psycopg", "pip install 'stripewise[postgresql]'"):
+    with refused(UserError, "psycopg", "pip install '.[postgresql]'"):
         open_store("postgresql://ada:secret@localhost/db")
 
 

@@ -146,7 +146,7 @@ def test_a_newer_database_is_refused(tmp_path: Path) -> None:
     restore(DUMPS[-1], path)
     with sqlite3.connect(path) as connection:
         connection.execute(f"UPDATE {VERSION_TABLE} SET version_num = '8888'")
-    with refused(StoreError, str(path), "newer", "8888", HEAD, "pip install --upgrade stripewise"):
+    with refused(StoreError, str(path), "newer", "8888", HEAD, "pip install ."):
         open_store(str(path))
     assert version_of(path) == "8888"
     with sqlite3.connect(path) as connection:

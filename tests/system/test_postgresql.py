@@ -83,7 +83,7 @@ def test_databases_that_cannot_be_used(server: Server, database: str) -> None:
     server.sql("CREATE TABLE recipes (name text)", "store")
     open_store(database).close()
     server.sql(f"UPDATE {VERSION_TABLE} SET version_num = '8888'", "store")
-    with refused(StoreError, "newer", "8888", HEAD, "pip install --upgrade stripewise"):
+    with refused(StoreError, "newer", "8888", HEAD, "pip install ."):
         open_store(database)
 
 

@@ -225,5 +225,5 @@ def test_a_form_whose_reader_is_not_installed_names_the_extra(
     for loaded in [one for one in sys.modules if one.partition(".")[0] == package]:
         monkeypatch.delitem(sys.modules, loaded)
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(UserError, match=rf"the package {package} is .*; install it: pip install 'stripewise\[files\]'"):
+    with pytest.raises(UserError, match=rf"the package {package} is .*; install it, .*: pip install '\.\[files\]'"):
         changed(tmp_path, name, text, {entry: "8"})

@@ -28,7 +28,7 @@ from stripewise.desk.cli.main import app
 from stripewise.desk.cli.output import UsageProblem
 from stripewise.engine.definition import check
 from stripewise.engine.space import Circumstances, bind_space
-from stripewise.errors import UserError
+from stripewise.errors import UserError, pip_install
 from stripewise.formats import CARRIERS, FILE_SYSTEMS, PLAN_HEADER
 from stripewise.lab.site import parse_site
 from stripewise.models.registry import model_class, model_names
@@ -411,6 +411,15 @@ def test_commands_of_how_to_pages_are_complete() -> None:
             except (UsageProblem, UserError) as error:
                 told.append(f"{name_of(page)}: {line}: {error}")
     assert not told
+
+
+def test_how_stripewise_is_installed_stands_in_one_place() -> None:
+    """All pages but the README's first block, and what administrators copy, lead to the page on installing."""
+    said = {name_of(page): re.findall(r"pip install '?(\S*?)\[", page.read_text("utf-8")) for page in PAGES}
+    places = {"README.md", "docs/how-to/install.md", "docs/for-administrators.md"}
+    assert {page for page, found in said.items() if found} == places
+    (where,) = re.findall(r"pip install '(.*)\[x\]'", pip_install("x"))
+    assert {way for found in said.values() for way in found} == {where}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)

@@ -143,7 +143,7 @@ def test_wrong_use_says_what_to_do(file, capsys, words, text):
 def test_h5py_is_named_where_it_is_missing(tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "h5py", None)
     assert main(["site", "filters", str(tmp_path / "data.h5"), "--bandwidth", "1GiB"]) == 2
-    assert "pip install 'stripewise[hdf5]'" in capsys.readouterr().err
+    assert "pip install '.[hdf5]'" in capsys.readouterr().err
 
 
 def hostile(h5py, made, kind):

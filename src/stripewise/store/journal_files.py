@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from stripewise import ownership
-from stripewise.errors import StoreError
+from stripewise.errors import StoreError, pip_install
 from stripewise.ownership import PART, part_of, written_whole
 from stripewise.store import codec
 from stripewise.store.holder import Holder
@@ -358,7 +358,7 @@ def _check_marker(marker: Path, where: str) -> None:
     if data["version"] > _VERSION:
         raise StoreError(
             f"store {where} was written by a newer Stripewise (version {data['version']}, this one knows {_VERSION})",
-            "update Stripewise: pip install --upgrade stripewise",
+            f"update it {pip_install()}",
         )
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from stripewise.errors import StoreError
+from stripewise.errors import StoreError, pip_install
 from stripewise.store import base as rules
 from stripewise.store import codec
 from stripewise.store import journal_files as files
@@ -98,7 +98,7 @@ class Fold:
         elif kind != "seal":
             raise StoreError(
                 f"the journal of experiment {self.identifier} has an event '{kind}' that this version does not know",
-                "update Stripewise: pip install --upgrade stripewise",
+                f"update it {pip_install()}",
             )
         self.updated = max(self.updated, event["time"])
 

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from stripewise.catalogue.filesystems import network_label
 from stripewise.catalogue.filesystems.base import mount_type
-from stripewise.errors import StoreError, UserError, import_optional
+from stripewise.errors import StoreError, UserError, import_optional, pip_install
 from stripewise.ownership import check_own
 from stripewise.store.base import MEMORY, Store
 from stripewise.store.journal import JournalStore
@@ -152,7 +152,7 @@ def _migrate(connection: sa.Connection, version: str | None, where: str) -> None
     if version is not None and version not in known:
         raise StoreError(
             f"store {where} was written by a newer Stripewise (its schema is {version}, this one knows {HEAD})",
-            "update Stripewise: pip install --upgrade stripewise",
+            f"update it {pip_install()}",
         )
     command.upgrade(config, "head")
 

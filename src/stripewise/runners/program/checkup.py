@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 from stripewise.catalogue.filesystems import of_file
 from stripewise.catalogue.filesystems.base import mount_type
-from stripewise.errors import StripewiseError
+from stripewise.errors import StripewiseError, pip_install
 from stripewise.interpreter import ask
 from stripewise.runners.native.build import RUNTIME, find_built
 from stripewise.runners.native.compiler import Compiler, find_compiler
@@ -129,7 +129,7 @@ def _mpi(environment: Mapping[str, str]) -> list[Check]:
         compiler = find_compiler(mpi, launcher, environment)
         found = [Check("mpi compiler", "ok", f"{compiler.path}: {compiler.abi} interface, MPI {compiler.standard}")]
     except StripewiseError as error:
-        fix = "load your MPI's module, or pip install 'stripewise[mpich]' for one"
+        fix = f"load your MPI's module, or get one {pip_install('mpich')}"
         found = [Check("mpi compiler" if mpi else "mpi", "missing", error.what, fix)]
     if launcher is None and compiler is not None and (beside := compiler.path.parent / "mpiexec").is_file():
         launcher, library = beside, library_of_launcher(beside)
@@ -205,7 +205,7 @@ def _darshan(environment: Mapping[str, str]) -> Check:
 def _postgresql() -> Check:
     if importlib.util.find_spec("psycopg") is not None:
         return Check("postgresql", "ok", "psycopg is installed")
-    return Check("postgresql", "note", "no psycopg", "only for a shared store: pip install 'stripewise[postgresql]'")
+    return Check("postgresql", "note", "no psycopg", f"only for a shared store; {pip_install('postgresql')}")
 
 
 def _ask(command: list[str]) -> str:
