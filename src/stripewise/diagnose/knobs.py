@@ -498,6 +498,9 @@ def _judge_unknown(knob: ScriptSetting) -> JudgedSetting:
                 f"no hint has this name, and MPI libraries pass over unknown hints without a word; {meant} is meant?"
             )
             return JudgedSetting(knob, "dead", reason, f"write {meant}")
+    if carrier is PNETCDF and knob.name in names_of(HINT):
+        reason = "PnetCDF hands hints of MPI-IO on where it opens files so: before 1.15, or with nc_driver=mpiio"
+        return JudgedSetting(knob, "cannot tell", reason)
     # To compare takes time with the product of the lengths.
     close = difflib.get_close_matches(knob.name[:_LONGEST], sorted(names_of(carrier)), 1, _CLOSE)
     told = f"; {close[0]} is meant?" if close else ""
