@@ -38,7 +38,7 @@ _WAITING = 12
 _OF_ONE = 3
 """Of one token: fewer than there are children, so that it cannot hold up all others."""
 _PATIENCE_SECONDS = 60.0
-_START_SECONDS = 60.0
+_START_SECONDS = 180.0
 _LONGEST_ANSWER = 64 << 20
 _ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 _WORK = "stripewise.desk.server.child_tasks"
