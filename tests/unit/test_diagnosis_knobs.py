@@ -205,7 +205,6 @@ def test_hints_of_mpi_io_in_pnetcdfs_variable_depend_on_its_driver():
     assert "no stack" not in found.reason
 
 
-
 def test_export_by_name_reaches_only_the_hints_of_that_variable():
     text = "PNETCDF_HINTS='nc_header_align_size=1048576'\nMPICH_MPIIO_HINTS='*:cb_nodes=8'\n{}\nmpirun ./app\n"
     for name, exported in (("PNETCDF_HINTS", "nc_header_align_size"), ("MPICH_MPIIO_HINTS", "cb_nodes")):
