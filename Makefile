@@ -157,7 +157,7 @@ cluster-up: ## a real cluster on this machine: Slurm with four nodes, CephFS wit
 cluster-down: ## end it, and remove its state
 	@$(PYTHON) -m tests.system.testbed down
 
-formats: $(VENV)/.dev ## what is generated: exchanged formats in C, Python and the reference, options and stacks of the reference, figures of benchmarks
+formats: $(VENV)/.dev ## what is generated: exchanged formats in C, Python and the reference, options, keys and stacks of the reference, figures of benchmarks
 	$(BIN)/python native/formats.py
 	$(BIN)/python tools/reference.py
 	$(BIN)/python -m benchmarks.page_figures

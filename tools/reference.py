@@ -1,10 +1,11 @@
-"""Writes the parts of docs/reference that follow from the program: options of commands, parameters of stacks.
+"""Writes the parts of docs/reference that follow from the program: options, parameters of stacks, keys of files.
 
     python tools/reference.py            # write them anew
     python tools/reference.py --check    # write nothing; exit code 1 if a page is out of date
 
-A page holds such a part between ``<!-- options: COMMAND -->`` or ``<!-- stack: NAME -->`` and ``<!-- end -->``; all
-else on the page is written by hand.
+A page holds such a part between ``<!-- options: COMMAND -->``, ``<!-- stack: NAME -->`` or ``<!-- keys: CLASS -->`` and
+``<!-- end -->``; all else on the page is written by hand. CLASS is a model of a table, such as
+``requests.policy.Policy``; keys that have tables of their own follow it, each with a minus.
 """
 
 from __future__ import annotations
@@ -13,19 +14,24 @@ import argparse
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import typer
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined
 
 from stripewise.catalogue.parameter import Parameter
 from stripewise.catalogue.plan import spell
 from stripewise.catalogue.stack import load_stack
 from stripewise.desk.cli.main import app
-from stripewise.sizes import format_size
+from stripewise.lab.site import parse_rate, parse_seconds
+from stripewise.sizes import format_size, parse_size
 
 PAGES = Path(__file__).resolve().parents[1] / "docs" / "reference"
-PART = re.compile(r"<!-- (?P<kind>options|stack): (?P<name>[\w -]+) -->.*?<!-- end -->", re.DOTALL)
+PART = re.compile(r"<!-- (?P<kind>options|stack|keys): (?P<name>[\w. -]+) -->.*?<!-- end -->", re.DOTALL)
 SHARED = ("--store", "--server", "--json", "--help")
 """Options that the page describes once for all commands, if their help is the usual one."""
 USUAL = {
@@ -33,8 +39,24 @@ USUAL = {
     "--server": "A service to use instead of a store: unix:PATH or https://HOST.",
     "--json": "Print JSON for machines.",
 }
+MANY = 1000
 SHOWN = 6
 """Values of a parameter that are listed; more are named by their ends and their number."""
+LINKS = {
+    "standard input of every launch": "experiment-files.md#stdin",
+    "phases of one launch": "../how-to/tune-within-one-launch.md",
+    "simulated cluster": "simulate.md#simulated-runs",
+    "measured table": "tables.md",
+    "samplers": "samplers.md",
+    "expressions": "stack-files.md#expressions",
+    "plan lines": "plan.md",
+    "another package": "../how-to/add-a-scheduler-or-resource.md#add-a-scheduler",
+    "benchmark program": "campaigns.md#the-benchmark-program",
+    "record of the program": "record.md",
+    "proves its effect": "../explanation/when-a-gain-is-real.md#rules",
+}
+"""Words of descriptions that lead to another page, where they come first in a cell."""
+TIMES = (("s", 1.0), ("ms", 1e-3), ("us", 1e-6))
 CARRIERS = {"env": "environment", "mca": "MCA", "adios2": "ADIOS2's file", "hdf5": "HDF5 property", "pnetcdf": "hint"}
 
 
@@ -146,11 +168,85 @@ def stack_of(name: str) -> str:
     return "\n\n".join(parts)
 
 
+def _value_of(schema: dict[str, Any], field: FieldInfo) -> str:
+    """Say what a key takes: quantities with units by their type, all else by the JSON schema."""
+    told = f"{field.annotation} {field.metadata}"  # Both name the function that reads the value.
+    for reader, kind in ((parse_size, "size"), (parse_rate, "rate"), (parse_seconds, "time")):
+        if f"function {reader.__name__} at" in told:
+            return kind
+    several = [one for one in schema.get("anyOf", [schema]) if one.get("type") != "null"]
+    kinds = list(dict.fromkeys(_type_of(one) for one in several))
+    return "value" if len(kinds) > 2 else " or ".join(kind for kind in kinds if kind)
+
+
+def _type_of(schema: dict[str, Any]) -> str:
+    if "enum" in schema or "const" in schema:
+        return ", ".join(f"`{value}`" for value in schema.get("enum", [schema.get("const")]) if value != "")
+    if schema.get("type") == "array":
+        return "list of tables" if "$ref" in schema.get("items", {}) else "list"
+    plain = {"integer": "integer", "number": "number", "string": "text", "boolean": "true or false"}
+    name = "table" if "$ref" in schema else plain.get(schema.get("type", ""), "table" if "type" in schema else "value")
+    for word, sign in (("minimum", "≥"), ("exclusiveMinimum", ">"), ("maximum", "≤"), ("exclusiveMaximum", "<")):
+        # A bound that nobody reaches is no news.
+        name += f", {sign} {_number(schema[word])}" if schema.get(word, MANY) < MANY else ""
+    return name
+
+
+def _number(value: float) -> str:
+    return f"{int(value):,}" if value == int(value) else str(value)
+
+
+def _default_of(field: FieldInfo, kind: str) -> str:
+    default = field.get_default(call_default_factory=True, validated_data={})
+    if field.is_required():
+        return "required"
+    if default is None or default in ("", PydanticUndefined) or isinstance(default, BaseModel | dict):
+        return ""
+    if kind == "time":
+        unit, factor = next((one for one in TIMES if default >= one[1]), TIMES[-1] if default else TIMES[0])
+        return f"{default / factor:g} {unit}"
+    if isinstance(default, list):
+        return ", ".join(f"`{value}`" for value in default)
+    units = {"size": format_size, "rate": lambda rate: f"{rate / 1e9:g} GB/s"}
+    plain = f"{default:g}" if isinstance(default, float) else getattr(default, "name", None) or spell(default)
+    return units[kind](default) if kind in units else f"`{plain}`"
+
+
+def keys_of(name: str) -> str:
+    """Describe the keys of a table of a file; those with a minus have tables of their own."""
+    path, *without = name.split(" -")
+    module, _, word = path.rpartition(".")
+    model = getattr(import_module(f"stripewise.{module}"), word)
+    schemas = model.model_json_schema()
+    rows = []
+    for key, field in model.model_fields.items():
+        if key not in without:
+            schema = schemas["properties"][key]
+            options = [_target(schemas, one) or one for one in schema.get("anyOf", [schema])]
+            schema = {"anyOf": options} if any("enum" in one for one in options) else schema
+            kind = _value_of(schema, field)
+            rows.append((f"`{key}`", kind, _default_of(field, kind), _cell(field.description or "")))
+    return table(("key", "value", "default", "what it does"), rows)
+
+
+def _cell(text: str) -> str:
+    """Give a description as a cell; in code, Markdown needs no escape but that of bars."""
+    pieces = text.replace("|", "\\|").split("`")
+    text = "`".join(one if at % 2 else one.replace("*", "\\*").replace("<", "&lt;") for at, one in enumerate(pieces))
+    for words, page in LINKS.items():
+        text = text.replace(words, f"[{words}]({page})", 1)
+    return text
+
+
+def _target(schemas: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
+    return schemas["$defs"][schema["$ref"].split("/")[-1]] if "$ref" in schema else {}
+
+
 def fill(text: str) -> str:
     """Write the parts of a page anew."""
 
     def fresh(found: re.Match[str]) -> str:
-        made = options_of(found["name"]) if found["kind"] == "options" else stack_of(found["name"])
+        made = {"options": options_of, "stack": stack_of, "keys": keys_of}[found["kind"]](found["name"])
         return f"<!-- {found['kind']}: {found['name']} -->\n\n{made}\n\n<!-- end -->"
 
     return PART.sub(fresh, text)
@@ -162,7 +258,7 @@ def main() -> int:
     parser.add_argument("--check", action="store_true")
     check = parser.parse_args().check
     stale = 0
-    for page in (PAGES / "commands.md", PAGES / "stacks.md"):
+    for page in sorted(PAGES.glob("*.md")):
         text = page.read_text("utf-8")
         made = fill(text)
         if made != text:

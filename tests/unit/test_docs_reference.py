@@ -30,7 +30,7 @@ from stripewise.engine.definition import check
 from stripewise.engine.space import Circumstances, bind_space
 from stripewise.errors import UserError, pip_install
 from stripewise.formats import CARRIERS, FILE_SYSTEMS, PLAN_HEADER
-from stripewise.lab.site import parse_site
+from stripewise.lab.site import Site, parse_site
 from stripewise.models.registry import model_class, model_names
 from stripewise.models.table import Column, ObjectiveColumn, Schema
 from stripewise.observe.evidence import RULES
@@ -132,6 +132,22 @@ def test_options_of_commands_and_parameters_of_stacks_are_those_of_the_program()
         assert set(re.findall(rf"<!-- {kind}: (.+?) -->", text)) == set(known)
         assert generated.fill(text) == text, "python tools/reference.py"
         assert set(re.findall(r"^## (.+)$", text, re.MULTILINE)) == set(known)
+
+
+def test_tables_of_keys_are_those_of_the_program() -> None:
+    for name in ("experiment-files", "stack-files", "campaigns", "sites", "tables"):
+        text = reference(name)
+        assert generated.fill(text) == text, "python tools/reference.py"
+        for keys in re.findall(r"<!-- keys: (.+?) -->", text):
+            assert not re.search(r"\|\s*\|$", generated.keys_of(keys), re.MULTILINE), f"{keys}: a key without a word"
+
+
+def test_a_key_says_what_it_takes_and_what_it_is_without() -> None:
+    cells = rows(generated.keys_of("requests.experiment.Batch")) | rows(generated.keys_of("lab.site.SiteClient"))
+    assert cells["retries"].startswith("| `retries` | integer, ≥ 0, ≤ 10 | `1` | times that a run is submitted again")
+    assert cells["piece_seconds"].startswith("| `piece_seconds` | time | 0.1 us |")
+    assert cells["rpc_size"].startswith("| `rpc_size` | size | 4 MiB |")
+    assert rows(generated.keys_of("lab.site.Site -ost")).keys() == set(Site.model_fields) - {"ost"}
 
 
 def test_export_targets_are_documented() -> None:

@@ -22,7 +22,7 @@ from tests.unit.service import SIMULATED, running
 def test_serving_without_the_extra_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "fastapi", None)
     monkeypatch.delitem(sys.modules, "stripewise.desk.server.app", raising=False)
-    with pytest.raises(UserError, match=r"the package fastapi is not installed.*stripewise\[server\]"):
+    with pytest.raises(UserError, match=r"the package fastapi is not installed.*pip install '\.\[server\]'"):
         commands.serve()
 
 

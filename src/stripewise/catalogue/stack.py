@@ -81,38 +81,100 @@ class ParameterEntry(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    name: str
-    kind: Kind
-    values: list[Scalar] | None = None
-    other_values: bool = False
-    low: Scalar | None = None
-    high: Scalar | None = None
-    step: int | None = Field(default=None, ge=1)
-    default: Scalar | None = None
-    unit: str = ""
-    scale: Scale | None = None
-    role: str = "other"
-    carrier: Carrier = ARGUMENT
-    key: str = ""
-    when: When = When.OPEN
-    scope: Scope = Scope.FILE
-    operations: list[Literal["read", "write"]] = Field(default_factory=lambda: list(OPERATIONS))  # type: ignore[arg-type]
-    driver: list[str] = Field(default_factory=list)
-    since: str = ""
-    until: str = ""
-    active_if: str | None = None
-    same_as_default: str | None = None
-    maximum_from: str | None = None
-    default_from: str | None = None
-    safety: Safety = Safety.PURE
-    evidence: str = "none"
-    switch: list[Scalar] = Field(default_factory=list)
-    cost: float = 0.0
-    breaks: list[Breakage] = Field(default_factory=list)
-    known: list[KnownValue] = Field(default_factory=list)
-    defaults: list[KnownValue] = Field(default_factory=list)
-    description: str = ""
-    trap: str = ""
+    name: str = Field(description="letters, digits, underscores; unique among the stacks used")
+    kind: Kind = Field(description="`integer`, `ordinal` (ordered), `categorical`, `boolean`")
+    values: list[Scalar] | None = Field(default=None, description="all values; ascending where ordered")
+    other_values: bool = Field(
+        default=False,
+        description="`categorical`: the component also understands words that `values` does not list; experiments "
+        "and plans may name them",
+    )
+    low: Scalar | None = Field(default=None, description="integer: smallest value, instead of `values`")
+    high: Scalar | None = Field(default=None, description="integer: largest value; always tried, whatever `step`")
+    step: int | None = Field(default=None, ge=1, description="integer: distance of values")
+    default: Scalar | None = Field(
+        default=None,
+        description="the value that acts when nothing is set; the first value if left out. It is never emitted",
+    )
+    unit: str = Field(default="", description='`B` lets sizes be written as `"4 MiB"`')
+    scale: Scale | None = Field(
+        default=None,
+        description='of ordered values: `linear`, `log2`; on a logarithmic axis, 0 means "unset" and lies next to '
+        "the smallest value",
+    )
+    role: str = Field(
+        default="other",
+        description="its meaning in the field's terms: `aggregators`, `stripe_count`, `stripe_size`, "
+        "`collective_buffering`, `collective_buffer_size`, `data_sieving`, `sieving_buffer_size`, ..., "
+        "`other`",
+    )
+    carrier: Carrier = Field(
+        default=ARGUMENT,
+        description="how a value reaches the program: `hint` (MPI_Info), `layout` (of a new file), `hdf5` (a "
+        "property), `pnetcdf` (a hint of PnetCDF), `env` (a variable), `mca` (`OMPI_MCA_NAME`), "
+        "`argument` (put into the command as `{NAME}`), `adios2` (a parameter in a copy of the "
+        "program's ADIOS2 file, which the command names as `{adios2:FILE}`), `file` (an entry of a copy "
+        "of the program's configuration file), `posix` (what the observer does beside the program's own "
+        "calls)",
+    )
+    key: str = Field(
+        default="",
+        description="the carrier's name for it; `name` if empty. Of `file`: the entry's path (`io.buffer_size`), "
+        "after the file's path and a colon if the program has several files",
+    )
+    when: When = Field(default=When.OPEN, description="what it acts on")
+    scope: Scope = Field(default=Scope.FILE, description="what one value governs")
+    operations: list[Literal["read", "write"]] = Field(
+        default_factory=lambda: list(OPERATIONS),  # type: ignore[arg-type]
+        description="`read`, `write` or both: what it can influence",
+    )
+    driver: list[str] = Field(
+        default_factory=list, description="prefixes of `romio_filesystem_type` under which it acts; empty: any"
+    )
+    since: str = Field(default="", description="first version of the stack's `library` that supports it")
+    until: str = Field(
+        default="", description="last version that supports it, with all its releases: `4.1` includes 4.1.9"
+    )
+    active_if: str | None = Field(
+        default=None, description="expression; where it is false, the parameter is inactive and no run is spent on it"
+    )
+    same_as_default: str | None = Field(
+        default=None, description="expression; where it is true, the value acts as the default does"
+    )
+    maximum_from: str | None = Field(default=None, description="expression of the workload: largest value")
+    default_from: str | None = Field(default=None, description="expression of the workload: default")
+    safety: Safety = Field(
+        default=Safety.PURE,
+        description="`pure`, `layout` (where bytes lie), `format` (the file's format), `corrupting` (never searched)",
+    )
+    evidence: str = Field(default="none", description="the rule that proves its effect; see effects")
+    switch: list[Scalar] = Field(
+        default_factory=list,
+        description="strong values: the ones that change the most. `auto` tries each of them within the first eight "
+        'runs, where it acts. Of an ordered parameter, `"lowest"` and `"highest"` stand for the ends of '
+        "its values",
+    )
+    cost: float = Field(
+        default=0.0, description="relative price of a larger value; among equally good values the cheaper wins"
+    )
+    breaks: list[Breakage] = Field(
+        default_factory=list,
+        description='values under which calls of MPI-IO go wrong by a fault of the library: `{ value = "disable", '
+        'calls = ["write_ordered"], how = "what goes wrong" }`, with calls as a report names them. A '
+        "program whose first run makes such a call does not get the value; exports and `knobs` warn",
+    )
+    known: list[KnownValue] = Field(
+        default_factory=list,
+        description='values that only some versions of the stack\'s `library` know: `{ value = "two_phase", until = '
+        '"4.1" }`, with `since` and `until` as of a parameter. A program that uses another version does '
+        "not get the value",
+    )
+    defaults: list[KnownValue] = Field(
+        default_factory=list,
+        description='defaults of versions that have another one than `default`: `{ value = "8 MiB", since = "2.0" }`',
+    )
+    description: str = Field(default="", description="what it does")
+    trap: str = Field(default="", description="what goes wrong silently")
 
     _renamed = model_validator(mode="before")(staticmethod(read_carrier))
 
@@ -190,11 +252,11 @@ class DerivedEntry(BaseModel):
     """A ``[[derived]]`` table."""
 
     model_config = ConfigDict(extra="forbid")
-    name: str
-    carrier: Carrier
-    template: str = "{value}"
-    value: str
-    active_if: str | None = None
+    name: str = Field(description="the carrier's key")
+    carrier: Carrier = Field(description="the carrier, as above")
+    template: str = Field(default="{value}", description="text of the value")
+    value: str = Field(description="expression; the setting is emitted where a parameter it names is changed")
+    active_if: str | None = Field(default=None, description="expression; where it is false, nothing is emitted")
 
     _renamed = model_validator(mode="before")(staticmethod(read_carrier))
 
@@ -203,20 +265,25 @@ class KnowledgeEntry(BaseModel):
     """A ``[[knowledge]]`` table."""
 
     model_config = ConfigDict(extra="forbid")
-    condition: str
-    gain: float = Field(gt=0)
-    source: str
-    doubt: float | None = Field(default=None, gt=0)
+    condition: str = Field(description="expression of parameters and workload")
+    gain: float = Field(gt=0, description="expected factor where it holds; 1.2 is 20% better")
+    source: str = Field(description="why")
+    doubt: float | None = Field(
+        default=None,
+        gt=0,
+        description="standard deviation of the logarithm of the gain between other workloads and systems, where it "
+        "was measured on some; `prescribe` without a model relies on such knowledge alone",
+    )
 
 
 class OffEntry(BaseModel):
     """The ``[off]`` table: how to run the program without the component."""
 
     model_config = ConfigDict(extra="forbid")
-    description: str = ""
-    env: dict[VariableName, VariableValue] = Field(default_factory=dict)
-    unset: list[VariableName] = Field(default_factory=list)
-    command: str | None = None
+    description: str = Field(default="", description="what the reference is")
+    env: dict[VariableName, VariableValue] = Field(default_factory=dict, description="variables to set instead")
+    unset: list[VariableName] = Field(default_factory=list, description="variables to remove")
+    command: str | None = Field(default=None, description="another command, instead of the experiment's")
 
     @property
     def how(self) -> str:
@@ -238,20 +305,35 @@ class StackFile(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    name: str
-    layer: str = ""
-    version: int = 1
-    description: str = ""
-    source: str = ""
-    io_component: list[str] = Field(default_factory=list)
-    library: str = ""
-    mpi: list[str] = Field(default_factory=list)
-    env: dict[VariableName, VariableValue] = Field(default_factory=dict)
-    parameter: list[ParameterEntry] = Field(min_length=1)
-    constraint: list[str] = Field(default_factory=list)
-    derived: list[DerivedEntry] = Field(default_factory=list)
-    knowledge: list[KnowledgeEntry] = Field(default_factory=list)
-    off: OffEntry | None = None
+    name: str = Field(description="of the stack")
+    layer: str = Field(
+        default="", description="`name` if empty; for layouts the file system (`lustre`, `cephfs`, `beegfs`, `dfuse`)"
+    )
+    version: int = Field(default=1, description="of the file")
+    description: str = Field(default="", description="what it tunes")
+    source: str = Field(default="", description="where its facts come from")
+    io_component: list[str] = Field(
+        default_factory=list, description="`romio`, `ompio`: MPI-IO implementations under which it acts; empty: any"
+    )
+    library: str = Field(
+        default="",
+        description="the component whose versions `since` and `until` name: `MPICH` (for ROMIO, also that of Open "
+        "MPI), `Open MPI`, `HDF5`, `Lustre`, `PnetCDF`, or your own; empty: that of the shipped stack "
+        "of the same layer",
+    )
+    mpi: list[str] = Field(
+        default_factory=list, description="MPI libraries that alone know its parameters (`Cray MPICH`); empty: any"
+    )
+    env: dict[VariableName, VariableValue] = Field(
+        default_factory=dict, description="variables that switch the component on, in every run but the reference"
+    )
+    parameter: list[ParameterEntry] = Field(min_length=1, description="one or more")
+    constraint: list[str] = Field(default_factory=list, description="expressions that must hold")
+    derived: list[DerivedEntry] = Field(default_factory=list, description="settings computed from parameters")
+    knowledge: list[KnowledgeEntry] = Field(
+        default_factory=list, description="what experts expect before the first run"
+    )
+    off: OffEntry | None = Field(default=None, description="how to run without the component")
 
 
 @dataclass(frozen=True)

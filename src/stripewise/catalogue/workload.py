@@ -20,19 +20,23 @@ class Workload(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    operation: Literal["read", "write", "both"] | None = None
-    nodes: Annotated[int, Field(ge=1)] | None = None
-    processes_per_node: Annotated[int, Field(ge=1)] | None = None
-    file_size: Size | None = None
-    transfer_size: Size | None = None
-    layout: Literal["segmented", "strided", "random", "tile"] | None = None
-    piece_size: Size | None = None
-    collective: bool | None = None
-    file_per_process: bool | None = None
-    api: Literal["posix", "mpiio", "hdf5", "pnetcdf"] | None = None
-    files: Annotated[int, Field(ge=0)] | None = None
-    driver: str | None = Field(default=None, description="file-system driver, as romio_filesystem_type says it")
-    file_system: str | None = None
+    operation: Literal["read", "write", "both"] | None = Field(
+        default=None, description="what the program does to its files"
+    )
+    nodes: Annotated[int, Field(ge=1)] | None = Field(default=None, description="nodes of a run")
+    processes_per_node: Annotated[int, Field(ge=1)] | None = Field(default=None, description="ranks per node")
+    file_size: Size | None = Field(default=None, description='bytes of a file; sizes may be written as `"64 GiB"`')
+    transfer_size: Size | None = Field(default=None, description="bytes of one call of a rank")
+    layout: Literal["segmented", "strided", "random", "tile"] | None = Field(
+        default=None, description="how the data of the ranks are arranged in the file"
+    )
+    piece_size: Size | None = Field(default=None, description="contiguous bytes in the file of a strided call")
+    collective: bool | None = Field(default=None, description="whether collective calls are used")
+    file_per_process: bool | None = Field(default=None, description="one file per rank")
+    api: Literal["posix", "mpiio", "hdf5", "pnetcdf"] | None = Field(default=None, description="what the program calls")
+    files: Annotated[int, Field(ge=0)] | None = Field(default=None, description="number of files")
+    driver: str | None = Field(default=None, description="file-system driver, as in romio_filesystem_type")
+    file_system: str | None = Field(default=None, description="type, such as `lustre`")
 
     @property
     def processes(self) -> int | None:

@@ -84,8 +84,8 @@ class Network(_SiteTable):
     """The ``[network]`` table: between nodes, and from nodes to servers."""
 
     latency: Seconds = Field(default=1e-3, description="RTT of an RPC through the Lustre stack, unloaded; guess")
-    node_write_bandwidth: Rate = Field(description="bytes a second that one node can write; fitted")
-    node_read_bandwidth: Rate = Field(description="bytes a second that one node can read; fitted")
+    node_write_bandwidth: Rate = Field(description="bytes per second that one node can write; fitted")
+    node_read_bandwidth: Rate = Field(description="bytes per second that one node can read; fitted")
     sync_seconds: Seconds = Field(default=18e-6, description="t_sync: one step of a tree over all processes; guess")
     message_seconds: Seconds = Field(default=2e-6, description="o: overhead of one message; guess")
 
@@ -101,14 +101,14 @@ class SiteClient(_SiteTable):
     process_bandwidth: Rate = Field(default=0.95e9, description="B_proc: one process alone, 0.8 to 0.95 GB/s measured")
     call_seconds: Seconds = Field(default=5e-6, description="t_call: one system call through the client; guess")
     piece_seconds: Seconds = Field(default=0.1e-6, description="copying one small piece in memory; guess")
-    rpcs_in_flight: Count = Field(default=8, description="max_rpcs_in_flight, a client and OST; Lustre source")
+    rpcs_in_flight: Count = Field(default=8, description="max_rpcs_in_flight, per client and OST; Lustre source")
     rpc_size: Size = Field(default=4 << 20, description="largest RPC; Lustre source")
     memory: Size = Field(default=64 << 30, description="RAM of a node")
     memory_bandwidth: Rate = Field(
         default=10e9, description="B_mem: a node copying to or from its page cache; guess, as ARCHER2 without fsync"
     )
     max_dirty: Size | None = Field(
-        default=None, description="dirty bytes an OSC; min(2000 MiB, RAM / 8) where not given; Lustre source"
+        default=None, description="dirty bytes per OSC; min(2000 MiB, RAM / 8) if not given; Lustre source"
     )
     read_ahead: bool = Field(default=True, description="whether read-ahead is effective")
     cached: Share = Field(default=0.0, description="part of reads that the client's own memory holds")
@@ -125,7 +125,7 @@ class Oss(_SiteTable):
     """The ``[oss]`` table: object storage servers."""
 
     count: Count = Field(description="object storage servers")
-    bandwidth: Rate = Field(description="bytes a second of one server, whatever its OSTs could do")
+    bandwidth: Rate = Field(description="bytes per second of one server, whatever its OSTs could do")
     cached: Share = Field(default=0.0, description="part of reads that the servers' memory holds")
 
 
@@ -142,9 +142,12 @@ class Ost(_SiteTable):
         default=2.3e-3, description="t_access: mean wait of a read that nothing announced, on disks; fitted"
     )
     arms: Count = Field(default=8, description="disks of an array that can wait at the same time; RAID 6 of 8 + 2")
-    flash: bool = Field(default=False, description="no heads to move: no such wait, streams do not disturb one another")
+    flash: bool = Field(
+        default=False,
+        description="flash has no heads to move: reads do not wait in this way, and streams do not disturb one another",
+    )
     streams: float = Field(default=16, gt=0, description="m0: streams an OST serves undisturbed; guess")
-    interference: float = Field(default=0.12, ge=0, description="beta: loss a doubling of streams above m0; guess")
+    interference: float = Field(default=0.12, ge=0, description="beta: loss per doubling of streams above m0; guess")
     speeds: list[Annotated[float, Field(gt=0)]] = Field(
         default_factory=list, description="c_o: speed of the first OSTs relative to the others; slow ones below 1"
     )
@@ -154,7 +157,7 @@ class Mds(_SiteTable):
     """The ``[mds]`` table: metadata."""
 
     open_seconds: Seconds = Field(default=2e-3, description="t_open: one open; guess")
-    rate: float = Field(default=20e3, gt=0, description="opens and creations a second; guess")
+    rate: float = Field(default=20e3, gt=0, description="opens and creations per second; guess")
     object_seconds: Seconds = Field(default=0.3e-3, description="t_obj: creating one object of a striped file; guess")
 
 
@@ -206,7 +209,7 @@ class Defaults(_SiteTable):
     """The ``[defaults]`` table: what the file system gives a new file."""
 
     stripe_count: int = Field(default=1, ge=-1, description="OSTs of a new file; -1: all")
-    stripe_size: Size = Field(default=1 << 20, description="bytes on one OST before the next takes over")
+    stripe_size: Size = Field(default=1 << 20, description="bytes on one OST before the file continues on the next")
 
 
 class Slowdown(_SiteTable):

@@ -35,9 +35,9 @@ class ObjectiveColumn(BaseModel):
     """The ``[objective]`` table."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-    column: str = "objective"
-    direction: Literal["minimize", "maximize"]
-    unit: str = ""
+    column: str = Field(default="objective", description="its column in the CSV file")
+    direction: Literal["minimize", "maximize"] = Field(description="which way is better")
+    unit: str = Field(default="", description="for display")
 
 
 class Column(BaseModel):
@@ -50,17 +50,45 @@ class Column(BaseModel):
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-    name: str
-    kind: Literal["ordinal", "categorical"]
-    role: str = "other"
-    unit: str = ""
-    scale: Literal["linear", "log2"] = "linear"
-    values: list[bool | int | float | str] = Field(min_length=1)
-    default: bool | int | float | str | None = None
-    active_if: str | None = None
-    carrier: Carrier | None = None
-    key: str | None = None
-    operations: list[Literal["read", "write"]] | None = None
+    name: str = Field(description="the column")
+    kind: Literal["ordinal", "categorical"] = Field(description="whether values can be compared by size")
+    role: str = Field(
+        default="other", description="its meaning in the field's terms; features and rules use roles, never names"
+    )
+    unit: str = Field(default="", description="`B`, `count`, ...")
+    scale: Literal["linear", "log2"] = Field(
+        default="linear",
+        description='of ordered values; on a logarithmic axis, 0 means "unset": a setting of its own, next to the '
+        "smallest value",
+    )
+    values: list[bool | int | float | str] = Field(
+        min_length=1, description="all values that occur; ascending where ordered"
+    )
+    default: bool | int | float | str | None = Field(
+        default=None, description="the value that acts when nothing is set"
+    )
+    active_if: str | None = Field(
+        default=None,
+        description="expression; where it is false, the value is inactive and rows fold together. It names columns "
+        "and words of the workload. Campaigns write what their stacks say, with the defaults of "
+        "parameters that they do not vary; hints are inactive where `api` is `posix`. For MPI-IO hints "
+        "of other tables it is built in",
+    )
+    carrier: Carrier | None = Field(
+        default=None,
+        description="how the column is set, as in stack files, where no stack of Stripewise has it; campaigns write "
+        "them for tunables of your own",
+    )
+    key: str | None = Field(
+        default=None,
+        description="how the column is set, as in stack files, where no stack of Stripewise has it; campaigns write "
+        "them for tunables of your own",
+    )
+    operations: list[Literal["read", "write"]] | None = Field(
+        default=None,
+        description="`read`, `write`: the operations for which a parameter can be set; for the other operation it "
+        "belongs to the workload, such as the layout of a file that is read",
+    )
 
     def parameter(self) -> Parameter:
         """Make a parameter of a space; its first value is the default where none is declared."""
@@ -80,16 +108,25 @@ class Schema(BaseModel):
     """The whole ``NAME.toml``."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-    name: str
-    description: str = ""
-    source: str = ""
-    license: str = ""
-    complete: bool = False
-    constraints: list[str] = Field(default_factory=list)
-    objective: ObjectiveColumn
-    parameter: list[Column] = Field(min_length=1)
-    context: list[Column] = Field(default_factory=list)
-    stack: list[StackFile] = Field(default_factory=list)
+    name: str = Field(description="of the table")
+    description: str = Field(default="", description="what was measured")
+    source: str = Field(default="", description="where, and by whom")
+    license: str = Field(default="", description="of the data")
+    complete: bool = Field(default=False, description="every combination was measured")
+    constraints: list[str] = Field(
+        default_factory=list,
+        description="expressions over columns, words of the workload and parameters of stacks that hold of every "
+        "row. Campaigns write their own. Models and artifacts keep them: what breaks one was never "
+        "measured, and is not prescribed",
+    )
+    objective: ObjectiveColumn = Field(description="the measured quantity")
+    parameter: list[Column] = Field(min_length=1, description="columns that are tuned")
+    context: list[Column] = Field(default_factory=list, description="columns that cannot be tuned: the workload")
+    stack: list[StackFile] = Field(
+        default_factory=list,
+        description="stack files of your own, as `[[stack]]`: how the parameters are set, and their rules. "
+        "Campaigns and `train --stack` add them; models keep them",
+    )
 
     @property
     def stacks(self) -> tuple[Stack, ...]:

@@ -28,12 +28,16 @@ class DesignEntry(BaseModel):
     """The ``[design]`` table: which of all combinations are measured."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-    kind: Literal["grid", "subset", "latin_hypercube", "sequential"] = "grid"
+    kind: Literal["grid", "subset", "latin_hypercube", "sequential"] = Field(
+        default="grid",
+        description="all; some at random; some spread evenly over every factor; or chosen one after the other, "
+        "where an ensemble of trees is most uncertain",
+    )
     size: Annotated[int, Field(ge=1)] | None = Field(
-        default=None, description="combinations an operation; all but a grid need it"
+        default=None, description="combinations per operation; all kinds except a grid need it"
     )
     initial: Annotated[int, Field(ge=4)] = Field(
-        default=16, description="sequential: combinations measured before the first choice"
+        default=16, description="sequential: combinations, spread evenly, before the first choice"
     )
     batch: Annotated[int, Field(ge=1)] = Field(default=8, description="sequential: combinations chosen at a time")
 
@@ -50,11 +54,16 @@ class FilesEntry(BaseModel):
     """The ``[files]`` table: where the benchmark's file lies and what is done to it."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-    folder: str = Field(default="", description="of the file system that is measured; needed unless simulated")
-    name: str = Field(default="stripewise-profile.dat", pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")
-    sync: bool = Field(default=True, description="a write counts when it is on the disk (fsync inside its time)")
+    folder: str = Field(default="", description="a folder on the file system to be measured; also `--folder`")
+    name: str = Field(
+        default="stripewise-profile.dat",
+        pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$",
+        description="of the file, or the first part of its names",
+    )
+    sync: bool = Field(default=True, description="a write counts when it is on the disk")
     caches: Literal["none", "advise", "system"] = Field(
-        default="advise", description="before each read: pages leave this node's memory; or the whole cache (root)"
+        default="advise",
+        description="before each read: pages are dropped from this node's memory, or its whole cache is dropped (root)",
     )
 
 
@@ -62,50 +71,87 @@ class LimitsEntry(BaseModel):
     """The ``[limits]`` table: a campaign that could exceed one is not started."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-    runs: Annotated[int, Field(ge=1)] | None = None
-    bytes: Size | None = None
+    runs: Annotated[int, Field(ge=1)] | None = Field(
+        default=None, description="most runs; a campaign with more is not started"
+    )
+    bytes: Size | None = Field(default=None, description="most bytes moved in total; likewise")
     free: Annotated[float, Field(ge=0, lt=1)] = Field(
         default=0.1, description="share of the file system's blocks and inodes that must stay free"
     )
     seconds: Annotated[float, Field(gt=0)] | None = Field(
-        default=None, description="of a session; it ends by itself and can be resumed"
+        default=None, description="of a session; it ends by itself and can be continued"
     )
-    node_hours: Annotated[float, Field(gt=0)] | None = None
+    node_hours: Annotated[float, Field(gt=0)] | None = Field(default=None, description="of a session; likewise")
 
 
 class Campaign(BaseModel):
     """Everything that fixes a campaign."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-    name: str = Field(min_length=1, pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")
-    description: str = ""
-    source: str = ""
-    license: str = ""
-    runner: str = "local"
-    program: Literal["kernel", "ior", "command"] = "kernel"
-    executable: VariableValue = Field(default="", description="path of kernel or ior, if not the one that is found")
-    command: list[VariableValue] = Field(default_factory=list, description="of program = 'command', with placeholders")
-    launcher: list[VariableValue] = Field(
-        default_factory=list, description="with {processes}, {nodes}, {processes_per_node}"
+    name: str = Field(
+        min_length=1,
+        pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$",
+        description="letters, digits, `.`, `_` and `-`; of the table, too",
     )
-    stacks: list[str] = Field(default_factory=list)
-    operations: list[Operation] = Field(default=["write", "read"], min_length=1)
-    objective: str = Field(default="bandwidth", description="bandwidth is that of the operation")
-    direction: Literal["minimize", "maximize"] | None = None
-    unit: str | None = None
-    repeats: Annotated[int, Field(ge=1, le=10_000)] = 3
-    warmup: Annotated[int, Field(ge=0, le=100)] = 1
-    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
-    timeout: Annotated[float, Field(gt=0)] = 3600.0
-    setup: list[ShellLine] = Field(default_factory=list)
-    env: dict[VariableName, VariableValue] = Field(default_factory=dict)
-    constraints: list[str] = Field(default_factory=list)
-    design: DesignEntry = DesignEntry()
-    files: FilesEntry = FilesEntry()
-    limits: LimitsEntry = LimitsEntry()
-    batch: Batch = Batch()
-    workload: list[Factor] = Field(default_factory=list, max_length=100)
-    tunable: list[Tunable] = Field(min_length=1, max_length=100)
+    description: str = Field(default="", description="copied into the table")
+    source: str = Field(default="", description="copied into the table")
+    license: str = Field(default="", description="copied into the table")
+    runner: str = Field(
+        default="local",
+        description="`local`: launches on this host; `batch`: each run is a job; `steps`: a step of the Slurm "
+        "allocation; `sim:NAME-or-FILE`: a simulated site; `replay:TABLE`: a measured table, with all "
+        "its contexts",
+    )
+    program: Literal["kernel", "ior", "command"] = Field(
+        default="kernel", description="the benchmark program, IOR, or a program of your own"
+    )
+    executable: VariableValue = Field(
+        default="",
+        description="path of kernel or IOR; by default the kernel is built for the launcher's MPI, and IOR is "
+        "looked for on the path",
+    )
+    command: list[VariableValue] = Field(
+        default_factory=list,
+        description='of `program = "command"`: words with `{NAME}` for a factor\'s value, `{operation}` and '
+        "`{file}`. The program gets no standard input: write `bash -c './app < deck'`",
+    )
+    launcher: list[VariableValue] = Field(
+        default_factory=list,
+        description="with `{processes}`, `{nodes}`, `{processes_per_node}`; by default `mpiexec -n {processes}`, in "
+        "jobs and steps `srun` where it exists",
+    )
+    stacks: list[str] = Field(
+        default_factory=list, description="the stacks that describe the tunables, by name or file"
+    )
+    operations: list[Operation] = Field(
+        default=["write", "read"], min_length=1, description="`write`, `read`, in the order in which they are made"
+    )
+    objective: str = Field(
+        default="bandwidth",
+        description="`bandwidth` is that of the operation, from open to close; or an objective of experiment files",
+    )
+    direction: Literal["minimize", "maximize"] | None = Field(default=None, description="of a `regex:` objective")
+    unit: str | None = Field(default=None, description="of a `regex:` objective")
+    repeats: Annotated[int, Field(ge=1, le=10_000)] = Field(default=3, description="runs of each combination")
+    warmup: Annotated[int, Field(ge=0, le=100)] = Field(
+        default=1, description="runs of each operation that are not recorded, in each session"
+    )
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = Field(default=0, description="of the design and the order")
+    timeout: Annotated[float, Field(gt=0)] = Field(
+        default=3600.0, description="seconds after which a run counts as hung"
+    )
+    setup: list[ShellLine] = Field(default_factory=list, description="shell lines before each run: `module load ...`")
+    env: dict[VariableName, VariableValue] = Field(default_factory=dict, description="variables for the program")
+    constraints: list[str] = Field(
+        default_factory=list,
+        description="expressions over factors and words of the workload that must hold; the table keeps them",
+    )
+    design: DesignEntry = Field(default=DesignEntry(), description="which combinations are measured")
+    files: FilesEntry = Field(default=FilesEntry(), description="where the benchmark's file lies")
+    limits: LimitsEntry = Field(default=LimitsEntry(), description="what the campaign may use")
+    batch: Batch = Field(default=Batch(), description="how runs go through a scheduler")
+    workload: list[Factor] = Field(default_factory=list, max_length=100, description="factors that cannot be tuned")
+    tunable: list[Tunable] = Field(min_length=1, max_length=100, description="factors that can")
 
     @field_validator("command", "launcher", mode="before")
     @classmethod

@@ -31,32 +31,55 @@ class Batch(BaseModel):
     """The ``[batch]`` table: runs as jobs of a scheduler, or as steps within an allocation."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-    scheduler: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_-]*$")] = "slurm"
-    nodes: Annotated[int, Field(ge=1, le=1_000_000)] | None = Field(
-        default=None, description="nodes of a run; from the command or the script's directives if left out"
+    scheduler: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_-]*$")] = Field(
+        default="slurm",
+        description="`slurm`, `pbs`, `pbs_classic`, `lsf`, `flux`, or one of another package; all but Slurm were "
+        "tried over samples of their output only",
     )
-    processes_per_node: Annotated[int, Field(ge=1, le=100_000)] | None = None
+    nodes: Annotated[int, Field(ge=1, le=1_000_000)] | None = Field(
+        default=None,
+        description="nodes of a run; by default those of the script's directives, of the command (`srun -N 4`) or "
+        "of `[workload]`, else 1",
+    )
+    processes_per_node: Annotated[int, Field(ge=1, le=100_000)] | None = Field(
+        default=None, description="ranks per node that the job requests"
+    )
     jobs: Annotated[int, Field(ge=1, le=1000)] | None = Field(
-        default=None, description="runs at the same time; 1 for jobs, as many as there are nodes for in steps"
+        default=None,
+        description="runs at the same time; by default 1, and as many steps as fit. They share the file system: more "
+        "than one disturb each other. The confirmation makes one at a time",
     )
     walltime: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
-        default=None, description="seconds of a job; by default from the run's time limit and its hooks"
+        default=None, description="seconds of a job; by default the run's time limit, that of its hooks, and a minute"
     )
-    queue: ResourceName | None = Field(default=None, description="partition or queue")
-    account: ResourceName | None = None
-    reservation: ResourceName | None = None
-    exclusive: bool = Field(default=True, description="no other job on the nodes")
+    queue: ResourceName | None = Field(
+        default=None,
+        description="as the scheduler calls it (Slurm: partition): letters, digits and `_ . , : @ / + % -`",
+    )
+    account: ResourceName | None = Field(default=None, description="likewise")
+    reservation: ResourceName | None = Field(default=None, description="likewise")
+    exclusive: bool = Field(
+        default=True, description="no other job on the nodes; left to the script where it has directives"
+    )
     directives: list[DirectiveOption] = Field(
-        default_factory=list, description="further options of the scheduler, one a line, as `--constraint=haswell`"
+        default_factory=list,
+        description="further options of the scheduler, as `--constraint=haswell`; each begins with `-` and stays on "
+        "its line",
     )
     retries: Annotated[int, Field(ge=0, le=10)] = Field(
-        default=1, description="times that a run is submitted again after the machine lost it"
+        default=1,
+        description="times that a run is submitted again after the machine lost it: a failed node, a preemption, a "
+        "job that the scheduler has forgotten, a scheduler that was away while it ran",
     )
     patience: Annotated[float, Field(ge=0, allow_inf_nan=False)] = Field(
-        default=600.0, description="seconds for which a scheduler may fail to take or to look up jobs"
+        default=600.0,
+        description="seconds for which the scheduler may fail to take or to look up jobs before the session ends "
+        "(it can be resumed)",
     )
     poll: Annotated[int, Field(ge=1, le=3600)] = Field(
-        default=5, description="seconds between two looks at the scheduler's queue"
+        default=5,
+        description="seconds between two queries of the scheduler's queue; results are seen at once, through the "
+        "run's own record",
     )
 
 
@@ -74,9 +97,16 @@ class ObjectiveEntry(BaseModel):
     """The ``[objective]`` table; a plain text stands for its name."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-    name: str = "elapsed"
-    direction: Literal["minimize", "maximize"] | None = None
-    unit: str | None = None
+    name: str = Field(
+        default="elapsed",
+        description="`elapsed`, `io_time`, `write_bandwidth`, `read_bandwidth`, `bandwidth`, `write_rate`, "
+        "`read_rate`, `metadata_rate`, `darshan_bandwidth`, `energy`, `energy:COMMAND`, "
+        "`phase_bandwidth`, `phase_bandwidth:OPERATION`, or `regex:PATTERN`",
+    )
+    direction: Literal["minimize", "maximize"] | None = Field(
+        default=None, description="for `regex:PATTERN` only; the other objectives have their own"
+    )
+    unit: str | None = Field(default=None, description="for display")
     program: str = Field(
         default="", description="of the programs that the command starts, the one that is measured; all if empty"
     )
@@ -89,9 +119,15 @@ class Budget(BaseModel):
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-    runs: Annotated[int, Field(ge=1, le=1_000_000)] = 40
-    seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
-    node_hours: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    runs: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
+        default=40, description="launches in total: warm-up, search, failures, confirmation"
+    )
+    seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
+        default=None, description="wall time in total; time in which all runs wait in a queue does not count"
+    )
+    node_hours: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
+        default=None, description="nodes times hours in total"
+    )
 
 
 class Confirmation(BaseModel):
@@ -104,7 +140,9 @@ class Confirmation(BaseModel):
     minimum_effect: Annotated[float, Field(ge=1.0, le=100.0)] = Field(
         default=1.0, description="the speed-up that the interval's lower bound must exceed"
     )
-    confidence: Annotated[float, Field(gt=0.5, lt=1)] = 0.95
+    confidence: Annotated[float, Field(gt=0.5, lt=1)] = Field(
+        default=0.95, description="of the interval, all looks and candidates together"
+    )
     candidates: Annotated[int, Field(ge=1, le=10)] = Field(
         default=1, description="how many of the search's best may be tested; the interval is corrected for the number"
     )
@@ -117,13 +155,19 @@ class Hooks(BaseModel):
     """The ``[hooks]`` table: shell lines around each run, outside its time; ``STRIPEWISE_RUN`` holds its number."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-    before: list[ShellLine] = Field(default_factory=list)
-    after: list[ShellLine] = Field(default_factory=list)
+    before: list[ShellLine] = Field(default_factory=list, description="shell lines before each run")
+    after: list[ShellLine] = Field(default_factory=list, description="shell lines after each run, failed ones included")
     delete: list[VariableValue] = Field(
         default_factory=list, description="files that the program writes, removed before each run"
     )
-    drop_caches: Literal["none", "advise", "system"] = "none"
-    timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 600.0
+    drop_caches: Literal["none", "advise", "system"] = Field(
+        default="none",
+        description="`advise`: the pages of known files are dropped from this node's memory; `system`: the whole "
+        "cache (root)",
+    )
+    timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] = Field(
+        default=600.0, description="seconds that a hook or the setup lines may take"
+    )
 
 
 class Within(BaseModel):
@@ -175,10 +219,12 @@ class StandardInput(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
     file: VariableValue | Literal[""] = Field(
         default="",
-        description="the file that `tune` reads, once; a relative path counts from the folder of the command",
+        description="the file that `tune` reads, once; a relative path counts from the folder where `tune` is started",
     )
     text: Annotated[str, Field(max_length=LARGEST_INPUT)] | None = Field(
-        default=None, description="what the program reads; `tune` writes it, from the file or from its own input"
+        default=None,
+        description="what the program reads; `tune` writes it, from the file or from its own standard input. A "
+        "definition that you send to a service has the text itself",
     )
 
     @model_validator(mode="after")
@@ -204,7 +250,9 @@ class ParameterOverride(BaseModel):
     """A ``[parameters.NAME]`` table: a change to a stack's parameter, or a whole parameter of the user's own."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
-    values: list[Scalar] | None = None
+    values: list[Scalar] | None = Field(
+        default=None, description="values to be tried; the default stays in the space as the baseline"
+    )
     exclude: bool = Field(default=False, description="leave the parameter out of the space")
 
     _carried = model_validator(mode="before")(staticmethod(read_carrier))
@@ -219,23 +267,44 @@ class Experiment(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     # Bounds, because the space, its rules and their product are computed as soon as somebody asks for a dry run.
-    name: ShownName = ""
-    command: list[VariableValue] = Field(default_factory=list)
+    name: ShownName = Field(default="", description="a name for the experiment; the program's name if empty")
+    command: list[VariableValue] = Field(
+        default_factory=list,
+        description="the program, as a text or a list of words; what follows `--` on the command line replaces it. "
+        '`{NAME}` stands for the value of a parameter with `carrier = "argument"`, `{adios2:FILE}` for '
+        "the path of the program's ADIOS2 file or of its changed copy, `{file:FILE}` likewise for a "
+        "configuration file",
+    )
     stdin: StandardInput | None = Field(
-        default=None, description="the standard input of every launch: a table, or the path of a file as a text"
+        default=None,
+        description="the standard input of every launch: a table, or the path of a file as a text; what you pipe "
+        "into `tune` replaces it",
     )
-    runner: str = "local"
+    runner: str = Field(
+        default="local",
+        description="`local`: launches the command on this host, one run at a time; `batch`: each run is a job of a "
+        "scheduler; `steps`: runs side by side inside a Slurm allocation; `within`: the phases of one "
+        "launch are the runs; `replay:TABLE`: answers from a measured table; `sim:NAME-or-FILE`: "
+        "computes them on a simulated cluster from `[workload]`, without a command",
+    )
     stacks: list[str] = Field(
-        default_factory=list, max_length=100, description="names or paths; found from the program if empty"
+        default_factory=list,
+        max_length=100,
+        description="names, or paths of `.toml` files (from the folder where tune is started); found from the "
+        "program if empty",
     )
-    objective: ObjectiveEntry = ObjectiveEntry()
-    budget: Budget = Budget()
-    sampler: str = "auto"
-    sampler_options: dict[str, Any] = Field(default_factory=dict)
-    resampling: dict[str, Any] = Field(default_factory=dict)
-    pruning: dict[str, Any] = Field(default_factory=dict)
-    stopping: dict[str, Any] = Field(default_factory=dict)
-    model: VariableValue | None = None
+    objective: ObjectiveEntry = Field(default=ObjectiveEntry(), description="a table, or its name as a text")
+    budget: Budget = Field(default=Budget(), description="a table, or the number of launches")
+    sampler: str = Field(default="auto", description="see samplers")
+    sampler_options: dict[str, Any] = Field(default_factory=dict, description="options of the sampler")
+    resampling: dict[str, Any] = Field(default_factory=dict, description="when a trial is run once more")
+    pruning: dict[str, Any] = Field(default_factory=dict, description="when a run that cannot win is cut")
+    stopping: dict[str, Any] = Field(default_factory=dict, description="when the search ends before its budget")
+    model: VariableValue | None = Field(
+        default=None,
+        description="a performance model to start from, as `train` has written it; a relative path counts from the "
+        "folder of the command",
+    )
     warm_start: list[str] = Field(
         default_factory=list,
         max_length=100,
@@ -244,20 +313,37 @@ class Experiment(BaseModel):
     try_first: list[str] = Field(
         default_factory=list,
         max_length=1000,
-        description="settings to try before the sampler's, one configuration an entry: plan lines, separated by `;`",
+        description="settings to try before the sampler's, one configuration an entry: plan lines, separated by "
+        "`;`. `tune --from DIAGNOSIS.json` fills it with the proposals of a diagnosis",
     )
-    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
-    setup: list[ShellLine] = Field(default_factory=list)
-    env: dict[VariableName, VariableValue] = Field(default_factory=dict)
-    parameters: dict[str, ParameterOverride] = Field(default_factory=dict, max_length=100)
-    constraints: list[str] = Field(default_factory=list, max_length=100)
-    workload: Workload = Workload()
-    hooks: Hooks = Hooks()
-    batch: Batch = Batch()
-    within: Within = Within()
-    replay: Replay | None = None
-    confirmation: Confirmation = Confirmation()
-    warmup: Annotated[int, Field(ge=0, le=100)] = 1
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = Field(default=0, description="of every random choice")
+    setup: list[ShellLine] = Field(
+        default_factory=list, description="shell lines (bash) that run before each run, in its shell: `module load ...`"
+    )
+    env: dict[VariableName, VariableValue] = Field(
+        default_factory=dict, description="variables for the program; names have letters, digits and underscores"
+    )
+    parameters: dict[str, ParameterOverride] = Field(
+        default_factory=dict,
+        max_length=100,
+        description="changes to the stacks' parameters, and parameters of your own",
+    )
+    constraints: list[str] = Field(
+        default_factory=list, max_length=100, description="expressions that must hold, besides the stacks' own"
+    )
+    workload: Workload = Field(
+        default=Workload(), description="what the program does; what is left out is observed in the warm-up run"
+    )
+    hooks: Hooks = Field(default=Hooks(), description="what happens around each run")
+    batch: Batch = Field(default=Batch(), description="how runs go through a scheduler")
+    within: Within = Field(default=Within(), description="how much the phases of one launch may lose")
+    replay: Replay | None = Field(
+        default=None, description="the record whose replays the search launches in place of the program"
+    )
+    confirmation: Confirmation = Field(default=Confirmation(), description="how a gain is proven")
+    warmup: Annotated[int, Field(ge=0, le=100)] = Field(
+        default=1, description="runs of the default that are discarded first"
+    )
     timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
         default=None, description="seconds a run; default from the warm-up"
     )

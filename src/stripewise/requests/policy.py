@@ -29,33 +29,52 @@ class PolicyLimits(BaseModel):
     """The ``[limits]`` table."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-    jobs: Annotated[int, Field(ge=1)] | None = Field(default=None, description="most jobs of an experiment at a time")
-    run_bytes: Size | None = Field(default=None, description="most bytes that a run may read and write")
+    jobs: Annotated[int, Field(ge=1)] | None = Field(
+        default=None, description="most jobs of an experiment at a time, whatever `[batch] jobs` says"
+    )
+    run_bytes: Size | None = Field(
+        default=None,
+        description="most bytes that a run may read and write; an experiment whose warm-up run moves more ends "
+        "after it",
+    )
     node_hours: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = Field(
-        default=None, description="most that an experiment or campaign may cost at worst; never asked about"
+        default=None, description="most that an experiment may cost in the worst case; consent does not lift this limit"
     )
     ask_node_hours: Annotated[float, Field(ge=0, allow_inf_nan=False)] = Field(
-        default=10.0, description="worst case in node-hours above which consent is asked"
+        default=10.0,
+        description="worst case in node-hours above which consent is needed: by a question on a terminal, otherwise "
+        "by `--yes`",
     )
-    ask_bytes: Size = Field(default=1 << 40, description="worst case in bytes above which consent is asked")
+    ask_bytes: Size = Field(default=1 << 40, description="worst case in bytes above which consent is needed")
 
 
 class PolicyStriping(BaseModel):
     """The ``[striping]`` table."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-    pools: list[str] | None = Field(default=None, description="pools that may be chosen; all where left out")
-    stripe_count: Annotated[int, Field(ge=1)] | None = Field(default=None, description="most stripes of a file")
-    composite: bool = Field(default=False, description="lay out files where the folder's layout is composite")
-    pooled: bool = Field(default=False, description="lay out files where the folder's layout names a pool")
+    pools: list[str] | None = Field(default=None, description="pools that may be chosen; all if left out")
+    stripe_count: Annotated[int, Field(ge=1)] | None = Field(
+        default=None,
+        description="most stripes of a file, usually the number of OSTs of the file system; larger values are "
+        "neither searched nor chosen by a model under `run`",
+    )
+    composite: bool = Field(
+        default=False, description="set layouts on new files where the folder's layout is composite"
+    )
+    pooled: bool = Field(default=False, description="set layouts on new files where the folder's layout names a pool")
 
 
 class PolicyFolders(BaseModel):
     """The ``[folders]`` table; ``~`` and variables as ``$USER`` are replaced."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-    state: str | None = Field(default=None, description="store and runs' folders; compute nodes must see it")
-    cache: str | None = Field(default=None, description="built libraries; compute nodes must see it")
+    state: str | None = Field(
+        default=None,
+        description="runs' folders and campaigns, by default `~/.local/state/stripewise`; compute nodes must see it",
+    )
+    cache: str | None = Field(
+        default=None, description="built libraries, by default `~/.cache/stripewise`; compute nodes must see it"
+    )
 
 
 class Policy(BaseModel):

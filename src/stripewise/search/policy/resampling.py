@@ -36,7 +36,7 @@ class ResamplingOptions(Options):
     """The ``[resampling]`` table. The default and the first points are repeated like all others."""
 
     kind: Literal["none", "simple", "racing"] = Field(
-        default="racing", description="never; every trial alike; or only where it may change the choice"
+        default="racing", description="never; the same number for every trial; or only where it may change the choice"
     )
     repeats: int = Field(default=3, ge=1, le=1000, description="simple: runs of every trial")
     maximum: int = Field(default=10, ge=1, le=1000, description="racing: most runs of a trial")
