@@ -360,7 +360,8 @@ def test_no_setting_of_the_answer_is_called_idle(answer):
     assert set(result.ineffective) == {name for name, status in result.settings.items() if status == "no_effect"}
     units = {one.name: one.unit for one in result.space.parameters}
     for effect in result.effects:
-        value = int(effect.requested) if effect.requested.isdecimal() else effect.requested
+        text = effect.requested
+        value = int(text) if text.isdecimal() and text == text.lstrip("0") else text
         # What is only requested has a sentence in place of the word.
         said = (effect.status == "requested" and effect.evidence) or effect.status
         assert f"{write_setting(effect.name, value, units)}: {plain(said)}" in printed

@@ -11,7 +11,8 @@ from stripewise.catalogue.parameter import Kind, Parameter
 from stripewise.catalogue.plan import Plan
 from stripewise.catalogue.space import Space
 from stripewise.catalogue.stack import load_stack
-from stripewise.engine.effects import Effect, verdicts
+from stripewise.desk.cli.result import _write_effect
+from stripewise.engine.effects import Effect, beside_a_proven_gain, verdicts
 from stripewise.observe.evidence import RULES
 from stripewise.sizes import format_size
 from tests.unit.reports import activity, changed, recorded, report
@@ -99,6 +100,25 @@ def test_recorded_runs_of_ompio(key, status, number):
     (effect,) = judge("ompio_strided_write", key, "ompio").values()
     assert effect.status == status
     assert number in effect.evidence
+
+
+@pytest.mark.parametrize(
+    ("counted", "status", "why"),
+    [
+        (("read", "write"), "effective", "4 ranks read"),
+        (("write",), "no_effect", "the same; the objective does not measure reads"),
+        (("read",), "effective", "4 ranks read"),
+    ],
+)
+def test_what_a_setting_does_to_calls_that_do_not_count_is_no_effect(counted, status, why):
+    # As cb_nodes and cb_buffer_size, which act on reads alone where each rank writes for itself.
+    hints = recorded("romio_strided_both")
+    setting = Plan.parse("stripewise-plan 1\nhint romio_cb_read disable", "test").settings[0]
+    known = replace(space_of("romio")["romio_cb_read"], operations=("read", "write"), counted=counted)
+    runs = [activity(hints[key]) for key in ("hint romio_cb_read disable", "default")]
+    (effect,) = verdicts(Space((known,)), [setting], runs[:1], runs[1:])
+    assert effect.status == status
+    assert why in effect.evidence
 
 
 def test_hints_of_romio_under_ompio():
@@ -342,6 +362,16 @@ def test_without_any_run_it_is_only_a_request():
 
 
 SMALL, BOTH = "ior_small_pieces", "hint romio_cb_write disable; hint romio_cb_read disable"
+
+
+def test_a_single_setting_that_nobody_saw_is_what_explains_a_proven_gain():
+    effect = Effect(
+        "w", "user", "05", "plan", None, "requested", "passed to the program; nothing shows whether it was used"
+    )
+    (found,) = beside_a_proven_gain([effect])
+    assert found.evidence == "passed to the program; nothing else explains the proven gain"
+    assert beside_a_proven_gain([effect, replace(effect, name="v")]) == [effect, replace(effect, name="v")]
+    assert _write_effect(found, {}).startswith("w=05: passed to the program"), "values are shown as they are given"
 
 
 def without_messages(data):

@@ -272,7 +272,8 @@ def test_ranks_that_were_seen_limit_what_is_unknown() -> None:
 
 def test_a_workload_beyond_the_measurements_is_said_to_be() -> None:
     found = prescriber().prescribe(PrescriptionRequest(workload(file_size=100 * GIB)))
-    assert any("lies outside the training range" in note for note in found.notes)
+    (said,) = [note for note in found.notes if "lies outside the training" in note]
+    assert said.startswith("file_gib = 100 GiB lies outside the training range 1 GiB to "), said
 
 
 def test_a_pool_and_a_directory_can_be_chosen() -> None:

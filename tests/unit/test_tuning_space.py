@@ -47,8 +47,11 @@ def test_what_acts_outside_the_objective_stays_unless_it_was_asked_for():
     bound = bind_space(experiment(**writes), both)
     assert bound.left_out["romio_ds_read"] == "acts on reads only, which write_bandwidth does not measure"
     assert {"romio_ds_write", "cb_nodes"} <= set(bound.space.names)
-    for asked in ({"parameters": {"romio_ds_read": {}}}, {"try_first": ["romio_ds_read=disable"]}):
-        assert "romio_ds_read" in bind_space(experiment(**writes, **asked), both).space.names
+    assert bound.space["cb_nodes"].counted == ("write",)
+    for name in ("romio_ds_read", "cb_nodes"):
+        for asked in ({"parameters": {name: {}}}, {"try_first": [f"{name}={'disable' if 'ds' in name else 2}"]}):
+            own = bind_space(experiment(**writes, **asked), both).space
+            assert own[name].counted == ("read", "write")
 
 
 def test_aggregators_are_bounded_by_the_ranks():

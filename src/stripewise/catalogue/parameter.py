@@ -155,6 +155,8 @@ class Parameter:
         Moment and reach.
     operations : tuple of str
         ``read``, ``write`` or both: the operations it can influence.
+    counted : tuple of str
+        The operations that the objective measures: what the parameter does to others is no effect.
     driver : tuple of str
         File-system drivers (prefixes of ``romio_filesystem_type``) under which it acts; empty for any.
     io_component : tuple of str
@@ -204,6 +206,7 @@ class Parameter:
     when: When = When.OPEN
     scope: Scope = Scope.FILE
     operations: tuple[str, ...] = OPERATIONS
+    counted: tuple[str, ...] = OPERATIONS
     driver: tuple[str, ...] = ()
     io_component: tuple[str, ...] = ()
     since: str = ""

@@ -18,6 +18,8 @@ from stripewise.observe.evidence import NO_EFFECT, RULES, UNPROVABLE, Case, Verd
 from stripewise.result import Effect
 from stripewise.trial import Role, State, Trial
 
+_REQUESTED, _PASSED = "requested", "passed to the program"
+
 
 def verdicts(
     space: Space,
@@ -76,6 +78,8 @@ def activities_of(trial: Trial) -> list[Activity]:
 
 def beside_a_proven_gain(effects: Sequence[Effect]) -> list[Effect]:
     """Doubt that settings did nothing where the gain is proven and no other setting can explain it."""
+    if len(effects) == 1 and effects[0].status == _REQUESTED:
+        return [replace(effects[0], evidence=f"{_PASSED}; nothing else explains the proven gain")]
     if not all_idle(effects):
         return list(effects)
     return [
@@ -129,8 +133,8 @@ def _effect(
         setting.value,
         "plan",
         None,
-        "requested",
-        "passed to the program; nothing shows whether it was used",
+        _REQUESTED,
+        f"{_PASSED}; nothing shows whether it was used",
     )
     alone = _is_alone(space, setting, settings)
     # A derived setting acts through its parameter: it is judged by the value that it was computed from.

@@ -14,7 +14,7 @@ from stripewise.catalogue.configuration import place_of
 from stripewise.catalogue.expression import Expression
 from stripewise.catalogue.filesystems import FILE_SYSTEMS, of_file
 from stripewise.catalogue.meaning import Situation, explain_unknown_value, explain_unread, in_version, parse
-from stripewise.catalogue.parameter import Breakage, Kind, Parameter, Scale
+from stripewise.catalogue.parameter import OPERATIONS, Breakage, Kind, Parameter, Scale
 from stripewise.catalogue.plan import spell
 from stripewise.catalogue.space import Space
 from stripewise.catalogue.stack import Stack, every_stack, load_stack
@@ -359,7 +359,7 @@ def _choose_parameters(
             if reason:
                 left_out[parameter.name] = reason
             else:
-                parameters.append(parameter)
+                parameters.append(_count_measured(parameter, experiment))
     for name, override in experiment.parameters.items():
         if name not in changed and name not in later:
             if override.exclude:
@@ -380,11 +380,22 @@ def _outside_objective(parameter: Parameter, experiment: Experiment) -> str:
 
     Whatever it does there, no value of the objective would show it, so it stays as the program has it.
     """
-    way = kind_of(experiment.objective.name).operation
-    asked = parameter.name in experiment.parameters or any(parameter.setting in one for one in experiment.try_first)
-    if not way or way in parameter.operations or asked:
+    if set(parameter.operations) & set(_list_measured(parameter, experiment)):
         return ""
     return f"acts on {' and '.join(parameter.operations)}s only, which {experiment.objective.name} does not measure"
+
+
+def _count_measured(parameter: Parameter, experiment: Experiment) -> Parameter:
+    """Let an effect on the direction that the objective does not measure be none, as for a parameter of it alone."""
+    measured = _list_measured(parameter, experiment)
+    return parameter if measured == parameter.counted else replace(parameter, counted=measured)
+
+
+def _list_measured(parameter: Parameter, experiment: Experiment) -> tuple[str, ...]:
+    """List the directions in which a parameter counts: the objective's, or all for a parameter that was asked for."""
+    way = kind_of(experiment.objective.name).operation
+    asked = parameter.name in experiment.parameters or any(parameter.setting in one for one in experiment.try_first)
+    return (way,) if way and not asked else OPERATIONS
 
 
 def _nothing_left(left_out: Mapping[str, str], lost: Callable[[Parameter], str], experiment: Experiment) -> UserError:

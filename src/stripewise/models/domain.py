@@ -16,6 +16,7 @@ from stripewise.catalogue.expression import Expression
 from stripewise.errors import UserError
 from stripewise.models.table import Column, Schema, Table
 from stripewise.requests.objective import Objective
+from stripewise.sizes import format_size
 
 Floats = NDArray[np.float64]
 Frame = Mapping[str, Sequence[Value] | NDArray[Any]]
@@ -324,11 +325,9 @@ class Domain:
             low, high = float(points[:, index].min()), float(points[:, index].max())
             for number, beyond in ((low, low < self.low[index]), (high, high > self.high[index])):
                 if beyond:
-                    unit = f" {column.unit}" if column.unit else ""
-                    found.append(
-                        f"{column.name} = {number:g}{unit} lies outside the training range "
-                        f"{self.low[index]:g} to {self.high[index]:g}{unit}"
-                    )
+                    given, least, most = (_write(n, column.unit) for n in (number, self.low[index], self.high[index]))
+                    trained = f"range {least} to {most}" if least != most else f"data, which has {least} alone"
+                    found.append(f"{column.name} = {given} lies outside the training {trained}")
                     break
         return found
 
@@ -358,6 +357,10 @@ class Domain:
 
 def _key(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool | np.bool_) else str(value)
+
+
+def _write(number: float, unit: str) -> str:
+    return format_size(number) if unit == "B" else f"{number:g} {unit}".rstrip()
 
 
 def points_of(schema: Schema, levels: NDArray[np.int64]) -> Floats:

@@ -419,11 +419,14 @@ def parse_experiment(text: str, origin: str) -> Experiment:
 OWN_LAYER = "user"
 """The layer of parameters that no stack has."""
 _OF_STACK = ("layer", "io_component", "library", "mpi")
+_NOT_WRITTEN = {*_OF_STACK, "counted"}
+"""Fields of a parameter that its entry in a file does not have."""
 
 
 def _entry(parameter: Parameter) -> dict[str, Any]:
     """A parameter as a stack file writes it."""
-    plain = {field.name: getattr(parameter, field.name) for field in fields(parameter) if field.name not in _OF_STACK}
+    names = [field.name for field in fields(parameter) if field.name not in _NOT_WRITTEN]
+    plain = {name: getattr(parameter, name) for name in names}
     texts = {name: None if plain[name] is None else plain[name].text for name in EXPRESSIONS}
     several = ("values", "operations", "driver", "switch", "breaks", "known", "defaults")
     lists = {name: list(plain[name]) for name in several}

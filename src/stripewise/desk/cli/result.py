@@ -167,7 +167,8 @@ def _write_effect(effect: Effect, units: Mapping[str, str]) -> str:
     """Say what became of a setting of a plan, whose values are texts, in the words that rows of runs use for it."""
     # What is only requested has no evidence: its sentence says so.
     said = (effect.evidence or effect.status,) if effect.status == "requested" else (effect.status, effect.evidence)
-    value = int(effect.requested) if effect.requested.isdecimal() else effect.requested
+    text = effect.requested
+    value = int(text) if text.isdecimal() and str(int(text)) == text else text
     return f"{write_setting(effect.name, value, units)}: {' - '.join(filter(None, said))}"
 
 

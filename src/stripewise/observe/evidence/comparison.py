@@ -56,7 +56,14 @@ class Case:
     switched: tuple[FileActivity, ...] = ()
 
     def directions(self) -> list[str]:
-        """The directions that the parameter can influence and the file was used in."""
+        """The directions that count, that the parameter can influence and the file was used in."""
+        return [way for way in self._influenced() if way in self.parameter.counted]
+
+    def uncounted(self) -> list[str]:
+        """The directions that the parameter can influence and the objective does not measure."""
+        return [way for way in self._influenced() if way not in self.parameter.counted]
+
+    def _influenced(self) -> list[str]:
         return [way for way in WAYS if way in self.parameter.operations and getattr(self.file.upper, way).count]
 
     @property

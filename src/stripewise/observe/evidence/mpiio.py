@@ -27,18 +27,21 @@ from stripewise.sizes import count_of, format_size
 
 
 def _per_direction(judge: Callable[[Case, str], Verdict]) -> Callable[[Case], Verdict]:
-    """Judge both directions; an effect in one is an effect."""
+    """Judge the directions that count; an effect in one is an effect."""
 
     def rule(case: Case) -> Verdict:
         found = [judge(case, way) for way in case.directions()]
-        if not found:
-            ways = " or ".join(case.parameter.operations)
-            return NO_EFFECT, f"no {ways} call was made on the file"
         for status in (EFFECTIVE, UNPROVABLE):
             for verdict in found:
                 if verdict[0] == status:
                     return verdict
-        return found[0]
+        if found:
+            status, sentence = found[0]
+        else:
+            ways = [way for way in case.parameter.operations if way in case.parameter.counted]
+            status, sentence = NO_EFFECT, f"no {' or '.join(ways)} call was made on the file"
+        rest = " and ".join(f"{way}s" for way in case.uncounted())
+        return status, f"{sentence}; the objective does not measure {rest}" if rest else sentence
 
     return rule
 
