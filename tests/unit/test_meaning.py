@@ -293,7 +293,7 @@ MPI_NAMES = (("Cray", "cray"), ("Open MPI", "openmpi"), ("MPICH", "mpich"))
 @pytest.mark.parametrize(
     ("name", "mpi", "versions", "said"),
     [
-        ("fbtl_posix_write_datasieving", "Open MPI v4.1.4", {}, "known since Open MPI 5.0, the program uses 4.1.4"),
+        ("fbtl_posix_write_datasieving", "Open MPI v4.0.3", {}, "known since Open MPI 4.1, the program uses 4.0.3"),
         ("fbtl_posix_write_datasieving", "Open MPI v5", {}, ""),
         ("fbtl_posix_write_datasieving", "MPICH 4.2.1", {}, ""),
         ("romio_lustre_cb_lock_ahead_write", "MPICH 3.2.1", {}, "known since MPICH 3.3, the program uses 3.2.1"),

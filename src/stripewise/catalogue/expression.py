@@ -75,11 +75,14 @@ class Expression:
         As written in the file.
     names : frozenset of str
         The parameters and workload words it needs.
+    reason : str
+        Why it must hold, where it is a rule that says so.
     """
 
     text: str
     names: frozenset[str] = field(compare=False)
     _body: ast.expr = field(compare=False, repr=False)
+    reason: str = field(default="", compare=False)
 
     @classmethod
     def parse(cls, text: str) -> Expression:
@@ -101,6 +104,18 @@ class Expression:
         names: set[str] = set()
         _check(body, names, text)
         return cls(text, frozenset(names), body)
+
+    @property
+    def compared(self) -> tuple[tuple[str, Any], ...]:
+        """The names that are compared with literals, each with one of them."""
+        found: list[tuple[str, Any]] = []
+        for node in ast.walk(self._body):
+            if isinstance(node, ast.Compare):
+                parts = [node.left, *node.comparators]
+                names = [part.id for part in parts if isinstance(part, ast.Name) and part.id not in _LITERALS]
+                values = [one.value for part in parts for one in ast.walk(part) if isinstance(one, ast.Constant)]
+                found += [(name, value) for name in names for value in values]
+        return tuple(found)
 
     def fixed(self, values: Mapping[str, Any]) -> Expression:
         """Put values, or other expressions, in place of names, and leave out what they decide.

@@ -53,6 +53,10 @@ class Grid(ABC):
         """Give the canonical form of each row: equal behaviour has one form."""
 
     @abstractmethod
+    def active(self, levels: Levels) -> NDArray[np.bool_]:
+        """Say which parameters mean something in each row, shape of ``levels``."""
+
+    @abstractmethod
     def feasible(self, levels: Levels) -> NDArray[np.bool_]:
         """Say which rows satisfy every constraint, shape ``(n,)``."""
 
@@ -118,9 +122,12 @@ class Grid(ABC):
             return sum(len(chunk) for chunk in self.chunks()), True
         rng = np.random.default_rng(0)
         levels = np.stack([rng.integers(0, n, size=100_000) for n in self.shape], axis=1)
-        own = np.all(self.fold(levels) == levels, axis=1) & self.feasible(levels)
+        folded, acting = self.fold(levels), self.active(levels)
+        own = np.all((folded == levels) | ~acting, axis=1) & self.feasible(folded)
+        # A point stands for all that differ from it in what does not act: few points of a grid are folded themselves.
+        share = np.prod(np.where(acting, 1.0, 1.0 / np.array(self.shape)), axis=1)
         # In whole numbers: a large grid has more points than a float can hold.
-        return max(1, round(Fraction(self.cardinality * int(np.count_nonzero(own)), len(own)))), False
+        return max(1, round(self.cardinality * Fraction(float(np.sum(share[own]))) / len(own))), False
 
     def sample(self, rng: np.random.Generator, n: int) -> Levels:
         """Draw ``n`` feasible configurations uniformly from the grid, folded, shape ``(n, d)``; repeats are possible.

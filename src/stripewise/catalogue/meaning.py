@@ -12,13 +12,14 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
-from stripewise.catalogue.carriers import ENVIRONMENT, HINT, MCA, Carrier, Setting, carrier_named, romio_version
+from stripewise.catalogue.carriers import ENVIRONMENT, HINT, MCA, Carrier, Setting, carrier_named
 from stripewise.catalogue.configuration import Value, is_same, place_of, plain_number
 from stripewise.catalogue.expression import Expression
 from stripewise.catalogue.filesystems import CRAYS, GENERIC, find_file_system, has_driver, of_file
 from stripewise.catalogue.parameter import Breakage, Kind, Parameter, When
 from stripewise.catalogue.plan import Plan, spell
 from stripewise.catalogue.stack import every_stack
+from stripewise.catalogue.told import Told, version_of_component
 from stripewise.catalogue.workload import Workload
 from stripewise.documents import Bundled
 from stripewise.errors import UserError, choose
@@ -184,6 +185,27 @@ def check_value(setting: Setting, where: str) -> None:
         raise UserError(f"{where}: {setting.key}: {found.wrong or found.misread}", found.fix)
 
 
+def check_combination(plan: Plan, rules: Iterable[Expression], where: str) -> None:
+    """Refuse a plan that breaks a rule of which it sets a name, where its values decide that.
+
+    Parameters
+    ----------
+    rules : iterable of Expression
+        Of the site; those of stacks that say why are added.
+
+    Raises
+    ------
+    UserError
+        With the reason of the rule.
+    """
+    known = {p.name: value_of(p, s.value) for s in plan.settings if (p := find_parameter(s)) is not None}
+    columns = with_defaults(known, parameters().values())
+    of_stacks = (rule for stack in every_stack() for rule in stack.constraints if rule.reason)
+    for rule in (*of_stacks, *rules):
+        if rule.names & known.keys() and rule.names <= columns.keys() and not bool(rule(columns)):
+            raise UserError(f"{where}: {rule.reason or rule.text}", "change one of these settings")
+
+
 def check_plan(plan: Plan, where: str) -> list[str]:
     """Refuse values that would be ignored or misread, and name keys that look misspelt.
 
@@ -311,6 +333,8 @@ class Situation:
         The program's MPI library with its version, as it names itself.
     versions : mapping
         Versions of other components, by the names that stacks give in ``library``; see :func:`versions_in`.
+    told : Told
+        What the program's MPI library says of its own settings; it goes before what stacks say of its versions.
     own : mapping
         Hints that the program sets itself and that win, with their values.
     values : mapping
@@ -323,16 +347,27 @@ class Situation:
     io: str | None = None
     mpi: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
+    told: Told = field(default_factory=Told)
     own: Mapping[str, str] = field(default_factory=dict)
     values: Mapping[str, Value] = field(default_factory=dict)
     unsure: frozenset[str] = frozenset()
 
     def version(self, library: str) -> str:
         """Give the version of a component; empty if unknown. Open MPI's ROMIO has that of the MPICH it is from."""
-        if library == "MPICH" and (inside := romio_version(self.mpi)):
+        if library == "MPICH" and (inside := self._romio_inside()):
             return inside
         found = re.match(rf"{re.escape(library)}\D*(\d+(?:\.\d+)*)", self.mpi) if library else None
         return found[1] if found else self.versions.get(library, "")
+
+    def _romio_inside(self) -> str:
+        """The version of the ROMIO in an Open MPI: of the component that it has, or that its version is known for."""
+        if not self.mpi.startswith("Open MPI"):
+            return ""
+        if self.told.components:
+            return version_of_component(self.told.romio)
+        choice = parameters()["io"]
+        known = [one for one in choice.known if not _explain_version(choice, one.since, one.until, self)]
+        return version_of_component(str(known[-1].value)) if known else ""
 
 
 @dataclass(frozen=True)
@@ -421,11 +456,18 @@ def _other_library(parameter: Parameter, situation: Situation) -> str:
     if parameter.mpi and mpi and not any(name.lower() in mpi.lower() for name in parameter.mpi):
         shown = " ".join(re.split(r"[,\n]", mpi, maxsplit=1)[0].split())
         return f"{' or '.join(parameter.mpi)} alone knows it, the program uses {shown}"
+    if situation.told.lists(parameter.carrier, parameter.setting):
+        has = parameter.setting in situation.told.values
+        return "" if has else f"{situation.told.library} lists no setting of this name"
     return _explain_version(parameter, parameter.since, parameter.until, situation)
 
 
 def explain_unknown_value(parameter: Parameter, value: Value | None, situation: Situation) -> str:
     """Say why the program's version of a library does not know a value; empty if it does, or that is not known."""
+    components = _components(parameter, situation)
+    if components:
+        known = value in components or is_same(value or "", parameter.default)
+        return "" if known else f"{situation.told.library} has no such component, but {', '.join(components)}"
     for one in parameter.known:
         if one.value == value and (why := _explain_version(parameter, one.since, one.until, situation)):
             return why
@@ -433,17 +475,39 @@ def explain_unknown_value(parameter: Parameter, value: Value | None, situation: 
 
 
 def in_version(parameter: Parameter, situation: Situation) -> Parameter:
-    """Give the parameter with the default of the program's version of its library; as it is where that is not known."""
-    if not parameter.defaults or not situation.version(parameter.library):
+    """Give the parameter with the default of the program's own library; as it is where that is not known.
+
+    A library's own word goes first, then its version. Components that the library has are values, too.
+    """
+    values, default = parameter.values, parameter.default
+    components = _components(parameter, situation)
+    if components and parameter.other_values:
+        values = tuple(dict.fromkeys((*values, *components)))
+        parameter = replace(parameter, values=values, switch=_switch_of(parameter, components))
+    if text := situation.told.default(parameter.carrier, parameter.setting):
+        found = None if parameter.default_from is not None else parse(parameter, text).value
+        default = default if found is None else found
+    elif parameter.defaults and situation.version(parameter.library):
+        own = (one for one in parameter.defaults if not _explain_version(parameter, one.since, one.until, situation))
+        default = next((one.value for one in own), default)
+    else:
         return parameter
-    own = (one for one in parameter.defaults if not _explain_version(parameter, one.since, one.until, situation))
-    default = next((one.value for one in own), parameter.default)
-    values = parameter.values
     if len(values) == 1:
         values = (default,)
     elif place_of(default, values) is None:
         values = tuple(sorted({*values, default}, key=float)) if parameter.ordered else (*values, default)
     return replace(parameter, values=values, default=default, defaults=())
+
+
+def _components(parameter: Parameter, situation: Situation) -> tuple[str, ...]:
+    """The components among which a parameter chooses, as the library lists them; none where it chooses no component."""
+    of_open_mpi = parameter.carrier is MCA and not parameter.ordered
+    return situation.told.components.get(parameter.setting, ()) if of_open_mpi else ()
+
+
+def _switch_of(parameter: Parameter, components: Sequence[str]) -> tuple[Value, ...]:
+    """Strong switches, of which a beginning of a name stands for the component that has it."""
+    return tuple(next((c for c in components if c.startswith(str(one))), one) for one in parameter.switch)
 
 
 def _explain_version(parameter: Parameter, since: str, until: str, situation: Situation) -> str:

@@ -323,6 +323,14 @@ class Parameter:
                 acts &= np.broadcast_to(np.asarray(rule(columns), dtype=bool), (n,)) == wanted
         return acts
 
+    def where_chosen(self) -> Parameter:
+        """Let it act only where the parameter ``io`` chooses the MPI-IO implementation that it is of."""
+        if len(self.io_component) != 1:
+            return self
+        own = "" if self.active_if is None else f" and ({self.active_if.text})"
+        side = "==" if self.io_component == ("ompio",) else "!="
+        return replace(self, active_if=Expression.parse(f"io {side} 'ompio'{own}"))
+
     def level(self, value: Value) -> int:
         """Give the index of a value.
 

@@ -314,5 +314,5 @@ class Space(Grid):
         if not self.feasible(levels)[0]:
             columns = self.columns(levels)
             broken = next(c for c in self.constraints if not bool(np.all(c(columns))))
-            raise UserError(f"configuration breaks the constraint '{broken.text}'")
+            raise UserError(broken.reason or f"configuration breaks the constraint '{broken.text}'")
         return self.configuration(levels[0])

@@ -276,6 +276,31 @@ class KnowledgeEntry(BaseModel):
     )
 
 
+class ForbiddenEntry(BaseModel):
+    """A ``[[forbidden]]`` table: a combination that nothing may set."""
+
+    model_config = ConfigDict(extra="forbid")
+    condition: str = Field(description="expression of parameters and workload")
+    reason: str = Field(min_length=1, description="why; users read it")
+
+    def rule(self, origin: str) -> Expression:
+        """Give the rule that every configuration keeps, with the reason.
+
+        Parameters
+        ----------
+        origin : str
+            Who forbids it, for people.
+
+        Raises
+        ------
+        UserError
+            If the condition is not an expression.
+        """
+        flat = " ".join(self.condition.split())
+        why = f"{origin} forbids {flat}: {self.reason}"
+        return replace(Expression.parse(f"not ({self.condition})"), reason=why)
+
+
 class OffEntry(BaseModel):
     """The ``[off]`` table: how to run the program without the component."""
 
@@ -329,6 +354,10 @@ class StackFile(BaseModel):
     )
     parameter: list[ParameterEntry] = Field(min_length=1, description="one or more")
     constraint: list[str] = Field(default_factory=list, description="expressions that must hold")
+    forbidden: list[ForbiddenEntry] = Field(
+        default_factory=list,
+        description="combinations that nothing may set, each with `condition`, an expression, and `reason`",
+    )
     derived: list[DerivedEntry] = Field(default_factory=list, description="settings computed from parameters")
     knowledge: list[KnowledgeEntry] = Field(
         default_factory=list, description="what experts expect before the first run"
@@ -447,7 +476,10 @@ def build_stack(entry: StackFile, origin: str) -> Stack:
             layer=layer,
             description=entry.description,
             parameters=tuple(one.build(layer, entry.io_component, library, entry.mpi) for one in entry.parameter),
-            constraints=tuple(Expression.parse(constraint) for constraint in entry.constraint),
+            constraints=(
+                *(Expression.parse(constraint) for constraint in entry.constraint),
+                *(one.rule(f"stack {entry.name}") for one in entry.forbidden),
+            ),
             derived=tuple(
                 Derived(d.name, d.carrier, layer, d.template, Expression.parse(d.value), _expression(d.active_if))
                 for d in entry.derived

@@ -200,6 +200,7 @@ class Seen:
             io,
             mpi,
             versions={**self.preflight.versions, **first.versions},
+            told=self.preflight.told,
             own=first.hints,
             lost=lost,
             largest=self.preflight.largest,

@@ -15,7 +15,7 @@ from stripewise.engine.budget import most_pairs, shortfall, worst_case
 from stripewise.engine.launching import run_timeout
 from stripewise.engine.schedule import schedule_of
 from stripewise.engine.space import BoundSpace, bind_space, check_space, circumstances_before, describe_space
-from stripewise.engine.try_first import configurations
+from stripewise.engine.try_first import configurations, wanted_first
 from stripewise.observe.objectives import objective_of
 from stripewise.requests.experiment import Experiment
 from stripewise.requests.objective import Objective
@@ -100,7 +100,9 @@ def _list_first(
 ) -> list[Configuration]:
     sampler = make_sampler(experiment.sampler, experiment.sampler_options)
     trials = [Trial(0, bound.space.default, Role.DEFAULT)]
-    for number, wanted in enumerate(configurations(bound.space, experiment.try_first)[0][:_FIRST], 1):
+    for number, wanted in enumerate(
+        configurations(bound.space, wanted_first(bound.space, experiment.try_first))[0][:_FIRST], 1
+    ):
         trials.append(Trial(number, wanted))
     while len(trials) <= _FIRST:
         number = len(trials)

@@ -40,7 +40,7 @@ from stripewise.engine.ledger import Spent
 from stripewise.engine.loop import Finish, Planned, Wait
 from stripewise.engine.riders import Riders, list_changed, take_back
 from stripewise.engine.schedule import Schedule, schedule_of
-from stripewise.engine.try_first import configurations
+from stripewise.engine.try_first import configurations, wanted_first
 from stripewise.errors import NothingWorks
 from stripewise.facts import RunFacts
 from stripewise.requests.experiment import Experiment
@@ -314,9 +314,7 @@ class Planner:
 
     def _untried(self, space: Space, history: History) -> Configuration | None:
         """The next of the configurations that the experiment asks for before those of the sampler."""
-        if not self.experiment.try_first:
-            return None
-        wanted, _ = configurations(space, self.experiment.try_first)
+        wanted, _ = configurations(space, wanted_first(space, self.experiment.try_first))
         tried = {tuple(row) for row in space.fold(space.levels([t.configuration for t in history.trials]))}
         return next((one for one in wanted if tuple(space.levels([one])[0]) not in tried), None)
 

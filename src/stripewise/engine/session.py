@@ -28,7 +28,7 @@ from stripewise.engine.priors import agreement, check_named, sampler_at_start
 from stripewise.engine.result import conclude, machine_level
 from stripewise.engine.schedule import schedule_of
 from stripewise.engine.space import BoundSpace, check_space, circumstances_before, describe_space
-from stripewise.engine.try_first import configurations
+from stripewise.engine.try_first import configurations, wanted_first
 from stripewise.errors import NothingWorks, Stopped, StripewiseError
 from stripewise.facts import RunFacts
 from stripewise.launch import Launch, Outcome
@@ -383,7 +383,7 @@ class Session:
         count, exact = bound.space.count()
         self._tell("space", bound=bound, distinct=count, exact=exact, workload=workload)
         if facts.space is None:
-            for entry in configurations(bound.space, self._ledger.experiment.try_first)[1]:
+            for entry in configurations(bound.space, wanted_first(bound.space, self._ledger.experiment.try_first))[1]:
                 self._note(f"not tried first, since it changes nothing that is searched here: {entry}")
             # For those who watch: the result has both in the end.
             self._ledger.remember(space=describe_space(bound).as_json(), objective=self._objective.as_json())

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from stripewise.catalogue.carriers import HINT
 from stripewise.catalogue.configuration import place_of
 from stripewise.catalogue.expression import Expression
-from stripewise.catalogue.filesystems import FILE_SYSTEMS, of_file
+from stripewise.catalogue.filesystems import FILE_SYSTEMS, OMPIO, of_file
 from stripewise.catalogue.meaning import Situation, explain_unknown_value, explain_unread, in_version, parse
 from stripewise.catalogue.parameter import OPERATIONS, Breakage, Kind, Parameter, Scale
 from stripewise.catalogue.plan import spell
@@ -95,7 +95,7 @@ def drop_breaking(parameter: Parameter, calls: Set[str]) -> tuple[Parameter, str
 
 def drop_unknown(parameter: Parameter, situation: Situation) -> tuple[Parameter, str]:
     """Leave out values that the program's version of the library does not know; with a reason where none is left."""
-    why = {value: explain_unknown_value(parameter, value, situation) for value in parameter.values if parameter.known}
+    why = {value: explain_unknown_value(parameter, value, situation) for value in parameter.values}
     kept = tuple(value for value in parameter.values if not why.get(value))
     if len(kept) == len(parameter.values):
         return parameter, ""
@@ -135,7 +135,7 @@ class BoundSpace:
         return next((stack for stack in self.stacks if stack.off is not None), None)
 
 
-def default_stacks(io: str | None, workload: Workload, apis: Collection[str] = ()) -> list[str]:
+def default_stacks(io: str | None, workload: Workload, apis: Collection[str] = (), *, both: bool = False) -> list[str]:
     """Choose stacks for a program whose user named none.
 
     Parameters
@@ -146,10 +146,13 @@ def default_stacks(io: str | None, workload: Workload, apis: Collection[str] = (
         With the driver and file system, once observed.
     apis : collection of str
         Libraries whose settings take part where the program uses them.
+    both : bool
+        Whether the library has OMPIO and ROMIO, so that one can be chosen.
     """
     system = of_file(workload.file_system, workload.driver)
     used = [api for api in apis if api == workload.api]
-    return ["ompio" if io == "ompio" else "romio", *([system.name] if system.keys else []), *used]
+    own = ["openmpi", "ompio", "romio"] if io == "ompio" and both else ["ompio" if io == "ompio" else "romio"]
+    return [*own, *([system.name] if system.keys else []), *used]
 
 
 def _assume_reach(parameter: Parameter) -> str:
@@ -193,13 +196,15 @@ def circumstances_before(preflight: Preflight, workload: Workload) -> Circumstan
         preflight.io,
         mpi,
         versions=preflight.versions,
+        told=preflight.told,
         lost=preflight.lost,
         largest=preflight.largest,
     )
 
 
 def _default_stacks(experiment: Experiment, known: Circumstances) -> list[str]:
-    return default_stacks(known.io, known.workload, schedule_of(experiment).apis)
+    both = bool(known.told.romio) and not known.lost(load_stack("openmpi").parameters[0])
+    return default_stacks(known.io, known.workload, schedule_of(experiment).apis, both=both)
 
 
 def bind_space(experiment: Experiment, known: Circumstances) -> BoundSpace:
@@ -306,8 +311,9 @@ def _bound(
     words |= {p.name: p.bind(words).default for p in absent}
     known = kept | words.keys()
     today = words | {parameter.name: parameter.bind(words).default for parameter in parameters}
-    # A rule of a stack that the current settings break, as the user describes them, does not hold for this program.
-    rules = [c for stack in stacks for c in stack.constraints if c.names <= known and c(today)]
+    # A rule that the current settings break, as the user describes them, does not hold for this program.
+    known_rules = (*(c for stack in stacks for c in stack.constraints), *load_policy().rules)
+    rules = [c for c in known_rules if c.names <= known and c(today)]
     return Space.bind(
         parameters,
         [*rules, *constraints],
@@ -328,6 +334,7 @@ def _choose_parameters(
     left_out: dict[str, str] = {}
     changed = set()
     policy = load_policy()
+    stacks, known = _with_choice(experiment, stacks, known)
     alone = replace(known, own=_NONE)
     for stack in stacks:
         for one in stack.parameters:
@@ -373,6 +380,22 @@ def _choose_parameters(
     if not parameters:
         raise _nothing_left(left_out, known.lost, experiment)
     return parameters, left_out
+
+
+def _with_choice(
+    experiment: Experiment, stacks: Sequence[Stack], known: Circumstances
+) -> tuple[Sequence[Stack], Circumstances]:
+    """Let parameters of OMPIO and of ROMIO act under their own component alone where one is to be chosen."""
+    choice = next((one for stack in stacks for one in stack.parameters if one.name == "io"), None)
+    override = experiment.parameters.get("io")
+    if choice is None or known.lost(choice) or (override is not None and override.exclude):
+        return stacks, known
+    workload = known.workload
+    if workload.driver == OMPIO.lower():
+        # The driver of ROMIO is known once it has opened a file: till then the file system decides.
+        workload = workload.model_copy(update={"driver": None})
+    stacks = [replace(stack, parameters=tuple(one.where_chosen() for one in stack.parameters)) for stack in stacks]
+    return stacks, replace(known, io=None, workload=workload)
 
 
 def _outside_objective(parameter: Parameter, experiment: Experiment) -> str:

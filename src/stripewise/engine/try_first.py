@@ -7,14 +7,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from stripewise.catalogue.carriers import Setting
 from stripewise.catalogue.configuration import Configuration, Value, place_of
+from stripewise.catalogue.grid import Levels
 from stripewise.catalogue.meaning import find_parameter, value_of
 from stripewise.catalogue.plan import Plan
 from stripewise.catalogue.space import Space
 from stripewise.documents import read_document
 from stripewise.errors import UserError
 from stripewise.formats import PLAN_HEADER
+from stripewise.requests.policy import load_policy
 
 _MOST = 16
 
@@ -57,6 +61,12 @@ def settings_of(entry: str) -> tuple[Setting, ...]:
     return found
 
 
+def wanted_first(space: Space, entries: Sequence[str]) -> list[str]:
+    """Add to the entries of an experiment those by which its site starts such searches."""
+    of_site = [one.settings for one in load_policy().start if one.holds(space.context)]
+    return list(dict.fromkeys([*entries, *of_site]))
+
+
 def configurations(space: Space, entries: Sequence[str]) -> tuple[list[Configuration], list[str]]:
     """Give the entries as configurations of a space, in their order.
 
@@ -65,7 +75,7 @@ def configurations(space: Space, entries: Sequence[str]) -> tuple[list[Configura
     list of Configuration
         Distinct, allowed, and different from the default; numbers are the nearest that the space has.
     list of str
-        Entries that the space cannot express, or that mean nothing for this workload.
+        Entries that the space cannot express, that mean nothing for this workload, or that a rule forbids, with why.
     """
     found: list[Configuration] = []
     lost: list[str] = []
@@ -76,12 +86,19 @@ def configurations(space: Space, entries: Sequence[str]) -> tuple[list[Configura
             lost.append(entry)
             continue
         levels = space.fold(space.levels([{**space.default, **changed}]))
-        if not space.feasible(levels)[0] or tuple(levels[0]) in known:
-            lost.append(entry)
+        if (why := _forbidden(space, levels)) or tuple(levels[0]) in known:
+            lost.append(f"{entry} ({why})" if why else entry)
             continue
         known.add(tuple(levels[0]))
         found.append(space.configuration(levels[0]))
     return found, lost
+
+
+def _forbidden(space: Space, levels: Levels) -> str:
+    """Say which rule a configuration breaks; empty if none."""
+    columns = space.columns(levels)
+    broken = next((rule for rule in space.constraints if not bool(np.all(rule(columns)))), None)
+    return "" if broken is None else broken.reason or f"{broken.text} must hold"
 
 
 def _values(space: Space, settings: Sequence[Setting]) -> dict[str, Value] | None:

@@ -6,20 +6,25 @@ the variable ``STRIPEWISE_SITE`` names. See ``docs/reference/sites.md``.
 
 from __future__ import annotations
 
+import difflib
 import os
 import stat
 import string
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from stripewise.catalogue.expression import Expression
 from stripewise.catalogue.filesystems.lustre import HEAD_STRIPES
-from stripewise.catalogue.stack import Scalar
-from stripewise.catalogue.workload import Size
+from stripewise.catalogue.meaning import check_plan, parameters, words_of
+from stripewise.catalogue.plan import Plan
+from stripewise.catalogue.stack import ForbiddenEntry, Scalar
+from stripewise.catalogue.workload import Size, Workload
 from stripewise.documents import parse_document, read_document
-from stripewise.errors import UserError
+from stripewise.errors import UserError, choose
+from stripewise.formats import PLAN_HEADER
 
 PATH = Path("/etc/stripewise/site.toml")
 VARIABLE = "STRIPEWISE_SITE"
@@ -77,6 +82,73 @@ class PolicyFolders(BaseModel):
     )
 
 
+Basis = Literal["verified", "manual", "rule"]
+"""How a centre knows something: measured there, read in a manual, or by a rule of thumb."""
+
+
+class PolicyForbidden(ForbiddenEntry):
+    """A ``[[forbidden]]`` table: a combination of settings that the centre knows to be harmful."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    condition: str = Field(description="expression of parameters and words of the workload")
+    reason: str = Field(min_length=1, description="why; users read it")
+    basis: Basis = Field(description="`verified` here, from a `manual`, or a `rule` of thumb")
+
+    @field_validator("condition")
+    @classmethod
+    def _is_known(cls, text: str) -> str:
+        return _checked(text)
+
+    def as_rule(self) -> Expression:
+        """Give the rule that configurations keep."""
+        return self.rule(f"the site ({self.basis})")
+
+
+class PolicyStart(BaseModel):
+    """A ``[[start]]`` table: settings that searches try first."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    settings: str = Field(description="lines of a plan, separated by semicolons: `hint romio_cb_write enable`")
+    condition: str = Field(default="true", description="expression of words of the workload; where it holds")
+    reason: str = Field(min_length=1, description="why; users read it")
+    basis: Basis = Field(description="as above")
+
+    @field_validator("condition")
+    @classmethod
+    def _is_known(cls, text: str) -> str:
+        return _checked(text)
+
+    @field_validator("settings")
+    @classmethod
+    def _is_plan(cls, text: str) -> str:
+        lines = [line.strip() for line in text.split(";") if line.strip()]
+        if not lines:
+            raise ValueError("holds no settings; write lines of a plan: hint romio_cb_write disable")
+        doubts = check_plan(Plan.parse("\n".join([PLAN_HEADER, *lines]), f"'{text}'"), f"'{text}'")
+        if doubts:
+            raise ValueError(doubts[0])
+        return text
+
+    def holds(self, words: Mapping[str, Any]) -> bool:
+        """Whether it is meant for a program, of which some words are known."""
+        condition = Expression.parse(self.condition)
+        return condition.names <= words.keys() and bool(condition(words))
+
+
+def _checked(text: str) -> str:
+    """Refuse an expression that names what nobody knows, or compares a parameter with a word that it has not."""
+    expression, known = Expression.parse(text), parameters()
+    for name in sorted(expression.names - known.keys() - Workload().words().keys()):
+        close = difflib.get_close_matches(name, [*known, *Workload().words()], 1)
+        meant = f": did you mean {close[0]}?" if close else ""
+        raise ValueError(f"names {name}, which is neither a parameter nor a word of the workload{meant}")
+    for name, value in expression.compared:
+        words = words_of(known[name]) if name in known else None
+        if words is not None and isinstance(value, str) and value not in words:
+            raise ValueError(f"compares {name} with '{value}'; {choose(value, words)}")
+    return text
+
+
 class Policy(BaseModel):
     """A site file."""
 
@@ -90,6 +162,16 @@ class Policy(BaseModel):
     applications: list[str] | None = Field(
         default=None, description="patterns of commands that may be launched; all where left out"
     )
+
+    forbidden: list[PolicyForbidden] = Field(
+        default_factory=list, description="combinations that nothing may set; see below"
+    )
+    start: list[PolicyStart] = Field(default_factory=list, description="settings that searches try first; see below")
+
+    @property
+    def rules(self) -> tuple[Expression, ...]:
+        """What every configuration keeps, each with the centre's reason."""
+        return tuple(one.as_rule() for one in self.forbidden)
 
     def allowed_values(self, name: str, values: Sequence[Scalar]) -> tuple[Scalar, ...]:
         """Give those values of a layout's setting that the site allows; of other settings all of them.

@@ -12,6 +12,7 @@ from stripewise.catalogue.meaning import versions_in
 from stripewise.catalogue.parameter import Parameter
 from stripewise.catalogue.plan import Plan
 from stripewise.catalogue.space import Space
+from stripewise.catalogue.told import Told
 from stripewise.catalogue.workload import Workload
 from stripewise.launch import Launch, Outcome
 from stripewise.requests.experiment import Experiment
@@ -42,6 +43,8 @@ class Preflight:
         ``modules``.
     io : str or None
         The program's MPI-IO implementation, ``romio`` or ``ompio``, as far as it can be told without running it.
+    told : Told
+        What its MPI library says of its own settings.
     workload : Workload
         What the command line says of it (ranks, nodes).
     lost : callable
@@ -69,6 +72,7 @@ class Preflight:
     fingerprint: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, Any] = field(default_factory=dict)
     io: str | None = None
+    told: Told = field(default_factory=Told)
     workload: Workload = field(default_factory=Workload)
     lost: Callable[[Parameter], str] = lambda parameter: ""
     largest: Mapping[str, int] = field(default_factory=dict)

@@ -15,6 +15,7 @@ from stripewise.catalogue.carriers import (
     ARGUMENT,
     FILE,
     LOST,
+    MCA,
     Carried,
     Carrier,
     LaunchSettings,
@@ -133,6 +134,7 @@ def inject(
     observed = observer is not None and not program.obstacle
     guidance = guidance or Guidance()
     allow = tuple(dict.fromkeys((*plan.allow, *guidance.allow)))
+    program = _with_component(program, plan)
     launch = LaunchSettings(program, folder, preloaded, plan.override, plan.files, observed=observed, allow=allow)
     carried = [setting.carrier.carry(setting, launch) for setting in plan.settings]
     for carrier in Carrier.known.values():
@@ -149,6 +151,12 @@ def inject(
         launch.environment["LD_PRELOAD"] = ":".join(dict.fromkeys(entry for entry in (*libraries, *others) if entry))
         launch.environment["STRIPEWISE_PROCESSES"] = str(folder.absolute() / PREFIX)
     return Injection(launch.environment, launch.files, tuple(carried), launch.stand_in)
+
+
+def _with_component(program: Program, plan: Plan) -> Program:
+    """Give a program with the MPI-IO implementation that a plan chooses, where it chooses one."""
+    chosen = next((s.value for s in plan.settings if s.carrier is MCA and s.key == "io"), "")
+    return replace(program, io=chosen if chosen == "ompio" else "romio") if chosen else program
 
 
 def _in_program(carried: list[Carried]) -> tuple[Setting, ...]:

@@ -10,10 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from stripewise.catalogue.carriers import ARGUMENT, LOST, Carried, Setting, need_observer, with_files
+from stripewise.catalogue.carriers import ARGUMENT, LOST, Carried, Program, Setting, need_observer, with_files
 from stripewise.catalogue.parameter import Parameter
 from stripewise.catalogue.plan import Plan, spell
 from stripewise.catalogue.stack import load_stack, stack_names
+from stripewise.catalogue.told import Told
 from stripewise.errors import StripewiseError, UserError
 from stripewise.interpreter import PROBING, Probing, inherit_environment
 from stripewise.launch import Launch, Outcome
@@ -238,17 +239,25 @@ def _list_carried(
     own = [parameter for parameter in parameters_of(experiment).values() if parameter.layer == OWN_LAYER]
     # What a program without MPI is to be tuned by is only what the experiment names.
     names = experiment.stacks or ([] if target.mpi is None and (own or _has_no_mpi(target)) else [implied or "romio"])
+    program = _undecided(target.program)
+    if program.io is None and implied and not experiment.stacks:
+        names = ["openmpi", "ompio", "romio"]
     settings = [Setting(p.carrier, p.setting, spell(p.default) or "?") for p in own]
     for name in names:
         stack = load_stack(name)
         for parameter in stack.parameters:
             override = experiment.parameters.get(parameter.name)
             if override is None or not override.exclude:
-                value = spell(parameter.default) or "?"
-                settings.append(Setting(parameter.carrier, parameter.setting, value, parameter.layer))
+                value = program.romio if parameter.name == "io" else spell(parameter.default)
+                settings.append(Setting(parameter.carrier, parameter.setting, value or "?", parameter.layer))
         settings += [Setting(d.carrier, d.name, _DERIVED, d.layer) for d in stack.derived]
     plan = Plan(tuple(settings), override=experiment.override, files=experiment.files)
-    return inject(plan, target.program, library, Path("/"), observer=observer).carried
+    return inject(plan, program, library, Path("/"), observer=observer).carried
+
+
+def _undecided(program: Program) -> Program:
+    """Give a program with either MPI-IO implementation, where its library has both and a plan may choose."""
+    return replace(program, io=None) if program.io == "ompio" and program.romio else program
 
 
 def _has_no_mpi(target: Target) -> bool:
@@ -263,7 +272,7 @@ def _make_lost(
     experiment: Experiment, target: Target, library: Path | None, observer: Path | None
 ) -> Callable[[Parameter], str]:
     """Give a function that says why a parameter cannot reach the program."""
-    program = target.program
+    program = _undecided(target.program)
     replayed = {"mpiio"}
     if experiment.replay is not None and read_record(Path(experiment.replay.record)).uses_hdf5:
         replayed.add("hdf5")
@@ -375,6 +384,7 @@ def _preflight(
         fingerprint=fingerprint,
         environment=about,
         io=mpi.io if mpi else None,
+        told=mpi.told if mpi else Told(),
         workload=workload,
     )
 

@@ -22,7 +22,7 @@ from stripewise.catalogue.carriers.base import (
 )
 from stripewise.catalogue.carriers.environment import ARGUMENT, ENVIRONMENT, MCA
 from stripewise.catalogue.carriers.file import ADIOS2, FILE, named_in
-from stripewise.catalogue.carriers.hint import HINT, HINTS_FILE, HINTS_LIMIT, PNETCDF, hint_lines, romio_version
+from stripewise.catalogue.carriers.hint import HINT, HINTS_FILE, HINTS_LIMIT, PNETCDF, hint_lines
 from stripewise.catalogue.carriers.runtime import HDF5, LAYOUT, POSIX
 
 __all__ = [
@@ -55,7 +55,6 @@ __all__ = [
     "need_observer",
     "own_files",
     "read_setting",
-    "romio_version",
     "verbs",
     "with_files",
 ]

@@ -101,6 +101,8 @@ class Program:
         Files of the user's that the command names as ``{CARRIER:FILE}``, with the carrier's name.
     hdf5_inside : bool
         Whether HDF5 is linked into the program's file, so that the runtime does not see calls of it.
+    romio : str
+        The io component of Open MPI that is ROMIO, as the library names it; empty if it has none, or has not said.
     """
 
     abi: str = ""
@@ -112,6 +114,7 @@ class Program:
     version: str = ""
     own_files: tuple[tuple[str, Path], ...] = ()
     hdf5_inside: bool = False
+    romio: str = ""
 
 
 @dataclass(frozen=True)

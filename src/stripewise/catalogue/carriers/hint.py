@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -27,8 +26,7 @@ HINTS_LIMIT = 4096
 """ROMIO reads hints files shorter than this many bytes, and ignores larger ones silently."""
 
 _ROMIO, _CRAY = "ROMIO_HINTS", "MPICH_MPIIO_HINTS"
-_COMPONENTS = {3: "romio314", 4: "romio321", 5: "romio341"}
-"""Open MPI's io component that is ROMIO, by the library's major version."""
+ROMIO_COMPONENT = "the component of ROMIO that `ompi_info --param io all` lists, if any"
 
 
 class Hint(Carrier):
@@ -90,7 +88,7 @@ class Hint(Carrier):
             return Expressed([(s.key, s.value) for s in settings])
         if form is Form.MCA:
             why = (
-                f"is a hint for ROMIO, which OMPIO does not read; run with --mca io COMPONENT ({romio_component()}) "
+                f"is a hint for ROMIO, which OMPIO does not read; run with --mca io COMPONENT, {ROMIO_COMPONENT}, "
                 "and use the hints export"
             )
             return Expressed(cannot=[s.but(why) for s in settings])
@@ -105,26 +103,6 @@ class Hint(Carrier):
         return reasons
 
 
-def romio_component(version: str = "") -> str:
-    """Name Open MPI's io component that is ROMIO, by the version of the library.
-
-    Parameters
-    ----------
-    version : str
-        As the library names itself; where it says nothing, the answer names the component of each version.
-    """
-    if found := re.match(r"Open MPI v?(\d+)\.", version):
-        return _COMPONENTS.get(int(found[1]), _COMPONENTS[max(_COMPONENTS)])
-    return " or ".join(f"{name} in Open MPI {major}" for major, name in sorted(_COMPONENTS.items(), reverse=True))
-
-
-def romio_version(mpi: str) -> str:
-    """Give the version of the ROMIO in an Open MPI, by the library as it names itself; empty for other libraries."""
-    found = re.match(r"Open MPI\D*(\d+)", mpi)
-    component = _COMPONENTS.get(int(found[1]), _COMPONENTS[max(_COMPONENTS)]) if found else ""
-    return ".".join(component.removeprefix("romio"))
-
-
 def bring_as_hints(setting: Setting, keys: Sequence[str], launch: LaunchSettings, wins: str) -> Carried:
     """Bring a setting as hints of some names to a program without the runtime."""
     if launch.program.cray and any(c in launch.pattern for c in ":,"):
@@ -132,7 +110,7 @@ def bring_as_hints(setting: Setting, keys: Sequence[str], launch: LaunchSettings
     if launch.program.cray:
         return launch.put(setting, _CRAY, keys[0], ":,")
     if launch.program.io == "ompio":
-        component = romio_component(launch.program.version)
+        component = launch.program.romio or f"COMPONENT, {ROMIO_COMPONENT}"
         return Carried(setting, LOST, f"Open MPI's OMPIO reads no hints file: for ROMIO hints add --mca io {component}")
     if any(c.isspace() for c in setting.value):
         return Carried(setting, LOST, "ROMIO ignores a line of its hints file whose value has white space")

@@ -16,7 +16,7 @@ import typer
 from rich.markup import escape
 
 from stripewise.catalogue.carriers import Setting
-from stripewise.catalogue.meaning import check_plan
+from stripewise.catalogue.meaning import check_combination, check_plan
 from stripewise.catalogue.plan import Plan
 from stripewise.desk.cli.help import ProgramCommand, shown_as
 from stripewise.desk.cli.options import (
@@ -127,6 +127,7 @@ def run(
     if source is not None:
         plan, _, simulated, _ = _plan_of(source, desk_of(store, server, json_output=json_output, yes=yes))
         doubts = check_plan(plan, source)
+        check_combination(plan, load_policy().rules, source)
     words = pairs("--workload", workload, "file_size=64GiB")
     plan = replace(plan, workload=(*plan.workload, *words.items()))
     # A run without an experiment has a folder of its own: several may go on at once. A model looks for those of the

@@ -26,6 +26,21 @@ from stripewise.observe.evidence.comparison import (
 from stripewise.sizes import count_of, format_size
 
 
+def _driver(case: Case, file: FileActivity) -> str | None:
+    return file.driver
+
+
+@compare_with_others(_driver)
+def component(case: Case) -> Verdict:
+    """Which MPI-IO implementation opened the file: OMPIO, or one of the drivers of ROMIO."""
+    found = case.file.driver
+    if not found:
+        return UNPROVABLE, "the report does not say which MPI-IO opened the file"
+    driver = "" if found == "romio" else f" ({found})"
+    opened = f"the file was opened by {'OMPIO' if found == 'ompio' else f'ROMIO{driver}'}"
+    return EFFECTIVE if (found == "ompio") == (case.value == "ompio") else NO_EFFECT, opened
+
+
 def _per_direction(judge: Callable[[Case, str], Verdict]) -> Callable[[Case], Verdict]:
     """Judge the directions that count; an effect in one is an effect."""
 

@@ -240,6 +240,7 @@ def _rules(facts: str, **judges: Callable[[Case], Verdict]) -> dict[str, Rule]:
 RULES: dict[str, Rule] = {
     **_rules(
         "calls",
+        component=mpiio.component,
         aggregators=mpiio.aggregators,
         collective_buffering=mpiio.collective_buffering,
         collective_buffer_size=mpiio.collective_buffer_size,

@@ -21,6 +21,7 @@ from stripewise.catalogue.filesystems import of_file
 from stripewise.catalogue.filesystems.base import mount_type
 from stripewise.errors import StripewiseError, pip_install
 from stripewise.interpreter import ask
+from stripewise.requests.policy import PATH, VARIABLE, Policy, load_policy
 from stripewise.runners.native.build import RUNTIME, find_built
 from stripewise.runners.native.compiler import Compiler, find_compiler
 from stripewise.runners.program.mpi import describe, library_of_launcher, list_drivers
@@ -98,10 +99,22 @@ def checkup(path: Path, environment: Mapping[str, str]) -> list[Check]:
         *_mpi(environment),
         _native(),
         *_storage(path, environment),
+        *_site(environment),
         *_schedulers(environment),
         _darshan(environment),
         _postgresql(),
     ]
+
+
+def _site(environment: Mapping[str, str]) -> list[Check]:
+    """Say what the file of the computing centre allows and knows; nothing where there is none."""
+    policy = load_policy(environment)
+    if policy == Policy():
+        return []
+    known = [f"forbids {' '.join(one.condition.split())} ({one.basis}: {one.reason})" for one in policy.forbidden]
+    known += [f"starts with {one.settings} ({one.basis}: {one.reason})" for one in policy.start]
+    where = PATH if PATH.exists() else environment.get(VARIABLE, "")
+    return [Check("site file", "ok", "; ".join([str(where), *known]))]
 
 
 def _tools(environment: Mapping[str, str]) -> list[Check]:
@@ -147,6 +160,8 @@ def _mpi(environment: Mapping[str, str]) -> list[Check]:
     drivers = list_drivers(mpi.path)
     implementation = {"romio": "ROMIO", "ompio": "OMPIO"}.get(mpi.io or "", "unknown")
     listed = f", drivers {', '.join(drivers)}" if drivers else ""
+    if mpi.told.components:
+        listed += f"; {mpi.told.romio or 'no ROMIO'} besides" if mpi.io == "ompio" else ""
     found.append(Check("mpi-io", "ok", f"{implementation}{listed}"))
     return found
 

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import ast
 import functools
+import json
 import platform
 import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 
+from stripewise.catalogue.told import Told
 from stripewise.errors import UserError
 from stripewise.interpreter import PROBING, Probing, ask, python
 from stripewise.runners.program.binary import Binary, FileKind, find_program
@@ -137,7 +139,38 @@ library.MPI_Get_library_version(text, ctypes.byref(length))
 version, subversion = ctypes.c_int(), ctypes.c_int()
 library.MPI_Get_version(ctypes.byref(version), ctypes.byref(subversion))
 print(f"{version.value}.{subversion.value}")
-print(text.value.decode("utf-8", "replace"))
+print(text.value.decode("utf-8", "replace"), flush=True)
+
+import json
+number, provided, pointer, missing = ctypes.c_int, ctypes.c_int(), ctypes.c_void_p, ctypes.c_int(0)
+if not text.value.startswith((b"Open MPI", b"MPICH Version")) or library.MPI_T_init_thread(0, ctypes.byref(provided)):
+    sys.exit()
+kinds = {0x4C000405: number, 0x4C000101: ctypes.c_char}
+named = {"int": number, "char": ctypes.c_char, "c_bool": ctypes.c_bool, "unsigned": ctypes.c_uint}
+named |= {"unsigned_long": ctypes.c_ulong, "unsigned_long_long": ctypes.c_ulonglong}
+for name, kind in named.items():
+    try:
+        kinds[ctypes.addressof(ctypes.c_char.in_dll(library, "ompi_mpi_" + name))] = kind
+    except ValueError:
+        pass
+count, told = number(), {}
+library.MPI_T_cvar_get_num(ctypes.byref(count))
+for index in range(count.value):
+    name, length, kind = ctypes.create_string_buffer(512), number(512), pointer()
+    others = [number() for _ in range(3)]
+    handle, elements, held = pointer(), number(), ctypes.create_string_buffer(8192)
+    if library.MPI_T_cvar_get_info(
+        index, name, ctypes.byref(length), ctypes.byref(others[0]), ctypes.byref(kind), ctypes.byref(pointer()), None,
+        ctypes.byref(missing), ctypes.byref(others[1]), ctypes.byref(others[2]),
+    ) or library.MPI_T_cvar_handle_alloc(index, None, ctypes.byref(handle), ctypes.byref(elements)):
+        continue
+    type_ = kinds.get(kind.value)
+    if type_ is None or elements.value > 4096 or library.MPI_T_cvar_read(handle, held):
+        continue
+    value = held.value.decode("utf-8", "replace") if type_ is ctypes.c_char else int(type_.from_buffer(held).value)
+    told[name.value.decode("utf-8", "replace")] = str(value)[:200]
+print()
+print(json.dumps(told))
 """
 # The program's own Python may be too old for -P: the working folder is taken off the path before anything is imported.
 _MPI4PY = """
@@ -181,6 +214,8 @@ class Mpi:
         ``romio`` or ``ompio``, as chosen without the settings of a plan.
     found_by : str
         What led to it, for people.
+    told : Told
+        Its settings, as it lists them itself; empty where it was not asked.
     """
 
     path: Path
@@ -189,6 +224,7 @@ class Mpi:
     standard: str = ""
     io: str | None = None
     found_by: str = ""
+    told: Told = field(default_factory=Told)
 
 
 def is_mpi_library(name: str) -> bool:
@@ -250,21 +286,26 @@ def describe(
     """
     real = path.resolve()
     safe = tuple((name, environment[name]) for name in _SAFE_ENVIRONMENT if name in environment)
-    standard, version = _ask(real, safe) if probing.allows(_VERSION) else ("", "")
+    standard, version, told = _ask(real, safe) if probing.allows(_VERSION) else ("", "", Told())
     abi = _abi(real, version)
     if abi == "openmpi":
         chosen = (mca or {}).get("io") or environment.get("OMPI_MCA_io", "")
         io: str | None = "romio" if chosen.startswith("romio") or chosen.startswith("^ompio") else "ompio"
     else:
         io = "romio" if abi in ("mpich", "standard") else None
-    return Mpi(real, abi, version, standard, io, found_by)
+    return Mpi(real, abi, version, standard, io, found_by, told)
 
 
 @functools.lru_cache(maxsize=32)
-def _ask(path: Path, environment: tuple[tuple[str, str], ...]) -> tuple[str, str]:
+def _ask(path: Path, environment: tuple[tuple[str, str], ...]) -> tuple[str, str, Told]:
     answer = _run_probe(python("-c", _PROBE, str(path), alone=True), dict(environment))
-    lines = answer.stdout.splitlines() if answer is not None and answer.returncode == 0 else []
-    return (lines[0], _shorten_lines(lines[1:])) if len(lines) >= 2 else ("", "")
+    # The version comes first: a library that fails while it lists its settings has still told it.
+    lines = answer.stdout.splitlines() if answer is not None else []
+    if len(lines) < 2:
+        return "", "", Told()
+    version = _shorten_lines(lines[1:])
+    listed = lines[-1] if answer is not None and answer.returncode == 0 and lines[-1].startswith("{") else "{}"
+    return lines[0], version, Told(version, json.loads(listed))
 
 
 def _run_probe(

@@ -190,6 +190,7 @@ def look(words: Sequence[str], environment: Mapping[str, str], cwd: Path, probin
         version=mpi.version if mpi else "",
         own_files=own_files(words, cwd),
         hdf5_inside=inside is not None,
+        romio=mpi.told.romio if mpi else "",
     )
     script = script_of(inner, home)
     return Target(line, started, binary, mpi, program, launcher, script, tuple(dict.fromkeys(warnings)))

@@ -24,7 +24,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from stripewise.catalogue.carriers import Setting
-from stripewise.catalogue.carriers.hint import romio_component
+from stripewise.catalogue.carriers.hint import ROMIO_COMPONENT
 from stripewise.catalogue.parameter import Parameter
 from stripewise.catalogue.plan import Plan
 from stripewise.catalogue.stack import load_stack
@@ -355,7 +355,7 @@ class WithinRunner(ProgramRunner, SharedLaunch):
         if preflight.io == "ompio":
             summary.append(
                 "OMPIO     its own parameters act when the program is launched; with --mca io "
-                f"{romio_component(preflight.environment.get('mpi') or '')} the hints of ROMIO act at each open"
+                f"{preflight.told.romio or f'COMPONENT, {ROMIO_COMPONENT},'} the hints of ROMIO act at each open"
             )
         if self.experiment.within.settle:
             summary.append("settle    files are synchronised before they are closed: phases cost more than without")
