@@ -47,7 +47,7 @@ python -m benchmarks.studies all --quick        # a small version, to see that i
 python -m benchmarks.studies page               # these pages from the results; a test compares them
 ```
 
-Seeds are fixed. Each step is stored in `benchmarks/studies/results` as soon as it is done, and an interrupted study goes on with the next one. All tables of a study are there too, as `NAME.md`; each aim in them says who set it, how far the result is from it, and what random choices get. An aim that random choices reach is refused."""
+Seeds are fixed. Each step is stored in `benchmarks/studies/results` as soon as it is done, and an interrupted study goes on with the next one. All tables are there too, as `NAME.md`."""
 
 
 def load(folder: Path = RESULTS) -> dict[str, dict[str, Any]]:
