@@ -109,7 +109,7 @@ class PolicyStart(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     settings: str = Field(description="lines of a plan, separated by semicolons: `hint romio_cb_write enable`")
-    condition: str = Field(default="true", description="expression of words of the workload; where it holds")
+    condition: str = Field(default="true", description="expression of words of the workload")
     reason: str = Field(min_length=1, description="why; users read it")
     basis: Basis = Field(description="as above")
 
