@@ -30,6 +30,7 @@ static bool load(void) {
 #undef X
     sw_h5.file_access = sw_library_object(&hdf5, "H5P_CLS_FILE_ACCESS_ID_g");
     sw_h5.file_create = sw_library_object(&hdf5, "H5P_CLS_FILE_CREATE_ID_g");
+    sw_h5.dataset_access = sw_library_object(&hdf5, "H5P_CLS_DATASET_ACCESS_ID_g");
     sw_h5.dataset_create = sw_library_object(&hdf5, "H5P_CLS_DATASET_CREATE_ID_g");
     sw_h5.mpio = sw_library_object(&hdf5, "H5FD_MPIO_id_g");
     sw_h5.native[0] = sw_library_object(&hdf5, "H5T_NATIVE_FLOAT_g");
@@ -39,8 +40,8 @@ static bool load(void) {
     sw_h5.standard[1][0] = sw_library_object(&hdf5, "H5T_IEEE_F64LE_g");
     sw_h5.standard[1][1] = sw_library_object(&hdf5, "H5T_IEEE_F64BE_g");
     unsigned major = 0, minor = 0, release = 0;
-    if (!whole || !sw_h5.file_access || !sw_h5.file_create || !sw_h5.dataset_create ||
-        sw_h5.H5get_libversion(&major, &minor, &release) < 0)
+    if (!whole || !sw_h5.file_access || !sw_h5.file_create || !sw_h5.dataset_access ||
+        !sw_h5.dataset_create || sw_h5.H5get_libversion(&major, &minor, &release) < 0)
         return false;
     sw_h5.version = major << 16 | minor << 8 | release;
     return sw_h5.version >= OLDEST && major <= 2 &&

@@ -65,6 +65,7 @@ typedef int (*sw_h5_handler)(sw_hid, void *);
     X(int, H5Pset_alignment, (sw_hid, sw_hsize, sw_hsize))                                                   \
     X(int, H5Pset_cache, (sw_hid, int, size_t, size_t, double))                                              \
     X(int, H5Pset_chunk, (sw_hid, int, const sw_hsize *))                                                    \
+    X(int, H5Pset_chunk_cache, (sw_hid, size_t, size_t, double))                                             \
     X(int, H5Pset_deflate, (sw_hid, unsigned))                                                               \
     X(int, H5Pset_fill_time, (sw_hid, int))                                                                  \
     X(int, H5Pset_filter, (sw_hid, int, unsigned, size_t, const unsigned *))                                 \
@@ -117,7 +118,8 @@ struct sw_h5 {
     SW_H5_FUNCTIONS(X)
     SW_H5_OPTIONAL(X)
 #undef X
-    const sw_hid *file_access, *file_create, *dataset_create; /* property list classes; filled by H5open */
+    /* property list classes; filled by H5open */
+    const sw_hid *file_access, *file_create, *dataset_access, *dataset_create;
     const sw_hid *mpio; /* the driver, since 2.0; before it is asked of H5FD_mpio_init */
     const sw_hid *native[2], *standard[2][2]; /* reals of 4 and 8 bytes; either byte order */
     unsigned version;                         /* major * 65536 + minor * 256 + release */

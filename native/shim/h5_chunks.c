@@ -275,15 +275,31 @@ static void note_statements(struct sw_h5_request *request) {
             sw_h5_outcome(request, (enum sw_h5_key)key, SW_APPLIED, "a statement of the user");
 }
 
+/* Without a cache of chunks, which HDF5 has for serial files: a full disk would be seen only when the file is
+ * closed, where the program's own layout lets H5Dwrite fail. */
+static void write_through(struct sw_h5_tuning *tuning, sw_hid access) {
+    size_t slots = 0, bytes = 0;
+    double weight = 0;
+    sw_hid list = access == SW_H5_DEFAULT ? sw_h5.H5Pcreate(*sw_h5.dataset_access) : sw_h5.H5Pcopy(access);
+    if (list < 0)
+        return;
+    if (sw_h5.H5Pget_chunk_cache(list, &slots, &bytes, &weight) >= 0)
+        sw_h5.H5Pset_chunk_cache(list, slots, 0, weight);
+    tuning->access = list;
+    tuning->copied = true;
+}
+
 bool sw_h5_dataset_settings(void) {
     return files_asked && sw_runtime.apply;
 }
 
 bool sw_h5_dataset_tuned(struct sw_h5_tuning *tuning, struct sw_file *record, const char *name,
-                         sw_hid creation, sw_hid type, sw_hid space) {
+                         sw_hid creation, sw_hid access, sw_hid type, sw_hid space) {
     struct shape shape;
     tuning->record = record;
     tuning->creation = creation;
+    tuning->access = access;
+    tuning->copied = false;
     tuning->accuracy = 0;
     if (!sw_h5_dataset_settings())
         return false;
@@ -313,7 +329,8 @@ bool sw_h5_dataset_tuned(struct sw_h5_tuning *tuning, struct sw_file *record, co
     }
     sw_lock_take(&record->lock);
     const struct sw_hdf5 *hdf5 = record->hdf5;
-    bool parallel = hdf5 && hdf5->driver && strcmp(hdf5->driver, "mpio") == 0 && record->facts.ranks > 1;
+    bool mpio = hdf5 && hdf5->driver && strcmp(hdf5->driver, "mpio") == 0;
+    bool parallel = mpio && record->facts.ranks > 1;
     sw_lock_release(&record->lock);
     int layout = sw_h5.H5Pget_layout(tuning->creation);
     if (request->results[SW_H5_CHUNK_SIZE].requested && (layout == SW_CONTIGUOUS || layout == SW_CHUNKED))
@@ -324,6 +341,8 @@ bool sw_h5_dataset_tuned(struct sw_h5_tuning *tuning, struct sw_file *record, co
     filter(tuning, &shape, parallel);
     approximate(tuning, &shape, type);
     note_statements(request);
+    if (!mpio && layout == SW_CONTIGUOUS && sw_h5.H5Pget_layout(tuning->creation) == SW_CHUNKED)
+        write_through(tuning, access);
     return true;
 }
 
@@ -353,6 +372,8 @@ void sw_h5_dataset_tried(struct sw_h5_tuning *tuning, bool made, sw_hid creation
         sw_h5.H5Pget_fill_time(creation, &time) >= 0)
         request->results[SW_H5_FILL_TIME].echoed = fill_text(time);
     sw_h5.H5Pclose(tuning->creation);
+    if (tuning->copied)
+        sw_h5.H5Pclose(tuning->access);
     sw_h5_silence_end(&tuning->silence);
     struct sw_file *record = tuning->record;
     sw_lock_take(&record->lock);

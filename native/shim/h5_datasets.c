@@ -218,13 +218,11 @@ static void follow(sw_hid id, bool created, double accuracy, int64_t time) {
     object->accuracy = accuracy;
 }
 
-/* The dataset that the plan's settings make, by one of the two; -1 if there are none, or it cannot be made
- * so.
- */
+/* The dataset that the plan's settings make, by H5Dcreate2; -1 if there are none, or it cannot be made so. */
 static sw_hid make_tuned(sw_hid place, const char *name, sw_hid type, sw_hid space, sw_hid links,
                          sw_hid creation, sw_hid access,
                          sw_hid (*create)(sw_hid, const char *, sw_hid, sw_hid, sw_hid, sw_hid, sw_hid),
-                         sw_hid (*create1)(sw_hid, const char *, sw_hid, sw_hid, sw_hid), double *accuracy) {
+                         double *accuracy) {
     struct sw_h5_tuning tuning;
     struct sw_file *record = sw_h5_dataset_settings() ? sw_h5_file_of(place) : NULL;
     char path[SW_MAX_PATH] = "";
@@ -234,9 +232,8 @@ static sw_hid make_tuned(sw_hid place, const char *name, sw_hid type, sw_hid spa
     ssize_t length = name && *name != '/' ? sw_h5.H5Iget_name(place, path, sizeof path) : 0;
     size_t used = length > 0 && (size_t)length < sizeof path ? (size_t)length : 0;
     snprintf(path + used, sizeof path - used, "/%s", name ? name : "");
-    if (sw_h5_dataset_tuned(&tuning, record, path, creation, type, space)) {
-        id = create ? create(place, name, type, space, links, tuning.creation, access)
-                    : create1(place, name, type, space, tuning.creation);
+    if (sw_h5_dataset_tuned(&tuning, record, path, creation, access, type, space)) {
+        id = create(place, name, type, space, links, tuning.creation, tuning.access);
         sw_hid own = id >= 0 ? sw_h5.H5Dget_create_plist(id) : -1;
         sw_h5_dataset_tried(&tuning, id >= 0, own);
         if (own >= 0)
@@ -255,7 +252,7 @@ SW_EXPORT sw_hid H5Dcreate2(sw_hid place, const char *name, sw_hid type, sw_hid 
         return next(place, name, type, space, links, creation, access);
     double accuracy = 0;
     int64_t start = sw_tick();
-    sw_hid id = make_tuned(place, name, type, space, links, creation, access, next, NULL, &accuracy);
+    sw_hid id = make_tuned(place, name, type, space, links, creation, access, next, &accuracy);
     if (id < 0)
         id = next(place, name, type, space, links, creation, access);
     if (id >= 0)
@@ -265,13 +262,15 @@ SW_EXPORT sw_hid H5Dcreate2(sw_hid place, const char *name, sw_hid type, sw_hid 
 
 SW_EXPORT sw_hid H5Dcreate1(sw_hid place, const char *name, sw_hid type, sw_hid space, sw_hid creation) {
     static sw_hid (*_Atomic found)(sw_hid, const char *, sw_hid, sw_hid, sw_hid);
+    static sw_hid (*_Atomic found2)(sw_hid, const char *, sw_hid, sw_hid, sw_hid, sw_hid, sw_hid);
     SW_H5_RESOLVE_OR_FAIL(next, found, "H5Dcreate1");
+    SW_H5_RESOLVE_OR_FAIL(next2, found2, "H5Dcreate2"); /* in the same library */
     if (!sw_h5_ready())
         return next(place, name, type, space, creation);
     double accuracy = 0;
     int64_t start = sw_tick();
     sw_hid id =
-        make_tuned(place, name, type, space, SW_H5_DEFAULT, creation, SW_H5_DEFAULT, NULL, next, &accuracy);
+        make_tuned(place, name, type, space, SW_H5_DEFAULT, creation, SW_H5_DEFAULT, next2, &accuracy);
     if (id < 0)
         id = next(place, name, type, space, creation);
     if (id >= 0)

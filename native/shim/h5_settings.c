@@ -75,6 +75,13 @@ static bool get_cache_config(sw_hid list, struct cache_config *config) {
            config->least_clean <= 1 && config->epoch >= 100 && config->epoch <= 1000000;
 }
 
+static uint64_t usual(enum sw_h5_key key);
+
+/* As many slots as chunks of this size want, unless the program has chosen a number itself. */
+static size_t slots_for(uint64_t bytes, size_t slots) {
+    return slots == usual(SW_H5_CHUNK_SLOTS) || sw_runtime.plan.override ? sw_h5_slots(bytes, slots) : slots;
+}
+
 /* What a property list of a file says, and is to say; false where this HDF5 cannot. */
 static bool get(sw_hid list, enum sw_h5_key key, uint64_t *value) {
     sw_hsize first = 0, second = 0;
@@ -150,7 +157,7 @@ static bool set(sw_hid list, enum sw_h5_key key, uint64_t value) {
         return sw_h5.H5Pset_sieve_buf_size(list, (size_t)value) >= 0;
     case SW_H5_CHUNK_CACHE:
         return sw_h5.H5Pget_cache(list, &number, &slots, &bytes, &weight) >= 0 &&
-               sw_h5.H5Pset_cache(list, number, sw_h5_slots(value, slots), (size_t)value, weight) >= 0;
+               sw_h5.H5Pset_cache(list, number, slots_for(value, slots), (size_t)value, weight) >= 0;
     case SW_H5_CHUNK_SLOTS:
         return sw_h5.H5Pget_cache(list, &number, &slots, &bytes, &weight) >= 0 &&
                sw_h5.H5Pset_cache(list, number, (size_t)value, bytes, weight) >= 0;

@@ -79,7 +79,8 @@ void sw_h5_silence_end(const struct sw_h5_silence *silence);
 
 /* A dataset that is created with chunks and filters that were asked for. */
 struct sw_h5_tuning {
-    sw_hid creation; /* the list to use */
+    sw_hid creation, access; /* the lists to use */
+    bool copied;             /* is the second one ours? */
     struct sw_h5_silence silence;
     struct sw_h5_request request;
     struct sw_file *record;
@@ -90,10 +91,10 @@ struct sw_h5_tuning {
 bool sw_h5_dataset_settings(void);
 
 /* Is there anything to change for a dataset of this name in this file? Then the creation is to be tried with
- * tuning->creation, without a word from HDF5 until sw_h5_dataset_tried, which is to be called in any case and
- * is told whether the dataset could be made, and its own creation list. */
+ * the lists of tuning, without a word from HDF5 until sw_h5_dataset_tried, which is to be called in any case
+ * and is told whether the dataset could be made, and its own creation list. */
 bool sw_h5_dataset_tuned(struct sw_h5_tuning *tuning, struct sw_file *record, const char *name,
-                         sw_hid creation, sw_hid type, sw_hid space);
+                         sw_hid creation, sw_hid access, sw_hid type, sw_hid space);
 void sw_h5_dataset_tried(struct sw_h5_tuning *tuning, bool made, sw_hid creation);
 
 /* Also for h5_chunks.c. sw_h5_keep: a text that is kept until the end. */

@@ -78,10 +78,10 @@ void *sw_vol_counted_dataset_create(void *object, const H5VL_loc_params_t *loc, 
     struct sw_vol *made = NULL;
     if (!began)
         return sw_vol_dataset_create(object, loc, name, links, type, space, creation, access, list, request);
-    if (sw_h5_dataset_tuned(&tuning, of->seen.record, name, creation, type, space)) {
+    if (sw_h5_dataset_tuned(&tuning, of->seen.record, name, creation, access, type, space)) {
         /* Waited for, since it may fail. */
-        made =
-            sw_vol_dataset_create(object, loc, name, links, type, space, tuning.creation, access, list, NULL);
+        made = sw_vol_dataset_create(object, loc, name, links, type, space, tuning.creation, tuning.access,
+                                     list, NULL);
         struct asked asked = {made, list};
         sw_hid own = made ? creation_of(&asked) : -1;
         sw_h5_dataset_tried(&tuning, made != NULL, own);

@@ -241,6 +241,32 @@ def test_serial_files_and_halves_of_the_job(bench: Hdf5Bench, tmp_path: Path) ->
     assert outcome.file("data.h5")["ranks"] == RANKS // 2
 
 
+@pytest.mark.parametrize("create", [1, 2])
+@pytest.mark.parametrize("filters", ["", "hdf5 shuffle true\nhdf5 fletcher32 true\n"])
+def test_a_full_disk_fails_the_write_and_not_the_close(
+    bench: Hdf5Bench, tmp_path: Path, create: int, filters: str
+) -> None:
+    behind = (bench.preload("full_disk.c"),)
+    for plan in ("hdf5 alignment 1\n", f"hdf5 chunk_size 262144\n{filters}"):
+        outcome = run(bench, tmp_path / "data.h5", "full", create, plan=plan, behind=behind)
+        assert outcome.stdout.count("a write failed") == RANKS, plan
+        chunked = [
+            setting["outcome"] for setting in outcome.file("data.h5.0")["settings"] if setting["key"] == "chunk_size"
+        ]
+    assert chunked == ["applied"]
+    room = run(bench, tmp_path / "data.h5", "full", create, plan=plan)
+    run(bench, tmp_path / "plain.h5", "full", create, preload=False)
+    assert room.stdout.count("all was written") == RANKS
+    assert differences(tmp_path / "plain.h5.0", tmp_path / "data.h5.0") == ""
+
+
+@pytest.mark.parametrize(("override", "slots"), [("", "125"), ("override yes\n", "2087")])
+def test_the_program_s_own_slots_stay(bench: Hdf5Bench, tmp_path: Path, override: str, slots: str) -> None:
+    outcome = run(bench, tmp_path / "data.h5", "own", plan=f"{override}hdf5 chunk_cache 4194304\n")
+    assert outcome.setting("data.h5", "chunk_cache")["outcome"] == "applied"
+    assert outcome.file("data.h5")["hdf5"]["properties"]["chunk_slots"] == slots
+
+
 # ---- decisions inside the program ----
 
 
