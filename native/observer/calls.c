@@ -8,9 +8,11 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/seccomp.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -19,6 +21,7 @@
 #include "acts.h"
 #include "caller.h"
 #include "counting.h"
+#include "part.h"
 
 _Static_assert(sizeof(struct call) == 2 * sizeof(void *), "they would not lie one behind the other");
 
@@ -101,6 +104,66 @@ EXPORT int prctl(int option, ...) {
         stop();
     return next(option, given[0], given[1], given[2], given[3]);
 }
+
+/* ---- programs that leave the rights or the root with which they began ----
+ * What they start then may not find this library, which lies in a folder of the user's, and ld.so would print
+ * an error for each such program. */
+
+static bool is_lost(const char *entry, size_t length) {
+    static const char own[] = "/libstripewise";
+    char path[PATH_MAX];
+    if (length >= sizeof path)
+        return false;
+    memcpy(path, entry, length);
+    path[length] = '\0';
+    const char *name = strrchr(path, '/');
+    return name && strncmp(name, own, sizeof own - 1) == 0 && syscall(SYS_access, path, R_OK) != 0;
+}
+
+/* Leaves out of LD_PRELOAD what no longer can be read. A child of vfork shares its parent's variables. */
+static void leave_out_lost(void) {
+    static const char variable[] = "LD_PRELOAD=";
+    static char kept[PATH_MAX];
+    const int error = errno;
+    char **at = environ;
+    while (at && *at && strncmp(*at, variable, sizeof variable - 1) != 0)
+        at++;
+    if (!at || !*at || *at == kept || getpid() != self || strlen(*at) >= sizeof kept)
+        return;
+    size_t used = sizeof variable - 1;
+    bool lost = false;
+    memcpy(kept, variable, used);
+    for (const char *entry = *at + used; *entry; entry += strspn(entry, ": ")) {
+        size_t length = strcspn(entry, ": ");
+        if (is_lost(entry, length)) {
+            lost = true;
+        } else {
+            if (used >= sizeof variable)
+                kept[used++] = ':';
+            memcpy(kept + used, entry, length);
+            used += length;
+        }
+        entry += length;
+    }
+    kept[used] = '\0';
+    if (lost)
+        *at = kept;
+    errno = error;
+}
+
+#define LEAVES(NAME, PARAMETERS, TYPED, ...)                                                                 \
+    EXPORT int NAME PARAMETERS {                                                                             \
+        NEXT(#NAME, int, TYPED)                                                                              \
+        int result = next(__VA_ARGS__);                                                                      \
+        if (result == 0)                                                                                     \
+            leave_out_lost();                                                                                \
+        return result;                                                                                       \
+    }
+
+LEAVES(setuid, (uid_t u), uid_t, u)
+LEAVES(setreuid, (uid_t u, uid_t e), TYPES(uid_t, uid_t), u, e)
+LEAVES(setresuid, (uid_t u, uid_t e, uid_t s), TYPES(uid_t, uid_t, uid_t), u, e, s)
+LEAVES(chroot, (const char *path), const char *, path)
 
 /* ---- calls on paths ---- */
 

@@ -68,6 +68,29 @@ def test_static_and_setuid_programs_work_and_leave_no_part(accelerator: Path, as
             assert done.stdout == b""
 
 
+@pytest.mark.parametrize("how", ["setpriv", "chroot"])
+def test_programs_that_leave_root_print_no_error_of_the_loader(
+    accelerator: Path,  # noqa: F811
+    tmp_path: Path,
+    how: str,
+) -> None:
+    require(os.geteuid() == 0, "leaving root needs root")
+    assert tmp_path.parent.parent.stat().st_mode & 0o077 == 0  # a folder that only root may enter
+    command = ["setpriv", f"--reuid={NOBODY}", "--clear-groups", "env"]
+    if how == "chroot":
+        program = shutil.which("env") or ""
+        for library in subprocess.check_output(["ldd", program], text=True).replace("(", " ").split():
+            if library.startswith("/"):
+                (tmp_path / library[1:]).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(library, tmp_path / library[1:])
+        command = ["chroot", str(tmp_path), f"/{Path(shutil.copy(program, tmp_path)).name}"]
+    other = "libc.so.6"
+    for preload, left in ((f"{accelerator}:{other}", other), (str(accelerator), "")):
+        variables = {"PATH": os.environ["PATH"], "LD_PRELOAD": preload, "STRIPEWISE_PROCESSES": f"{tmp_path}/{PREFIX}"}
+        done = subprocess.run(command, env=variables, capture_output=True, text=True, check=True)
+        assert done.stderr == "" and f"LD_PRELOAD={left}\n" in done.stdout
+
+
 # -- others that are preloaded -----------------------------------------------------------------------------------------
 
 # As jemalloc: memory is mapped from the first call on, before others have begun, and forks are watched.

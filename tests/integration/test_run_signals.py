@@ -177,7 +177,7 @@ def test_the_report_is_there_when_the_command_returns(home: Path, tmp_path: Path
 
 
 @pytest.mark.parametrize("words", [["--mode", "observe"], ["-q", "my.plan"], ["-q", "--mode", "observe"]])
-@pytest.mark.parametrize("fault", ["unwritable", "full", "gone"])
+@pytest.mark.parametrize("fault", ["unwritable", "full", "gone", "memory"])
 def test_the_program_runs_where_nothing_can_be_kept_or_its_folder_is_gone(
     home: Path, tmp_path: Path, words: list[str], fault: str
 ) -> None:
@@ -192,10 +192,13 @@ def test_the_program_runs_where_nothing_can_be_kept_or_its_folder_is_gone(
     if fault == "full":
         (shadow / "applied").symlink_to("/sys")
     script = f"cd {tmp_path}/gone; {'rmdir ../gone;' if fault == 'gone' else ''}"
-    script += f"{STRIPEWISE[0]} run {' '.join(words)} -- sh -c 'echo out; echo err >&2; exit 7'"
+    script += "ulimit -v 80000;" if fault == "memory" else ""
+    script += f"{sys.executable} -m stripewise run {' '.join(words)} -- sh -c 'echo out; echo err >&2; exit 7'"
     environment = {**os.environ, "STRIPEWISE_HOME": str(shadow), "TMPDIR": str(tmp_path)}
     found = subprocess.run(["bash", "-c", script], env=environment, capture_output=True, text=True, check=False)
     assert (found.returncode, found.stdout) == (7, "out\n"), found.stderr
     assert "err\n" in found.stderr and "fault of stripewise" not in found.stderr
-    if fault != "gone" and "-q" not in words:
+    if fault == "memory":
+        assert ("ulimit leaves 78 MiB" in found.stderr) == ("-q" not in words)
+    elif fault != "gone" and "-q" not in words:
         assert "cannot write" in found.stderr and str(tmp_path / "stripewise-") in found.stderr.replace("\n", "")
