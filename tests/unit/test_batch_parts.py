@@ -19,7 +19,7 @@ from stripewise.errors import UserError
 from stripewise.facts import Facts
 from stripewise.requests import policy as policies
 from stripewise.requests.experiment import Experiment
-from stripewise.requests.policy import Policy, load_policy
+from stripewise.requests.policy import Policy, PolicyForbidden, PolicyStart, load_policy
 from stripewise.runners.allow_list import check_application
 from stripewise.runners.batch.script import (
     Work,
@@ -231,7 +231,7 @@ def test_keys_of_the_site_file_are_documented() -> None:
     wanted = {"applications", "objectives"}
     for name in ("limits", "striping", "folders"):
         wanted |= set(Policy.model_fields[name].annotation.model_fields)  # type: ignore[union-attr]
-    assert rows == wanted
+    assert rows == wanted | set(PolicyForbidden.model_fields) | set(PolicyStart.model_fields)
     example = part[part.index("```toml") + 7 :]
     assert Policy.model_validate(tomllib.loads(example[: example.index("```")]))
 
