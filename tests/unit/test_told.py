@@ -195,3 +195,24 @@ def test_a_space_of_two_components_is_counted_by_what_acts() -> None:
     count, exact = space.count()
     alone = bind_space(Experiment(stacks=["ompio"]), Circumstances(WRITES, "ompio", told=told("5.0.11"))).space.count()
     assert not exact and count > alone[0] > 1000
+
+
+@pytest.mark.parametrize(
+    ("version", "size", "striping"),
+    [("MPICH 4.0.2", 69632, 1), ("MPICH 5.0.2", 8192, 0)],
+)
+def test_each_mpich_has_its_own_defaults_of_the_exchange(version: str, size: int, striping: int) -> None:
+    # As MPI_T of 4.0.2 and 5.0.2 lists them; without an answer the version decides.
+    listed = {
+        "MPIR_CVAR_CH4_SHM_POSIX_IQUEUE_CELL_SIZE": str(size),
+        "MPIR_CVAR_CH4_OFI_ENABLE_MULTI_NIC_STRIPING": str(striping),
+        "MPIR_CVAR_ALLTOALL_SHORT_MSG_SIZE": "256",
+    }
+    workload = WRITES.model_copy(update={"nodes": 4, "driver": "UFS:"})
+    experiment = Experiment(stacks=["exchange"])
+    for library in (Told(version, listed), Told()):
+        space = bind_space(experiment, Circumstances(workload, "romio", version, told=library)).space
+        assert space.default["MPIR_CVAR_CH4_SHM_POSIX_IQUEUE_CELL_SIZE"] == size
+        assert space.default["MPIR_CVAR_CH4_OFI_ENABLE_MULTI_NIC_STRIPING"] == striping
+    found = bind_space(experiment, Circumstances(workload, "romio", version, told=Told(version, listed)))
+    assert found.left_out["MPIR_CVAR_ALLTOALL_THROTTLE"] == f"{version} lists no setting of this name"
