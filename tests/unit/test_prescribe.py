@@ -572,3 +572,29 @@ def test_the_command_names_what_places_need(tmp_path: Path, capsys: pytest.Captu
     ):
         assert main(["prescribe", "--workload", str(asked), *words]) == 2
         assert text in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize(
+    ("nodes", "gib", "osts", "shared", "stripes"),
+    [
+        (8, 16, 400, True, 32),
+        (32, 128, 400, True, 128),
+        (64, 128, 400, True, 256),
+        (128, 1024, 40, True, 40),
+        (64, 16, 400, True, None),
+        (2, 1024, 400, True, None),
+        (64, 1024, 400, False, None),
+    ],
+)
+@pytest.mark.parametrize("collective", [True, False])
+def test_stripes_of_large_shared_files_grow_with_the_nodes(
+    nodes: int, gib: int, osts: int, shared: bool, stripes: int | None, collective: bool
+) -> None:
+    workload = Workload(
+        operation="write", nodes=nodes, processes_per_node=16, collective=collective, file_per_process=not shared,
+        file_size=gib << 30, transfer_size=1 << 20, api="mpiio", layout="segmented", file_system="lustre",
+    )  # fmt: skip
+    found = apply_policy("knowledge", workload, osts)
+    if stripes is None and collective and shared and nodes == 64:
+        stripes = 8  # what is known of collective writes of smaller files
+    assert [change.value for change in found.changes] == ([] if stripes is None else [stripes])
