@@ -18,6 +18,7 @@ from stripewise.desk.client.client import Client
 from stripewise.desk.client.desk import RemoteDesk
 from stripewise.desk.client.follow import Follower
 from stripewise.errors import StripewiseError, UserError
+from stripewise.requests.experiment import Experiment
 from stripewise.trial import Phase, Role, Run, State, Trial
 
 FACE: Any = None
@@ -122,3 +123,26 @@ def test_an_event_without_end_is_refused(client: Client, monkeypatch: Any) -> No
     )
     with pytest.raises(UserError, match="a line of more than 16 MiB"):
         next(client._transport.events("/events"))
+
+
+HALF = {"id": "a1", "state": "done", "result": 5, "error": [], "items": [{}], "total": 1, "facts": 5, "queued": True}
+
+
+@pytest.mark.parametrize("answer", [None, [], 5, "x", {}, {"items": 5, "total": "x"}, HALF, {**HALF, "items": [HALF]}])
+def test_an_answer_of_another_form_is_told_in_a_line(client: Client, answer: Any, monkeypatch: Any) -> None:
+    sent = (json.dumps(answer).encode(), "application/json")
+    monkeypatch.setattr("stripewise.desk.client.transport.Transport.send", lambda *_, **__: sent)
+    monkeypatch.setattr("stripewise.desk.client.transport.Transport.events", lambda *_: iter([("run", answer)]))
+    desk, experiment = RemoteDesk(client, FACE), Experiment.model_validate({"name": "a", "command": "true"})
+    for ask in (
+        lambda: desk.experiments().trials("a1"),
+        lambda: desk.experiments().records(),
+        lambda: desk.experiments().record("a1"),
+        lambda: desk.dry_run(experiment, None),
+        lambda: Follower(client, "a1", lambda *_: None).run(),
+        lambda: desk.wait(answer),
+    ):
+        with pytest.raises(
+            UserError, match=r"answer cannot be used \(\w+ in \w+\.py:\d+\); is it Stripewise's, and of"
+        ):
+            ask()

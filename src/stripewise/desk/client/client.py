@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from stripewise.desk.client.transport import Address, Transport, find_token, read_json
+from stripewise.desk.client.transport import Address, Transport, find_token, read_json, reads_answers
 from stripewise.errors import NothingWorks, StripewiseError, TransientError, UserError
 from stripewise.store.base import check_identifier
 
@@ -20,6 +20,7 @@ def error_of(name: object) -> type[StripewiseError]:
     return kinds.get(name, StripewiseError)
 
 
+@reads_answers
 class Client:
     """Speaks to a service; documents are those of REST.
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from stripewise import __version__
 from stripewise.desk.client.client import Client
 from stripewise.desk.client.store import RemoteStore
-from stripewise.desk.client.transport import ServiceError
+from stripewise.desk.client.transport import ServiceError, reads_answers
 from stripewise.desk.desk import (
     Count,
     Desk,
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 # ruff: noqa: PLC0415
 
 
+@reads_answers
 class RemoteDesk(Desk):
     """Asks a service."""
 
@@ -71,7 +72,11 @@ class RemoteDesk(Desk):
     def dry_run(self, experiment: Experiment, folder: str | None, small: SmallCase | None = None) -> dict[str, Any]:
         """Let the service say what an experiment would do; see :meth:`Desk.dry_run`."""
         _refuse_small(small)
-        return self.client.dry_run(experiment.model_dump(mode="json"), folder)
+        found = self.client.dry_run(experiment.model_dump(mode="json"), folder)
+        lists = (found["found"], found["first"], found["notes"], found["space"]["parameters"])
+        if not all(isinstance(given, list) for given in lists):
+            raise TypeError
+        return {**found, "left_out": dict(found["left_out"]), "worst_case": dict(found["worst_case"])}
 
     def begin(self, experiment: Experiment, folder: str | None, small: SmallCase | None = None) -> tuple[str, Result]:
         """Let a worker carry an experiment out; see :meth:`Desk.begin`."""

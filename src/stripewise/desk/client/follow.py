@@ -11,6 +11,7 @@ from typing import Any
 from stripewise.catalogue.configuration import Configuration
 from stripewise.desk.client.client import Client, error_of
 from stripewise.desk.client.store import RemoteStore, run_of
+from stripewise.desk.client.transport import reads_answers
 from stripewise.errors import StripewiseError, TransientError
 from stripewise.requests.objective import Objective
 from stripewise.result import Result
@@ -24,6 +25,7 @@ _ENDED = ("finished", "stopped", "failed")
 Tell = Callable[[str, dict[str, Any]], None]
 
 
+@reads_answers
 class Follower:
     """Follows one experiment to its end; ``tell`` is told each event, its kind and data, as by a local session."""
 

@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 from stripewise.catalogue.configuration import Configuration
 from stripewise.desk.client.client import Client
-from stripewise.desk.client.transport import ServiceError
+from stripewise.desk.client.transport import ServiceError, reads_answers
 from stripewise.errors import StoreError, UserError
 from stripewise.facts import Facts, RunFacts
 from stripewise.store import codec
@@ -20,6 +20,7 @@ def _not_here(*given: object, **named: object) -> NoReturn:
     raise StoreError("only the workers of the service write to its experiments", "use the service's own commands")
 
 
+@reads_answers
 class RemoteStore(Store):
     """Reads, stops and deletes a service's experiments; its workers are the only ones to write to them."""
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import http.client
+import inspect
 import json
 import os
 import socket
 import stat
 import struct
-from collections.abc import Iterator, Mapping
+import traceback
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
 from stripewise.errors import StripewiseError, TransientError, UserError
@@ -258,6 +261,47 @@ def read_json(data: str | bytes) -> Any:
         return json.loads(data)
     except (ValueError, RecursionError) as error:
         raise UserError("the service's answer is not valid JSON", _NOT_OURS) from error
+
+
+_MISREAD = (ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""What comes of reading a document of another form than the expected one."""
+_Reader = TypeVar("_Reader")
+
+
+def reads_answers(made: type[_Reader]) -> type[_Reader]:
+    """Let methods of a class end with one line where an answer has another form: services may be of other versions."""
+    for name, method in list(vars(made).items()):
+        if inspect.isfunction(method) and not name.startswith("__"):
+            setattr(made, name, _reading(method))
+    return made
+
+
+def _reading(method: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(method)
+    def read(*given: Any, **named: Any) -> Any:
+        with _one_line():
+            return method(*given, **named)
+
+    @functools.wraps(method)
+    def read_each(*given: Any, **named: Any) -> Iterator[Any]:
+        with _one_line():
+            yield from method(*given, **named)
+
+    return read_each if inspect.isgeneratorfunction(method) else read
+
+
+@contextlib.contextmanager
+def _one_line() -> Iterator[None]:
+    try:
+        yield
+    except StripewiseError:
+        raise
+    except _MISREAD as error:
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        what = f"{type(error).__name__} in {Path(place.filename).name}:{place.lineno}"
+        raise UserError(
+            f"the service's answer cannot be used ({what})", f"{_NOT_OURS[:-1]}, and of this version?"
+        ) from error
 
 
 def _make_refusal(status: int, data: bytes) -> StripewiseError:
