@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from stripewise.catalogue.carriers.file import ADIOS2
+from stripewise.catalogue.carriers.file import ADIOS2, FILE
 from stripewise.errors import UserError
 from stripewise.observe.ior import is_ior, parse_ior
 from stripewise.observe.objectives.own_figure import find_own_figure
@@ -50,3 +50,24 @@ def test_names_and_figures_with_many_digits() -> None:
     assert family("9" * _MANY + "x")
     assert family("gdb-13.2") == "gdb" and family("python3.11") == "python"
     assert find_own_figure("write " + "1" * _MANY + "x\n", "write_bandwidth") is None
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("deep.yaml", "a: " + "[" * 5000 + "]" * 5000, "nested too deeply"),
+        ("flow.yaml", "{a: " * 5000 + "}" * 5000, "nested too deeply"),
+        ("tables.toml", "[[a]]\n" * 100_000, "more than 2000 tables"),
+        ("wide.toml", "".join(f"[a{i}]\nx=1\n" for i in range(_MANY)), "more than 2000 tables"),
+        ("wide.nml", "&a\n" + "".join(f"b{i}=1\n" for i in range(_MANY)) + "/\n", "more than 2000 entries"),
+    ],
+)
+def test_files_of_programs_that_would_take_long_are_refused(tmp_path: Path, name: str, text: str, said: str) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(ValueError, match=said):
+        FILE.changed(tmp_path / name, {"a": "1"})
+
+
+def test_an_adios2_file_without_an_io_has_no_place(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("Engine:\n")
+    assert ADIOS2.changed(tmp_path / "a.yaml", {"Threads": "2"}) == ("Engine:\n", set())

@@ -13,6 +13,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, MutableSequence, Sequence
 from contextlib import redirect_stdout
 from functools import partial
+from itertools import pairwise
 from pathlib import Path, PurePath
 from typing import Any
 from xml.etree import ElementTree
@@ -240,10 +241,31 @@ def _set_all(tree: Any, wanted: Mapping[str, str]) -> set[str]:
     return met
 
 
+_MOST = 2000
+_DEEPEST = 100
+
+
+def _bound(count: int, noun: str) -> None:
+    """Refuse a text of many parts: the time of these readers grows with the square of their number."""
+    if count > _MOST:
+        raise ValueError(f"it has more than {_MOST} {noun}")
+
+
+def _depth(text: str) -> int:
+    """Count how many brackets of a text are open at once, at most."""
+    depth = deepest = 0
+    for bracket in re.findall(r"[][{}]", text):
+        depth += 1 if bracket in "[{" else -1
+        deepest = max(deepest, depth)
+    return deepest
+
+
 def _toml(text: str, wanted: Mapping[str, str]) -> tuple[str, set[str]]:
     with import_optional("files"):
         import tomlkit  # noqa: PLC0415  slow to load, and few programs have such a file
 
+    lines = map(str.strip, text.splitlines())
+    _bound(sum(line.startswith("[") and line.endswith("]") for line in lines), "tables")
     tree = tomlkit.parse(text)
     met = _set_all(tree, wanted)
     return tomlkit.dumps(tree), met
@@ -257,6 +279,8 @@ def _yaml(text: str, wanted: Mapping[str, str]) -> tuple[str, set[str]]:
     reader.preserve_quotes = True
     reader.width = 1 << 20
     out = io.StringIO()
+    if _depth(text) > _DEEPEST:
+        raise ValueError("it is nested too deeply")
     tree = reader.load(text)
     met = _set_all(tree, wanted)
     reader.dump(tree, out)
@@ -282,6 +306,7 @@ def _namelist(text: str, wanted: Mapping[str, str]) -> tuple[str, set[str]]:
         import f90nml  # noqa: PLC0415  as above
 
     out = io.StringIO()
+    _bound(text.count("="), "entries")
     # Its reader prints a table where a text ends early, and what Stripewise prints may be JSON.
     with redirect_stdout(io.StringIO()):
         tree = f90nml.Parser().reads(text)
@@ -429,7 +454,7 @@ def _in_yaml(text: str, wanted: Mapping[str, str]) -> tuple[str, set[str]]:
     lines = text.splitlines()
     starts = [at for at, line in enumerate(lines) if line.startswith("-")]
     done, met = lines[: starts[0] if starts else None], set[str]()
-    for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
+    for start, end in pairwise((*starts, len(lines))):
         item = lines[start:end]
         done += _changed_item(item, wanted, met) if (named := _ITEM.match(item[0])) and named[3] else item
     return "\n".join(done) + "\n", met
