@@ -171,10 +171,10 @@ def _why_not(workload: Workload, stripes: int | None, *, existing: bool) -> str:
 
 
 def _stripe_counts(osts: int | None) -> list[int]:
-    """Stripe counts that the stack offers, ascending, up to all OSTs."""
+    """Stripe counts that the stack offers, ascending, up to all OSTs, which are one of them."""
     parameter = next(p for p in load_stack("lustre").parameters if p.name == _STRIPES)
     counts = [int(value) for value in parameter.values if int(value) > 0]
-    return counts if osts is None else [count for count in counts if count <= osts]
+    return counts if osts is None else sorted({*(count for count in counts if count <= osts), osts})
 
 
 def _creates(workload: Workload, made: _Made) -> bool:
