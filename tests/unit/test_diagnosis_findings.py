@@ -120,6 +120,16 @@ def test_the_request_off_the_stripes_is_the_one_that_is_named():
     assert found.says.startswith("requests of 100,000 bytes do not fit stripes of 1,048,576 bytes")
 
 
+def test_the_modules_of_a_package_have_one_record_and_are_not_one_file_opened_again():
+    # As a report of three interpreters has them: 47 modules of a folder, each opened once by each.
+    records = {path: activity({**posix(read=calls(282, 16 * KIB), opens=141), "path": path}) for path in PYTHON}
+    found = {path: {one.code for one in diagnose(made).findings} for path, made in records.items()}
+    assert ["reopens" in codes for codes in found.values()] == [False, False, True]
+
+
+PYTHON = ("/usr/lib/python3.11/*.pyc", "/usr/lib/python3.11/*.py", "/scratch/all.pyc")
+
+
 def whole_readers(count: int, moved: int) -> dict[str, Any]:
     return {"processes": 5, "whole_readers": count, "whole_read": moved}
 

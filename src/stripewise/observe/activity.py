@@ -404,6 +404,11 @@ class FileActivity(_ActivityPart):
         return self.posix or self.mpiio or self.stdio or Level()
 
     @property
+    def stands_for_several(self) -> bool:
+        """Whether this is the record of all modules of a Python package: the observer counts them together."""
+        return self.path.endswith(("/*.py", "/*.pyc"))
+
+    @property
     def bytes(self) -> int:
         """Bytes that the program moved through all its interfaces."""
         both = self.mpiio or self.posix

@@ -31,7 +31,7 @@ from stripewise.observe.activity import (
     SystemCalls,
     Within,
 )
-from stripewise.observe.report import FileReport, Operation, Pattern, Posix, Report, ReportedProcess
+from stripewise.observe.report import MATTERS, FileReport, Operation, Pattern, Posix, Report, ReportedProcess
 from stripewise.observe.report import SystemCalls as ReportedCalls
 
 _UNSEEN = "a runtime report has no offsets: alignment, order and repeated reads are not judged"
@@ -358,14 +358,16 @@ def _rate_calls(report: Report, way: Direction) -> float | None:
     """MiB/s of a direction over the time in its calls, with its part of the calls that move no data.
 
     A sync belongs to the writes; open, close and all others count by bytes. None where calls do not tell the time: of
-    nonblocking calls, or of programs without MPI, whose calls of several threads may overlap.
+    nonblocking calls, or of the program's own beside MPI-IO, whose calls of several threads may overlap. What a
+    launcher or a shell moves besides is too little to matter.
     """
     totals = report.totals
     size, seconds = (
         (totals.bytes_written, totals.write_time) if way == "write" else (totals.bytes_read, totals.read_time)
     )
     behind = any(name.startswith(f"i{way}") for file in report.files for name in file.operations)
-    if not size or not seconds or behind or report.job.interface or report.posix_files:
+    own = sum(op.bytes for file in report.posix_files for op in _of_direction(file.operations, way).values())
+    if not size or not seconds or behind or report.job.interface or own >= MATTERS * size:
         return None
     share = size / (totals.bytes_read + totals.bytes_written)
     for file in report.files:

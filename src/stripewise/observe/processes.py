@@ -26,7 +26,7 @@ from stripewise.observe.process_part import (
     decode_field,
     read_part,
 )
-from stripewise.observe.report import PosixCalls, is_program, no_program, read_report
+from stripewise.observe.report import MATTERS, PosixCalls, is_program, no_program, read_report
 from stripewise.ownership import written_whole
 
 PREFIX = "process-"
@@ -38,8 +38,6 @@ _OTHERS = "(other files)"
 _DIRECTIONS = ("read", "write")
 _WHOLE = 0.9
 """Share of the bytes of a file, from which a process has read it as a whole."""
-_MATTERS = 0.01
-"""Share of the bytes of the largest file, below which a file does not count for the bandwidth."""
 
 
 def parts_in(folder: Path) -> list[Path]:
@@ -411,7 +409,7 @@ def _bandwidth(files: Sequence[dict[str, Any]], way: str, besides: int) -> float
 
     ``besides`` are the bytes that moved through MPI-IO.
     """
-    least = _MATTERS * max([besides, *(file["moved"][way] for file in files)])
+    least = MATTERS * max([besides, *(file["moved"][way] for file in files)])
     main = [file for file in files if file["moved"][way] >= max(1, least)]
     seconds = _union(file["spans"][way] for file in main)
     return sum(file["moved"][way] for file in main) / 2**20 / seconds if seconds else None

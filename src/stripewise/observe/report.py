@@ -18,6 +18,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from stripewise.errors import StripewiseError, UserError
 from stripewise.formats import REPORT_FORMAT, REPORT_VERSION
 
+MATTERS = 0.01
+"""Share of the bytes below which files do not count for a bandwidth."""
+
 
 class ReportPart(BaseModel):
     """A part of the report. It keeps what a newer runtime adds, so that a stored report is whole."""

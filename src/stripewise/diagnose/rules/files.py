@@ -161,7 +161,7 @@ def reopens(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterat
         opens = _opened(file).opens
         # A collective open counts once in reports, once a rank in logs.
         each = opens if activity.counts_opens_once else opens / max(1, file.ranks)
-        if each >= limits["reopens"]:
+        if each >= limits["reopens"] and not file.stands_for_several:
             again[file.path] = opens - (1 if activity.counts_opens_once else file.ranks)
             seconds += _meta(file) * again[file.path] / opens
     needed = limits["reopened_opens"] / (activity.job.ranks if activity.counts_opens_once else 1)
@@ -205,7 +205,7 @@ def small_files(activity: Activity, limits: Thresholds, kind: FindingKind) -> It
 @rule(
     "flushes",
     "Frequent flushes",
-    "Each flush waits until the data is on the disks, and so defeats write-behind.",
+    "Each flush writes at once what could wait, and so defeats write-behind.",
     "Flush once before the file is closed, or at each checkpoint that must survive.",
 )
 def flushes(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator[Finding]:
