@@ -2,7 +2,7 @@
 
 ::
 
-    python -m benchmarks.truth [--only NAME,...] [--programs FILE.toml] [--json FILE]
+    python -m benchmarks.truth [--only NAME,...] [--kinds KIND,...] [--programs FILE.toml] [--json FILE]
     python -m benchmarks.truth --table FILE...
 
 Each program is tuned on each of its MPIs, and the default run is diagnosed. Every statement that is checked names two
@@ -38,7 +38,7 @@ from .programs import HERE, Arm, Bench, Program, read_programs
 from .statements import Statement, list_statements
 
 WANTED = 0.98
-KINDS = ("effective", "no effect", "speed-up", "share", "preferred", "predicted", "bound")
+KINDS = ("effective", "no effect", "answer", "speed-up", "share", "preferred", "predicted", "bound")
 
 
 def tune(bench: Bench) -> list[Statement]:
@@ -98,7 +98,8 @@ def measure(program: Program, folder: Path, options: argparse.Namespace) -> dict
         row: dict[str, Any] = {"program": program.name, "mpi": program.mpi.name, "about": program.about}
         try:
             bench = Bench(program, Path(place), Path(files), options.budget)
-            checked = check(bench, tune(bench), options.rounds)
+            said = [one for one in tune(bench) if one.kind in options.kinds.split(",")]
+            checked = check(bench, said, options.rounds)
         except (RuntimeError, StripewiseError) as error:
             sys.stderr.write(f"  {error}\n")
             return {**row, "error": str(error), "statements": []}
@@ -137,6 +138,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--programs", type=Path, default=HERE / "programs.toml", metavar="FILE")
     parser.add_argument("--only", default="", metavar="NAME,...", help="programs, or program:mpi")
+    parser.add_argument("--kinds", default=",".join(KINDS), metavar="KIND,...", help="the statements to check")
     parser.add_argument("--folder", type=Path, default=Path("/dev/shm"), help="where the programs write")
     parser.add_argument("--budget", type=int, default=20, help="launches of a search with its proof")
     parser.add_argument("--rounds", type=int, default=7, help="runs of each set of settings")

@@ -32,6 +32,7 @@ def judge_calls(statement: Statement, arm: Sequence[Trace], other: Sequence[Trac
 
     Calls that differ from run to run tell nothing. Where the calls are the same, the time may still show an effect.
     """
+    arm, other = ([_leave_out(trace, statement.beside) for trace in traces] for traces in (arm, other))
     facts: dict[str, Callable[[Trace], tuple[Any, ...]]] = {"system calls": _calls, "messages": _messages}
     if any(len({fact(trace) for trace in traces}) > 1 for fact in facts.values() for traces in (arm, other)):
         facts = {"numbers and sizes of system calls": _sums, "messages": _messages}
@@ -44,7 +45,14 @@ def judge_calls(statement: Statement, arm: Sequence[Trace], other: Sequence[Trac
     if not changed and pairs is not None:
         found += f"; {describe(pairs)}"
         acts = pairs.interval.low > SLACK or pairs.interval.high < 1 / SLACK
-    return Verdict(TRUE if acts == (statement.kind == "effective") else FALSE, found)
+    return Verdict(TRUE if acts == (statement.kind != "no effect") else FALSE, found)
+
+
+def _leave_out(trace: Trace, beside: str) -> Trace:
+    """Leave out the calls of a direction; messages do not tell for which direction they were sent."""
+    if not beside:
+        return trace
+    return tuple(tuple(one for one in calls if beside not in one[0][0]) for calls in trace[0]), ()
 
 
 def _calls(trace: Trace) -> tuple[Any, ...]:
@@ -53,9 +61,9 @@ def _calls(trace: Trace) -> tuple[Any, ...]:
 
 def is_decided(statement: Statement, verdict: Verdict, arm: Sequence[Trace]) -> bool:
     """Whether calls decide alone: a difference does, and equal calls do where messages are seen."""
-    return (verdict.word == TRUE and statement.kind == "effective") or bool(
-        statement.kind == "no effect" and (verdict.word == FALSE or _messages(arm[0]))
-    )
+    if statement.kind == "no effect":
+        return verdict.word == FALSE or bool(_messages(arm[0]) and not statement.beside)
+    return verdict.word == TRUE
 
 
 def _messages(trace: Trace) -> tuple[int, ...]:

@@ -31,7 +31,8 @@ class Statement:
     Attributes
     ----------
     kind : str
-        ``effective``, ``no effect``, ``speed-up``, ``share``, ``preferred``, ``predicted`` or ``bound``.
+        ``effective``, ``no effect``, ``speed-up``, ``share``, ``preferred``, ``predicted``, ``bound``, or ``answer``:
+        a setting of a proven answer must do something.
     says : str
     arm, other : Arm
         The settings with the thing, and without it.
@@ -39,6 +40,8 @@ class Statement:
         How many times as fast ``arm`` is said to be as ``other``; not for calls.
     sweep : tuple of Arm
         Of a bound: further settings, the best of which must not exceed it.
+    beside : str
+        The direction of calls that the statement leaves out, because the objective does not measure it; else empty.
     """
 
     kind: str
@@ -48,6 +51,7 @@ class Statement:
     low: float = math.nan
     high: float = math.nan
     sweep: tuple[Arm, ...] = ()
+    beside: str = ""
 
     @property
     def arms(self) -> tuple[Arm, ...]:
@@ -57,7 +61,7 @@ class Statement:
     @property
     def of_calls(self) -> bool:
         """Whether it speaks of what the program does, not of how fast."""
-        return self.kind in ("effective", "no effect")
+        return self.kind in ("effective", "no effect", "answer")
 
 
 def list_statements(
@@ -95,7 +99,16 @@ def _of_effects(result: Result, bound: BoundSpace, trials: Sequence[Trial]) -> I
         kind = {"effective": "effective", "no_effect": "no effect"}.get(effect.status)
         if kind is not None:
             says = f"{effect.name}={effect.requested}: {kind} - {effect.evidence}"
-            yield Statement(kind, says, arm, leave_out(bound.space, arm, effect.name))
+            yield make_statement(kind, says, arm, leave_out(bound.space, arm, effect.name))
+        if result.confirmed and effect.name in result.changed(result.best):
+            says = f"{effect.name}={effect.requested} is in the answer - {effect.evidence}"
+            yield Statement("answer", says, arm, leave_out(bound.space, arm, effect.name))
+
+
+def make_statement(kind: str, says: str, arm: Arm, other: Arm) -> Statement:
+    """Make a statement on calls; its last words name the direction that it leaves out."""
+    beside = next((way for way in ("read", "write") if says.endswith(f"does not measure {way}s")), "")
+    return Statement(kind, says, arm, other, beside=beside)
 
 
 def _of_folds(bound: BoundSpace, trials: Sequence[Trial]) -> Iterator[Statement]:
@@ -107,7 +120,9 @@ def _of_folds(bound: BoundSpace, trials: Sequence[Trial]) -> Iterator[Statement]
             trial = next((one for one in trials if all(one.configuration.get(k) == v for k, v in given.items())), None)
             arm = NOTHING if trial is None else _arm_of(bound.space, trial.configuration)
             if arm != (other := leave_out(bound.space, arm, idle.name)):
-                yield Statement("no effect", f"{idle.name}={value}: no longer varied - {idle.evidence}", arm, other)
+                yield make_statement(
+                    "no effect", f"{idle.name}={value}: no longer varied - {idle.evidence}", arm, other
+                )
 
 
 def _of_gain(result: Result, bound: BoundSpace, trials: Sequence[Trial]) -> Iterator[Statement]:

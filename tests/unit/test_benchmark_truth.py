@@ -5,7 +5,7 @@ import math
 import pytest
 from benchmarks.truth.checks import FALSE, OPEN, TRUE, WRONG_WAY, compare, judge_calls, judge_speed
 from benchmarks.truth.programs import HERE, Trace, read_programs
-from benchmarks.truth.statements import NOTHING, Statement, leave_out
+from benchmarks.truth.statements import NOTHING, Statement, leave_out, make_statement
 
 from stripewise.catalogue.configuration import Configuration
 from stripewise.catalogue.plan import settings_of
@@ -37,6 +37,21 @@ def trace(times: int, size: int = 4096, sent: int = 8) -> Trace:
 )
 def test_calls_tell_whether_a_setting_acts(kind: str, arm: list[Trace], other: list[Trace], word: str) -> None:
     assert judge_calls(Statement(kind, "", NOTHING, NOTHING), arm, other, None).word == word
+
+
+def test_a_setting_of_an_answer_must_make_other_calls() -> None:
+    one = Statement("answer", "", NOTHING, NOTHING)
+    assert judge_calls(one, [trace(2)] * 2, [trace(8)] * 2, None).word == TRUE
+    assert judge_calls(one, [trace(2)] * 2, [trace(2)] * 2, None).word == FALSE
+
+
+def test_calls_that_the_objective_does_not_measure_do_not_refute_that_a_setting_did_nothing() -> None:
+    def reads(times: int) -> Trace:
+        return (*trace(2)[0], ((("pread64", "data", "0", 4096), times),)), (times,)
+
+    says = "cb_nodes=2: the same; the objective does not measure reads"
+    assert judge_calls(make_statement("no effect", says, NOTHING, NOTHING), [reads(2)], [reads(8)], None).word == TRUE
+    assert judge_calls(Statement("no effect", says, NOTHING, NOTHING), [reads(2)], [reads(8)], None).word == FALSE
 
 
 def test_time_shows_an_effect_that_makes_no_other_calls() -> None:
