@@ -106,6 +106,21 @@ def test_a_user_without_rights(server: Server, database: str) -> None:
         server.sql("DROP ROLE guest")
 
 
+@pytest.mark.parametrize("table", ["runs", VERSION_TABLE])
+def test_a_table_of_another_user_is_refused_before_its_triggers_run(server: Server, database: str, table: str) -> None:
+    server.sql("CREATE ROLE mallory LOGIN")
+    server.sql("GRANT CREATE ON SCHEMA public TO mallory", "store")
+    try:
+        server.sql(f"CREATE TABLE {table} (version_num text)", "store", "mallory")
+        server.sql(f"GRANT ALL ON {table} TO PUBLIC", "store", "mallory")
+        with pytest.raises(StoreError, match=r"another user \(mallory\) made the table"):
+            open_store(database)
+    finally:
+        server.sql("DROP OWNED BY mallory", "store")
+        server.sql("DROP ROLE mallory")
+    open_store(database).close()
+
+
 def test_many_open_a_new_database_at_once(database: str) -> None:
     wrong: list[BaseException] = []
 

@@ -302,5 +302,27 @@ def _open_postgresql(text: str) -> Store:
     engine = postgresql_engine(text)
     url = hide_password(engine.url)
     with explain_errors(url):
+        _check_owners(engine, url)
         upgrade(engine.execution_options(writing=True), url)
     return SqlStore(engine, url)
+
+
+_FOREIGN = """
+    SELECT t.name, r.rolname FROM unnest(CAST(:names AS text[])) AS t(name)
+    JOIN pg_class c ON c.oid = to_regclass(t.name) JOIN pg_roles r ON r.oid = c.relowner
+    WHERE NOT r.rolsuper AND r.rolname <> current_user
+    AND r.oid <> (SELECT datdba FROM pg_database WHERE datname = current_database())
+    AND NOT EXISTS (SELECT FROM pg_auth_members m JOIN pg_roles own ON own.oid = m.member
+                    WHERE m.roleid = r.oid AND own.rolname = current_user)
+"""
+
+
+def _check_owners(engine: sa.Engine, url: str) -> None:
+    """Refuse tables of somebody who has no rights here: their triggers would run with those of this user."""
+    with engine.connect() as connection:
+        found = connection.execute(sa.text(_FOREIGN), {"names": [*metadata.tables, VERSION_TABLE]}).first()
+    if found is not None:
+        raise StoreError(
+            f"{url}: another user ({found[1]}) made the table {found[0]}",
+            "use a database in which nobody else may create tables",
+        )
