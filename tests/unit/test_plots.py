@@ -3,12 +3,14 @@
 import json
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from stripewise.output import plots
 from stripewise.output.compare import progress
-from stripewise.output.markup import capitalised
+from stripewise.output.figures import FIGURES
+from stripewise.output.markup import capitalised, value_text
 from stripewise.output.plots import job_io
 from stripewise.output.plots.parameters import (
     WORST_TO_BEST,
@@ -19,7 +21,7 @@ from stripewise.output.plots.parameters import (
     parallel_coordinates,
 )
 from stripewise.output.plots.proof import Control, chart_control, confirmation, control_chart, cost
-from stripewise.output.plots.style import PALETTE, number, template
+from stripewise.output.plots.style import PALETTE, number, scaled, template
 from stripewise.output.plots.trajectory import GuideLines, RunPoint, confirmation_start, timeline, trajectory
 from stripewise.result import Interval, PairOfRuns
 from stripewise.trial import Phase, Run, State
@@ -97,12 +99,31 @@ def test_text_of_users_is_shown_not_read():
     assert figure.layout.yaxis.title.text == "regex:&lt;i&gt;(x)&lt;/i&gt; (&lt;u&gt;)"
 
 
+def test_an_experiment_without_a_run_has_no_trajectory():
+    there, _ = FIGURES["trajectory"]
+    assert there(SimpleNamespace(points=lambda: POINTS))
+    assert not there(SimpleNamespace(points=list))
+
+
+def test_sizes_are_written_as_sizes_also_where_evidence_has_them_as_text():
+    assert value_text("131072", "B") == value_text(131072, "B") == "128 KiB"
+    assert value_text("131072") == "131072" and value_text("automatic", "B") == "automatic"
+
+
 def test_wide_spreads_get_a_logarithmic_axis():
     narrow = trajectory(POINTS, **SCALE)
     wide = trajectory([*POINTS, RunPoint(7, 9000.0, "search")], **SCALE)
     assert narrow.layout.yaxis.type != "log"
     assert wide.layout.yaxis.type == "log"
     assert wide.layout.yaxis2.type != "log"
+
+
+def test_labels_of_a_logarithmic_axis_are_whole_numbers_with_room_between():
+    axis = scaled([90.0, 1900.0])
+    assert axis["ticktext"][:6] == ["10", "20", "50", "100", "200", "500"]
+    assert {"100", "200", "500", "1,000", "2,000"} <= set(axis["ticktext"])
+    assert scaled([1.0, 1e7])["tickvals"] == [10.0**power for power in range(8)]
+    assert scaled([1.0, 2.0]) == {"type": "linear"}
 
 
 def test_parallel_coordinates_label_all_values_and_stress_the_best():

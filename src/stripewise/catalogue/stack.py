@@ -110,12 +110,11 @@ class ParameterEntry(BaseModel):
     )
     carrier: Carrier = Field(
         default=ARGUMENT,
-        description="how a value reaches the program: `hint` (MPI_Info), `layout` (of a new file), `hdf5` (a "
-        "property), `pnetcdf` (a hint of PnetCDF), `env` (a variable), `mca` (`OMPI_MCA_NAME`), "
-        "`argument` (put into the command as `{NAME}`), `adios2` (a parameter in a copy of the "
-        "program's ADIOS2 file, which the command names as `{adios2:FILE}`), `file` (an entry of a copy "
-        "of the program's configuration file), `posix` (what the observer does beside the program's own "
-        "calls)",
+        description="how a value reaches the program. `hint`: MPI_Info. `layout`: of a new file. `hdf5`: a "
+        "property. `pnetcdf`: a hint of PnetCDF. `env`: a variable. `mca`: `OMPI_MCA_NAME`. `argument`: "
+        "put into the command as `{NAME}`. `adios2`: a parameter in a copy of the program's ADIOS2 "
+        "file, which the command names as `{adios2:FILE}`. `file`: an entry of a copy of the program's "
+        "configuration file. `posix`: what the observer does beside the program's own calls",
     )
     key: str = Field(
         default="",
@@ -159,9 +158,10 @@ class ParameterEntry(BaseModel):
     )
     breaks: list[Breakage] = Field(
         default_factory=list,
-        description='values under which calls of MPI-IO go wrong by a fault of the library: `{ value = "disable", '
-        'calls = ["write_ordered"], how = "what goes wrong" }`, with calls as a report names them. A '
-        "program whose first run makes such a call does not get the value; exports and `knobs` warn",
+        description="values under which calls of MPI-IO go wrong by a fault of the library, with calls as a report "
+        'names them. One is `{ value = "disable", calls = ["write_ordered"], how = "what goes wrong" '
+        "}`. A program whose first run makes such a call does not get the value; exports and `knobs` "
+        "warn",
     )
     known: list[KnownValue] = Field(
         default_factory=list,
@@ -272,7 +272,7 @@ class KnowledgeEntry(BaseModel):
         default=None,
         gt=0,
         description="standard deviation of the logarithm of the gain between other workloads and systems, where it "
-        "was measured on some; `prescribe` without a model relies on such knowledge alone",
+        "was measured on some. `prescribe` without a model relies on such knowledge alone",
     )
 
 
@@ -343,8 +343,8 @@ class StackFile(BaseModel):
     library: str = Field(
         default="",
         description="the component whose versions `since` and `until` name: `MPICH` (for ROMIO, also that of Open "
-        "MPI), `Open MPI`, `HDF5`, `Lustre`, `PnetCDF`, or your own; empty: that of the shipped stack "
-        "of the same layer",
+        "MPI), `Open MPI`, `HDF5`, `Lustre`, `PnetCDF`, or your own. If empty: that of the shipped "
+        "stack of the same layer",
     )
     mpi: list[str] = Field(
         default_factory=list, description="MPI libraries that alone know its parameters (`Cray MPICH`); empty: any"

@@ -86,7 +86,7 @@ class Column(BaseModel):
     )
     operations: list[Literal["read", "write"]] | None = Field(
         default=None,
-        description="`read`, `write`: the operations for which a parameter can be set; for the other operation it "
+        description="`read`, `write`: the operations for which a parameter can be set. For the other operation it "
         "belongs to the workload, such as the layout of a file that is read",
     )
 

@@ -328,5 +328,5 @@ def history(group: Application) -> go.Figure:
         )  # fmt: skip
     figure.add_hline(y=1, line={"color": GREY, "width": 2, "dash": "dash"})
     figure.update_xaxes(title_text="when the experiment was made", type="date")
-    figure.update_yaxes(title_text="times as good as the default", rangemode="tozero")
+    figure.update_yaxes(title_text="times the default", rangemode="tozero")
     return figure

@@ -124,7 +124,7 @@ def comparison(rows: Mapping[str, tuple[float, float | None, float | None, bool]
             hovertemplate="%{text}<extra></extra>",
         )  # fmt: skip
     figure.add_vline(x=1, line={"color": ORANGE, "width": 2, "dash": "dash"})
-    figure.update_xaxes(title_text="speed-up (1 = as the default)", rangemode="tozero")
+    figure.update_xaxes(title_text="times the default", rangemode="tozero")
     figure.update_yaxes(
         tickvals=list(range(len(names))), ticktext=[escape_text(name) for name in names], range=[-0.5, len(names) - 0.5]
     )

@@ -62,7 +62,7 @@ def context(
         "captions": _CAPTIONS,
         "code_of": examples_of,
         "headings": {
-            **{"summary": "First", "findings": "What is slow, and why", "prediction": "What it could give"},
+            **{"summary": "Summary", "findings": "What is slow, and why", "prediction": "What it could give"},
             "settings": "All settings as a plan",
             **{name: _CAPTIONS[name][0] for name in drawn},
             **{"files": "Files", "also": "Also seen", "source": "What was and was not seen"},
@@ -152,8 +152,8 @@ def times_by_size(operation: str, classes: Mapping[str, Points], models: Mapping
         marks(figure, shown, name, colours[name], size=5, opacity=0.5)
     for name, line in models.items():
         curve(figure, line, f"{name}, calibrated", colour=colours[name], dash="dash", width=1.5)
-    figure.update_xaxes(title_text="size (bytes)", type="log")
-    figure.update_yaxes(title_text="time (seconds)", type="log")
+    figure.update_xaxes(title_text="size (bytes)", type="log", dtick=1)
+    figure.update_yaxes(title_text="time (seconds)", type="log", dtick=1)
     return figure
 
 
@@ -182,7 +182,7 @@ def repeated_times(operation: str, size: int, seconds: Sequence[float], typical:
             figure, [(centre, 0), (centre, int(counts.max()))], "" if place else "typical time of a cluster",
             colour=GREY, dash="dot",
         )  # fmt: skip
-    figure.update_xaxes(title_text="time (seconds)", type="log")
+    figure.update_xaxes(title_text="time (seconds)", type="log", dtick=1)
     figure.update_yaxes(title_text="operations", rangemode="tozero")
     return figure
 

@@ -46,7 +46,7 @@ def _confirmation(view: ExperimentView) -> go.Figure:
 
 
 FIGURES: dict[str, tuple[Callable[[ExperimentView], bool], Callable[[ExperimentView], go.Figure]]] = {
-    "trajectory": (lambda view: True, _trajectory),
+    "trajectory": (lambda view: bool(view.points()), _trajectory),
     "parallel": (
         lambda view: bool(view.lines()[0]) and len(view.lines()[1]) > 1,
         lambda view: parameters.parallel_coordinates(*view.lines(), **view.scale),

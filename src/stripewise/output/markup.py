@@ -43,7 +43,9 @@ def format_moment(epoch: float | None) -> str:
 
 
 def value_text(value: Any, unit: str = "") -> str:
-    """Write a parameter's value: bytes as sizes, booleans as true and false."""
+    """Write a parameter's value: bytes as sizes, also where they are a text, booleans as true and false."""
+    if unit == "B" and isinstance(value, str) and value.isdecimal():
+        value = int(value)
     if isinstance(value, bool):
         return str(value).lower()
     if unit == "B" and isinstance(value, int | float):

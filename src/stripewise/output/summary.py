@@ -27,10 +27,10 @@ from stripewise.output.plots.style import (
     PALETTE,
     axis_title,
     escape_text,
-    is_wide,
     lines,
     make_figure,
     number,
+    scaled,
 )
 
 _ROWS = 30
@@ -236,9 +236,7 @@ def five_number_bands(
             hovertemplate="%{text}<extra></extra>",
         )
     figure.update_xaxes(title_text="configurations, by median")
-    figure.update_yaxes(title_text=axis_title(quantity, unit))
-    if is_wide([value for row in numbers for value in row]):
-        figure.update_yaxes(type="log")
+    figure.update_yaxes(title_text=axis_title(quantity, unit), **scaled([value for row in numbers for value in row]))
     return figure
 
 

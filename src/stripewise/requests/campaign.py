@@ -98,8 +98,8 @@ class Campaign(BaseModel):
     license: str = Field(default="", description="copied into the table")
     runner: str = Field(
         default="local",
-        description="`local`: launches on this host; `batch`: each run is a job; `steps`: a step of the Slurm "
-        "allocation; `sim:NAME-or-FILE`: a simulated site; `replay:TABLE`: a measured table, with all "
+        description="`local`: launches on this host. `batch`: each run is a job. `steps`: a step of the Slurm "
+        "allocation. `sim:NAME-or-FILE`: a simulated site. `replay:TABLE`: a measured table, with all "
         "its contexts",
     )
     program: Literal["kernel", "ior", "command"] = Field(

@@ -68,8 +68,7 @@ class Batch(BaseModel):
     )
     retries: Annotated[int, Field(ge=0, le=10)] = Field(
         default=1,
-        description="times that a run is submitted again after the machine lost it: a failed node, a preemption, a "
-        "job that the scheduler has forgotten, a scheduler that was away while it ran",
+        description="times that a run is submitted again after the machine lost it, as by a failed node",
     )
     patience: Annotated[float, Field(ge=0, allow_inf_nan=False)] = Field(
         default=600.0,
@@ -271,9 +270,9 @@ class Experiment(BaseModel):
     command: list[VariableValue] = Field(
         default_factory=list,
         description="the program, as a text or a list of words; what follows `--` on the command line replaces it. "
-        '`{NAME}` stands for the value of a parameter with `carrier = "argument"`, `{adios2:FILE}` for '
-        "the path of the program's ADIOS2 file or of its changed copy, `{file:FILE}` likewise for a "
-        "configuration file",
+        '`{NAME}` stands for the value of a parameter with `carrier = "argument"`. `{adios2:FILE}` and '
+        "`{file:FILE}` stand for the path of the program's ADIOS2 or configuration file, or of its "
+        "changed copy",
     )
     stdin: StandardInput | None = Field(
         default=None,
@@ -282,9 +281,9 @@ class Experiment(BaseModel):
     )
     runner: str = Field(
         default="local",
-        description="`local`: launches the command on this host, one run at a time; `batch`: each run is a job of a "
-        "scheduler; `steps`: runs side by side inside a Slurm allocation; `within`: the phases of one "
-        "launch are the runs; `replay:TABLE`: answers from a measured table; `sim:NAME-or-FILE`: "
+        description="`local`: launches the command on this host, one run at a time. `batch`: each run is a job of a "
+        "scheduler. `steps`: runs side by side inside a Slurm allocation. `within`: the phases of one "
+        "launch are the runs. `replay:TABLE`: answers from a measured table. `sim:NAME-or-FILE`: "
         "computes them on a simulated cluster from `[workload]`, without a command",
     )
     stacks: list[str] = Field(

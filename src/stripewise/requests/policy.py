@@ -60,7 +60,7 @@ class PolicyStriping(BaseModel):
     pools: list[str] | None = Field(default=None, description="pools that may be chosen; all if left out")
     stripe_count: Annotated[int, Field(ge=1)] | None = Field(
         default=None,
-        description="most stripes of a file, usually the number of OSTs of the file system; larger values are "
+        description="most stripes of a file, usually the number of OSTs of the file system. Larger values are "
         "neither searched nor chosen by a model under `run`",
     )
     composite: bool = Field(

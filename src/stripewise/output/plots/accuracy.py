@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import plotly.graph_objects as go
 
-from stripewise.output.plots.style import BLUE, GREEN, GREY, ORANGE, axis_title, curve, is_wide, make_figure
+from stripewise.output.plots.style import BLUE, GREEN, GREY, ORANGE, axis_title, curve, make_figure, scaled
 
 _MOST = 3000
 
@@ -48,9 +48,9 @@ def predicted_measured(
             (0.5, "half", GREY, "dash"),
         ):
             curve(figure, [(end, factor * end) for end in ends], name, colour=colour, dash=dash, width=1.5)
-    logarithmic = is_wide([*x.tolist(), *y.tolist()])
-    figure.update_xaxes(title_text=f"measured {axis_title(quantity, unit)}", type="log" if logarithmic else "linear")
-    figure.update_yaxes(title_text=f"predicted {axis_title(quantity, unit)}", type="log" if logarithmic else "linear")
+    scale = scaled([*x.tolist(), *y.tolist()])
+    figure.update_xaxes(title_text=f"measured {axis_title(quantity, unit)}", **scale)
+    figure.update_yaxes(title_text=f"predicted {axis_title(quantity, unit)}", **scale)
     return figure
 
 
@@ -84,7 +84,7 @@ def cases(
         )
     figure.update_xaxes(title_text="test cases, by their default")
     every = [float(value) for values in (default, tuned, oracle) for value in values]
-    figure.update_yaxes(title_text=axis_title(quantity, unit), type="log" if is_wide(every) else "linear")
+    figure.update_yaxes(title_text=axis_title(quantity, unit), **scaled(every))
     return figure
 
 
@@ -108,8 +108,6 @@ def speedups(ratios: Sequence[float], possible: Sequence[float]) -> go.Figure:
             hovertemplate="%{y:.1f}% of the cases reach %{x:.3g}<extra>" + name + "</extra>",
         )
     figure.add_vline(x=1.0, line={"color": GREY, "width": 1})
-    figure.update_xaxes(
-        title_text="speed-up over the default", type="log" if is_wide([*ratios, *possible]) else "linear"
-    )
+    figure.update_xaxes(title_text="speed-up over the default", **scaled([*ratios, *possible]))
     figure.update_yaxes(title_text="cases that reach it (%)", range=[0, 102])
     return figure

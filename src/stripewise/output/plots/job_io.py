@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import plotly.graph_objects as go
 
-from stripewise.output.plots.style import BLUE, GREEN, GREY, ORANGE, PURPLE, escape_text, is_wide, make_figure, number
+from stripewise.output.plots.style import BLUE, GREEN, GREY, ORANGE, PURPLE, escape_text, make_figure, number, scaled
 from stripewise.output.plots.style import lines as breaks
 
 _MIB = 2**20
@@ -66,8 +66,7 @@ def request_sizes(names: Sequence[str], counts: Mapping[str, Sequence[int]]) -> 
         )
     figure.update_xaxes(title_text="bytes per request", type="category")
     figure.update_yaxes(title_text="requests")
-    if is_wide([amount for amounts in counts.values() for amount in amounts if amount]):
-        figure.update_yaxes(type="log")
+    figure.update_yaxes(**scaled([amount for amounts in counts.values() for amount in amounts if amount]))
     return figure
 
 

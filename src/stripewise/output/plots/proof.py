@@ -29,6 +29,7 @@ from stripewise.output.plots.style import (
     make_figure,
     marks,
     number,
+    scaled,
     template,
     value_axis,
 )
@@ -210,8 +211,8 @@ def _ratios(
     logarithmic = is_wide(bounds)
     required = f"; dotted: the required {minimum_effect:g}" if minimum_effect > 1 else ""
     figure.update_xaxes(
-        title_text=f"speed-up (1 = as the default{required})",
-        type="log" if logarithmic else "linear",
+        title_text=f"times the default{required}",
+        **scaled(bounds),
         range=None if logarithmic else [low_edge - 0.06 * (high_edge - low_edge + 0.1), high_edge * 1.05],
         row=2,
         col=1,

@@ -17,6 +17,8 @@ GREY = "#7a7f87"
 PALETTE = (BLUE, ORANGE, GREEN, PURPLE, GREY)
 
 _LOG_RATIO = 20.0
+_LONG = 3
+"""Decades of an axis beyond which only powers of ten have labels."""
 _CLOCKS = (("hours", 3600.0, 7200.0), ("minutes", 60.0, 180.0), ("seconds", 1.0, 0.0))
 
 
@@ -89,11 +91,21 @@ def is_wide(values: Sequence[float]) -> bool:
     return bool(values) and min(values) > 0 and max(values) / min(values) > _LOG_RATIO
 
 
+def scaled(values: Sequence[float]) -> dict[str, Any]:
+    """Give the kind of an axis, with labels at 1, 2 and 5 of each decade where it is logarithmic and short."""
+    if not is_wide(values):
+        return {"type": "linear"}
+    low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
+    steps = (1, 2, 5) if high - low <= _LONG else (1,)
+    ticks = [step * 10.0**power for power in range(low, high + 1) for step in steps]
+    return {"type": "log", "tickvals": ticks, "ticktext": [number(tick) for tick in ticks]}
+
+
 def value_axis(figure: go.Figure, quantity: str, unit: str, values: Sequence[float], **more: Any) -> None:
     """Title a vertical axis of values from zero; it is logarithmic where only that shows them all."""
     figure.update_yaxes(title_text=axis_title(quantity, unit), rangemode="tozero", **more)
     if is_wide(values):
-        figure.update_yaxes(type="log", **more)
+        figure.update_yaxes(**scaled(values), **more)
 
 
 def clock_of(span: float) -> tuple[str, float]:
