@@ -170,6 +170,7 @@ static bool wrap(struct sw_items *items, uint32_t width) {
 static bool belongs_to_next(enum sw_line line) {
     switch (line) {
     case SW_LINE_memory:
+    case SW_LINE_external:
     case SW_LINE_h5select:
     case SW_LINE_h5memory:
     case SW_LINE_h5size:

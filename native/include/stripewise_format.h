@@ -190,12 +190,13 @@ enum sw_selection { SW_SELECT_ALL, SW_SELECT_BLOCK, SW_SELECT_STRIDED, SW_SELECT
 
 /* ---- the record: X(line, count of its numbers, whether it is a call) ---- */
 #define SW_RECORD_LINES(X) X(job, 4, 0) X(incomplete, 0, 0) X(ranks, 2, 0) X(comm, 3, 0) X(file, 0, 0) \
-    X(hint, 0, 0) X(type, 2, 0) X(block, 2, 0) X(dim, 2, 0) X(h5access, 5, 0) X(h5more, 4, 0) \
-    X(h5space, 4, 0) X(h5dataset, 5, 0) X(h5dim, 3, 0) X(h5filter, 2, 0) X(h5value, 1, 0) \
-    X(loop, 1, 0) X(end, 0, 0) X(open, 4, 1) X(close, 1, 1) X(delete, 1, 1) X(set_view, 4, 1) \
-    X(seek, 2, 1) X(set_size, 2, 1) X(preallocate, 2, 1) X(sync, 1, 1) X(memory, 1, 1) X(read, 2, 1) \
-    X(read_at, 3, 1) X(read_shared, 2, 1) X(read_all, 2, 1) X(read_at_all, 3, 1) X(read_ordered, 2, 1) \
-    X(iread, 2, 1) X(iread_at, 3, 1) X(iread_shared, 2, 1) X(iread_all, 2, 1) X(iread_at_all, 3, 1) \
+    X(hint, 0, 0) X(type, 2, 0) X(nearest, 2, 0) X(block, 2, 0) X(dim, 2, 0) X(h5access, 5, 0) \
+    X(h5more, 4, 0) X(h5space, 4, 0) X(h5dataset, 5, 0) X(h5dim, 3, 0) X(h5filter, 2, 0) \
+    X(h5value, 1, 0) X(loop, 1, 0) X(end, 0, 0) X(open, 4, 1) X(close, 1, 1) X(delete, 1, 1) \
+    X(external, 0, 1) X(set_view, 4, 1) X(seek, 2, 1) X(seek_shared, 2, 1) X(set_size, 2, 1) \
+    X(preallocate, 2, 1) X(sync, 1, 1) X(memory, 1, 1) X(read, 2, 1) X(read_at, 3, 1) \
+    X(read_shared, 2, 1) X(read_all, 2, 1) X(read_at_all, 3, 1) X(read_ordered, 2, 1) X(iread, 2, 1) \
+    X(iread_at, 3, 1) X(iread_shared, 2, 1) X(iread_all, 2, 1) X(iread_at_all, 3, 1) \
     X(read_all_begin, 2, 1) X(read_at_all_begin, 3, 1) X(read_ordered_begin, 2, 1) X(read_all_end, 1, 1) \
     X(read_at_all_end, 1, 1) X(read_ordered_end, 1, 1) X(write, 2, 1) X(write_at, 3, 1) \
     X(write_shared, 2, 1) X(write_all, 2, 1) X(write_at_all, 3, 1) X(write_ordered, 2, 1) \
@@ -207,19 +208,20 @@ enum sw_selection { SW_SELECT_ALL, SW_SELECT_BLOCK, SW_SELECT_STRIDED, SW_SELECT
     X(h5memory, 5, 1) X(h5dwrite, 5, 1) X(h5dread, 5, 1) X(h5dclose, 1, 1) X(input, 1, 0) \
     X(checksum, 0, 0)
 /* X(line): lines that belong to what is defined above them */
-#define SW_RECORD_PARTS(X) X(hint) X(block) X(dim) X(h5more) X(h5space) X(h5dim) X(h5filter) \
-    X(h5value)
+#define SW_RECORD_PARTS(X) X(hint) X(nearest) X(block) X(dim) X(h5more) X(h5space) X(h5dim) \
+    X(h5filter) X(h5value)
 /* X(line that belongs to a call below it, line that may follow it) */
-#define SW_RECORD_BEFORE(X) X(memory, read) X(memory, read_at) X(memory, read_shared) \
-    X(memory, read_all) X(memory, read_at_all) X(memory, read_ordered) X(memory, iread) \
-    X(memory, iread_at) X(memory, iread_shared) X(memory, iread_all) X(memory, iread_at_all) \
-    X(memory, read_all_begin) X(memory, read_at_all_begin) X(memory, read_ordered_begin) \
-    X(memory, write) X(memory, write_at) X(memory, write_shared) X(memory, write_all) \
-    X(memory, write_at_all) X(memory, write_ordered) X(memory, iwrite) X(memory, iwrite_at) \
-    X(memory, iwrite_shared) X(memory, iwrite_all) X(memory, iwrite_at_all) X(memory, write_all_begin) \
-    X(memory, write_at_all_begin) X(memory, write_ordered_begin) X(h5size, h5size) \
-    X(h5size, h5dset_extent) X(h5select, h5select) X(h5select, h5memory) X(h5select, h5dwrite) \
-    X(h5select, h5dread) X(h5memory, h5memory) X(h5memory, h5dwrite) X(h5memory, h5dread)
+#define SW_RECORD_BEFORE(X) X(external, set_view) X(memory, nearest) X(memory, read) X(memory, read_at) \
+    X(memory, read_shared) X(memory, read_all) X(memory, read_at_all) X(memory, read_ordered) \
+    X(memory, iread) X(memory, iread_at) X(memory, iread_shared) X(memory, iread_all) \
+    X(memory, iread_at_all) X(memory, read_all_begin) X(memory, read_at_all_begin) \
+    X(memory, read_ordered_begin) X(memory, write) X(memory, write_at) X(memory, write_shared) \
+    X(memory, write_all) X(memory, write_at_all) X(memory, write_ordered) X(memory, iwrite) \
+    X(memory, iwrite_at) X(memory, iwrite_shared) X(memory, iwrite_all) X(memory, iwrite_at_all) \
+    X(memory, write_all_begin) X(memory, write_at_all_begin) X(memory, write_ordered_begin) \
+    X(h5size, h5size) X(h5size, h5dset_extent) X(h5select, h5select) X(h5select, h5memory) \
+    X(h5select, h5dwrite) X(h5select, h5dread) X(h5memory, h5memory) X(h5memory, h5dwrite) \
+    X(h5memory, h5dread)
 
 /* ---- the artifact: little-endian; the header, then the sections, each at a multiple of 8 bytes ---- */
 enum sw_section { SW_STRINGS, SW_CONSTANTS, SW_CODE, SW_PROGRAMS, SW_INPUTS, SW_VALUES, SW_CONSTRAINTS,

@@ -90,7 +90,7 @@ static void replay_memory_free(struct replay_memory *memory) {
 /* ---- calls ---- */
 
 struct slot {
-    bool open, left_out;
+    bool open, left_out, sequential;
     MPI_File file;
     const char *path;
     int waiting;
@@ -103,6 +103,7 @@ struct run {
     struct slot *slots[REPLAY_SLOTS];
     struct replay_memory memory;
     int64_t next_memory; /* the type of the next transfer's data; REPLAY_ONE_PIECE */
+    bool external;       /* the next view is in the representation external32 */
     struct replay_steps steps;
     struct replay_hdf5 *hdf5; /* NULL until it is called */
     struct replay_done done;
@@ -177,6 +178,7 @@ static bool open_file(struct run *run, const int64_t *numbers) {
     memset(slot, 0, sizeof *slot);
     slot->open = true;
     slot->path = file->path;
+    slot->sequential = amode & MPI_MODE_SEQUENTIAL;
     slot->left_out = replay_opens_too_many(&run->steps, replay, file, comm, amode & MPI_MODE_CREATE);
     if (slot->left_out)
         return false;
@@ -185,7 +187,7 @@ static bool open_file(struct run *run, const int64_t *numbers) {
     return true;
 }
 
-static void set_view(const struct run *run, const struct slot *slot, const int64_t *numbers) {
+static void set_view(const struct run *run, const struct slot *slot, const int64_t *numbers, bool external) {
     if (numbers[3] < 0 || numbers[3] >= run->replay->type_count)
         replay_die("the record is damaged: a view names a type that is not defined");
     int count;
@@ -194,8 +196,9 @@ static void set_view(const struct run *run, const struct slot *slot, const int64
         MPI_Type_contiguous(count, bytes, &etype);
         MPI_Type_commit(&etype);
     }
-    check(MPI_File_set_view(slot->file, numbers[1], etype, run->replay->types[numbers[3]], "native",
-                            MPI_INFO_NULL),
+    const MPI_Offset displacement = slot->sequential ? MPI_DISPLACEMENT_CURRENT : numbers[1];
+    check(MPI_File_set_view(slot->file, displacement, etype, run->replay->types[numbers[3]],
+                            external ? "external32" : "native", MPI_INFO_NULL),
           SW_LINE_set_view, slot->path);
     replay_bytes_free(&etype);
 }
@@ -239,7 +242,8 @@ static void transfer(struct run *run, struct slot *slot, enum sw_line line, cons
 }
 
 /* Whether the call was made. */
-static bool call_file(struct run *run, enum sw_line line, const int64_t *numbers, int64_t memory) {
+static bool call_file(struct run *run, enum sw_line line, const int64_t *numbers, int64_t memory,
+                      bool external) {
     struct slot *slot = numbers[0] >= 0 && numbers[0] < REPLAY_SLOTS ? run->slots[numbers[0]] : NULL;
     if (slot == NULL || !slot->open)
         replay_die("the record is damaged: a call on a file that is not open");
@@ -256,10 +260,13 @@ static bool call_file(struct run *run, enum sw_line line, const int64_t *numbers
         check(MPI_File_close(&slot->file), line, slot->path);
         break;
     case SW_LINE_set_view:
-        set_view(run, slot, numbers);
+        set_view(run, slot, numbers, external);
         break;
     case SW_LINE_seek:
         check(MPI_File_seek(slot->file, numbers[1], MPI_SEEK_SET), line, slot->path);
+        break;
+    case SW_LINE_seek_shared:
+        check(MPI_File_seek_shared(slot->file, numbers[1], MPI_SEEK_SET), line, slot->path);
         break;
     case SW_LINE_set_size:
         check(MPI_File_set_size(slot->file, numbers[1]), line, slot->path);
@@ -292,7 +299,9 @@ static bool delete_file(const struct run *run, const struct replay_file *file) {
 static bool carry_out(struct run *run, enum sw_line line, const int64_t *numbers) {
     const int64_t memory = run->next_memory;
     run->next_memory = line == SW_LINE_memory ? numbers[0] : REPLAY_ONE_PIECE;
-    if (line == SW_LINE_memory)
+    const bool external = run->external;
+    run->external = line == SW_LINE_external;
+    if (line == SW_LINE_memory || line == SW_LINE_external)
         return false;
     if (line == SW_LINE_open)
         return open_file(run, numbers);
@@ -303,7 +312,7 @@ static bool carry_out(struct run *run, enum sw_line line, const int64_t *numbers
             run->hdf5 = replay_hdf5_new(run->replay, &run->steps);
         return replay_hdf5_call(run->hdf5, line, numbers, &run->done);
     }
-    return call_file(run, line, numbers, memory);
+    return call_file(run, line, numbers, memory, external);
 }
 
 struct replay_done replay_calls(struct replay *replay) {

@@ -43,11 +43,15 @@ void sw_call_end(struct sw_call *call);
 /* ---- views ----
  * The view of a file, for the report. */
 
-/* Records the view, through which the calls that follow go; the types are valid. began: a sw_tick. */
+/* Records the view, through which the calls that follow go; the types are valid. external: the
+ * data are in the representation external32. began: a sw_tick. */
 void sw_view_record(struct sw_handle *handle, MPI_Offset displacement, MPI_Datatype etype,
-                    MPI_Datatype filetype, int64_t began);
+                    MPI_Datatype filetype, bool external, int64_t began);
 
 /* The individual file pointer was moved: where calls begin that use it. */
 void sw_view_sought(MPI_File file);
+
+/* So was the shared one. */
+void sw_view_sought_shared(MPI_File file, MPI_Offset offset, int whence);
 
 #endif

@@ -12,9 +12,10 @@
 
 /* A datatype's constructor and what it was called with. */
 struct sw_constructor {
-    int combiner, integers, addresses, datatypes;
-    int *integer; /* one allocation with the two below */
-    MPI_Aint *address;
+    int combiner;
+    int64_t integers, addresses, large, datatypes;
+    int64_t *integer; /* large counts are among them */
+    int64_t *address; /* within that allocation */
     MPI_Datatype *datatype;
 };
 
@@ -34,11 +35,15 @@ struct sw_block {
 
 struct sw_flat {
     int64_t lower, extent;
+    int64_t inexact, distance; /* so many bytes lie up to so far from where they belong */
     uint32_t count;
     struct sw_block blocks[SW_MAX_RECORD_BLOCKS];
 };
 
-/* False where the datatype does not tell, or has too many blocks. */
-bool sw_flatten(MPI_Datatype datatype, struct sw_flat *shape);
+/* Where there are too many blocks, or the datatype does not tell, the nearest regular form. */
+void sw_flatten(MPI_Datatype datatype, struct sw_flat *shape);
+
+/* The same pieces close to one another, for data in memory that reach over more than a replay has. */
+void sw_flat_narrow(struct sw_flat *shape);
 
 #endif

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * The C calls on open files that move no data. */
+#include <string.h>
+
 #include "call.h"
 #include "datatypes.h"
 #include "hints.h"
@@ -36,7 +38,7 @@ SW_EXPORT int MPI_File_set_info(MPI_File fh, MPI_Info info) {
 }
 
 void sw_view_record(struct sw_handle *handle, MPI_Offset displacement, MPI_Datatype etype,
-                    MPI_Datatype filetype, int64_t began) {
+                    MPI_Datatype filetype, bool external, int64_t began) {
     MPI_Count etype_size = 0, size = 0, lower = 0, extent = 0, true_lower = 0, true_extent = 0;
     sw_pmpi.Type_size_x(etype, &etype_size);
     sw_pmpi.Type_size_x(filetype, &size);
@@ -57,7 +59,7 @@ void sw_view_record(struct sw_handle *handle, MPI_Offset displacement, MPI_Datat
     handle->record->facts.view.set = true;
     sw_lock_release(&handle->record->lock);
     if (sw_recording)
-        sw_record_viewed(handle, filetype, began);
+        sw_record_viewed(handle, filetype, external, began);
 }
 
 SW_EXPORT int MPI_File_set_view(MPI_File fh, MPI_Offset disp, MPI_Datatype etype, MPI_Datatype filetype,
@@ -72,7 +74,7 @@ SW_EXPORT int MPI_File_set_view(MPI_File fh, MPI_Offset disp, MPI_Datatype etype
     sw_call_end(&call);
     sw_hints_taken(call.handle, info, passed, code == MPI_SUCCESS);
     if (code == MPI_SUCCESS)
-        sw_view_record(call.handle, disp, etype, filetype, call.start);
+        sw_view_record(call.handle, disp, etype, filetype, strcmp(datarep, "external32") == 0, call.start);
     return code;
 }
 
@@ -85,7 +87,15 @@ void sw_view_sought(MPI_File file) {
         return;
     atomic_store_explicit(&handle->pointer, position * handle->etype_size, memory_order_relaxed);
     if (sw_recording)
-        sw_record_sought(handle, position);
+        sw_record_sought(handle, SW_LINE_seek, position);
+}
+
+void sw_view_sought_shared(MPI_File file, MPI_Offset offset, int whence) {
+    if (!sw_recording || sw_thread.file)
+        return;
+    const struct sw_handle *handle = sw_handle_find(file);
+    if (handle && (whence == MPI_SEEK_SET || sw_pmpi.File_get_position_shared(file, &offset) == MPI_SUCCESS))
+        sw_record_sought(handle, SW_LINE_seek_shared, offset);
 }
 
 SW_EXPORT int MPI_File_seek(MPI_File fh, MPI_Offset offset, int whence) {
@@ -94,6 +104,15 @@ SW_EXPORT int MPI_File_seek(MPI_File fh, MPI_Offset offset, int whence) {
     int code = next(fh, offset, whence);
     if (code == MPI_SUCCESS)
         sw_view_sought(fh);
+    return code;
+}
+
+SW_EXPORT int MPI_File_seek_shared(MPI_File fh, MPI_Offset offset, int whence) {
+    static int (*_Atomic found)(MPI_File, MPI_Offset, int);
+    SW_RESOLVE_OR_FAIL(next, found, "MPI_File_seek_shared");
+    int code = next(fh, offset, whence);
+    if (code == MPI_SUCCESS)
+        sw_view_sought_shared(fh, offset, whence);
     return code;
 }
 

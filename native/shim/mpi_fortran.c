@@ -130,7 +130,8 @@ SW_FORTRAN_NAMES(file_delete, DELETE, )
         sw_call_end(&call);                                                                                  \
         sw_hints_taken(call.handle, given, passed, *error == MPI_SUCCESS);                                   \
         if (*error == MPI_SUCCESS)                                                                           \
-            sw_view_record(call.handle, *offset, SW_TYPE_F2C(*etype), SW_TYPE_F2C(*filetype), call.start);   \
+            sw_view_record(call.handle, *offset, SW_TYPE_F2C(*etype), SW_TYPE_F2C(*filetype),                \
+                           length >= 10 && memcmp(form, "external32", 10) == 0, call.start);                 \
     }
 
 SW_FORTRAN_NAMES(file_set_view, SET_VIEW, )
@@ -174,6 +175,17 @@ SW_FORTRAN_NAMES(file_set_view, SET_VIEW, )
     }
 
 SW_FORTRAN_NAMES(file_seek, SEEK, )
+
+#define SEEK_SHARED(NAME, OP)                                                                                \
+    SW_EXPORT void NAME(MPI_Fint *fh, MPI_Offset *offset, MPI_Fint *whence, MPI_Fint *ierr) {                \
+        NEXT(NAME, (MPI_Fint *, MPI_Offset *, MPI_Fint *, MPI_Fint *))                                       \
+        MPI_Fint spare = MPI_SUCCESS, *error = ierr ? ierr : &spare;                                         \
+        next(fh, offset, whence, error);                                                                     \
+        if (*error == MPI_SUCCESS && follows())                                                              \
+            sw_view_sought_shared(sw_pmpi.File_f2c(*fh), *offset, *whence);                                  \
+    }
+
+SW_FORTRAN_NAMES(file_seek_shared, SEEK_SHARED, )
 
 #define SYNC(NAME, OP)                                                                                       \
     SW_EXPORT void NAME(MPI_Fint *fh, MPI_Fint *ierr) {                                                      \

@@ -79,7 +79,7 @@ void *sw_predefined(const char *name);
     X(Barrier)                                                                                               \
     X(Bcast) X(Comm_create_group) X(Comm_dup) X(Comm_free) X(Comm_get_parent) X(Comm_group) X(Comm_rank) X(Comm_set_errhandler)   \
         X(Comm_size) X(Comm_split) X(Comm_split_type) X(Comm_test_inter) X(Errhandler_free) X(Error_class)   \
-            X(File_get_errhandler) X(File_get_group) X(File_get_info) X(File_get_position)             \
+            X(File_get_errhandler) X(File_get_group) X(File_get_info) X(File_get_position) X(File_get_position_shared)             \
                 X(File_set_errhandler) X(File_set_info) X(File_sync) X(Gather) X(Get_library_version) X(Get_processor_name) X(Group_free)  \
                     X(Group_translate_ranks) X(Info_create) X(Info_dup) X(Info_free) X(Info_get)             \
                         X(Info_get_nkeys) X(Info_get_nthkey) X(Info_set) X(Op_create) X(Query_thread) X(Recv) X(Reduce) X(Send) X(Type_commit) X(Type_contiguous)           \

@@ -332,12 +332,12 @@ void sw_record_deleted(const char *path, int64_t began) {
     sw_lock_release(&state.lock);
 }
 
-void sw_record_sought(const struct sw_handle *handle, int64_t position) {
+void sw_record_sought(const struct sw_handle *handle, enum sw_line line, int64_t position) {
     const int64_t now = sw_tick();
     if (handle->slot == SW_BENEATH_HDF5)
         return;
     sw_lock_take(&state.lock);
-    add(SW_LINE_seek, handle->slot, position, 0, 0, now, now);
+    add(line, handle->slot, position, 0, 0, now, now);
     sw_lock_release(&state.lock);
 }
 
@@ -368,7 +368,8 @@ void sw_record_counted(struct sw_handle *handle, enum sw_op op, int64_t memory, 
 /* The lock is held. -1 where there is no room. */
 static int64_t type_number(const struct sw_flat *shape) {
     uint32_t first = sw_record_named();
-    bool room = sw_record_name(SW_LINE_type, shape->lower, shape->extent);
+    bool room = sw_record_name(SW_LINE_type, shape->lower, shape->extent) &&
+                (!shape->inexact || sw_record_name(SW_LINE_nearest, shape->inexact, shape->distance));
     for (uint32_t i = 0; room && i < shape->count; i++) {
         const struct sw_block *block = &shape->blocks[i];
         room = sw_record_name(SW_LINE_block, block->offset, block->length);
@@ -378,17 +379,21 @@ static int64_t type_number(const struct sw_flat *shape) {
     return room ? sw_record_number_of(first) : -1;
 }
 
-void sw_record_viewed(const struct sw_handle *handle, MPI_Datatype filetype, int64_t began) {
+void sw_record_viewed(const struct sw_handle *handle, MPI_Datatype filetype, bool external, int64_t began) {
     if (handle->slot == SW_BENEATH_HDF5)
         return;
     struct sw_flat *shape = malloc(sizeof *shape);
-    bool known = shape && sw_flatten(filetype, shape);
+    if (shape)
+        sw_flatten(filetype, shape);
     sw_record_take();
-    int64_t type = known ? type_number(shape) : -1;
-    if (!known)
-        sw_record_gap(SW_GAP_TYPE);
-    const int64_t numbers[SW_RECORD_NUMBERS] = {handle->slot, handle->displacement, handle->etype_size, type};
-    sw_record_add(SW_LINE_set_view, numbers, began, sw_tick());
+    const int64_t type = shape ? type_number(shape) : -1, displacement = handle->displacement;
+    if (!shape)
+        sw_record_gap(SW_GAP_MEMORY);
+    if (external)
+        add(SW_LINE_external, 0, 0, 0, 0, began, began);
+    /* MPI_DISPLACEMENT_CURRENT, in files of sequential access only */
+    add(SW_LINE_set_view, handle->slot, displacement < 0 ? 0 : displacement, handle->etype_size, type, began,
+        sw_tick());
     sw_record_release();
     free(shape);
 }
@@ -425,11 +430,15 @@ static bool too_wide(MPI_Datatype datatype) {
 
 static int64_t new_number(MPI_Datatype datatype) {
     struct sw_flat *shape = malloc(sizeof *shape);
-    const bool known = shape && sw_flatten(datatype, shape);
     int64_t number = SW_RECORD_ONE_PIECE;
-    if (!known || too_wide(datatype))
-        sw_record_gap(SW_GAP_TYPE);
-    else if (!in_one_piece(shape)) {
+    if (!shape) {
+        sw_record_gap(SW_GAP_MEMORY);
+        return number;
+    }
+    sw_flatten(datatype, shape);
+    if (shape->count > 0 && too_wide(datatype))
+        sw_flat_narrow(shape);
+    if (!in_one_piece(shape)) {
         sw_record_take();
         number = type_number(shape);
         sw_record_release();
@@ -463,7 +472,6 @@ int64_t sw_record_memory(const struct sw_handle *handle, MPI_Datatype datatype) 
 
 static const char *const reasons[SW_GAPS] = {
     [SW_GAP_MEMORY] = "calls that do not repeat took more than the memory for a record",
-    [SW_GAP_TYPE] = "a datatype of a view or of data in memory is too irregular",
     [SW_GAP_COMM] = "a file was opened by ranks outside of MPI_COMM_WORLD",
     [SW_GAP_FAILED] = "calls failed",
     [SW_GAP_INTERRUPTED] = "the program ended before it finalised MPI",

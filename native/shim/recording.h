@@ -17,7 +17,6 @@
 /* Why a record does not hold everything. */
 enum sw_gap {
     SW_GAP_MEMORY,
-    SW_GAP_TYPE,
     SW_GAP_COMM,
     SW_GAP_FAILED,
     SW_GAP_INTERRUPTED,
@@ -42,8 +41,8 @@ struct sw_record {
 
 /* Datatypes of a record: of views, and of data in memory. */
 
-/* A file was given a view. */
-void sw_record_viewed(const struct sw_handle *handle, MPI_Datatype filetype, int64_t began);
+/* A file was given a view. external: its data are in the representation external32. */
+void sw_record_viewed(const struct sw_handle *handle, MPI_Datatype filetype, bool external, int64_t began);
 
 /* The number of the type of data in memory, or SW_RECORD_ONE_PIECE. */
 int64_t sw_record_memory(const struct sw_handle *handle, MPI_Datatype datatype);
@@ -101,8 +100,8 @@ void sw_record_opened(struct sw_handle *handle, MPI_Comm comm, int size, const c
 
 void sw_record_deleted(const char *path, int64_t began);
 
-/* The file pointer was moved, in etypes. */
-void sw_record_sought(const struct sw_handle *handle, int64_t position);
+/* The rank's file pointer (SW_LINE_seek) or the shared one was moved, in etypes. */
+void sw_record_sought(const struct sw_handle *handle, enum sw_line line, int64_t position);
 
 #define SW_RECORD_ONE_PIECE (-1) /* in place of a type's number: data in one piece */
 

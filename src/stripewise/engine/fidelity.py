@@ -14,7 +14,7 @@ from stripewise.observe.record_hdf5 import OPERATIONS, is_hdf5
 MOST_APART = 1.5
 """A replay whose I/O takes more than so many times as long as the program's, or less than its part, is not faithful."""
 
-_MPI = frozenset(name for name in RECORD_CALLS if not is_hdf5(name)) - {"seek", *RECORD_BEFORE}
+_MPI = frozenset(name for name in RECORD_CALLS if not is_hdf5(name)) - {"seek", "seek_shared", *RECORD_BEFORE}
 """Functions of MPI-IO that both the record and the report count."""
 _MOVING = frozenset(name for name in _MPI if "bytes" in RECORD_LINES[name])
 """Those that count where HDF5 is used too: what else it does to its files with MPI-IO is not in the record."""

@@ -99,6 +99,8 @@ class RankGroup:
     body : tuple of Call or Loop
     shapes : tuple of Shape
         Of HDF5's datasets.
+    nearest : int
+        How many of the types are irregular, and kept in their nearest regular form.
     """
 
     first: int
@@ -110,6 +112,7 @@ class RankGroup:
     blocks: tuple[tuple[tuple[int, int, int], ...], ...] = ()
     body: tuple[Call | Loop, ...] = ()
     shapes: tuple[Shape, ...] = ()
+    nearest: int = 0
 
     @property
     def calls_of_a_rank(self) -> int:

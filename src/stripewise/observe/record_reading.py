@@ -46,6 +46,7 @@ class _Group:
     hints: list[list[tuple[str, str]]] = field(default_factory=list)
     types: list[tuple[Number, ...]] = field(default_factory=list)
     blocks: list[list[tuple[int, int, int]]] = field(default_factory=list)
+    nearest: int = 0
     hdf5: Hdf5Names = field(default_factory=Hdf5Names)
     open: list[tuple[int, list[Call | Loop]]] = field(default_factory=lambda: [(1, [])])
     last: str = "ranks"
@@ -65,7 +66,7 @@ class _Group:
         body = tuple(self.open[0][1])
         blocks = tuple(map(tuple, self.blocks))
         named = tuple(self.comms), tuple(self.files), tuple(map(tuple, self.hints)), tuple(self.types), blocks
-        return RankGroup(self.first, self.count, *named, body, tuple(self.hdf5.shapes))
+        return RankGroup(self.first, self.count, *named, body, tuple(self.hdf5.shapes), self.nearest)
 
 
 def parse_record(text: str, origin: str) -> Record:
@@ -206,24 +207,33 @@ def _take_of_ranks(group: _Group, name: str, rest: str) -> None:
         group.hdf5.take(name, [_of_first(group, number) for number in _numbers(rest.split(" "), len(LINES[name]), 0)])
     elif name in CALLS:
         body.append(_call(group, name, rest.split(" ")))
-    elif name in ("comm", "type", "block", "dim"):
-        numbers = _numbers(rest.split(" "), len(LINES[name]), 0)
-        if name == "comm":
-            group.comms.append(_in_job(numbers))
-        elif name == "type":
-            group.types.append(numbers)
-            group.blocks.append([])
-        elif group.last not in (("type", "block", "dim") if name == "block" else ("block", "dim")):
-            raise ValueError(f"{name} without what it belongs to")
-        elif name == "block":
-            group.blocks[-1].append((numbers[1].base, 1, 0))
-        else:
-            length, copies, stride = group.blocks[-1][-1]
-            group.blocks[-1][-1] = (length, copies * numbers[0].base, stride or numbers[1].base)
+    elif name in ("comm", "type", "nearest", "block", "dim"):
+        _take_shape(group, name, rest)
     else:
         raise ValueError(f"{name} stands among the lines of ranks")
     if name != "loop" or group.last not in RECORD_BEFORE:
         group.last = name
+
+
+def _take_shape(group: _Group, name: str, rest: str) -> None:
+    """Read a communicator, or a line of a datatype."""
+    numbers = _numbers(rest.split(" "), len(LINES[name]), 0)
+    if name == "comm":
+        group.comms.append(_in_job(numbers))
+    elif name == "type":
+        group.types.append(numbers)
+        group.blocks.append([])
+    elif name == "nearest":
+        if group.last != "type":
+            raise ValueError("nearest without a type")
+        group.nearest += 1
+    elif group.last not in (("type", "nearest", "block", "dim") if name == "block" else ("block", "dim")):
+        raise ValueError(f"{name} without what it belongs to")
+    elif name == "block":
+        group.blocks[-1].append((numbers[1].base, 1, 0))
+    else:
+        length, copies, stride = group.blocks[-1][-1]
+        group.blocks[-1][-1] = (length, copies * numbers[0].base, stride or numbers[1].base)
 
 
 def _call(group: _Group, name: str, words: list[str]) -> Call:

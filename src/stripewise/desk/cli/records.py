@@ -184,4 +184,7 @@ def _list_remarks(found: Record, output: Path, size: int) -> list[str]:
         f"{count_of(found.count(), 'call')} of {count_of(found.ranks, 'rank')}, {moved['write']:,} bytes "
         f"written, {moved['read']:,} read"
     )
+    if nearest := sum(group.nearest for group in found.groups):
+        types = count_of(sum(len(group.types) for group in found.groups), "datatype")
+        did += f"; {nearest} of {types} irregular, so their nearest regular form is kept"
     return [f"{did}; {size:,} bytes in {output}", *(f"the record is incomplete: {gap}" for gap in found.gaps)]
