@@ -224,6 +224,7 @@ class _RunKeys(TypedDict, total=False):
     switched: float | None
     lost: float
     waits: int
+    passed: int
     # Of the loop that asked for the run.
     report: Mapping[str, Any]
     folder: str
@@ -320,6 +321,9 @@ class RunFacts(_Observed):
 
     waits = _Fact(int)
     """Of a phase: how many phases of the default must pass after it before settings may be tried that nobody knows."""
+
+    passed = _Fact(int)
+    """Phases of the program that had passed when a run within one launch ended."""
 
     lost = _Maybe(float)
     """Of a phase: what trying has cost in its launch so far, as a part of the I/O time of the default."""

@@ -3,16 +3,31 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 import stripewise
+from stripewise.catalogue.configuration import Configuration
+from stripewise.catalogue.parameter import Kind, Parameter
+from stripewise.catalogue.space import Space
+from stripewise.engine.confirmation import FIRST_LOOK
+from stripewise.engine.ledger import Spent
+from stripewise.engine.loop import Planned, Wait
+from stripewise.engine.planner import Planner
 from stripewise.engine.schedule import OnReplays, Phases, Schedule, schedule_of
-from stripewise.requests.experiment import Experiment
+from stripewise.facts import RunFacts
+from stripewise.requests.experiment import Budget, Experiment
 from stripewise.runners.base import SharedLaunch
 from stripewise.runners.within.runner import WithinRunner
+from stripewise.search.base import make_sampler
+from stripewise.search.policy.pruning import make_pruner
+from stripewise.search.policy.resampling import make_resampler
+from stripewise.search.policy.stopping import make_stopping
 from stripewise.trial import Phase, Role, Run, State, Trial
+from tests.unit.search_histories import ELAPSED
 
 LAUNCHES = Experiment(command=["-"])
 WITHIN = Experiment.model_validate({"command": ["-"], "runner": "within"})
@@ -44,6 +59,55 @@ def test_a_search_on_replays_does_not_see_the_proof() -> None:
     (searched,) = schedule_of(REPLAYS).searched(trials)
     (proof,) = schedule_of(REPLAYS).lasting(trials, Phase.CONFIRMATION)
     assert (searched.runs, proof.runs) == (runs[:1], runs[1:])
+
+
+def planner_of(experiment: Experiment) -> Planner:
+    parts = (make_sampler("random"), make_resampler(), make_pruner(), make_stopping())
+    space = Space.bind([Parameter("stripes", Kind.ORDINAL, (1, 2, 4, 8, 16, 32), 1)])
+    return Planner(experiment, ELAPSED, space, False, *parts)
+
+
+def with_run(trials: list[Trial], planned: Planned, state: State, value: float | None, passed: int) -> list[Trial]:
+    run = replace(planned.run, state=state, value=value, facts=planned.run.facts.with_(passed=passed))
+    known = [t for t in trials if t.number != planned.trial.number]
+    runs = next((t.runs for t in trials if t.number == planned.trial.number), ())
+    return sorted([*known, replace(planned.trial, runs=(*runs, run))], key=lambda trial: trial.number)
+
+
+def searched(passed: int) -> list[Trial]:
+    """The default and something better, as so many phases had passed."""
+    runs = [Run(number, number % 2, Phase.SEARCH, State.FINISHED, 10.0 - number % 2 * 3) for number in range(6)]
+    runs[-1] = replace(runs[-1], facts=RunFacts(passed=passed))
+    better = Configuration({"stripes": 4})
+    return [
+        Trial(0, Configuration({}), Role.DEFAULT, tuple(runs[::2])),
+        Trial(1, better, Role.CANDIDATE, tuple(runs[1::2])),
+    ]
+
+
+@pytest.mark.parametrize(("passed", "phase"), [(20, Phase.SEARCH), (120, Phase.CONFIRMATION)])
+def test_phases_that_pass_while_settings_wait_leave_the_proof_its_own(passed: int, phase: Phase) -> None:
+    """A launch of 400 phases ended after 59 of the search without a pair."""
+    planned = planner_of(WITHIN.model_copy(update={"budget": Budget(runs=140)})).next(searched(passed), Spent(6, 0, 0))
+    assert isinstance(planned, Planned) and planned.run.phase is phase
+
+
+@pytest.mark.parametrize(("experiment", "ahead"), [(LAUNCHES, 1), (WITHIN, 2 * FIRST_LOOK)])
+def test_pairs_within_one_launch_are_planned_up_to_the_next_look(experiment: Experiment, ahead: int) -> None:
+    """Phases that came before the next order proved nothing: half of the proof's."""
+    planner, trials = planner_of(experiment.model_copy(update={"budget": Budget(runs=140)})), searched(120)
+    trials[1] = replace(trials[1], runs=tuple(replace(run, value=9.8) for run in trials[1].runs))
+    ends = SimpleNamespace(reason=lambda *_: "enough")
+    planned = []
+    while isinstance(step := replace(planner, stopping=ends).next(trials, Spent(6 + len(planned), 0, 0)), Planned):
+        assert step.run.phase is Phase.CONFIRMATION
+        planned.append(step.run)
+        trials = with_run(trials, step, State.RUNNING, None, 0)
+    assert isinstance(step, Wait) and len(planned) == ahead
+    assert all(
+        {one.arm, other.arm} == {"default", "candidate"}
+        for one, other in zip(planned[::2], planned[1::2], strict=False)
+    )
 
 
 def test_only_runs_within_one_launch_share_it(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from stripewise.engine.budget import (
     confirmation_runs,
     have_ended,
     leaving_out_runs,
+    most_pairs,
     pairs_left,
     reserved_runs,
     runs_for_shares,
@@ -29,7 +30,9 @@ from stripewise.engine.confirmation import (
     Decision,
     Pair,
     find_candidate,
+    first_look_of,
     judge,
+    looks,
     pairs_of,
     pairs_to_prove,
     provable_pairs,
@@ -213,6 +216,9 @@ class Planner:
         budget = self.experiment.budget
         if spent.runs + 1 + reserve > budget.runs:
             return Finish("the rest of the budget is kept for the confirmation")
+        fewest = math.ceil(min(FIRST_LOOK, most_pairs(self.experiment)) * self.schedule.cost_of_pair())
+        if fewest and self.schedule.passed(trials) + fewest > budget.runs:
+            return Finish(f"{self.schedule.counted(budget.runs - fewest)} have passed, and the next are the proof's")
         # Where the whole limit is too short for a confirmation, nothing is kept for one: as with too few launches.
         usual = self.experiment.warmup + 2 + reserve
         kept = reserve if self._time_for(trials, Spent(0, 0.0, 0.0), usual) else 0
@@ -226,10 +232,12 @@ class Planner:
         reason = self.stopping.reason(space, history, self.sampler) or self.schedule.ends_search(space, history)
         if reason:
             return self._take_back(trials, history) or Finish(reason)
+        pending = sum(not run.state.ended for trial in trials for run in trial.runs)
+        if 0 < self.schedule.searched_at_once <= pending:
+            return Wait()
         if self.lost_too_much(trials):
             # Those that were asked for before may still find something better.
-            under_way = any(not run.state.ended for trial in trials for run in trial.runs)
-            return Wait() if under_way else Finish("trying more would lose more than is allowed")
+            return Wait() if pending else Finish("trying more would lose more than is allowed")
         number = len(trials)
         again = self.resampler.next(history)
         if again is None:
@@ -331,7 +339,8 @@ class Planner:
         most = pairs_left(self.experiment, trials)
         if most == 0:
             return Finish(self._why_no_pairs())
-        if not have_ended([*runs, *leaving_out_runs(trials)]):
+        under_way = not have_ended([*runs, *leaving_out_runs(trials)])
+        if under_way and not self.schedule.proves_ahead:
             return Wait()
         tested = list(dict.fromkeys(find_candidate(run) for run in runs))
         pairs = pairs_of(runs, tested[-1]) if tested else []
@@ -340,7 +349,11 @@ class Planner:
             return self._arm(trials, pairs[-1], _find_tested(trials, runs, tested[-1]), block)
         if pairs and (step := self._leave_out(trials, runs, pairs, spent)):
             return step
-        if pairs:
+        if pairs and under_way:
+            # Values decide at looks only: up to the next one the pairs are known.
+            if len(pairs) in looks(most, first_look_of(pairs)):
+                return Wait()
+        elif pairs:
             decision = judge(pairs, self.objective, self.experiment.confirmation, most).decision
             if decision is not Decision.CONTINUE:
                 if decision is Decision.PROVEN or len(tested) >= self.experiment.confirmation.candidates:

@@ -67,6 +67,10 @@ class Schedule:
         Whether settings are left out in some pairs of the proof, to measure their shares.
     saves : bool
         Whether each run that is not made saves something.
+    searched_at_once : int
+        Runs of the search that are planned before the first of them has ended, at most; 0 for as many as have room.
+    proves_ahead : bool
+        Whether pairs of the proof are planned before those before them have ended.
     """
 
     word: ClassVar[tuple[str, str]] = ("launch", "launches")
@@ -76,6 +80,8 @@ class Schedule:
     not_small: ClassVar[tuple[()] | tuple[str, str]] = ()
     leaves_out: ClassVar[bool] = True
     saves: ClassVar[bool] = True
+    searched_at_once: ClassVar[int] = 0
+    proves_ahead: ClassVar[bool] = False
 
     def __init__(self, experiment: Experiment) -> None:
         self.experiment = experiment
@@ -137,6 +143,10 @@ class Schedule:
         """
         return False
 
+    def passed(self, trials: Sequence[Trial]) -> int:
+        """How much of the budget has passed, with what nothing was tried in: a program within which runs are ends."""
+        return 0
+
     def measures_again(self, reserve: int) -> bool:
         """Whether a trial is repeated where nothing else is left to try, with so many runs kept for the proof."""
         return True
@@ -189,6 +199,8 @@ class Phases(Schedule):
     apis = ("hdf5",)
     leaves_out = False  # each change of settings costs phases that prove nothing
     saves = False  # the program goes on, whatever is planned
+    searched_at_once = 2  # the next order is there when the phase of the one before it ends
+    proves_ahead = True  # a phase without an order proves nothing
     not_small = (
         "--within searches phases of one launch, and --small launches of a smaller case",
         "leave one of them out",
@@ -256,6 +268,10 @@ class Phases(Schedule):
         ended = [run for trial in trials for run in trial.runs if run.state.ended]
         last = max(ended, key=lambda run: run.number, default=None)
         return max(waits, 0 if last is None else last.facts.waits) > FIRST_LOOK * self.cost_of_pair()
+
+    def passed(self, trials: Sequence[Trial]) -> int:
+        """See :class:`Schedule`. While settings wait for what trying may lose, phases pass."""
+        return max((run.facts.passed for trial in trials for run in trial.runs), default=0)
 
     def measures_again(self, reserve: int) -> bool:
         """A phase more of the proof is worth more than a slightly better choice."""

@@ -45,6 +45,8 @@ class Launched:
         A search and its run to the number of the run's last order.
     issued : list of Given
         All orders.
+    ahead : dict
+        A search to the settings of its last order; empty of those that an earlier session gave.
     read : int
         Bytes of answers that have been read.
     """
@@ -55,6 +57,7 @@ class Launched:
     phases: list[JournalPhase] = field(default_factory=list)
     given: dict[tuple[Search, int], int] = field(default_factory=dict)
     issued: list[Given] = field(default_factory=list)
+    ahead: dict[Search, dict[str, str]] = field(default_factory=dict)
     read: int = 0
 
     @classmethod

@@ -176,7 +176,7 @@ def excess_of(asked: Launch, phases: Sequence[JournalPhase], loss: Loss, factor:
     """
     if not asked.plan.settings:
         return 0.0
-    wanted = parse_settings(asked.plan)
+    wanted = name_settings(asked.plan.settings)
     own = [phase.seconds / phase.moved for phase in phases if phase.settings == wanted]
     excess = factor - 1
     if own:
@@ -186,9 +186,9 @@ def excess_of(asked: Launch, phases: Sequence[JournalPhase], loss: Loss, factor:
     return excess
 
 
-def parse_settings(plan: Plan) -> dict[str, str]:
-    """Give a plan's settings as answers name them."""
-    return {f"{s.layer} {s.key}" if s.carrier.of_file_system else s.key: s.value for s in plan.settings}
+def name_settings(settings: Sequence[Setting]) -> dict[str, str]:
+    """Give settings as answers name them."""
+    return {f"{s.layer} {s.key}" if s.carrier.of_file_system else s.key: s.value for s in settings}
 
 
 def block_of(asked: Launch, phases: Sequence[JournalPhase], last: JournalPhase) -> Sequence[JournalPhase] | None:
@@ -222,6 +222,7 @@ def outcome_of(
     block: Sequence[JournalPhase],
     loss: Loss | None,
     seen: Sequence[JournalPhase],
+    earlier: int = 0,
 ) -> Outcome:
     """Give the outcome of a run.
 
@@ -239,6 +240,8 @@ def outcome_of(
         Of the launch, up to the run.
     seen : sequence of JournalPhase
         What each family did in the last of them: the evidence of what acted.
+    earlier : int
+        Phases of earlier launches.
     """
     last = block[-1]
     start, within = phases.index(block[0]), experiment.within
@@ -263,6 +266,7 @@ def outcome_of(
             adopted=bool(asked.attempt),  # its order may have been carried out before it was asked for again
             file_family=family_of(last),
             switched=_find_switched(asked, phases, start),
+            passed=earlier + start + len(block),
             lost=0.0 if loss is None else loss.lost / loss.default,
             waits=0 if loss is None else loss.wait(within.factor - 1, within.max_loss),
         ),
@@ -274,6 +278,12 @@ def _find_switched(asked: Launch, phases: Sequence[JournalPhase], start: int) ->
     if asked.phase is not Phase.CONFIRMATION or start < 2 or phases[start - 2].settings == phases[start - 1].settings:
         return None
     return phases[start - 1].bandwidth
+
+
+def _append(current: Launched, orders: Sequence[Order]) -> None:
+    current.order(orders)
+    for one in orders:
+        current.ahead[one.site, one.operation] = name_settings(one.settings)
 
 
 _STEP = 0.01
@@ -449,8 +459,8 @@ class WithinRunner(ProgramRunner, SharedLaunch):
 
     @property
     def capacity(self) -> int:
-        """Two: the next order is there when the phase of the one before it ends."""
-        return 2
+        """Four: two pairs of a proof, so that orders are there whenever a phase begins."""
+        return 4
 
     @property
     def held(self) -> Mapping[int, int]:
@@ -501,7 +511,7 @@ class WithinRunner(ProgramRunner, SharedLaunch):
         for kind in self._kinds if self._kept else ():
             if waiting[kind[:2]] < _AHEAD // 2 and current.last + _AHEAD < MAX_ORDERS:
                 numbers = range(current.last + 1, current.last + 1 + _AHEAD)
-                current.order([Order(number, *kind[:2], self._kept) for number in numbers])
+                _append(current, [Order(number, *kind[:2], self._kept) for number in numbers])
 
     # -- launches ------------------------------------------------------------------------------------------
 
@@ -575,7 +585,8 @@ class WithinRunner(ProgramRunner, SharedLaunch):
         until = phases[: phases.index(block[-1]) + 1]
         seen = members_of(launched.phases, self._kinds, block[-1])
         loss = self._loss(launched, until)
-        return outcome_of(asked, self.experiment, launched.folder, phases, block, loss, seen)
+        earlier = sum(len(self._alike(one)) for one in self._launches[: self._launches.index(launched)])
+        return outcome_of(asked, self.experiment, launched.folder, phases, block, loss, seen, earlier)
 
     def _given(self, current: Launched, number: int) -> bool:
         return (self._kinds[0][:2], number) in current.given
@@ -585,15 +596,17 @@ class WithinRunner(ProgramRunner, SharedLaunch):
         if not self._kinds or self._given(current, asked.number) or self._wait(asked, current):
             return
         settings, count = asked.plan.settings, asked.block
-        last = self._alike(current)[-1].settings
+        search = self._kinds[0][:2]
+        before = current.ahead.get(search) if current.waiting[search] else None
+        last = self._alike(current)[-1].settings if before is None else before
         # After a mixed round one family may have been an order behind.
-        if last == MIXED or (asked.phase is Phase.CONFIRMATION and last != parse_settings(asked.plan)):
+        if last == MIXED or (asked.phase is Phase.CONFIRMATION and last != name_settings(asked.plan.settings)):
             count += 1
         kinds = orders_for(current.phases, self._kinds, current.waiting, count)
         orders = [Order(number, *kind[:2], settings) for number, kind in enumerate(kinds, current.last + 1)]
         own = max(place for place, kind in enumerate(kinds) if kind == self._kinds[0])
         orders[own] = replace(orders[own], run=asked.number)
-        current.order(orders)
+        _append(current, orders)
 
     def _wait(self, asked: Launch, current: Launched) -> int:
         """Phases that must pass before a run may be tried, by what trying has cost so far in this launch."""
