@@ -29,6 +29,11 @@ static const uint32_t kept_the_same[] = {
     0x0bd00bd0u, /* Lustre */
 };
 
+/* Lustre takes such calls at any place, size and memory since 2.16, and answers EINVAL before. */
+static const uint32_t takes_any[] = {0x0bd00bd0u};
+
+static atomic_bool wants_pages; /* it has answered so */
+
 #define TRIES 100000 /* a call lasts as long as the storage takes */
 
 static atomic_bool mapped_for_stores;
@@ -93,17 +98,15 @@ static ssize_t move_at(int fd, int own, bool writes, void *data, size_t size, in
 
 /* The call that moves the file's position, which other threads and processes may share: it moves the bytes at
  * the place that it claims for them, in one step. */
-static ssize_t move_here(int fd, int own, bool writes, void *data, size_t size, size_t page) {
+static ssize_t move_here(int fd, int own, bool writes, void *data, size_t size, size_t page, bool *direct) {
     off_t end = (off_t)syscall(SYS_lseek, fd, (off_t)size, SEEK_CUR), start = end - (off_t)size;
     if (end < 0)
         return -1;
-    ssize_t done = -1;
-    if ((size_t)start % page == 0)
-        done = move_at(fd, own, writes, data, size, start);
-    else if (writes)
-        done = (ssize_t)syscall(SYS_pwrite64, fd, data, size, start);
-    else
-        done = (ssize_t)syscall(SYS_pread64, fd, data, size, start);
+    ssize_t done = (size_t)start % page == 0 ? move_at(fd, own, writes, data, size, start) : -1;
+    *direct = done > 0;
+    if (done < 0)
+        done = (ssize_t)(writes ? syscall(SYS_pwrite64, fd, data, size, start)
+                                : syscall(SYS_pread64, fd, data, size, start));
     off_t moved = done > 0 ? (off_t)done : 0;
     if (moved < (off_t)size)
         syscall(SYS_lseek, fd, moved - (off_t)size, SEEK_CUR);
@@ -127,20 +130,25 @@ ssize_t go_direct(int fd, bool writes, void *data, size_t size, int64_t place) {
     atomic_fetch_add(&under_way, 1);
     int64_t at = place == HERE ? (int64_t)syscall(SYS_lseek, fd, (off_t)0, SEEK_CUR) : place;
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    bool fits = at >= 0 && ((uintptr_t)at | size | (uintptr_t)data) % page == 0 &&
+    bool pages = at >= 0 && ((uintptr_t)at | size | (uintptr_t)data) % page == 0;
+    bool fits = at >= 0 && (pages || (!atomic_load(&wants_pages) && lies_on(fd, takes_any, 1))) &&
                 (writes || has_whole(fd, size, at)) && !atomic_load(&mapped_for_stores) &&
                 !atomic_load(&locks);
     int own = fits ? open_direct(fd, writes) : -1;
     ssize_t bytes = -1;
+    bool direct = false;
     if (own >= 0) {
-        bytes = place == HERE ? move_here(fd, own, writes, data, size, page)
+        bytes = place == HERE ? move_here(fd, own, writes, data, size, pages ? page : 1, &direct)
                               : move_at(fd, own, writes, data, size, place);
+        direct = place == HERE ? direct : bytes > 0;
+        if (!pages && !direct)
+            atomic_store(&wants_pages, true);
         close_reopened(own);
     }
     atomic_fetch_sub(&under_way, 1);
-    if (bytes > 0)
+    if (direct)
         atomic_store_explicit(&descriptors[fd].direct, true, memory_order_relaxed);
-    count_setting(record, SET_DIRECT, bytes > 0);
+    count_setting(record, SET_DIRECT, direct);
     errno = kept;
     return bytes > 0 ? bytes : -1;
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -65,6 +66,44 @@ assert os.fstat(f).st_size == 65536 * 5
 """
         , STRIPEWISE_POSIX=DIRECT)  # fmt: skip
     assert acted(report, "direct", "data") == (1, 3)
+
+
+# Lustre cannot be mounted here: this says that files lie on it. tmpfs takes direct I/O at any place, as Lustre does
+# since 2.16, and ext4 answers EINVAL, as Lustre did before.
+ON_LUSTRE = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <sys/vfs.h>
+int fstatfs(int fd, struct statfs *about) {
+    about->f_type = 0x0bd00bd0;
+    return 0;
+}
+"""
+
+
+@pytest.mark.parametrize(("folder", "went"), [("/dev/shm", (4, 0)), (None, (1, 3))])
+def test_lustre_may_take_any_large_call(
+    observe: Observe,  # noqa: F811
+    accelerator: Path,  # noqa: F811
+    tmp_path: Path,
+    folder: str | None,
+    went: tuple[int, int],
+) -> None:
+    (tmp_path / "fake.c").write_text(ON_LUSTRE)
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", "fake.so", "fake.c"], cwd=tmp_path, check=True)
+    with tempfile.TemporaryDirectory(dir=folder or tmp_path) as place:
+        report = observe(
+            ALIGNED
+            + f"""
+f = os.open("{place}/data", os.O_RDWR | os.O_CREAT)
+os.write(f, memory("a"))              # whole pages
+os.write(f, b"b" * 70001)             # any size and memory
+os.pwrite(f, memory("c"), 12345)      # any place
+assert os.pread(f, 65537, 65535) == b"c" * 12346 + b"b" * 53191
+assert os.lseek(f, 0, os.SEEK_CUR) == 65536 + 70001
+"""
+            , STRIPEWISE_POSIX=DIRECT, LD_PRELOAD=f"{tmp_path}/fake.so:{accelerator}")  # fmt: skip
+    assert acted(report, "direct", "data") == went
 
 
 SHARED = r"""
