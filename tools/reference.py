@@ -26,7 +26,7 @@ from pydantic_core import PydanticUndefined
 from stripewise.catalogue.parameter import Parameter
 from stripewise.catalogue.plan import spell
 from stripewise.catalogue.stack import load_stack
-from stripewise.desk.cli.main import app
+from stripewise.desk.cli.commands import app
 from stripewise.lab.site import parse_rate, parse_seconds
 from stripewise.sizes import format_size, parse_size
 

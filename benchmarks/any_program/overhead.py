@@ -23,7 +23,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from stripewise.observe.processes import PREFIX
+from stripewise.observe.left import PREFIX
 
 PROGRAM = Path(__file__).with_name("pread.c")
 BATCHES, CALLS = 200, 2000

@@ -23,7 +23,8 @@ from score import score, show
 
 from stripewise.diagnose.site import diagnose
 from stripewise.observe.from_report import activity_of
-from stripewise.observe.processes import PREFIX, merge_parts
+from stripewise.observe.left import PREFIX
+from stripewise.observe.processes import merge_parts
 from stripewise.observe.report import read_report_file
 
 EACH = 24

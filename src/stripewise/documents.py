@@ -8,14 +8,14 @@ import re
 import tomllib
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from pathlib import Path
-from typing import Any, TypeVar
-
-from pydantic import BaseModel, ValidationError
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from stripewise.errors import UserError, choose, explain_fault
 from stripewise.ownership import names_file
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel, ValidationError
 
 MOST_BYTES = 1 << 20
 """Nobody writes a larger file by hand."""
@@ -29,7 +29,7 @@ _OF_KEYS = {"missing": "is missing", "extra_forbidden": "is not a known key"}
 """Faults of a key rather than of its value, by pydantic's name for them."""
 
 T = TypeVar("T")
-Schema = TypeVar("Schema", bound=BaseModel)
+Schema = TypeVar("Schema", bound="BaseModel")
 
 
 def explain_validation(error: ValidationError, origin: str) -> UserError:
@@ -78,6 +78,8 @@ def parse_document(schema: type[Schema], text: str, origin: str) -> Schema:
     UserError
         With the origin and the place that is wrong.
     """
+    from pydantic import ValidationError  # noqa: PLC0415  who only reads TOML needs no schemas, which are slow to load
+
     try:
         return schema.model_validate(toml_document(text, origin))
     except ValidationError as error:
@@ -158,6 +160,8 @@ class Bundled:
 @cache
 def _texts(folder: str) -> dict[str, str]:
     """Read every file of a folder in the package, once a process."""
+    from importlib import resources  # noqa: PLC0415  a launch reads none of them
+
     place = resources.files("stripewise").joinpath(folder)
     files = [item for item in place.iterdir() if item.name.endswith(".toml")]
     return {item.name.removesuffix(".toml"): item.read_text("utf-8") for item in files}

@@ -7,7 +7,6 @@ nobody before the program itself is fixed (:class:`RunFailed`). A message says w
 
 from __future__ import annotations
 
-import difflib
 import errno
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -120,6 +119,8 @@ def choose(word: str, known: Iterable[str]) -> str:
     >>> choose("gentic", ["auto", "genetic", "optuna:NAME"])
     'did you mean genetic? choose from auto, genetic, optuna:NAME'
     """
+    import difflib  # noqa: PLC0415  only who errs waits for it
+
     offered = list(known)
     # Of "regex:PATTERN" and "energy[:COMMAND]" only the first part is a word to be spelt.
     plain = {re.split(r"[:\[]", one)[0]: one for one in offered}

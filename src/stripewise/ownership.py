@@ -5,7 +5,6 @@ from __future__ import annotations
 import grp
 import os
 import pwd
-import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,7 +21,7 @@ _NOBODY = 65534
 
 def part_of(path: Path) -> Path:
     """Give a name beside a path for what takes its place when it is finished."""
-    return path.with_name(f"{PART}{secrets.token_hex(8)}")
+    return path.with_name(f"{PART}{os.urandom(8).hex()}")
 
 
 @contextmanager

@@ -9,13 +9,16 @@ from __future__ import annotations
 import re
 import shlex
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
-
-from pydantic import AfterValidator
+from typing import TYPE_CHECKING, Annotated, Any
 
 from stripewise.errors import UserError
+
+if TYPE_CHECKING:
+    from pydantic import GetCoreSchemaHandler
+    from pydantic_core import CoreSchema
 
 _RESOURCE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.,:@/+%-]{0,254}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}")
@@ -68,17 +71,29 @@ def _without_nul(text: str) -> str:
     return text
 
 
-ResourceName = Annotated[str, AfterValidator(_resource)]
+@dataclass(frozen=True)
+class _Checked:
+    """As pydantic's ``AfterValidator``, but a launch that only quotes words does not load pydantic."""
+
+    check: Callable[[str], str]
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        from pydantic_core import core_schema  # noqa: PLC0415  slow to load
+
+        return core_schema.no_info_after_validator_function(self.check, handler(source))
+
+
+ResourceName = Annotated[str, _Checked(_resource)]
 """A queue, account or reservation, as a directive names it."""
-VariableName = Annotated[str, AfterValidator(_variable)]
+VariableName = Annotated[str, _Checked(_variable)]
 """The name of an environment variable."""
-ShownName = Annotated[str, AfterValidator(_shown_name)]
+ShownName = Annotated[str, _Checked(_shown_name)]
 """A name that people give to something, for lists and pages."""
-VariableValue = Annotated[str, AfterValidator(_without_nul)]
+VariableValue = Annotated[str, _Checked(_without_nul)]
 """The value of an environment variable, a word of a command, or a path."""
-ShellLine = Annotated[str, AfterValidator(_without_nul)]
+ShellLine = Annotated[str, _Checked(_without_nul)]
 """What its author wants a shell to read: setup lines and hooks."""
-DirectiveOption = Annotated[str, AfterValidator(_option)]
+DirectiveOption = Annotated[str, _Checked(_option)]
 """An option of a scheduler, on one line: a line feed would make the rest of it shell."""
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 CONTEXT = multiprocessing.get_context("forkserver")
 _LOADED = [
+    "stripewise.desk.cli.commands",
     "stripewise.desk.cli.tune",
     "stripewise.desk.cli.manage",
     "stripewise.engine.session",

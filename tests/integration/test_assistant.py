@@ -20,7 +20,7 @@ import pytest
 from mcp import Client as Assistant
 from typer.testing import CliRunner
 
-from stripewise.desk.cli.main import app
+from stripewise.desk.cli.commands import app
 from stripewise.desk.client.client import Client
 from stripewise.desk.client.transport import _make_refusal
 from stripewise.desk.server.assistant import assistant

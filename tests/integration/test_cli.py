@@ -13,7 +13,7 @@ import typer
 import stripewise
 from stripewise.catalogue.configuration import Configuration
 from stripewise.desk.cli import main, output
-from stripewise.desk.cli.main import COMMANDS, GROUPS, OLD_NAMES, app
+from stripewise.desk.cli.commands import COMMANDS, GROUPS, OLD_NAMES, app
 from stripewise.desk.cli.manage import print_runs
 from stripewise.desk.cli.output import number
 from stripewise.desk.cli.result import format_interval

@@ -28,8 +28,9 @@ from stripewise.engine.effects import verdicts
 from stripewise.errors import RunFailed
 from stripewise.launch import Outcome
 from stripewise.observe.from_report import activity_of
+from stripewise.observe.left import PREFIX, parts_in
 from stripewise.observe.objectives import kind_of
-from stripewise.observe.processes import PREFIX, merge_parts, parts_in
+from stripewise.observe.processes import merge_parts
 from stripewise.observe.report import Report, read_report_file
 from stripewise.observe.workload import workload_of
 from stripewise.runners.injection import Guidance, prepare

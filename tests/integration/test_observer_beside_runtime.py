@@ -15,8 +15,9 @@ from stripewise.diagnose.site import diagnose
 from stripewise.engine.effects import verdicts
 from stripewise.launch import Outcome
 from stripewise.observe.from_report import activity_of
+from stripewise.observe.left import PREFIX
 from stripewise.observe.objectives.reported import IoTime, MetadataRate, WriteBandwidth
-from stripewise.observe.processes import PREFIX, merge_parts
+from stripewise.observe.processes import merge_parts
 from stripewise.observe.report import read_report_file, sum_reports
 from stripewise.observe.workload import workload_of
 from stripewise.runners.injection import Guidance, prepare

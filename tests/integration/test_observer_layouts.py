@@ -17,7 +17,8 @@ from stripewise.catalogue.space import Space
 from stripewise.catalogue.stack import load_stack
 from stripewise.engine.effects import verdicts
 from stripewise.observe.from_report import activity_of
-from stripewise.observe.processes import PREFIX, merge_parts
+from stripewise.observe.left import PREFIX
+from stripewise.observe.processes import merge_parts
 from stripewise.observe.report import Report, read_report_file
 from stripewise.runners.injection import Guidance, prepare
 from tests.integration.building import ROOT, checked, once

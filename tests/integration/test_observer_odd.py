@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from stripewise.observe.processes import PREFIX, merge_parts, parts_in
+from stripewise.observe.left import PREFIX, parts_in
+from stripewise.observe.processes import merge_parts
 from stripewise.observe.report import Report, read_report_file
 from tests.conftest import require
 from tests.integration.building import checked

@@ -76,8 +76,8 @@ def launched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.Cap
         raise UserError("enough", "for a test")
 
     monkeypatch.setenv("STRIPEWISE_HOME", str(tmp_path))
-    monkeypatch.setattr("stripewise.desk.cli.apply.prepare", prepared)
-    monkeypatch.setattr("stripewise.desk.cli.apply.take_place", started)
+    monkeypatch.setattr("stripewise.desk.cli.plan_run.prepare", prepared)
+    monkeypatch.setattr("stripewise.desk.cli.plan_run.take_place", started)
 
     def launch(model: str, *command: str, words: tuple[str, ...] = (), report: str = "") -> dict[str, Any]:
         assert main(["run", "--model", model, *words, "--", *command]) == 2

@@ -23,7 +23,7 @@ from stripewise.models.artifact.content import Artifact, ArtifactInput, Member, 
 from stripewise.models.artifact.content import InputValue as Choice
 from stripewise.models.artifact.file import read_artifact, restrict_artifact, save_artifact
 from stripewise.requests.policy import Policy, PolicyStriping
-from stripewise.runners.injection import Foreground, Guidance, Injection, allowances_of, inject
+from stripewise.runners.injection import Foreground, Guidance, Injection, inject
 from tests.unit.reports import recorded
 
 LIBRARY, FOLDER = Path("/cache/libstripewise.so"), Path("/runs/3")
@@ -65,7 +65,7 @@ def test_mode_model_and_journal_reach_the_program() -> None:
 
 def test_words_and_what_the_site_allows_are_in_the_plan() -> None:
     policy = Policy(striping=PolicyStriping(composite=True, pooled=True))
-    guidance = Guidance("predict", Path("/m.swm"), allow=allowances_of(policy))
+    guidance = Guidance("predict", Path("/m.swm"), allow=policy.allowances)
     plan = Plan(workload=(("file_size", "64 GiB"),))
     made = inject(plan, MPICH, LIBRARY, FOLDER, guidance)
     read = Plan.parse(made.files["plan"], "plan")
@@ -73,7 +73,7 @@ def test_words_and_what_the_site_allows_are_in_the_plan() -> None:
     assert read.allow == ("composite", "pool")
     assert made.environment["STRIPEWISE_PLAN"] == "/runs/3/plan"
     laid = Plan((Setting(LAYOUT, "stripe_count", "4", "lustre"),))
-    applied = inject(laid, MPICH, LIBRARY, FOLDER, Guidance(allow=allowances_of(policy)))
+    applied = inject(laid, MPICH, LIBRARY, FOLDER, Guidance(allow=policy.allowances))
     assert "allow pool" in applied.files["plan"] and applied.environment["STRIPEWISE_MODE"] == "apply"
     assert "allow" not in inject(laid, MPICH, LIBRARY, FOLDER).files["plan"]
 
@@ -131,7 +131,7 @@ def test_run_gives_the_runtime_a_model_within_the_sites_limits(
     save_artifact(layouts(), tmp_path / "site.swm")
     monkeypatch.setenv("STRIPEWISE_HOME", str(tmp_path))
     monkeypatch.setattr("stripewise.desk.cli.apply.load_policy", lambda: stripes(most))
-    monkeypatch.setattr("stripewise.desk.cli.apply.prepare", prepared)
+    monkeypatch.setattr("stripewise.desk.cli.plan_run.prepare", prepared)
     assert main(["run", "--model", str(tmp_path / "site.swm"), "--", "true"]) == 2
     model = given[0].model
     assert model is not None and len(read_artifact(model).inputs[0].values) == kept
@@ -176,7 +176,7 @@ def test_mode_online_says_at_the_end_what_it_did(
         return Foreground(("sh", "-c", script), Injection({}, {}, ()), (), observed)
 
     monkeypatch.setenv("STRIPEWISE_HOME", str(tmp_path))
-    monkeypatch.setattr("stripewise.desk.cli.apply.prepare", prepared)
+    monkeypatch.setattr("stripewise.desk.cli.plan_run.prepare", prepared)
     monkeypatch.setattr("stripewise.runners.local.foreground.subprocess.Popen", slowly)
     (tmp_path / "my.plan").write_text("stripewise-plan 1\nhint cb_nodes 1\n")
     assert main(["run", str(tmp_path / "my.plan"), "--mode", "online", "--", "true"]) == code
@@ -200,9 +200,9 @@ def test_a_run_says_at_the_end_what_acted(
         return Foreground(("sh", "-c", f"{asked[-1]}; exit 3"), injection, (), False)
 
     monkeypatch.setenv("STRIPEWISE_HOME", str(tmp_path))
-    monkeypatch.setattr("stripewise.desk.cli.apply.prepare", prepared)
+    monkeypatch.setattr("stripewise.desk.cli.plan_run.prepare", prepared)
     if quiet:
-        monkeypatch.setattr("stripewise.desk.cli.apply.take_place", end_test)
+        monkeypatch.setattr("stripewise.desk.cli.plan_run.take_place", end_test)
     (tmp_path / "my.plan").write_text("stripewise-plan 1\nhint romio_cb_write disable\nlayout lustre stripe_count 8\n")
     save_artifact(layouts(), tmp_path / "site.swm")
     for source in ([str(tmp_path / "my.plan")], ["--model", str(tmp_path / "site.swm"), "--mode", "predict"]):
@@ -228,7 +228,7 @@ def test_run_shows_the_settings_of_each_group_of_files_and_leaves_no_older_repor
         return Foreground(("true",), Injection({}, {}, ()), (), True)
 
     monkeypatch.setenv("STRIPEWISE_HOME", str(tmp_path))
-    monkeypatch.setattr("stripewise.desk.cli.apply.prepare", prepared)
+    monkeypatch.setattr("stripewise.desk.cli.plan_run.prepare", prepared)
     lines = ("file a.*", "hint cb_nodes 1", "file b.*", "hint cb_nodes 2", "hint romio_ds_read disable")
     (tmp_path / "my.plan").write_text("\n".join(("stripewise-plan 1", *lines, "")))
     assert main(["run", str(tmp_path / "my.plan"), "--", "true"]) == 0
@@ -253,10 +253,10 @@ def test_a_run_beside_another_of_the_same_plan_has_files_of_its_own(
     Path("my.plan").write_text("stripewise-plan 1\nposix advice random\n")
     words = ("sh", "-c", "echo up; exec sleep 60")
     script = (
-        "from stripewise.desk.cli import apply, main\n"
+        "from stripewise.desk.cli import main, plan_run\n"
         "from stripewise.runners.injection import Foreground\n"
         "from stripewise.runners.injection import Injection\n"
-        f"apply.prepare = lambda *_, **__: Foreground({words}, Injection({{}}, {{}}, ()), (), {observed})\n"
+        f"plan_run.prepare = lambda *_, **__: Foreground({words}, Injection({{}}, {{}}, ()), (), {observed})\n"
         "main(['run', 'my.plan', '--', 'true'])\n"
     )
     other = subprocess.Popen(
@@ -264,7 +264,7 @@ def test_a_run_beside_another_of_the_same_plan_has_files_of_its_own(
     )
     try:
         assert other.stdout is not None and other.stdout.readline() == b"up\n"
-        monkeypatch.setattr("stripewise.desk.cli.apply.prepare", prepared)
+        monkeypatch.setattr("stripewise.desk.cli.plan_run.prepare", prepared)
         assert main(["run", "my.plan", "--", "true"]) == 0
         said = capsys.readouterr().err.replace("\n", " ")
         assert "another run has these settings now" in said and "my.plan-2" in said

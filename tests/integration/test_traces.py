@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from stripewise.desk.cli.main import app
+from stripewise.desk.cli.commands import app
 from stripewise.diagnose.site import diagnose
 from stripewise.engine.campaign.importing import read_sources
 from stripewise.observe.activity import Activity

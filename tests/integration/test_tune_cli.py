@@ -159,7 +159,7 @@ def test_settings_that_another_user_found_are_used_only_with_consent(capfd, monk
     assert tune("--budget", "2", command=program()) == 0
     identifier = experiments(capfd)[0]["id"]
     started = []
-    monkeypatch.setattr("stripewise.desk.cli.apply.take_place", lambda words: started.append(words[-1]))
+    monkeypatch.setattr("stripewise.desk.cli.plan_run.take_place", lambda words: started.append(words[-1]))
     assert main(["run", identifier, "--", "true"]) == 0
     monkeypatch.setattr("stripewise.engine.process.user_name", lambda: "ada")
     assert main(["run", identifier, "--", "false"]) == 2

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from stripewise.catalogue.filesystems.base import mount_type
-from stripewise.observe.processes import PREFIX, merge_parts
+from stripewise.observe.left import PREFIX
+from stripewise.observe.processes import merge_parts
 from stripewise.observe.report import Report, read_report_file
 from tests.integration.building import ROOT, checked
 from tests.integration.test_accelerator import PROGRAM

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from stripewise.observe.processes import PREFIX, merge_parts
+from stripewise.observe.left import PREFIX
+from stripewise.observe.processes import merge_parts
 from stripewise.observe.report import read_report_file
 from tests.conftest import require
 from tests.integration.test_observer import accelerator  # noqa: F401  a fixture

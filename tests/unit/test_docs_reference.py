@@ -24,7 +24,7 @@ from stripewise.api import Tuned, tune
 from stripewise.catalogue.plan import Plan
 from stripewise.catalogue.stack import StackFile, parse_stack, stack_names
 from stripewise.catalogue.workload import Workload
-from stripewise.desk.cli.main import app
+from stripewise.desk.cli.commands import app
 from stripewise.desk.cli.output import UsageProblem
 from stripewise.engine.definition import check
 from stripewise.engine.space import Circumstances, bind_space

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from stripewise.catalogue.workload import Workload
-from stripewise.desk.cli import apply
+from stripewise.desk.cli import plan_run
 from stripewise.desk.cli.main import main
 from stripewise.engine import process
 from stripewise.engine.definition import with_options
@@ -82,9 +82,9 @@ def test_a_proof_names_short_runs_and_data_in_memory(experiment, seconds, worklo
 def test_observing_names_its_report(monkeypatch, tmp_path, capsys):
     started = []
     monkeypatch.setenv("STRIPEWISE_HOME", str(tmp_path))
-    monkeypatch.setattr(apply, "take_place", lambda words: started.append(words[0]))
+    monkeypatch.setattr(plan_run, "take_place", lambda words: started.append(words[0]))
     ready = SimpleNamespace(words=("true",), warnings=(), observed=False, injection=SimpleNamespace(environment={}))
-    monkeypatch.setattr(apply, "prepare", lambda *_, **__: ready)
+    monkeypatch.setattr(plan_run, "prepare", lambda *_, **__: ready)
     main(["run", "--mode", "observe", "--", "true"])
     assert started == ["true"]
     said = capsys.readouterr().err.replace("\n", "")

@@ -11,9 +11,9 @@ import pytest
 
 from stripewise.errors import UserError
 from stripewise.formats import REPORT_VERSION
-from stripewise.observe.own_calls import reports_of
+from stripewise.observe.left import PREFIX, reports_of
 from stripewise.observe.process_part import _FILE, _FILES, _HEAD, _MAGIC, OPERATIONS
-from stripewise.observe.processes import PREFIX, merge_parts
+from stripewise.observe.processes import merge_parts
 from stripewise.observe.report import Report, read_report_file, sum_reports
 
 

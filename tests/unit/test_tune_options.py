@@ -15,7 +15,8 @@ import pytest
 import typer
 
 from stripewise.desk.cli import tune as command
-from stripewise.desk.cli.main import app, main
+from stripewise.desk.cli.commands import app
+from stripewise.desk.cli.main import main
 from stripewise.desk.cli.tune_options import MODES, TITLES, Mode, options_of, word_for
 from stripewise.desk.desk import SmallCase
 from stripewise.engine.definition import with_options

@@ -5,10 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from numbers import Number
+from numbers import Integral, Number
 from typing import Any, TypeVar
-
-import numpy as np
 
 T = TypeVar("T")
 Value = int | float | str | bool
@@ -25,8 +23,13 @@ def identity(value: object) -> tuple[str, str]:
 
     Python's ``==`` takes ``1``, ``1.0`` and ``True`` for one value. Programs read three words.
     """
-    plain = value.item() if isinstance(value, np.generic) else value
+    plain = _plain(value)
     return type(plain).__name__, str(plain)
+
+
+def _plain(value: Any) -> Any:
+    # NumPy is slow to load, and a program that only applies a plan needs none of it.
+    return value.item() if hasattr(value, "dtype") and value.ndim == 0 else value
 
 
 def is_same(first: object, second: object) -> bool:
@@ -40,15 +43,15 @@ def place_of(value: object, values: Sequence[object]) -> int | None:
     A number that is not there as written stands for an equal one: ``1`` for ``1.0``, but not for ``True``.
     """
     if isinstance(values, range):
-        whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+        whole = isinstance(value, Integral) and not isinstance(value, bool)
         return values.index(int(value)) if whole and value in values else None  # type: ignore[call-overload]
     equal = [index for index, candidate in enumerate(values) if candidate == value]
     for index in equal:
         if is_same(values[index], value):
             return index
-    if isinstance(value, bool | np.bool_) or not isinstance(value, Number):
+    if isinstance(_plain(value), bool) or not isinstance(value, Number):
         return None
-    return next((index for index in equal if not isinstance(values[index], bool | np.bool_)), None)
+    return next((index for index in equal if not isinstance(_plain(values[index]), bool)), None)
 
 
 def sizes(values: Sequence[object]) -> bool:

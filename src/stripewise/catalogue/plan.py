@@ -8,13 +8,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from stripewise.catalogue.carriers import Carrier, Setting, read_setting, verbs
 from stripewise.catalogue.configuration import Configuration, Value, is_same, plain_number
-from stripewise.catalogue.space import Space
 from stripewise.errors import UserError
 from stripewise.formats import ALLOWANCES, MAX_KEY, MAX_PLAN_BYTES, MAX_SETTINGS, MAX_VALUE, PLAN_HEADER
 from stripewise.shell import is_unicode
+
+if TYPE_CHECKING:
+    from stripewise.catalogue.space import Space
 
 _BLANK = " \t"
 _CAUTION = "# caution: "

@@ -11,13 +11,16 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from stripewise.errors import StripewiseError, UserError
-from stripewise.facts import Facts
 from stripewise.ownership import check_above, make_folder
-from stripewise.requests.experiment import Experiment
-from stripewise.requests.policy import load_policy
+from stripewise.requests.site import site_folder
 from stripewise.runners.local.processes import Identity
+
+if TYPE_CHECKING:
+    from stripewise.facts import Facts
+    from stripewise.requests.experiment import Experiment
 
 _ROOM = 1 << 16
 """Bytes of a plan, a journal and a small report."""
@@ -29,7 +32,7 @@ def state_folder() -> Path:
     home = os.environ.get("STRIPEWISE_HOME")
     if home:
         return Path(home)
-    sites = load_policy().folder("state", os.environ)
+    sites = site_folder("state", os.environ)
     if sites is not None:
         return sites
     base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from stripewise.observe.process_part import Process, decode_field
@@ -12,15 +11,6 @@ from stripewise.observe.report import over_all
 _DIRECTIONS = (("read", "bytes_read"), ("write", "bytes_written"))
 _SLACK = 0.05
 """Seconds by which the clocks of two nodes may differ."""
-
-
-def reports_of(report: Path) -> list[Path]:
-    """The reports of all MPI programs of a command, in the order in which they ended; the first is ``report``."""
-    numbered = {1: report} if report.exists() else {}
-    for path in report.parent.glob(f"{report.name}.*"):
-        if (number := path.name.rpartition(".")[2]).isdigit():
-            numbered[int(number)] = path
-    return [path for _, path in sorted(numbered.items())]
 
 
 def shared_out(processes: Sequence[Process], reports: Sequence[Mapping[str, Any]], named: bool) -> list[list[Process]]:

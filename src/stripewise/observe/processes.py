@@ -15,7 +15,8 @@ from stripewise.catalogue.carriers import LAYOUT, POSIX
 from stripewise.catalogue.filesystems.base import mount_type
 from stripewise.errors import StripewiseError
 from stripewise.formats import REPORT_FORMAT, REPORT_VERSION
-from stripewise.observe.own_calls import add_own_calls, reports_of, shared_out
+from stripewise.observe.left import parts_in, reports_of
+from stripewise.observe.own_calls import add_own_calls, shared_out
 from stripewise.observe.process_part import (
     GIVEN,
     METADATA,
@@ -29,20 +30,12 @@ from stripewise.observe.process_part import (
 from stripewise.observe.report import MATTERS, PosixCalls, is_program, no_program, read_report
 from stripewise.ownership import written_whole
 
-PREFIX = "process-"
-"""How the names of parts begin, in the folder of a run."""
-
 _MOST_PARTS = 20_000
 _MOST_FILES = 20_000
 _OTHERS = "(other files)"
 _DIRECTIONS = ("read", "write")
 _WHOLE = 0.9
 """Share of the bytes of a file, from which a process has read it as a whole."""
-
-
-def parts_in(folder: Path) -> list[Path]:
-    """The parts that processes left in the folder of a run."""
-    return sorted(folder.glob(f"{PREFIX}*-*"))
 
 
 def merge_parts(folder: Path, report: Path, program: str = "") -> bool:

@@ -25,9 +25,7 @@ from stripewise.catalogue.workload import Size, Workload
 from stripewise.documents import parse_document, read_document
 from stripewise.errors import UserError, choose
 from stripewise.formats import PLAN_HEADER
-
-PATH = Path("/etc/stripewise/site.toml")
-VARIABLE = "STRIPEWISE_SITE"
+from stripewise.requests.site_file import PATH, VARIABLE, find_site_file
 
 
 class PolicyLimits(BaseModel):
@@ -173,6 +171,12 @@ class Policy(BaseModel):
         """What every configuration keeps, each with the centre's reason."""
         return tuple(one.as_rule() for one in self.forbidden)
 
+    @property
+    def allowances(self) -> tuple[str, ...]:
+        """What is allowed of folders with special layouts, in the words of plans: ``composite``, ``pool``."""
+        may = (("composite", self.striping.composite), ("pool", self.striping.pooled))
+        return tuple(word for word, allowed in may if allowed)
+
     def allowed_values(self, name: str, values: Sequence[Scalar]) -> tuple[Scalar, ...]:
         """Give those values of a layout's setting that the site allows; of other settings all of them.
 
@@ -220,11 +224,12 @@ def load_policy(environment: Mapping[str, str] = os.environ, path: Path = PATH) 
     UserError
         If there is one that cannot be read, is wrong, or could have been changed by others than root.
     """
-    if path.exists():
+    found = find_site_file(environment, path)
+    if found is None:
+        return Policy()
+    if found is path:
         _check_owner(path)
-        return _read(path)
-    named = environment.get(VARIABLE, "")
-    return _read(Path(named)) if named else Policy()
+    return _read(found)
 
 
 def _check_owner(path: Path) -> None:

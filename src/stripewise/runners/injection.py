@@ -10,6 +10,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from stripewise.catalogue.carriers import (
     ARGUMENT,
@@ -28,15 +29,18 @@ from stripewise.catalogue.carriers import (
 from stripewise.catalogue.plan import Plan, spell
 from stripewise.errors import StripewiseError, UserError
 from stripewise.interpreter import inherit_environment
-from stripewise.launch import Launch
-from stripewise.observe.processes import PREFIX
+from stripewise.observe.left import PREFIX
 from stripewise.ownership import current_folder, make_folder, written_whole
-from stripewise.requests.experiment import Experiment, parameters_of
-from stripewise.requests.policy import Policy, load_policy
-from stripewise.runners.local.scratch import Scratch
+from stripewise.requests.site import site_allowances
 from stripewise.runners.native.build import accelerator_for, observer_for, runtime_for
 from stripewise.runners.program.command import is_obeyed, placeholders, substitute
 from stripewise.runners.program.target import look
+
+if TYPE_CHECKING:
+    from stripewise.catalogue.parameter import Parameter
+    from stripewise.launch import Launch
+    from stripewise.requests.experiment import Experiment
+    from stripewise.runners.local.scratch import Scratch
 
 
 @dataclass(frozen=True)
@@ -73,12 +77,6 @@ class Guidance:
     record: Path | None = None
     level: str = ""
     own_calls: bool = False
-
-
-def allowances_of(policy: Policy) -> tuple[str, ...]:
-    """Give what a site allows of layouts, as :class:`Guidance` takes it."""
-    striping = policy.striping
-    return tuple(word for word, may in (("composite", striping.composite), ("pool", striping.pooled)) if may)
 
 
 @dataclass(frozen=True)
@@ -214,14 +212,20 @@ def arguments_of(experiment: Experiment) -> dict[str, str]:
     UserError
         If a stack cannot be loaded or a parameter is wrong.
     """
-    found = parameters_of(experiment).items()
+    found = _parameters(experiment).items()
     return {name: parameter.setting for name, parameter in found if parameter.carrier is ARGUMENT}
+
+
+def _parameters(experiment: Experiment) -> Mapping[str, Parameter]:
+    from stripewise.requests.experiment import parameters_of  # noqa: PLC0415  a plan alone has no experiment
+
+    return parameters_of(experiment)
 
 
 def defaults_of(experiment: Experiment) -> dict[str, str]:
     """Give what placeholders stand for in a run that no configuration belongs to yet (the warm-up)."""
     found: dict[str, str] = {}
-    for name, parameter in parameters_of(experiment).items():
+    for name, parameter in _parameters(experiment).items():
         if parameter.carrier is ARGUMENT:
             found[name] = found[parameter.setting] = spell(parameter.default)
     return found
@@ -334,7 +338,7 @@ def prepare(
         library = None
     elif library is None:
         library = runtime_for(target.mpi, target.launcher, environment)
-    guidance = guidance or Guidance(allow=allowances_of(load_policy(environment)))
+    guidance = guidance or Guidance(allow=site_allowances(environment))
     observer = None
     reachable = target.mpi is None and not target.program.obstacle
     needed = need_observer(setting.carrier for setting in plan.settings)

@@ -22,6 +22,7 @@ from stripewise.observe.objectives import Conditions, kind_of
 from stripewise.observe.record_reading import read_record
 from stripewise.requests.experiment import OWN_LAYER, Experiment, Replay, parameters_of
 from stripewise.requests.policy import load_policy
+from stripewise.requests.site import site_allowances
 from stripewise.runners import hooks
 from stripewise.runners.allow_list import check_application
 from stripewise.runners.base import Preflight, Runner
@@ -29,7 +30,6 @@ from stripewise.runners.injection import (
     TOO_MANY,
     Guidance,
     Injection,
-    allowances_of,
     arguments_of,
     defaults_of,
     few_enough,
@@ -500,7 +500,7 @@ class ProgramRunner(Runner):
         """Bring a launch's plan into its command; its standard input alone is written."""
         experiment, place = self.experiment, Scratch.of(self.folder, launch)
         values = values_of(launch, defaults_of(experiment), place)
-        guidance = Guidance(allow=allowances_of(load_policy(target.program.environment)))
+        guidance = Guidance(allow=site_allowances(target.program.environment))
         observer = None if launch.replays else self.found.observer
         library = self.found.library_for(target)
         injection = inject(launch.plan, target.program, library, place.path, guidance, observer)

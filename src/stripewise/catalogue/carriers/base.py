@@ -8,13 +8,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, ClassVar, Literal
-
-from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
-from pydantic_core import CoreSchema, core_schema
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from stripewise.errors import UserError, choose
 from stripewise.sizes import parse_number
+
+if TYPE_CHECKING:
+    from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
+    from pydantic_core import CoreSchema
 
 RUNTIME, OBSERVER, LOST = "runtime", "observer", "none"
 """Who brings a setting to the program: the preloaded runtime; what is preloaded without MPI; nobody."""
@@ -298,6 +299,8 @@ class Carrier(ABC):
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        from pydantic_core import core_schema  # noqa: PLC0415  slow to load, and only schemas need it
+
         def read(value: Any) -> Carrier:
             if isinstance(value, Carrier):
                 return value

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
 
-from stripewise.catalogue.carriers import Setting
 from stripewise.catalogue.meaning import check_combination, check_plan
 from stripewise.catalogue.plan import Plan
 from stripewise.desk.cli.help import ProgramCommand, shown_as
@@ -26,29 +24,37 @@ from stripewise.desk.cli.options import (
     identifiers_and_files,
     pairs,
 )
-from stripewise.desk.cli.output import make_printable, notes, print_json, prose, say, write_text
+from stripewise.desk.cli.output import notes, print_json, prose, say, write_text
+from stripewise.desk.cli.plain import tell
+from stripewise.desk.cli.plan_run import (
+    NO_SETTINGS,
+    acted,
+    beside,
+    folder_name,
+    folder_or_start,
+    launch,
+    list_settings,
+    plan_in,
+    prepare_or_start,
+    started_as_by_shell,
+)
 from stripewise.desk.cli.terminal import desk_of
 from stripewise.desk.desk import Desk
-from stripewise.documents import read_document
-from stripewise.engine.effects import effects_in_run
-from stripewise.engine.folders import folder_alone, make_applied_folder
-from stripewise.errors import CannotExecute, StripewiseError, UserError, choose
-from stripewise.formats import ARTIFACT_MAGIC, MAX_PLAN_BYTES, MODES, PLAN_HEADER
+from stripewise.engine.folders import folder_alone
+from stripewise.errors import StripewiseError, UserError, choose
+from stripewise.formats import ARTIFACT_MAGIC, MODES
 from stripewise.models.artifact.content import Artifact
 from stripewise.models.artifact.export import to_artifact
 from stripewise.models.artifact.file import read_artifact, restrict_artifact, save_artifact
 from stripewise.models.base import PerformanceModel
 from stripewise.models.registry import load_model
-from stripewise.observe.activity import Activity
-from stripewise.observe.from_report import activity_of
 from stripewise.observe.journal import learned_lines
-from stripewise.observe.own_calls import reports_of
-from stripewise.observe.processes import merge_parts, parts_in
 from stripewise.observe.report import read_report_file
 from stripewise.output.export import TARGETS, export
-from stripewise.ownership import check_model, current_folder, make_folder, names_file
+from stripewise.ownership import current_folder, make_folder, names_file
 from stripewise.requests.policy import load_policy
-from stripewise.runners.injection import Foreground, Guidance, allowances_of, prepare
+from stripewise.requests.site import site_allowances
+from stripewise.runners.injection import Guidance
 from stripewise.runners.launch_choice import (
     LaunchChoice,
     choose_for_launch,
@@ -57,7 +63,6 @@ from stripewise.runners.launch_choice import (
     last_runs,
     with_launch,
 )
-from stripewise.runners.local.foreground import attend, end_by_signal, take_place
 
 _SIMULATED = "these settings come from simulated runs, not from measurements: confirm them on the real machine"
 
@@ -133,8 +138,8 @@ def run(
     # A run without an experiment has a folder of its own: several may go on at once. A model looks for those of the
     # command.
     digest = command_digest(command, current_folder())
-    (applied, elsewhere), own = _folder_or_start(command), source is None or model is not None
-    name = f"{mode}-{digest}-{time.time_ns():x}" if own else _folder_name(plan, source or "")
+    (applied, elsewhere), own = folder_or_start(command), source is None or model is not None
+    name = f"{mode}-{digest}-{time.time_ns():x}" if own else folder_name(plan, source or "")
     folder = applied / name if own else context.with_resource(folder_alone(applied / name))
     choice, artifact = LaunchChoice(), None
     if model is not None:
@@ -146,13 +151,12 @@ def run(
         mode,
         artifact,
         None if journal is None else journal.absolute(),
-        allowances_of(load_policy()),
+        site_allowances(),
         None if orders is None else orders.absolute(),
         settle,
         own_calls=mode == "observe",
     )
-    ready = _prepare_or_start(plan, command, folder, guidance, elsewhere)
-    beside = "" if folder.name == name else f"another run has these settings now; this one's files are in {folder}"
+    ready = prepare_or_start(plan, command, folder, guidance, elsewhere)
     warnings = (
         *([elsewhere] if elsewhere else []),
         *([_SIMULATED] if simulated else []),
@@ -166,111 +170,18 @@ def run(
         # On standard error: standard output is the program's.
         typer.echo(json.dumps(document), err=True)
     elif not quiet:
-        settings = "; ".join(_list_settings(plan, choice.settings))
+        settings = "; ".join(list_settings(plan, choice.settings))
         if model is not None or (mode and mode != "apply"):
             about = (f"mode {mode}" if mode else "run") + ("" if model is None else f" with {model}")
             settings = f"{about}; the report will be {folder / 'report.json'}" + (f"; {settings}" if settings else "")
         settled = "files are synchronised before they are closed: this changes what the program costs" if settle else ""
-        _tell(settings or "no settings: the default was best", choice.why, settled, beside, *warnings)
+        tell(settings or NO_SETTINGS, choice.why, settled, beside(folder, name), *warnings)
     with started_as_by_shell():
-        report, lines = folder / "report.json", None
+        report = folder / "report.json"
+        lines = acted(ready, folder, plan, chosen=mode == "predict")
         if mode == "online":
             lines = partial(_list_learned, report)
-        elif "STRIPEWISE_REPORT" in ready.injection.environment and (plan.settings or mode == "predict"):
-            lines = partial(_list_acted, report, plan.settings)
-        _launch(ready, report, None if quiet or json_output else lines, quiet=quiet)
-
-
-def _folder_or_start(command: Sequence[str]) -> tuple[Path, str]:
-    """Make the folder of :func:`make_applied_folder`. Where there is no place at all, start the command as it is."""
-    try:
-        return make_applied_folder()
-    except StripewiseError as error:
-        _tell(f"nothing is set or observed: {error.what}")
-    with started_as_by_shell():
-        take_place(command)
-
-
-def _prepare_or_start(
-    plan: Plan, command: Sequence[str], folder: Path, guidance: Guidance, elsewhere: str
-) -> Foreground:
-    """Bring a plan into a command. Where nothing can be kept, not even what must be built, start it as it is."""
-    with started_as_by_shell():
-        try:
-            return prepare(plan, command, folder, guidance=guidance)
-        except StripewiseError as error:
-            if not elsewhere or isinstance(error, UserError):
-                raise
-            _tell(f"{elsewhere}; nothing is set or observed: {error.what}")
-            take_place(command)
-
-
-def _launch(ready: Foreground, report: Path, lines: Callable[[], list[str]] | None, *, quiet: bool) -> NoReturn:
-    """Put a command in the place of this process, or attend it where something is to be done when it has ended.
-
-    The report must be there when this command returns, so nothing that goes on beside the program can write it.
-
-    Parameters
-    ----------
-    lines : callable or None
-        Gives what is to be said at the end.
-    """
-    if lines is None and not ready.observed:
-        take_place(ready.words)
-    for earlier in (*reports_of(report), *parts_in(report.parent)):
-        earlier.unlink(missing_ok=True)
-    ended = attend(ready.words)
-    said = _merge_report(report) if ready.observed else ""
-    _tell("" if quiet else said, *(() if lines is None else map(make_printable, lines())))
-    end_as(ended)
-
-
-def _list_acted(report: Path, settings: Sequence[Setting]) -> list[str]:
-    """Say what became of the settings, those of a plan or those that a model chose, by the report of the run."""
-    try:
-        activity = activity_of(read_report_file(report), report.name)
-    except StripewiseError as error:
-        return [f"what acted is not known: {error.what}"]
-    chosen = settings or _list_chosen(activity)
-    if not chosen:
-        return ["mode predict left every setting as it was"]
-    return [
-        f"{effect.name}={effect.requested}: {effect.status.replace('_', ' ')}, {effect.evidence}"
-        for effect in effects_in_run(chosen, activity)
-    ]
-
-
-def _list_chosen(activity: Activity) -> tuple[Setting, ...]:
-    """What a model chose in a run, as the lines of a plan that its report repeats."""
-    asked = [one for file in activity.files for one in file.asked if one.requested is not None]
-    lines = dict.fromkeys(f"{one.layer} {one.key} {one.requested}" for one in asked)
-    return Plan.parse("\n".join([PLAN_HEADER, *lines]), "the settings of the report").settings
-
-
-def _merge_report(report: Path) -> str:
-    """Merge what the observer left of a run into its report, and say why there is none."""
-    try:
-        found = merge_parts(report.parent, report) or report.exists()
-    except OSError as error:
-        return f"the report {report} cannot be written: {error.strerror or error}"
-    return "" if found else "the program used no regular file: there is no report"
-
-
-def end_as(ended: int) -> NoReturn:
-    """End this process as the command ended that was attended: by its exit code or its signal."""
-    if ended < 0:
-        end_by_signal(-ended)
-    raise typer.Exit(ended)
-
-
-@contextlib.contextmanager
-def started_as_by_shell() -> Iterator[None]:
-    """Give a program that cannot be executed the exit code that a shell gives it: 127 if there is none, else 126."""
-    try:
-        yield
-    except CannotExecute as error:
-        error.exit_code = error.of_shell
-        raise
+        raise typer.Exit(launch(ready, report, None if json_output else lines, quiet=quiet))
 
 
 def _list_learned(report: Path) -> list[str]:
@@ -355,19 +266,6 @@ class _Asked:
         return self.folder / "model.swm"
 
 
-def _list_settings(plan: Plan, besides: Sequence[Setting]) -> Iterator[str]:
-    """Say a plan's settings without some of them; those of further files stand apart."""
-    if settings := [setting for setting in plan.settings if setting not in besides]:
-        yield " ".join(f"{one.key}={one.value}" for one in settings)
-    for files, own in plan.sections:
-        yield " ".join([f"files {files}:", *(f"{one.key}={one.value}" for one in own)])
-
-
-def _tell(*lines: str) -> None:
-    for line in filter(None, lines):
-        prose(f"stripewise: {line}", on=notes)
-
-
 def export_plan(
     source: Annotated[
         str,
@@ -428,7 +326,7 @@ def _plan_of(source: str, desk: Desk) -> tuple[Plan, dict[str, Any], bool, Seque
     With the parameters that it changes, whether its runs were simulated, and where it is expected to harm.
     """
     if names_file(source):
-        return _plan_in(Path(source)), {}, False, ()
+        return plan_in(Path(source)), {}, False, ()
     with desk.experiments() as opened:
         record = opened.record(source)
     if record.result is None:
@@ -440,18 +338,3 @@ def _plan_of(source: str, desk: Desk) -> tuple[Plan, dict[str, Any], bool, Seque
     result = record.result
     plan = Plan.parse(result.plan, f"the plan of experiment {record.id}")
     return plan, result.changed(result.best), result.simulated, result.cautions
-
-
-def _plan_in(path: Path) -> Plan:
-    """Read a plan file, unless others could have changed it: it can set variables of the program."""
-    cure = "export one: stripewise export ID --to plan -o FILE"
-    try:
-        check_model(path, "plan")
-    except OSError as error:
-        raise UserError(f"cannot read the plan file {path}: {error.strerror}", cure) from error
-    return Plan.parse(read_document(path, "plan", cure, MAX_PLAN_BYTES), str(path))
-
-
-def _folder_name(plan: Plan, source: str) -> str:
-    name = plan.identifier or Path(source).name
-    return "".join(c if c.isalnum() or c in "._-" else "_" for c in name) or "plan"

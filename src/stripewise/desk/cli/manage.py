@@ -16,7 +16,6 @@ from stripewise.desk.cli.output import (
     complete_commands,
     console,
     grid,
-    make_printable,
     notes,
     number,
     print_json,
@@ -24,6 +23,7 @@ from stripewise.desk.cli.output import (
     say,
     write_text,
 )
+from stripewise.desk.cli.plain import make_printable
 from stripewise.desk.cli.result import describe_repeats, print_result
 from stripewise.desk.cli.terminal import desk_of
 from stripewise.errors import StoreError, UserError

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import logging
 import math
 import os
 import re
 import shlex
 import sys
-import textwrap
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -21,6 +19,7 @@ from rich.markup import escape
 from rich.segment import Segment
 from rich.table import Table
 
+from stripewise.desk.cli.plain import fold, show_controls
 from stripewise.errors import UserError
 from stripewise.ownership import take_from_others
 
@@ -35,14 +34,9 @@ class _Plain(Console):
         for segment in super().render(renderable, options):
             text = segment.text
             if segment.control is None and not (text.isascii() and text.isprintable()) and text != "\n":
-                text = _CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
-                yield Segment(text, segment.style)
+                yield Segment(show_controls(text), segment.style)
             else:
                 yield segment
-
-
-_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-"""All but line feeds and tabs; also what turns the direction of a line around."""
 
 
 def _console(*, stderr: bool) -> Console:
@@ -85,14 +79,6 @@ def print_usage(error: Exception, path: str, fix: str = "") -> None:
         print_error(f"{message}; {fix or f'see {path} --help'}")
 
 
-class Notes(logging.Handler):
-    """Prints what the package logs, one line each, where progress goes."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Print a record."""
-        remark(record.getMessage())
-
-
 def say(text: str, style: str | None = None, end: str = "\n") -> None:
     """Print a text of a result as it is: nothing in it is markup."""
     console.print(escape(text), style=style, end=end)
@@ -105,11 +91,7 @@ def prose(text: str, style: str | None = None, on: Console = console) -> None:
 
 def fold_text(text: str, on: Console) -> str:
     """Break a text between words where it is for a terminal; what is longer than a line, as a path, stays whole."""
-    if not on.is_terminal:
-        return text
-    inner = " " * (len(text) - len(text.lstrip()) + 2)
-    lines = textwrap.wrap(text, on.width, subsequent_indent=inner, break_long_words=False, break_on_hyphens=False)
-    return "\n".join(lines)
+    return fold(text, on.width) if on.is_terminal else text
 
 
 def remark(text: str, end: str = "\n") -> None:
@@ -180,11 +162,6 @@ def print_json(document: Any) -> None:
 
     json.dump(make_finite(document), sys.stdout, indent=2, allow_nan=False)
     sys.stdout.write("\n")
-
-
-def make_printable(text: str) -> str:
-    """Write a text of the user's in one line that does nothing to the terminal."""
-    return "".join(c if c.isprintable() else " " for c in text)
 
 
 def number(value: float | None, unit: str = "", digits: int = 4) -> str:

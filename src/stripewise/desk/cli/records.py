@@ -13,10 +13,10 @@ import typer
 from rich.markup import escape
 
 from stripewise.catalogue.plan import Plan
-from stripewise.desk.cli.apply import end_as, started_as_by_shell
 from stripewise.desk.cli.help import ProgramCommand, shown_as
 from stripewise.desk.cli.options import JsonOption, check_place
 from stripewise.desk.cli.output import notes, number, print_json, prose, write_text
+from stripewise.desk.cli.plan_run import ended_as, started_as_by_shell
 from stripewise.documents import read_document
 from stripewise.engine.fidelity import Done, Faithfulness
 from stripewise.engine.folders import make_applied_folder
@@ -91,7 +91,7 @@ def replay(
         with contextlib.suppress(OSError):  # after a failure there are files in it
             files.rmdir()
     if ended:
-        end_as(ended)
+        raise typer.Exit(ended_as(ended))
     seen = open_one(folder / "report.json")
     compared = Faithfulness(Done.by_record(found), Done.by_activity(seen, found), options.whole)
     document = compared.as_json()
@@ -158,7 +158,7 @@ def record(
         remarks, quiet = [f"there is no record in {output}: {error}"], False
     for line in () if quiet else remarks:
         notes.print(f"stripewise: {escape(line)}")
-    end_as(ended)
+    raise typer.Exit(ended_as(ended))
 
 
 def _keep(place: Path, output: Path, *, hash_paths: bool) -> list[str]:

@@ -49,8 +49,14 @@ def take_place(words: Sequence[str]) -> NoReturn:
     raise AssertionError  # it has returned only with an error
 
 
-def attend(words: Sequence[str]) -> int:
+def attend(words: Sequence[str], meanwhile: Callable[[], None] = lambda: None) -> int:
     """Run a command as if it had replaced this process, and give its exit code, negative for a signal.
+
+    Parameters
+    ----------
+    words : sequence of str
+    meanwhile : callable
+        Called once, when the command has begun and before any signal is let through; a thread that it starts gets none.
 
     Raises
     ------
@@ -92,6 +98,7 @@ def attend(words: Sequence[str]) -> int:
         for number in early:
             os.kill(child.pid, number)
         follower = _followed(child.pid)
+        meanwhile()
         signal.pthread_sigmask(signal.SIG_SETMASK, set(mask) - set(_PASSED))
         return _wait_for_end(child, pass_on)
     finally:

@@ -15,7 +15,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import socket
 import sys
 import time
 from collections.abc import Iterable, Mapping
@@ -41,7 +40,7 @@ def boot_id() -> str:
 
 def host_name() -> str:
     """Give this machine's name."""
-    return socket.gethostname()
+    return os.uname().nodename
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ from typing import Any
 
 from stripewise.errors import StripewiseError, UserError
 from stripewise.launch import Launch
-from stripewise.observe.own_calls import reports_of
-from stripewise.observe.processes import merge_parts, parts_in
+from stripewise.observe.left import parts_in, reports_of
+from stripewise.observe.processes import merge_parts
 from stripewise.observe.report import Report, read_report_file, sum_reports
 from stripewise.ownership import make_folder, written_whole
 from stripewise.requests.experiment import Experiment

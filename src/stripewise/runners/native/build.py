@@ -23,7 +23,7 @@ import stripewise
 from stripewise.errors import StripewiseError, UserError
 from stripewise.interpreter import PROBING, Probing, inherit_environment
 from stripewise.ownership import check_above, check_own, make_folder, take_from_others
-from stripewise.requests.policy import load_policy
+from stripewise.requests.site import site_folder
 from stripewise.runners.native.compiler import PLAIN, Compiler, find_compiler, find_plain_compiler
 from stripewise.runners.program.mpi import Mpi
 
@@ -127,7 +127,7 @@ def cache_folder(environment: Mapping[str, str] | None = None) -> Path:
     given = os.environ if environment is None else environment
     if home := given.get("STRIPEWISE_HOME"):
         return Path(home) / "native"
-    sites = load_policy(given).folder("cache", given)
+    sites = site_folder("cache", given)
     if sites is not None:
         return sites / "native"
     base = given.get("XDG_CACHE_HOME") or Path(given.get("HOME") or Path.home()) / ".cache"

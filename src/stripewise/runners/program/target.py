@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePath
+from typing import TYPE_CHECKING
 
 from stripewise.catalogue.carriers import Program, own_files
-from stripewise.catalogue.workload import Workload
 from stripewise.errors import UserError
 from stripewise.interpreter import PROBING, Probing
 from stripewise.runners.program.binary import Binary, FileKind, find_program, inspect
@@ -18,6 +18,9 @@ from stripewise.runners.program.command import CONTAINERS, CommandLine, placehol
 from stripewise.runners.program.elf import contains
 from stripewise.runners.program.mpi import WITH_LAUNCHER, Mpi, describe, find_mpi, library_of_launcher, script_of
 from stripewise.runners.program.started import Files, Started, Understood, understand
+
+if TYPE_CHECKING:
+    from stripewise.catalogue.workload import Workload
 
 _SHELL_SIGNS = {">", ">>", "<", "|", "&&", "||", ";", "2>&1", "&>", "&"}
 _HASHED = 1 << 30
@@ -96,6 +99,8 @@ class Target:
 
 def workload_of(started: Sequence[Started], alone: int | None = None) -> Workload:
     """Give what a command's programs say of the workload; ``alone`` are the ranks of a program without a launcher."""
+    from stripewise.catalogue.workload import Workload  # noqa: PLC0415  schemas are slow to load
+
     if len(started) > 1 and any(one.in_shell for one in started):
         return Workload()
     counted = [one.ranks for one in started if one.ranks is not None]

@@ -17,8 +17,8 @@ from stripewise.observe.journal import JournalPhase, parse_journal
 from stripewise.observe.orders import Given, Order, append_orders, read_orders
 from stripewise.ownership import make_folder, written_whole
 from stripewise.requests.experiment import Experiment
-from stripewise.requests.policy import load_policy
-from stripewise.runners.injection import Guidance, allowances_of, defaults_of, prepare, words_of
+from stripewise.requests.site import site_allowances
+from stripewise.runners.injection import Guidance, defaults_of, prepare, words_of
 from stripewise.runners.local.processes import Identity
 from stripewise.runners.local.scratch import kept_input
 from stripewise.runners.program_runner import Found
@@ -73,7 +73,7 @@ class Launched:
         guidance = Guidance(
             "orders",
             journal=folder / "answers",
-            allow=allowances_of(load_policy()),
+            allow=site_allowances(),
             orders=launched.orders,
             settle=experiment.within.settle,
         )

@@ -1,0 +1,22 @@
+"""Which files a run leaves in its folder: the runtime's reports, and the parts of the observer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+PREFIX = "process-"
+"""How the names of parts begin, in the folder of a run."""
+
+
+def reports_of(report: Path) -> list[Path]:
+    """The reports of all MPI programs of a command, in the order in which they ended; the first is ``report``."""
+    numbered = {1: report} if report.exists() else {}
+    for path in report.parent.glob(f"{report.name}.*"):
+        if (number := path.name.rpartition(".")[2]).isdigit():
+            numbered[int(number)] = path
+    return [path for _, path in sorted(numbered.items())]
+
+
+def parts_in(folder: Path) -> list[Path]:
+    """The parts that processes left in the folder of a run."""
+    return sorted(folder.glob(f"{PREFIX}*-*"))
