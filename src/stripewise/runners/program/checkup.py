@@ -21,7 +21,8 @@ from stripewise.catalogue.filesystems import of_file
 from stripewise.catalogue.filesystems.base import mount_type
 from stripewise.errors import StripewiseError, pip_install
 from stripewise.interpreter import ask
-from stripewise.requests.policy import PATH, VARIABLE, Policy, load_policy
+from stripewise.requests.policy import Policy, load_policy
+from stripewise.requests.site_file import PATH, VARIABLE
 from stripewise.runners.native.build import RUNTIME, find_built
 from stripewise.runners.native.compiler import Compiler, find_compiler
 from stripewise.runners.program.mpi import describe, library_of_launcher, list_drivers
