@@ -17,10 +17,13 @@ from stripewise.desk.cli.commands import COMMANDS, GROUPS, OLD_NAMES, app
 from stripewise.desk.cli.manage import print_runs
 from stripewise.desk.cli.output import number
 from stripewise.desk.cli.result import format_interval
+from stripewise.output.experiment_view import ExperimentView
+from stripewise.output.run_files import write_t4
 from stripewise.requests.experiment import Experiment
 from stripewise.result import Interval, Result
 from stripewise.store.opening import open_store
 from stripewise.trial import Phase, Run, State, Trial
+from tests.unit.finished_experiment import finished
 
 SLOW = ("scipy", "sklearn", "lightgbm", "plotly", "sqlalchemy", "pandas", "stripewise.engine", "stripewise.catalogue")
 
@@ -191,6 +194,20 @@ def test_errors_and_results_repeat_the_store_given_on_the_command_line_only(tmp_
     monkeypatch.setenv("STRIPEWISE_STORE", url)
     assert main(["show", identifier]) == 0
     assert "--store" not in capfd.readouterr().out
+
+
+def test_runs_in_t4_are_as_its_schema_wants_them():
+    """As ``results-schema.json`` 1.0.0 of T4 has it: required keys, their types, and words for what went wrong."""
+    record, trials = finished()
+    results = json.loads(write_t4(ExperimentView(record, trials)))["results"]
+    words = {"timeout", "compile", "runtime", "correctness", "constraints", "correct"}
+    assert len(results) == len({trial.number for trial in trials if any(run.state.ended for run in trial.runs)})
+    for one in results:
+        assert {"configuration", "times", "invalidity", "correctness"} <= one.keys()
+        assert one["invalidity"] in words and isinstance(one["correctness"], float)
+        assert isinstance(one["configuration"], dict) and isinstance(one["times"]["runtimes"], list)
+        assert all(isinstance(each["value"], float) for each in one["measurements"])
+    assert {one["invalidity"] for one in results} >= {"correct", "runtime", "timeout"}
 
 
 def test_runs_are_saved_by_the_ending_of_the_file(tmp_path, capfd):

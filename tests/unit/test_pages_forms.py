@@ -23,6 +23,11 @@ def test_every_option_of_every_sampler_is_in_the_form():
             assert shown[name] == set(sampler_class(name).Options.model_fields), name
 
 
+def test_help_of_a_form_has_no_marks_of_markdown():
+    told = {each.name: each for each in make_inputs(Workload, "workload")}
+    assert told["workload.file_size"].help == 'bytes of a file; sizes may be written as "64 GiB"'
+
+
 def test_presets_show_what_they_preset():
     own = {one["name"]: {each.label: each.default for each in one["inputs"]} for one in samplers()}
     assert own["shaman"]["population"] == "1" and own["genetic"]["population"] != "1"

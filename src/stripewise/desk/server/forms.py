@@ -78,7 +78,7 @@ def _input(name: str, own: str, field: FieldInfo, preset: Any) -> Input:
     kind, choices, whole = _kind(field.annotation)
     low, high = _bounds(field)
     default = field.get_default(call_default_factory=True) if preset is PydanticUndefined else preset
-    help_ = (field.description or "").rstrip(".")
+    help_ = (field.description or "").replace("`", "").rstrip(".")  # Descriptions are Markdown.
     return Input(
         name, own.replace("_", " "), help_, kind, _write_value(default), choices, low, high, whole
     )  # fmt: skip
