@@ -1,0 +1,1 @@
+"""Test suites of others, plain and under Stripewise."""

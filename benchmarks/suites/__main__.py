@@ -1,0 +1,144 @@
+"""Run test suites of others plain and under Stripewise, and compare them test by test.
+
+``python -m benchmarks.suites --checkouts FOLDER [--suite NAME] [--mode NAME] [--python PYTHON] [--out FILE]``
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import shlex
+import subprocess
+import sys
+import time
+import tomllib
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+PLANS: Mapping[str, str] = {
+    "plan": "hint romio_cb_write disable\nhint romio_cb_read disable\nhint romio_ds_write disable\n"
+    "hint romio_ds_read disable\nhint cb_nodes 1\nhint cb_buffer_size 1048576\nhint ind_rd_buffer_size 65536\n"
+    "hint ind_wr_buffer_size 65536\nhdf5 alignment 65536\nhdf5 alignment_threshold 1024\nhdf5 chunk_cache 4194304\n"
+    "hdf5 meta_block_size 65536\nhdf5 sieve_buf_size 131072\nhdf5 chunk_size 65536\n",
+    "accelerator": "posix advice sequential\nposix readahead 4194304\nposix stream_buffer 1048576\n",
+    "direct": "posix direct 4194304\n",
+}
+MODES = ("observe", "online", "record", *PLANS)
+OF_MPI = ("online", "record", "plan")
+"""These mean nothing to a program without MPI-IO; the plans of posix mean nothing to one with it."""
+
+
+def words_of(mode: str, folder: Path) -> list[str]:
+    """Give the words before the suite's own command."""
+    stripewise = [sys.executable, "-m", "stripewise"]
+    if mode == "plain":
+        return []
+    if mode == "record":
+        return [*stripewise, "lab", "record", "-q", "--out", str(folder / "record"), "--"]
+    plan = folder / f"{mode}.plan"
+    plan.write_text("stripewise-plan 1\n" + PLANS.get(mode, PLANS["plan"]))
+    chosen = {"observe": ["--mode", "observe"], "online": ["--mode", "online", str(plan)]}
+    return [*stripewise, "run", "-q", *chosen.get(mode, [str(plan)]), "--"]
+
+
+def outcomes(suite: Mapping[str, Any], output: str) -> dict[str, list[str]]:
+    """Give what each test came to, once for each rank that says it."""
+    found: dict[str, list[str]] = {}
+    which = suite.get("outcome", 2)
+    for match in re.finditer(suite["test"], output):
+        found.setdefault(match[3 - which], []).append(match[which])
+    return {name: sorted(each) for name, each in found.items()}
+
+
+def run(suite: Mapping[str, Any], mode: str, folder: Path, python: str, limit: float) -> dict[str, Any]:
+    """Run a suite in one mode; one of many programs is a test for each of them."""
+    if suite.get("programs"):
+        parts = {
+            name: run(
+                {**suite, "programs": (), "command": suite["command"].replace("{program}", name)},
+                mode,
+                folder,
+                python,
+                limit,
+            )
+            for name in suite["programs"]
+        }
+        tests = {name: [f"code {part['code']}", *(part["tests"] and ["no errors"])] for name, part in parts.items()}
+        return {"code": 0, "seconds": sum(part["seconds"] for part in parts.values()), "tests": tests}
+    command = shlex.split(suite["command"].replace("{python}", python))
+    begun = time.monotonic()
+    where = folder / suite["checkout"] if "checkout" in suite else folder
+    try:
+        done = subprocess.run(
+            [*words_of(mode, folder), *command],
+            cwd=where,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=limit,
+            check=False,
+        )
+        output, code = done.stdout.decode("utf-8", "replace"), done.returncode
+    except subprocess.TimeoutExpired as error:
+        output, code = (error.stdout or b"").decode("utf-8", "replace"), None
+    return {"code": code, "seconds": time.monotonic() - begun, "tests": outcomes(suite, output)}
+
+
+def compare(plain: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
+    """Name what differs from the plain run."""
+    names = sorted(plain["tests"].keys() | other["tests"].keys())
+    found = [
+        f"{name}: {plain['tests'].get(name)}, {other['tests'].get(name)}"
+        for name in names
+        if plain["tests"].get(name) != other["tests"].get(name)
+    ]
+    return found + ([f"exit code: {plain['code']}, {other['code']}"] if plain["code"] != other["code"] else [])
+
+
+def main() -> int:
+    """Print one line for each suite and mode, and what differs."""
+    suites = tomllib.loads((HERE / "suites.toml").read_text("utf-8"))
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--checkouts", type=Path, required=True, help="holds the checkouts; tests write below it")
+    parser.add_argument("--suite", action="append", choices=suites, help="by default all that are there")
+    parser.add_argument("--mode", action="append", choices=MODES)
+    parser.add_argument("--python", default=sys.executable, help="has what the suites of Python need")
+    parser.add_argument("--limit", type=float, default=3600, help="seconds of one run")
+    parser.add_argument("--out", type=Path)
+    given = parser.parse_args()
+    folder, results, wrong = given.checkouts.absolute(), {}, 0
+    for name in given.suite or suites:
+        suite = suites[name]
+        if not (folder / suite.get("checkout", ".")).is_dir():
+            print(f"{name}: no checkout {folder / suite['checkout']}")
+            continue
+        plain = run(suite, "plain", folder, given.python, given.limit)
+        # What differs between two plain runs is no one's fault but the suite's.
+        unsteady = {
+            line.partition(":")[0] for line in compare(plain, run(suite, "plain", folder, given.python, given.limit))
+        }
+        results[name] = {"plain": plain}
+        for mode in given.mode or MODES:
+            if (mode in OF_MPI) > suite.get("mpi", False) or (mode in ("accelerator", "direct") and suite.get("mpi")):
+                continue
+            other = results[name][mode] = run(suite, mode, folder, given.python, given.limit)
+            differs = [line for line in compare(plain, other) if line.partition(":")[0] not in unsteady]
+            wrong += bool(differs)
+            counts = dict(Counter(word for each in other["tests"].values() for word in each))
+            print(
+                f"{name} {mode}: {len(other['tests'])} tests {counts}, {len(differs)} differ, {len(unsteady)} unsteady"
+            )
+            for line in differs:
+                print(f"  {line}")
+            sys.stdout.flush()
+    if given.out:
+        given.out.write_text(json.dumps(results, indent=1) + "\n")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
