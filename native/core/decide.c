@@ -73,7 +73,9 @@ static void hold(struct asked *asked) {
             continue;
         }
         const char *others = taken(scene, &setting);
-        if (others && sw_input_number(model, i, others, &number))
+        const char *now =
+            others || !scene->usual ? others : scene->usual(scene->context, setting.carrier, setting.key);
+        if (now && sw_input_number(model, i, now, &number))
             asked->inputs.values[i] = number;
         if (setting.carrier == SW_LAYOUT) {
             int64_t now = sw_layout_number(&scene->layout, strchr(setting.key, ' ') + 1);

@@ -17,6 +17,9 @@ struct sw_scene {
     /* What somebody else sets a hint, a layout key ("lustre stripe_count") or a property of HDF5 to, or NULL;
      * may itself be NULL. A property that cannot be chosen counts as set by somebody else. */
     const char *(*taken)(const void *context, enum sw_carrier carrier, const char *key);
+    /* What a property of HDF5 has where nobody sets it, by the library that is there, or NULL; may itself be
+     * NULL. A model knows the default of the library that it was measured with. */
+    const char *(*usual)(const void *context, enum sw_carrier carrier, const char *key);
     const void *context;
 };
 

@@ -100,6 +100,64 @@ static void merge_facts(struct sw_dataset_facts *into, const struct sw_dataset_f
         into->address = from->address;
 }
 
+/* Chunks that the box around all transfers of one rank touches, which fill it; 0: not known. */
+static uint64_t count_chunks(const struct sw_dataset_facts *facts, const struct sw_transfers *transfers) {
+    double chunks = 1, bytes = (double)facts->element_size;
+    if (transfers->loose || !facts->known || facts->storage != SW_CHUNKED ||
+        facts->dimensions > SW_BOX_DIMENSIONS)
+        return 0;
+    for (uint32_t i = 0; i < facts->dimensions; i++) {
+        if (!facts->chunk[i] || transfers->high[i] <= transfers->low[i])
+            return 0;
+        bytes *= (double)(transfers->high[i] - transfers->low[i]);
+        uint64_t across =
+            (transfers->high[i] - 1) / facts->chunk[i] - transfers->low[i] / facts->chunk[i] + 1;
+        chunks *= (double)across;
+    }
+    return chunks < 0x1p63 && bytes <= (double)transfers->bytes ? (uint64_t)chunks : 0;
+}
+
+double sw_dataset_sharing(const struct sw_dataset *dataset, bool write) {
+    const struct sw_transfers *transfers = dataset->transfers[write];
+    if (!transfers || !transfers->touched || transfers->loose)
+        return 0;
+    uint64_t all = count_chunks(&dataset->facts, transfers);
+    return all ? (double)transfers->touched / (double)all : 0;
+}
+
+static void vote(struct sw_transfers *into, const uint64_t box[SW_BOX_DIMENSIONS], uint64_t votes) {
+    if (memcmp(into->box, box, sizeof into->box) == 0) {
+        into->box_votes += votes;
+    } else if (into->box_votes >= votes) {
+        into->box_votes -= votes;
+    } else {
+        memcpy(into->box, box, sizeof into->box);
+        into->box_votes = votes - into->box_votes;
+    }
+}
+
+/* Before the bytes of the other are added. */
+static void merge_boxes(struct sw_transfers *into, const struct sw_dataset_facts *into_facts,
+                        const struct sw_transfers *from, const struct sw_dataset_facts *from_facts,
+                        bool same_rank) {
+    if (!from->bytes)
+        return;
+    uint64_t theirs = from->touched ? from->touched : count_chunks(from_facts, from);
+    uint64_t ours = into->touched ? into->touched : count_chunks(into_facts, into);
+    bool alone = into->bytes == 0;
+    into->loose |= from->loose || (same_rank && !alone && (from->touched || into->touched)) ||
+                   (!same_rank && (!theirs || !(alone || ours)));
+    if (!same_rank)
+        into->touched = into->loose ? 0 : theirs + (alone ? 0 : ours);
+    vote(into, from->box, from->box_votes);
+    for (int i = 0; i < SW_BOX_DIMENSIONS; i++) {
+        if (alone || from->low[i] < into->low[i])
+            into->low[i] = from->low[i];
+        if (alone || from->high[i] > into->high[i])
+            into->high[i] = from->high[i];
+    }
+}
+
 static void merge_transfers(struct sw_transfers *into, const struct sw_transfers *from, bool same_rank) {
     into->calls += from->calls;
     into->bytes += from->bytes;
@@ -119,10 +177,15 @@ static void merge_transfers(struct sw_transfers *into, const struct sw_transfers
 
 static void merge_dataset(struct sw_arena *arena, struct sw_dataset *into, const struct sw_dataset *from,
                           int distance, bool summed) {
+    const struct sw_dataset_facts before = into->facts.known ? into->facts : from->facts;
     merge_facts(&into->facts, &from->facts, distance, summed);
     for (int way = 0; way < 2; way++)
-        if (from->transfers[way] && transfers_of(arena, into, way))
+        if (from->transfers[way] && transfers_of(arena, into, way)) {
+            into->transfers[way]->loose |= summed;
+            merge_boxes(into->transfers[way], &before, from->transfers[way], &from->facts,
+                        distance == SW_SAME_RANK);
             merge_transfers(into->transfers[way], from->transfers[way], distance == SW_SAME_RANK);
+        }
 }
 
 /* Sums the oldest dataset that nobody holds into the summed one. */
@@ -169,6 +232,27 @@ void sw_dataset_put(struct sw_dataset *dataset) {
     dataset->holders--;
 }
 
+static void count_box(const struct sw_dataset *dataset, struct sw_transfers *transfers,
+                      const struct sw_transfer *transfer) {
+    static const uint64_t none[SW_BOX_DIMENSIONS];
+    const struct sw_dataset_facts *facts = &dataset->facts;
+    bool all = transfer->selection == SW_SELECT_ALL;
+    const uint64_t *low = all ? none : transfer->low, *high = all ? facts->size : transfer->high;
+    uint64_t box[SW_BOX_DIMENSIONS] = {0};
+    if (!transfer->bytes)
+        return;
+    bool boxed = facts->known && facts->dimensions <= SW_BOX_DIMENSIONS && (all || transfer->boxed);
+    transfers->loose |= !boxed;
+    for (uint32_t i = 0; boxed && i < facts->dimensions; i++) {
+        box[i] = high[i] - low[i];
+        if (!transfers->bytes || low[i] < transfers->low[i])
+            transfers->low[i] = low[i];
+        if (!transfers->bytes || high[i] > transfers->high[i])
+            transfers->high[i] = high[i];
+    }
+    vote(transfers, box, 1);
+}
+
 void sw_dataset_count(struct sw_arena *arena, struct sw_dataset *dataset, bool write,
                       const struct sw_transfer *transfer) {
     static const enum sw_shape shapes[SW_SELECTIONS] = {[SW_SELECT_ALL] = SW_RUN,
@@ -180,6 +264,7 @@ void sw_dataset_count(struct sw_arena *arena, struct sw_dataset *dataset, bool w
     if (!transfers)
         return;
     int64_t time = transfer->ended - transfer->began;
+    count_box(dataset, transfers, transfer);
     transfers->calls++;
     transfers->bytes += transfer->bytes;
     transfers->collective += transfer->collective;

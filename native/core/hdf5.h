@@ -38,6 +38,8 @@ enum sw_filter { /* bits, in the order of sw_filter_names */
 extern const char *const sw_filter_names[SW_FILTERS];
 
 #define SW_DIMENSIONS 8 /* told; a dataset may have more, of which the slowest are told */
+#define SW_BOX_DIMENSIONS                                                                                    \
+    6 /* of datasets whose boxes are told: with more, transfers would fill the next size of the arena */
 
 struct sw_dataset_facts {
     bool known; /* the numbers below were asked for */
@@ -55,6 +57,13 @@ struct sw_transfers {
     uint64_t selections[SW_SELECTIONS];
     int64_t time_sum, time_max;
     struct sw_pattern pattern;
+    /* Elements of the box that most calls select, where more than half do, and how many calls more do than do
+     * not (a vote of Boyer and Moore). */
+    uint64_t box[SW_BOX_DIMENSIONS], box_votes;
+    uint64_t low[SW_BOX_DIMENSIONS],
+        high[SW_BOX_DIMENSIONS]; /* the box around all of them; high: behind the end */
+    uint64_t touched;            /* chunks in that box of each rank, summed; 0: of one rank, or not known */
+    bool loose;                  /* not all is in such boxes: touched cannot be known */
 };
 
 struct sw_dataset {
@@ -80,6 +89,8 @@ struct sw_transfer {
     int64_t place, began, ended;
     enum sw_selection selection;
     bool collective;
+    bool boxed; /* it selects all that lies from low to behind high; SW_SELECT_ALL does, of the dataset */
+    uint64_t low[SW_BOX_DIMENSIONS], high[SW_BOX_DIMENSIONS];
 };
 
 /* Counters with the arena's memory; NULL if there is none. */
@@ -98,6 +109,9 @@ void sw_dataset_put(struct sw_dataset *dataset);
 /* Nothing is counted where memory is out. */
 void sw_dataset_count(struct sw_arena *arena, struct sw_dataset *dataset, bool write,
                       const struct sw_transfer *transfer);
+
+/* How many ranks, on average, moved data of the same chunk; 0: not known. */
+double sw_dataset_sharing(const struct sw_dataset *dataset, bool write);
 
 /* The last collective transfer that was counted was carried out independently; cause: why, as bits. */
 void sw_dataset_broken(struct sw_dataset *dataset, bool write, uint32_t cause);

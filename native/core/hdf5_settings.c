@@ -21,6 +21,7 @@ const char *const sw_h5_key_names[SW_H5_KEYS] = {"alignment",
                                                  "file_space_strategy",
                                                  "file_space_page_size",
                                                  "chunk_size",
+                                                 "chunk_shape",
                                                  "shuffle",
                                                  "deflate",
                                                  "fletcher32",
@@ -140,6 +141,67 @@ void sw_h5_divide(uint64_t bytes, uint64_t element_size, int rank, const unsigne
         chunk[i] = size[i] < left ? size[i] : left;
         left = left / chunk[i] ? left / chunk[i] : 1;
     }
+}
+
+/* One entry's dimensions, which end at end; how many, or -1 where they are none. */
+static int read_shape(const char *at, const char *end, unsigned long long number[], unsigned long long part[],
+                      int most) {
+    int rank = 0;
+    for (char *next; at < end && rank < most; at = next + 1, rank++) {
+        number[rank] = part[rank] = 0;
+        next = (char *)at + (*at == '*');
+        if (*at == '*') {
+            part[rank] = 1;
+            if (*next == '/')
+                part[rank] = next[1] >= '0' && next[1] <= '9' ? strtoull(next + 1, &next, 10) : 0;
+        } else if (*at >= '0' && *at <= '9') {
+            number[rank] = strtoull(at, &next, 10);
+        }
+        if (!number[rank] == !part[rank] || next > end || (next < end && *next != 'x'))
+            return -1;
+        if (next == end)
+            return rank + 1;
+    }
+    return -1;
+}
+
+static const char *behind_word(const char *value) {
+    static const char *const words[] = {"writers:", "readers:", "balanced:"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strncmp(value, words[i], strlen(words[i])) == 0)
+            return value + strlen(words[i]);
+    return value;
+}
+
+enum sw_h5_shape sw_h5_chunk_shape(const char *value, const char *name, int rank,
+                                   const unsigned long long size[], const unsigned long long most[],
+                                   const unsigned long long *own, unsigned long long chunk[]) {
+    enum { RANK = 32, NAME = 1024 };
+    unsigned long long number[RANK], part[RANK];
+    char pattern[NAME];
+    bool found = false;
+    if (strcmp(value, "own") == 0)
+        return SW_H5_OWN_SHAPE;
+    for (const char *at = behind_word(value); at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
+        const char *end = at + strcspn(at, ","), *dimensions = at;
+        for (const char *c = at; c < end; c++)
+            if (*c == '=')
+                dimensions = c + 1;
+        int entry = read_shape(dimensions, end, number, part, RANK);
+        if (entry < 0 || dimensions - at >= NAME)
+            return SW_H5_BAD_SHAPE;
+        snprintf(pattern, sizeof pattern, "%.*s", dimensions > at ? (int)(dimensions - at - 1) : 0, at);
+        if (found || entry != rank || (dimensions > at && !(name && sw_h5_names(pattern, name))))
+            continue;
+        found = true;
+        for (int i = 0; i < rank; i++) {
+            bool fixed = most[i] == size[i];
+            chunk[i] = !part[i] ? number[i] : fixed ? (size[i] + part[i] - 1) / part[i] : (own ? own[i] : 1);
+            if (chunk[i] > most[i])
+                chunk[i] = most[i];
+        }
+    }
+    return found ? SW_H5_SHAPED : SW_H5_NO_SHAPE;
 }
 
 /* HDF5 asks for a prime number, about ten times as many as chunks fit; before 2.0 it has 521 for 1 MiB. */

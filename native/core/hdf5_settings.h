@@ -30,6 +30,7 @@ enum sw_h5_key {
     SW_H5_FILE_SPACE_PAGE_SIZE,
     /* dataset creation */
     SW_H5_CHUNK_SIZE,
+    SW_H5_CHUNK_SHAPE,
     SW_H5_SHUFFLE,
     SW_H5_DEFLATE,
     SW_H5_FLETCHER32,
@@ -62,6 +63,17 @@ bool sw_h5_names(const char *patterns, const char *name);
  */
 void sw_h5_divide(uint64_t bytes, uint64_t element_size, int rank, const unsigned long long size[],
                   unsigned long long chunk[]);
+
+/* The chunk that a value of SW_H5_CHUNK_SHAPE asks for in a dataset of that name and size. The value is
+ * `own`, or entries between commas, of which the first counts whose pattern and number of dimensions match:
+ *     [WORD:][PATTERN=]DIMENSIONxDIMENSION...
+ * A dimension is a number of elements, * (all), or asterisk, slash and a number (that part of all, rounded
+ * up). The word only says where the entries come from. most: how large each dimension may become; one that
+ * is not fixed has no "all", and keeps what it has in own (the program's chunk, or NULL). */
+enum sw_h5_shape { SW_H5_SHAPED, SW_H5_OWN_SHAPE, SW_H5_NO_SHAPE, SW_H5_BAD_SHAPE };
+enum sw_h5_shape sw_h5_chunk_shape(const char *value, const char *name, int rank,
+                                   const unsigned long long size[], const unsigned long long most[],
+                                   const unsigned long long *own, unsigned long long chunk[]);
 
 /* How many slots a chunk cache of so many bytes wants, and no fewer than it has. */
 size_t sw_h5_slots(uint64_t bytes, size_t least);

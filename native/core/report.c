@@ -196,8 +196,12 @@ static const char *const causes[] = {
     "set_independent",       "datatype_conversion",       "data_transforms", "mpi_optimized_types_disabled",
     "not_simple_dataspaces", "not_contiguous_or_chunked", "filters",         "error_while_checking"};
 
-static void print_transfers(struct sw_json *json, const char *key, const struct sw_transfers *transfers) {
+static void print_transfers(struct sw_json *json, const char *key, const struct sw_dataset *dataset,
+                            bool write) {
     static const char *const selections[SW_SELECTIONS] = {SW_SELECTION_NAMES};
+    const struct sw_transfers *transfers = dataset->transfers[write];
+    uint32_t dimensions = dataset->facts.dimensions;
+    double sharing = sw_dataset_sharing(dataset, write);
     if (!begin(json, key, transfers))
         return;
     COUNT(transfers, calls), COUNT(transfers, bytes);
@@ -211,6 +215,11 @@ static void print_transfers(struct sw_json *json, const char *key, const struct 
             sw_json_unsigned(json, selections[i], transfers->selections[i]);
     sw_json_close(json, '}');
     print_pattern(json, &transfers->pattern);
+    if (transfers->box_votes && transfers->box[0])
+        print_list(json, sw_key.box, transfers->box,
+                   dimensions < SW_BOX_DIMENSIONS ? dimensions : SW_BOX_DIMENSIONS);
+    if (sharing > 0)
+        sw_json_decimal(json, sw_key.chunk_ranks, (int64_t)(1000 * sharing + 0.5), 3);
     sw_json_close(json, '}');
 }
 
@@ -231,8 +240,8 @@ static void print_dataset(struct sw_json *json, const struct sw_dataset *dataset
             COUNT(facts, cache_bytes), COUNT(facts, cache_slots);
         sw_json_known(json, sw_key.address, facts->address);
     }
-    print_transfers(json, sw_key.write, dataset->transfers[1]);
-    print_transfers(json, sw_key.read, dataset->transfers[0]);
+    print_transfers(json, sw_key.write, dataset, true);
+    print_transfers(json, sw_key.read, dataset, false);
     sw_json_close(json, '}');
 }
 

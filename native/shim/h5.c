@@ -196,7 +196,7 @@ WRAP(int, H5Aread, attribute_read, (sw_hid place, sw_hid type, void *buffer), pl
  * What a dataspace selects of a dataset: one run of bytes, several at regular distances, or others. */
 
 /* A regular hyperslab: is it one run in the order of the elements, and where does it begin? */
-static enum sw_selection hyperslab(sw_hid space, uint64_t *first) {
+static enum sw_selection hyperslab(sw_hid space, uint64_t *first, struct sw_transfer *transfer) {
     sw_hsize size[SW_H5_RANK], start[SW_H5_RANK], stride[SW_H5_RANK], count[SW_H5_RANK], block[SW_H5_RANK];
     int rank = sw_h5.H5Sget_simple_extent_ndims(space);
     if (rank < 1 || rank > SW_H5_RANK || sw_h5.H5Sget_simple_extent_dims(space, size, NULL) < 0 ||
@@ -206,9 +206,15 @@ static enum sw_selection hyperslab(sw_hid space, uint64_t *first) {
     bool run = true, whole = true; /* whole: all faster dimensions are selected from end to end */
     uint64_t below = 1;            /* elements of the faster dimensions */
     *first = 0;
+    transfer->boxed = rank <= SW_BOX_DIMENSIONS;
     for (int i = rank - 1; i >= 0; i--) {
         sw_hsize selected = count[i] * block[i];
         bool together = count[i] == 1 || stride[i] == block[i];
+        transfer->boxed &= together;
+        if (i < SW_BOX_DIMENSIONS) {
+            transfer->low[i] = start[i];
+            transfer->high[i] = start[i] + selected;
+        }
         run &= together && (whole || selected == 1);
         whole &= together && selected == size[i];
         *first += start[i] * below;
@@ -235,7 +241,7 @@ void sw_h5_describe(const struct sw_h5_object *object, sw_hid memory_space, sw_h
             transfer->selection = SW_SELECT_POINTS;
             break;
         case SW_H5_HYPERSLABS:
-            transfer->selection = hyperslab(file_space, &first);
+            transfer->selection = hyperslab(file_space, &first, transfer);
             break;
         default:
             break;

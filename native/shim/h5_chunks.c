@@ -61,7 +61,7 @@ void sw_h5_remember(const struct sw_h5_request *request) {
 /* What is to be known of a dataset that is about to be made. */
 struct shape {
     int rank, type_class, order;
-    sw_hsize size[SW_H5_RANK];
+    sw_hsize size[SW_H5_RANK], most[SW_H5_RANK];
     uint64_t element_size, bytes;
 };
 
@@ -69,20 +69,77 @@ static bool shape_of(struct shape *shape, sw_hid type, sw_hid space) {
     *shape = (struct shape){.rank = 0};
     if (sw_h5.H5Sget_simple_extent_type(space) != SW_H5_SIMPLE)
         return false;
-    shape->rank = sw_h5.H5Sget_simple_extent_dims(space, shape->size, NULL);
+    shape->rank = sw_h5.H5Sget_simple_extent_dims(space, shape->size, shape->most);
     shape->element_size = sw_h5.H5Tget_size(type);
     shape->type_class = sw_h5.H5Tget_class(type);
     shape->order = sw_h5.H5Tget_order(type);
     shape->bytes = shape->element_size;
     for (int i = 0; i < shape->rank; i++)
         shape->bytes *= shape->size[i];
-    return shape->rank > 0 && shape->bytes > 0;
+    return shape->rank > 0;
 }
 
 static const char *fill_text(int time) {
     char text[SW_H5_SPELLED];
     sw_h5_spell(SW_H5_FILL_TIME, (uint64_t)time, text);
     return sw_h5_keep("%s", text);
+}
+
+/* Filters that take the shape of a chunk from where they are used. Others may hold it in their values. */
+static bool filters_follow(sw_hid creation) {
+    enum { LAST_OF_HDF5 = 6 };
+    for (int i = 0, count = sw_h5.H5Pget_nfilters(creation); i < count; i++) {
+        unsigned flags = 0;
+        size_t values = 0;
+        int filter = sw_h5.H5Pget_filter2(creation, (unsigned)i, &flags, &values, NULL, 0, NULL, NULL);
+        if (filter < 1 || filter > LAST_OF_HDF5)
+            return false;
+    }
+    return true;
+}
+
+/* Chunks of another shape, where the dataset has chunks, or the plan overrides. True: nothing else is to cut
+ * it. */
+static bool reshape(struct sw_h5_tuning *tuning, const struct shape *shape, const char *name, int layout) {
+    struct sw_h5_request *request = &tuning->request;
+    sw_hsize own[SW_H5_RANK], wanted[SW_H5_RANK];
+    const char *asked = request->results[SW_H5_CHUNK_SHAPE].requested;
+    bool chunked = layout == SW_CHUNKED;
+    if (!asked)
+        return false;
+    if (chunked && sw_h5.H5Pget_chunk(tuning->creation, SW_H5_RANK, own) != shape->rank) {
+        sw_h5_outcome(request, SW_H5_CHUNK_SHAPE, SW_NOT_APPLICABLE, "the dataset's own chunk is not known");
+        return false;
+    }
+    enum sw_h5_shape found =
+        sw_h5_chunk_shape(asked, name, shape->rank, shape->size, shape->most, chunked ? own : NULL, wanted);
+    double bytes = (double)shape->element_size;
+    for (int i = 0; found == SW_H5_SHAPED && i < shape->rank; i++)
+        bytes *= (double)wanted[i];
+    const char *why = found == SW_H5_OWN_SHAPE  ? "the dataset is to keep its own chunks"
+                      : found == SW_H5_NO_SHAPE ? "no entry of the value is for this dataset"
+                      : !chunked && (layout != SW_CONTIGUOUS || !sw_runtime.plan.override)
+                          ? "the dataset has no chunks, and the plan does not override"
+                      : !chunked && sw_h5.H5Pget_external_count(tuning->creation) != 0
+                          ? "the data lie in files of their own"
+                      : !filters_follow(tuning->creation)
+                          ? "a filter of the application may depend on the shape of its chunks"
+                      : bytes<1 ? "a dimension has no elements" : bytes>(double) UINT32_MAX
+                          ? "HDF5 allows less than 4 GiB a chunk"
+                          : NULL;
+    if (found == SW_H5_BAD_SHAPE) {
+        sw_h5_outcome(request, SW_H5_CHUNK_SHAPE, SW_REFUSED, "no value of this setting");
+        return false;
+    }
+    bool done = !why && sw_h5.H5Pset_chunk(tuning->creation, shape->rank, wanted) >= 0;
+    sw_h5_outcome(request, SW_H5_CHUNK_SHAPE,
+                  done  ? SW_APPLIED
+                  : why ? SW_NOT_APPLICABLE
+                        : SW_REFUSED,
+                  done  ? NULL
+                  : why ? why
+                        : "HDF5 refused the chunk");
+    return done;
 }
 
 static void chunk(struct sw_h5_tuning *tuning, const struct shape *shape, bool chunked) {
@@ -313,8 +370,10 @@ bool sw_h5_dataset_tuned(struct sw_h5_tuning *tuning, struct sw_file *record, co
     sw_lock_release(&asked_lock);
     sw_h5_silence_begin(&tuning->silence);
     const char *wanted = asked.values[SW_H5_DATASETS];
-    bool known =
-        asked.path && (!wanted || (name && sw_h5_names(wanted, name))) && shape_of(&shape, type, space);
+    bool known = asked.path && (!wanted || (name && sw_h5_names(wanted, name))) &&
+                 shape_of(&shape, type, space) &&
+                 /* What holds nothing yet is only given another chunk to grow in. */
+                 (shape.bytes > 0 || asked.values[SW_H5_CHUNK_SHAPE]);
     if (known)
         tuning->creation =
             creation == SW_H5_DEFAULT ? sw_h5.H5Pcreate(*sw_h5.dataset_create) : sw_h5.H5Pcopy(creation);
@@ -333,7 +392,12 @@ bool sw_h5_dataset_tuned(struct sw_h5_tuning *tuning, struct sw_file *record, co
     bool parallel = mpio && record->facts.ranks > 1;
     sw_lock_release(&record->lock);
     int layout = sw_h5.H5Pget_layout(tuning->creation);
-    if (request->results[SW_H5_CHUNK_SIZE].requested && (layout == SW_CONTIGUOUS || layout == SW_CHUNKED))
+    if (reshape(tuning, &shape, name, layout) || !shape.bytes) {
+        if (request->results[SW_H5_CHUNK_SIZE].requested)
+            sw_h5_outcome(request, SW_H5_CHUNK_SIZE, SW_NOT_APPLICABLE,
+                          shape.bytes ? "chunk_shape says more" : "the dataset has no elements yet");
+    } else if (request->results[SW_H5_CHUNK_SIZE].requested &&
+               (layout == SW_CONTIGUOUS || layout == SW_CHUNKED))
         chunk(tuning, &shape, layout == SW_CHUNKED);
     else if (request->results[SW_H5_CHUNK_SIZE].requested)
         sw_h5_outcome(request, SW_H5_CHUNK_SIZE, SW_NOT_APPLICABLE, "the dataset is laid out otherwise");
@@ -365,8 +429,9 @@ void sw_h5_dataset_tried(struct sw_h5_tuning *tuning, bool made, sw_hid creation
         if (request->results[key].outcome == SW_APPLIED)
             sw_h5_outcome(request, (enum sw_h5_key)key, SW_REFUSED,
                           "the dataset could not be made with it; the application's own list was used");
-    if (made && request->results[SW_H5_CHUNK_SIZE].requested)
-        request->results[SW_H5_CHUNK_SIZE].echoed = chunk_text(creation);
+    for (int key = SW_H5_CHUNK_SIZE; made && key <= SW_H5_CHUNK_SHAPE; key++)
+        if (request->results[key].requested)
+            request->results[key].echoed = chunk_text(creation);
     int time;
     if (made && request->results[SW_H5_FILL_TIME].requested && creation >= 0 &&
         sw_h5.H5Pget_fill_time(creation, &time) >= 0)

@@ -249,9 +249,11 @@ static const char *fixed(const void *lists, const char *name) {
     bool creation = key >= SW_H5_FILE_SPACE_STRATEGY && key < SW_H5_FILE_KEYS;
     uint64_t now;
     /* Exclusively nothing is tried. Metadata is read collectively only by programs whose ranks all make the
-     * same calls: others hang. A plugin may lose digits; what users state cannot be chosen. */
-    if (key >= SW_H5_PLUGIN || (opening->flags & SW_H5_EXCLUSIVE) || key == SW_H5_ALL_COLL_METADATA_OPS ||
-        key == SW_H5_PAGE_BUFFER_SIZE || (creation && !opening->creates))
+     * same calls: others hang. A plugin may lose digits; what users state cannot be chosen. A shape is of one
+     * program's datasets. */
+    if (key >= SW_H5_PLUGIN || key == SW_H5_CHUNK_SHAPE || (opening->flags & SW_H5_EXCLUSIVE) ||
+        key == SW_H5_ALL_COLL_METADATA_OPS || key == SW_H5_PAGE_BUFFER_SIZE ||
+        (creation && !opening->creates))
         return "";
     sw_hid list = creation ? opening->creation : opening->access;
     if (key >= SW_H5_FILE_KEYS || list == SW_H5_DEFAULT)
@@ -259,6 +261,11 @@ static const char *fixed(const void *lists, const char *name) {
     if (!get(list, key, &now))
         return "";
     return now == usual(key) || sw_runtime.plan.override ? NULL : spelling(key, now);
+}
+
+static const char *usual_text(const char *name) {
+    enum sw_h5_key key = sw_h5_key_of(name);
+    return key < SW_H5_FILE_KEYS ? spelling(key, usual(key)) : NULL;
 }
 
 /* What rank 0 tells the others. */
@@ -286,6 +293,7 @@ static void decide(const struct sw_h5_request *request, const struct sw_h5_openi
                                .info = info,
                                .hdf5 = true,
                                .fixed = fixed,
+                               .usual = usual_text,
                                .lists = opening};
     sw_h5_silence_begin(&silence);
     sw_matches_open(&matches, request->path);

@@ -171,6 +171,11 @@ static const char *taken(const void *data, enum sw_carrier carrier, const char *
     return own;
 }
 
+static const char *usual(const void *data, enum sw_carrier carrier, const char *key) {
+    const struct sw_choice_context *context = data;
+    return carrier == SW_HDF5 ? context->opening->usual(key) : NULL;
+}
+
 void sw_choice_scene(const struct sw_opening *opening, const struct sw_matches *matches,
                      struct sw_choice_context *context, struct sw_scene *scene) {
     struct sw_parent parent;
@@ -178,6 +183,7 @@ void sw_choice_scene(const struct sw_opening *opening, const struct sw_matches *
     *scene = (struct sw_scene){.place = sw_layout_place(opening->path),
                                .hdf5 = opening->fixed != NULL,
                                .taken = taken,
+                               .usual = opening->usual ? usual : NULL,
                                .context = context};
     scene->layable = sw_layout_possible(scene->place, opening->path, opening->amode & MPI_MODE_CREATE,
                                         opening->amode & MPI_MODE_EXCL, sw_runtime.plan.allow,

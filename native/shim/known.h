@@ -18,6 +18,7 @@ struct sw_opening {
     bool led;  /* a layer above agrees with the other ranks on the phase: sw_phase_agree */
     /* What a property of HDF5 has that cannot be chosen here, or NULL; lists: the program's. */
     const char *(*fixed)(const void *lists, const char *key);
+    const char *(*usual)(const char *key); /* what it has where nobody sets it, or NULL */
     const void *lists;
 };
 

@@ -132,6 +132,90 @@ static void thousand(void) {
     sw_files_close(&files);
 }
 
+/* Two ranks write halves of rows that share chunks or do not; what more than half of the calls select is
+ * told. */
+static void boxes(void) {
+    for (int edge = 8; edge <= 16; edge += 8) {
+        struct sw_arena arena;
+        CHECK(sw_arena_open(&arena, SW_MEMORY_BUDGET));
+        struct sw_hdf5 *ranks[2], *sum = sw_hdf5_new(&arena);
+        const struct sw_dataset_facts facts = {.known = true,
+                                               .storage = SW_CHUNKED,
+                                               .dimensions = 2,
+                                               .ranks = 1,
+                                               .element_size = 8,
+                                               .size = {4, 16},
+                                               .chunk = {4, (uint64_t)edge}};
+        for (uint64_t rank = 0; rank < 2; rank++) {
+            ranks[rank] = sw_hdf5_new(&arena);
+            struct sw_dataset *dataset = sw_hdf5_dataset(&arena, ranks[rank], "/d", 4);
+            dataset->facts = facts;
+            for (uint64_t row = 0; row < 4; row++) {
+                const struct sw_transfer transfer = {.bytes = 64,
+                                                     .selection = SW_SELECT_BLOCK,
+                                                     .boxed = true,
+                                                     .low = {row, 8 * rank},
+                                                     .high = {row + 1, 8 * rank + 8}};
+                sw_dataset_count(&arena, dataset, true, &transfer);
+            }
+            const struct sw_transfer other = {.bytes = 16 * 8 * 4, .selection = SW_SELECT_ALL};
+            sw_dataset_count(&arena, dataset, false, &other);
+            CHECK(sw_dataset_sharing(dataset, true) == 0); /* of one rank nothing is said */
+        }
+        for (int rank = 0; rank < 2; rank++)
+            sw_hdf5_merge(&arena, sum, ranks[rank], rank ? SW_OTHER_NODE : SW_SAME_RANK, false, 4);
+        const struct sw_dataset *dataset = sum->oldest;
+        const struct sw_transfers *writes = dataset->transfers[1];
+        CHECK(writes->box[0] == 1 && writes->box[1] == 8 && writes->box_votes == 8);
+        CHECK(dataset->transfers[0]->box[0] == 4 && dataset->transfers[0]->box[1] == 16);
+        CHECK(sw_dataset_sharing(dataset, true) == (edge == 8 ? 1 : 2) &&
+              sw_dataset_sharing(dataset, false) == 2);
+        /* What lies in other forms may be anywhere: nothing is said. */
+        const struct sw_transfer points = {.bytes = 8, .selection = SW_SELECT_POINTS};
+        sw_dataset_count(&arena, ranks[0]->oldest, true, &points);
+        sw_hdf5_merge(&arena, sum, ranks[0], SW_OTHER_NODE, false, 4);
+        CHECK(sw_dataset_sharing(dataset, true) == 0);
+        sw_arena_close(&arena);
+    }
+}
+
+static void shapes(void) {
+    static const struct {
+        const char *value, *name;
+        enum sw_h5_shape found;
+        unsigned long long size[3], most[3], chunk[3];
+    } cases[] = {
+        {"own", "/d", SW_H5_OWN_SHAPE, {8, 8, 8}, {8, 8, 8}, {0}},
+        {"1x*x*", "/d", SW_H5_SHAPED, {8, 9, 10}, {8, 9, 10}, {1, 9, 10}},
+        {"*/4x*/3x100", "/d", SW_H5_SHAPED, {10, 9, 10}, {10, 9, 10}, {3, 3, 10}},
+        {"writers:1x*", "/d", SW_H5_NO_SHAPE, {8, 9, 10}, {8, 9, 10}, {0}},
+        {"readers:a*=1x1x1,*x1x1", "/g/data", SW_H5_SHAPED, {8, 9, 10}, {8, 9, 10}, {8, 1, 1}},
+        {"readers:d*=1x1x1,*x1x1", "/g/data", SW_H5_SHAPED, {8, 9, 10}, {8, 9, 10}, {1, 1, 1}},
+        {"g/data=2x2x2", "/g/data", SW_H5_SHAPED, {8, 9, 10}, {8, 9, 10}, {2, 2, 2}},
+        {"g/data=2x2x2", NULL, SW_H5_NO_SHAPE, {8, 9, 10}, {8, 9, 10}, {0}},
+        /* what grows has no "all": the program's own 5, or as many as are asked for */
+        {"*x1x1", "/d", SW_H5_SHAPED, {0, 9, 10}, {~0ull, 9, 10}, {5, 1, 1}},
+        {"700x1x*/2", "/d", SW_H5_SHAPED, {0, 9, 10}, {~0ull, 9, 10}, {700, 1, 5}},
+        {"", "/d", SW_H5_BAD_SHAPE, {8, 9, 10}, {8, 9, 10}, {0}},
+        {"0x1x1", "/d", SW_H5_BAD_SHAPE, {8, 9, 10}, {8, 9, 10}, {0}},
+        {"*/0x1x1", "/d", SW_H5_BAD_SHAPE, {8, 9, 10}, {8, 9, 10}, {0}},
+        {"1x1x", "/d", SW_H5_BAD_SHAPE, {8, 9, 10}, {8, 9, 10}, {0}},
+        {"1x1x1,", "/d", SW_H5_BAD_SHAPE, {8, 9, 10}, {8, 9, 10}, {0}},
+        {"1x-1x1", "/d", SW_H5_BAD_SHAPE, {8, 9, 10}, {8, 9, 10}, {0}},
+        {"*/1,2x1x1", "/d", SW_H5_SHAPED, {8, 9, 10}, {8, 9, 10}, {2, 1, 1}},
+        {"sizes:1x1x1", "/d", SW_H5_BAD_SHAPE, {8, 9, 10}, {8, 9, 10}, {0}},
+        {"writers", "/d", SW_H5_BAD_SHAPE, {8, 9, 10}, {8, 9, 10}, {0}},
+    };
+    const unsigned long long own[3] = {5, 5, 5};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        unsigned long long chunk[3] = {0};
+        CHECK(sw_h5_chunk_shape(cases[i].value, cases[i].name, 3, cases[i].size, cases[i].most, own, chunk) ==
+              cases[i].found);
+        if (cases[i].found == SW_H5_SHAPED)
+            CHECK(memcmp(chunk, cases[i].chunk, sizeof chunk) == 0);
+    }
+}
+
 /* Texts of settings: only those that HDF5 can be given. */
 static void settings(void) {
     static const struct {
@@ -183,6 +267,8 @@ static void settings(void) {
 
 int main(void) {
     settings();
+    shapes();
+    boxes();
     thousand();
     patterns();
     limit();

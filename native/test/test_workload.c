@@ -123,6 +123,11 @@ static void test_decision(void) {
     sw_decide(&model, &workload, &scene, &decision, NULL, NULL);
     CHECK(sw_settings_print(&decision.chosen, text, sizeof text));
     CHECK_TEXT(text, "hint mode fast");
+    scene.usual = app_sets_mode; /* the library has it anyway */
+    scene.context = "fast";
+    sw_decide(&model, &workload, &scene, &decision, NULL, NULL);
+    CHECK(decision.verdict == SW_KEPT && decision.chosen.count == 0);
+    scene.usual = NULL;
 
     scene.layable = true;
     scene.layout.numbers[0] = 1;

@@ -153,6 +153,31 @@ def test_chunks_and_filters_only_where_all_writes_are_collective(bench: Hdf5Benc
     assert differences(tmp_path / "plain.h5", tmp_path / "data.h5") == ""
 
 
+def test_chunks_take_the_shape_of_the_plan_and_hold_the_same(bench: Hdf5Bench, tmp_path: Path) -> None:
+    plain = run(bench, tmp_path / "plain.h5", "columns_all")
+    seen = only_dataset(plain, "plain.h5")
+    assert (seen["size"], seen["chunk"]) == ([16, 4 * RANKS], [16, 4])
+    found = run(bench, tmp_path / "data.h5", "columns_all", plan="hdf5 chunk_shape readers:other=1x1,*/4x*\n")
+    setting = found.setting("data.h5", "chunk_shape")
+    assert (setting["outcome"], setting["echoed"]) == ("applied", f"4x{4 * RANKS} elements")
+    assert only_dataset(found)["chunk"] == [4, 4 * RANKS]
+    assert differences(tmp_path / "plain.h5", tmp_path / "data.h5") == ""
+    # A dimension is never larger than the dataset's.
+    large = run(bench, tmp_path / "data.h5", "columns_all", plan="hdf5 chunk_shape 100x3\n")
+    assert only_dataset(large)["chunk"] == [16, 3]
+    for value, outcome in (("own", "not_applicable"), ("*x*x*", "not_applicable"), ("writers", "refused")):
+        kept = run(bench, tmp_path / "data.h5", "columns_all", plan=f"hdf5 chunk_shape {value}\n")
+        assert kept.setting("data.h5", "chunk_shape")["outcome"] == outcome, value
+        assert only_dataset(kept)["chunk"] == [16, 4]
+    # What the program does not chunk is chunked only where the plan overrides.
+    rows = run(bench, tmp_path / "rows.h5", "rows", plan="hdf5 chunk_shape 8x64\n")
+    assert "has no chunks" in rows.setting("rows.h5", "chunk_shape")["note"]
+    over = run(bench, tmp_path / "rows.h5", "rows", plan="override yes\nhdf5 chunk_shape 8x64\n")
+    assert only_dataset(over, "rows.h5")["chunk"] == [8, 64]
+    assert only_dataset(over, "rows.h5")["write"]["box"] == [8, 64]
+    assert only_dataset(over, "rows.h5")["write"]["chunk_ranks"] == 1
+
+
 ODD = """hdf5 datasets single,/odd/dou*,foreign,whole
 hdf5 chunk_size 16384
 hdf5 shuffle true

@@ -40,6 +40,8 @@ values = ["4 KiB"]
 exclude = true
 [parameters.hdf5_mdc_size]
 exclude = true
+[parameters.hdf5_chunk_shape]
+exclude = true
 [parameters.hdf5_file_space_strategy]
 exclude = true
 [parameters.hdf5_file_space_page_size]

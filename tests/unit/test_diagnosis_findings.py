@@ -190,6 +190,13 @@ CASES: dict[str, tuple[Activity, Activity]] = {
         activity(collective(4 * MIB, calls(64, 4 * MIB), beneath={"write": {"ranks": 4}})),
     ),
     "broken-collective": (hdf5(broken=64), hdf5(broken=2)),
+    "chunks": tuple(
+        activity(
+            posix(write=calls(100, MIB))
+            | {"datasets": [{"name": "/t", "size": [64, 64], "chunk": [rows, rows], "element_size": 8}]}
+        )
+        for rows in (1, 2)
+    ),
     "read-modify-write": (
         activity({**collective(MIB, calls(64, MIB)), "beneath": {"reading_back": {"bytes": 32 * MIB}}}),
         activity({**collective(MIB, calls(64, MIB)), "beneath": {"reading_back": {"bytes": 2 * MIB}}}),
@@ -546,6 +553,34 @@ def test_a_chunk_is_held_against_the_cache_that_its_dataset_has(version: str, ca
     read = {**posix(read=calls(1000, 4 * KIB)), "hdf5_version": version, "chunk_bytes": 4 * MIB, "datasets": [dataset]}
     fix = found(activity(read), "small-reads").fix
     assert said in fix and bool(said) == bool(fix)
+
+
+ROW = {"calls": 9999, "bytes": 9, "box": [1, 512]}
+
+
+@pytest.mark.parametrize(
+    ("dataset", "said"),
+    [
+        ({"chunk": [1, 1]}, "/t has 524,288 chunks of 1 element each"),
+        ({"chunk": [1, 1], "size": [3, 3]}, ""),
+        (
+            {"read": ROW, "cache_bytes": MIB},
+            "reads want parts: a chunk is read in",
+        ),
+        (
+            {"read": ROW, "cache_bytes": MIB, "filters": ["deflate"]},
+            "unpacked again",
+        ),
+        ({"read": ROW, "cache_bytes": 4 * MIB}, ""),
+        ({"read": ROW | {"box": [512, 512]}, "cache_bytes": MIB}, ""),
+        ({"write": ROW | {"chunk_ranks": 4.0}}, "written by 4.0 ranks on average"),
+        ({"write": ROW | {"chunk_ranks": 1.2}}, ""),
+    ],
+)
+def test_chunks_are_held_against_their_use(dataset: dict[str, Any], said: str) -> None:
+    one = {"name": "/t", "size": [1024, 512], "chunk": [512, 512], "element_size": 8} | dataset
+    shown = found(activity({**posix(write=calls(9, MIB)), "datasets": [one]}), "chunks")
+    assert said in shown.says if said else shown is None
 
 
 def test_sieving_of_a_new_file_reads_in_vain_and_writes_more() -> None:

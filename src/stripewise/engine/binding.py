@@ -19,6 +19,7 @@ from stripewise.engine.space import BoundSpace, Circumstances, bind_space
 from stripewise.errors import UserError
 from stripewise.file_glob import names_file
 from stripewise.observe.activity import Activity
+from stripewise.observe.chunk_shapes import propose_shapes
 from stripewise.observe.workload import layout_of, workload_of
 from stripewise.requests.experiment import Experiment, parameters_of
 from stripewise.runners.base import Preflight, Runner
@@ -39,28 +40,39 @@ class FirstRun:
         MPI-IO calls that it makes on these files, as the report names them.
     versions : mapping
         Versions of the libraries that it uses, as they told themselves.
+    shapes : mapping
+        What words for shapes of HDF5's chunks stand for in it.
     """
 
     idle: str = ""
     hints: Mapping[str, str] = field(default_factory=dict)
     calls: frozenset[str] = frozenset()
     versions: Mapping[str, str] = field(default_factory=dict)
+    shapes: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, runs: Sequence[Run], files: str) -> FirstRun:
+    def of(cls, runs: Sequence[Run], files: str, *, override: bool = False) -> FirstRun:
         """Read the first finished run that wrote a report; failing that, why there is none.
 
         Parameters
         ----------
         files : str
             Glob of the files that are tuned, as in an experiment.
+        override : bool
+            Whether the plan wins over the program.
         """
         finished = [run for run in runs if run.state is State.FINISHED]
         seen = next((run.activity for run in finished if run.activity is not None), None)
         if seen is not None:
             if not seen.through:
                 return cls("the program opened no file through MPI-IO in its first run")
-            return cls(hints=_own_hints(seen, files), calls=_calls(seen, files), versions=seen.versions)
+            tuned = [file for file in seen.files if names_file(files, file.path)]
+            return cls(
+                hints=_own_hints(seen, files),
+                calls=_calls(seen, files),
+                versions=seen.versions,
+                shapes=propose_shapes(tuned, contiguous=override),
+            )
         missing = next((run.facts.no_report for run in finished if run.facts.no_report), "")
         doubt = "does it call MPI_Init and MPI_Finalize?"
         return cls(f"the program left no report of its first run ({missing}; {doubt})" if missing else "")
@@ -73,7 +85,8 @@ class FirstRun:
     def as_json(self) -> dict[str, Any]:
         """Give it as JSON."""
         told = {"idle": self.idle, "hints": dict(self.hints), "calls": sorted(self.calls)}
-        return told | ({"versions": dict(self.versions)} if self.versions else {})
+        more = {"versions": dict(self.versions), "shapes": dict(self.shapes)}
+        return told | {name: found for name, found in more.items() if found}
 
     def lost(self, parameter: Parameter) -> str:
         """Say why a parameter cannot act on the program; empty if it can."""
@@ -175,7 +188,7 @@ class Seen:
             layout = ledger.facts.layout
             first = FirstRun.from_json(ledger.facts.first_run)
         else:
-            first = FirstRun.of(list(ledger.runs.values()), experiment.files)
+            first = FirstRun.of(list(ledger.runs.values()), experiment.files, override=experiment.override)
             first.check(experiment)
             if first.insisted(experiment):
                 note(f"{first.idle}: the search continues because the experiment names its stacks")
@@ -206,6 +219,7 @@ class Seen:
             largest=self.preflight.largest,
             present=layout,
             calls=first.calls,
+            shapes=first.shapes,
         )
         bound = bind_space(experiment, known)
         if not fixed:

@@ -21,6 +21,7 @@ from stripewise.catalogue.stack import Stack, every_stack, load_stack
 from stripewise.catalogue.workload import Workload
 from stripewise.engine.schedule import schedule_of
 from stripewise.errors import UserError
+from stripewise.observe.chunk_shapes import WORDS, resolve
 from stripewise.observe.evidence import check_evidence
 from stripewise.observe.objectives import kind_of
 from stripewise.requests.experiment import Experiment, is_own, override_parameter, own_parameter
@@ -102,6 +103,18 @@ def drop_unknown(parameter: Parameter, situation: Situation) -> tuple[Parameter,
     return (replace(parameter, values=kept), "") if len(kept) > 1 else (parameter, next(filter(None, why.values())))
 
 
+def as_used(parameter: Parameter, known: Circumstances, *, asked: bool) -> tuple[Parameter, str]:
+    """Let words for shapes of chunks be what they stand for in the program; with a reason where nothing is left."""
+    if known.shapes is None or not set(parameter.values) & set(WORDS):
+        return parameter, ""
+    if known.workload.operation == "write" and not asked:
+        return parameter, "the program reads nothing, and its readers may need other chunks: name values"
+    kept = resolve(parameter.values, known.shapes)
+    if len(kept) > 1:
+        return replace(parameter, values=kept), ""
+    return parameter, "the first run shows no other shape for a dataset of HDF5 that has chunks"
+
+
 def why_broken(breakage: Breakage, calls: Set[str]) -> str:
     """Say why a value is not for a program that makes some calls."""
     return f"the program calls {breakage.functions(calls)}, and with {spell(breakage.value)} {breakage.how}"
@@ -180,12 +193,15 @@ class Circumstances(Situation):
     calls : set of str
         MPI-IO calls that the program makes on the files that are tuned, as a report names them: values that break one
         are not searched.
+    shapes : mapping or None
+        What words for shapes of chunks stand for in the program; None before it has run.
     """
 
     lost: Callable[[Parameter], str] = _assume_reach
     largest: Mapping[str, int] = field(default_factory=dict)
     present: Mapping[str, int] = field(default_factory=dict)
     calls: Set[str] = frozenset()
+    shapes: Mapping[str, str] | None = None
 
 
 def circumstances_before(preflight: Preflight, workload: Workload) -> Circumstances:
@@ -353,11 +369,13 @@ def _choose_parameters(
             parameter, forbidden = allow_values(parameter, policy)
             parameter, broken = drop_breaking(parameter, known.calls)
             parameter, unknown = drop_unknown(parameter, alone)
+            parameter, unseen = as_used(parameter, known, asked=override is not None)
             reason = (
                 beyond
                 or forbidden
                 or broken
                 or unknown
+                or unseen
                 or explain_unread(parameter, alone)
                 or known.lost(parameter)
                 or _outside_objective(parameter, experiment)

@@ -231,6 +231,23 @@ class DatasetTransfers(_ActivityPart):
     flat: bool = False
 
 
+class Selected(_ActivityPart):
+    """What H5Dwrite or H5Dread moved of a dataset.
+
+    Attributes
+    ----------
+    box : list of int
+        Elements in each dimension that most calls select; empty where they differ.
+    chunk_ranks : float or None
+        Ranks that moved data of the same chunk, on average.
+    """
+
+    calls: int = 0
+    bytes: int = 0
+    box: list[int] = Field(default_factory=list)
+    chunk_ranks: float | None = None
+
+
 class Dataset(_ActivityPart):
     """One dataset of HDF5.
 
@@ -240,8 +257,10 @@ class Dataset(_ActivityPart):
         That its elements take, before any filter.
     address : int or None
         In the file; None where it does not lie in one piece.
-    chunk : list of int
+    size, chunk : list of int
         In elements, slowest dimension first.
+    write, read : Selected or None
+        What was moved.
     element_size, ranks : int
         Bytes of an element, and ranks that opened it.
     cache_bytes, cache_slots : int or None
@@ -257,6 +276,9 @@ class Dataset(_ActivityPart):
     ranks: int = 0
     cache_bytes: int | None = None
     cache_slots: int | None = None
+    size: list[int] = Field(default_factory=list)
+    write: Selected | None = None
+    read: Selected | None = None
 
 
 class FileLayout(_ActivityPart):

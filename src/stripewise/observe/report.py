@@ -57,6 +57,8 @@ class Transfers(Pattern):
     time_max: float = 0.0
     time_sum: float = 0.0
     selections: dict[str, int] = Field(default_factory=dict)
+    box: list[int] = Field(default_factory=list)
+    chunk_ranks: float | None = None
 
 
 class Dataset(ReportPart):

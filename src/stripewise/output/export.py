@@ -8,8 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
-from stripewise.catalogue.carriers import HINT, LAYOUT, MCA, PNETCDF, Carrier, Expressed, Form, Setting, hint_lines
+from stripewise.catalogue.carriers import (
+    HDF5,
+    HINT,
+    LAYOUT,
+    MCA,
+    PNETCDF,
+    Carrier,
+    Expressed,
+    Form,
+    Setting,
+    hint_lines,
+)
 from stripewise.catalogue.configuration import Value
 from stripewise.catalogue.filesystems import GENERIC, of_file
 from stripewise.catalogue.meaning import find_breakage
@@ -17,6 +29,7 @@ from stripewise.catalogue.plan import Plan, write_caution
 from stripewise.documents import toml_value
 from stripewise.errors import UserError, choose
 from stripewise.formats import PLAN_HEADER
+from stripewise.observe.chunk_shapes import OWN, entries_of
 from stripewise.shell import assign, quote
 
 _NOTHING = "# the plan sets nothing: the program runs with its defaults\n"
@@ -400,6 +413,67 @@ def openmpi(request: Request) -> Export:
     )
 
 
+_RESHAPE = """#!/bin/sh
+# usage: sh {script} FILE NEW
+set -efu
+old=$1 new=$2
+tab=$(printf '\\t')
+datasets=$(h5ls -r "$old" | sed -n "s/^\\(.*[^ ]\\)  *Dataset {{\\(.*\\)}}.*/\\2$tab\\1/p")
+set --
+while IFS=$tab read sizes name; do # h5ls writes \\ before blanks
+    sizes=$(echo "$sizes" | tr -d ' ' | tr ',' ' ')
+    case "$(echo "$sizes" | wc -w | tr -d ' ')=$name" in
+{cases}
+    *) continue ;;
+    esac
+    chunk=
+    for size in $sizes; do
+        size=${{size%%/*}} want=${{shape%% *}} shape=${{shape#* }}
+        case $want in
+        '*') want=$size ;;
+        '*/'*) want=$(((size + ${{want#*/}} - 1) / ${{want#*/}})) ;;
+        esac
+        [ "$want" -le "$size" ] || want=$size
+        chunk=${{chunk:+${{chunk}}{between}}}$want
+    done
+    set -- "$@" {option}
+done <<EOF
+$datasets
+EOF
+{command}
+"""
+"""Chunks for a tool that takes numbers: dimensions are known where the file is."""
+_RESHAPERS = {
+    "h5repack": ("x", '-l "${name#/}:CHUNK=$chunk"', 'h5repack "$@" "$old" "$new"'),
+    "nccopy": (",", '-c "${name#/}:$chunk"', 'nccopy "$@" "$old" "$new"'),
+}
+
+
+def reshape(request: Request, tool: str) -> Export:
+    """A script that copies a file so that its datasets have the plan's shapes of chunks."""
+    shapes = [s for s in request.plan.of(HDF5) if s.key == "chunk_shape" and s.value != OWN]
+    others = [s for s in request.plan.settings if s not in shapes]
+    cannot = [s.but("is not a shape of chunks") for s in others]
+    if not shapes:
+        return Export("", "", cannot)
+    cases = []
+    for pattern, dimensions in entries_of(shapes[0].value):
+        glob = "*" if not pattern else quote(pattern).strip("'")
+        places = f"{len(dimensions)}=/{glob} | {len(dimensions)}=*/{glob}" if pattern else f"{len(dimensions)}=*"
+        cases.append(f"    {places}) shape={quote(' '.join(dimensions))} ;;")
+    between, option, command = _RESHAPERS[tool]
+    script = f"stripewise-{tool}.sh"
+    text = _RESHAPE.format(script=script, cases="\n".join(cases), between=between, option=option, command=command)
+    return Export(
+        text,
+        "# the old file is as it was: use it again\n",
+        cannot,
+        f"sh {script} FILE NEW copies FILE",
+        "the file that exists is only read.",
+        script,
+    )
+
+
 def export(
     plan: Plan,
     target: str,
@@ -481,6 +555,8 @@ _WRITERS: dict[str, tuple[str, Callable[[Request], Export]]] = {
     "openmpi": ("Open MPI", openmpi),
     "lfs": ("File-system layout of a directory", lfs),
     "toml": ("Experiment file", toml),
+    "h5repack": ("Chunks of HDF5 files", partial(reshape, tool="h5repack")),
+    "nccopy": ("Chunks of netCDF-4 files", partial(reshape, tool="nccopy")),
 }
 TARGETS = tuple(_WRITERS)
 """The names of the exports."""

@@ -297,7 +297,8 @@ def assistant(client: Client, settings: Any, *, ask: bool) -> "MCPServer[Any]":
     def export(experiment: str, to: str = "plan", directory: str = "", program: str = "") -> dict[str, Any]:
         """Write the settings found for another tool, with their undo and what it cannot express.
 
-        to: plan, hints, shell, sbatch, cray, intel, openmpi, lfs or toml. directory: for lfs. program: for sbatch.
+        to: plan, hints, shell, sbatch, cray, intel, openmpi, lfs, toml, h5repack or nccopy. directory: for lfs.
+        program: for sbatch.
         """
         query = {"to": to, "directory": directory or None, "program": program or None}
         return dict(client.get(f"/experiments/{experiment}/export", **query))

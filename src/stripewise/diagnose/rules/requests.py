@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from stripewise.catalogue.meaning import Situation, in_version, parameters
 from stripewise.diagnose.finding import (
     Finding,
     FindingKind,
+    Limit,
     Severity,
     Thresholds,
     aggregation,
@@ -20,7 +21,7 @@ from stripewise.diagnose.finding import (
     weigh,
 )
 from stripewise.formats import SIZE_LIMITS
-from stripewise.observe.activity import Activity, Calls, FileActivity
+from stripewise.observe.activity import Activity, Calls, Dataset, FileActivity
 from stripewise.sizes import format_size
 
 _SMALL_BINS = 4
@@ -411,3 +412,65 @@ def _first_bytes(activity: Activity, file: FileActivity, calls: Calls, direction
 def _reads_of_others(file: FileActivity) -> bool:
     """Whether the reads below MPI-IO are of its own making: read-modify-write, which is another finding."""
     return file.mpiio is not None and not file.mpiio.read.count
+
+
+_ONE_BY_ONE = 1000
+"""Elements of a dataset from which chunks of one element each are named."""
+
+
+def _doubt_chunks(one: Dataset, limits: Thresholds) -> Iterator[tuple[str, float]]:
+    """Say what does not fit of a dataset's chunks, each with its weight in bytes."""
+    elements, size = math.prod(one.chunk), math.prod(one.chunk) * one.element_size
+    moved = sum(calls.bytes for calls in (one.write, one.read) if calls is not None)
+    if elements == 1 and math.prod(one.size) >= _ONE_BY_ONE:
+        yield f"{one.name} has {math.prod(one.size):,} chunks of 1 element each", moved
+        return
+    read, write = one.read, one.write
+    kept = one.cache_bytes is None or size <= one.cache_bytes
+    parts = read is not None and bool(read.box) and any(a < min(b, c) for a, b, c in _against(read.box, one))
+    if not kept and parts and read is not None and math.prod(read.box) * read.calls > elements:
+        again = "unpacked again for each part" if one.filters else "read in parts from the file"
+        yield (
+            f"{one.name} has chunks of {format_size(size)}, its cache holds {format_size(one.cache_bytes or 0)}, and "
+            f"reads want parts: a chunk is {again}",
+            read.bytes,
+        )
+    if write is not None and (write.chunk_ranks or 0) >= limits["chunk_ranks"]:
+        yield f"each chunk of {one.name} is written by {write.chunk_ranks:.1f} ranks on average", write.bytes
+
+
+def _against(box: Sequence[int], one: Dataset) -> Iterator[tuple[int, int, int]]:
+    return zip(box, one.chunk, one.size, strict=False)
+
+
+@rule(
+    "chunks",
+    "Chunks of HDF5 that do not fit their use",
+    "HDF5 finds, caches and filters whole chunks: tiny ones cost a search each, and those beyond the cache are read "
+    "again.",
+    "Let hdf5_chunk_shape try other shapes, or enlarge the cache.",
+    limits={"chunk_ranks": Limit(2, "ranks", "that write each chunk, on average")},
+)
+def chunks(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator[Finding]:
+    """Look for chunks of one element, of many ranks, or larger than their cache."""
+    found = [
+        (weight, says, file)
+        for file in activity.files
+        for one in file.datasets
+        if one.chunk and one.size
+        for says, weight in _doubt_chunks(one, limits)
+    ]
+    if not found:
+        return
+    found.sort(key=lambda doubt: -doubt[0])
+    files = {file.path: file for _, _, file in found}
+    share = activity.share(sum(file.seconds for file in files.values()))
+    more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+    yield Finding(
+        kind,
+        weigh(activity, limits, share, Severity.MEDIUM),
+        f"{found[0][1]}{more}",
+        {"datasets": len(found)},
+        top({path: file.bytes for path, file in files.items()}),
+        share=share,
+    )

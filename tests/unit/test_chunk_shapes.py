@@ -1,0 +1,122 @@
+"""Shapes of chunks that a run shows, and what they become in a space and in a script."""
+
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stripewise.catalogue.carriers import Setting
+from stripewise.catalogue.carriers.runtime import HDF5
+from stripewise.catalogue.meaning import parameters
+from stripewise.catalogue.plan import Plan
+from stripewise.catalogue.workload import Workload
+from stripewise.engine.binding import FirstRun
+from stripewise.engine.space import Circumstances, as_used
+from stripewise.observe.activity import FileActivity
+from stripewise.observe.chunk_shapes import propose_shapes
+from stripewise.output.export import export
+from tests.conftest import require
+
+SERIES = {"write": {"calls": 100, "bytes": 4 << 20, "box": [1, 64, 128]}, "read": {"calls": 9, "box": [100, 1, 1]}}
+
+
+def file(*datasets: dict[str, Any], **more: Any) -> FileActivity:
+    usual = {"name": "/field", "size": [100, 128, 128], "chunk": [1, 128, 128], "element_size": 4, "ranks": 2}
+    return FileActivity.model_validate({"path": "/d.h5", "datasets": [usual | one for one in datasets], **more})
+
+
+def test_shapes_follow_what_is_written_and_read() -> None:
+    assert propose_shapes([file(SERIES)]) == {
+        "writers": "writers:2x*/2x*",  # two ranks divide the rows, and one step is too few bytes
+        "readers": "readers:*x2x*",
+        "balanced": "balanced:13x16x*",
+    }
+
+
+def test_a_shape_is_neither_tiny_nor_larger_than_the_old_cache() -> None:
+    for size, box in (([4096, 4096], [4096, 2048]), ([4096, 4096], [1, 1]), ([3, 5], [1, 1])):
+        value = propose_shapes([file({"size": size, "write": {"box": box}, "chunk": [2, 2]})])["writers"]
+        counts = [
+            full if text == "*" else -(-full // int(text[2:])) if "/" in text else int(text)
+            for text, full in zip(value.removeprefix("writers:").split("x"), size, strict=True)
+        ]
+        bytes_ = 4 * counts[0] * counts[1]
+        assert bytes_ <= 1 << 20 and (bytes_ >= 1 << 16 or counts == size), value
+
+
+def test_a_dataset_that_grows_has_no_whole() -> None:
+    shapes = propose_shapes([file(SERIES, hdf5_calls={"dataset_extend": 100})])
+    assert shapes and not any("*" in value for value in shapes.values())
+
+
+def test_names_are_told_apart_only_where_shapes_differ() -> None:
+    other = SERIES | {"write": {"bytes": 1, "box": [1, 128, 128]}, "read": None, "chunk": [2, 2, 2]}
+    assert "=" not in propose_shapes([file(SERIES, SERIES | {"name": "/step1/b"})])["writers"]
+    assert "," in (both := propose_shapes([file(SERIES, other | {"name": "/step1/b"})])["writers"])
+    assert "step*/b=1x*x*" in both and "field=2x*/2x*" in both
+    assert "evil" not in propose_shapes([file(SERIES, other | {"name": "/evil=1,*"})])["writers"]
+
+
+def test_nothing_is_proposed_that_changes_nothing_or_was_not_seen() -> None:
+    same = {"write": {"box": [1, 128, 128]}, "read": {"box": [1, 128, 128]}}
+    assert propose_shapes([file(same)]) == {}
+    assert propose_shapes([file({"write": {"box": []}})]) == {}
+    whole = file(SERIES | {"chunk": []})
+    assert propose_shapes([whole]) == {} and propose_shapes([whole], contiguous=True)
+
+
+def test_words_become_values_after_the_first_run() -> None:
+    parameter, shapes = parameters()["hdf5_chunk_shape"], propose_shapes([file(SERIES)])
+    first = FirstRun(shapes=shapes)
+    assert FirstRun.from_json(first.as_json()) == first
+    known = Circumstances(Workload(operation="both"), shapes=shapes)
+    assert as_used(parameter, replace(known, shapes=None), asked=False) == (parameter, "")
+    found, why = as_used(parameter, known, asked=False)
+    assert (why, found.values) == ("", ("own", *shapes.values()))
+    assert "no other shape" in as_used(parameter, replace(known, shapes={}), asked=False)[1]
+    writes = replace(known, workload=Workload(operation="write"))
+    assert "readers" in as_used(parameter, writes, asked=False)[1]
+    assert not as_used(parameter, writes, asked=True)[1]
+
+
+def shaped(value: str) -> Plan:
+    return Plan((Setting(HDF5, "chunk_shape", value), Setting(HDF5, "chunk_cache", "4194304")))
+
+
+@pytest.mark.parametrize("tool", ["h5repack", "nccopy"])
+def test_an_export_copies_files_with_other_chunks(tool: str, tmp_path: Path) -> None:
+    made = export(shaped("writers:fie*=*/2x3x*,2x9"), tool)
+    assert "chunk_cache" in made.cannot[0] and len(made.cannot) == 1
+    listed = r"printf '/          Group\n/g/field  Dataset {10/Inf, 4, 8}\n/b Dataset {7, 7}\n'"
+    for name, answer in (("h5ls", listed), (tool, 'echo "$@"')):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{answer}\n")
+        (tmp_path / name).chmod(0o755)
+    (tmp_path / "script").write_text(made.text)
+    done = subprocess.run(
+        ["sh", str(tmp_path / "script"), "old", "new"],
+        env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    expected = {
+        "h5repack": "-l g/field:CHUNK=5x3x8 -l b:CHUNK=2x7 old new",
+        "nccopy": "-c g/field:5,3,8 -c b:2,7 old new",
+    }
+    assert done.stdout.split() == expected[tool].split()
+
+
+def test_a_copy_has_the_chunks_and_the_same_data(tmp_path: Path) -> None:
+    h5py = pytest.importorskip("h5py")
+    require(Path("/usr/bin/h5repack").exists(), "no h5repack: apt install hdf5-tools")
+    old, new, script = tmp_path / "old.h5", tmp_path / "new.h5", tmp_path / "script"
+    with h5py.File(old, "w", libver=("earliest", "v110")) as made:
+        made.create_dataset("g/field one", data=[[i * j for j in range(9)] for i in range(40)], chunks=(1, 9))
+    script.write_text(export(shaped("*/4x100"), "h5repack").text)
+    subprocess.run(["sh", str(script), str(old), str(new)], check=True)
+    with h5py.File(old) as before, h5py.File(new) as after:
+        assert after["g/field one"].chunks == (10, 9)
+        assert (after["g/field one"][:] == before["g/field one"][:]).all()
+
+
+def test_without_a_shape_there_is_nothing_to_copy() -> None:
+    assert export(shaped("own"), "h5repack").empty
