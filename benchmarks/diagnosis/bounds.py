@@ -117,7 +117,9 @@ def run(pair: Pair, remedied: bool, folder: Path, parts: dict[str, str], library
         (folder / "f").write_bytes(os.urandom(1 << 16) * (-(-pair.before // (1 << 16))))
     log = folder / "log.darshan"
     # By itself Darshan leaves out what lies below /dev, where most systems have memory as a file system.
-    variables = {"LD_PRELOAD": library, "DARSHAN_LOGFILE": str(log), "DARSHAN_EXCLUDE_DIRS": "none"}
+    chosen = folder / "darshan.conf"
+    chosen.write_text(f"NAME_INCLUDE {folder} *\n")
+    variables = {"LD_PRELOAD": library, "DARSHAN_LOGFILE": str(log), "DARSHAN_CONFIG_PATH": str(chosen)}
     words = [word.format(f=folder / "f") for word in (pair.remedy if remedied else pair.fault)]
     program = [parts["patterns"], *words]
     mpiexec = str(Path(parts["mpicc"]).with_name("mpiexec"))

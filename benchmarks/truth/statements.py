@@ -32,7 +32,7 @@ class Statement:
     ----------
     kind : str
         ``effective``, ``no effect``, ``speed-up``, ``share``, ``preferred``, ``predicted``, ``bound``, or ``answer``:
-        a setting of a proven answer must do something.
+        a setting of the answer, or of what was to be proven, must do something.
     says : str
     arm, other : Arm
         The settings with the thing, and without it.
@@ -100,8 +100,9 @@ def _of_effects(result: Result, bound: BoundSpace, trials: Sequence[Trial]) -> I
         if kind is not None:
             says = f"{effect.name}={effect.requested}: {kind} - {effect.evidence}"
             yield make_statement(kind, says, arm, leave_out(bound.space, arm, effect.name))
-        if result.confirmed and effect.name in result.changed(result.best):
-            says = f"{effect.name}={effect.requested} is in the answer - {effect.evidence}"
+        if effect.name in result.changed(result.shown):
+            place = "the answer" if result.confirmed else "what was to be proven"
+            says = f"{effect.name}={effect.requested} is in {place} - {effect.evidence}"
             yield Statement("answer", says, arm, leave_out(bound.space, arm, effect.name))
 
 
