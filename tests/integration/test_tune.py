@@ -99,7 +99,10 @@ def test_tune_under_open_mpi(openmpi, kernel, home, tmp_path):
     options = ["--budget", "20", "--objective", "io_time", "--json", "--delete", str(file)]
     result = json.loads(stripewise("tune", *options, "--", *command, env=home).stdout)
     assert result["environment"]["io"] == "ompio"
-    assert all(parameter["layer"] == "ompio" for parameter in result["space"]["parameters"])
+    layers = {parameter["layer"] for parameter in result["space"]["parameters"]}
+    choice = next(one for one in result["space"]["parameters"] if one["name"] == "io")
+    assert layers == {"openmpi", "ompio", "romio"}
+    assert len(choice["values"]) == 2 and choice["default"] == "ompio"
 
 
 def test_dry_run_starts_nothing(mpich, kernel, home, tmp_path):
