@@ -46,12 +46,12 @@ def words_of(mode: str, folder: Path) -> list[str]:
 
 
 def outcomes(suite: Mapping[str, Any], output: str) -> dict[str, list[str]]:
-    """Give what each test came to, once for each rank that says it."""
+    """Give what each test came to; ranks write into one another's lines, so nothing counts how many of them say it."""
     found: dict[str, list[str]] = {}
     which = suite.get("outcome", 2)
     for match in re.finditer(suite["test"], output):
         found.setdefault(match[3 - which], []).append(match[which])
-    return {name: sorted(each) for name, each in found.items()}
+    return {name: sorted(set(each)) for name, each in found.items()}
 
 
 def run(suite: Mapping[str, Any], mode: str, folder: Path, python: str, limit: float) -> dict[str, Any]:
