@@ -378,7 +378,8 @@ Does the gain of the named change stay below its bound? `benchmarks/diagnosis/bo
 with its remedy in turn under Darshan, five times each, with MPICH on one node of two cores. Files lay in
 memory, those with fsync on a disk. The machine did other work (a load above ten), so the gain is the ratio of the
 least times, and uncertain. A later run of six cases, three times each at a load of 16, is not in the table. Two gains
-exceeded their bounds there: 3.09 of 3.00 (read once) and 3.42 of 3.00 (each rank reads a part). Their cause is open. Three more cases had
+exceeded their bounds there: 3.09 of 3.00 (read once) and 3.42 of 3.00 (each rank reads a part). Their cause is
+open. Three more cases had
 less than 0.1 s of I/O. In one of them, of 0.07 s, reads that were made twice took 2.15 times as long as those made
 once: so short a time is no rate, and now has no bound."""
 _UNBOUNDED = """\
