@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+#include <limits.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -80,12 +81,20 @@ static void put_in_order(struct sw_constructor *made, const struct contents *giv
         made->address = made->integer + 1 + made->integer[0];
 }
 
+/* Longest list of a constructor that is asked for: the calls for small counts take an int. */
+static bool fits(int64_t count) {
+    return count >= 0 && count <= INT_MAX;
+}
+
 static bool contents_of(MPI_Datatype datatype, struct sw_constructor *made) {
+    if (!fits(made->integers) || !fits(made->addresses) || !fits(made->large) || !fits(made->datatypes))
+        return false;
     const size_t integers = (size_t)made->integers, addresses = (size_t)made->addresses,
                  large = (size_t)made->large, datatypes = (size_t)made->datatypes;
-    struct contents given = {malloc(integers * sizeof(int) + 1), malloc(addresses * sizeof(MPI_Aint) + 1),
-                             malloc(large * sizeof(MPI_Count) + 1)};
-    made->integer = malloc((integers + large + addresses + 1) * sizeof *made->integer);
+    struct contents given = {calloc(integers + 1, sizeof(int)), calloc(addresses + 1, sizeof(MPI_Aint)),
+                             calloc(large + 1, sizeof(MPI_Count))};
+    /* A vector has three numbers, whatever a library says. */
+    made->integer = calloc(integers + large + addresses + 3, sizeof *made->integer);
     made->address = made->integer + integers + large;
     made->datatype = malloc(datatypes * sizeof *made->datatype + 1);
     const bool good = given.integer && given.address && given.large && made->integer && made->datatype &&
