@@ -60,12 +60,13 @@ from stripewise.observe.h5bench import parse_h5bench
 from stripewise.observe.io500 import rows_of_result, rows_of_summary
 from stripewise.observe.ior import parse_ior
 from stripewise.observe.journal import parse_journal
+from stripewise.observe.left import PREFIX
 from stripewise.observe.mdtest import parse_mdtest
 from stripewise.observe.process_part import _FILE as PART_FILE
 from stripewise.observe.process_part import _FILES as PART_FILES
 from stripewise.observe.process_part import _HEAD as PART_HEAD
 from stripewise.observe.process_part import _MAGIC as PART_MAGIC
-from stripewise.observe.processes import PREFIX, merge_parts
+from stripewise.observe.processes import merge_parts
 from stripewise.observe.record_reading import parse_record
 from stripewise.observe.report import read_report, read_report_file
 from stripewise.observe.traces import dftracer, dxt, recorder, recorder_parquet

@@ -133,9 +133,8 @@ def test_apply_shows_every_export_with_its_undo(page):
 
 
 def test_forms_that_cannot_say_anything_are_named_not_shown(page):
-    assert (
-        "These targets cannot express any of the settings: Open MPI, File-system layout of a directory." in page.words
-    )
+    named = "Open MPI, File-system layout of a directory, Chunks of HDF5 files, Chunks of netCDF-4 files."
+    assert f"These targets cannot express any of the settings: {named}" in page.words
 
 
 def test_cost_validity_protocol_and_provenance(page):

@@ -37,7 +37,7 @@ def test_the_version_is_the_same_everywhere() -> None:
         "stripewise_format.h": found(r'#define SW_VERSION "([^"]+)"', "native/include/stripewise_format.h"),
         "CITATION.cff": yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))["version"],
         "docs/conf.py": runpy.run_path(str(ROOT / "docs" / "conf.py"))["release"],
-        "packaging/README.md": found(r"root=/opt/stripewise/([\d.]+)", "packaging/README.md"),
+        "packaging/README.md": found(r"as `stripewise/([\d.]+)`", "packaging/README.md"),
         "for-administrators.md": found(r"root=/opt/stripewise/([\d.]+)", "docs/for-administrators.md"),
         "CHANGELOG.md": found(r"^## (\d[^ ]*)", "CHANGELOG.md"),
     }
