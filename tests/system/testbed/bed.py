@@ -56,7 +56,9 @@ class Bed:
     @property
     def environment(self) -> dict[str, str]:
         """For whoever talks to the cluster."""
-        return {**self.ceph.environment, **self.slurm.environment}
+        # All nodes are one host. With each of its interfaces, UCX's address is longer than Slurm's PMI2 reads at once:
+        # MPI_Init of MPICH hangs or fails.
+        return {**self.ceph.environment, **self.slurm.environment, "UCX_NET_DEVICES": "lo"}
 
     def up(self) -> None:
         """Start everything that does not run yet."""
