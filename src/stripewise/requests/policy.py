@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator
 
 from stripewise.catalogue.expression import Expression
 from stripewise.catalogue.filesystems.lustre import HEAD_STRIPES
@@ -84,18 +84,30 @@ Basis = Literal["verified", "manual", "rule"]
 """How a centre knows something: measured there, read in a manual, or by a rule of thumb."""
 
 
+def _checked(text: str) -> str:
+    """Refuse an expression that names what nobody knows, or compares a parameter with a word that it has not."""
+    expression, known = Expression.parse(text), parameters()
+    for name in sorted(expression.names - known.keys() - Workload().words().keys()):
+        close = difflib.get_close_matches(name, [*known, *Workload().words()], 1)
+        meant = f": did you mean {close[0]}?" if close else ""
+        raise ValueError(f"names {name}, which is neither a parameter nor a word of the workload{meant}")
+    for name, value in expression.compared:
+        words = words_of(known[name]) if name in known else None
+        if words is not None and isinstance(value, str) and value not in words:
+            raise ValueError(f"compares {name} with '{value}'; {choose(value, words)}")
+    return text
+
+
+Condition = Annotated[str, AfterValidator(_checked)]
+
+
 class PolicyForbidden(ForbiddenEntry):
     """A ``[[forbidden]]`` table: a combination of settings that the centre knows to be harmful."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-    condition: str = Field(description="expression of parameters and words of the workload")
+    condition: Condition = Field(description="expression of parameters and words of the workload")
     reason: str = Field(min_length=1, description="why; users read it")
     basis: Basis = Field(description="`verified` here, from a `manual`, or a `rule` of thumb")
-
-    @field_validator("condition")
-    @classmethod
-    def _is_known(cls, text: str) -> str:
-        return _checked(text)
 
     def as_rule(self) -> Expression:
         """Give the rule that configurations keep."""
@@ -107,14 +119,9 @@ class PolicyStart(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     settings: str = Field(description="lines of a plan, separated by semicolons: `hint romio_cb_write enable`")
-    condition: str = Field(default="true", description="expression of words of the workload")
+    condition: Condition = Field(default="true", description="expression of words of the workload")
     reason: str = Field(min_length=1, description="why; users read it")
     basis: Basis = Field(description="as above")
-
-    @field_validator("condition")
-    @classmethod
-    def _is_known(cls, text: str) -> str:
-        return _checked(text)
 
     @field_validator("settings")
     @classmethod
@@ -131,20 +138,6 @@ class PolicyStart(BaseModel):
         """Whether it is meant for a program, of which some words are known."""
         condition = Expression.parse(self.condition)
         return condition.names <= words.keys() and bool(condition(words))
-
-
-def _checked(text: str) -> str:
-    """Refuse an expression that names what nobody knows, or compares a parameter with a word that it has not."""
-    expression, known = Expression.parse(text), parameters()
-    for name in sorted(expression.names - known.keys() - Workload().words().keys()):
-        close = difflib.get_close_matches(name, [*known, *Workload().words()], 1)
-        meant = f": did you mean {close[0]}?" if close else ""
-        raise ValueError(f"names {name}, which is neither a parameter nor a word of the workload{meant}")
-    for name, value in expression.compared:
-        words = words_of(known[name]) if name in known else None
-        if words is not None and isinstance(value, str) and value not in words:
-            raise ValueError(f"compares {name} with '{value}'; {choose(value, words)}")
-    return text
 
 
 class Policy(BaseModel):
