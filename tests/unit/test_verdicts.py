@@ -17,6 +17,7 @@ from stripewise.output.summaries import Default, FiveNumbers, SummaryReport
 from stripewise.requests.experiment import Experiment
 from stripewise.store.opening import open_store
 from stripewise.trial import Phase, Role, Run, State, Trial
+from tests.unit.finished_experiment import finished
 
 REPORTS = Path(__file__).parents[1] / "fixtures" / "reports"
 REPORT = json.loads((REPORTS / "romio_strided_write.json").read_text("utf-8"))["default"]
@@ -58,6 +59,11 @@ def test_an_experiment_can_be_diagnosed(tmp_path: Path, capsys: pytest.CaptureFi
     assert main(["diagnose", identifier, "--store", url]) == 0
     first = capsys.readouterr().out.splitlines()[0]
     assert first.startswith(("I/O is", "How much"))
+    record, _ = finished(confirmed=True, speedup=3.28)
+    with open_store(url) as store:
+        store.update(identifier, claim=claim, result=record.result)
+    assert main(["diagnose", identifier, "--store", url]) == 0
+    assert "has proven settings that are 3.28 times as fast as this default" in capsys.readouterr().err
     assert main(["diagnose", identifier[:6], "--store", url, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["source"] == f"run 2 of experiment {identifier}", "the median"
     assert main(["diagnose", bare, "--store", url]) == 2

@@ -159,6 +159,12 @@ def _read(desk: Desk, logs: Sequence[Path], workers: int | None) -> Iterator[Log
         what = f"experiment {record.id} has no report of a run of the default"
         raise UserError(what, "diagnose a log of the program; stripewise run --mode observe writes a report")
     middle = sorted(runs, key=lambda run: run.value or 0.0)[len(runs) // 2]
+    if record.result is not None and record.result.confirmed:
+        # What no rule sees, other settings may still have shown.
+        remark(
+            f"stripewise: experiment {record.id} has proven settings that are {record.result.speedup:.3g} times as "
+            f"fast as this default: stripewise show {record.id}"
+        )
     origin = f"run {middle.number} of experiment {record.id}"
     return iter([LogResult(logs[0], activity_of(parse_report(middle.facts.report or {}), origin))])
 
