@@ -1,5 +1,6 @@
 """Shapes of chunks that a run shows, and what they become in a space and in a script."""
 
+import shutil
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -100,7 +101,7 @@ def test_an_export_copies_files_with_other_chunks(tool: str, tmp_path: Path) -> 
     )  # fmt: skip
     expected = {
         "h5repack": "-l g/field:CHUNK=5x3x8 -l b:CHUNK=2x7 old new",
-        "nccopy": "-c g/field:5,3,8 -c b:2,7 old new",
+        "nccopy": "-M 0 -c g/field:5,3,8 -c b:2,7 old new",
     }
     assert done.stdout.split() == expected[tool].split()
 
@@ -116,6 +117,34 @@ def test_a_copy_has_the_chunks_and_the_same_data(tmp_path: Path) -> None:
     with h5py.File(old) as before, h5py.File(new) as after:
         assert after["g/field one"].chunks == (10, 9)
         assert (after["g/field one"][:] == before["g/field one"][:]).all()
+
+
+def test_a_netcdf_copy_has_chunks_below_the_tools_own_limit(tmp_path: Path) -> None:
+    h5py = pytest.importorskip("h5py")
+    require(shutil.which("nccopy") and shutil.which("h5ls"), "no nccopy: apt install netcdf-bin hdf5-tools")
+    old, new, script, text = (tmp_path / name for name in ("old.nc", "new.nc", "script", "old.cdl"))
+    text.write_text("netcdf old {\ndimensions: y=300; x=40;\ngroup: g { variables: float b(y, x); }\n}\n")
+    subprocess.run(["ncgen", "-4", "-o", str(old), str(text)], check=True)
+    script.write_text(export(shaped("*/15x20"), "nccopy").text)
+    subprocess.run(["sh", str(script), str(old), str(new)], check=True)
+    with h5py.File(new) as after:
+        assert after["g/b"].chunks == (20, 20)
+
+
+@pytest.mark.parametrize(
+    "value", ["a) touch pwned ;; b=8x8", "a'$(touch pwned)'b=8x8", "b=*/a[$(touch pwned)]x8", "b=$(touch pwned)x8"]
+)
+def test_a_shape_is_no_shell(value: str, tmp_path: Path) -> None:
+    (tmp_path / "h5ls").write_text("#!/bin/sh\nprintf '/a Dataset {7, 7}\\n/b Dataset {7, 7}\\n'\n")
+    (tmp_path / "h5repack").write_text("#!/bin/sh\n")
+    for name in ("h5ls", "h5repack"):
+        (tmp_path / name).chmod(0o755)
+    for shell in ("sh", "bash"):
+        subprocess.run(
+            [shell, "-c", export(shaped(value), "h5repack").text, "script", "old", "new"],
+            env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, cwd=tmp_path, capture_output=True, check=False,
+        )  # fmt: skip
+    assert not (tmp_path / "pwned").exists()
 
 
 def test_without_a_shape_there_is_nothing_to_copy() -> None:

@@ -6,6 +6,7 @@ that nothing of a plan is lost silently.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -443,9 +444,11 @@ EOF
 {command}
 """
 """Chunks for a tool that takes numbers: dimensions are known where the file is."""
+_DIMENSION = re.compile(r"[1-9]\d{0,18}|\*(/[1-9]\d{0,18})?")
+# nccopy leaves chunks below 8 KiB out, unless -M says otherwise.
 _RESHAPERS = {
     "h5repack": ("x", '-l "${name#/}:CHUNK=$chunk"', 'h5repack "$@" "$old" "$new"'),
-    "nccopy": (",", '-c "${name#/}:$chunk"', 'nccopy "$@" "$old" "$new"'),
+    "nccopy": (",", '-c "${name#/}:$chunk"', 'nccopy -M 0 "$@" "$old" "$new"'),
 }
 
 
@@ -457,8 +460,12 @@ def reshape(request: Request, tool: str) -> Export:
     if not shapes:
         return Export("", "", cannot)
     cases = []
-    for pattern, dimensions in entries_of(shapes[0].value):
-        glob = "*" if not pattern else quote(pattern).strip("'")
+    entries = list(entries_of(shapes[0].value))
+    if not all(_DIMENSION.fullmatch(one) for _, dimensions in entries for one in dimensions):
+        return Export("", "", [*cannot, shapes[0].but("is no shape of chunks")])
+    for pattern, dimensions in entries:
+        # Stars and question marks stay outside of quotes: a shell matches them as the runtime does.
+        glob = "".join(part if part in ("*", "?") else quote(part) for part in re.split(r"([*?])", pattern) if part)
         places = f"{len(dimensions)}=/{glob} | {len(dimensions)}=*/{glob}" if pattern else f"{len(dimensions)}=*"
         cases.append(f"    {places}) shape={quote(' '.join(dimensions))} ;;")
     between, option, command = _RESHAPERS[tool]
