@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -93,6 +94,26 @@ def test_a_run_that_is_told_late_is_compared_with_what_was_known_then(client: Cl
     for run in (*other.runs, default.runs[-1]):
         follower._ended(run)
     assert told == [(1, 1.0), (2, 5.0)]
+
+
+@pytest.mark.parametrize(("told", "said"), [((), ["started", "ended"]), ((0,), [])])
+def test_runs_that_end_before_anybody_listens_are_told(
+    client: Client, told: tuple[int, ...], said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trial = Trial(0, Configuration({"a": 1}), Role.DEFAULT, (Run(0, 0, Phase.SEARCH, State.FINISHED, 1.0),))
+    record = SimpleNamespace(experiment=Experiment(name="a", command=["true"]))
+    stopped = {"state": "stopped", "queued": False, "result": None, "error": ""}
+    heard: list[str] = []
+    follower = Follower(client, "abc", lambda kind, _: heard.append(kind))
+    follower._prepared = True
+    monkeypatch.setattr(follower._store, "trials", lambda *_, **__: (trial,))
+    monkeypatch.setattr(follower._store, "record", lambda *_: record)
+    monkeypatch.setattr(client, "messages", lambda *_: [])
+    monkeypatch.setattr(client, "events", lambda *_: iter([("experiment", stopped)]))
+    monkeypatch.setattr(client, "experiment", lambda *_: stopped)
+    with pytest.raises(StripewiseError, match="was stopped"):
+        follower.run(0, told)
+    assert heard == said
 
 
 @pytest.mark.parametrize("identifier", ["../audit", "a?facts=true", "a%2Fb", ""])

@@ -101,10 +101,14 @@ class RemoteDesk(Desk):
         if record.state == "finished" and record.result is not None:
             return record.id, record.result
         known = self.client.messages(record.id)
+        runs = [run for trial in opened.trials(record.id, facts=False) for run in trial.runs]
         self.client.resume(record.id, agreed=self._face.agreed)
-        return self._follow(opened, record.id, known[-1]["number"] if known else 0)
+        told = [run.number for run in runs if run.state.ended]
+        return self._follow(opened, record.id, known[-1]["number"] if known else 0, told)
 
-    def _follow(self, opened: RemoteStore, identifier: str, after: int = 0) -> tuple[str, Result]:
+    def _follow(
+        self, opened: RemoteStore, identifier: str, after: int = 0, told: Sequence[int] = ()
+    ) -> tuple[str, Result]:
         """Show what a service's worker does, and end as if it had been done here."""
         from stripewise.desk.carrying import with_a_way_on
         from stripewise.desk.client.follow import Follower
@@ -113,7 +117,7 @@ class RemoteDesk(Desk):
         with self._face.watching() as (listener, _):
             try:
                 follower = Follower(self.client, identifier, lambda kind, data: listener(Event(kind, data)))
-                return identifier, follower.run(after)
+                return identifier, follower.run(after, told)
             except KeyboardInterrupt:
                 raise Interrupted(
                     f"no longer watched; the service continues experiment {identifier}; "

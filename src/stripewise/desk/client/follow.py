@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -40,8 +40,15 @@ class Follower:
         self._prepared = False
         self._budget = 0
 
-    def run(self, after: int = 0) -> Result:
-        """Follow until there is a result, and give it; ``after`` is the last message that is known already.
+    def run(self, after: int = 0, told: Iterable[int] = ()) -> Result:
+        """Follow until there is a result, and give it.
+
+        Parameters
+        ----------
+        after : int
+            The last message that is known already.
+        told : iterable of int
+            Runs that had ended before a worker was asked: all others are told, also those that end before this begins.
 
         Raises
         ------
@@ -50,8 +57,7 @@ class Follower:
         TransientError
             If the service stays away.
         """
-        self._after = after
-        self._read(tell=False)
+        self._after, self._told = after, set(told)
         deadline = time.monotonic() + _PATIENCE_SECONDS
         while True:
             fresh = True
@@ -60,7 +66,7 @@ class Follower:
                     deadline = time.monotonic() + _PATIENCE_SECONDS
                     if fresh:
                         # From the first event on nothing is missed; what came before is read.
-                        self._read(tell=True)
+                        self._read()
                         fresh = False
                     result = self._take(name, data)
                     if result is not None:
@@ -72,18 +78,16 @@ class Follower:
                     raise
                 time.sleep(1.0)
 
-    def _read(self, *, tell: bool) -> None:
+    def _read(self) -> None:
         """Learn what has happened before, or while nobody listened."""
         self._budget = self._store.record(self._identifier).experiment.budget.runs
         missed = []
         for trial in self._store.trials(self._identifier, facts=False):
             self._trials[trial.number] = trial
             missed += [run for run in trial.runs if run.state.ended and run.number not in self._told]
-        if tell:
-            self._hear()
+        self._hear()
         for run in sorted(missed, key=lambda run: run.number):
-            if tell:
-                self._ended(run)
+            self._ended(run)
             self._told.add(run.number)
 
     def _hear(self) -> None:
@@ -174,7 +178,7 @@ class Follower:
             document = self._client.experiment(self._identifier)
         if document["state"] in _ENDED:
             # The last runs may come after the event of the end.
-            self._read(tell=True)
+            self._read()
         if document["result"] is not None and document["state"] == "finished":
             result = Result.from_json(document["result"])
             self._tell("finished", {"result": result})
