@@ -287,8 +287,8 @@ def _append(current: Launched, orders: Sequence[Order]) -> None:
 
 
 _STEP = 0.01
-_AHEAD = 16
-"""Orders that are written ahead once the experiment is decided."""
+_AHEAD = 64
+"""Orders that are written ahead once the experiment is decided: a busy machine may hold the tuner up for a second."""
 
 
 class WithinRunner(ProgramRunner, SharedLaunch):
