@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/vfs.h>
+#include <sys/xattr.h>
+#include <unistd.h>
 
 #include "plan.h"
 
@@ -159,6 +161,25 @@ static bool is_reserved(const struct sw_parent *parent, unsigned allow, char *wh
     return composite || pooled;
 }
 
+/* An access list or an attribute of a user's own would be lost with the file. */
+static bool has_attributes(const char *path) {
+    char names[4096];
+    ssize_t size = listxattr(path, names, sizeof names);
+    if (size < 0)
+        return errno != ENOTSUP;
+    for (ssize_t at = 0; at < size; at += (ssize_t)strlen(names + at) + 1)
+        if (strncmp(names + at, "user.", 5) == 0 || strncmp(names + at, "system.posix_acl", 16) == 0)
+            return true;
+    return false;
+}
+
+/* May the file be replaced by a new one, because it holds nothing and nothing else names it? */
+static bool can_be_made_anew(const char *path, unsigned allow) {
+    struct stat status;
+    return allow & SW_ALLOW_EMPTY && lstat(path, &status) == 0 && S_ISREG(status.st_mode) &&
+           status.st_size == 0 && status.st_nlink == 1 && status.st_uid == geteuid() && !has_attributes(path);
+}
+
 static bool is_possible(const struct sw_file_system *system, const char *path, bool create, bool exclusive,
                         unsigned allow, struct sw_parent *parent, char *why, size_t size) {
     struct stat status;
@@ -171,7 +192,7 @@ static bool is_possible(const struct sw_file_system *system, const char *path, b
         reason = "the file system has no layouts";
     else if (!system->apply)
         reason = system->instead;
-    else if (stat(path, &status) == 0)
+    else if (stat(path, &status) == 0 && system->fixed(&status) && !can_be_made_anew(path, allow))
         reason = system->fixed(&status);
     if (reason) {
         snprintf(why, size, "%s", reason);
@@ -191,6 +212,38 @@ static bool is_integer(const char *text) {
     char *end;
     strtoll(text, &end, 10);
     return end != text && !*end;
+}
+
+/* Makes an empty file anew, where a layout is fixed when a file is created:
+ * 1. a new file with the layout comes to be beside the old one;
+ * 2. it gets the old one's group and permissions;
+ * 3. if the old one is still empty, the new one takes its name.
+ * Who has the old file open writes to a file without a name from then on: hence only where the plan allows
+ * it. */
+static enum sw_layout_outcome make_anew(const struct sw_file_system *system, const char *path,
+                                        const struct sw_parent *parent,
+                                        const char *const values[SW_LAYOUT_KEYS], unsigned allow, char *note,
+                                        size_t note_size) {
+    char beside[SW_MAX_PATH];
+    struct stat old, made;
+    if (stat(path, &old) != 0 ||
+        snprintf(beside, sizeof beside, "%s.stripewise-%d", path, (int)getpid()) >= (int)sizeof beside) {
+        snprintf(note, note_size, "the empty file could not be made anew");
+        return SW_LAYOUT_FAILED;
+    }
+    enum sw_layout_outcome outcome =
+        system->apply(beside, old.st_mode & 0777, parent, values, note, note_size);
+    if (outcome != SW_LAID_OUT)
+        return outcome;
+    bool alike = stat(beside, &made) == 0 &&
+                 (made.st_gid == old.st_gid || chown(beside, (uid_t)-1, old.st_gid) == 0) &&
+                 chmod(beside, old.st_mode & 07777) == 0;
+    if (alike && can_be_made_anew(path, allow) && rename(beside, path) == 0)
+        return SW_LAID_OUT;
+    snprintf(note, note_size, "the empty file could not be made anew: %s",
+             alike ? "it is in use" : strerror(errno));
+    unlink(beside);
+    return SW_LAYOUT_FAILED;
 }
 
 enum sw_layout_outcome sw_layout_apply(const struct sw_file_system *system, const char *path, mode_t mode,
@@ -218,5 +271,8 @@ enum sw_layout_outcome sw_layout_apply(const struct sw_file_system *system, cons
         if (*note)
             return SW_LAYOUT_FAILED;
     }
+    struct stat status;
+    if (stat(path, &status) == 0 && system->fixed(&status))
+        return make_anew(system, path, &parent, values, allow, note, note_size);
     return system->apply(path, mode, &parent, values, note, note_size);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause
- * File systems and the layout of files on them. Nothing here ever unlinks, truncates or overwrites a file. */
+ * File systems and the layout of files on them. Nothing here ever truncates or overwrites a file with data;
+ * an empty one is replaced where the plan allows it. */
 #ifndef STRIPEWISE_LAYOUT_H
 #define STRIPEWISE_LAYOUT_H
 
@@ -35,8 +36,9 @@ bool sw_layout_read(const char *path, struct sw_layout *layout);
 void sw_layout_parent(const struct sw_file_system *system, const char *path, struct sw_parent *parent);
 
 /* Creates the file at path with this layout and no more permissions than mode, if there is none; on CephFS an
- * empty file is laid out too. A folder whose own layout is composite or pooled stays in force unless allow
- * (bits of enum sw_allowance) says otherwise. note receives why it did not work, or is "". */
+ * empty file is laid out too, and elsewhere made anew if allow says so. A folder whose own layout is
+ * composite or pooled stays in force unless allow (bits of enum sw_allowance) says otherwise. note receives
+ * why it did not work, or is "". */
 enum sw_layout_outcome sw_layout_apply(const struct sw_file_system *system, const char *path, mode_t mode,
                                        unsigned allow, const struct sw_layout_setting *settings, size_t count,
                                        char *note, size_t note_size);

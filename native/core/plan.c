@@ -95,8 +95,10 @@ static bool parse_allowance(struct parser *parser, const char *what) {
         parser->plan->allow |= SW_ALLOW_COMPOSITE;
     else if (strcmp(what, SW_KEY_POOL) == 0)
         parser->plan->allow |= SW_ALLOW_POOL;
+    else if (strcmp(what, "empty") == 0)
+        parser->plan->allow |= SW_ALLOW_EMPTY;
     else
-        return fail(parser, "\"allow\" wants composite or " SW_KEY_POOL);
+        return fail(parser, "\"allow\" wants composite, " SW_KEY_POOL " or empty");
     return true;
 }
 

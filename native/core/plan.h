@@ -19,8 +19,9 @@ struct sw_setting {
     const char *value; /* never empty */
 };
 
-/* Parents whose files are laid out although their own layout is of this kind. */
-enum sw_allowance { SW_ALLOW_COMPOSITE = 1, SW_ALLOW_POOL = 2 };
+/* What may be done for a layout: replace what a folder of this kind gives to its files, make empty files
+ * anew. */
+enum sw_allowance { SW_ALLOW_COMPOSITE = 1, SW_ALLOW_POOL = 2, SW_ALLOW_EMPTY = 4 };
 
 struct sw_plan {
     char id[SW_MAX_ID + 1]; /* "" if the plan has none */

@@ -93,7 +93,7 @@ enum sw_run_mode { SW_RUN_OBSERVE, SW_RUN_APPLY, SW_RUN_PREDICT, SW_RUN_ONLINE, 
  *     override yes|no
  *     file GLOB
  *     workload NAME VALUE
- *     allow composite|pool
+ *     allow composite|pool|empty
  *     hint KEY VALUE
  *     layout FILESYSTEM KEY VALUE
  *     hdf5 KEY VALUE

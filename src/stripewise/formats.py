@@ -64,7 +64,7 @@ FILE_SYSTEMS = {
     "cephfs": ("stripe_count", "stripe_unit", "object_size"),
     "beegfs": ("stripe_count", "chunk_size", "pool"),
 }
-ALLOWANCES = ("composite", "pool")
+ALLOWANCES = ("composite", "pool", "empty")
 MODES = ("observe", "apply", "predict", "online", "orders")
 SIZE_LIMITS = (100, 1024, 10240, 102400, 1048576, 4194304, 10485760, 104857600, 1073741824)
 SIZE_NAMES = (

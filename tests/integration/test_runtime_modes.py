@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import zlib
 from pathlib import Path
@@ -207,8 +208,6 @@ def fake_lfs(folder: Path, parent: str) -> dict[str, str]:
         "esac\n"
     )
     script.chmod(0o755)
-    import os
-
     return {"PATH": f"{folder / 'bin'}:{os.environ['PATH']}", "PRETEND_MAGIC": LUSTRE}
 
 
@@ -263,6 +262,44 @@ def test_plans_are_refused_alike(bench: Bench, tmp_path: Path, parent: str) -> N
     outcome, laid = on_lustre(bench, tmp_path, parent, plan=plan, STRIPEWISE_MODE="apply")
     setting = outcome.setting("chk.0000", "lustre stripe_count")
     assert laid == [] and setting["outcome"] == "not_applicable" and "stays in force" in setting["note"]
+
+
+def with_empty_file(folder: Path, more: str = "") -> str:
+    """A plan for two stripes, and the empty file that the program opens to write it."""
+    (folder / "chk.0000").touch(mode=0o640)
+    return HEADER + "layout lustre stripe_count 2\n" + more
+
+
+def test_an_empty_file_keeps_its_layout(bench: Bench, tmp_path: Path) -> None:
+    outcome, laid = on_lustre(bench, tmp_path, PLAIN, plan=with_empty_file(tmp_path), STRIPEWISE_MODE="apply")
+    setting = outcome.setting("chk.0000", "lustre stripe_count")
+    assert laid == [] and setting["outcome"] == "not_applicable" and "the file exists" in setting["note"]
+
+
+def test_an_empty_file_is_made_anew_where_the_plan_allows_it(bench: Bench, tmp_path: Path) -> None:
+    plan = with_empty_file(tmp_path, "allow empty\n")
+    before = (tmp_path / "chk.0000").stat()
+    outcome, laid = on_lustre(bench, tmp_path, PLAIN, plan=plan, STRIPEWISE_MODE="apply")
+    assert outcome.setting("chk.0000", "lustre stripe_count")["outcome"] == "applied"
+    assert len(laid) == 1 and laid[0].startswith(f"setstripe -c 2 {tmp_path}/chk.0000.stripewise-")
+    after = (tmp_path / "chk.0000").stat()
+    assert after.st_ino != before.st_ino and after.st_mode == before.st_mode and after.st_size > 0
+    assert not list(tmp_path.glob("*.stripewise-*"))
+
+
+@pytest.mark.parametrize("what", ["data", "second name", "attribute"])
+def test_no_other_file_is_made_anew(bench: Bench, tmp_path: Path, what: str) -> None:
+    plan, file = with_empty_file(tmp_path, "allow empty\n"), tmp_path / "chk.0000"
+    match what:
+        case "data":
+            file.write_text("kept")
+        case "second name":
+            (tmp_path / "other").hardlink_to(file)
+        case "attribute":
+            os.setxattr(file, "user.kept", b"1")
+    before = file.stat().st_ino
+    _, laid = on_lustre(bench, tmp_path, PLAIN, plan=plan, STRIPEWISE_MODE="apply")
+    assert laid == [] and file.stat().st_ino == before
 
 
 def test_exclusive_files_existing_files_and_reads_are_never_striped(bench: Bench, tmp_path: Path) -> None:

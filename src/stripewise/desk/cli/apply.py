@@ -106,6 +106,13 @@ def run(
         list[str] | None,
         typer.Option(help="What is known about the files, such as file_size=64GiB; repeatable.", metavar="NAME=VALUE"),
     ] = None,
+    restripe_empty: Annotated[
+        bool,
+        typer.Option(
+            "--restripe-empty",
+            help="On Lustre: replace an empty file that exists by a new one with the chosen stripes.",
+        ),
+    ] = False,
     server: ServerOption = None,
     yes: Annotated[bool, typer.Option("--yes", help="Agree to settings that another user of the store found.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only the output of the program.")] = False,
@@ -151,7 +158,7 @@ def run(
         mode,
         artifact,
         None if journal is None else journal.absolute(),
-        site_allowances(),
+        (*site_allowances(), *(("empty",) if restripe_empty else ())),
         None if orders is None else orders.absolute(),
         settle,
         own_calls=mode == "observe",
