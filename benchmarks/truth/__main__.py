@@ -38,7 +38,7 @@ from .programs import HERE, Arm, Bench, Program, read_programs
 from .statements import Statement, list_statements
 
 WANTED = 0.98
-KINDS = ("effective", "no effect", "answer", "speed-up", "share", "preferred", "predicted", "bound")
+KINDS = ("effective", "no effect", "answer", "speed-up", "share", "preferred", "predicted")
 
 
 def tune(bench: Bench) -> list[Statement]:
@@ -75,10 +75,9 @@ def check(bench: Bench, statements: list[Statement], rounds: int) -> list[tuple[
     taken = bench.time_arms(_list_arms(timed), rounds) if timed else {}
     maximize = objective_of(bench.experiment.objective).maximize
     for one in timed:
-        of_io = one.kind in ("bound", "predicted")
+        of_io = one.kind == "predicted"
         values = {arm: [run[of_io] for run in taken[arm]] for arm in one.arms}
-        known = [compare(values[arm], values[one.other], maximize and not of_io) for arm in (one.arm, *one.sweep)]
-        pairs = max((pairs for pairs in known if pairs is not None), key=lambda pairs: pairs.estimate, default=None)
+        pairs = compare(values[one.arm], values[one.other], maximize and not of_io)
         if one.of_calls:
             found[one] = judge_calls(one, traces[one.arm], traces[one.other], pairs)
         else:

@@ -45,6 +45,8 @@ def judge_calls(statement: Statement, arm: Sequence[Trace], other: Sequence[Trac
     if not changed and pairs is not None:
         found += f"; {describe(pairs)}"
         acts = pairs.interval.low > SLACK or pairs.interval.high < 1 / SLACK
+    if not acts and statement.kind == "answer" and "does not show" in statement.says and not _messages(arm[0]):
+        return Verdict(OPEN, f"{found}; nobody sees what happens between the ranks")
     return Verdict(TRUE if acts == (statement.kind != "no effect") else FALSE, found)
 
 

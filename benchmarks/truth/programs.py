@@ -60,6 +60,8 @@ class Program:
     ----------
     build, before : str
         Shell lines: what makes the program, and what makes the files that it reads.
+    stack : str
+        What is tuned beside MPI-IO; empty if nothing.
     """
 
     name: str
@@ -69,6 +71,7 @@ class Program:
     before: str
     command: str
     objective: str
+    stack: str = ""
 
 
 def read_programs(path: Path) -> list[Program]:
@@ -117,6 +120,7 @@ class Bench:
                 "name": f"{program.name}-{program.mpi.name}",
                 "command": shlex.split(program.command.format_map(words)),
                 "objective": {"name": program.objective},
+                **({"stacks": [words["stack"], program.stack]} if program.stack else {}),
                 "hooks": {"delete": delete},
                 "budget": {"runs": budget},
             }

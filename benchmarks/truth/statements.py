@@ -19,8 +19,6 @@ from stripewise.trial import Role, Trial
 
 from .programs import Arm
 
-SAID = 1.02
-"""Bounds from here on are printed."""
 NOTHING: Arm = ()
 
 
@@ -31,15 +29,13 @@ class Statement:
     Attributes
     ----------
     kind : str
-        ``effective``, ``no effect``, ``speed-up``, ``share``, ``preferred``, ``predicted``, ``bound``, or ``answer``:
+        ``effective``, ``no effect``, ``speed-up``, ``share``, ``preferred``, ``predicted``, or ``answer``:
         a setting of the answer, or of what was to be proven, must do something.
     says : str
     arm, other : Arm
         The settings with the thing, and without it.
     low, high : float
         How many times as fast ``arm`` is said to be as ``other``; not for calls.
-    sweep : tuple of Arm
-        Of a bound: further settings, the best of which must not exceed it.
     beside : str
         The direction of calls that the statement leaves out, because the objective does not measure it; else empty.
     """
@@ -50,13 +46,12 @@ class Statement:
     other: Arm
     low: float = math.nan
     high: float = math.nan
-    sweep: tuple[Arm, ...] = ()
     beside: str = ""
 
     @property
     def arms(self) -> tuple[Arm, ...]:
         """All settings that are compared."""
-        return self.arm, self.other, *self.sweep
+        return self.arm, self.other
 
     @property
     def of_calls(self) -> bool:
@@ -70,7 +65,7 @@ def list_statements(
     """List all statements of a result and of the diagnosis of the default run that switching one thing can check."""
     found = [*_of_effects(result, bound, trials), *_of_folds(bound, trials), *_of_gain(result, bound, trials)]
     if diagnosis is not None:
-        found += _of_findings(diagnosis, bound.space)
+        found += _of_findings(diagnosis)
     return list({(one.kind, one.arm, one.other, one.says): one for one in found}.values())
 
 
@@ -100,7 +95,7 @@ def _of_effects(result: Result, bound: BoundSpace, trials: Sequence[Trial]) -> I
         if kind is not None:
             says = f"{effect.name}={effect.requested}: {kind} - {effect.evidence}"
             yield make_statement(kind, says, arm, leave_out(bound.space, arm, effect.name))
-        if effect.name in result.changed(result.shown):
+        if result.confirmation.pairs and effect.name in result.changed(result.shown):
             place = "the answer" if result.confirmed else "what was to be proven"
             says = f"{effect.name}={effect.requested} is in {place} - {effect.evidence}"
             yield Statement("answer", says, arm, leave_out(bound.space, arm, effect.name))
@@ -147,25 +142,9 @@ def _of_gain(result: Result, bound: BoundSpace, trials: Sequence[Trial]) -> Iter
         yield Statement("preferred", "cheaper and within 5% of the best", other, arm, 1 - NEAR, math.inf)
 
 
-def _of_findings(diagnosis: Diagnosis, space: Space) -> Iterator[Statement]:
+def _of_findings(diagnosis: Diagnosis) -> Iterator[Statement]:
     for finding in diagnosis.problems:
         arm: Arm = finding.settings
-        expected, bound = finding.expected, finding.bound
+        expected = finding.expected
         if arm and expected.reasons:
             yield Statement("predicted", f"{finding.code}: {expected.says}", arm, NOTHING, expected.low, expected.high)
-        if bound is not None and bound >= SAID:
-            says = f"{finding.code}: at most {bound:.3g} times faster I/O"
-            sweep = tuple(_list_switches(space))
-            yield Statement("bound", says, arm or sweep[0], NOTHING, -math.inf, bound, sweep)
-
-
-def _list_switches(space: Space) -> Iterator[Arm]:
-    """List each setting of the space by itself that switches something, and all of them together."""
-    whole: dict[str, Any] = {}
-    for parameter in space.parameters:
-        levels = [level for one in parameter.switch_levels for level in one[:1]]
-        value = next((v for v in (parameter.values[level] for level in levels) if v != parameter.default), None)
-        if value is not None and (arm := _arm_of(space, {**space.default, parameter.name: value})):
-            whole[parameter.name] = value
-            yield arm
-    yield _arm_of(space, {**space.default, **whole})

@@ -269,6 +269,17 @@ def test_configurations_of_which_no_setting_is_seen_to_act_are_not_confirmed(mon
         assert not machine.result.confirmation.more_budget
 
 
+def test_pairs_that_show_a_gain_of_settings_that_did_nothing_prove_none(monkeypatch):
+    monkeypatch.setattr(
+        "stripewise.engine.result.effects_of",
+        lambda space, trial, default, trials: [Effect(name, status="no_effect") for name in space.names],
+    )
+    machine = Machine(value=lambda c: 100 / c["x"])
+    machine.carry_out(Experiment(runner="function", sampler="exhaustive", budget=Budget(runs=40)))
+    assert not machine.result.confirmed and machine.result.best.configuration == dict(SPACE.default)
+    assert machine.result.verdict.endswith("by the evidence no setting did anything, so it counts as chance.")
+
+
 @pytest.mark.parametrize("limit", [{"seconds": 30.0}, {"node_hours": 30 / 3600}])
 def test_time_and_node_hours_are_kept_for_the_confirmation_too(limit):
     budget = Budget(runs=1000, **limit)

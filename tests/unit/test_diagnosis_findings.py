@@ -451,25 +451,11 @@ def found(one: Activity, code: str) -> Any:
     return next((finding for finding in diagnose(one).findings if finding.code == code), None)
 
 
-def test_a_bound_follows_from_the_calls_or_bytes_that_the_remedy_saves() -> None:
-    # 100 MiB read in a second, of which 25 MiB are new: three quarters of the second, of ten seconds in all.
-    again = found(CASES["redundant-reads"][0].model_copy(update={"io_seconds": 2.5}), "redundant-reads")
-    assert again.bound.speedup == pytest.approx(10 / (10 - 0.75))
-    assert again.bound.condition == "the 75 MiB were not read again, at 100 MiB/s of a rank"
-    funnel = found(CASES["rank-funnel"][0], "rank-funnel")
-    assert funnel.bound.speedup == pytest.approx(4.0)
-    assert funnel.bound.condition == "each rank moved 16 MiB at the rate of rank 0, 64 MiB/s"
-    assert again.as_json()["bound"] == {"speedup": again.bound.speedup, "if": again.bound.condition}
-    # So short a time is no rate: it depends on when the ranks were given a processor.
-    for code in ("redundant-reads", "rank-funnel"):
-        assert found(CASES[code][0].model_copy(update={"io_seconds": 0.07, "summed_seconds": 0.28}), code).bound is None
-
-
-@pytest.mark.parametrize(
-    "code", ["small-writes", "independent-writes", "stripe-unaligned", "read-modify-write", "stdio"]
-)
-def test_a_remedy_that_makes_requests_cheaper_has_no_bound(code: str) -> None:
-    assert found(CASES[code][0], code).bound is None
+def test_no_finding_says_how_much_its_change_brings_at_most() -> None:
+    # Measured gains exceeded what bytes and rates of the log allowed.
+    for fault, _ in CASES.values():
+        for finding in diagnose(fault).findings:
+            assert "times faster" not in f"{finding.says} {finding.fix}" and "bound" not in finding.as_json()
 
 
 def test_sieving_and_repetitions_are_no_redundant_writes() -> None:

@@ -5,11 +5,13 @@ import math
 import pytest
 
 from stripewise.engine.confirmation import Pair
+from stripewise.engine.effects import activities_of
 from stripewise.engine.events import ignore_event
 from stripewise.engine.result import list_shares
 from stripewise.engine.riders import Riders, list_changed, take_back
 from stripewise.engine.session import Session
 from stripewise.launch import Outcome
+from stripewise.observe.evidence import list_calls
 from stripewise.requests.experiment import Budget, Confirmation, Experiment
 from stripewise.requests.from_python import space_of
 from stripewise.requests.objective import Objective
@@ -87,6 +89,22 @@ def test_the_same_calls_need_more_to_be_told_apart(other, kept):
     without = trial(2, 4.4, 4.4, report=REPORTS[other], x=4)
     trials = DEFAULT, best, without, trial(3, 9.8, 10.1, rider=1)
     assert changed(riders(*trials).simplify(best)) == kept
+
+
+@pytest.mark.parametrize(("other", "kept"), [("default", ["x"]), ("hint romio_cb_write disable", ["x", "rider"])])
+def test_another_run_with_the_same_calls_shows_that_a_setting_is_not_needed(other, kept):
+    best = trial(1, 4.0, 4.0, 4.0, report=REPORTS["default"], x=4, rider=1)
+    trials = DEFAULT, best, trial(2, 4.1, 4.1, report=REPORTS[other], x=8, mode="b"), trial(3, 9.8, 10.1, rider=1)
+    found = riders(*trials)
+    assert changed(found.simplify(best)) == kept
+    assert found.simplify(best).configuration["x"] == 4
+    assert found.next_run(best) == (None if kept == ["x"] else take_back(SPACE, best.configuration, "rider"))
+
+
+def test_what_an_open_file_says_that_it_has_is_no_call():
+    (seen,) = activities_of(trial(1, 4.0, report=REPORTS["default"], x=4))
+    given = [file.model_copy(update={"properties": {"mdc_size": "8388608"}}) for file in seen.files]
+    assert list_calls(seen) == list_calls(seen.model_copy(update={"files": given})) != ()
 
 
 def test_shares_are_intervals_of_the_runs_that_leave_a_setting_out():

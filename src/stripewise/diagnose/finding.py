@@ -162,21 +162,6 @@ class FindingKind:
 
 
 @dataclass(frozen=True)
-class Bound:
-    """How many times faster the remedy that is named could make the I/O at most.
-
-    Attributes
-    ----------
-    speedup : float
-    condition : str
-        Under which it holds, with the bytes, the calls or the rate that it follows from: words that follow "if".
-    """
-
-    speedup: float
-    condition: str
-
-
-@dataclass(frozen=True)
 class Finding:
     """Something found.
 
@@ -196,8 +181,6 @@ class Finding:
         Part of the time in I/O calls that the calls concerned took, 0 to 1.
     fix : str
         What to change here; the kind's where empty.
-    bound : Bound or None
-        None where the source does not hold what limits the gain.
     """
 
     kind: FindingKind
@@ -209,7 +192,6 @@ class Finding:
     proposal: Proposal = field(default_factory=Proposal)
     share: float = 0.0
     fix: str = ""
-    bound: Bound | None = None
 
     @property
     def code(self) -> str:
@@ -248,7 +230,6 @@ class Finding:
             if self.settings
             else None,
             "io_time_share": round(self.share, 4),
-            "bound": None if self.bound is None else {"speedup": self.bound.speedup, "if": self.bound.condition},
             "drishti": list(self.kind.drishti),
             "examples": list(self.kind.examples),
         }
@@ -311,47 +292,6 @@ def each_way(*, read: FindingKind, write: FindingKind) -> Callable[[Way], Way]:
 
 
 _WHOLE = 0.99
-_LEAST_BOUND = 1.02
-_EVEN = 0.7
-"""Least part of the slowest rank's time that the mean rank spends, where a sum over ranks says what one would save."""
-_SHORTEST = 0.1
-"""Seconds of I/O from which a rate can be stated: what is shorter depends on when the ranks were given a processor."""
-
-
-def bound_without(activity: Activity, seconds: float, condition: str) -> Bound | None:
-    """Bound the gain of a remedy that saves calls and leaves all others as they are.
-
-    Parameters
-    ----------
-    seconds : float
-        That the calls took, summed over ranks.
-    condition : str
-        As in :class:`Bound`.
-
-    Returns
-    -------
-    Bound or None
-        None where times are not known, where ranks are too unequal to say what the slowest would save, and where
-        hardly anything would be saved or left.
-    """
-    spent = activity.summed_seconds
-    if not has_rate(activity) or spent <= 0:
-        return None
-    if spent < _EVEN * activity.io_seconds * activity.job.ranks:
-        return None
-    return make_bound(spent, spent - seconds, condition)
-
-
-def has_rate(activity: Activity) -> bool:
-    """Whether a rate can be stated from which a bound follows."""
-    return activity.timed and activity.io_time is not None and activity.io_seconds >= _SHORTEST
-
-
-def make_bound(before: float, after: float, condition: str) -> Bound | None:
-    """Bound a gain by the time, or another cost, before and after; None where hardly anything is saved or left."""
-    if after <= (1 - _WHOLE) * before or before < _LEAST_BOUND * after:
-        return None
-    return Bound(before / after, condition)
 
 
 def weigh(activity: Activity, limits: Thresholds, share: float, most: Severity = Severity.HIGH) -> Severity:

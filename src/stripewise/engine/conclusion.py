@@ -136,6 +136,11 @@ def verdict(
             return f"Proven{where} in {pairs}{limits}: {_failures(conclusion)}."
         case Decision.PROVEN:
             return f"Proven{where}: {format_factor(found)} times the default ({span}, {pairs}){limits}."
+        case Decision.IDLE:
+            return (
+                f"The default is kept: {pairs} show a gain, but by the evidence no setting did anything, "
+                "so it counts as chance."
+            )
         case Decision.INVALID:
             return (
                 "The default is kept: the machine changed so much during the confirmation that the default differs "

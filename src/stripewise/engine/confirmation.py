@@ -227,6 +227,7 @@ class Decision(StrEnum):
     NOT_PROVEN = "not_proven"
     FUTILE = "futile"
     INVALID = "invalid"
+    IDLE = "idle"
 
 
 @dataclass(frozen=True)

@@ -77,17 +77,10 @@ def activities_of(trial: Trial) -> list[Activity]:
 
 
 def beside_a_proven_gain(effects: Sequence[Effect]) -> list[Effect]:
-    """Doubt that settings did nothing where the gain is proven and no other setting can explain it."""
+    """Say of a single setting that nobody saw that nothing else explains a proven gain."""
     if len(effects) == 1 and effects[0].status == _REQUESTED:
         return [replace(effects[0], evidence=f"{_PASSED}; nothing else explains the proven gain")]
-    if not all_idle(effects):
-        return list(effects)
-    return [
-        replace(effect, status=UNPROVABLE, evidence=f"{effect.evidence}; but no other setting explains the proven gain")
-        if effect.status == NO_EFFECT
-        else effect
-        for effect in effects
-    ]
+    return list(effects)
 
 
 def all_idle(effects: Sequence[Effect]) -> bool:

@@ -474,7 +474,7 @@ class Planner:
             answer = trials[number]
             if answer.role is Role.CANDIDATE:
                 answer = self._simplest(trials, answer)
-            if answer.number not in tested:
+            if answer.number not in tested and not all_idle(effects_of(self.space, answer, default)):
                 return answer
         return None
 

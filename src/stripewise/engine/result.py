@@ -6,6 +6,7 @@ import datetime
 import math
 import statistics
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -128,11 +129,13 @@ def conclude(ledger: ExperimentLedger, planner: Planner, bound: BoundSpace, reas
     default = next(trial for trial in trials if trial.role is Role.DEFAULT)
     reference = next((trial for trial in trials if trial.role is Role.REFERENCE), None)
     found = _trial(trials, chosen)
+    shown = found if found is not None else _trial(trials, planner.candidate(trials))
+    effects = [] if shown is None else effects_of(bound.space, shown, default, trials)
+    if conclusion is not None and conclusion.decision is Decision.PROVEN and all_idle(effects):
+        conclusion = replace(conclusion, decision=Decision.IDLE)
     proven = conclusion is not None and conclusion.decision is Decision.PROVEN
     best = found if proven and found is not None else default
     workload = facts.workload or Workload()
-    shown = found if found is not None else _trial(trials, planner.candidate(trials))
-    effects = [] if shown is None else effects_of(bound.space, shown, default, trials)
     if proven:
         effects = beside_a_proven_gain(effects)
     tried = any(trial.role is not Role.DEFAULT and trial.runs for trial in trials)

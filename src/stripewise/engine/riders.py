@@ -80,7 +80,11 @@ class Riders:
         answer = self._without_idle(Answer(trial.configuration, trial))
         while True:
             found = [
-                (self._excess(known, trial), place, Answer(less, known))
+                (
+                    self._excess(known, trial),
+                    place,
+                    Answer(less, known if known.configuration == less else answer.stands),
+                )
                 for place, (less, known) in enumerate(self._taken_back(answer))
                 if known is not None and known.values and not self._told(known, trial)
             ]
@@ -106,15 +110,25 @@ class Riders:
         return None
 
     def _taken_back(self, answer: Answer) -> Iterator[tuple[Configuration, Trial | None]]:
-        """Give each configuration with one setting less, other than the default, and its trial if there is one."""
+        """Give each configuration with one setting less, other than the default, and the trial that shows it.
+
+        Where it did not run, another trial without the setting shows it, if that makes the calls of the answer.
+        """
         for name in list_changed(self.space, answer.configuration):
             less = take_back(self.space, answer.configuration, name)
             if less is not None and less not in (self.space.default, answer.configuration):
-                yield less, self._find(less)
+                yield less, self._find(less) or self._find_alike(answer, name)
 
     def _find(self, configuration: Configuration) -> Trial | None:
         own = (one for one in self.trials if one.role is Role.CANDIDATE and one.configuration == configuration)
         return next((one for one in own if any(run.state is not State.PENDING for run in one.runs)), None)
+
+    def _find_alike(self, answer: Answer, name: str) -> Trial | None:
+        usual = self.space[name].default
+        without = (
+            one for one in self.history.trials if one.role is Role.CANDIDATE and one.configuration[name] == usual
+        )
+        return next((one for one in without if one.values and make_same_calls(one, answer.stands)), None)
 
     def _without_idle(self, answer: Answer) -> Answer:
         """Reset all settings that the evidence calls without effect."""

@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from stripewise.desk.cli.options import JsonOption, ServerOption, StoreOption, check_place, pairs
-from stripewise.desk.cli.output import console, duration, notes, number, overwritten, print_json, prose, remark, say
+from stripewise.desk.cli.output import console, duration, notes, overwritten, print_json, prose, remark, say
 from stripewise.desk.cli.terminal import desk_of
 from stripewise.desk.desk import Desk
 from stripewise.diagnose.code_examples import LANGUAGES, read_example
@@ -300,8 +300,6 @@ def _lines(finding: Finding) -> Iterator[str]:
     yield finding.says
     yield f"why: {finding.kind.mechanism}"
     yield f"fix: {finding.fix or finding.kind.fix}"
-    if (bound := finding.bound) is not None:
-        yield f"bound: the I/O at most {number(bound.speedup, digits=3)} times as fast, if {bound.condition}"
     for setting in finding.settings:
         yield f"set: {setting.line()}"
     if finding.settings:

@@ -10,13 +10,10 @@ import numpy as np
 
 from stripewise.catalogue.filesystems import GENERIC, of_file
 from stripewise.diagnose.finding import (
-    Bound,
     Finding,
     FindingKind,
     Limit,
     Thresholds,
-    has_rate,
-    make_bound,
     rule,
     top,
     weigh,
@@ -297,7 +294,6 @@ def rank_funnel(activity: Activity, limits: Thresholds, kind: FindingKind) -> It
         top(files),
         ranks=(rank,),
         share=min(0.98, float(part) * (1 - 1 / activity.job.ranks)),
-        bound=_bound_equal_parts(activity, rank, int(moved[rank]), total / activity.job.ranks),
     )
 
 
@@ -340,18 +336,7 @@ def rank_imbalance(activity: Activity, limits: Thresholds, kind: FindingKind) ->
         top(files),
         ranks=heavy,
         share=lost,
-        bound=_bound_equal_parts(activity, int(busy[0]), most, mean),
     )
-
-
-def _bound_equal_parts(activity: Activity, rank: int, most: int, mean: float) -> Bound | None:
-    """Bound what equal parts gain: no rank moves its part at a higher rate than the busiest one does."""
-    if not has_rate(activity):
-        return None
-    loads = activity.ranks
-    spent = loads.seconds[rank] if loads is not None and rank < len(loads.seconds) else activity.io_seconds
-    rate = f"{format_size(round(most / spent))}/s" if spent > 0 else "its rate"
-    return make_bound(most, mean, f"each rank moved {format_size(round(mean))} at the rate of rank {rank}, {rate}")
 
 
 def _measure_lateness(file: FileActivity, limits: Thresholds) -> float:

@@ -14,7 +14,6 @@ from stripewise.diagnose.finding import (
     Thresholds,
     aggregation,
     alignment,
-    bound_without,
     each_way,
     rule,
     top,
@@ -376,7 +375,6 @@ def moved_again(activity: Activity, limits: Thresholds, kind: FindingKind, direc
         return
     share = activity.share(seconds)
     what = "read" if direction == "read" else "written"
-    rate = f"{format_size(round(again / seconds))}/s" if seconds > 0 else ""
     fix = ""
     if direction == "read" and everyone:
         fix = "Every rank reads all of the file: let one rank read and broadcast it, or read collectively."
@@ -388,9 +386,6 @@ def moved_again(activity: Activity, limits: Thresholds, kind: FindingKind, direc
         top(paths),
         share=share,
         fix=fix,
-        bound=bound_without(activity, seconds, f"the {format_size(again)} were not {what} again, at {rate} of a rank")
-        if rate
-        else None,
     )
 
 

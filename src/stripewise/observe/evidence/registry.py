@@ -77,7 +77,7 @@ def _fingerprint(file: FileActivity) -> tuple[object, ...]:
         ways.append((_sizes(file, way), find_all(file, way).bytes, key_calls(within), within.messages))
     other = () if file.posix is None else (file.posix.opens, file.posix.syncs)
     places = tuple(sorted((one.name, one.address, *one.chunk, *one.filters) for one in file.datasets))
-    told = (*sorted(file.told_layout.items()), *sorted(file.properties.items()))
+    told = tuple(sorted(file.told_layout.items()))
     acted = tuple(sorted((one.layer, one.key, one.acted) for one in file.asked if one.acted))
     return *ways, other, file.modes, places, told, acted
 
