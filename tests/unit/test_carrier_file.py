@@ -69,6 +69,13 @@ def test_lines_of_an_ini_file_keep_their_blanks_and_comments(tmp_path: Path, old
     assert changed(tmp_path, "a.ini", old, {"io.buffer": "8"}) == (new, {"io.buffer"})
 
 
+@pytest.mark.parametrize("name", ["inputs", "inputs_3d", "inputs.rt", "blast.in", "a.inp"])
+def test_amrex_takes_the_last_definition_of_its_inputs(tmp_path: Path, name: str):
+    old = "# c\namr.n_cell = 8 8 \\\n  8\namr.plot_nfiles = 64 # files\ngeometry.is_periodic=1"
+    new, met = changed(tmp_path, name, old, {"amr.plot_nfiles": "2", "amrex.async_out": "true"})
+    assert new == f"{old}\namr.plot_nfiles = 2\namrex.async_out = true\n" and len(met) == 2
+
+
 def test_a_pipe_is_not_waited_for(tmp_path: Path):
     os.mkfifo(tmp_path / "a.ini")
     with pytest.raises(ValueError, match="not a file"):
@@ -104,6 +111,7 @@ def test_a_name_may_have_dots_and_a_file_a_name(tmp_path: Path):
         ("a.nml", "&io buffer = 1 /\n&io buffer = 2 /\n", {"io.0.buffer": "3"}, "cannot be changed"),
         ("a.nml", "&io mode = '", WANTED, "it cannot be read|End-of-file"),
         ("a.xml", "<a/>", WANTED, "not known by its ending"),
+        ("lmp.in", "units metal\n", WANTED, "line 1 is not `name = value`, as AMReX reads it"),
         ("a.toml", "a = 1\n" + "#" * (1 << 20), WANTED, "more than 1048576 bytes"),
         ("a.toml", TOML, {"io.none": "1"}, "no such entry"),
     ],

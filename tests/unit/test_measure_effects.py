@@ -13,6 +13,7 @@ from stripewise.catalogue.space import Space
 from stripewise.catalogue.stack import load_stack
 from stripewise.desk.cli.result import _write_effect
 from stripewise.engine.effects import Effect, beside_a_proven_gain, verdicts
+from stripewise.observe.activity import Activity, Calls, FileActivity, Level
 from stripewise.observe.evidence import RULES
 from stripewise.sizes import format_size
 from tests.unit.reports import activity, changed, recorded, report
@@ -510,3 +511,62 @@ def test_each_fact_of_a_report_shows_that_a_parameter_of_the_user_s_own_acts():
     more = [*usual["files"], {**usual["files"][0], "path": "/elsewhere"}]
     count = len(usual["files"])
     assert judge("files", more) == f"the number of files is {count + 1}, and by default {count}"
+
+
+def of_parts(folder: str, prefix: str, ranks: tuple[int, ...]) -> Activity:
+    """What a program with MPI wrote by calls of its own: numbered files, each of so many ranks, and one more file."""
+    names = [(f"{prefix}{number}", opened) for number, opened in enumerate(ranks)] + [("md.idx", 1)]
+    files = [
+        FileActivity(path=f"/x/{folder}/{name}", ranks=count, posix=Level(write=Calls(count=2, bytes=1 << 20)))
+        for name, count in names
+    ]
+    return Activity(source="", kind="report", files=files)
+
+
+# What ADIOS2 2.12.0 (4 ranks on a node) and AMReX 24.10 (plotfiles of 4 ranks) wrote, as reports show it.
+BP5 = {
+    "": (1,),
+    "NumAggregators 2": (1, 1),
+    "NumAggregators 4; NumSubFiles 2": (2, 2),
+    "NumSubFiles 2": (1, 1),
+    "AggregationType EveryoneWrites": (4,),
+    "BufferChunkSize 1048576; NumAggregators 1": (1,),
+}
+
+
+@pytest.mark.parametrize(
+    ("plan", "bare", "setting", "status", "says"),
+    [
+        (
+            "NumAggregators 2",
+            "",
+            "aggregators",
+            "effective",
+            "2 files by 2 processes, and without it in 1 file by 1",
+        ),
+        ("NumAggregators 4; NumSubFiles 2", "NumSubFiles 2", "aggregators", "effective", "by 4 processes, and without"),
+        ("NumAggregators 4; NumSubFiles 2", "", "aggregators", "unprovable", "no runs without it, all else alike"),
+        ("AggregationType EveryoneWrites", "", "aggregation", "effective", "in 1 file by 4 processes"),
+        ("BufferChunkSize 1048576; NumAggregators 1", "", "aggregators", "unprovable", "all else alike"),
+    ],
+)
+def test_files_of_an_output_and_their_writers_show_parameters_of_adios2(plan, bare, setting, status, says):
+    def settings(text: str) -> tuple[Any, ...]:
+        return Plan.parse("stripewise-plan 1\n" + "\n".join(f"adios2 {one}" for one in text.split("; ")), "t").settings
+
+    others = [(settings(bare), [of_parts("o.bp", "data.", BP5[bare])])] if bare else []
+    made, usual = of_parts("o.bp", "data.", BP5[plan]), of_parts("o.bp", "data.", BP5[""])
+    effects = verdicts(space_of("adios2"), settings(plan), [made], [usual], others)
+    (effect,) = (one for one in effects if one.name == f"adios2_{setting}")
+    assert effect.status == status and says in effect.evidence, effect
+
+
+@pytest.mark.parametrize(
+    ("ranks", "usual", "status"),
+    [((2, 2), (1, 1, 1, 1), "effective"), ((1, 1), (1, 1), "no_effect"), ((), (), "unprovable")],
+)
+def test_files_of_a_plotfile_show_entries_of_amrex(ranks, usual, status):
+    settings = Plan.parse("stripewise-plan 1\nentry amr.plot_nfiles 2", "t").settings
+    made, before = (of_parts("plt00001/Level_0", "Cell_D_0000", one) for one in (ranks, usual))
+    (effect,) = verdicts(space_of("amrex"), settings, [made], [before])
+    assert effect.status == status, effect

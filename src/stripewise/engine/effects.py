@@ -95,7 +95,7 @@ def idle_settings(effects: Sequence[Effect]) -> set[str]:
 
 @dataclass(frozen=True)
 class _WithoutIt:
-    """The file in runs without a setting: of the default, of other values, of other values alone; all files.
+    """The file in runs without a setting: of the default, of other values, of other values alone; then all files.
 
     ``alone`` tells whether no other setting of the plan concerns the same direction.
     """
@@ -105,6 +105,7 @@ class _WithoutIt:
     paired: tuple[FileActivity, ...]
     switched: tuple[FileActivity, ...]
     every: tuple[tuple[FileActivity, ...], ...]
+    bare: tuple[tuple[FileActivity, ...], ...]
     alone: bool
 
 
@@ -151,6 +152,7 @@ def _effect(
             paired=_list_usual(file, paired),
             switched=_list_usual(file, bare),
             every=tuple(tuple(one.files) for one in without),
+            bare=tuple(tuple(one.files) for one in bare),
             alone=alone,
         )
         status, evidence, by = _judge(parameter, setting, judged.value, activity, file, outcome, without_it)
@@ -194,6 +196,7 @@ def _judge(
         varied=without.varied,
         paired=without.paired,
         switched=without.switched,
+        bare=without.bare,
     )
     return *_by_rule(case, outcome), "plan"
 
@@ -289,7 +292,8 @@ def _list_usual(file: FileActivity | None, baseline: Sequence[Activity]) -> tupl
     """The same file (by path, else the main one) in the runs without the setting."""
     found = []
     for activity in baseline:
-        same = next((other for other in activity.through if file is not None and other.path == file.path), None)
+        among = activity.through or activity.beside
+        same = next((other for other in among if file is not None and other.path == file.path), None)
         if (usual := same or activity.main) is not None:
             found.append(usual)
     return tuple(found)

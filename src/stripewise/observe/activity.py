@@ -663,8 +663,8 @@ class Activity(_ActivityPart):
 
     @property
     def main(self) -> FileActivity | None:
-        """The file of :attr:`through` that most bytes went through."""
-        return max(self.through, key=lambda file: file.bytes, default=None)
+        """The file that most bytes went through, of :attr:`through` if there are any, else of :attr:`beside`."""
+        return max(self.through or self.beside, key=lambda file: file.bytes, default=None)
 
     @property
     def versions(self) -> dict[str, str]:

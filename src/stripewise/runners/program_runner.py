@@ -174,8 +174,11 @@ def find(
     hooks.check_caches(limits.drop_caches)
     found = Found(after, target, runtime, probing=probing)
     library = found.library_for(target)
-    acts = need_observer(parameter.carrier for parameter in parameters_of(experiment).values())
-    reported, countable = kind_of(experiment.objective.name).reported, few_enough(target.ranks)
+    searched = parameters_of(experiment).values()
+    acts = need_observer(parameter.carrier for parameter in searched)
+    # Whether a setting changed the files that the program writes by itself, only its own calls show.
+    shown = any(parameter.evidence == "parts" for parameter in searched)
+    reported, countable = kind_of(experiment.objective.name).reported or shown, few_enough(target.ranks)
     if (reported and (library is None or countable)) or acts:
         found = replace(found, observer=_observer(found, library, warnings, acts=acts))
     elif reported and library is not None:

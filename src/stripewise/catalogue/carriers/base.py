@@ -252,8 +252,6 @@ class Carrier(ABC):
         Who tells the runtime which value is in force.
     proofs : frozenset of str
         Facts that can prove an effect, by the kinds of :data:`stripewise.observe.evidence.RULES`.
-    unproven : str
-        Why there are none; empty if there are.
     names_files : bool
         Whether it changes a copy of a file of the user's, which the command names as ``{NAME:FILE}``.
     reads : str
@@ -278,8 +276,7 @@ class Carrier(ABC):
     only_on_calls = False
     apis: tuple[str, ...] = ()
     echo = "MPI_File_get_info"
-    proofs: frozenset[str] = frozenset({"calls"})
-    unproven = ""
+    proofs: frozenset[str] = frozenset({"calls", "parts"})
     names_files = False
     reads = "the component reads it otherwise"
     on_fault = "the component ignores it without a message"

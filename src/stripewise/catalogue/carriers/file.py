@@ -1,6 +1,6 @@
 """Settings in files of the program's own, of which a changed copy stands in for the file.
 
-Its configuration (TOML, YAML, JSON, INI or Fortran namelists), and ADIOS2's (XML or YAML).
+Its configuration (TOML, YAML, JSON, INI, Fortran namelists or AMReX's inputs), and ADIOS2's (XML or YAML).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class CopiedFile(Carrier):
     acts = ("launch",)
     needs_mpi = False
     names_files = True
-    proofs = frozenset()
+    proofs = frozenset({"parts"})
     by = ""
     wins = ""
     file_is = ""
@@ -138,7 +138,6 @@ class File(CopiedFile):
     name = "file"
     verb = "entry"
     undecided = "programs read their configuration when they start"
-    unproven = "no report shows what the program does with an entry"
     by = "file"
     wins = "the plan wins over the file"
     file_is = "the program's configuration file"
@@ -184,6 +183,8 @@ def _path_in(file: Path, key: str) -> str:
 
 def _edit_of(file: Path) -> Edit:
     ending = file.suffix.lower()
+    if ending not in _EDITS and file.name.startswith("inputs"):
+        ending = ".inputs"
     if ending not in _EDITS:
         known = ", ".join(_EDITS)
         raise ValueError(f"the form of '{file.name}' is not known by its ending; known are {known}")
@@ -360,6 +361,21 @@ def _ini(text: str, wanted: Mapping[str, str]) -> tuple[str, set[str]]:
     return "\n".join(lines), met
 
 
+_DEFINITION = re.compile(r"[A-Za-z][\w.\[\]+-]*+\s*+=")
+
+
+def _inputs(text: str, wanted: Mapping[str, str]) -> tuple[str, set[str]]:
+    """Add lines to what AMReX's ``ParmParse`` reads: of several definitions of a name, the last one counts."""
+    continued = False
+    for number, line in enumerate(text.splitlines(), 1):
+        body = line.partition("#")[0].strip()
+        if body and not continued and _DEFINITION.match(body) is None:
+            raise ValueError(f"line {number} is not `name = value`, as AMReX reads it")
+        continued = body.endswith("\\")
+    added = "".join(f"{path} = {value}\n" for path, value in wanted.items())
+    return text + "\n" * (not text.endswith("\n")) + added, set(wanted)
+
+
 def _edit_safely(edit: Edit, text: str, wanted: Mapping[str, str]) -> tuple[str, set[str]]:
     try:
         new, met = edit(text, wanted)
@@ -381,6 +397,7 @@ _EDITS: Mapping[str, Edit] = {
         (_json, (".json",)),
         (_ini, (".ini", ".cfg", ".conf")),
         (_namelist, (".nml", ".namelist", ".f90nml")),
+        (_inputs, (".inputs", ".inp", ".in", ".i")),
     )
     for ending in endings
 }
@@ -402,7 +419,6 @@ class Adios2(CopiedFile):
 
     name = verb = "adios2"
     undecided = "ADIOS2 reads its file when the program starts"
-    unproven = "ADIOS2 writes its files past MPI-IO, and no report has them"
     by = "adios2 file"
     wins = "parameters that the program sets in its code win"
     file_is = "its ADIOS2 file"

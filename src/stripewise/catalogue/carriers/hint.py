@@ -166,6 +166,7 @@ class Pnetcdf(Carrier):
     undecided = "PnetCDF reads its variable before MPI-IO sees the file"
     reported = True
     apis = ("pnetcdf",)
+    proofs = frozenset({"calls"})
     reads = "PnetCDF reads digits alone"
     on_fault = "the library ignores it without a message"
 

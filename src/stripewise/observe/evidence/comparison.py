@@ -41,6 +41,8 @@ class Case:
         The file in runs with another value of the setting, and in those of them that had nothing else changed.
     switched : tuple of FileActivity
         The file in runs that lacked the setting and had all others of the plan: one thing was switched.
+    bare : tuple of tuple of FileActivity
+        All files of each of these runs.
     """
 
     parameter: Parameter
@@ -54,6 +56,7 @@ class Case:
     varied: tuple[FileActivity, ...] = ()
     paired: tuple[FileActivity, ...] = ()
     switched: tuple[FileActivity, ...] = ()
+    bare: tuple[tuple[FileActivity, ...], ...] = ()
 
     def directions(self) -> list[str]:
         """The directions that count, that the parameter can influence and the file was used in."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from pathlib import PurePath
 
 from stripewise.catalogue.filesystems import key_of
 from stripewise.catalogue.parameter import Parameter
@@ -153,6 +155,43 @@ def acts(case: Case) -> Verdict:
     return EFFECTIVE, f"it acted in {acted} of {count_of(acted + missed, 'call')} on {files}"
 
 
+_NUMBER_OF_FILE = re.compile(r"\d+(?=\D*$)")
+
+
+def _list_parts(files: Iterable[FileActivity]) -> tuple[tuple[int, int], ...]:
+    """List in how many files outputs were written, and by how many processes, the largest number of files first.
+
+    An output's files lie in one folder, and their names differ in their last number.
+    """
+    outputs: dict[PurePath, list[int]] = {}
+    for file in files:
+        path = PurePath(file.path)
+        if file.upper.write.count and _NUMBER_OF_FILE.search(path.name):
+            outputs.setdefault(path.with_name(_NUMBER_OF_FILE.sub("*", path.name)), []).append(file.ranks)
+    return tuple(sorted({(len(ranks), sum(ranks)) for ranks in outputs.values()}, reverse=True))
+
+
+def _describe_parts(found: tuple[tuple[int, int], ...]) -> str:
+    count, ranks = found[0] if found else (0, 0)
+    return f"in {count_of(count, 'file')} by {count_of(ranks, 'process', 'processes')}"
+
+
+@compare_with_others(lambda case, files: _list_parts(files), whole=True)
+def parts(case: Case) -> Verdict:
+    """How many files an output was written in, and by how many processes, where they share its files."""
+    now = _list_parts(case.every)
+    without = {_list_parts(files) for files in (case.others if case.alone else case.bare)}
+    if not now and not any(without):
+        return UNPROVABLE, "no output was written in files whose names differ in a number"
+    sentence = f"an output was written {_describe_parts(now)}"
+    if len(without) != 1:
+        return UNPROVABLE, f"{sentence}; no runs without it, all else alike, show what it changed"
+    (usual,) = without
+    if now == usual:
+        return NO_EFFECT, f"{sentence}, as without it"
+    return EFFECTIVE, f"{sentence}, and without it {_describe_parts(usual)}"
+
+
 def _list_facts(file: FileActivity) -> dict[str, int]:
     """Give what a report counts of a file, the most telling first, by a sentence for a value and the usual one.
 
@@ -226,7 +265,7 @@ class Rule:
     ----------
     judge : callable
     facts : str
-        What it looks at: ``calls``, ``layout``, ``hdf5`` or ``acts``; empty for nothing.
+        What it looks at: ``calls``, ``layout``, ``hdf5``, ``acts`` or ``parts``; empty for nothing.
     """
 
     judge: Callable[[Case], Verdict]
@@ -262,6 +301,7 @@ RULES: dict[str, Rule] = {
         hdf5_given=given,
     ),
     **_rules("acts", acts=acts),
+    **_rules("parts", parts=parts),
     **_rules("", none=differs),
 }
 """All rules, by the name that stacks use."""
