@@ -101,6 +101,18 @@ def test_another_run_with_the_same_calls_shows_that_a_setting_is_not_needed(othe
     assert found.next_run(best) == (None if kept == ["x"] else take_back(SPACE, best.configuration, "rider"))
 
 
+def test_one_run_without_all_that_nothing_shows_comes_first(monkeypatch):
+    monkeypatch.setattr(
+        "stripewise.engine.riders.effects_of",
+        lambda space, trial, *others: [Effect(name, status="unprovable") for name in space.names],
+    )
+    best = trial(1, 4.0, 4.0, 4.0, report=REPORTS["default"], x=4, mode="b", rider=1)
+    assert list_changed(SPACE, riders(DEFAULT, best).next_run(best)) == ["x"]
+    found = riders(DEFAULT, best, trial(2, 4.1, report=REPORTS["default"], x=4))
+    assert changed(found.simplify(best)) == ["x"]
+    assert found.next_run(best) is None
+
+
 def test_what_an_open_file_says_that_it_has_is_no_call():
     (seen,) = activities_of(trial(1, 4.0, report=REPORTS["default"], x=4))
     given = [file.model_copy(update={"properties": {"mdc_size": "8388608"}}) for file in seen.files]

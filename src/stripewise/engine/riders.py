@@ -15,7 +15,8 @@ import numpy as np
 from stripewise.catalogue.configuration import Configuration, find_changes
 from stripewise.catalogue.space import Space
 from stripewise.engine.effects import activities_of, effects_of, idle_settings
-from stripewise.observe.evidence import list_calls
+from stripewise.observe.evidence import UNPROVABLE, list_calls
+from stripewise.result import Effect
 from stripewise.search.belief.posterior import Posterior
 from stripewise.trial import History, Phase, Role, State, Trial
 
@@ -98,6 +99,8 @@ class Riders:
         None where every setting is settled.
         """
         answer = self.simplify(trial)
+        if (fewest := self._take_back_together(answer)) is not None:
+            return fewest
         for less, known in self._taken_back(answer):
             if known is None:
                 return less
@@ -119,6 +122,35 @@ class Riders:
             if less is not None and less not in (self.space.default, answer.configuration):
                 yield less, self._find(less) or self._find_alike(answer, name)
 
+    def _take_back_together(self, answer: Answer) -> Configuration | None:
+        """Give the configuration without all settings that nothing shows to act or to be needed; one is left.
+
+        If it makes the same calls, one run shows that none of them is needed.
+        """
+        effects = {effect.name: effect.status for effect in self._effects(answer)}
+        untold, left = [], answer.configuration
+        for name in list_changed(self.space, left):
+            less = take_back(self.space, left, name)
+            if (
+                effects.get(name) == UNPROVABLE
+                and less is not None
+                and not (self._find(less) or self._find_alike(answer, name))
+            ):
+                untold.append(name)
+        if len(untold) == len(list_changed(self.space, left)) and untold:
+            untold.remove(max(untold, key=lambda name: (bool(self.space[name].switch_levels), self.space[name].cost)))
+        if not untold:
+            return None
+        usual = {name: self.space[name].default for name in untold}
+        levels = self.space.levels([left.with_values(**usual)])
+        found = self.space.configuration(levels[0])
+        feasible = self.space.feasible(levels)[0] and found not in (self.space.default, left)
+        return found if feasible and self._find(found) is None else None
+
+    def _effects(self, answer: Answer) -> list[Effect]:
+        default = next(one for one in self.trials if one.role is Role.DEFAULT)
+        return effects_of(self.space, answer.stands, default, self.trials)
+
     def _find(self, configuration: Configuration) -> Trial | None:
         own = (one for one in self.trials if one.role is Role.CANDIDATE and one.configuration == configuration)
         return next((one for one in own if any(run.state is not State.PENDING for run in one.runs)), None)
@@ -132,9 +164,7 @@ class Riders:
 
     def _without_idle(self, answer: Answer) -> Answer:
         """Reset all settings that the evidence calls without effect."""
-        default = next(one for one in self.trials if one.role is Role.DEFAULT)
-        effects = effects_of(self.space, answer.stands, default, self.trials)
-        idle = idle_settings(effects) & set(self.space.names)
+        idle = idle_settings(self._effects(answer)) & set(self.space.names)
         configuration = answer.configuration
         usual = {name: self.space[name].default for name in idle}
         levels = self.space.levels([configuration.with_values(**usual)])
