@@ -598,3 +598,18 @@ def test_stripes_of_large_shared_files_grow_with_the_nodes(
     if stripes is None and collective and shared and nodes == 64:
         stripes = 8  # what is known of collective writes of smaller files
     assert [change.value for change in found.changes] == ([] if stripes is None else [stripes])
+
+
+@pytest.mark.parametrize(
+    ("nodes", "gib", "now", "targets"),
+    [(4, 5, 1, 4), (8, 16, 1, 4), (4, 5, None, None), (4, 0, 1, None), (1, 5, 1, None)],
+)
+def test_targets_of_beegfs_follow_what_was_measured(nodes: int, gib: int, now: int | None, targets: int | None) -> None:
+    """Files have four targets by default, and on four nodes eight brought no more."""
+    workload = Workload(
+        operation="write", nodes=nodes, processes_per_node=8, collective=False, file_per_process=False,
+        file_size=max(gib << 30, 1 << 20), transfer_size=1 << 20, api="posix", layout="segmented", file_system="beegfs",
+    )  # fmt: skip
+    found = apply_policy("knowledge", workload, 8, {} if now is None else {"stripe_count": now})
+    lines = [setting.line() for setting in found.plan.settings]
+    assert lines == ([] if targets is None else [f"layout beegfs stripe_count {targets}"])

@@ -15,7 +15,8 @@ from stripewise.catalogue.carriers import HINT, LAYOUT, Setting
 from stripewise.catalogue.configuration import Value
 from stripewise.catalogue.expectation import expect
 from stripewise.catalogue.filesystems import USUAL, of_file
-from stripewise.catalogue.stack import load_stack
+from stripewise.catalogue.parameter import Parameter
+from stripewise.catalogue.stack import Stack, load_stack
 from stripewise.catalogue.workload import Workload
 from stripewise.errors import UserError, choose
 from stripewise.models.prescribe.prescription import Advice, Prescription, SettingChange, make_plan
@@ -45,9 +46,9 @@ class _Made:
     gain: float | None = None
     deviation: float | None = None
 
-    def stripe(self, key: str, value: int, unit: str = "") -> None:
+    def stripe(self, key: str, value: int, unit: str = "", system: str = USUAL.name) -> None:
         """A field of the layout of files to be created."""
-        self.settings.append(Setting(LAYOUT, key, str(value), USUAL.name))
+        self.settings.append(Setting(LAYOUT, key, str(value), system))
         self.changes.append(SettingChange(key, None, value, unit))
 
     def leave_out_losses(self, workload: Workload) -> None:
@@ -134,15 +135,18 @@ def _knowledge(workload: Workload, osts: int | None, current: Mapping[str, Value
     made = _Made()
     made.notes.append("nothing was measured on this system: tune or train would know more")
     stripes = _stripes_now(current)
-    reason = _why_not(workload, stripes, existing=existing)
-    if not reason:
-        now = {} if stripes is None else {_STRIPES: str(stripes)}
-        for count in _stripe_counts(osts):
-            found = expect([Setting(LAYOUT, _STRIPES, str(count), USUAL.name)], workload, now, measured=True)
+    system = USUAL if workload.file_system is None else of_file(workload.file_system)
+    stack = load_stack(system.name) if system.keys else None
+    reason = _why_not(workload, stripes, stack, existing=existing)
+    if stack is not None and not reason:
+        parameter = next(one for one in stack.parameters if one.role == _STRIPES)
+        now = {} if stripes is None else {parameter.setting: str(stripes)}
+        for count in _stripe_counts(parameter, osts):
+            found = expect([Setting(LAYOUT, _STRIPES, str(count), system.name)], workload, now, measured=True)
             gain = math.log(found.low)
             if gain - found.doubt >= _LEAST_GAIN and gain > (made.gain or 0.0):
                 made.settings, made.changes = [], []
-                made.stripe(_STRIPES, count)
+                made.stripe(_STRIPES, count, system=system.name)
                 made.gain, made.deviation, made.reasons = gain, found.doubt, list(found.reasons)
     if not made.changes:
         made.kept = f"{reason or _NO_GAIN}, so the default is kept"
@@ -154,7 +158,7 @@ def _knowledge(workload: Workload, osts: int | None, current: Mapping[str, Value
     return made
 
 
-def _why_not(workload: Workload, stripes: int | None, *, existing: bool) -> str:
+def _why_not(workload: Workload, stripes: int | None, stack: Stack | None, *, existing: bool) -> str:
     """Say what of the workload rules stripes out, or must be known before any are set; empty where nothing does."""
     if existing:
         return "the files exist and keep their layout"
@@ -162,7 +166,7 @@ def _why_not(workload: Workload, stripes: int | None, *, existing: bool) -> str:
         return "the program reads, and the layout of an existing file stays as it is"
     if workload.operation == "both":
         return "the program also reads, and only writes gain for sure"
-    if workload.file_system is not None and of_file(workload.file_system) is not USUAL:
+    if stack is None or not any(one.doubt for one in stack.knowledge):
         return f"nothing was measured on {workload.file_system}"
     if stripes == _ALL:
         return "the file has all OSTs already"
@@ -170,9 +174,8 @@ def _why_not(workload: Workload, stripes: int | None, *, existing: bool) -> str:
     return f"the workload does not say {' and '.join(unknown)}" if unknown else ""
 
 
-def _stripe_counts(osts: int | None) -> list[int]:
+def _stripe_counts(parameter: Parameter, osts: int | None) -> list[int]:
     """Stripe counts that the stack offers, ascending, up to all OSTs, which are one of them."""
-    parameter = next(p for p in load_stack("lustre").parameters if p.name == _STRIPES)
     counts = [int(value) for value in parameter.values if int(value) > 0]
     return counts if osts is None else sorted({*(count for count in counts if count <= osts), osts})
 
