@@ -27,6 +27,7 @@ from pydantic import (
 from stripewise.catalogue.configuration import find_changes
 from stripewise.catalogue.stack import OffEntry
 from stripewise.catalogue.workload import Workload
+from stripewise.observe.ceiling import Ceiling
 from stripewise.requests.objective import Objective
 from stripewise.sizes import format_factor
 
@@ -491,6 +492,7 @@ class Result(_ResultPart):
     level: MachineLevel = MachineLevel()
     failures: tuple[Failure, ...] = ()
     cost: Cost | None = None
+    ceiling: Ceiling | None = None
     plan: str = ""
     environment: dict[str, Any] = {}
     validity: Validity = Validity()

@@ -47,6 +47,8 @@ class Role(StrEnum):
 
     DEFAULT = "default"
     REFERENCE = "reference"
+    CEILING = "ceiling"
+    """The bundled benchmark in place of the program."""
     CANDIDATE = "candidate"
 
 

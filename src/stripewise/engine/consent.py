@@ -69,7 +69,11 @@ def check_run(run_bytes: int | None, policy: Policy) -> None:
 
 
 def check_cost(
-    worst: Mapping[str, float | None], policy: Policy, agreed: Mapping[str, Any] | None, consent: Consent
+    worst: Mapping[str, float | None],
+    policy: Policy,
+    agreed: Mapping[str, Any] | None,
+    consent: Consent,
+    also: str = "",
 ) -> dict[str, Any] | None:
     """Ask for consent to a worst case above the limits, once for each time that it grows.
 
@@ -80,6 +84,8 @@ def check_cost(
     agreed : mapping or None
         What was agreed to before.
     consent : callable
+    also : str
+        What is in the worst case beside launches of the program.
 
     Returns
     -------
@@ -106,7 +112,7 @@ def check_cost(
         over.append(f"{format_size(int(moved))} of I/O")
     if not over:
         return None
-    cost = " and ".join(over)
+    cost = " and ".join(over) + also
     if not consent(f"at worst this takes {cost}"):
         raise UserError(
             f"at worst this takes {cost}, and nobody agreed to it",

@@ -74,7 +74,7 @@ def plan_of(identifier: str, experiment: Experiment, bound: BoundSpace | None, t
     for stack in stacks:
         exports = stack.exports(trial.role is not Role.REFERENCE)
         settings += [Setting(ENVIRONMENT, key, value) for key, value in exports.items()]
-    if bound is not None and trial.role is Role.CANDIDATE:
+    if bound is not None and trial.role in (Role.CANDIDATE, Role.CEILING):
         settings += settings_of(bound.space, trial.configuration)
     return Plan(tuple(settings), f"{identifier}.{trial.number}", experiment.override, experiment.files)
 

@@ -25,6 +25,7 @@ from stripewise.engine.budget import (
     reserved_runs,
     runs_for_shares,
 )
+from stripewise.engine.ceiling import reached
 from stripewise.engine.confirmation import (
     FIRST_LOOK,
     Decision,
@@ -82,6 +83,8 @@ class Planner:
         The parts of the search.
     forgiven : int
         Runs before this number count as no try of the default: an earlier session gave up after them, and was resumed.
+    ceiling : Configuration or None
+        Layout of the file of the benchmark that shows what the storage gives; None where it is not launched.
     narrowing : Narrowing
         Keeps what the evidence calls without effect out of what is tried.
     """
@@ -95,6 +98,7 @@ class Planner:
     pruner: Pruner
     stopping: Stopping
     forgiven: int = 0
+    ceiling: Configuration | None = None
     narrowing: Narrowing = field(default_factory=Narrowing)
 
     @property
@@ -134,7 +138,7 @@ class Planner:
             tuple(
                 replace(trial, configuration=default) if trial.role is Role.DEFAULT else trial
                 for trial in self.schedule.searched(trials)
-                if trial.role is not Role.REFERENCE
+                if trial.role not in (Role.REFERENCE, Role.CEILING)
             ),
         )
 
@@ -204,6 +208,13 @@ class Planner:
         if self.reference and not any(trial.role is Role.REFERENCE for trial in trials):
             reference = Trial(len(trials), Configuration({}), Role.REFERENCE)
             return self._plan(trials, reference, Phase.SEARCH, new=True)
+        if self.ceiling is not None:
+            measured = next((trial for trial in trials if trial.role is Role.CEILING), None)
+            if measured is None:
+                # Nobody else's value: no sampler learns from it, and no proof counts it.
+                return self._plan(trials, Trial(len(trials), self.ceiling, Role.CEILING), Phase.WARMUP, new=True)
+            if not have_ended(measured.runs):
+                return Wait()
         return None
 
     def _first_phase(self) -> Phase:
@@ -230,6 +241,7 @@ class Planner:
             return step
         space = self.space if self.sampler.whole else self.narrowing.of(self.space, trials)
         reason = self.stopping.reason(space, history, self.sampler) or self.schedule.ends_search(space, history)
+        reason = reason or reached(trials, self.candidate(trials))
         if reason:
             return self._take_back(trials, history) or Finish(reason)
         pending = sum(not run.state.ended for trial in trials for run in trial.runs)

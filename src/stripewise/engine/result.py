@@ -16,6 +16,7 @@ from stripewise.catalogue.expectation import list_cautions
 from stripewise.catalogue.space import Space
 from stripewise.catalogue.workload import Workload
 from stripewise.engine.budget import RUNS_FOR_SHARE, confirmation_runs, leaving_out_runs
+from stripewise.engine.ceiling import ceiling_of
 from stripewise.engine.conclusion import Conclusion, conclusion_of, more_budget, proof_of, typical_seconds, verdict
 from stripewise.engine.confirmation import Decision, Pair, find_candidate, pairs_of
 from stripewise.engine.effects import all_idle, beside_a_proven_gain, effects_of
@@ -138,7 +139,7 @@ def conclude(ledger: ExperimentLedger, planner: Planner, bound: BoundSpace, reas
     workload = facts.workload or Workload()
     if proven:
         effects = beside_a_proven_gain(effects)
-    tried = any(trial.role is not Role.DEFAULT and trial.runs for trial in trials)
+    tried = any(trial.role not in (Role.DEFAULT, Role.CEILING) and trial.runs for trial in trials)
     without = [run for run in leaving_out_runs(trials) if find_candidate(run) == chosen]
     speedup = _speedup(conclusion, best, default, shown_runs, objective) if proven else 1.0
     interval = conclusion.interval if proven and conclusion is not None else None
@@ -190,7 +191,8 @@ def conclude(ledger: ExperimentLedger, planner: Planner, bound: BoundSpace, reas
         cheapest=find_cheapest(bound, history, best, tested),
         preferred_over=preferred_over(bound, history, shown) if schedule.takes_cheapest else None,
         level=machine_level(history),
-        failures=failures_of(run for trial in trials for run in trial.runs),
+        failures=failures_of(run for trial in trials if trial.role is not Role.CEILING for run in trial.runs),
+        ceiling=ceiling_of(trials, best),
         cost=cost(trials, spent, default, best, shown_runs, planner.count_unneeded(trials, spent)),
         plan=plan.text(),
         environment={**facts.environment, "driver": workload.driver, "file_system": workload.file_system},

@@ -15,6 +15,7 @@ import scipy.special  # noqa: F401
 from stripewise.catalogue.plan import Plan
 from stripewise.engine.binding import Seen, check_program
 from stripewise.engine.budget import confirmation_runs, shortfall
+from stripewise.engine.ceiling import as_benchmark, lay_out, why_none
 from stripewise.engine.companions import Companions, Steps
 from stripewise.engine.conclusion import so_far
 from stripewise.engine.consent import Consent, agree_always, check_cost, check_run
@@ -35,7 +36,7 @@ from stripewise.launch import Launch, Outcome
 from stripewise.models.registry import load_model
 from stripewise.observe.objectives import kind_of, objective_of
 from stripewise.observe.objectives.own_figure import compare_own_figure
-from stripewise.requests.experiment import Experiment
+from stripewise.requests.experiment import Experiment, ObjectiveEntry
 from stripewise.requests.objective import Objective
 from stripewise.requests.policy import Policy
 from stripewise.result import Result
@@ -298,6 +299,9 @@ class Session:
         """Make the launch of a run, with its limits."""
         timeout = self._allowance.timeout(running, self._nodes, run.phase)
         launch = make_launch(self._ledger, self._bound, trial, run, timeout=timeout, pruned=self._bound_of(run))
+        if trial.role is Role.CEILING and self._preflight.benchmark is not None:
+            default = next(one for one in self._ledger.trials if one.role is Role.DEFAULT)
+            return as_benchmark(launch, self._preflight.benchmark(), default)
         return self._schedule.launched(launch, self._preflight.replayer, self._runner.capacity)
 
     def start(self, launch: Launch) -> None:
@@ -314,6 +318,11 @@ class Session:
 
     def result(self, run: Run, outcome: Outcome) -> Run:
         """Give a run with its value; a cut one with the value that it is known to be worse than."""
+        if self._ledger.trials[run.trial].role is Role.CEILING:
+            # It has times of its own, and no value of the objective.
+            return replace(
+                run_of(run, outcome, objective_of(ObjectiveEntry()), self._seen.workload.nodes or 1), value=None
+            )
         cut = outcome.state is State.PRUNED and self._planner.space is not None
         censored = censored_value(self._planner.history(self._ledger.trials), outcome.elapsed) if cut else None
         return run_of(run, outcome, self._objective, self._seen.workload.nodes or 1, censored)
@@ -391,7 +400,8 @@ class Session:
             self._store, self._ledger, self._planner, bound.space, workload, self._note, self._given.read_model
         )
         reference = bound.reference is not None
-        self._planner = replace(self._planner, space=bound.space, reference=reference, sampler=sampler)
+        ceiling = lay_out(bound, workload) if self._measures_ceiling() else None
+        self._planner = replace(self._planner, space=bound.space, reference=reference, sampler=sampler, ceiling=ceiling)
         finished = (run for run in self._ledger.runs.values() if run.state is State.FINISHED)
         notes = facts.objective_notes or explain_objective(self._objective, next(finished, None))
         for told in notes:
@@ -402,6 +412,16 @@ class Session:
             # The first run has shown how long runs take and how much they move.
             self._announce_cost()
 
+    def _measures_ceiling(self) -> bool:
+        """Whether one of the launches is of the benchmark; say why it is not where the user may expect it."""
+        default = next((trial for trial in self._ledger.trials if trial.role is Role.DEFAULT), None)
+        if default is None or any(trial.role is Role.CEILING for trial in self._ledger.trials):
+            return default is not None
+        why = why_none(self._ledger.experiment, default, self._preflight.benchmark)
+        if why:
+            self._note(f"the ceiling of this storage is not measured: {why}")
+        return why == ""
+
     def _announce_cost(self) -> None:
         """Say what the experiment costs at worst, and ask for consent where that is much."""
         if not self._schedule.announced:
@@ -411,7 +431,8 @@ class Session:
         if self._preflight.occupied is None:
             return
         check_run(self._ledger.facts.run_bytes if self._runner.kind == "measured" else None, self._given.policy)
-        agreed = check_cost(worst, self._given.policy, self._ledger.facts.agreed, self._given.consent)
+        also = "" if self._preflight.benchmark is None else ", with one launch of the bundled benchmark"
+        agreed = check_cost(worst, self._given.policy, self._ledger.facts.agreed, self._given.consent, also)
         if agreed is not None:
             self._ledger.remember(agreed=agreed)
 

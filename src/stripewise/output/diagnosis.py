@@ -54,7 +54,7 @@ def context(
 ) -> dict[str, Any]:
     """Collect what ``diagnosis_sections.html`` shows; ``drawn`` holds the figures to leave places for."""
     return {
-        "document": {"prediction": None, **document},
+        "document": {"prediction": None, "ceiling": None, **document},
         "activity": activity,
         "plan": plan,
         "files": [_file(file) for file in activity.files[:20]],

@@ -104,6 +104,8 @@ class ExperimentView:
             return "default"
         if trial.role is Role.REFERENCE:
             return "reference: without the component"
+        if trial.role is Role.CEILING:
+            return "ceiling: the benchmark"
         return " ".join(self.changed(trial)) or "(defaults)"
 
     def changed(self, trial: Trial) -> list[str]:

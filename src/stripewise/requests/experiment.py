@@ -257,6 +257,8 @@ class ParameterOverride(BaseModel):
     _carried = model_validator(mode="before")(staticmethod(read_carrier))
 
 
+_MANY_LAUNCHES = 30
+"""Launches from which one of them may be spent on what the storage gives."""
 _RETIRED = {"general_knowledge"}
 
 
@@ -340,6 +342,10 @@ class Experiment(BaseModel):
         default=None, description="the record whose replays the search launches in place of the program"
     )
     confirmation: Confirmation = Field(default=Confirmation(), description="how a gain is proven")
+    ceiling: bool = Field(
+        default=True,
+        description="of 30 launches or more, one shows what the storage gives",
+    )
     warmup: Annotated[int, Field(ge=0, le=100)] = Field(
         default=1, description="runs of the default that are discarded first"
     )
@@ -349,6 +355,11 @@ class Experiment(BaseModel):
     scratch: VariableValue | None = Field(default=None, description="folder for the runs' own folders")
     override: bool = Field(default=False, description="the plan wins over the application's own hints")
     files: str = Field(default="*", description="glob of the files that the plan governs")
+
+    @property
+    def measures_ceiling(self) -> bool:
+        """Whether one of its launches may be spent on the ceiling."""
+        return self.ceiling and self.budget.runs >= _MANY_LAUNCHES
 
     @property
     def is_demo(self) -> bool:

@@ -57,6 +57,9 @@ class Preflight:
         Given by runners that bring their own (a replayed table, a Python function).
     replayer : Replayer or None
         What the search launches in place of the program, where it is to replay a record.
+    benchmark : callable or None
+        Gives the program of the bundled benchmark behind the program's launcher, and builds it; None where it cannot
+        take the program's place.
     nodes : int or None
         Nodes that each run occupies; None where only the workload tells.
     occupied : callable or None
@@ -79,6 +82,7 @@ class Preflight:
     space: Space | None = None
     objective: Objective | None = None
     replayer: Replayer | None = None
+    benchmark: Callable[[], tuple[str, ...]] | None = None
     nodes: int | None = None
     occupied: Callable[[float], float] | None = None
     unknown: tuple[str, ...] = ()

@@ -195,6 +195,8 @@ def find(
     )
     if experiment.replay is not None:
         preflight = _with_replayer(preflight, experiment.replay, experiment.command, found)
+    elif experiment.measures_ceiling and library is not None and not applications:
+        preflight = _with_benchmark(preflight, found)
     return replace(found, preflight=preflight)
 
 
@@ -208,6 +210,25 @@ def _observer(found: Found, library: Path | None, warnings: list[str], *, acts: 
     except StripewiseError as error:
         warnings.append(f"the calls of the program cannot be observed: {error.what}")
         return None
+
+
+def _with_benchmark(preflight: Preflight, found: Found) -> Preflight:
+    """Let the bundled benchmark take the program's place in a launch, where it can."""
+    target, mpi = found.target, found.target.mpi
+    if mpi is None or target.launcher is None or target.script or target.line.listing:
+        return preflight
+    if len(target.line.segments) != 1:
+        return preflight
+    before = target.line.segments[0].before
+
+    def words() -> tuple[str, ...]:
+        from stripewise.runners.native.build import KERNEL, build  # noqa: PLC0415  few programs are launched so often
+        from stripewise.runners.native.compiler import find_compiler  # noqa: PLC0415
+
+        return (*before, str(build(KERNEL, find_compiler(mpi, None, found.environment), found.environment).path))
+
+    told = "ceiling   one launch of the bundled benchmark, in the folder of the program's files (--no-ceiling: none)"
+    return replace(preflight, benchmark=words, summary=(*preflight.summary, told))
 
 
 def _with_replayer(preflight: Preflight, replay: Replay, command: Sequence[str], found: Found) -> Preflight:

@@ -16,17 +16,20 @@ from stripewise.desk.cli.options import JsonOption, ServerOption, StoreOption, c
 from stripewise.desk.cli.output import console, duration, notes, overwritten, print_json, prose, remark, say
 from stripewise.desk.cli.terminal import desk_of
 from stripewise.desk.desk import Desk
+from stripewise.diagnose.ceiling import ceiling_for
 from stripewise.diagnose.code_examples import LANGUAGES, read_example
 from stripewise.diagnose.finding import Finding, Severity
 from stripewise.diagnose.over_time import OverTime
 from stripewise.diagnose.site import Diagnosis, JobRow, SiteProfile, TableWriter, diagnose, row_of, slowness
 from stripewise.errors import StripewiseError, UserError, choose
 from stripewise.observe.activity import Activity
+from stripewise.observe.ceiling import Ceiling
 from stripewise.observe.darshan_logs import LogResult
 from stripewise.observe.from_report import activity_of
 from stripewise.observe.report import parse_report
 from stripewise.output.html import save_text
 from stripewise.sizes import count_of, format_size
+from stripewise.store.base import Record
 from stripewise.trial import Role
 
 _LEVELS = ("low", "medium", "high")
@@ -61,6 +64,10 @@ def run_diagnose(
     ] = None,
     model: Annotated[
         Path | None, typer.Option(help="A performance model that predicts one job.", metavar="FILE")
+    ] = None,
+    ceiling: Annotated[
+        Path | None,
+        typer.Option(help="A calibration or a campaign's table: how near is one job?", metavar="FILE"),
     ] = None,
     nodes: Annotated[
         int | None,
@@ -105,8 +112,9 @@ def run_diagnose(
     if not outcome.profile.jobs:
         raise UserError(*outcome.reason)
     one = outcome.only
-    if (html or plan or model) and one is None:
-        what = f"{count_of(outcome.profile.jobs, 'job')} were read, and --report, --plan and --model are for one"
+    if (html or plan or model or ceiling) and one is None:
+        own = "--report, --plan, --model and --ceiling"
+        what = f"{count_of(outcome.profile.jobs, 'job')} were read, and {own} are for one"
         raise UserError(what, "name the log of one job")
     expected = None
     if one is not None and model is not None:
@@ -115,23 +123,17 @@ def run_diagnose(
     document = one.as_json() if one is not None else outcome.as_json()
     if expected is not None:
         document["prediction"] = expected
+    reached = None if one is None else _find_ceiling(desk, logs, ceiling, one.activity)
+    if reached is not None:
+        document["ceiling"] = {**reached.model_dump(exclude={"best"}), "says": reached.says}
     if over_time is not None:
         document["over_time"] = over_time.as_json()
-    if one is not None and html is not None:
-        from stripewise.output.diagnosis import render_diagnosis  # noqa: PLC0415  figures are slow to load
-
-        save_text(html, render_diagnosis(document, one.activity, one.plan(), slowness(one)))
-    if one is not None and plan is not None:
-        if not one.settings():
-            raise StripewiseError(
-                "no finding asks for a setting, so the plan would be empty",
-                "see what it says to change in the program",
-            )
-        save_text(plan, one.plan())
+    if one is not None:
+        _write(one, document, html, plan)
     if json_output:
         print_json(document)
     else:
-        _print_found(outcome, one, plan, code)
+        _print_found(outcome, one, plan, code, reached.says if reached is not None else "")
         if expected is not None:
             _print_expected(expected)
         if over_time is not None:
@@ -141,13 +143,20 @@ def run_diagnose(
     return 3 if level is not None and outcome.worst >= level else 0
 
 
+def _named_experiment(desk: Desk, logs: Sequence[Path]) -> Record | None:
+    """Give the experiment that one word names which is no file, but could be an identifier; None for files."""
+    if len(logs) > 1 or logs[0].exists() or not _IDENTIFIER.fullmatch(str(logs[0])):
+        return None
+    with desk.experiments() as opened:
+        return opened.record(str(logs[0]))
+
+
 def _read(desk: Desk, logs: Sequence[Path], workers: int | None) -> Iterator[LogResult]:
     """Read logs; one word that is no file, but could be an experiment's identifier, names an experiment."""
-    word = str(logs[0])
-    if len(logs) > 1 or logs[0].exists() or not _IDENTIFIER.fullmatch(word):
+    record = _named_experiment(desk, logs)
+    if record is None:
         return iter(desk.activities(logs, workers))
     with desk.experiments() as opened:
-        record = opened.record(word)
         trials = opened.trials(record.id)
     runs = [
         run
@@ -242,17 +251,47 @@ class _Outcome:
             self._writer.close()
 
 
-def _print_found(outcome: _Outcome, one: Diagnosis | None, plan: Path | None, code: str | None) -> None:
+def _write(one: Diagnosis, document: Mapping[str, Any], html: Path | None, plan: Path | None) -> None:
+    """Write what was asked for of one job."""
+    if html is not None:
+        from stripewise.output.diagnosis import render_diagnosis  # noqa: PLC0415  figures are slow to load
+
+        save_text(html, render_diagnosis(document, one.activity, one.plan(), slowness(one)))
+    if plan is not None:
+        if not one.settings():
+            raise StripewiseError(
+                "no finding asks for a setting, so the plan would be empty",
+                "see what it says to change in the program",
+            )
+        save_text(plan, one.plan())
+
+
+def _find_ceiling(desk: Desk, logs: Sequence[Path], path: Path | None, activity: Activity) -> Ceiling | None:
+    """Give how near a job is to a ceiling: that of a file, or of its experiment; None where that is not known."""
+    if path is not None:
+        found = ceiling_for(path, activity)
+    else:
+        record = _named_experiment(desk, logs)
+        known = None if record is None or record.result is None else record.result.ceiling
+        if known is None:
+            return None
+        found = known.model_copy(update={"default": known.share(activity), "best": None})
+    return found if found.says else None
+
+
+def _print_found(
+    outcome: _Outcome, one: Diagnosis | None, plan: Path | None, code: str | None, ceiling: str = ""
+) -> None:
     """Print a diagnosis of one job with code for its fixes, or the sums of many."""
     if one is None:
         _print_many(outcome)
         return
-    _print_one(one, plan)
+    _print_one(one, plan, ceiling)
     if code is not None:
         _print_code(one, code)
 
 
-def _print_one(found: Diagnosis, plan: Path | None) -> None:
+def _print_one(found: Diagnosis, plan: Path | None, ceiling: str) -> None:
     activity, job = found.activity, found.activity.job
     name = PurePath(job.executable.split(" ")[0]).name or PurePath(activity.source).name
     seconds = activity.io_time
@@ -261,6 +300,8 @@ def _print_one(found: Diagnosis, plan: Path | None) -> None:
     files = count_of(activity.counted.files, "file")
     prose(f"{found.verdict}.", "bold")
     prose(f"{name}: {_count_processes(activity)}{run}, {format_size(activity.bytes)} in {files}; {time}")
+    if ceiling:
+        prose(ceiling)
     console.print()
     for place, finding in enumerate(found.first, 1):
         style = _STYLES[finding.severity.word]

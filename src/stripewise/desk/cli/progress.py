@@ -23,6 +23,12 @@ from stripewise.requests.objective import Objective
 from stripewise.sizes import format_factor
 from stripewise.trial import Phase, Role, Run, State, Trial
 
+_ROLES = {
+    Role.DEFAULT: "default",
+    Role.REFERENCE: "reference (without the component)",
+    Role.CEILING: "the bundled benchmark",
+}
+
 
 class Progress:
     """Listener that shows a session on a console; a terminal gets a live display."""
@@ -105,7 +111,7 @@ class Progress:
 
     def _on_ended(self, run: Run, trial: Trial, trials: Sequence[Trial], spent: Any) -> None:
         self._runs = spent.runs
-        what = {Role.DEFAULT: "default", Role.REFERENCE: "reference (without the component)"}.get(trial.role, "")
+        what = _ROLES.get(trial.role, "")
         # Pairs of a proof have one candidate: only in the search must rows be told apart.
         what = what or self._describe(trial.configuration, self._best_settings if run.phase is Phase.SEARCH else None)
         self._follow(trials)
@@ -120,6 +126,7 @@ class Progress:
         if run.value and self._default and run.state is State.FINISHED and not other:
             ratio = f"x{format_factor(self._objective.speedup(run.value, self._default))}"
         phase = {Phase.WARMUP: "warm-up", Phase.SEARCH: "search", Phase.CONFIRMATION: "confirm"}[run.phase]
+        phase = "ceiling" if trial.role is Role.CEILING else phase
         row = [str(run.number), phase, shown, ratio, what]
         if not self._console.is_terminal:
             self._say("  ".join(part for part in row if part))

@@ -136,6 +136,7 @@ def print_result(result: Result, report: Path | None = None, *, explained: bool 
     for sentence in (
         f"what mattered: {'; '.join(share.says for share in result.shares)}" if result.shares else "",
         f"no effect here: {', '.join(result.ineffective)}" if result.ineffective else "",
+        result.ceiling.says if result.ceiling is not None else "",
         *(change.sentence for change in result.level.changes),
         describe_repeats(result.cost.repeated) if result.cost is not None and result.cost.repeated else "",
         describe_unneeded(result.cost.unneeded, result.runs) if result.cost is not None else "",

@@ -126,6 +126,7 @@ def tune(
     timeout: Annotated[float | None, typer.Option(help="Seconds after which a run counts as hung.")] = None,
     scratch: Annotated[str | None, typer.Option(help="Folder for the runs' output.")] = None,
     override: Annotated[bool | None, typer.Option(help="Win over the program's own hints.")] = None,
+    no_ceiling: Annotated[bool, typer.Option("--no-ceiling", help="Measure no ceiling of this storage.")] = False,
     within: Annotated[
         bool,
         typer.Option("--within", help="Try settings inside one launch: each phase (open to close of a file) is a run."),
@@ -235,6 +236,7 @@ def tune(
         "timeout": timeout,
         "scratch": scratch,
         "override": override,
+        "ceiling": False if no_ceiling else None,
     }
     experiment = _with_options(experiment, context.obj["command"], file, options)
     manner = replace(manner, later=used_later(given, modes))

@@ -154,7 +154,7 @@ class TrialDocument(BaseModel):
     """A configuration with its runs."""
 
     number: int = Field(examples=[1])
-    role: Literal["default", "reference", "candidate"]
+    role: Literal["default", "reference", "ceiling", "candidate"]
     state: Literal["pending", "running", "finished", "failed", "pruned"]
     configuration: dict[str, Any] = Field(examples=[{"romio_cb_write": "disable"}])
     value: float | None = Field(description="median of the search runs", examples=[71.2])
