@@ -1,11 +1,12 @@
 """Run test suites of others plain and under Stripewise, and compare them test by test.
 
-``python -m benchmarks.suites --checkouts FOLDER [--suite NAME] [--mode NAME] [--python PYTHON] [--out FILE]``
+``python -m benchmarks.suites --checkouts FOLDER [--suite NAME] [--mode NAME] [--python PYTHON] [--model FILE]``
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import re
 import shlex
@@ -13,6 +14,7 @@ import subprocess
 import sys
 import time
 import tomllib
+import zlib
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -27,54 +29,82 @@ PLANS: Mapping[str, str] = {
     "accelerator": "posix advice sequential\nposix readahead 4194304\nposix stream_buffer 1048576\n",
     "direct": "posix direct 4194304\n",
 }
-MODES = ("observe", "online", "record", *PLANS)
-OF_MPI = ("online", "record", "plan")
+MODES = ("observe", "online", "predict", "orders", "record", *PLANS)
+OF_MPI = ("online", "predict", "orders", "record", "plan")
 """These mean nothing to a program without MPI-IO; the plans of posix mean nothing to one with it."""
 
 
-def words_of(mode: str, folder: Path) -> list[str]:
+def orders(suite: Mapping[str, Any], folder: Path) -> str:
+    """Order each hint of the plan, and the default before them, three times for each file family of a suite."""
+    hints = ["", *(line for line in PLANS["plan"].splitlines() if line.startswith("hint "))]
+    lines = ["stripewise-orders 1"]
+    for name, operation in itertools.product(suite["families"], ("write", "read")):
+        for hint in hints * 3:
+            site = folder / suite["checkout"] / name
+            body = f"site={site}\toperation={operation}\tsettings={hint}\torder={len(lines)}"
+            lines.append(f"{zlib.crc32(body.encode()):08x}\t{body}")
+    return "\n".join(lines) + "\n"
+
+
+def words_of(mode: str, folder: Path, suite: Mapping[str, Any], model: Path | None = None) -> list[str]:
     """Give the words before the suite's own command."""
     stripewise = [sys.executable, "-m", "stripewise"]
     if mode == "plain":
         return []
     if mode == "record":
-        return [*stripewise, "lab", "record", "-q", "--out", str(folder / "record"), "--"]
+        return [*stripewise, "lab", "record", "-q", "--output", str(folder / "suites.record"), "--"]
+    if mode == "orders":
+        (folder / "suites.orders").write_text(orders(suite, folder))
+        (folder / "suites.journal").unlink(missing_ok=True)
     plan = folder / f"{mode}.plan"
     plan.write_text("stripewise-plan 1\n" + PLANS.get(mode, PLANS["plan"]))
-    chosen = {"observe": ["--mode", "observe"], "online": ["--mode", "online", str(plan)]}
+    chosen = {
+        "observe": ["--mode", "observe"],
+        "online": ["--mode", "online", str(plan)],
+        "predict": ["--mode", "predict", "--model", str(model)],
+        "orders": ["--mode", "orders", "--orders", f"{folder}/suites.orders", "--journal", f"{folder}/suites.journal"],
+    }
     return [*stripewise, "run", "-q", *chosen.get(mode, [str(plan)]), "--"]
 
 
 def outcomes(suite: Mapping[str, Any], output: str) -> dict[str, list[str]]:
-    """Give what each test came to; ranks write into one another's lines, so nothing counts how many of them say it."""
+    """Give what each test came to, in each rank."""
     found: dict[str, list[str]] = {}
     which = suite.get("outcome", 2)
     for match in re.finditer(suite["test"], output):
         found.setdefault(match[3 - which], []).append(match[which])
-    return {name: sorted(set(each)) for name, each in found.items()}
+    return {name: sorted(each) for name, each in found.items()}
 
 
-def run(suite: Mapping[str, Any], mode: str, folder: Path, python: str, limit: float) -> dict[str, Any]:
+def run(
+    suite: Mapping[str, Any],
+    mode: str,
+    folder: Path,
+    fill: Mapping[str, str],
+    limit: float,
+    model: Path | None = None,
+) -> dict[str, Any]:
     """Run a suite in one mode; one of many programs is a test for each of them."""
     if suite.get("programs"):
         parts = {
             name: run(
-                {**suite, "programs": (), "command": suite["command"].replace("{program}", name)},
+                {**suite, "programs": ()},
                 mode,
                 folder,
-                python,
+                {**fill, "program": name},
                 limit,
+                model,
             )
             for name in suite["programs"]
         }
         tests = {name: [f"code {part['code']}", *(part["tests"] and ["no errors"])] for name, part in parts.items()}
         return {"code": 0, "seconds": sum(part["seconds"] for part in parts.values()), "tests": tests}
-    command = shlex.split(suite["command"].replace("{python}", python))
+    command = shlex.split(re.sub(r"\{(program|python|mpiexec)\}", lambda word: fill[word[1]], suite["command"]))
     begun = time.monotonic()
     where = folder / suite["checkout"] if "checkout" in suite else folder
     try:
         done = subprocess.run(
-            [*words_of(mode, folder), *command],
+            [*words_of(mode, folder, suite, model), *command],
             cwd=where,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -85,6 +115,9 @@ def run(suite: Mapping[str, Any], mode: str, folder: Path, python: str, limit: f
         output, code = done.stdout.decode("utf-8", "replace"), done.returncode
     except subprocess.TimeoutExpired as error:
         output, code = (error.stdout or b"").decode("utf-8", "replace"), None
+    for file in sorted(where.glob(suite.get("ranks", "no file of a rank"))):
+        output += file.read_text("utf-8", "replace")
+        file.unlink()
     return {"code": code, "seconds": time.monotonic() - begun, "tests": outcomes(suite, output)}
 
 
@@ -107,25 +140,28 @@ def main() -> int:
     parser.add_argument("--suite", action="append", choices=suites, help="by default all that are there")
     parser.add_argument("--mode", action="append", choices=MODES)
     parser.add_argument("--python", default=sys.executable, help="has what the suites of Python need")
+    parser.add_argument("--mpiexec", default="mpiexec", help="of the MPI that the programs are built with")
+    parser.add_argument("--model", type=Path, help="an artifact; without it, predict is left out")
     parser.add_argument("--limit", type=float, default=3600, help="seconds of one run")
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
     folder, results, wrong = given.checkouts.absolute(), {}, 0
+    fill = {"python": given.python, "mpiexec": given.mpiexec}
     for name in given.suite or suites:
         suite = suites[name]
         if not (folder / suite.get("checkout", ".")).is_dir():
             print(f"{name}: no checkout {folder / suite['checkout']}")
             continue
-        plain = run(suite, "plain", folder, given.python, given.limit)
+        plain = run(suite, "plain", folder, fill, given.limit)
         # What differs between two plain runs is no one's fault but the suite's.
-        unsteady = {
-            line.partition(":")[0] for line in compare(plain, run(suite, "plain", folder, given.python, given.limit))
-        }
+        unsteady = {line.partition(":")[0] for line in compare(plain, run(suite, "plain", folder, fill, given.limit))}
         results[name] = {"plain": plain}
         for mode in given.mode or MODES:
             if (mode in OF_MPI) > suite.get("mpi", False) or (mode in ("accelerator", "direct") and suite.get("mpi")):
                 continue
-            other = results[name][mode] = run(suite, mode, folder, given.python, given.limit)
+            if (mode == "predict" and not given.model) or (mode == "orders" and "families" not in suite):
+                continue
+            other = results[name][mode] = run(suite, mode, folder, fill, given.limit, given.model)
             differs = [line for line in compare(plain, other) if line.partition(":")[0] not in unsteady]
             wrong += bool(differs)
             counts = dict(Counter(word for each in other["tests"].values() for word in each))

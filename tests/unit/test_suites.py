@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+import zlib
 from pathlib import Path
 
 import pytest
@@ -16,8 +17,8 @@ SUITES = tomllib.loads((suites.HERE / "suites.toml").read_text("utf-8"))
     [
         (
             "mpi4py",
-            "testA (test_io.X.testA) ... testA (test_io.X.testA) ... ok\nok\ntestB (test_io.X.testB) ... FAIL\n",
-            {"testA (test_io.X.testA)": ["ok"], "testB (test_io.X.testB)": ["FAIL"]},
+            "testA (t.X.testA) ... ok\ntestB (t.X.testB) ... FAIL\ntestA (t.X.testA) ... ok\n",
+            {"testA (t.X.testA)": ["ok", "ok"], "testB (t.X.testB)": ["FAIL"]},
         ),
         (
             "h5py",
@@ -33,9 +34,17 @@ def test_the_outcome_of_each_test_is_read(name: str, output: str, tests: dict[st
 
 
 def test_what_a_run_changes_is_named(tmp_path: Path) -> None:
-    suite = {"command": "sh -c 'echo T one ok; test -e here || echo T two ok; exit 3'", "test": r"(?m)^T (\w+) (\w+)$"}
-    plain = suites.run(suite, "plain", tmp_path, "python3", 60)
+    command = "sh -c 'echo T one ok; test -e here || echo T two ok > rank.1; exit 3'"
+    suite = {"command": command, "test": r"(?m)^T (\w+) (\w+)$", "ranks": "rank.*"}
+    plain = suites.run(suite, "plain", tmp_path, {}, 60)
     assert (plain["code"], plain["tests"]) == (3, {"one": ["ok"], "two": ["ok"]})
     (tmp_path / "here").touch()
-    assert suites.compare(plain, suites.run(suite, "plain", tmp_path, "python3", 60)) == ["two: ['ok'], None"]
-    assert suites.words_of("direct", tmp_path)[-2:] == [str(tmp_path / "direct.plan"), "--"]
+    assert suites.compare(plain, suites.run(suite, "plain", tmp_path, {}, 60)) == ["two: ['ok'], None"]
+    assert suites.words_of("direct", tmp_path, suite)[-2:] == [str(tmp_path / "direct.plan"), "--"]
+
+
+def test_orders_are_those_of_the_runtime(tmp_path: Path) -> None:
+    text = suites.orders({"checkout": "romio", "families": ["a.tmp"]}, tmp_path)
+    first = text.splitlines()[1].partition("\t")
+    assert text.startswith("stripewise-orders 1\n") and first[0] == f"{zlib.crc32(first[2].encode()):08x}"
+    assert first[2] == f"site={tmp_path}/romio/a.tmp\toperation=write\tsettings=\torder=1"
