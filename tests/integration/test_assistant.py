@@ -166,6 +166,8 @@ def test_tools_that_start_nothing_say_so_and_answer_as_the_service(tmp_path: Pat
         made = call(server, None, "tune", **SIMULATION)
         assert call(server, None, "show", experiment=made["id"])["queued"]
         assert "has no result yet" in call(server, None, "export", experiment=made["id"])
+        # The client asks no service for it: a proxy would lead it elsewhere.
+        assert "does not exist in http://localhost" in call(server, None, "export", experiment="../models/a?x=")
 
 
 def _commands_of_the_skill() -> list[list[str]]:

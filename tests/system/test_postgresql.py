@@ -121,6 +121,37 @@ def test_a_table_of_another_user_is_refused_before_its_triggers_run(server: Serv
     open_store(database).close()
 
 
+def test_operators_of_a_stranger_never_run(server: Server, database: str) -> None:
+    server.sql("CREATE ROLE mallory LOGIN")
+    server.sql("CREATE ROLE victim LOGIN")
+    server.sql("GRANT CREATE ON SCHEMA public TO mallory, victim", "store")
+    address = server.url("store", "victim")
+    try:
+        with pytest.raises(StoreError, match=r"another user \(mallory\) may create functions in the schema public"):
+            open_store(address)
+        server.sql("CREATE SEQUENCE calls; GRANT ALL ON calls TO PUBLIC", "store", "mallory")
+        body = "BEGIN PERFORM nextval('public.calls'); RETURN $1::text = $2::text; END"
+        signature = "same(text, varchar) RETURNS bool LANGUAGE plpgsql"
+        server.sql(f"CREATE FUNCTION {signature} AS $$ {body} $$", "store", "mallory")
+        server.sql("CREATE OPERATOR = (LEFTARG = text, RIGHTARG = varchar, FUNCTION = same)", "store", "mallory")
+        server.sql("REVOKE CREATE ON SCHEMA public FROM mallory", "store")
+        with pytest.raises(StoreError, match=r"another user \(mallory\) made the (function same|operator =)"):
+            open_store(address)
+        engine = postgresql_engine(database)
+        with engine.connect() as connection:
+            assert connection.exec_driver_sql("SELECT is_called FROM calls").scalar() is False
+        engine.dispose()
+        server.sql("DROP OWNED BY mallory", "store")
+        open_store(address).close()
+        # Who may write the store's tables anyway is trusted with it.
+        server.sql("GRANT ALL ON ALL TABLES IN SCHEMA public TO mallory", "store", "victim")
+        server.sql("GRANT CREATE ON SCHEMA public TO mallory", "store")
+        open_store(address).close()
+    finally:
+        server.sql("DROP OWNED BY mallory, victim", "store")
+        server.sql("DROP ROLE mallory, victim")
+
+
 def test_many_open_a_new_database_at_once(database: str) -> None:
     wrong: list[BaseException] = []
 

@@ -294,6 +294,16 @@ def test_lfs_names_a_wrong_part_of_a_composite_layout_and_keeps_the_rest():
     assert len(made.cannot) == 1 and "mdt_size=much" in made.cannot[0]
 
 
+def test_names_and_cautions_of_a_foreign_result_stay_what_they_are():
+    """Who can write a shared store can name a parameter, and word a caution, as they like."""
+    evil = "x]\nsetup = ['touch made']\n[y"
+    read = tomllib.loads(export(HINTS, "toml", changed={evil: 4}).text)
+    assert read == {"parameters": {evil: {"values": [4]}}}
+    for target in ("shell", "sbatch", "openmpi", "lfs", "plan"):
+        text = export(MIXED, target, cautions=["slow\ntouch made"]).text
+        assert "# caution: slow?touch made\n" in text and "\ntouch" not in text
+
+
 def test_toml_is_read_back_by_an_experiment():
     changed = {"romio_cb_write": "enable", "cb_nodes": 4, "no_indep": True, "odd": 'a "b" \\c'}
     made = export(HINTS, "toml", changed=changed)

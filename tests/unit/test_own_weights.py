@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import pickle
+import resource
 import zipfile
 from collections import OrderedDict
 from pathlib import Path
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 
 from stripewise.errors import UserError
+from stripewise.models import own_weights
 from stripewise.models.own_weights import read_weights
 from stripewise.models.registry import load_model, make_model
 from stripewise.models.table import Schema, make_table
@@ -91,6 +93,27 @@ def test_a_file_runs_nothing_and_cannot_hold_up_its_reader(content, tmp_path, mo
     with pytest.raises(UserError):
         read_weights(archived(content, tmp_path / "own.pt"), 3)
     assert not (tmp_path / "made-by-the-file").exists()
+
+
+@pytest.mark.parametrize("remembered", [b"]" + 500 * b"h\x00Qa", b"Nr\xff\xff\xff\x07"], ids=["repeated", "far"])
+def test_a_small_file_does_not_fill_the_memory(remembered, tmp_path):
+    storage = b"\x80\x02(U\x07storagectorch\nFloatStorage\nU\x010U\x03cpuK\x01tq\x000"
+    with zipfile.ZipFile(tmp_path / "own.pt", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("x/data.pkl", storage + remembered + b".")
+        archive.writestr("x/data/0", bytes(4 << 20))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(UserError):
+        read_weights(tmp_path / "own.pt", 3)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1 << 20
+
+
+@pytest.mark.parametrize("name", [b"_rebuild_parameter", b"_rebuild_tensor_v2"])
+def test_a_file_changes_nothing_of_its_reader(name, tmp_path):
+    with zipfile.ZipFile(tmp_path / "own.pt", "w") as archive:
+        archive.writestr("x/data.pkl", b"\x80\x02ctorch._utils\n" + name + b"\nN}U\x01xK\x07s\x86b.")
+    with pytest.raises(UserError, match="attributes of an unknown object"):
+        read_weights(tmp_path / "own.pt", 3)
+    assert not vars(own_weights._make_parameter) and not vars(own_weights._make_tensor)
 
 
 def test_a_tensor_of_no_known_shape_is_refused(tmp_path):

@@ -14,7 +14,7 @@ from stripewise.catalogue.carriers import Carrier, Setting, read_setting, verbs
 from stripewise.catalogue.configuration import Configuration, Value, is_same, plain_number
 from stripewise.errors import UserError
 from stripewise.formats import ALLOWANCES, MAX_KEY, MAX_PLAN_BYTES, MAX_SETTINGS, MAX_VALUE, PLAN_HEADER
-from stripewise.shell import is_unicode
+from stripewise.shell import is_unicode, make_showable
 
 if TYPE_CHECKING:
     from stripewise.catalogue.space import Space
@@ -170,7 +170,7 @@ class Plan:
 
 def write_caution(sentence: str) -> str:
     """Write where a setting is expected to harm, as a comment of a plan or of a script."""
-    return f"{_CAUTION}{sentence}"
+    return f"{_CAUTION}{make_showable(sentence)}"
 
 
 def _check(setting: Setting, where: str) -> None:

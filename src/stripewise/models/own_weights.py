@@ -13,7 +13,7 @@ import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,13 +56,30 @@ class _Module:
         self.__dict__.update(state)
 
 
-class _Reader(pickle.Unpickler):
-    """Reads tensors, and dictionaries of them."""
+_Unpickler: Any = vars(pickle)["_Unpickler"]  # the reader in Python
+
+
+class _Reader(_Unpickler):  # type: ignore[misc]
+    """Reads tensors, and dictionaries of them.
+
+    The reader in C makes a list of up to 32 GiB where a file of ten bytes remembers an object under a large number.
+    """
 
     def __init__(self, stream: BinaryIO, archive: zipfile.ZipFile, folder: str) -> None:
         super().__init__(stream, encoding="utf-8")
         self._archive, self._folder = archive, folder
+        self._read: dict[tuple[str, str], NDArray[Any]] = {}
         self.kinds: set[str] = set()
+
+    def _build(self) -> None:
+        """Give attributes to parts of a file alone: those of a class or function here would outlast it."""
+        state = self.stack.pop()
+        if type(self.stack[-1]) is _Module:
+            self.stack[-1].__setstate__(state)
+        elif type(self.stack[-1]) is not _Table:
+            raise _Refused("it sets attributes of an unknown object")
+
+    dispatch: ClassVar[dict[int, Any]] = {**_Unpickler.dispatch, pickle.BUILD[0]: _build}
 
     def find_class(self, module: str, name: str) -> Any:
         """Give stand-ins of our own for the few names that such files need."""
@@ -84,8 +101,11 @@ class _Reader(pickle.Unpickler):
         _, kind, key, _, count = pid
         if not isinstance(kind, _Storage) or not re.fullmatch(r"\d+", str(key)):
             raise _Refused("a tensor of it has numbers of an unknown kind")
-        raw = self._archive.read(f"{self._folder}/data/{key}")
-        return np.frombuffer(raw, _STORAGES[kind.kind], int(count))
+        # Tensors share their numbers: reading them for each would let a small file fill the memory.
+        if (kind.kind, key) not in self._read:
+            raw = self._archive.read(f"{self._folder}/data/{key}")
+            self._read[kind.kind, key] = np.frombuffer(raw, _STORAGES[kind.kind])
+        return self._read[kind.kind, key][: int(count)]
 
 
 def _make_tensor(storage: Any, offset: int, shape: Sequence[int], stride: Sequence[int], *rest: Any) -> Any:

@@ -296,6 +296,11 @@ def _preload() -> str:
     return 'env LD_PRELOAD="$STRIPEWISE_LIBRARY${LD_PRELOAD:+:$LD_PRELOAD}"'
 
 
+def _toml_key(name: str) -> str:
+    # A result in a shared store may name anything.
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else toml_value(name)
+
+
 def toml(request: Request) -> Export:
     """Tables that narrow the next experiment to the values found and the defaults."""
     lines: list[str] = []
@@ -306,7 +311,7 @@ def toml(request: Request) -> Export:
         if isinstance(value, bool):
             cannot.append(f"{name}={str(value).lower()}: a boolean parameter always has both values")
             continue
-        lines += [f"[parameters.{name}]", f"values = [{toml_value(value)}]", ""]
+        lines += [f"[parameters.{_toml_key(name)}]", f"values = [{toml_value(value)}]", ""]
     if lines:
         lines.insert(0, "# narrows the next experiment to these values and the defaults")
     return Export(

@@ -308,21 +308,37 @@ def _open_postgresql(text: str) -> Store:
 
 
 _FOREIGN = """
-    SELECT t.name, r.rolname FROM unnest(CAST(:names AS text[])) AS t(name)
-    JOIN pg_class c ON c.oid = to_regclass(t.name) JOIN pg_roles r ON r.oid = c.relowner
-    WHERE NOT r.rolsuper AND r.rolname <> current_user
-    AND r.oid <> (SELECT datdba FROM pg_database WHERE datname = current_database())
-    AND NOT EXISTS (SELECT FROM pg_auth_members m JOIN pg_roles own ON own.oid = m.member
-                    WHERE m.roleid = r.oid AND own.rolname = current_user)
+    WITH stranger AS (
+        SELECT r.oid, r.rolname, r.rolcanlogin AND has_database_privilege(r.oid, d.oid, 'CONNECT') AS comes,
+               COALESCE(has_table_privilege(r.oid, to_regclass('experiments'), 'UPDATE'), FALSE) AS writes
+        FROM pg_roles r, pg_roles own, pg_database d
+        WHERE own.rolname = current_user AND d.datname = current_database() AND NOT r.rolsuper AND r.oid <> d.datdba
+        AND NOT pg_has_role(r.oid, own.oid, 'MEMBER')
+        AND NOT EXISTS (SELECT FROM pg_auth_members m WHERE m.roleid = r.oid AND m.member = own.oid)
+    ), place AS (SELECT oid, nspname FROM pg_namespace WHERE nspname = ANY (current_schemas(FALSE)))
+    SELECT s.rolname, 'made the table ' || t.name
+    FROM unnest(CAST(:names AS text[])) AS t(name) JOIN pg_class c ON c.oid = to_regclass(t.name)
+    JOIN stranger s ON s.oid = c.relowner
+    UNION ALL SELECT s.rolname, 'made the function ' || f.proname
+    FROM place p JOIN pg_proc f ON f.pronamespace = p.oid JOIN stranger s ON s.oid = f.proowner WHERE NOT s.writes
+    UNION ALL SELECT s.rolname, 'made the operator ' || o.oprname
+    FROM place p JOIN pg_operator o ON o.oprnamespace = p.oid JOIN stranger s ON s.oid = o.oprowner WHERE NOT s.writes
+    UNION ALL SELECT s.rolname, 'may create functions in the schema ' || p.nspname
+    FROM place p JOIN stranger s ON has_schema_privilege(s.oid, p.oid, 'CREATE') WHERE s.comes AND NOT s.writes
+    LIMIT 1
 """
+"""Roles without rights in this store whose triggers, functions or operators our statements would call."""
 
 
 def _check_owners(engine: sa.Engine, url: str) -> None:
-    """Refuse tables of somebody who has no rights here: their triggers would run with those of this user."""
+    """Refuse a database in which the code of somebody who has no rights in it would run with those of this user.
+
+    An operator for the types of a statement wins over PostgreSQL's own, which may first have to convert them.
+    """
     with engine.connect() as connection:
         found = connection.execute(sa.text(_FOREIGN), {"names": [*metadata.tables, VERSION_TABLE]}).first()
     if found is not None:
         raise StoreError(
-            f"{url}: another user ({found[1]}) made the table {found[0]}",
-            "use a database in which nobody else may create tables",
+            f"{url}: another user ({found[0]}) {found[1]}",
+            "use a database in which no other role may: REVOKE CREATE ON SCHEMA public FROM PUBLIC",
         )

@@ -301,7 +301,7 @@ def assistant(client: Client, settings: Any, *, ask: bool) -> "MCPServer[Any]":
         program: for sbatch.
         """
         query = {"to": to, "directory": directory or None, "program": program or None}
-        return dict(client.get(f"/experiments/{experiment}/export", **query))
+        return dict(client.get(client.experiment_path(experiment, "/export"), **query))
 
     return server
 
