@@ -290,6 +290,7 @@ def test_a_value_that_somebody_has_changed(tmp_path: Path) -> None:
             ("UPDATE trials SET configuration = '{'", store.trials),
             ("UPDATE trials SET configuration = '{}', role = 'king'", store.trials),
             ("UPDATE experiments SET facts = 'x'", store.record),
+            ("UPDATE experiments SET facts = '7'", store.record),
             ("UPDATE experiments SET facts = '{}', definition = '{\"seed\": -1}'", store.record),
         ):
             with sqlite3.connect(path) as connection:

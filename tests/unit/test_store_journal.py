@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import json
 import os
 from collections.abc import Callable
@@ -248,7 +249,7 @@ def test_a_client_that_remembers_old_files_loses_no_result(
 ) -> None:
     """As on a mount with ``nocto``: what was read once stays as it was, that there was no such file included."""
     remembered: dict[Path, bytes | None] = {}
-    read, link = Path.read_bytes, os.link
+    read, link = journal_files._read_bytes, os.link
 
     def remember(path: Path) -> bytes:
         if path.suffix == ".jsonl" and path not in remembered:
@@ -270,7 +271,7 @@ def test_a_client_that_remembers_old_files_loses_no_result(
         patch.setattr(journal_files, "_PAUSE_SECONDS", 0.0)
         first = opened()
         identifier, claim = start(first, 3)
-        patch.setattr(Path, "read_bytes", remember)
+        patch.setattr(journal_files, "_read_bytes", remember)
         patch.setattr(journal_files.os, "link", link_late)
         second = opened()
         assert len(second.trials(identifier)[0].runs) == 3
@@ -378,3 +379,61 @@ def _failing(number: int, after: int, then: Callable[[int], None], times: int = 
         then(handle)
 
     return call
+
+
+def _pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def _endless(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+def _deep(path: Path) -> None:
+    path.write_text("[" * 100_000)
+
+
+@pytest.mark.parametrize(
+    ("planted", "place"),
+    [
+        (_deep, "experiment.json"),
+        *itertools.product([_pipe, _endless], ["experiment.json", "events/00000001.jsonl", "claims/00000001.json"]),
+    ],
+)
+def test_what_another_user_plants_hides_no_other_experiment(
+    tmp_path: Path, opened: Callable[[], JournalStore], planted: Callable[[Path], None], place: str
+) -> None:
+    """A pipe would be waited for without an end, and a device would fill the memory, of a service too."""
+    (bad, _), (good, _) = start(opened()), start(opened())
+    file = tmp_path / "experiments" / bad / place
+    file.unlink()
+    planted(file)
+    told: list[StoreError] = []
+    assert [record.id for record in opened().records(on_unreadable=told.append)] == [good]
+    assert len(told) == 1 and "damaged" in str(told[0])
+    with pytest.raises(StoreError, match="damaged"):
+        opened().trials(bad)
+
+
+@pytest.mark.parametrize(
+    ("kind", "change"),
+    [
+        ("accept", {"run": [1]}),
+        ("accept", {"time": "soon"}),
+        ("plan", {"run": None}),
+        ("seal", {"counts": {"a": 1}}),
+    ],
+)
+def test_a_line_of_another_form_is_damage_whoever_wrote_its_checksum(
+    tmp_path: Path, opened: Callable[[], JournalStore], kind: str, change: dict[str, object]
+) -> None:
+    identifier, _ = start(opened())
+    path = journal(tmp_path, identifier, 1)
+    events = [json.loads(line) for line in path.read_text("ascii").splitlines()]
+    place = next(number for number, event in enumerate(events) if event["kind"] == kind)
+    events[place] |= change
+    bare = [{name: value for name, value in event.items() if name not in ("checksum", "sequence")} for event in events]
+    path.write_bytes(b"".join(write_line(number, event) for number, event in enumerate(bare)))
+    for use in (opened().record, opened().trials):
+        with pytest.raises(StoreError):
+            use(identifier)

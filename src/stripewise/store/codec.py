@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pydantic import ValidationError
@@ -50,6 +51,15 @@ def load(text: str, what: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
+        raise damaged(what) from error
+
+
+@contextlib.contextmanager
+def reading(what: str) -> Iterator[None]:
+    """Say that something kept is damaged where it has another form: whoever can write to a store can write anything."""
+    try:
+        yield
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise damaged(what) from error
 
 
@@ -126,7 +136,7 @@ def read_trial(data: Mapping[str, Any], runs: tuple[Run, ...], what: str) -> Tri
     StoreError
         Naming ``what``, if it is damaged.
     """
-    try:
+    with reading(what):
         return Trial(
             number=data["number"],
             configuration=Configuration(data["configuration"]),
@@ -134,8 +144,6 @@ def read_trial(data: Mapping[str, Any], runs: tuple[Run, ...], what: str) -> Tri
             runs=runs,
             tag=data["tag"],
         )
-    except (KeyError, TypeError, ValueError) as error:
-        raise damaged(what) from error
 
 
 def read_run(data: Mapping[str, Any], what: str) -> Run:
@@ -146,11 +154,9 @@ def read_run(data: Mapping[str, Any], what: str) -> Run:
     StoreError
         Naming ``what``, if it is damaged.
     """
-    try:
+    with reading(what):
         kinds = {"phase": Phase(data["phase"]), "state": State(data["state"]), "facts": RunFacts(data.get("facts"))}
         return Run(**{**data, **kinds})
-    except (KeyError, TypeError, ValueError) as error:
-        raise damaged(what) from error
 
 
 def _decode_float(value: float | None) -> float | None:

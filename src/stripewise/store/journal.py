@@ -134,27 +134,28 @@ class JournalStore(Store):
 
     def _read_record(self, identifier: str, live: int | None) -> Record:
         folder = self._experiments / identifier
-        first, merged = merged_events(folder, live)
-        state, labels = fold_events(identifier, first, merged), labels_of(folder)
-        return Record(
-            id=identifier,
-            experiment=codec.read_experiment(first["experiment"], identifier),
-            state=state.state,
-            created=float(first["created"]),
-            updated=max(state.updated, float(labels.get("time", 0.0))),
-            facts=Facts(state.facts),
-            result=None if state.result is None else codec.read_result(state.result, identifier),
-            trials=len(state.trials),
-            runs=len(state.runs),
-            ended=state.ended,
-            notes=merged.notes,
-            tags=tuple(labels.get("tags", ())),
-            remark=str(labels.get("remark", "")),
-        )
+        with codec.reading(f"experiment {identifier}"):
+            first, merged = merged_events(folder, live)
+            state, labels = fold_events(identifier, first, merged), labels_of(folder)
+            return Record(
+                id=identifier,
+                experiment=codec.read_experiment(first["experiment"], identifier),
+                state=state.state,
+                created=float(first["created"]),
+                updated=max(state.updated, float(labels.get("time", 0.0))),
+                facts=Facts(state.facts),
+                result=None if state.result is None else codec.read_result(state.result, identifier),
+                trials=len(state.trials),
+                runs=len(state.runs),
+                ended=state.ended,
+                notes=merged.notes,
+                tags=tuple(labels.get("tags", ())),
+                remark=str(labels.get("remark", "")),
+            )
 
     def trials(self, identifier: str, *, facts: bool = True) -> tuple[Trial, ...]:
         """Give the trials with their runs; see :meth:`Store.trials`."""
-        with self._using(identifier) as folder:
+        with self._using(identifier) as folder, codec.reading(f"experiment {identifier}"):
             found = fold_events(identifier, *merged_events(folder, files.newest_claim(folder).token)).together()
         if facts:
             return found
@@ -258,9 +259,10 @@ class JournalStore(Store):
 
     def _begin(self, folder: Path, claim: Claim) -> None:
         """Seal the earlier journals and begin a new one."""
-        first, merged = merged_events(folder, None, certain=True)
         writer = files.Writer(files.journal_path(folder, claim.token))
-        opened = _Open(writer, fold_events(claim.experiment, first, merged))
+        with codec.reading(f"experiment {claim.experiment}"):
+            first, merged = merged_events(folder, None, certain=True)
+            opened = _Open(writer, fold_events(claim.experiment, first, merged))
         writer.open()
         counts = {str(token): count for token, count in merged.counts.items() if token < claim.token}
         writer.append({"kind": "seal", "time": opened.fold.updated, "counts": counts})

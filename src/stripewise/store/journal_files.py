@@ -11,6 +11,7 @@ import errno
 import hashlib
 import json
 import os
+import stat
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from stripewise.store import codec
 from stripewise.store.holder import Holder
 from stripewise.store.transactions import explain_errors
 
+_LARGEST = 1 << 30
 _NO_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EBADF)
 
 
@@ -125,6 +127,29 @@ def _create_exclusively(path: Path, text: str) -> bool:
     return True
 
 
+def _read_bytes(path: Path) -> bytes:
+    """Read a file; another user of the folder can put a pipe, a device or a link to one in its place.
+
+    Raises
+    ------
+    OSError
+        If it cannot be read.
+    StoreError
+        If it is none of ours.
+    """
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise codec.damaged(str(path)) from error
+        raise
+    with os.fdopen(handle, "rb") as file:
+        about = os.fstat(handle)
+        if not stat.S_ISREG(about.st_mode) or about.st_size > _LARGEST:
+            raise codec.damaged(str(path))
+        return file.read()
+
+
 def read_file(path: Path) -> dict[str, Any] | None:
     """Read a JSON file; None where it does not hold a table.
 
@@ -134,8 +159,8 @@ def read_file(path: Path) -> dict[str, Any] | None:
         If it cannot be read.
     """
     try:
-        data = json.loads(path.read_bytes())
-    except ValueError:
+        data = json.loads(_read_bytes(path))
+    except (ValueError, RecursionError):
         return None
     return data if isinstance(data, dict) else None
 
@@ -158,7 +183,7 @@ def _read_anew(path: Path) -> bytes:
         probe = part_of(path)
         try:
             os.link(path, probe)
-            return probe.read_bytes()
+            return _read_bytes(probe)
         except FileExistsError:
             # The link was made, and the server's answer lost, which is what another name is to bring.
             continue
@@ -172,7 +197,7 @@ def _read_anew(path: Path) -> bytes:
             time.sleep(_PAUSE_SECONDS)
         except OSError:
             # There are no links, or this user may only read.
-            return path.read_bytes()
+            return _read_bytes(path)
         finally:
             with contextlib.suppress(OSError):
                 probe.unlink(missing_ok=True)
@@ -197,7 +222,7 @@ def _read_line(line: bytes, sequence: int) -> dict[str, Any] | None:
         return None
     try:
         event = json.loads(b"{" + rest)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return event if isinstance(event, dict) and event.get("sequence") == sequence else None
 
@@ -234,7 +259,7 @@ def read_lines(path: Path, *, certain: bool = False) -> Lines:
         If it cannot be read.
     """
     try:
-        data = _read_anew(path) if certain else path.read_bytes()
+        data = _read_anew(path) if certain else _read_bytes(path)
     except FileNotFoundError:
         return Lines(path, [])
     lines = data.splitlines(keepends=True)

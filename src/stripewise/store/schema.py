@@ -254,7 +254,7 @@ def record(row: sa.Row[Any]) -> Record:
         created=row.created,
         updated=row.updated,
         owner=row.owner,
-        facts=Facts(codec.load(row.facts, what)),
+        facts=_facts(row.facts, what),
         result=None if row.result is None else codec.read_result(codec.load(row.result, what), row.id),
         trials=row.trials,
         runs=row.runs,
@@ -262,6 +262,11 @@ def record(row: sa.Row[Any]) -> Record:
         tags=tuple(row.tags.split(",")) if row.tags else (),
         remark=row.remark,
     )
+
+
+def _facts(text: str, what: str) -> Facts:
+    with codec.reading(what):
+        return Facts(codec.load(text, what))
 
 
 def run_values(identifier: str, claim: Claim, run: Run) -> dict[str, Any]:
