@@ -162,7 +162,6 @@ PAGES = (
         ),
         (
             "Causes as sums of several linear models, classes by memory and file location, and a network for causes beside the rules.",
-            "Times for causes taken by the runtime, and not by hand.",
             "IO500, the context of the study: only some phases were [tried in small](../how-to/profile-your-site.md#tune-a-run-of-io500), and no gain was proven.",
         ),
     ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from importlib import resources
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +24,8 @@ from stripewise.diagnose.causes.analysis import (
 from stripewise.diagnose.causes.models import Calibration, TimeModel, fit, load, overlap
 from stripewise.diagnose.causes.probe import offsets
 from stripewise.errors import UserError
+
+EXAMPLES = Path(str(resources.files("darshan"))) / "examples" / "example_logs"
 
 CACHED = TimeModel(2e-6, 1e-10, 0.2, 1024, 1 << 22, 100)
 STORAGE = TimeModel(4e-4, 4e-9, 0.3, 1024, 1 << 22, 100)
@@ -143,6 +146,36 @@ def test_patterns_are_told_from_offsets() -> None:
     assert patterns([Timing("read", 10, 1.0, place) for place in places]) == [
         "first", "forward", "forward", "reverse", "reverse", "gap", "jump", "same",
     ]  # fmt: skip
+
+
+def test_times_of_darshan_s_trace_are_read_from_a_log() -> None:
+    """Of PyDarshan's examples, as they come with it."""
+    import darshan
+
+    timings = read_timings(EXAMPLES / "ior_hdf5_example.darshan")
+    report = darshan.DarshanReport(str(EXAMPLES / "ior_hdf5_example.darshan"), read_all=False)
+    report.mod_read_all_dxt_records("DXT_POSIX", dtype="dict")
+    expected = [
+        (way, segment["length"], segment["offset"])
+        for trace in report.records["DXT_POSIX"]
+        for way in ("read", "write")
+        for segment in trace[f"{way}_segments"]
+        if segment["end_time"] > segment["start_time"]
+    ]
+    assert sorted((t.operation, t.size, t.offset) for t in timings) == sorted(expected)
+    assert patterns(timings).count("first") == len({timing.series for timing in timings})
+    with pytest.raises(UserError, match="no trace of single requests: run the program with DXT_ENABLE_IO_TRACE=1"):
+        read_timings(EXAMPLES / "example.darshan")
+
+
+def test_times_that_a_tool_has_rounded_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "run.dxt.csv"
+    rows = [f"a.dat,POSIX,0,read,{i * 100},100,{i}.0001,{i}.0004" for i in range(30)]
+    path.write_text("\n".join(["file_name,api,rank,operation,offset,length,start,end", *rows, ""]))
+    with pytest.raises(UserError, match=r"rounded to 0\.1 ms"):
+        read_timings(path)
+    path.write_text(path.read_text() + "a.dat,POSIX,0,write,0,100,31.0,31.0000123\n")
+    assert len(read_timings(path)) == 31
 
 
 @pytest.mark.parametrize("pattern", ["sequential", "reverse", "strided", "random"])

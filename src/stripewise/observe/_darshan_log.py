@@ -20,9 +20,10 @@ from darshan.backend import cffi_backend as backend
 
 from stripewise.observe._darshan_fold import STREAMS, Folded, LogError, LogHead
 from stripewise.observe._darshan_sums import find_damage
+from stripewise.observe.traces.dxt import Request
 from stripewise.sizes import format_size
 
-__all__ = ["LogError", "summarise"]
+__all__ = ["LogError", "list_requests", "summarise"]
 
 _ffi, _library = backend.ffi, backend.libdutil
 _MAX_RANKS = 1 << 24
@@ -75,6 +76,33 @@ def summarise(path: str) -> dict[str, Any]:
     log = {"handle": handle, "modules": None, "name_records": None}
     try:
         return _summarise(path, log)
+    finally:
+        _library.darshan_log_close(handle)
+
+
+def list_requests(path: str, most: int) -> list[Request]:
+    """Give the requests of a log's trace, at most so many.
+
+    Raises
+    ------
+    LogError
+        If it is no log, is damaged, or has no trace of the POSIX level.
+    """
+    handle = _library.darshan_log_open(os.fsencode(path))
+    if handle == _ffi.NULL:
+        raise LogError("it has no header of a Darshan log, or one that is cut off")
+    log = {"handle": handle, "modules": None, "name_records": None}
+    try:
+        modules = backend.log_get_modules(log)
+        if "DXT_POSIX" not in modules:
+            raise LogError("it has no trace of single requests: run the program with DXT_ENABLE_IO_TRACE=1")
+        found: list[Request] = []
+        for buffer in _records(log, "DXT_POSIX", modules["DXT_POSIX"]["idx"]):
+            file, rank, written, read = _segments_of(buffer)
+            for way, segments in (("write", written), ("read", read)):
+                rows = segments[: most - len(found)].tolist()
+                found += [(rank, str(file), way, size, offset, start, end) for offset, size, start, end in rows]
+        return found
     finally:
         _library.darshan_log_close(handle)
 
@@ -361,6 +389,13 @@ _SEGMENT = np.dtype(
 
 
 def _add_trace(folded: Folded, buffer: Any) -> None:
+    identifier, rank, written, read = _segments_of(buffer)
+    folded.add_trace(identifier, rank, written, written=True)
+    folded.add_trace(identifier, rank, read, written=False)
+
+
+def _segments_of(buffer: Any) -> tuple[int, int, Any, Any]:
+    """The file and the rank of a trace's record, its writes and its reads."""
     record = _ffi.cast(backend._structdefs["DXT_POSIX"], buffer)[0]
     writes, reads = int(record.write_count), int(record.read_count)
     if writes < 0 or reads < 0 or writes + reads > _MAX_SEGMENTS:
@@ -368,6 +403,4 @@ def _add_trace(folded: Folded, buffer: Any) -> None:
     start = _ffi.cast("char *", buffer[0]) + _ffi.sizeof("struct dxt_file_record")
     raw = _ffi.buffer(start, (writes + reads) * _SEGMENT.itemsize) if writes + reads else b""
     segments = np.frombuffer(raw, _SEGMENT)
-    identifier, rank = int(record.base_rec.id), int(record.base_rec.rank)
-    folded.add_trace(identifier, rank, segments[:writes], written=True)
-    folded.add_trace(identifier, rank, segments[writes:], written=False)
+    return int(record.base_rec.id), int(record.base_rec.rank), segments[:writes], segments[writes:]

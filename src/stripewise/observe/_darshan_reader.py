@@ -2,7 +2,7 @@
 
 Run as a process of its own, for a broken log can crash the C library, and with bounded memory. Records are read one by
 one and summed; nothing of a log is kept but its sums. What is written is an
-:class:`~stripewise.observe.activity.Activity` or ``{"error": ...}``.
+:class:`~stripewise.observe.activity.Activity`, or single requests where they are asked for, or ``{"error": ...}``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 from typing import Any, TextIO
 
-from stripewise.observe.traces import form_of
+from stripewise.observe.traces import dxt, form_of
 
 _MEMORY = 1 << 30
 
@@ -28,11 +28,15 @@ def _restrict_process() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
 
 
-def _read_one(path: str) -> dict[str, Any]:
-    from stripewise.observe._darshan_log import LogError, summarise  # noqa: PLC0415  slow to load
+def _read_one(path: str, most: int) -> dict[str, Any]:
+    from stripewise.observe._darshan_log import LogError, list_requests, summarise  # noqa: PLC0415  slow to load
 
     try:
         form = form_of(Path(path))
+        if most and form not in (None, dxt):
+            return {"error": "single requests are read from Darshan logs and DXT traces alone"}
+        if most:
+            return {"requests": list_requests(path, most) if form is None else dxt.list_requests(Path(path), most)}
         return summarise(path) if form is None else form.summarise(Path(path))
     except LogError as error:
         return {"error": str(error)}
@@ -50,7 +54,7 @@ def serve(asked: TextIO, answers: TextIO) -> None:
         request = json.loads(line)
         # The library may loop for ever on a damaged log: the alarm ends this process, its parent starts another.
         signal.alarm(int(request["seconds"]))
-        answer = _read_one(str(request["path"]))
+        answer = _read_one(str(request["path"]), int(request["requests"]))
         signal.alarm(0)
         answers.write(json.dumps(answer, separators=(",", ":"), allow_nan=False) + "\n")
         answers.flush()

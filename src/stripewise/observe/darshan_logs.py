@@ -31,11 +31,13 @@ from pydantic import ValidationError
 from stripewise.errors import StripewiseError, UserError
 from stripewise.interpreter import inherit_environment, python, reading_seconds
 from stripewise.observe.activity import Activity
-from stripewise.observe.traces import form_of
+from stripewise.observe.traces import TraceForm, form_of
+from stripewise.observe.traces.dxt import Request
 
 SUFFIXES = (".darshan", ".darshan.gz", ".darshan_partial")
 """How the names of Darshan's logs end: whole ones, those compressed again, and those of jobs that did not end."""
 _LONGEST_ANSWER = 256 << 20
+_MOST_REQUESTS = 1_000_000
 
 
 class UnreadableLogError(UserError):
@@ -75,6 +77,18 @@ def read_log(path: Path) -> Activity:
     """
     with _Reader() as reader:
         return reader.read(path)
+
+
+def read_requests(path: Path) -> list[Request]:
+    """Read the single requests of a log with a trace, or of a trace: the first million.
+
+    Raises
+    ------
+    UnreadableLogError
+        Naming the file and the reason.
+    """
+    with _Reader() as reader:
+        return reader.requests(path)
 
 
 def read_logs(paths: Iterable[Path], workers: int | None = None) -> Iterator[LogResult]:
@@ -153,19 +167,16 @@ class _Reader:
         self._end()
 
     def read(self, path: Path) -> Activity:
-        try:
-            form = None if path.name.endswith(SUFFIXES) else form_of(path)
-            size = sum(part.stat().st_size for part in (form.parts(path) if form else [path]))
-        except OSError as error:
-            raise UnreadableLogError(f"cannot read {path}: {error.strerror}", "check the path") from error
-        if form is None and not path.is_file():
-            raise UnreadableLogError(f"{path} is not a regular file", "name a Darshan log or a trace")
-        if "\0" in str(path):
-            raise UnreadableLogError("a path with a null character names no file")
+        form, limit = _checked(path)
         old = "" if form is not None else _find_old_format(path)
-        if old:
-            return self._read_old(path, old, reading_seconds(size))
-        return _understand(path, self._ask(path, reading_seconds(size)))
+        return self._read_old(path, old, limit) if old else _understand(path, self._ask(path, limit))
+
+    def requests(self, path: Path) -> list[Request]:
+        _, limit = _checked(path)
+        answer = json.loads(self._ask(path, limit, _MOST_REQUESTS))
+        if "error" in answer:
+            raise UnreadableLogError(f"{path}: {answer['error']}")
+        return [tuple(request) for request in answer["requests"]]
 
     def _read_old(self, path: Path, version: str, limit: int) -> Activity:
         """Read a log of Darshan 1 or 2 as darshan-convert writes it anew."""
@@ -176,9 +187,9 @@ class _Reader:
         told = f"converted by {_CONVERTER} from format {version}, which has fewer counters"
         return activity.model_copy(update={"unseen": [*activity.unseen, told]})
 
-    def _ask(self, path: Path, limit: int) -> str:
+    def _ask(self, path: Path, limit: int, requests: int = 0) -> str:
         child = self._started()
-        request = json.dumps({"path": os.fspath(path.absolute()), "seconds": limit})
+        request = json.dumps({"path": os.fspath(path.absolute()), "seconds": limit, "requests": requests})
         began = time.monotonic()
         try:
             _pipe(child.stdin).write(request + "\n")
@@ -228,6 +239,20 @@ class _Reader:
             code = child.wait()
         _pipe(child.stdout).close()
         return code
+
+
+def _checked(path: Path) -> tuple[TraceForm | None, int]:
+    """Give the form of a trace, None for a log, and the seconds that reading may take."""
+    try:
+        form = None if path.name.endswith(SUFFIXES) else form_of(path)
+        size = sum(part.stat().st_size for part in (form.parts(path) if form else [path]))
+    except OSError as error:
+        raise UnreadableLogError(f"cannot read {path}: {error.strerror}", "check the path") from error
+    if form is None and not path.is_file():
+        raise UnreadableLogError(f"{path} is not a regular file", "name a Darshan log or a trace")
+    if "\0" in str(path):
+        raise UnreadableLogError("a path with a null character names no file")
+    return form, reading_seconds(size)
 
 
 _CONVERTER = "darshan-convert"

@@ -21,7 +21,8 @@ def run_causes(
     times: Annotated[
         Path,
         typer.Argument(
-            help="A CSV file with operation, size, seconds and, where known, offset.", metavar="TIMINGS.csv"
+            help="A CSV file with operation, size, seconds and, where known, offset; or a log or trace of DXT.",
+            metavar="TIMINGS",
         ),
     ],
     calibration: Annotated[

@@ -15,11 +15,14 @@ from numpy.typing import NDArray
 
 from stripewise.diagnose.causes.models import UNDECIDED, Calibration
 from stripewise.errors import UserError
+from stripewise.observe.darshan_logs import is_log, read_requests
 from stripewise.sizes import parse_size
 
 COLUMNS = ("operation", "size", "seconds", "offset")
 _NEEDED = COLUMNS[:3]
 _MOST_OPERATIONS = 5_000_000
+_COARSE, _ROUNDED = 1e-4, 1e-6
+"""Seconds: darshan-dxt-parser prints four digits, and the page cache answers faster; what rounding errors leave."""
 
 
 @dataclass(frozen=True)
@@ -33,12 +36,15 @@ class Timing:
         Bytes.
     offset : int or None
         Place in the file.
+    series : object
+        Whose it is, such as a rank and a file. Neighbours that differ in it have nothing to do with each other.
     """
 
     operation: str
     size: int
     seconds: float
     offset: int | None = None
+    series: object = None
 
     @property
     def bandwidth(self) -> float:
@@ -63,7 +69,7 @@ def patterns(timings: Sequence[Timing]) -> list[str]:
 def _pattern(before: Timing | None, now: Timing) -> str:
     if now.offset is None:
         return "unknown"
-    if before is None or before.offset is None:
+    if before is None or before.offset is None or before.series != now.series:
         return "first"
     step = now.offset - before.offset
     if step == 0:
@@ -80,11 +86,15 @@ def _pattern(before: Timing | None, now: Timing) -> str:
 def read_timings(path: Path) -> list[Timing]:
     """Read timings from a CSV file with the columns operation, size, seconds and, where known, offset.
 
+    A Darshan log with a trace (``DXT_ENABLE_IO_TRACE=1``), or a DXT trace, has them too: the first million.
+
     Raises
     ------
     UserError
-        Naming the line that is wrong.
+        Naming the line that is wrong, or why a trace tells no times.
     """
+    if is_log(path):
+        return _of_trace(path)
     try:
         with path.open(newline="", encoding="utf-8", errors="replace") as file:
             return _parse(csv.DictReader(file), str(path))
@@ -92,6 +102,23 @@ def read_timings(path: Path) -> list[Timing]:
         raise UserError(f"cannot read {path}: {error.strerror}", "check the path") from error
     except csv.Error as error:
         raise UserError(f"{path} is not a CSV file: {error}") from error
+
+
+def _of_trace(path: Path) -> list[Timing]:
+    requests = sorted(read_requests(path), key=lambda request: (request[0], request[1], request[5]))
+    found = [
+        Timing(way, size, end - start, offset, (rank, file))
+        for rank, file, way, size, offset, start, end in requests
+        if size > 0 and end > start
+    ]
+    if not found:
+        raise UserError(f"{path} holds no requests that took time", "is it the right file?")
+    ticks = np.array([timing.seconds for timing in found]) / _COARSE
+    if np.abs(ticks - np.round(ticks)).max() < _ROUNDED:
+        raise UserError(
+            f"the times of {path} are rounded to {_COARSE * 1e3:g} ms, which is too coarse", "give the log itself"
+        )
+    return found
 
 
 def _parse(reader: csv.DictReader[str], origin: str) -> list[Timing]:

@@ -10,10 +10,7 @@ import csv
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
-
-if TYPE_CHECKING:
-    from stripewise.observe.traces.calls import TraceCalls
+from typing import Any, Protocol, TextIO
 
 NAME = "dxt"
 TITLE = "DXT trace"
@@ -51,6 +48,8 @@ _UNSEEN = (
 )
 Row = tuple[str, str, str, str, str, str, str, str]
 """File, API, rank, operation, offset, size, start and end, as they are written."""
+Request = tuple[int, str, str, int, int, float, float]
+"""Rank, file, ``read`` or ``write``, bytes, offset, start and end in seconds."""
 
 
 def holds(path: Path) -> bool:
@@ -85,18 +84,7 @@ def summarise(path: Path) -> dict[str, Any]:
     from stripewise.observe.traces.calls import TraceCalls  # noqa: PLC0415  loads Darshan's library
 
     calls = TraceCalls()
-    table = _Table(calls)
-    with path.open(encoding="utf-8-sig", errors="backslashreplace", newline="") as lines:
-        start = lines.readline(_BEGINNING)
-        if _is_nested(start):
-            raise LogError("all requests of a record are in one cell, as pandas writes nested frames")
-        lines.seek(0)
-        try:
-            table.add(_printed(lines, table.head) if _columns(start) is None else _listed(lines))
-        except csv.Error:
-            table.wrong["rows after damage"] += 1
-    if not calls.known:
-        raise LogError("it has requests of MPI-IO alone" if table.others else "none of its rows is a request")
+    table = _read_into(path, calls)
     ranks = max(1 + table.highest, int(_told(table.head, "nprocs")))
     if ranks > _MOST_RANKS:
         raise LogError(f"it would be of more than {_MOST_RANKS:,} ranks")
@@ -111,6 +99,59 @@ def summarise(path: Path) -> dict[str, Any]:
     )
 
 
+def list_requests(path: Path, most: int) -> list[Request]:
+    """Give the requests of a trace, at most so many.
+
+    Raises
+    ------
+    LogError
+        If it has no requests of the POSIX level.
+    """
+    kept = _Kept(most)
+    _read_into(path, kept)
+    return kept.requests
+
+
+Who = tuple[int, str, str]
+Span = tuple[float, float]
+
+
+class _Mover(Protocol):
+    def moved(self, who: Who, way: str, size: int, offset: int | None, span: Span) -> None:
+        """Take a read or a write; ValueError where its numbers cannot be those of a call."""
+
+
+class _Kept:
+    """The first requests of a trace, one by one."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self.requests: list[Request] = []
+
+    def moved(self, who: Who, way: str, size: int, offset: int | None, span: Span) -> None:
+        if len(self.requests) < self._most:
+            self.requests.append((who[0], who[1], way, size, offset or 0, *span))
+
+
+def _read_into(path: Path, calls: _Mover) -> _Table:
+    """Read a trace's requests into ``calls``, and give what was seen beside them."""
+    from stripewise.observe._darshan_fold import LogError  # noqa: PLC0415  loads Darshan's library
+
+    table = _Table(calls)
+    with path.open(encoding="utf-8-sig", errors="backslashreplace", newline="") as lines:
+        start = lines.readline(_BEGINNING)
+        if _is_nested(start):
+            raise LogError("all requests of a record are in one cell, as pandas writes nested frames")
+        lines.seek(0)
+        try:
+            table.add(_printed(lines, table.head) if _columns(start) is None else _listed(lines))
+        except csv.Error:
+            table.wrong["rows after damage"] += 1
+    if table.highest < 0:
+        raise LogError("it has requests of MPI-IO alone" if table.others else "none of its rows is a request")
+    return table
+
+
 class _Table:
     """The rows of a table, added one by one.
 
@@ -120,7 +161,7 @@ class _Table:
         What darshan-dxt-parser prints of the job.
     """
 
-    def __init__(self, calls: TraceCalls) -> None:
+    def __init__(self, calls: _Mover) -> None:
         self._calls = calls
         self.head: dict[str, str] = {}
         self.wrong: Counter[str] = Counter()
