@@ -362,6 +362,14 @@ def test_without_any_run_it_is_only_a_request():
     assert (effect.status, effect.echoed) == ("requested", None)
 
 
+def test_what_the_observer_gave_to_no_file_did_nothing():
+    settings = Plan.parse("stripewise-plan 1\nposix stream_buffer 1048576\nhint cb_nodes 4\n", "test").settings
+    seen = activity(recorded("romio_strided_write")["default"])
+    effects = verdicts(space_of("posix"), settings, [seen], [seen])
+    assert [effect.status for effect in effects] == ["no_effect", "requested"]
+    assert {effect.evidence for effect in effects} == {"no file of the run was given it"}
+
+
 SMALL, BOTH = "ior_small_pieces", "hint romio_cb_write disable; hint romio_cb_read disable"
 
 

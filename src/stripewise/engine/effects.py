@@ -143,7 +143,9 @@ def _effect(
     for activity in made:
         given = _file_of(activity, setting)
         if given is None and setting.carrier.reported:
-            plain = replace(plain, evidence="no file of the run was given it")
+            # The observer gives it to every file that it can act on.
+            idle = setting.carrier.only_on_calls and bool(activity.files)
+            plain = replace(plain, status=NO_EFFECT if idle else _REQUESTED, evidence="no file of the run was given it")
             continue
         file, outcome = given or (activity.main, None)
         without_it = _WithoutIt(
