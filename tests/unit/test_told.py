@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from stripewise.catalogue.carriers import ENVIRONMENT, HINT, MCA, Program, Setting
-from stripewise.catalogue.meaning import Situation, check_combination, in_version
+from stripewise.catalogue.meaning import Situation, check_combination, explain_unknown_value, in_version
 from stripewise.catalogue.plan import Plan
 from stripewise.catalogue.stack import load_stack
 from stripewise.catalogue.told import Told
@@ -64,6 +64,21 @@ def test_the_library_names_its_components(version: str, romio: str, algorithms: 
     assert list(space["io"].values) == ["ompio", romio]
     assert space["io"].switch == (romio,)
     assert list(space["fcoll"].values) == algorithms
+
+
+def test_the_same_settings_are_dead_or_alive_by_the_version_of_the_program_s_open_mpi() -> None:
+    parameters = {one.name: one for name in ("openmpi", "ompio", "romio") for one in load_stack(name).parameters}
+
+    for name, value, alive in (
+        ("io", "romio321", "4.1.4"),
+        ("io", "romio341", "5.0.11"),
+        ("fcoll", "two_phase", "4.1.4"),
+    ):
+        for version in LIBRARIES:
+            unknown = explain_unknown_value(
+                parameters[name], value, Situation(mpi=f"Open MPI v{version}", told=told(version))
+            )
+            assert bool(unknown) is (version != alive), (name, value, version, unknown)
 
 
 def test_each_component_has_parameters_of_its_own() -> None:
