@@ -10,16 +10,18 @@ from typing import Any
 
 import pytest
 
-from stripewise.catalogue.configuration import Configuration
+from stripewise.catalogue.configuration import Configuration, find_changes
 from stripewise.catalogue.parameter import Kind, Parameter
 from stripewise.catalogue.plan import Plan
 from stripewise.catalogue.space import Space
+from stripewise.catalogue.workload import Workload
 from stripewise.diagnose.causes.models import Calibration, TimeModel
 from stripewise.diagnose.ceiling import ceiling_for
-from stripewise.engine.ceiling import as_benchmark, ceiling_of, reached, why_none
+from stripewise.engine.ceiling import as_benchmark, ceiling_of, lay_out, reached, why_none
 from stripewise.engine.ledger import Spent
 from stripewise.engine.loop import Finish, Planned, Wait
 from stripewise.engine.planner import Planner
+from stripewise.engine.space import Circumstances, bind_space
 from stripewise.errors import UserError
 from stripewise.facts import RunFacts
 from stripewise.launch import Launch
@@ -61,6 +63,7 @@ def report(
 
 
 def run(number: int, trial: int, seconds: float, phase: Phase = Phase.SEARCH, **about: Any) -> Run:
+    about |= {"path": "/scratch/stripewise-ceiling.abc.2"} if trial == 1 else {}
     facts = RunFacts(report=report(seconds, **about))
     return Run(number, trial, phase, State.FINISHED, None if trial == 1 else seconds, seconds, facts=facts)
 
@@ -98,10 +101,12 @@ def test_a_program_above_the_ceiling_is_told_so(benchmark: float, best: float | 
 def test_like_is_compared_with_like() -> None:
     made = trials(1.0, 0.5, synced=True)
     assert "each file on the disk" in (ceiling_of(made) or Ceiling()).says
-    fewer = report(0.5)
+    fewer = report(0.5, path="/scratch/stripewise-ceiling.abc.2")
     fewer["job"]["ranks"] = 2
     other = replace(made[1], runs=(replace(made[1].runs[0], facts=RunFacts(report=fewer)),))
     assert ceiling_of([made[0], other]) is None
+    itself = replace(made[1], runs=(replace(made[1].runs[0], facts=RunFacts(report=report(0.5))),))
+    assert ceiling_of([made[0], itself]) is None
     ceiling = Ceiling(rates={"write": 1e8}, ranks=4)
     assert ceiling.share(trials(1.0, 1.0, written=0, read=64 * MIB)[0].runs[0].activity) is None
     assert ceiling.share(None) is None and ceiling.says == ""
@@ -135,6 +140,17 @@ def test_the_benchmark_does_as_the_program_does() -> None:
     assert writes is not None
     again = launched(trials(1.0, 1.0, size=writes.files[0].upper.write.bytes // 3))[0]
     assert again[again.index("--repetitions") + 1] == "3"
+
+
+def test_the_benchmarks_file_is_laid_out_as_the_catalogue_expects_best() -> None:
+    known = {"operation": "write", "nodes": 16, "processes_per_node": 4, "file_size": 64 << 30, "file_system": "lustre"}
+    workload = Workload(**known, layout="strided", collective=True, driver="LUSTRE", api="mpiio")
+    experiment = Experiment(command=["./app"], stacks=["lustre", "romio"], files="chk.*")
+    bound = bind_space(experiment, Circumstances(workload, "romio", "MPICH 4.0.2"))
+    chosen = find_changes(lay_out(bound, workload), bound.space.default)
+    assert set(chosen) == {"stripe_count"} and int(chosen["stripe_count"]) > 4
+    launch = Launch("abc", 2, Configuration({}), Plan(files="chk.*"), Phase.WARMUP)
+    assert as_benchmark(launch, ["kernel"], trials(1.0, 1.0)[0]).plan.files == "*"
 
 
 def test_no_ceiling_is_measured_where_it_would_not_be_one(tmp_path: Path) -> None:

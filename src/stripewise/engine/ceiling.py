@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import shlex
 import shutil
@@ -28,6 +27,8 @@ _PIECE = 16 << 20
 _LEAST_BYTES = 8 << 20
 """Bytes below which opens and the start of a program decide, and no rate is told."""
 _MOST_FILES = 100
+_NAME = "stripewise-ceiling."
+"""How names of the benchmark's files begin."""
 _ROOM = 1.1
 
 
@@ -68,17 +69,12 @@ def lay_out(bound: BoundSpace, workload: Workload) -> Configuration:
     space = bound.space
     laid = [one for one in space.parameters if one.carrier.of_file_system]
     kind = workload.model_copy(update={"layout": "segmented", "piece_size": None, "collective": False})
-    made = (
-        [Setting(one.carrier, one.setting, spell(value), one.layer) for one, value in zip(laid, values, strict=True)]
-        for values in itertools.islice(itertools.product(*(one.values for one in laid)), 1000)
-    )
-    found = propose(list(made), kind, {}).settings if laid else ()
-    chosen = {one.key: one.value for one in found}
-    own = {
-        one.name: next(v for v in one.values if spell(v) == chosen[one.setting])
-        for one in laid
-        if one.setting in chosen
-    }
+    made = [
+        (one, value, Setting(one.carrier, one.setting, spell(value), one.layer)) for one in laid for value in one.values
+    ]
+    # One setting at a time: whatever is set together is expected to bring hardly more, and is seldom known.
+    best = propose([(setting,) for *_, setting in made], kind, {}).settings
+    own = {one.name: value for one, value, setting in made if setting in best}
     return space.default.with_values(**own)
 
 
@@ -92,7 +88,7 @@ def as_benchmark(launch: Launch, words: Sequence[str], default: Trial) -> Launch
     times = _times(activity) if not alone else max(1, len(files) // ranks)
     block = math.ceil(max(moved.values()) / (ranks * times))
     piece = min(block, _PIECE)
-    path = Path(main.path).parent / f"stripewise-ceiling.{launch.experiment}.{launch.number}"
+    path = Path(main.path).parent / f"{_NAME}{launch.experiment}.{launch.number}"
     ways = main_ways(activity)
     options = ["--api", "mpiio", "--file", str(path), "--block", str(math.ceil(block / piece) * piece)]
     options += ["--transfer", str(piece), "--no-verify"]
@@ -110,7 +106,9 @@ def as_benchmark(launch: Launch, words: Sequence[str], default: Trial) -> Launch
     if "write" in ways and syncs(activity):
         whole += " --fsync"
     left = shlex.quote(str(path))
-    return replace(launch, command=whole, before=before, after=(f"rm -f {left} {left}.0*",), program="", replays=True)
+    plan = replace(launch.plan, files="*")  # the experiment's own glob need not match the benchmark's file
+    after = (f"rm -f {left} {left}.0*",)
+    return replace(launch, plan=plan, command=whole, before=before, after=after, program="", replays=True)
 
 
 def _times(activity: Activity) -> int:
@@ -127,7 +125,9 @@ def ceiling_of(trials: Sequence[Trial], best: Trial | None = None) -> Ceiling | 
     measured = next((trial for trial in trials if trial.role is Role.CEILING), None)
     default = next((trial for trial in trials if trial.role is Role.DEFAULT), None)
     activity, own = (None if one is None else _seen(one) for one in (measured, default))
-    found = None if activity is None else Ceiling.of_benchmark(activity)
+    # A session that could not launch the benchmark, where an earlier one had planned it, has launched the program.
+    its = activity is not None and any(Path(file.path).name.startswith(_NAME) for file in activity.files)
+    found = Ceiling.of_benchmark(activity) if activity is not None and its else None
     if found is None or default is None or own is None or own.job.ranks != found.ranks:
         return None
     shown = None if best is None or best.role is Role.DEFAULT else _share(found, best)
