@@ -185,9 +185,11 @@ def test_networks_are_written_to_a_stream(tmp_path: Path, monkeypatch: pytest.Mo
     assert written == [{"stripewise": '{"model": "ann"}'}]
 
 
-def test_trees_that_go_round_in_circles_are_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("array", "value"), [("left", 0), ("feature", 2**31 - 2)])
+def test_trees_that_are_none_are_refused(tmp_path: Path, array: str, value: int) -> None:
+    """A walk in a circle, and a feature up to which LightGBM would make room for all."""
     fitted = make_model("tree").fit(sample_table(repeats=1))
-    fitted.trees.left[0] = 0  # type: ignore[attr-defined]
+    getattr(fitted.trees, array)[0] = value  # type: ignore[attr-defined]
     fitted.save(tmp_path / "a.model")
     with pytest.raises(UserError, match="trees of the model file are damaged"):
         load_model(tmp_path / "a.model")

@@ -30,6 +30,7 @@ from stripewise.models.domain import Floats
 from stripewise.models.features import Matrix, at_least_one
 from stripewise.threads import threads
 
+_MOST_FEATURES = 1 << 16
 KEYS = ("roots", "feature", "threshold", "left", "right", "value", "gain", "count")
 
 
@@ -121,6 +122,8 @@ class Trees:
         sound = bool(
             len(sizes) == 1 and np.array_equal(trees.roots[:1], [0][: trees.nodes]) and np.all(np.diff(trees.roots) > 0)
         )
+        # LightGBM makes room for every feature up to the last one.
+        sound = sound and int(trees.feature.max(initial=0)) < _MOST_FEATURES
         if sound and len(trees):
             sound = bool(ends[-1] > trees.roots[-1])
             last = np.repeat(ends, ends - trees.roots)[own] if sound else ends
