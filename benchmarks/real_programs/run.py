@@ -116,14 +116,14 @@ def digits(value: float | None) -> float | None:
     return None if value is None else float(f"{value:.5g}")
 
 
-def search_record(kept: Record, seed: int, budget: int) -> Result:
+def search_record(kept: Record, seed: int, budget: int, *, spend_all: bool = False) -> Result:
     """Search a recorded sweep as `tune` would; nothing is launched."""
     objective = kept.about["objective"]
     experiment = Experiment.model_validate(
         {
             "command": ["-"],
             "objective": {"name": objective["name"], "direction": objective["direction"]},
-            "budget": budget,
+            "budget": {"runs": budget, "spend_all": spend_all},
             "seed": seed,
         }
     )
@@ -153,7 +153,7 @@ def replay(options: argparse.Namespace, path: Path) -> None:
     default = kept.share_of_best(kept.space.default)
     shares, launches, confirmed, false = [], [], 0, 0
     for seed in range(options.seeds):
-        result = search_record(kept, seed, options.budget)
+        result = search_record(kept, seed, options.budget, spend_all=options.spend_all)
         share = kept.share_of_best(chosen(result)) if result.confirmed else default
         shares.append(round(share, 4))
         launches.append(result.runs)
@@ -327,6 +327,7 @@ def main() -> None:
     tuning.add_argument("--seed", type=int, default=0)
     replaying = commands.add_parser("replay", help="search recorded sweeps")
     replaying.add_argument("--seeds", type=int, default=20)
+    replaying.add_argument("--spend-all", action="store_true", help="use the whole budget, as `tune --spend-all`")
     judging = commands.add_parser("answers", help="judge the settings of answers by the whole record")
     judging.add_argument("--seeds", type=int, default=5)
     for command in (tuning, replaying, judging):

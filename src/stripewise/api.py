@@ -172,6 +172,7 @@ def tune(
     space: Space | Mapping[str, Sequence[Value]] | str,
     *,
     budget: int = 40,
+    spend_all: bool = False,
     direction: Literal["minimize", "maximize"] = "minimize",
     default: Mapping[str, Value] | None = None,
     constraints: Sequence[str] = (),
@@ -198,7 +199,9 @@ def tune(
         A space, a mapping from parameter name to its values (:func:`stripewise.integers`, :func:`stripewise.floats` or
         a list; the first is the default unless ``default`` says otherwise), or a stack's name or file.
     budget : int
-        Calls in all, those of the confirmation included.
+        Most calls in all, those of the confirmation included.
+    spend_all : bool
+        Search on where another call is expected to gain little. Without a confirmation, the search always does.
     direction : {"minimize", "maximize"}
     default : mapping, optional
         Default values by name, for a space given as a mapping.
@@ -243,7 +246,7 @@ def tune(
     fields = {
         "name": name,
         "runner": "function",
-        "budget": budget,
+        "budget": {"runs": budget, "spend_all": spend_all},
         "sampler": sampler if isinstance(sampler, str) else sampler.name,
         "sampler_options": method.options.model_dump() if method is sampler else dict(sampler_options or {}),
         "seed": seed,

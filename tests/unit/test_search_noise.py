@@ -12,7 +12,7 @@ from stripewise.search.base import make_sampler
 from stripewise.search.belief.posterior import Posterior
 from stripewise.search.policy.pruning import censored_value, make_pruner
 from stripewise.search.policy.resampling import knowledge_gradient, make_resampler
-from stripewise.search.policy.stopping import make_stopping
+from stripewise.search.policy.stopping import make_stopping, nothing_more
 from stripewise.trial import History, Phase, Role, Run, State
 from tests.unit.search_histories import BANDWIDTH, ELAPSED, LINE, history, run, trial
 
@@ -186,12 +186,15 @@ def test_bound_is_wall_time_of_search_runs_whatever_the_objective():
 class Expecting(type(make_sampler("random"))):
     """A sampler that expects the same of every next run."""
 
-    def __init__(self, gain):
+    def __init__(self, gain, least=None):
         super().__init__()
-        self.gain = gain
+        self.gain, self.least = gain, least
 
     def expected_improvement(self, space, history):
         return self.gain
+
+    def least_cost(self, space, history):
+        return self.least
 
 
 def test_the_search_ends_where_little_more_is_to_be_had():
@@ -203,6 +206,17 @@ def test_the_search_ends_where_little_more_is_to_be_had():
     strict = {"expected_gain": {"uses": 100}}
     assert reason(strict, settled, Expecting(0.0)) is not None
     assert reason(strict, close, Expecting(0.0)) is None
+
+
+def test_launches_are_saved_once_nothing_untried_is_likely_to_be_better():
+    seen = history((1.0, 1.01, 0.99), 1.5, 2.0, 2.1)
+    known = Posterior.of(seen)
+    best = float(np.min(known.mean + known.sd))
+    assert nothing_more(LINE, seen, Expecting(0.0, best - 0.02)) == (
+        "nothing that has not been tried is likely to gain 3% more"
+    )
+    assert nothing_more(LINE, seen, Expecting(0.0, best - 0.04)) is None
+    assert nothing_more(LINE, seen, make_sampler("random")) is None, "it expects nothing"
 
 
 def test_nothing_stops_by_default():

@@ -1,5 +1,8 @@
 """Parameters that did nothing by the evidence are not varied any more, and only where that is known."""
 
+from copy import deepcopy
+from dataclasses import replace
+
 import pytest
 
 from stripewise.catalogue.configuration import Configuration
@@ -8,10 +11,17 @@ from stripewise.catalogue.parameter import Kind, Parameter
 from stripewise.catalogue.space import Space
 from stripewise.catalogue.stack import load_stack
 from stripewise.catalogue.workload import Workload
-from stripewise.engine.ineffective import Narrowing
+from stripewise.engine.ineffective import Narrowing, io_too_short, list_waiting
+from stripewise.engine.ledger import Spent
+from stripewise.engine.loop import Finish, Planned
+from stripewise.engine.planner import Planner
+from stripewise.requests.experiment import Budget, Experiment
 from stripewise.requests.objective import Objective
 from stripewise.result import Effect
 from stripewise.search.base import make_sampler, sampler_rng
+from stripewise.search.policy.pruning import make_pruner
+from stripewise.search.policy.resampling import make_resampler
+from stripewise.search.policy.stopping import make_stopping
 from stripewise.trial import History, Phase, Role, Run, State, Trial
 from tests.unit.reports import recorded
 
@@ -155,3 +165,54 @@ def test_recorded_runs_of_romio_say_that_a_larger_buffer_does_nothing():
     (idle,) = Narrowing().idle(space, trials)
     assert idle.name == "cb_buffer_size"
     assert "1 MiB" in idle.evidence
+
+
+# -- what cannot matter
+
+
+HINTS = Space.bind(
+    [
+        replace(one, active_if=None, same_as_default=None)
+        for one in load_stack("romio").parameters
+        if one.name in ("romio_cb_write", "romio_ds_read")
+    ]
+)
+
+
+def weighed(elapsed, io_time):
+    """The default, whose first report says how long its run and the calls in it took."""
+    report = deepcopy(REPORT)
+    report["job"] |= {"elapsed": elapsed, "io_time": io_time}
+    return Trial(0, HINTS.default, Role.DEFAULT, trial(0, report).runs)
+
+
+@pytest.mark.parametrize(("elapsed", "told"), [(100.0, "I/O takes 0.6% of the run"), (10.0, ""), (1.1, "")])
+def test_nothing_is_searched_where_all_that_can_be_set_touches_a_small_part_of_the_run(elapsed, told):
+    default = weighed(elapsed, 0.577)
+    assert io_too_short(HINTS, default).startswith(told) and bool(io_too_short(HINTS, default)) == bool(told)
+    assert io_too_short(SPACE, default) == "", "an argument may change what the program computes"
+    assert io_too_short(HINTS, trial(0, None)) == "", "without a report nothing is known"
+
+
+def test_parameters_of_a_direction_that_takes_hardly_any_time_wait():
+    default = weighed(1.1, 0.577)
+    assert list_waiting(HINTS, default) == ("romio_ds_read",)
+    assert list_waiting(SPACE, default) == ()
+    narrow = Narrowing().of(HINTS, [default], ("romio_ds_read",))
+    row = {**HINTS.default, "romio_cb_write": "disable", "romio_ds_read": "enable"}
+    assert narrow.canonical(row) == {**HINTS.default, "romio_cb_write": "disable"}
+    assert HINTS.canonical(row) == row
+
+
+@pytest.mark.parametrize(
+    ("objective", "spend_all", "ends"), [("elapsed", False, True), ("elapsed", True, False), ("io_time", False, False)]
+)
+def test_the_first_run_is_the_last_where_nothing_that_can_be_set_matters(objective, spend_all, ends):
+    experiment = Experiment(command=["-"], budget=Budget(runs=20, spend_all=spend_all), sampler="random")
+    parts = (make_sampler("random"), make_resampler(), make_pruner(), make_stopping())
+    planner = Planner(experiment, Objective(objective, "minimize", "s"), HINTS, False, *parts)
+    default = weighed(100.0, 0.577)
+    warmed = replace(default, runs=(replace(default.runs[0], phase=Phase.WARMUP),))
+    step = planner.next([warmed], Spent(1, 100.0, 0.0))
+    assert isinstance(step, Finish if ends else Planned)
+    assert not ends or step.reason.endswith("(--spend-all searches all the same)")

@@ -4,6 +4,7 @@ import math
 
 import pytest
 
+from stripewise.engine.budget import runs_for_shares
 from stripewise.engine.confirmation import Pair
 from stripewise.engine.effects import activities_of
 from stripewise.engine.events import ignore_event
@@ -179,8 +180,8 @@ class Machine(Runner):
     reap = cancel
 
 
-def carry_out(machine, runs=60, **more):
-    experiment = Experiment(runner="function", sampler="random", budget=Budget(runs=runs), **more)
+def carry_out(machine, runs=60, spend_all=False, **more):
+    experiment = Experiment(runner="function", sampler="random", budget=Budget(runs=runs, spend_all=spend_all), **more)
     with open_store(MEMORY) as store:
         identifier = store.create(experiment)
         result = Session(store, identifier, machine, "test", ignore_event).run()
@@ -194,7 +195,7 @@ def two_act(configuration):
 def test_an_answer_has_the_settings_that_act_and_their_shares():
     covered = []
     for seed in range(4):
-        result, trials = carry_out(Machine(two_act, seed=seed), seed=seed)
+        result, trials = carry_out(Machine(two_act, seed=seed), seed=seed, spend_all=True)
         assert set(result.changed(result.best)) == {"x", "mode"}
         for share in result.shares:
             truth = {"x": 2.0, "mode": 1.5}[share.name]
@@ -207,7 +208,7 @@ def test_an_answer_has_the_settings_that_act_and_their_shares():
 
 
 def test_runs_that_leave_a_setting_out_stand_beside_the_pairs_and_never_within_them():
-    result, trials = carry_out(Machine(two_act, seed=4), seed=4)
+    result, trials = carry_out(Machine(two_act, seed=4), seed=4, spend_all=True)
     runs = sorted((run for one in trials for run in one.runs if run.arm), key=lambda run: run.number)
     (extra,) = {run.facts.extra for run in runs if run.arm != "without"}
     assert extra >= sum(run.arm == "without" for run in runs) >= 3
@@ -219,6 +220,15 @@ def test_runs_that_leave_a_setting_out_stand_beside_the_pairs_and_never_within_t
         assert candidate.number == default.number + 1
     assert len(result.confirmation.pairs) == len(whole) // 2
     assert all(run.pair in {pair.pair for pair in result.confirmation.pairs} for run in runs)
+
+
+@pytest.mark.parametrize(("runs", "most"), [(40, 0), (200, 12)])
+def test_shares_are_measured_in_the_first_half_of_a_budget_that_need_not_be_spent(runs, most):
+    searched = [trial(number, 1.0) for number in range(10)]
+    experiment = Experiment(command=["-"], budget=Budget(runs=runs))
+    assert runs_for_shares(experiment, searched, 2, 8) == most
+    whole = experiment.model_copy(update={"budget": Budget(runs=runs, spend_all=True)})
+    assert runs_for_shares(whole, searched, 2, 8) == 12
 
 
 @pytest.mark.parametrize("more", [{"confirmation": Confirmation(candidates=2)}, {"budget": 20}])

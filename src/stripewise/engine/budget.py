@@ -81,6 +81,8 @@ def _for_shares(experiment: Experiment, history: History, best: Trial | None) ->
     default = next((trial for trial in history.trials if trial.role is Role.DEFAULT), None)
     if best is None or default is None or not measures_shares(experiment) or not most_pairs(experiment):
         return 0
+    if not experiment.budget.spend_all:
+        return 0  # they come in the first half of the budget
     settings = len(find_changes(best.configuration, default.configuration))
     kept = min(RUNS_FOR_SHARE * settings, experiment.budget.runs // _PART_FOR_SHARES)
     return kept if settings > 1 and kept >= RUNS_FOR_SHARE else 0
@@ -95,6 +97,8 @@ def measures_shares(experiment: Experiment) -> bool:
 def runs_for_shares(experiment: Experiment, trials: Sequence[Trial], settings: int, needed: int) -> int:
     """How many runs of a confirmation that begins now are to leave a setting out; 0 where too few are left for one.
 
+    No gain needs them for its proof, so only the first half of the budget has any, unless all of it is to be spent.
+
     Parameters
     ----------
     settings : int
@@ -104,8 +108,9 @@ def runs_for_shares(experiment: Experiment, trials: Sequence[Trial], settings: i
     """
     if settings < 2 or not measures_shares(experiment):
         return 0
-    spent = sum(len(trial.runs) for trial in trials)
-    left = math.floor(experiment.budget.runs - spent - schedule_of(experiment).cost_of_pair() * needed)
+    spent, budget = sum(len(trial.runs) for trial in trials), experiment.budget
+    most = budget.runs if budget.spend_all or not schedule_of(experiment).saves else budget.runs // 2
+    left = math.floor(most - spent - schedule_of(experiment).cost_of_pair() * needed)
     found = min(2 * RUNS_FOR_SHARE * settings, left)
     return found if found >= RUNS_FOR_SHARE else 0
 

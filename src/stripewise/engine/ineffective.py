@@ -1,4 +1,7 @@
-"""What the evidence calls without effect is not varied any more: the space of the search shrinks as it goes on."""
+"""What the evidence calls without effect is not varied any more: the space of the search shrinks as it goes on.
+
+What the first report shows to take hardly any time is not varied at first, or ends the search.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,13 @@ from stripewise.catalogue.expression import LONGEST, Expression
 from stripewise.catalogue.parameter import Parameter
 from stripewise.catalogue.space import Space
 from stripewise.engine.effects import activities_of, effects_of
+from stripewise.observe.activity import Activity
 from stripewise.observe.evidence import NO_EFFECT
 from stripewise.result import Effect
 from stripewise.trial import Role, Trial
 
+MATTERS = 0.04
+"""Part of a run that calls must take, so that it is worth a search what acts on nothing else."""
 _LEAST = 2
 """Configurations in which a parameter must have done nothing: one may be an accident of the others' values."""
 
@@ -66,6 +72,41 @@ class Idle:
         return " and ".join(parts) or "True"
 
 
+def io_too_short(space: Space, default: Trial) -> str:
+    """Say why nothing that can be set matters to the whole run, by the default's first report; empty if it may.
+
+    Only where all that may be set changes nothing but the calls whose time the report counts.
+    """
+    activity = _first_activity(default)
+    share = None if activity is None else activity.io_share
+    if share is None or share >= MATTERS or not all(one.carrier.within_calls for one in space.parameters):
+        return ""
+    return f"I/O takes {share:.1%} of the run, and nothing that can be set here acts on the rest"
+
+
+def list_waiting(space: Space, default: Trial) -> tuple[str, ...]:
+    """List the parameters that act on a direction alone whose data calls take hardly any of the run.
+
+    They are varied once nothing else is left to try.
+    """
+    activity = _first_activity(default)
+    if activity is None or activity.io_share is None:
+        return ()
+    taken: dict[str, float] = {name: moved.seconds / activity.job.elapsed for name, moved in activity.directions.items()}
+    found = tuple(
+        one.name
+        for one in space.parameters
+        if one.carrier.within_calls and all(taken.get(name, 1.0) < MATTERS for name in one.operations)
+    )
+    return () if len(found) == len(space.parameters) else found
+
+
+def _first_activity(default: Trial) -> Activity | None:
+    """What the first run did; None where its report does not tell how long calls took of the run that is measured."""
+    activity = next(iter(activities_of(default)), None)
+    return activity if activity is not None and activity.timed and not activity.programs else None
+
+
 class Narrowing:
     """Leaves out of a space what did nothing.
 
@@ -74,7 +115,7 @@ class Narrowing:
 
     def __init__(self) -> None:
         self._judged: dict[tuple[int, int], dict[str, Effect]] = {}
-        self._made: tuple[Space, tuple[Idle, ...], Space] | None = None
+        self._made: dict[tuple[str, ...], tuple[Space, tuple[Idle, ...], Space]] = {}
 
     def idle(self, space: Space, trials: Sequence[Trial]) -> tuple[Idle, ...]:
         """Find the parameters that did nothing in at least two configurations, and something in none.
@@ -107,17 +148,24 @@ class Narrowing:
         ]
         return tuple(one for name in space.names for one in _keep_expressible(space[name], judged, name))
 
-    def of(self, space: Space, trials: Sequence[Trial]) -> Space:
-        """Give the space in which values that do nothing fold to the default; the space itself if there are none."""
+    def of(self, space: Space, trials: Sequence[Trial], waiting: tuple[str, ...] = ()) -> Space:
+        """Give the space in which values that do nothing fold to the default; the space itself if there are none.
+
+        So do all values of parameters that are ``waiting``.
+        """
         idle = self.idle(space, trials)
-        if not idle:
+        if not idle and not waiting:
             return space
-        if self._made is None or self._made[0] is not space or self._made[1] != idle:
+        made = self._made.get(waiting)
+        if made is None or made[0] is not space or made[1] != idle:
             parameters = tuple(
-                _narrow_parameter(p, [one for one in idle if one.name == p.name]) for p in space.parameters
+                replace(p, same_as_default=Expression.parse("True"))
+                if p.name in waiting
+                else _narrow_parameter(p, [one for one in idle if one.name == p.name])
+                for p in space.parameters
             )
-            self._made = (space, idle, replace(space, parameters=parameters))
-        return self._made[2]
+            made = self._made[waiting] = (space, idle, replace(space, parameters=parameters))
+        return made[2]
 
     def _effects(self, space: Space, trial: Trial, default: Trial) -> dict[str, Effect]:
         """What became of a trial's settings, by name; empty without a report of one of its runs."""

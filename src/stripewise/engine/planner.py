@@ -39,7 +39,7 @@ from stripewise.engine.confirmation import (
     provable_pairs,
 )
 from stripewise.engine.effects import all_idle, effects_of
-from stripewise.engine.ineffective import Idle, Narrowing
+from stripewise.engine.ineffective import Idle, Narrowing, io_too_short, list_waiting
 from stripewise.engine.ledger import Spent
 from stripewise.engine.loop import Finish, Planned, Wait
 from stripewise.engine.riders import Riders, list_changed, take_back
@@ -54,7 +54,7 @@ from stripewise.search.belief.costs import bring_to_one_level
 from stripewise.search.belief.posterior import prefer_cheapest
 from stripewise.search.policy.pruning import Pruner
 from stripewise.search.policy.resampling import Resampler, choose_retry, find_failed_once
-from stripewise.search.policy.stopping import Stopping
+from stripewise.search.policy.stopping import Stopping, nothing_more
 from stripewise.sizes import count_of
 from stripewise.trial import History, Phase, Role, Run, State, Trial
 
@@ -114,7 +114,7 @@ class Planner:
         NothingWorks
             If the program fails with its default settings.
         """
-        over = self._over_budget(spent)
+        over = self._over_budget(spent) or self._too_little(trials)
         first = self._first_runs(trials)
         if isinstance(first, Planned) and over:
             return Finish(over)
@@ -153,6 +153,23 @@ class Planner:
         if budget.node_hours is not None and spent.node_hours >= budget.node_hours:
             return f"the budget of {budget.node_hours:g} node-hours is used up"
         return ""
+
+    def _too_little(self, trials: Sequence[Trial]) -> str:
+        """Say why nothing that can be set matters, so that the first run is the last; empty if it may."""
+        default = self._weighed(trials)
+        told = "" if default is None or self.space is None else io_too_short(self.space, default)
+        return f"{told} (--spend-all searches all the same)" if told else ""
+
+    def _waiting(self, trials: Sequence[Trial]) -> tuple[str, ...]:
+        """Parameters that are varied once nothing else is left to try."""
+        default = self._weighed(trials)
+        return () if default is None or self.space is None else list_waiting(self.space, default)
+
+    def _weighed(self, trials: Sequence[Trial]) -> Trial | None:
+        """Give the default whose first report says what can matter; None where the objective is not the whole run."""
+        if self.space is None or not self._may_save or self.objective.name != "elapsed":
+            return None
+        return next((trial for trial in trials if trial.role is Role.DEFAULT), None)
 
     def count_unneeded(self, trials: Sequence[Trial], spent: Spent) -> int:
         """How many launches of the budget nothing needed, although there was time for them."""
@@ -239,10 +256,11 @@ class Planner:
         left = budget.runs - spent.runs - reserve
         if left <= self._longest_taking_back(history) and (step := self._take_back(trials, history, left)):
             return step
-        space = self.space if self.sampler.whole else self.narrowing.of(self.space, trials)
-        reason = self.stopping.reason(space, history, self.sampler) or self.schedule.ends_search(space, history)
-        reason = reason or reached(trials, self.candidate(trials))
-        if reason:
+        whole = self.space if self.sampler.whole else self.narrowing.of(self.space, trials)
+        untried = self._untried(whole, history)
+        waiting = self._waiting(trials)
+        space = self.narrowing.of(self.space, trials, waiting) if waiting else whole
+        if reason := self._why_enough(trials, space, history, wanted=untried is not None):
             return self._take_back(trials, history) or Finish(reason)
         pending = sum(not run.state.ended for trial in trials for run in trial.runs)
         if 0 < self.schedule.searched_at_once <= pending:
@@ -256,10 +274,11 @@ class Planner:
             again = self._retry(history)
         if again is not None:
             return self._plan(trials, trials[again], Phase.SEARCH)
-        untried = self._untried(space, history)
         if untried is not None:
             return self._plan(trials, Trial(number, untried, Role.CANDIDATE), Phase.SEARCH, new=True)
         suggestions = self.schedule.ask(self.sampler, space, history, lambda: self._rng(number))
+        if not suggestions and waiting:
+            suggestions = self.schedule.ask(self.sampler, whole, history, lambda: self._rng(number))
         if not suggestions:
             again = None
             if self.schedule.measures_again(reserve):
@@ -271,6 +290,27 @@ class Planner:
             return self._plan(trials, trials[again], Phase.SEARCH)
         trial = Trial(number, suggestions[0].configuration, Role.CANDIDATE, tag=suggestions[0].tag)
         return self._plan(trials, trial, Phase.SEARCH, new=True)
+
+    def _why_enough(self, trials: Sequence[Trial], space: Space, history: History, *, wanted: bool) -> str:
+        """Say why no more is to be tried, although there is budget for it; empty where there is more to try.
+
+        Parameters
+        ----------
+        wanted : bool
+            Whether something is left that the experiment asks for.
+        """
+        found = self.stopping.reason(space, history, self.sampler) or self.schedule.ends_search(space, history)
+        found = found or reached(trials, self.candidate(trials))
+        if found or wanted or not self._may_save:
+            return found or ""
+        return nothing_more(space, history, self.sampler) or ""
+
+    @property
+    def _may_save(self) -> bool:
+        """Whether launches are left unspent that nothing needs: a search without a proof is all that was asked for."""
+        experiment = self.experiment
+        whole = self.sampler.whole or not self.schedule.saves
+        return not (whole or experiment.budget.spend_all) and most_pairs(experiment) > 0
 
     def _longest_taking_back(self, history: History) -> int:
         """The most runs at the end of a search that taking back settings may take from it."""

@@ -114,7 +114,8 @@ class ObjectiveEntry(BaseModel):
 class Budget(BaseModel):
     """The ``[budget]`` table: the first limit that is reached ends the experiment.
 
-    Every launch counts: warm-up, failures, confirmation.
+    Every launch counts: warm-up, failures, confirmation. The budget is a most: launches that are not worth their price
+    are saved, unless ``spend_all`` is set.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -126,6 +127,11 @@ class Budget(BaseModel):
     )
     node_hours: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
         default=None, description="nodes times hours in total"
+    )
+    spend_all: bool = Field(
+        default=False,
+        description="search on where another launch is expected to gain less than 3%, where nothing that can be set "
+        "matters, and measure each setting's share whatever it costs",
     )
 
 

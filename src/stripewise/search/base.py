@@ -165,6 +165,15 @@ class Sampler(ABC):
         """
         return None
 
+    def least_cost(self, space: Space, history: History) -> float | None:
+        """Cost that the most promising untried configuration may have; None if the method cannot tell.
+
+        One standard deviation below what is expected of it; of the best that is known where nothing is left to try.
+        Called before each question, unless the whole budget is to be spent
+        (:func:`stripewise.search.policy.stopping.nothing_more`).
+        """
+        return None
+
 
 ENTRY_POINTS = "stripewise.samplers"
 

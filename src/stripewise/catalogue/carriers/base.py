@@ -246,6 +246,8 @@ class Carrier(ABC):
         Whether the observer acts on it, at the calls of the C library that a program makes.
     only_on_calls : bool
         Whether nothing else does, also in programs with MPI.
+    within_calls : bool
+        Whether all that a value changes happens in calls whose time reports count.
     apis : tuple of str
         The APIs through which I/O meets a value, as a workload names them; empty for any.
     echo : str
@@ -274,6 +276,7 @@ class Carrier(ABC):
     needs_mpi = True
     on_calls = False
     only_on_calls = False
+    within_calls = False
     apis: tuple[str, ...] = ()
     echo = "MPI_File_get_info"
     proofs: frozenset[str] = frozenset({"calls", "parts"})

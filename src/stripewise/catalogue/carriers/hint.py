@@ -39,6 +39,7 @@ class Hint(Carrier):
     acts = ("open",)
     reported = True
     undecided = ""
+    within_calls = True
     apis = OVER_MPI_IO
     proofs = frozenset({"calls", "layout"})
     reads = "ROMIO reads digits alone"

@@ -34,7 +34,7 @@ class LayoutCarrier(Carrier):
     of_file_system = True
     reported = True
     needs_mpi = False
-    on_calls = True
+    on_calls = within_calls = True
     undecided = ""
     proofs = frozenset({"layout"})
     on_fault = "the command refuses it"
@@ -142,7 +142,7 @@ class Posix(Carrier):
     reported = True
     undecided = "the library reads its settings when the program starts"
     needs_mpi = False
-    on_calls = only_on_calls = True
+    on_calls = only_on_calls = within_calls = True
     apis = ("posix",)
     echo = "the library"
     proofs = frozenset({"acts"})

@@ -56,10 +56,13 @@ def tune(
     context: typer.Context,
     file: Annotated[str | None, typer.Argument(help="An experiment file (TOML).", metavar="EXPERIMENT.toml")] = None,
     budget: Annotated[
-        int | None, typer.Option(help="Launches in all, failures and the proof included. Default: 40.", min=1)
+        int | None, typer.Option(help="Most launches in all, failures and the proof included. Default: 40.", min=1)
     ] = None,
     time: Annotated[float | None, typer.Option(help="Seconds in total. Default: no limit.", metavar="SECONDS")] = None,
     node_hours: Annotated[float | None, typer.Option(help="Node-hours in total. Default: no limit.")] = None,
+    spend_all: Annotated[
+        bool, typer.Option("--spend-all", help="Use the whole budget, also where more launches hardly gain anything.")
+    ] = False,
     sampler: Annotated[
         str | None,
         typer.Option(
@@ -212,7 +215,7 @@ def tune(
     if not (runner or experiment.runner).startswith(NO_COMMAND):
         experiment = with_input(experiment)
     options: dict[str, Any] = {
-        "budget": {"runs": budget, "seconds": time, "node_hours": node_hours},
+        "budget": {"runs": budget, "seconds": time, "node_hours": node_hours, "spend_all": spend_all or None},
         "sampler": sampler,
         "sampler_option": sampler_option or [],
         "parameter": parameter or [],

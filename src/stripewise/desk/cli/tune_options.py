@@ -72,6 +72,7 @@ TABLE: Mapping[str | None, Mapping[str, Mode]] = {
         "model": _SEARCH,
         "warm_start": _SEARCH,
         "diagnosis": _SEARCH,
+        "spend_all": _SEARCH & ~Mode.WITHIN,
         "seed": _ALL,
         **dict.fromkeys(("pairs", "minimum_effect", "confirm"), _ALL),
     },

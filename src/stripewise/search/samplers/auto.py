@@ -47,6 +47,8 @@ _TRUST = 0.5
 """Standard deviation of the prior's weight, whose mean is 1."""
 _OBSERVATIONS = 400
 """Most trials that the process learns from: the better half of them, and a spread of the rest."""
+_FEWEST = 4
+"""Points after which the process is asked what is still to be gained, if a prior chose them."""
 _CONVINCING = 0.25
 """Logarithm of the Bayes factor from which a prior takes the place of the plan."""
 
@@ -184,18 +186,41 @@ class AutoSampler(Sampler):
 
     def expected_improvement(self, space: Space, history: History) -> float | None:
         """See :meth:`stripewise.search.base.Sampler.expected_improvement`; None before the first points are tried."""
-        seen = Seen.of(space, history)
-        belief = self._believe(space, history)
-        pool = self._listed(space)
-        few = len(seen) < self.options.initial and (pool.levels is None or len(pool.levels[pool.unseen(seen)]) > 0)
-        if belief is None or few:
+        found = self._promising(space, history, self.options.initial)
+        if found is None:
             return None
-        rng = np.random.default_rng(len(history.trials))
-        point = maximise(pool, seen, belief, rng, self.options.search)
+        belief, point = found
         if len(point) == 0:
             return 0.0
         gain: Floats = expected_improvement(*belief.predict(point), belief.best) * belief.probability_of_success(point)
         return float(gain[0])
+
+    def least_cost(self, space: Space, history: History) -> float | None:
+        """See :meth:`stripewise.search.base.Sampler.least_cost`; None before the first points are tried.
+
+        With a prior, these are its favourite, every strong switch, and a few at least.
+        """
+        prior, seen = self.expectation(space), Seen.of(space, history)
+        told = prior is not None and len(next_switch(space, seen, prior)) == 0
+        found = self._promising(space, history, _FEWEST if told else self.options.initial)
+        if found is None:
+            return None
+        belief, point = found
+        if len(point) == 0:
+            return belief.best
+        mean, sd = belief.predict(point)
+        return float(mean[0] - sd[0])
+
+    def _promising(self, space: Space, history: History, fewest: int) -> tuple[Belief, Levels] | None:
+        """Give what is believed, and the untried configuration that promises the most gain, if there is one.
+
+        None while fewer points than ``fewest`` have been tried, and others are left.
+        """
+        seen, belief, pool = Seen.of(space, history), self._believe(space, history), self._listed(space)
+        few = len(seen) < fewest and (pool.levels is None or len(pool.levels[pool.unseen(seen)]) > 0)
+        if belief is None or few:
+            return None
+        return belief, maximise(pool, seen, belief, np.random.default_rng(len(history.trials)), self.options.search)
 
     def expectation(self, space: Space) -> PriorMean | None:
         """See :meth:`stripewise.search.base.Sampler.expectation`: without a prior, the stack files' knowledge."""

@@ -44,6 +44,7 @@ _PLAIN = {
     ("runner", "local"),
     ("sampler_name", "auto"),
     ("override", "no"),
+    ("budget.spend_all", "no"),
     ("agreed", "yes"),
 }
 
