@@ -92,7 +92,9 @@ def list_waiting(space: Space, default: Trial) -> tuple[str, ...]:
     activity = _first_activity(default)
     if activity is None or activity.io_share is None:
         return ()
-    taken: dict[str, float] = {name: moved.seconds / activity.job.elapsed for name, moved in activity.directions.items()}
+    taken: dict[str, float] = {
+        name: moved.seconds / activity.job.elapsed for name, moved in activity.directions.items()
+    }
     found = tuple(
         one.name
         for one in space.parameters

@@ -300,7 +300,8 @@ class Planner:
             Whether something is left that the experiment asks for.
         """
         found = self.stopping.reason(space, history, self.sampler) or self.schedule.ends_search(space, history)
-        found = found or reached(trials, self.candidate(trials))
+        if not found and not self.experiment.budget.spend_all:
+            found = reached(trials, self.candidate(trials))
         if found or wanted or not self._may_save:
             return found or ""
         return nothing_more(space, history, self.sampler) or ""

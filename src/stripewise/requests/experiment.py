@@ -130,8 +130,7 @@ class Budget(BaseModel):
     )
     spend_all: bool = Field(
         default=False,
-        description="search on where another launch is expected to gain less than 3%, where nothing that can be set "
-        "matters, and measure each setting's share whatever it costs",
+        description="also launches that are not worth their price",
     )
 
 
