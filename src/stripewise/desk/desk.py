@@ -110,6 +110,10 @@ class Interrupted(StripewiseError):  # noqa: N818
         self.exit_code = code
 
 
+SMALL_BUDGET = 20
+"""Launches of a smaller case where nobody says how many."""
+
+
 @dataclass(frozen=True)
 class SmallCase:
     """A smaller case of a program that is searched first, as one text, and the launches for it."""

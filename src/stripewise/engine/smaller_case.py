@@ -17,8 +17,6 @@ from stripewise.search.base import make_sampler
 if TYPE_CHECKING:
     from stripewise.store.base import Record
 
-SMALL_BUDGET = 20
-"""Launches of the small case where nobody says how many."""
 _SUFFIX = " (small)"
 
 

@@ -27,10 +27,9 @@ from stripewise.desk.cli.result import deliver, print_dry_run
 from stripewise.desk.cli.standard_input import remark_on_input, with_input
 from stripewise.desk.cli.terminal import desk_of
 from stripewise.desk.cli.tune_options import Mode, TuneCommand, check_options, given_options, mode_of, used_later
-from stripewise.desk.desk import Desk, SmallCase
+from stripewise.desk.desk import SMALL_BUDGET, Desk, SmallCase
 from stripewise.documents import read_document
 from stripewise.engine.definition import NO_COMMAND, with_options
-from stripewise.engine.smaller_case import SMALL_BUDGET
 from stripewise.engine.try_first import proposals
 from stripewise.errors import UserError
 from stripewise.observe.objectives import usages
