@@ -76,6 +76,7 @@
 #define SW_ENV_RECORD_LEVEL "STRIPEWISE_RECORD_LEVEL"
 #define SW_ENV_SETTLE "STRIPEWISE_SETTLE"
 #define SW_ENV_PROCESSES "STRIPEWISE_PROCESSES"
+#define SW_ENV_WHERE "STRIPEWISE_WHERE"
 #define SW_ENV_POSIX "STRIPEWISE_POSIX"
 #define SW_ENV_POSIX_FILES "STRIPEWISE_POSIX_FILES"
 #define SW_ENV_LAYOUT "STRIPEWISE_LAYOUT"
@@ -139,37 +140,38 @@ enum sw_carrier { SW_HINT, SW_LAYOUT, SW_HDF5, SW_ENV, SW_MCA, SW_ARGUMENT, SW_A
 struct sw_keys { const char *abi, *acted, *address, *application, *application_info, *bandwidth, *box,
     *broadcast_seconds, *broken_by, *broken_collective, *bytes, *bytes_read, *bytes_written, *cache_bytes,
     *cache_slots, *calls, *candidates, *choice, *chunk, *chunk_ranks, *chunk_size, *collective, *combinations,
-    *complete, *contiguous, *count, *creates, *current, *datasets, *decision, *driver, *dropped,
+    *complete, *contiguous, *count, *creates, *current, *datasets, *decision, *direction, *driver, *dropped,
     *during_collective, *during_independent, *during_write, *echoed, *elapsed, *element_size, *ended,
     *executable, *extension_size, *file_system, *files, *files_left_out, *filetype_size, *filters, *format,
     *given, *hdf5, *head_size, *histogram, *host, *independent, *info, *interface, *io, *io_time, *job, *key,
-    *layer, *layout, *library, *max_size, *mdt_size, *messages, *metadata, *min_size, *missed, *mode, *mpi,
-    *name, *nodes, *note, *object_size, *online, *opens, *operation, *operations, *outcome, *overstripe_count,
-    *parent, *path, *pattern, *phases, *pid, *piece_size, *plan, *plan_error, *plan_id, *posix, *posix_files,
-    *predicted, *processes, *programs, *properties, *random, *rank, *ranks, *ranks_reported, *read,
-    *read_bandwidth, *read_span, *read_time, *reads, *reopened, *requested, *runtime, *script, *seconds,
-    *selections, *settings, *settings_misread, *settled, *simulated, *site, *size, *sizes, *span, *start,
-    *storage, *strided, *stripe_count, *stripe_size, *stripe_unit, *time_max, *time_sum, *top, *totals,
-    *verdict, *version, *view, *whole_read, *whole_readers, *why, *windows_fetched, *windows_fetches,
+    *layer, *layout, *library, *lines, *max_size, *mdt_size, *messages, *metadata, *min_size, *missed, *mode,
+    *mpi, *name, *nodes, *note, *object_size, *online, *opens, *operation, *operations, *outcome,
+    *overstripe_count, *parent, *path, *pattern, *phases, *pid, *piece_size, *places, *plan, *plan_error,
+    *plan_id, *posix, *posix_files, *predicted, *processes, *programs, *properties, *random, *rank, *ranks,
+    *ranks_reported, *read, *read_bandwidth, *read_span, *read_time, *reads, *reopened, *requested, *runtime,
+    *script, *seconds, *selections, *settings, *settings_misread, *settled, *simulated, *site, *size, *sizes,
+    *span, *start, *storage, *strided, *stripe_count, *stripe_size, *stripe_unit, *time_max, *time_sum, *top,
+    *totals, *verdict, *version, *view, *whole_read, *whole_readers, *why, *windows_fetched, *windows_fetches,
     *windows_memory, *windows_unused, *write, *write_bandwidth, *write_span, *write_time, *writes; };
 #define SW_KEY_NAMES "abi", "acted", "address", "application", "application_info", "bandwidth", "box", \
     "broadcast_seconds", "broken_by", "broken_collective", "bytes", "bytes_read", "bytes_written", \
     "cache_bytes", "cache_slots", "calls", "candidates", "choice", "chunk", "chunk_ranks", "chunk_size", \
     "collective", "combinations", "complete", "contiguous", "count", "creates", "current", "datasets", \
-    "decision", "driver", "dropped", "during_collective", "during_independent", "during_write", "echoed", \
-    "elapsed", "element_size", "ended", "executable", "extension_size", "file_system", "files", \
+    "decision", "direction", "driver", "dropped", "during_collective", "during_independent", "during_write", \
+    "echoed", "elapsed", "element_size", "ended", "executable", "extension_size", "file_system", "files", \
     "files_left_out", "filetype_size", "filters", "format", "given", "hdf5", "head_size", "histogram", \
     "host", "independent", "info", "interface", "io", "io_time", "job", "key", "layer", "layout", "library", \
-    "max_size", "mdt_size", "messages", "metadata", "min_size", "missed", "mode", "mpi", "name", "nodes", \
-    "note", "object_size", "online", "opens", "operation", "operations", "outcome", "overstripe_count", \
-    "parent", "path", "pattern", "phases", "pid", "piece_size", "plan", "plan_error", "plan_id", "posix", \
-    "posix_files", "predicted", "processes", "programs", "properties", "random", "rank", "ranks", \
-    "ranks_reported", "read", "read_bandwidth", "read_span", "read_time", "reads", "reopened", "requested", \
-    "runtime", "script", "seconds", "selections", "settings", "settings_misread", "settled", "simulated", \
-    "site", "size", "sizes", "span", "start", "storage", "strided", "stripe_count", "stripe_size", \
-    "stripe_unit", "time_max", "time_sum", "top", "totals", "verdict", "version", "view", "whole_read", \
-    "whole_readers", "why", "windows_fetched", "windows_fetches", "windows_memory", "windows_unused", \
-    "write", "write_bandwidth", "write_span", "write_time", "writes"
+    "lines", "max_size", "mdt_size", "messages", "metadata", "min_size", "missed", "mode", "mpi", "name", \
+    "nodes", "note", "object_size", "online", "opens", "operation", "operations", "outcome", \
+    "overstripe_count", "parent", "path", "pattern", "phases", "pid", "piece_size", "places", "plan", \
+    "plan_error", "plan_id", "posix", "posix_files", "predicted", "processes", "programs", "properties", \
+    "random", "rank", "ranks", "ranks_reported", "read", "read_bandwidth", "read_span", "read_time", \
+    "reads", "reopened", "requested", "runtime", "script", "seconds", "selections", "settings", \
+    "settings_misread", "settled", "simulated", "site", "size", "sizes", "span", "start", "storage", \
+    "strided", "stripe_count", "stripe_size", "stripe_unit", "time_max", "time_sum", "top", "totals", \
+    "verdict", "version", "view", "whole_read", "whole_readers", "why", "windows_fetched", \
+    "windows_fetches", "windows_memory", "windows_unused", "write", "write_bandwidth", "write_span", \
+    "write_time", "writes"
 #define SW_BINS 10 /* of histograms of sizes, with these upper bounds of all but the last */
 #define SW_BIN_LIMITS 100, 1024, 10240, 102400, 1048576, 4194304, 10485760, 104857600, 1073741824
 enum sw_outcome { SW_NOT_APPLICABLE, SW_REFUSED, SW_APPLICATION_WINS, SW_APPLIED, SW_OUTCOMES };

@@ -32,7 +32,7 @@ void find_runtime(void) {
     dlerror(); /* is not for the program */
 }
 
-static bool is_theirs(const void *address) {
+bool is_of_io(const void *address) {
     Dl_info about;
     if (!dladdr(address, &about) || !about.dli_fname)
         return false;
@@ -52,7 +52,7 @@ bool within(const void *caller) {
     uintptr_t found = atomic_load_explicit(place, memory_order_relaxed);
     if ((found & ~(uintptr_t)1) != address) {
         int kept = errno;
-        found = address | is_theirs(before ? before : caller);
+        found = address | is_of_io(before ? before : caller);
         atomic_store_explicit(place, found, memory_order_relaxed);
         errno = kept;
     }

@@ -15,6 +15,9 @@ void find_runtime(void);
 /* Whether the function that returns to this address opens for one of them. Leaves errno alone. */
 bool within(const void *caller);
 
+/* Whether an address lies in one of these libraries, or in Stripewise's own. */
+bool is_of_io(const void *address);
+
 /* ---- its stack ----
  * How much room the stack has: paths and what commands print take some of it, and the program's threads and
  * handlers of signals may have little. These leave errno alone. */

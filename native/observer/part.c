@@ -56,35 +56,49 @@ static bool has_room(void *at, size_t size) {
 }
 
 /* name: room for NAME bytes, not on the stack, which may be small. */
-static struct part *make_named(char *name) {
-    struct timespec real;
+static void *make_named(char *name, const char *kind, size_t size, size_t needed) {
     struct rlimit largest;
     /* A larger file than allowed would end the process by SIGXFSZ. */
-    if (getrlimit(RLIMIT_FSIZE, &largest) == 0 && largest.rlim_cur < sizeof(struct part))
+    if (getrlimit(RLIMIT_FSIZE, &largest) == 0 && largest.rlim_cur < size)
         return NULL;
     size_t length = strlen(prefix);
-    uint64_t start = now();
-    memcpy(name, prefix, length);
+    memcpy(name, prefix, length + 1);
     length += decimal(name + length, (uint64_t)getpid());
     name[length++] = '-';
-    length += decimal(name + length, start);
-    name[length] = '\0';
+    length += decimal(name + length, now());
+    strcpy(name + length, kind); /* NOLINT: there is room for both kinds */
     int fd = (int)syscall(SYS_openat, AT_FDCWD, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0)
         return NULL;
     void *memory = MAP_FAILED;
-    if (syscall(SYS_ftruncate, fd, sizeof(struct part)) == 0)
-        memory = map(NULL, sizeof(struct part), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (syscall(SYS_ftruncate, fd, size) == 0)
+        memory = map(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     syscall(SYS_close, fd);
-    if (memory != MAP_FAILED && !has_room(memory, offsetof(struct part, files[1]))) {
-        munmap(memory, sizeof(struct part));
+    if (memory != MAP_FAILED && !has_room(memory, needed)) {
+        munmap(memory, size);
         memory = MAP_FAILED;
     }
     if (memory == MAP_FAILED) {
         syscall(SYS_unlinkat, AT_FDCWD, name, 0);
         return NULL;
     }
-    struct part *made = memory;
+    return memory;
+}
+
+void *make_mapped(const char *kind, size_t size, size_t needed) {
+    char *name = map(NULL, NAME, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *made = name == MAP_FAILED ? NULL : make_named(name, kind, size, needed);
+    if (name != MAP_FAILED)
+        munmap(name, NAME);
+    return made;
+}
+
+static struct part *make_part(void) {
+    struct timespec real;
+    uint64_t start = now();
+    struct part *made = make_mapped("", sizeof *made, offsetof(struct part, files[1]));
+    if (!made)
+        return NULL;
     made->record_size = sizeof(struct file_record);
     made->records = PART_FILES;
     made->pid = (int32_t)getpid();
@@ -108,14 +122,6 @@ static struct part *make_named(char *name) {
     }
     atomic_store(&made->files[0].state, 2);
     memcpy(made->magic, PART_MAGIC, sizeof PART_MAGIC);
-    return made;
-}
-
-static struct part *make_part(void) {
-    char *name = map(NULL, NAME, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    struct part *made = name == MAP_FAILED ? NULL : make_named(name);
-    if (name != MAP_FAILED)
-        munmap(name, NAME);
     return made;
 }
 

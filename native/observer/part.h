@@ -127,6 +127,10 @@ size_t decimal(char *to, uint64_t amount);
 /* mmap by its system call: allocators map memory before dlsym may be called. */
 void *map(void *at, size_t size, int protection, int flags, int fd, off_t offset);
 
+/* A file of this process that is mapped; the end of its name tells its kind. NULL if there is no room for the
+ * bytes that are needed at once, or it cannot be made. */
+void *make_mapped(const char *kind, size_t size, size_t needed);
+
 /* The part of this process, made if there is none yet; NULL if it cannot be made. */
 struct part *the_part(void);
 

@@ -10,6 +10,7 @@
 #include "caller.h"
 #include "counting.h"
 #include "creating.h"
+#include "places.h"
 
 /* A child has descriptors of its own, and a part of its own as soon as it does something. */
 static void in_child(void) {
@@ -62,6 +63,7 @@ __attribute__((constructor)) static void begin(void) {
     start_clock();
     find_runtime();
     read_layouts_told();
+    begin_places();
     atomic_store(&acts, read_acts());
     tell_children();
     /* Threads of other libraries may be there: they begin to count when all else is ready. */

@@ -3,6 +3,7 @@
 #include "rank_order.h"
 #include "recording.h"
 #include "runtime.h"
+#include "setup.h"
 
 #define BUCKETS 512
 
@@ -220,6 +221,8 @@ void sw_call_end_transfer(struct sw_call *call, int code, MPI_Count count, MPI_D
     }
     sw_file_count_event(&sw_runtime.files, handle->record, &event, sw_thread.beneath, sw_thread.calls);
     leave();
+    if (sw_setup.moved_from && event.bytes)
+        sw_setup.moved_from(handle->record->path, operation->kind == SW_WRITE, event.bytes);
     if (sw_recording)
         sw_record_counted(handle, call->op, memory, offset, (int64_t)event.bytes, event.began, event.ended,
                           code != MPI_SUCCESS);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -71,6 +72,8 @@ bool sw_setup_read(void) {
     sw_setup.record_mpiio = level && strcmp(level, "mpi-io") == 0;
     const char *settle = variable(SW_ENV_SETTLE);
     sw_setup.settle = settle && strcmp(settle, "1") == 0;
+    if (variable(SW_ENV_WHERE))
+        *(void **)&sw_setup.moved_from = dlsym(RTLD_DEFAULT, SW_MOVED_FROM);
     sw_setup.workload = variable(SW_ENV_WORKLOAD);
     sw_setup.asked = sw_setup.mode ? mode_of(sw_setup.mode) : sw_setup.plan ? SW_RUN_APPLY : SW_RUN_OBSERVE;
     if (sw_setup.asked == SW_RUN_MODES || lacking(sw_setup.asked))

@@ -4,15 +4,17 @@
 #define STRIPEWISE_SETUP_H
 
 #include "gather.h"
+#include "stripewise_beside.h"
 
 struct sw_setup {
     enum sw_run_mode asked;
     const char *mode, *plan, *report, *model, *journal, *orders, *workload,
-        *record;          /* of the environment; NULL where unset or empty */
-    bool record_mpiio;    /* HDF5 is recorded by its MPI-IO calls */
-    bool settle;          /* in the mode orders files are synchronised before they are closed */
-    bool each_report;     /* of several programs with one environment */
-    char plan_error[256]; /* "" if the plan was read, or none was given */
+        *record;               /* of the environment; NULL where unset or empty */
+    bool record_mpiio;         /* HDF5 is recorded by its MPI-IO calls */
+    bool settle;               /* in the mode orders files are synchronised before they are closed */
+    bool each_report;          /* of several programs with one environment */
+    sw_moved_from *moved_from; /* of the observer, where source lines are asked for; else NULL */
+    char plan_error[256];      /* "" if the plan was read, or none was given */
 };
 
 extern struct sw_setup sw_setup;

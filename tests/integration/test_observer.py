@@ -28,8 +28,9 @@ from stripewise.engine.effects import verdicts
 from stripewise.errors import RunFailed
 from stripewise.launch import Outcome
 from stripewise.observe.from_report import activity_of
-from stripewise.observe.left import PREFIX, parts_in
+from stripewise.observe.left import PREFIX, parts_in, places_in
 from stripewise.observe.objectives import kind_of
+from stripewise.observe.places import add_places
 from stripewise.observe.processes import merge_parts
 from stripewise.observe.report import Report, read_report_file
 from stripewise.observe.workload import workload_of
@@ -588,7 +589,7 @@ def test_handlers_of_signals_have_room_on_small_stacks(
     assert (tmp_path / "dump").read_text() == "caught"
 
 
-@pytest.mark.parametrize("asked", [{}, {"STRIPEWISE_LAYOUT": "lustre stripe_count=4"}])
+@pytest.mark.parametrize("asked", [{}, {"STRIPEWISE_LAYOUT": "lustre stripe_count=4"}, {"STRIPEWISE_WHERE": "1"}])
 def test_threads_may_have_the_smallest_stack(observe: Observe, tmp_path: Path, asked: dict[str, str]) -> None:
     (tmp_path / "thread.c").write_text(SMALL_THREAD)
     checked(["cc", "-D_GNU_SOURCE", "-o", tmp_path / "thread", tmp_path / "thread.c", "-pthread"])
@@ -596,11 +597,12 @@ def test_threads_may_have_the_smallest_stack(observe: Observe, tmp_path: Path, a
     assert counts(report, "made") == {"open": 1, "close": 1, "write": (1, 4), "read_at": (1, 4)}
 
 
-def test_what_dlerror_tells_the_program_stays(observer: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("asked", [{}, {"STRIPEWISE_WHERE": "1"}])
+def test_what_dlerror_tells_the_program_stays(observer: Path, tmp_path: Path, asked: dict[str, str]) -> None:
     (tmp_path / "dlerror.c").write_text(DLERROR)
     checked(["cc", "-o", tmp_path / "dlerror", tmp_path / "dlerror.c", "-ldl"])
     given = {**os.environ, "LD_PRELOAD": str(observer), "STRIPEWISE_PROCESSES": f"{tmp_path}/{PREFIX}"}
-    assert subprocess.run([tmp_path / "dlerror"], env=given, check=False).returncode == 0
+    assert subprocess.run([tmp_path / "dlerror"], env={**given, **asked}, check=False).returncode == 0
 
 
 def test_a_limit_of_the_size_of_files_does_not_end_the_program(observer: Path, tmp_path: Path) -> None:
@@ -688,3 +690,40 @@ def test_one_script_of_a_command_is_measured_alone(
     assert "no program of the command is called test.py: it started both.sh, shard.py, train.py" in " ".join(
         capsys.readouterr().err.split()
     )
+
+
+WHERE = r"""
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static int small(int fd) { return write(fd, "0123456789", 10) == 10; }
+int main(void) {
+    int fd = open("cells", O_CREAT | O_WRONLY, 0600), told;
+    for (int i = 0; i < 2000; i++)
+        if (!small(fd)) return 1;
+    if (fork() == 0) return !small(fd);
+    wait(&told);
+    return told;
+}
+"""
+
+
+@pytest.mark.skipif(not shutil.which("addr2line"), reason="there is no addr2line")
+def test_source_lines_of_calls_are_found_where_they_are_asked_for(observe: Observe, tmp_path: Path) -> None:
+    (tmp_path / "where.c").write_text(WHERE)
+    checked(["cc", "-g", "-O1", "-fno-inline", "-o", "where", "where.c"], tmp_path)
+    observe("./where", "now")
+    assert not places_in(tmp_path)
+    observe("./where", "now", STRIPEWISE_WHERE="1")
+    assert add_places(tmp_path / "report.json") == "" and not places_in(tmp_path)
+    report = read_report_file(tmp_path / "report.json")
+    (file,) = (file for file in report.files if file.path == str(tmp_path / "cells"))
+    # The first 512 calls all count, then each that is looked at for 61.
+    assert abs(sum(place.calls for place in file.places) - 2001) <= 61
+    assert all(place.lines[0] == f"{tmp_path}/where.c:5 in small" for place in file.places)
+    found = next(one for one in diagnose(activity_of(report, "report.json")).findings if one.code == "small-writes")
+    assert found.lines[0].startswith(f"{tmp_path}/where.c:5 in small, called from {tmp_path}/where.c:9 in main (")
+    (tmp_path / "plain.c").write_text(WHERE)
+    checked(["cc", "-o", "plain", "plain.c"], tmp_path)
+    observe("./plain", "now", STRIPEWISE_WHERE="1")
+    assert "build the program with -g" in add_places(tmp_path / "report.json")

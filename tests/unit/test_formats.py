@@ -28,6 +28,7 @@ MODELS: dict[str, type[BaseModel]] = {
     "job": report.ReportedJob,
     "totals": report.ReportedTotals,
     "file": report_file.FileReport,
+    "place": report_file.Place,
     "operation": report_file.Operation,
     "mode": report_file.Mode,
     "view": report_file.View,
@@ -92,7 +93,7 @@ def test_the_runtime_writes_each_key_and_no_other() -> None:
     by_file_system = {key for keys in FILE_SYSTEMS.values() for key in keys}
     # Python merges what processes without MPI leave, and sums up.
     by_python = {"simulated", "files_left_out", "programs", "processes", "interface", "acted", "missed"}
-    by_python |= {"posix_files", "script", "whole_readers", "whole_read"}
+    by_python |= {"posix_files", "script", "whole_readers", "whole_read", "places", "direction", "lines"}
     keys = {key for name, entries in objects().items() if name not in ("process", "metadata") for key in entries}
     keys -= by_python
     assert keys - by_file_system <= written

@@ -181,6 +181,8 @@ class Finding:
         Part of the time in I/O calls that the calls concerned took, 0 to 1.
     fix : str
         What to change here; the kind's where empty.
+    lines : tuple of str
+        Source lines from which the files' data moves, with their share of the calls; empty where none are known.
     """
 
     kind: FindingKind
@@ -192,6 +194,7 @@ class Finding:
     proposal: Proposal = field(default_factory=Proposal)
     share: float = 0.0
     fix: str = ""
+    lines: tuple[str, ...] = ()
 
     @property
     def code(self) -> str:
@@ -224,6 +227,7 @@ class Finding:
             "fix": self.fix or self.kind.fix,
             "evidence": dict(self.evidence),
             "files": list(self.files),
+            "lines": list(self.lines),
             "ranks": list(self.ranks),
             "settings": [setting.line() for setting in self.settings],
             "expected": {"speedup": [expected.low, expected.high], "reasons": list(expected.reasons)}

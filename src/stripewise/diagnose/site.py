@@ -145,8 +145,31 @@ def diagnose(activity: Activity, limits: Mapping[str, float] | None = None) -> D
     import_all("findings", ENTRY_POINTS)
     thresholds = Thresholds(limits)
     found = [finding for _, look in RULES.values() for finding in look(activity, thresholds)]
+    found = [replace(finding, lines=_source_lines(activity, finding)) for finding in found]
     found.sort(key=lambda finding: (-finding.severity, -finding.share, finding.code))
     return Diagnosis(activity, tuple(found))
+
+
+_SOURCE_LINES = 3
+_LEAST_CALLS = 0.01
+
+
+def _source_lines(activity: Activity, finding: Finding) -> tuple[str, ...]:
+    """Say from where in the code most calls on a finding's files come, if these calls are what it is about."""
+    way = next((way for way in ("read", "write") if finding.code.endswith(f"-{way}s")), "")
+    if not way and not finding.kind.examples:
+        return ()
+    calls: Counter[tuple[str, ...]] = Counter()
+    for file in activity.files:
+        if file.path in finding.files:
+            for place in file.places:
+                if place.direction == way or not way:
+                    calls[tuple(place.lines)] += place.calls
+    return tuple(
+        f"{', called from '.join(lines)} ({count / calls.total():.0%} of the calls)"
+        for lines, count in calls.most_common(_SOURCE_LINES)
+        if count >= _LEAST_CALLS * calls.total()
+    )
 
 
 _TOP = 10

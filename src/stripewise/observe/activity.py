@@ -248,6 +248,15 @@ class Selected(_ActivityPart):
     chunk_ranks: float | None = None
 
 
+class Place(_ActivityPart):
+    """A place in the source code from which data moved: its line, then the lines that called it."""
+
+    direction: Literal["read", "write"]
+    calls: int
+    bytes: int
+    lines: list[str]
+
+
 class Dataset(_ActivityPart):
     """One dataset of HDF5.
 
@@ -404,6 +413,7 @@ class FileActivity(_ActivityPart):
     info: dict[Name, Name] = Field(default_factory=dict)
     own_hints: dict[Name, Name] = Field(default_factory=dict)
     asked: list[SettingOutcome] = Field(default_factory=list)
+    places: list[Place] = Field(default_factory=list)
     redundant_read: int | None = None
     read_blocks: list[int] = Field(default_factory=list, max_length=16)
     transfers: dict[Literal["read", "write"], DatasetTransfers] = Field(default_factory=dict)

@@ -25,6 +25,7 @@ from stripewise.observe.activity import (
     Level,
     Modes,
     Moved,
+    Place,
     ProcessActivity,
     RankLoads,
     SettingOutcome,
@@ -183,6 +184,7 @@ def _file(file: FileReport, interface: str | None) -> FileActivity:
         driver=file.driver,
         info=file.info,
         own_hints=file.application_info,
+        places=[Place.model_validate(one, from_attributes=True) for one in file.places],
         asked=[SettingOutcome.model_validate(one, from_attributes=True) for one in file.settings],
     )
     write, read = (calls_of(file.operations, way, getattr(file.pattern, way)) for way in ("write", "read"))

@@ -6,6 +6,7 @@ from pathlib import Path
 
 PREFIX = "process-"
 """How the names of parts begin, in the folder of a run."""
+_PLACES = ".where"
 
 
 def reports_of(report: Path) -> list[Path]:
@@ -19,4 +20,9 @@ def reports_of(report: Path) -> list[Path]:
 
 def parts_in(folder: Path) -> list[Path]:
     """The parts that processes left in the folder of a run."""
-    return sorted(folder.glob(f"{PREFIX}*-*"))
+    return sorted(path for path in folder.glob(f"{PREFIX}*-*") if path.suffix != _PLACES)
+
+
+def places_in(folder: Path) -> list[Path]:
+    """What processes left there of the places in their code."""
+    return sorted(folder.glob(f"{PREFIX}*-*{_PLACES}"))

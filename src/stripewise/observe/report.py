@@ -178,6 +178,15 @@ class SettingOutcome(ReportPart):
     missed: int | None = None
 
 
+class Place(ReportPart):
+    """A place in the source code from which data moved: its line, and the lines that called it."""
+
+    direction: str
+    calls: int
+    bytes: int
+    lines: list[str]
+
+
 class FileReport(ReportPart):
     """One file."""
 
@@ -200,6 +209,7 @@ class FileReport(ReportPart):
     view: View | None = None
     pattern: Patterns = Patterns()
     posix: PosixCalls = PosixCalls()
+    places: list[Place] = Field(default_factory=list)
     layout: dict[str, Any] | None = None
     application_info: dict[str, str] = Field(default_factory=dict)
     info: dict[str, str] = Field(default_factory=dict)

@@ -66,6 +66,8 @@ class Guidance:
         Where the runtime writes what the program does.
     own_calls : bool
         Whether the program's own calls are counted, too. Each process then leaves a part, and the caller merges them.
+    where : bool
+        Whether the places of the program's code from which data moves are kept, too.
     """
 
     mode: str = ""
@@ -77,6 +79,7 @@ class Guidance:
     record: Path | None = None
     level: str = ""
     own_calls: bool = False
+    where: bool = False
 
 
 @dataclass(frozen=True)
@@ -148,6 +151,8 @@ def inject(
         libraries = [str(library)] * preloaded + [str(observer)]
         launch.environment["LD_PRELOAD"] = ":".join(dict.fromkeys(entry for entry in (*libraries, *others) if entry))
         launch.environment["STRIPEWISE_PROCESSES"] = str(folder.absolute() / PREFIX)
+        if guidance.where:
+            launch.environment["STRIPEWISE_WHERE"] = "1"
     return Injection(launch.environment, launch.files, tuple(carried), launch.stand_in)
 
 

@@ -102,6 +102,10 @@ def run(
         bool,
         typer.Option("--settle", help="With --orders: synchronise files before they are closed, at the phase's cost."),
     ] = False,
+    where: Annotated[
+        bool,
+        typer.Option("--where", help="With --mode observe: also find the source lines from which data moves."),
+    ] = False,
     workload: Annotated[
         list[str] | None,
         typer.Option(help="What is known about the files, such as file_size=64GiB; repeatable.", metavar="NAME=VALUE"),
@@ -135,6 +139,8 @@ def run(
     mode = mode or ("predict" if model is not None else "orders" if orders is not None else "")
     _check_mode(mode, source, model, journal)
     _check_orders(mode, orders, settle)
+    if where and mode != "observe":
+        raise UserError("--where belongs to the mode observe", "add --mode observe, or leave --where out")
     plan, simulated, doubts = Plan(), False, list[str]()
     if source is not None:
         plan, _, simulated, _ = _plan_of(source, desk_of(store, server, json_output=json_output, yes=yes))
@@ -162,6 +168,7 @@ def run(
         None if orders is None else orders.absolute(),
         settle,
         own_calls=mode == "observe",
+        where=where,
     )
     ready = prepare_or_start(plan, command, folder, guidance, elsewhere)
     warnings = (

@@ -348,6 +348,8 @@ def _lines(finding: Finding) -> Iterator[str]:
     if finding.files:
         more = f" and {len(finding.files) - 1} more" if len(finding.files) > 1 else ""
         yield f"file: {finding.files[0]}{more}"
+    for line in finding.lines:
+        yield f"line: {line}"
 
 
 def _print_code(found: Diagnosis, language: str) -> None:

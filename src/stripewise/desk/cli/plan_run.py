@@ -26,7 +26,7 @@ from stripewise.documents import read_document
 from stripewise.engine.folders import folder_alone, make_applied_folder
 from stripewise.errors import CannotExecute, StripewiseError, UserError
 from stripewise.formats import MAX_PLAN_BYTES, PLAN_HEADER
-from stripewise.observe.left import parts_in, reports_of
+from stripewise.observe.left import parts_in, places_in, reports_of
 from stripewise.ownership import check_model, names_file, written_whole
 from stripewise.requests.site import site_allowances
 from stripewise.requests.site_file import find_site_file
@@ -200,10 +200,10 @@ def launch(ready: Foreground, report: Path, lines: Callable[[], list[str]] | Non
     lines = None if quiet else lines
     if lines is None and not ready.observed:
         take_place(ready.words)
-    for earlier in (*reports_of(report), *parts_in(report.parent)):
+    for earlier in (*reports_of(report), *parts_in(report.parent), *places_in(report.parent)):
         earlier.unlink(missing_ok=True)
     ended = attend(ready.words, partial(_load_what_reads_reports, ready.observed, lines is not None))
-    said = _merge_report(report) if ready.observed else ""
+    said = _merge_report(report, where="STRIPEWISE_WHERE" in ready.injection.environment) if ready.observed else ""
     tell("" if quiet else said, *(() if lines is None else map(make_printable, lines())))
     return ended_as(ended)
 
@@ -251,12 +251,15 @@ def _list_chosen(activity: Activity) -> tuple[Setting, ...]:
     return Plan.parse("\n".join([PLAN_HEADER, *lines]), "the settings of the report").settings
 
 
-def _merge_report(report: Path) -> str:
+def _merge_report(report: Path, *, where: bool) -> str:
     """Merge what the observer left of a run into its report, and say why there is none."""
-    from stripewise.observe.processes import merge_parts  # noqa: PLC0415  loaded while the program ran
+    from stripewise.observe.places import add_places  # noqa: PLC0415  loaded while the program ran
+    from stripewise.observe.processes import merge_parts  # noqa: PLC0415
 
     try:
         found = merge_parts(report.parent, report) or report.exists()
+        if found and where:
+            return add_places(report)
     except OSError as error:
         return f"the report {report} cannot be written: {error.strerror or error}"
     return "" if found else "the program used no regular file: there is no report"
