@@ -43,6 +43,7 @@ MPICH = Program(abi="mpich", io="romio")
         (["--mode", "orders"], "mode orders needs a file of orders"),
         (["--mode", "observe", "--orders", "o"], "mode observe reads no orders"),
         (["--mode", "observe", "--settle"], "--settle belongs to orders"),
+        (["x.plan", "--where"], "--where belongs to the mode observe"),
         (["--model", "/nonexistent.swm"], "cannot read the model"),
         (["--model", "x.swm", "--workload", "large"], "--workload 'large' is not NAME=VALUE"),
     ],
