@@ -165,6 +165,7 @@ def example(name: str, base: str) -> tuple[list[str], Callable[[Observed], bool]
         "model": (["m.model"], lambda o: o.asked.model == str(Path("m.model").absolute())),
         "warm_start": (["abc"], lambda o: o.asked.warm_start == ["abc"]),
         "diagnosis": (["d.json"], lambda o: o.asked.try_first == ["hint romio_cb_write disable"]),
+        "spend_all": ([], lambda o: o.asked.budget.spend_all),
         "seed": (["5"], lambda o: o.asked.seed == 5),
         "pairs": (["7"], lambda o: o.asked.confirmation.pairs == 7),
         "minimum_effect": (["1.2"], lambda o: o.asked.confirmation.minimum_effect == 1.2),

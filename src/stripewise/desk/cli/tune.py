@@ -54,13 +54,11 @@ def _starting(names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
 def tune(
     context: typer.Context,
     file: Annotated[str | None, typer.Argument(help="An experiment file (TOML).", metavar="EXPERIMENT.toml")] = None,
-    budget: Annotated[
-        int | None, typer.Option(help="Most launches in all, failures and the proof included. Default: 40.", min=1)
-    ] = None,
+    budget: Annotated[int | None, typer.Option(help="Most launches, with the proof. Default: 40.", min=1)] = None,
     time: Annotated[float | None, typer.Option(help="Seconds in total. Default: no limit.", metavar="SECONDS")] = None,
     node_hours: Annotated[float | None, typer.Option(help="Node-hours in total. Default: no limit.")] = None,
     spend_all: Annotated[
-        bool, typer.Option("--spend-all", help="Use the whole budget, also where more launches hardly gain anything.")
+        bool, typer.Option("--spend-all", help="Use launches that hardly gain anything, too.")
     ] = False,
     sampler: Annotated[
         str | None,
