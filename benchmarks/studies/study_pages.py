@@ -161,7 +161,7 @@ PAGES = (
             "Times alone tell which layer answered a read: after a calibration on other sizes and patterns, with `mincore` as the truth. The study shows such tables without a known truth.",
         ),
         (
-            "Causes as sums of several linear models, classes by memory and file location, and a network for causes beside the rules.",
+            "Classes by the place in the file. Sums of models and classes by the place in memory were tried and [tell nothing](../../benchmarks/notes/diagnosis.md#cached-or-not-by-time-alone); a network for causes is better by less than a point.",
             "IO500, the context of the study: only some phases were [tried in small](../how-to/profile-your-site.md#tune-a-run-of-io500), and no gain was proven.",
         ),
     ),

@@ -183,6 +183,18 @@ class Prober:
         part = measure_resident(self._file, place, size)
         return "cached" if part == 1 else "uncached" if part == 0 else "mixed"
 
+    def partly(self, size: int, places: Sequence[int], parts: Sequence[float]) -> Iterator[tuple[float, float]]:
+        """Reads of which only the first part is in memory: that part as mincore says just before, and the time."""
+        os.posix_fadvise(self._file, 0, 0, os.POSIX_FADV_RANDOM)  # no read-ahead
+        try:
+            for place, part in zip(places, parts, strict=True):
+                drop(self._file)
+                os.pread(self._file, int(part * size), place)
+                resident = measure_resident(self._file, place, size)
+                yield resident, _time_operation(os.preadv, self._file, [self._view[:size]], place)
+        finally:
+            os.posix_fadvise(self._file, 0, 0, os.POSIX_FADV_NORMAL)
+
     def direct(self, size: int, places: Sequence[int]) -> Iterator[float]:
         """Times of reads that go past the page cache (O_DIRECT): storage for certain."""
         descriptor = os.open(self._path, os.O_RDONLY | os.O_DIRECT)
@@ -261,6 +273,31 @@ _FEW = 8
 _WRITTEN_SIZES = SIZES[:-1]
 
 
+def measure_series(
+    prober: Prober, repeats: int, seed: int, on_series: Callable[[int, int], None] | None = None
+) -> dict[Series, list[float]]:
+    """Time every series of a calibration, in seconds; see :func:`calibrate`."""
+    plan = [
+        Series(operation, condition, pattern, moving, size)
+        for operation in ("read", "write")
+        for condition in CONDITIONS
+        for pattern in PATTERNS
+        for moving in (False, True)
+        for size in (SIZES if operation == "read" else _WRITTEN_SIZES)
+        # Where no file is, the pattern is missing too; one stands for all.
+        if condition in ("cached", "uncached") or pattern == PATTERNS[0]
+    ]
+    found = {}
+    for number, series in enumerate(plan):
+        # Waiting for storage is slow: fewer repeats do, for its times differ far more than by chance.
+        count = max(3, repeats // 3) if series.condition == "uncached" else repeats
+        # The first of a series pays for what the others do not: pages of the buffer, the code itself.
+        found[series] = list(prober.times(series, count + 1, seed))[1:]
+        if on_series is not None:
+            on_series(number + 1, len(plan))
+    return found
+
+
 def calibrate(
     folder: Path,
     *,
@@ -289,30 +326,15 @@ def calibrate(
     StripewiseError
         If the storage gives no uncached reads: memory itself (tmpfs), or a cache that cannot be emptied.
     """
-    plan = [
-        Series(operation, condition, pattern, moving, size)
-        for operation in ("read", "write")
-        for condition in CONDITIONS
-        for pattern in PATTERNS
-        for moving in (False, True)
-        for size in (SIZES if operation == "read" else _WRITTEN_SIZES)
-        # Where no file is, the pattern is missing too; one stands for all.
-        if condition in ("cached", "uncached") or pattern == PATTERNS[0]
-    ]
-    found: dict[tuple[str, str], list[tuple[int, float]]] = defaultdict(list)
     prober = Prober(folder, extent)
     began = time.time()
     try:
-        for number, series in enumerate(plan):
-            # Waiting for storage is slow: fewer repeats do, for its times differ far more than by chance.
-            count = max(3, repeats // 3) if series.condition == "uncached" else repeats
-            # The first of a series pays for what the others do not: pages of the buffer, the code itself.
-            times = list(prober.times(series, count + 1, seed))[1:]
-            found[series.operation, series.condition] += [(series.size, seconds) for seconds in times]
-            if on_series is not None:
-                on_series(number + 1, len(plan))
+        measured = measure_series(prober, repeats, seed, on_series)
     finally:
         prober.close()
+    found: dict[tuple[str, str], list[tuple[int, float]]] = defaultdict(list)
+    for series, times in measured.items():
+        found[series.operation, series.condition] += [(series.size, seconds) for seconds in times]
     models: dict[str, dict[str, TimeModel]] = {"read": {}, "write": {}}
     for operation, of in models.items():
         for condition in CONDITIONS:
