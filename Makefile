@@ -76,9 +76,9 @@ lowest: $(LOWEST)/.run ## quick tests with the lowest versions that pyproject.to
 
 # PyTorch from PyPI is 3 GB with its libraries for GPUs, so it has an environment of its own. Its tests are those of the model's contract;
 # the first line fails where PyTorch is missing and the tests would be skipped.
-ann: $(ANN)/.run ## the contract of the model ann, with PyTorch (3 GB)
+ann: $(ANN)/.run ## the model ann, and settings of PyTorch's loaders, with PyTorch (3 GB)
 	$(ANN)/bin/python -c 'import torch; print("PyTorch", torch.__version__)'
-	$(ANN)/bin/python -m pytest tests/contract/test_models.py -k TestAnn
+	$(ANN)/bin/python -m pytest tests/contract/test_models.py tests/contract/test_torch_loader.py -k 'TestAnn or loader'
 
 # Each file has its own servers, ports and folders. Only the test bed exists once: its tests take turns. They wait for Slurm most of
 # the time, so the others run beside them, with the processor time that they leave.

@@ -81,6 +81,7 @@
 #define SW_ENV_POSIX_FILES "STRIPEWISE_POSIX_FILES"
 #define SW_ENV_LAYOUT "STRIPEWISE_LAYOUT"
 #define SW_ENV_LAYOUT_ALLOW "STRIPEWISE_LAYOUT_ALLOW"
+#define SW_ENV_PYTHON "STRIPEWISE_PYTHON"
 #define SW_ENV_SOLE_WRITER "STRIPEWISE_SOLE_WRITER"
 #define SW_ENV_WORKLOAD "STRIPEWISE_WORKLOAD"
 /* In the order of what they may change: of several the first is the careful choice. */
@@ -104,6 +105,7 @@ enum sw_run_mode { SW_RUN_OBSERVE, SW_RUN_APPLY, SW_RUN_PREDICT, SW_RUN_ONLINE, 
  *     adios2 KEY VALUE
  *     entry KEY VALUE
  *     posix KEY VALUE
+ *     python MODULE.OBJECT.ARGUMENT VALUE
  */
 #define SW_PLAN_ID "id"
 #define SW_PLAN_OVERRIDE "override"
@@ -114,8 +116,9 @@ enum sw_run_mode { SW_RUN_OBSERVE, SW_RUN_APPLY, SW_RUN_PREDICT, SW_RUN_ONLINE, 
 /* How a setting reaches the program: the words of a plan, in the order of their numbers in an artifact. SW_ADVICE
  * stands in artifacts alone: no plan can set it. */
 enum sw_carrier { SW_HINT, SW_LAYOUT, SW_HDF5, SW_ENV, SW_MCA, SW_ARGUMENT, SW_ADIOS2, SW_ENTRY, SW_POSIX,
-    SW_CARRIERS, SW_ADVICE = SW_CARRIERS };
-#define SW_CARRIER_NAMES "hint", "layout", "hdf5", "env", "mca", "argument", "adios2", "entry", "posix"
+    SW_PYTHON, SW_CARRIERS, SW_ADVICE = SW_CARRIERS };
+#define SW_CARRIER_NAMES "hint", "layout", "hdf5", "env", "mca", "argument", "adios2", "entry", "posix", \
+    "python"
 /* File systems of layouts, and their keys. */
 #define SW_LAYOUT_LUSTRE "lustre"
 #define SW_LAYOUT_CEPHFS "cephfs"
@@ -137,41 +140,44 @@ enum sw_carrier { SW_HINT, SW_LAYOUT, SW_HDF5, SW_ENV, SW_MCA, SW_ARGUMENT, SW_A
 #define SW_KEY_TEMPLATE "template"
 
 /* ---- the report ---- */
-struct sw_keys { const char *abi, *acted, *address, *application, *application_info, *bandwidth, *box,
-    *broadcast_seconds, *broken_by, *broken_collective, *bytes, *bytes_read, *bytes_written, *cache_bytes,
-    *cache_slots, *calls, *candidates, *choice, *chunk, *chunk_ranks, *chunk_size, *collective, *combinations,
-    *complete, *contiguous, *count, *creates, *current, *datasets, *decision, *direction, *driver, *dropped,
-    *during_collective, *during_independent, *during_write, *echoed, *elapsed, *element_size, *ended,
-    *executable, *extension_size, *file_system, *files, *files_left_out, *filetype_size, *filters, *format,
-    *given, *hdf5, *head_size, *histogram, *host, *independent, *info, *interface, *io, *io_time, *job, *key,
-    *layer, *layout, *library, *lines, *max_size, *mdt_size, *messages, *metadata, *min_size, *missed, *mode,
-    *mpi, *name, *nodes, *note, *object_size, *online, *opens, *operation, *operations, *outcome,
-    *overstripe_count, *parent, *path, *pattern, *phases, *pid, *piece_size, *places, *plan, *plan_error,
-    *plan_id, *posix, *posix_files, *predicted, *processes, *programs, *properties, *random, *rank, *ranks,
-    *ranks_reported, *read, *read_bandwidth, *read_span, *read_time, *reads, *reopened, *requested, *runtime,
-    *script, *seconds, *selections, *settings, *settings_misread, *settled, *simulated, *site, *size, *sizes,
-    *span, *start, *storage, *strided, *stripe_count, *stripe_size, *stripe_unit, *time_max, *time_sum, *top,
-    *totals, *verdict, *version, *view, *whole_read, *whole_readers, *why, *windows_fetched, *windows_fetches,
-    *windows_memory, *windows_unused, *write, *write_bandwidth, *write_span, *write_time, *writes; };
-#define SW_KEY_NAMES "abi", "acted", "address", "application", "application_info", "bandwidth", "box", \
-    "broadcast_seconds", "broken_by", "broken_collective", "bytes", "bytes_read", "bytes_written", \
-    "cache_bytes", "cache_slots", "calls", "candidates", "choice", "chunk", "chunk_ranks", "chunk_size", \
-    "collective", "combinations", "complete", "contiguous", "count", "creates", "current", "datasets", \
-    "decision", "direction", "driver", "dropped", "during_collective", "during_independent", "during_write", \
-    "echoed", "elapsed", "element_size", "ended", "executable", "extension_size", "file_system", "files", \
-    "files_left_out", "filetype_size", "filters", "format", "given", "hdf5", "head_size", "histogram", \
-    "host", "independent", "info", "interface", "io", "io_time", "job", "key", "layer", "layout", "library", \
-    "lines", "max_size", "mdt_size", "messages", "metadata", "min_size", "missed", "mode", "mpi", "name", \
-    "nodes", "note", "object_size", "online", "opens", "operation", "operations", "outcome", \
-    "overstripe_count", "parent", "path", "pattern", "phases", "pid", "piece_size", "places", "plan", \
-    "plan_error", "plan_id", "posix", "posix_files", "predicted", "processes", "programs", "properties", \
-    "random", "rank", "ranks", "ranks_reported", "read", "read_bandwidth", "read_span", "read_time", \
-    "reads", "reopened", "requested", "runtime", "script", "seconds", "selections", "settings", \
-    "settings_misread", "settled", "simulated", "site", "size", "sizes", "span", "start", "storage", \
-    "strided", "stripe_count", "stripe_size", "stripe_unit", "time_max", "time_sum", "top", "totals", \
-    "verdict", "version", "view", "whole_read", "whole_readers", "why", "windows_fetched", \
-    "windows_fetches", "windows_memory", "windows_unused", "write", "write_bandwidth", "write_span", \
-    "write_time", "writes"
+struct sw_keys { const char *abi, *acted, *address, *application, *application_info, *bandwidth, *batch_bytes,
+    *batches, *box, *broadcast_seconds, *broken_by, *broken_collective, *busy, *bytes, *bytes_read,
+    *bytes_written, *cache_bytes, *cache_slots, *calls, *candidates, *choice, *chunk, *chunk_ranks,
+    *chunk_size, *collective, *combinations, *complete, *contiguous, *count, *creates, *current, *datasets,
+    *decision, *direction, *driver, *dropped, *during_collective, *during_independent, *during_write, *echoed,
+    *elapsed, *element_size, *ended, *executable, *extension_size, *file_system, *files, *files_left_out,
+    *filetype_size, *filters, *format, *given, *hdf5, *head_size, *histogram, *host, *independent, *info,
+    *interface, *io, *io_time, *iterators, *job, *key, *layer, *layout, *library, *lines, *loaders, *max_size,
+    *mdt_size, *messages, *metadata, *min_size, *missed, *mode, *mpi, *name, *nodes, *note, *object_size,
+    *objects, *online, *opens, *operation, *operations, *outcome, *overstripe_count, *parent, *path, *pattern,
+    *phases, *pid, *piece_size, *places, *plan, *plan_error, *plan_id, *posix, *posix_files, *predicted,
+    *prefetch, *processes, *programs, *properties, *random, *rank, *ranks, *ranks_reported, *read,
+    *read_bandwidth, *read_span, *read_time, *reads, *reopened, *requested, *runtime, *samples, *script,
+    *seconds, *selections, *settings, *settings_misread, *settled, *simulated, *site, *size, *sizes, *span,
+    *start, *storage, *strided, *stripe_count, *stripe_size, *stripe_unit, *time_max, *time_sum, *top,
+    *totals, *verdict, *version, *view, *wait, *whole_read, *whole_readers, *why, *windows_fetched,
+    *windows_fetches, *windows_memory, *windows_unused, *workers, *workers_started, *write, *write_bandwidth,
+    *write_span, *write_time, *writes; };
+#define SW_KEY_NAMES "abi", "acted", "address", "application", "application_info", "bandwidth", \
+    "batch_bytes", "batches", "box", "broadcast_seconds", "broken_by", "broken_collective", "busy", "bytes", \
+    "bytes_read", "bytes_written", "cache_bytes", "cache_slots", "calls", "candidates", "choice", "chunk", \
+    "chunk_ranks", "chunk_size", "collective", "combinations", "complete", "contiguous", "count", "creates", \
+    "current", "datasets", "decision", "direction", "driver", "dropped", "during_collective", \
+    "during_independent", "during_write", "echoed", "elapsed", "element_size", "ended", "executable", \
+    "extension_size", "file_system", "files", "files_left_out", "filetype_size", "filters", "format", \
+    "given", "hdf5", "head_size", "histogram", "host", "independent", "info", "interface", "io", "io_time", \
+    "iterators", "job", "key", "layer", "layout", "library", "lines", "loaders", "max_size", "mdt_size", \
+    "messages", "metadata", "min_size", "missed", "mode", "mpi", "name", "nodes", "note", "object_size", \
+    "objects", "online", "opens", "operation", "operations", "outcome", "overstripe_count", "parent", \
+    "path", "pattern", "phases", "pid", "piece_size", "places", "plan", "plan_error", "plan_id", "posix", \
+    "posix_files", "predicted", "prefetch", "processes", "programs", "properties", "random", "rank", \
+    "ranks", "ranks_reported", "read", "read_bandwidth", "read_span", "read_time", "reads", "reopened", \
+    "requested", "runtime", "samples", "script", "seconds", "selections", "settings", "settings_misread", \
+    "settled", "simulated", "site", "size", "sizes", "span", "start", "storage", "strided", "stripe_count", \
+    "stripe_size", "stripe_unit", "time_max", "time_sum", "top", "totals", "verdict", "version", "view", \
+    "wait", "whole_read", "whole_readers", "why", "windows_fetched", "windows_fetches", "windows_memory", \
+    "windows_unused", "workers", "workers_started", "write", "write_bandwidth", "write_span", "write_time", \
+    "writes"
 #define SW_BINS 10 /* of histograms of sizes, with these upper bounds of all but the last */
 #define SW_BIN_LIMITS 100, 1024, 10240, 102400, 1048576, 4194304, 10485760, 104857600, 1073741824
 enum sw_outcome { SW_NOT_APPLICABLE, SW_REFUSED, SW_APPLICATION_WINS, SW_APPLIED, SW_OUTCOMES };

@@ -48,7 +48,19 @@ MAX_FEATURES = 512
 MAX_LAYER = 4096
 WORTH = 0.005
 """A change is taken back if the prediction (ln) loses at most this without it."""
-CARRIERS = ("hint", "layout", "hdf5", "env", "mca", "argument", "adios2", "entry", "posix", "advice")
+CARRIERS = (
+    "hint",
+    "layout",
+    "hdf5",
+    "env",
+    "mca",
+    "argument",
+    "adios2",
+    "entry",
+    "posix",
+    "python",
+    "advice",
+)
 FILE_SYSTEMS = {
     "lustre": (
         "stripe_count",

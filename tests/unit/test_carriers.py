@@ -17,6 +17,7 @@ from stripewise.catalogue.carriers import (
     LOST,
     OBSERVER,
     PNETCDF,
+    PYTHON,
     Carrier,
     Form,
     LaunchSettings,
@@ -55,7 +56,8 @@ def test_each_carrier_answers_everything(carrier, tmp_path):
     assert carrier.acts and carrier.proofs and carrier.proofs <= {rule.facts for rule in RULES.values()}
     assert carrier.in_artifact in CARRIER_WORDS
     layer = "lustre" if carrier.of_file_system else ""
-    setting = Setting(carrier, "nc_key" if carrier is PNETCDF else "stripe_count", "4", layer)
+    key = {PNETCDF: "nc_key", PYTHON: "h5py.File.rdcc_nbytes"}.get(carrier, "stripe_count")
+    setting = Setting(carrier, key, "4", layer)
     assert Plan.parse(Plan((setting,)).text(), "test").settings == (setting,)
     for preloaded in (True, False):
         carried = carrier.carry(setting, LaunchSettings(Program("mpich", "romio"), tmp_path, preloaded))
@@ -131,6 +133,7 @@ FACTS = {
     "hdf5": "properties and objects of HDF5",
     "acts": "calls that the library counts",
     "parts": "files of an output",
+    "objects": "uses that the module counts",
 }
 TABLE = "| carrier | acts at | search | prescribe | predict, online | export | evidence |"
 
@@ -138,12 +141,17 @@ TABLE = "| carrier | acts at | search | prescribe | predict, online | export | e
 def row(carrier: Carrier, folder: Path) -> str:
     """A line of the page's table, from what the carrier answers."""
     layer, key = (
-        ("lustre", "stripe_count") if carrier.of_file_system else ("", "nc_key" if carrier is PNETCDF else "own")
+        ("lustre", "stripe_count")
+        if carrier.of_file_system
+        else ("", {PNETCDF: "nc_key", PYTHON: "module.File.own"}.get(carrier, "own"))
     )
     setting = Setting(carrier, key, "4", layer)
     io = "ompio" if carrier.name == "mca" else "romio"
     program = Program("mpich", io, own_files=((carrier.name, folder / "own.xml"),))
-    by, without = (carrier.carry(setting, LaunchSettings(program, folder, runtime)).by for runtime in (True, False))
+    by, without = (
+        carrier.carry(setting, LaunchSettings(program, folder, runtime, in_python=folder)).by
+        for runtime in (True, False)
+    )
     observed = carrier.carry(setting, LaunchSettings(program, folder, preloaded=False, observed=True)).by
     if by == LOST:
         by, without = observed, "not with MPI"

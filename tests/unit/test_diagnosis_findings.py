@@ -54,6 +54,10 @@ def collective(size: int, made: dict[str, Any], *, contiguous: bool | None = Non
     }  # fmt: skip
 
 
+def loader(wait: float, busy: float, batches: int = 100) -> dict[str, Any]:
+    return {"workers": 2, "batches": batches, "samples": 8 * batches, "wait": wait, "busy": busy}
+
+
 def heavy(written: list[int]) -> Activity:
     loads = {"source": "records", "read": [0] * len(written), "written": written, "seconds": [1.0] * len(written)}
     one = activity(posix(write=calls(100, MIB)), ranks=len(written))
@@ -302,6 +306,7 @@ CASES: dict[str, tuple[Activity, Activity]] = {
         activity(posix(read=calls(1000, MIB)), processes=workers(8.0)),
         activity(posix(read=calls(1000, MIB)), processes=workers(2.0)),
     ),
+    "loader-balance": (activity(loaders=[loader(6.0, 4.0)]), activity(loaders=[loader(6.0, 4.0, batches=7)])),
     "write-heavy": (activity(posix(write=calls(100, MIB))), activity(posix(read=calls(100, MIB)))),
     "read-heavy": (activity(posix(read=calls(100, MIB))), activity(posix(write=calls(100, MIB)))),
 }  # fmt: skip
@@ -309,6 +314,25 @@ CASES: dict[str, tuple[Activity, Activity]] = {
 
 def codes(one: Activity) -> set[str]:
     return {finding.code for finding in diagnose(one).findings}
+
+
+@pytest.mark.parametrize(
+    ("wait", "word", "severity"),
+    [
+        (0.09, "compute-bound", "OK"),
+        (0.2, "balanced", "INFO"),
+        (0.3, "input-bound", "MEDIUM"),
+        (0.6, "input-bound", "HIGH"),
+    ],
+)
+def test_a_loader_is_judged_by_the_waits_of_its_consumer(wait: float, word: str, severity: str) -> None:
+    (found,) = (
+        one for one in diagnose(activity(loaders=[loader(wait, 1 - wait)])).findings if one.code == "loader-balance"
+    )
+    assert (
+        found.says == f"{word}: {wait:.0%} of the time that 100 batches took went by in waits for them, with 2 workers"
+    )
+    assert found.severity is Severity[severity]
 
 
 def test_opens_with_hardly_any_data_are_a_storm_whatever_the_clock_says() -> None:

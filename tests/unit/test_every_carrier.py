@@ -90,7 +90,7 @@ def prescribed(table: Table, **words: Any) -> Any:
 def own(folder: Path, carrier: Carrier) -> str:
     """A stack of the user's own with one parameter that a carrier brings."""
     key, layer = ("stripe_size", "lustre") if carrier.of_file_system else ("own_chunk", "mine")
-    key = "nc_chunk" if carrier.name == "pnetcdf" else key
+    key = {"pnetcdf": "nc_chunk", "python": "module.File.chunk"}.get(carrier.name, key)
     when = 'when = "create"' if carrier.acts == ("create",) else ""
     path = folder / f"{carrier.name}.toml"
     path.write_text(OWN.format(carrier=carrier.name, key=key, layer=layer, when=when))

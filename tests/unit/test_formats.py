@@ -27,6 +27,8 @@ MODELS: dict[str, type[BaseModel]] = {
     "mpi": report.ReportedMpi,
     "job": report.ReportedJob,
     "totals": report.ReportedTotals,
+    "object": report_file.ReportedObject,
+    "loader": report_file.ReportedLoader,
     "file": report_file.FileReport,
     "place": report_file.Place,
     "operation": report_file.Operation,
@@ -94,7 +96,9 @@ def test_the_runtime_writes_each_key_and_no_other() -> None:
     # Python merges what processes without MPI leave, and sums up.
     by_python = {"simulated", "files_left_out", "programs", "processes", "interface", "acted", "missed"}
     by_python |= {"posix_files", "script", "whole_readers", "whole_read", "places", "direction", "lines"}
-    keys = {key for name, entries in objects().items() if name not in ("process", "metadata") for key in entries}
+    by_python |= {"objects", "loaders"}
+    of_python = ("process", "metadata", "object", "loader")
+    keys = {key for name, entries in objects().items() if name not in of_python for key in entries}
     keys -= by_python
     assert keys - by_file_system <= written
     assert written <= keys

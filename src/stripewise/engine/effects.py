@@ -145,7 +145,8 @@ def _effect(
         if given is None and setting.carrier.reported:
             # The observer gives it to every file that it can act on.
             idle = setting.carrier.only_on_calls and bool(activity.files)
-            plain = replace(plain, status=NO_EFFECT if idle else _REQUESTED, evidence="no file of the run was given it")
+            where = "no object of the run's Python" if setting.carrier.of_objects else "no file of the run"
+            plain = replace(plain, status=NO_EFFECT if idle else _REQUESTED, evidence=f"{where} was given it")
             continue
         file, outcome = given or (activity.main, None)
         without_it = _WithoutIt(
@@ -180,7 +181,8 @@ def _judge(
     if outcome is not None and outcome.outcome == "refused":
         return "refused", outcome.note or "the file system or the library refused it", "plan"
     if outcome is not None and outcome.outcome == "not_applicable" and setting.carrier.reported:
-        return NO_EFFECT, outcome.note or "it does not apply to this file", "plan"
+        idle = f"every use of {file.path} has this value anyway" if file and setting.carrier.of_objects else ""
+        return NO_EFFECT, outcome.note or idle or "it does not apply to this file", "plan"
     if parameter is None or file is None:
         return "requested", "no parameter describes how its effect could be seen", "plan"
     dead = _without_rule(parameter, setting, value, activity, file)
@@ -268,7 +270,8 @@ def _file_of(activity: Activity, setting: Setting) -> tuple[FileActivity, Settin
     """The file with most bytes that the setting was meant for; one that met the observer if that alone acts on it."""
     best: tuple[FileActivity, SettingOutcome] | None = None
     alone = setting.carrier.only_on_calls and bool(activity.beside)
-    for file in activity.beside if alone else (*activity.through, *activity.beside):
+    files = activity.beside if alone else (*activity.through, *activity.beside)
+    for file in activity.objects if setting.carrier.of_objects else files:
         for outcome in file.asked:
             if outcome.key in (setting.name, setting.key) and outcome.requested is not None:
                 if best is None or file.bytes > best[0].bytes:
@@ -285,7 +288,7 @@ def _had_setting(activity: Activity, setting: Setting) -> bool:
     """Whether a run had the setting with this value."""
     return any(
         outcome.key in (setting.name, setting.key) and outcome.requested == setting.value
-        for file in activity.files
+        for file in (*activity.files, *activity.objects)
         for outcome in file.asked
     )
 
@@ -294,7 +297,7 @@ def _list_usual(file: FileActivity | None, baseline: Sequence[Activity]) -> tupl
     """The same file (by path, else the main one) in the runs without the setting."""
     found = []
     for activity in baseline:
-        among = activity.through or activity.beside
+        among = (*(activity.through or activity.beside), *activity.objects)
         same = next((other for other in among if file is not None and other.path == file.path), None)
         if (usual := same or activity.main) is not None:
             found.append(usual)

@@ -515,6 +515,33 @@ class ProcessActivity(_ActivityPart):
     path_calls: int = 0
 
 
+class LoaderActivity(_ActivityPart):
+    """One loader of samples in a process of Python.
+
+    Attributes
+    ----------
+    workers, prefetch, workers_started : int
+        As the loader has them, and the workers that it started.
+    iterators, batches, samples : int
+    batch_bytes : int
+        Of a batch; 0 where none was measured.
+    wait, busy : float
+        Seconds that its consumer spent in it, and between two batches.
+    """
+
+    host: Name = ""
+    pid: int = 0
+    workers: int = 0
+    prefetch: int = 0
+    workers_started: int = 0
+    iterators: int = 0
+    batches: int = 0
+    samples: int = 0
+    batch_bytes: int = 0
+    wait: float = Field(default=0.0, ge=0)
+    busy: float = Field(default=0.0, ge=0)
+
+
 class Timeline(_ActivityPart):
     """Bytes over time; ``heat`` has a row for each group of ranks.
 
@@ -620,6 +647,11 @@ class Activity(_ActivityPart):
         Of a report of a program without MPI; empty elsewhere.
     files : list of FileActivity
         Those that matter most, first those with most time; the rest is counted only.
+    objects : list of FileActivity
+        Of a report: classes and functions of Python that settings are for, with what became of these; the path is
+        their name.
+    loaders : list of LoaderActivity
+        Of a report: the loaders that programs of Python took samples from.
     planned : bool
         Whether the run applied a plan.
     timed : bool
@@ -650,6 +682,8 @@ class Activity(_ActivityPart):
     ranks: RankLoads | None = None
     processes: list[ProcessActivity] = Field(default_factory=list)
     timeline: Timeline | None = None
+    objects: list[FileActivity] = Field(default_factory=list)
+    loaders: list[LoaderActivity] = Field(default_factory=list)
     osts: dict[int, OstLoad] = Field(default_factory=dict)
     hints: dict[str, str] = Field(default_factory=dict)
     planned: bool = False

@@ -23,6 +23,7 @@ from stripewise.observe.activity import (
     FileActivity,
     FileLayout,
     Level,
+    LoaderActivity,
     Modes,
     Moved,
     Place,
@@ -459,5 +460,13 @@ def activity_of(report: Report, source: str) -> Activity:
         files=files,
         ranks=_loads(report),
         processes=[_process(one) for one in report.processes],
+        objects=[
+            FileActivity(
+                path=one.path,
+                asked=[SettingOutcome.model_validate(outcome, from_attributes=True) for outcome in one.settings],
+            )
+            for one in report.objects
+        ],
+        loaders=[LoaderActivity.model_validate(one, from_attributes=True) for one in report.loaders],
         planned=report.runtime.plan_id is not None,
     )

@@ -9,6 +9,10 @@ PREFIX = "process-"
 _PLACES = ".where"
 
 
+PYTHON_PREFIX = "python-"
+"""The same of the parts that processes of Python leave."""
+
+
 def reports_of(report: Path) -> list[Path]:
     """The reports of all MPI programs of a command, in the order in which they ended; the first is ``report``."""
     numbered = {1: report} if report.exists() else {}
@@ -26,3 +30,8 @@ def parts_in(folder: Path) -> list[Path]:
 def places_in(folder: Path) -> list[Path]:
     """What processes left there of the places in their code."""
     return sorted(folder.glob(f"{PREFIX}*-*{_PLACES}"))
+
+
+def python_parts_in(folder: Path) -> list[Path]:
+    """The parts that processes of Python left there."""
+    return sorted(folder.glob(f"{PYTHON_PREFIX}*-*"))

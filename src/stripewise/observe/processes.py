@@ -15,7 +15,8 @@ from stripewise.catalogue.carriers import LAYOUT, POSIX
 from stripewise.catalogue.filesystems.base import mount_type
 from stripewise.errors import StripewiseError
 from stripewise.formats import REPORT_FORMAT, REPORT_VERSION
-from stripewise.observe.left import parts_in, reports_of
+from stripewise.observe.in_python import read_parts, with_python
+from stripewise.observe.left import parts_in, python_parts_in, reports_of
 from stripewise.observe.own_calls import add_own_calls, shared_out
 from stripewise.observe.process_part import (
     GIVEN,
@@ -41,7 +42,8 @@ _WHOLE = 0.9
 def merge_parts(folder: Path, report: Path, program: str = "") -> bool:
     """Write the report of a run whose processes left parts, and remove these; False if there are none.
 
-    Where the runtime has left reports, what the processes did themselves is added to those of their programs.
+    Where the runtime has left reports, what the processes did themselves is added to those of their programs, and what
+    processes of Python told to the first of them.
 
     Parameters
     ----------
@@ -56,6 +58,19 @@ def merge_parts(folder: Path, report: Path, program: str = "") -> bool:
     OSError
         If the report cannot be written.
     """
+    merged = _merge_own_calls(folder, report, program)
+    if not (parts := read_parts(folder)):
+        return merged
+    path = next(iter(reports_of(report)), report)
+    known = _read_report(path) if path.exists() else None
+    if known is None or known:  # a damaged one stays as it is
+        _write(path, with_python(known, parts))
+    for part in python_parts_in(folder):
+        part.unlink(missing_ok=True)
+    return True
+
+
+def _merge_own_calls(folder: Path, report: Path, program: str) -> bool:
     paths = parts_in(folder)
     processes = [process for path in paths[:_MOST_PARTS] if (process := read_part(path)) is not None]
     if not processes:

@@ -187,6 +187,30 @@ class Place(ReportPart):
     lines: list[str]
 
 
+class ReportedObject(ReportPart):
+    """A class or function of Python that settings are for; ``path`` is its name."""
+
+    path: str
+    calls: int = 0
+    settings: list[SettingOutcome] = Field(default_factory=list)
+
+
+class ReportedLoader(ReportPart):
+    """One loader of samples in a process of Python; seconds."""
+
+    host: str = ""
+    pid: int = 0
+    workers: int = 0
+    prefetch: int = 0
+    workers_started: int = 0
+    iterators: int = 0
+    batches: int = 0
+    samples: int = 0
+    batch_bytes: int = 0
+    wait: float = Field(default=0.0, ge=0)
+    busy: float = Field(default=0.0, ge=0)
+
+
 class FileReport(ReportPart):
     """One file."""
 
@@ -350,6 +374,8 @@ class Report(ReportPart):
     online: list[Learned] = Field(default_factory=list)
     programs: list[ReportedProgram] = Field(default_factory=list)
     processes: list[ReportedProcess] = Field(default_factory=list)
+    objects: list[ReportedObject] = Field(default_factory=list)
+    loaders: list[ReportedLoader] = Field(default_factory=list)
     files_left_out: int = 0
 
     def as_json(self, files: int) -> dict[str, Any]:
@@ -435,6 +461,8 @@ def sum_reports(reports: Sequence[Report], program: str = "") -> Report:
         "files": [file for report in reports for file in report.files],
         "posix_files": [file for report in reports for file in report.posix_files],
         "processes": [process for report in reports for process in report.processes],
+        "objects": [one for report in reports for one in report.objects],
+        "loaders": [one for report in reports for one in report.loaders],
         "programs": started,
     }
     return first.model_copy(update=changes)

@@ -23,6 +23,7 @@ from stripewise.catalogue.carriers import (
     Program,
     Setting,
     named_in,
+    need_interpreter,
     need_observer,
     with_files,
 )
@@ -68,6 +69,8 @@ class Guidance:
         Whether the program's own calls are counted, too. Each process then leaves a part, and the caller merges them.
     where : bool
         Whether the places of the program's code from which data moves are kept, too.
+    in_python : bool
+        Whether a module is put into the program's Python, even where no setting is for it, to count what loaders do.
     """
 
     mode: str = ""
@@ -80,6 +83,7 @@ class Guidance:
     level: str = ""
     own_calls: bool = False
     where: bool = False
+    in_python: bool = False
 
 
 @dataclass(frozen=True)
@@ -137,6 +141,8 @@ def inject(
     allow = tuple(dict.fromkeys((*plan.allow, *guidance.allow)))
     program = _with_component(program, plan)
     launch = LaunchSettings(program, folder, preloaded, plan.override, plan.files, observed=observed, allow=allow)
+    if guidance.in_python or need_interpreter(setting.carrier for setting in plan.settings):
+        launch.in_python = _IN_PYTHON
     carried = [setting.carrier.carry(setting, launch) for setting in plan.settings]
     for carrier in Carrier.known.values():
         carried = [*carrier.finish(launch, carried)]
@@ -154,6 +160,9 @@ def inject(
         if guidance.where:
             launch.environment["STRIPEWISE_WHERE"] = "1"
     return Injection(launch.environment, launch.files, tuple(carried), launch.stand_in)
+
+
+_IN_PYTHON = Path(__file__).absolute().with_name("in_python")
 
 
 def _with_component(program: Program, plan: Plan) -> Program:
@@ -363,6 +372,7 @@ def prepare(
         what = "a record" if guidance.record is not None else f"mode {guidance.mode}"
         cure = "record an MPI program" if guidance.record is not None else "run without --mode"
         raise UserError(f"{what} needs the runtime, which cannot be preloaded: {why}", cure)
+    guidance = replace(guidance, in_python=guidance.in_python or asked)
     injection = inject(plan, target.program, library, folder, guidance, observer)
     if target.why_not_preloaded:
         warnings.append(
@@ -381,4 +391,6 @@ def prepare(
             f"cannot write {folder}: {error.strerror or error}", "make room, or set STRIPEWISE_HOME to another folder"
         ) from error
     words = with_files(target.line.words(injection.environment, ()), cwd, injection.stand_in)
-    return Foreground(words, injection, tuple(warnings), observer is not None)
+    return Foreground(
+        words, injection, tuple(warnings), observer is not None or "STRIPEWISE_PYTHON" in injection.environment
+    )

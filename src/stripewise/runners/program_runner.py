@@ -10,7 +10,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from stripewise.catalogue.carriers import ARGUMENT, LOST, Carried, Program, Setting, need_observer, with_files
+from stripewise.catalogue.carriers import (
+    ARGUMENT,
+    LOST,
+    Carried,
+    Program,
+    Setting,
+    need_interpreter,
+    need_observer,
+    with_files,
+)
 from stripewise.catalogue.parameter import Parameter
 from stripewise.catalogue.plan import Plan, spell
 from stripewise.catalogue.stack import load_stack, stack_names
@@ -69,6 +78,8 @@ class Found:
         report, or settings need it.
     probing : Probing
         Whether programs may be started to find out more.
+    in_python : bool
+        Whether a module is put into the program's Python in each run.
     """
 
     environment: Mapping[str, str]
@@ -77,6 +88,7 @@ class Found:
     preflight: Preflight = field(default_factory=Preflight)
     observer: Path | None = None
     probing: Probing = PROBING
+    in_python: bool = False
     _libraries: dict[str, Path] = field(default_factory=dict)
 
     def library_for(self, target: Target) -> Path | None:
@@ -174,21 +186,22 @@ def find(
     hooks.check_caches(limits.drop_caches)
     found = Found(after, target, runtime, probing=probing)
     library = found.library_for(target)
-    searched = parameters_of(experiment).values()
+    searched, kind = parameters_of(experiment).values(), kind_of(experiment.objective.name)
     acts = need_observer(parameter.carrier for parameter in searched)
     # Whether a setting changed the files that the program writes by itself, only its own calls show.
     shown = any(parameter.evidence == "parts" for parameter in searched)
-    reported, countable = kind_of(experiment.objective.name).reported or shown, few_enough(target.ranks)
+    reported, countable = kind.reported or shown, few_enough(target.ranks)
+    found = replace(found, in_python=kind.of_loaders or need_interpreter(one.carrier for one in searched))
     if (reported and (library is None or countable)) or acts:
         found = replace(found, observer=_observer(found, library, warnings, acts=acts))
     elif reported and library is not None:
         warnings.append(TOO_MANY)
     seen = library is not None or found.observer is not None
     unseen = "" if seen else target.why_not_preloaded or "no MPI library was found for it"
-    conditions = Conditions(experiment.runner, target.name, target.workload().nodes, unseen)
-    kind_of(experiment.objective.name).check(conditions)
+    conditions = Conditions(experiment.runner, target.name, target.workload().nodes, unseen, target.program.isolated)
+    kind.check(conditions)
     carried = _list_carried(experiment, target, library, found.observer)
-    warnings += [*target.warnings, *_warnings(target, carried, runtime, found.observer)]
+    warnings += [*target.warnings, *_warnings(target, carried, runtime, found.observer, in_python=found.in_python)]
     preflight = replace(
         _preflight(experiment, found, library, carried, warnings, cwd),
         lost=_make_lost(experiment, target, library, found.observer),
@@ -323,7 +336,9 @@ def _make_lost(
     return why
 
 
-def _warnings(target: Target, carried: tuple[Carried, ...], runtime: str, observer: Path | None) -> list[str]:
+def _warnings(
+    target: Target, carried: tuple[Carried, ...], runtime: str, observer: Path | None, *, in_python: bool
+) -> list[str]:
     program = target.name
     found = []
     if target.why_not_preloaded:
@@ -335,6 +350,8 @@ def _warnings(target: Target, carried: tuple[Carried, ...], runtime: str, observ
         found.append(
             f"no MPI library was found for {program}: what its processes do to files is counted at the C library"
         )
+    elif target.mpi is None and in_python:
+        found.append(f"no MPI library was found for {program}: what it does with loaders is counted in its Python")
     elif target.mpi is None:
         found.append(
             f"no MPI library was found for {program}, so nothing is preloaded: only its elapsed time and what it "
@@ -524,7 +541,7 @@ class ProgramRunner(Runner):
         """Bring a launch's plan into its command; its standard input alone is written."""
         experiment, place = self.experiment, Scratch.of(self.folder, launch)
         values = values_of(launch, defaults_of(experiment), place)
-        guidance = Guidance(allow=site_allowances(target.program.environment))
+        guidance = Guidance(allow=site_allowances(target.program.environment), in_python=self.found.in_python)
         observer = None if launch.replays else self.found.observer
         library = self.found.library_for(target)
         injection = inject(launch.plan, target.program, library, place.path, guidance, observer)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from stripewise.catalogue.carriers.base import (
+    INTERPRETER,
     LOST,
     OBSERVER,
     OVER_MPI_IO,
@@ -20,7 +21,7 @@ from stripewise.catalogue.carriers.base import (
     own_files,
     with_files,
 )
-from stripewise.catalogue.carriers.environment import ARGUMENT, ENVIRONMENT, MCA
+from stripewise.catalogue.carriers.environment import ARGUMENT, ENVIRONMENT, MCA, PYTHON
 from stripewise.catalogue.carriers.file import ADIOS2, FILE, named_in
 from stripewise.catalogue.carriers.hint import HINT, HINTS_FILE, HINTS_LIMIT, PNETCDF, hint_lines
 from stripewise.catalogue.carriers.runtime import HDF5, LAYOUT, POSIX
@@ -34,6 +35,7 @@ __all__ = [
     "HINT",
     "HINTS_FILE",
     "HINTS_LIMIT",
+    "INTERPRETER",
     "LAYOUT",
     "LOST",
     "MCA",
@@ -41,6 +43,7 @@ __all__ = [
     "OVER_MPI_IO",
     "PNETCDF",
     "POSIX",
+    "PYTHON",
     "RUNTIME",
     "Carried",
     "Carrier",
@@ -52,6 +55,7 @@ __all__ = [
     "carrier_named",
     "hint_lines",
     "named_in",
+    "need_interpreter",
     "need_observer",
     "own_files",
     "read_setting",
@@ -66,6 +70,11 @@ def need_observer(carriers: Iterable[Carrier]) -> bool:
     A search and a run of what it found ask the same, so that both act on the same files.
     """
     return any(carrier.on_calls for carrier in carriers)
+
+
+def need_interpreter(carriers: Iterable[Carrier]) -> bool:
+    """Whether a module is put into the program's Python for settings of these carriers."""
+    return any(carrier.of_objects for carrier in carriers)
 
 
 def verbs() -> dict[str, int]:

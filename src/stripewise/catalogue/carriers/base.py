@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
     from pydantic_core import CoreSchema
 
-RUNTIME, OBSERVER, LOST = "runtime", "observer", "none"
-"""Who brings a setting to the program: the preloaded runtime; what is preloaded without MPI; nobody."""
+RUNTIME, OBSERVER, INTERPRETER, LOST = "runtime", "observer", "interpreter", "none"
+"""Who brings a setting to the program: the preloaded runtime; what is preloaded without MPI; its Python; nobody."""
 
 CHOSEN_FILES = "STRIPEWISE_POSIX_FILES"
 """The variable that tells the observer which files settings are for."""
@@ -104,6 +104,8 @@ class Program:
         Whether HDF5 is linked into the program's file, so that the runtime does not see calls of it.
     romio : str
         The io component of Open MPI that is ROMIO, as the library names it; empty if it has none, or has not said.
+    isolated : str
+        Why its Python would not read ``PYTHONPATH``; empty if it does, or nothing shows a Python.
     """
 
     abi: str = ""
@@ -116,6 +118,7 @@ class Program:
     own_files: tuple[tuple[str, Path], ...] = ()
     hdf5_inside: bool = False
     romio: str = ""
+    isolated: str = ""
 
 
 @dataclass(frozen=True)
@@ -125,8 +128,8 @@ class Carried:
     Attributes
     ----------
     by : str
-        ``runtime``, ``observer``, ``ROMIO_HINTS``, ``MPICH_MPIIO_HINTS``, ``PNETCDF_HINTS``, ``environment``,
-        ``OMPI_MCA``, ``command``, ``adios2 file``; ``none`` if it cannot reach it.
+        ``runtime``, ``observer``, ``interpreter``, ``ROMIO_HINTS``, ``MPICH_MPIIO_HINTS``, ``PNETCDF_HINTS``,
+        ``environment``, ``OMPI_MCA``, ``command``, ``adios2 file``; ``none`` if it cannot reach it.
     wins : str
         Who wins if the program, or its user's environment, sets the same key; or why it cannot reach the program.
     """
@@ -169,6 +172,8 @@ class LaunchSettings:
         Carrier's variable to the keys and values that :meth:`Carrier.finish` puts into it.
     stand_in : dict
         For files of :attr:`Program.own_files` the path of the copy that the program is to read instead.
+    in_python : Path or None
+        The folder of the module that is put into the program's Python; None where none is.
     """
 
     program: Program
@@ -182,6 +187,7 @@ class LaunchSettings:
     stand_in: dict[tuple[str, Path], Path] = field(default_factory=dict)
     observed: bool = False
     allow: tuple[str, ...] = ()
+    in_python: Path | None = None
 
     def put(self, setting: Setting, variable: str, key: str, forbidden: str) -> Carried:
         """Keep a setting for a variable that lists keys and values, unless it cannot hold the value."""
@@ -248,6 +254,8 @@ class Carrier(ABC):
         Whether nothing else does, also in programs with MPI.
     within_calls : bool
         Whether all that a value changes happens in calls whose time reports count.
+    of_objects : bool
+        Whether it sets arguments of objects in Python, which belong to no file.
     apis : tuple of str
         The APIs through which I/O meets a value, as a workload names them; empty for any.
     echo : str
@@ -277,6 +285,7 @@ class Carrier(ABC):
     on_calls = False
     only_on_calls = False
     within_calls = False
+    of_objects = False
     apis: tuple[str, ...] = ()
     echo = "MPI_File_get_info"
     proofs: frozenset[str] = frozenset({"calls", "parts"})

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 
-from stripewise.catalogue.carriers.base import Carried, Carrier, Expressed, Form, LaunchSettings, Setting
+from stripewise.catalogue.carriers.base import (
+    INTERPRETER,
+    LOST,
+    Carried,
+    Carrier,
+    Expressed,
+    Form,
+    LaunchSettings,
+    Setting,
+)
 from stripewise.shell import is_variable
 
 
@@ -121,3 +131,70 @@ class Mca(Environment):
 
 
 MCA = Mca()
+
+
+_PYTHON = "STRIPEWISE_PYTHON"
+_WATCHED = ("torch.utils.data.DataLoader.",)
+"""Objects whose use is counted in each run, whether there are settings for them or not."""
+
+
+class Python(Carrier):
+    """A module that stands first in ``PYTHONPATH`` fills arguments that a program leaves at their default."""
+
+    name = verb = "python"
+    acts = ("open",)
+    reported = True
+    undecided = "the module reads its settings when Python starts"
+    needs_mpi = False
+    of_objects = True
+    echo = "the object"
+    proofs = frozenset({"objects"})
+    reads = "the module reads digits"
+    on_fault = "the library refuses it, and the program's own call is made"
+
+    def number(self, key: str, text: str) -> float | None:
+        """Take a number as Python writes it."""
+        return float(text) if re.fullmatch(r"-?[0-9]{1,18}(\.[0-9]+)?", text) else None
+
+    def wrong_key(self, key: str) -> str:
+        """Refuse what does not name an argument of an object in a module."""
+        ok = key.count(".") >= 2 and all(part.isidentifier() for part in key.split("."))
+        return "" if ok else "is not MODULE.OBJECT.ARGUMENT"
+
+    def bring(self, setting: Setting, launch: LaunchSettings) -> Carried:
+        """Bring the setting by the variable, if a Python that reads ``PYTHONPATH`` may be there."""
+        if launch.program.isolated:
+            return Carried(setting, LOST, launch.program.isolated)
+        if launch.in_python is None:
+            return Carried(setting, LOST, "nothing was put into its Python")
+        launch.pending.setdefault(_PYTHON, {})[setting.key] = setting.value
+        wins = (
+            "the plan wins over the program's arguments" if launch.override else "arguments that the program gives win"
+        )
+        return Carried(setting, INTERPRETER, wins)
+
+    def finish(self, launch: LaunchSettings, carried: Sequence[Carried]) -> Sequence[Carried]:
+        """Set the variables, also in runs without settings, so that both are counted alike."""
+        if launch.in_python is not None and not launch.program.isolated:
+            ours = launch.pending.get(_PYTHON, {})
+            asked = {
+                "set": ours,
+                "watch": _WATCHED,
+                "override": launch.override,
+                "report": str(launch.folder.absolute()),
+            }
+            launch.environment[_PYTHON] = json.dumps(asked)
+            others = launch.users("PYTHONPATH")
+            launch.environment["PYTHONPATH"] = f"{launch.in_python}:{others}" if others else str(launch.in_python)
+        return carried
+
+    def express(self, form: Form, settings: Sequence[Setting], *, mpi: str = "", place: str = "") -> Expressed | None:
+        """Write none of them: without Stripewise, nothing reads the variable."""
+        if form is not Form.VARIABLES:
+            return None
+        return Expressed(
+            cannot=[s.but("is an argument in Python: write it into the program's source") for s in settings]
+        )
+
+
+PYTHON = Python()

@@ -26,7 +26,7 @@ from stripewise.documents import read_document
 from stripewise.engine.folders import folder_alone, make_applied_folder
 from stripewise.errors import CannotExecute, StripewiseError, UserError
 from stripewise.formats import MAX_PLAN_BYTES, PLAN_HEADER
-from stripewise.observe.left import parts_in, places_in, reports_of
+from stripewise.observe.left import parts_in, places_in, python_parts_in, reports_of
 from stripewise.ownership import check_model, names_file, written_whole
 from stripewise.requests.site import site_allowances
 from stripewise.requests.site_file import find_site_file
@@ -177,7 +177,8 @@ def prepare_or_start(
 
 def acted(ready: Foreground, folder: Path, plan: Plan, *, chosen: bool = False) -> Callable[[], list[str]] | None:
     """Give what says at the end which settings acted; None where no report will be there, or nothing was set."""
-    if "STRIPEWISE_REPORT" in ready.injection.environment and (plan.settings or chosen):
+    told = {"STRIPEWISE_REPORT", "STRIPEWISE_PYTHON"} & ready.injection.environment.keys()
+    if told and (plan.settings or chosen):
         return partial(_list_acted, folder / "report.json", plan.settings)
     return None
 
@@ -200,11 +201,14 @@ def launch(ready: Foreground, report: Path, lines: Callable[[], list[str]] | Non
     lines = None if quiet else lines
     if lines is None and not ready.observed:
         take_place(ready.words)
-    for earlier in (*reports_of(report), *parts_in(report.parent), *places_in(report.parent)):
+    folder = report.parent
+    for earlier in (*reports_of(report), *parts_in(folder), *places_in(folder), *python_parts_in(folder)):
         earlier.unlink(missing_ok=True)
     ended = attend(ready.words, partial(_load_what_reads_reports, ready.observed, lines is not None))
     said = _merge_report(report, where="STRIPEWISE_WHERE" in ready.injection.environment) if ready.observed else ""
-    tell("" if quiet else said, *(() if lines is None else map(make_printable, lines())))
+    # Where nothing was left, that is all that can be said.
+    empty = "STRIPEWISE_PYTHON" in ready.injection.environment and not report.exists()
+    tell("" if quiet else said, *(() if lines is None or empty else map(make_printable, lines())))
     return ended_as(ended)
 
 
@@ -262,7 +266,7 @@ def _merge_report(report: Path, *, where: bool) -> str:
             return add_places(report)
     except OSError as error:
         return f"the report {report} cannot be written: {error.strerror or error}"
-    return "" if found else "the program used no regular file: there is no report"
+    return "" if found else "the program used no regular file, nor loaders in Python: there is no report"
 
 
 def ended_as(ended: int) -> int:

@@ -13,6 +13,7 @@ from stripewise.diagnose.finding import (
     Finding,
     FindingKind,
     Limit,
+    Severity,
     Thresholds,
     rule,
     top,
@@ -246,6 +247,43 @@ def starved_workers(activity: Activity, limits: Thresholds, kind: FindingKind) -
         weigh(activity, limits, share),
         f"{len(workers)} worker processes spent {min(1.0, spent / lived):.0%} of their time in I/O",
         {"workers": len(workers), "io_seconds": spent, "seconds": lived},
+        share=share,
+    )
+
+
+@rule(
+    "loader-balance",
+    "Who waits for whom",
+    "A program that waits for each batch leaves its processors idle; one that never waits gains nothing from a faster "
+    "loader.",
+    "If it is input-bound, try more workers and read-ahead: stripewise tune --stack torch --objective sample_rate.",
+    limits={
+        "loader_wait": Limit(
+            0.25, "share", "of the time of a loader's consumer in waits, from which it is input-bound"
+        ),
+        "loader_idle": Limit(0.1, "share", "of the same, below which it is compute-bound"),
+        "loader_batches": Limit(8, "count", "batches, from which the shares are judged"),
+    },
+)
+def loader_balance(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator[Finding]:
+    """Compare the time that consumers of loaders spend in these and between two batches."""
+    used = [one for one in activity.loaders if one.batches >= limits["loader_batches"]]
+    wait, busy = sum(one.wait for one in used), sum(one.busy for one in used)
+    if wait + busy <= 0:
+        return
+    share, batches = wait / (wait + busy), sum(one.batches for one in used)
+    workers = sorted({one.workers for one in used})
+    word, severity = "compute-bound", Severity.OK
+    if share >= limits["loader_idle"]:
+        word, severity = "balanced", Severity.INFO
+    if share >= limits["loader_wait"]:
+        word, severity = "input-bound", Severity.HIGH if share >= 0.5 else Severity.MEDIUM
+    with_workers = " or ".join(str(one) for one in workers) + (" worker" if workers == [1] else " workers")
+    yield Finding(
+        kind,
+        severity,
+        f"{word}: {share:.0%} of the time that {batches:,} batches took went by in waits for them, with {with_workers}",
+        {"wait_seconds": wait, "busy_seconds": busy, "batches": batches, "workers": workers[-1]},
         share=share,
     )
 

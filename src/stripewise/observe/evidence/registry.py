@@ -192,6 +192,18 @@ def parts(case: Case) -> Verdict:
     return EFFECTIVE, f"{sentence}, and without it {_describe_parts(usual)}"
 
 
+@compare_with_others(lambda case, file: sum(one.acted or 0 for one in _name_outcomes(case, [file])))
+def objects(case: Case) -> Verdict:
+    """Calls of a class or function of Python that got the value, which they would not have had without it."""
+    told = _name_outcomes(case, [case.file])
+    acted, missed = sum(one.acted or 0 for one in told), sum(one.missed or 0 for one in told)
+    calls = count_of(acted + missed, f"use of {case.file.path}", f"uses of {case.file.path}")
+    if not acted:
+        return NO_EFFECT, f"it changed none of {calls}"
+    echoed = next((f"; the object says {one.echoed}" for one in told if one.echoed is not None), "")
+    return EFFECTIVE, f"it changed {acted} of {calls}{echoed}"
+
+
 def _list_facts(file: FileActivity) -> dict[str, int]:
     """Give what a report counts of a file, the most telling first, by a sentence for a value and the usual one.
 
@@ -265,7 +277,7 @@ class Rule:
     ----------
     judge : callable
     facts : str
-        What it looks at: ``calls``, ``layout``, ``hdf5``, ``acts`` or ``parts``; empty for nothing.
+        What it looks at: ``calls``, ``layout``, ``hdf5``, ``acts``, ``parts`` or ``objects``; empty for nothing.
     """
 
     judge: Callable[[Case], Verdict]
@@ -302,6 +314,7 @@ RULES: dict[str, Rule] = {
     ),
     **_rules("acts", acts=acts),
     **_rules("parts", parts=parts),
+    **_rules("objects", objects=objects),
     **_rules("", none=differs),
 }
 """All rules, by the name that stacks use."""

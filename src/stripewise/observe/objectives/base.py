@@ -33,12 +33,15 @@ class Conditions:
         Nodes of a run, where they are known.
     unseen : str
         Why the runtime cannot be in the program, so that no report will be written; empty if it can.
+    isolated : str
+        Why nothing can be put into the program's Python; empty if it can, or nothing shows a Python.
     """
 
     runner: str
     program: str = ""
     nodes: int | None = None
     unseen: str = ""
+    isolated: str = ""
 
 
 class ObjectiveKind(ABC):
@@ -69,6 +72,8 @@ class ObjectiveKind(ABC):
     """Such a text."""
     reported: ClassVar[bool] = False
     """Whether only the runtime's report tells the value."""
+    of_loaders: ClassVar[bool] = False
+    """Whether only what is put into the program's Python tells the value."""
     wall_time: ClassVar[bool] = False
     """Whether the value is the run's wall time, so that a run that was stopped is known to be worse than its bound."""
     operation: ClassVar[str] = ""

@@ -30,6 +30,8 @@ _KINDS = Plugins(
         "write_rate": "stripewise.observe.objectives.reported:WriteRate",
         "read_rate": "stripewise.observe.objectives.reported:ReadRate",
         "metadata_rate": "stripewise.observe.objectives.reported:MetadataRate",
+        "sample_rate": "stripewise.observe.objectives.loaders:SampleRate",
+        "busy_share": "stripewise.observe.objectives.loaders:BusyShare",
         "phase_bandwidth": "stripewise.observe.objectives.reported:PhaseBandwidth",
         "darshan_bandwidth": "stripewise.observe.objectives.darshan:DarshanBandwidth",
         "energy": "stripewise.observe.objectives.energy:Energy",

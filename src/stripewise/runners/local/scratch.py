@@ -15,7 +15,7 @@ from typing import Any
 
 from stripewise.errors import StripewiseError, UserError
 from stripewise.launch import Launch
-from stripewise.observe.left import parts_in, reports_of
+from stripewise.observe.left import parts_in, python_parts_in, reports_of
 from stripewise.observe.processes import merge_parts
 from stripewise.observe.report import Report, read_report_file, sum_reports
 from stripewise.ownership import make_folder, written_whole
@@ -92,7 +92,7 @@ class Scratch:
         """
         try:
             make_folder(self.path)
-            for report in (*self.reports(), *parts_in(self.path)):
+            for report in (*self.reports(), *parts_in(self.path), *python_parts_in(self.path)):
                 report.unlink()
             for name, text in files.items():
                 with written_whole(self.path / name) as part:

@@ -437,6 +437,21 @@ def script_of(program: Sequence[str], cwd: Path) -> Path | None:
     return None
 
 
+def why_isolated(program: Sequence[str]) -> str:
+    """Say why a Python that is started so runs nothing that stands in ``PYTHONPATH``; empty if it does."""
+    if not PurePath(program[0]).name.startswith("python"):
+        return ""
+    for word in program[1:]:
+        if not word.startswith("-") or word in ("-", "--") or word[1:2] in ("-", "c", "m"):
+            break
+        letters = re.match(r"-([bBdEhiIOPqsSuvVx]*)", word)
+        if found := next((letter for letter in (letters[1] if letters else "") if letter in "IES"), ""):
+            return f"{program[0]} -{found} runs no sitecustomize of PYTHONPATH, so nothing can be set in it"
+        if word in ("-W", "-X"):
+            break
+    return ""
+
+
 def _text_of(program: Sequence[str], script: Path | None) -> tuple[str, str]:
     """Give the text that a script's interpreter reads, from a file or from the command line, and its name."""
     if script is None:

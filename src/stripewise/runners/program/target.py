@@ -16,7 +16,15 @@ from stripewise.interpreter import PROBING, Probing
 from stripewise.runners.program.binary import Binary, FileKind, find_program, inspect
 from stripewise.runners.program.command import CONTAINERS, CommandLine, placeholders, starts_others
 from stripewise.runners.program.elf import contains
-from stripewise.runners.program.mpi import WITH_LAUNCHER, Mpi, describe, find_mpi, library_of_launcher, script_of
+from stripewise.runners.program.mpi import (
+    WITH_LAUNCHER,
+    Mpi,
+    describe,
+    find_mpi,
+    library_of_launcher,
+    script_of,
+    why_isolated,
+)
 from stripewise.runners.program.started import Files, Started, Understood, understand
 
 if TYPE_CHECKING:
@@ -196,6 +204,7 @@ def look(words: Sequence[str], environment: Mapping[str, str], cwd: Path, probin
         own_files=own_files(words, cwd),
         hdf5_inside=inside is not None,
         romio=mpi.told.romio if mpi else "",
+        isolated=why_isolated(inner),
     )
     script = script_of(inner, home)
     return Target(line, started, binary, mpi, program, launcher, script, tuple(dict.fromkeys(warnings)))

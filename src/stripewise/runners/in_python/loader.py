@@ -1,0 +1,389 @@
+"""PyTorch's ``DataLoader``: settings where the samples stay the same, and who waits for whom.
+
+Read for PyTorch 2.15 (torch/utils/data/dataloader.py), whose names of attributes are those since 1.7. Settings are put
+into the loader when its first iterator is made: then the data set is as its workers will find it.
+
+More workers change neither the samples nor their order, but only if reading a sample draws no random numbers, and goes
+through no open file whose position processes share. A forked child tries both before the first iterator.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import json
+import multiprocessing
+import os
+import random
+import select
+import signal
+import stat
+import sys
+import time
+import weakref
+from pathlib import Path
+
+_MOST_ROWS = 64
+_TRIED = 4
+"""Samples that the child reads."""
+_PATIENCE = 20.0
+"""Seconds that the child may take."""
+_FREE = 0.5
+"""Part of the free memory that batches which wait may take."""
+_USUAL_AHEAD = 2
+_OF_WORKERS = ("prefetch_factor", "persistent_workers")
+_CHANGE_DRAWS = ("num_workers", "persistent_workers")
+
+
+class Loader:
+    """One loader: what it has, and the time that its consumer spends in it and between two batches."""
+
+    def __init__(self, made: object) -> None:
+        self.workers = self.ahead = self.started = 0
+        self.batches = self.samples = self.iterators = self.bytes = 0
+        self.wait = self.busy = 0.0
+        self.made = weakref.ref(made)
+        self.asked = False
+        self.passed = None
+        """The arguments that the program gave; None of a loader that was not made here."""
+        self.persist_draws = False
+
+    def as_json(self) -> dict:
+        """As a loader of a report."""
+        return {
+            "workers": self.workers, "prefetch": self.ahead, "workers_started": self.started,
+            "iterators": self.iterators, "batches": self.batches, "samples": self.samples,
+            "batch_bytes": self.bytes, "wait": self.wait, "busy": self.busy,
+        }  # fmt: skip
+
+
+def patch(loader, target, job) -> None:
+    """Patch the class ``DataLoader``, and that of its iterators."""
+    module = sys.modules[loader.__module__]
+    make, begin = loader.__init__, loader.__iter__
+    known = inspect.signature(make)
+    rows: dict = {}
+
+    def row_of(self: object) -> Loader:
+        known = rows.get(id(self))
+        if known is not None and known.made() is self and known in target.told:
+            return known
+        row = rows[id(self)] = Loader(self)
+        if known is not None and known.made() is self:  # of the process from which this one was forked
+            row.passed, row.asked, row.persist_draws = known.passed, known.asked, known.persist_draws
+        target.told.append(row)
+        target.calls += 1
+        if len(target.told) > _MOST_ROWS:
+            _fold(target.told)
+        return row
+
+    @functools.wraps(make)
+    def __init__(self, *args, **kwargs):
+        make(self, *args, **kwargs)
+        try:
+            row_of(self).passed = set(known.bind_partial(self, *args, **kwargs).arguments)
+        except Exception:
+            pass
+
+    @functools.wraps(begin)
+    def __iter__(self):
+        start = time.perf_counter()
+        row = None
+        try:
+            row = row_of(self)
+            if not row.asked:
+                row.asked = True
+                _give(self, row, target, job)
+            elif row.persist_draws and self._iterator is not None:
+                # A new iterator draws the base seed of its workers; the one that persists must draw as often.
+                module.torch.empty((), dtype=module.torch.int64).random_(generator=self.generator)
+        except Exception:
+            pass
+        made = begin(self)
+        try:
+            row.iterators += 1
+            row.workers, row.ahead = self.num_workers, (self.prefetch_factor or 0) if self.num_workers else 0
+            alive = len(getattr(made, "_workers", ()) or ())
+            row.started = max(row.started, alive)
+            row.wait += time.perf_counter() - start
+            made._stripewise, made._stripewise_last = row, 0.0
+        except Exception:
+            pass
+        return made
+
+    __init__._stripewise = target
+    loader._stripewise = target
+    loader.__init__, loader.__iter__ = __init__, __iter__
+    _patch_iterator(module._BaseDataLoaderIter, job)
+
+
+def _fold(rows: list) -> None:
+    """Add rows of loaders that are gone to the first of these: a program may make one for each epoch."""
+    gone = [row for row in rows if row.made() is None]
+    for row in gone[1:]:
+        for name in ("iterators", "batches", "samples", "wait", "busy"):
+            setattr(gone[0], name, getattr(gone[0], name) + getattr(row, name))
+        rows.remove(row)
+
+
+def _patch_iterator(iterator, job) -> None:
+    step = iterator.__next__
+
+    @functools.wraps(step)
+    def __next__(self):
+        row = self.__dict__.get("_stripewise")
+        if row is None:
+            return step(self)
+        start = time.perf_counter()
+        if self._stripewise_last:
+            row.busy += start - self._stripewise_last
+        try:
+            data = step(self)
+        except BaseException:
+            self._stripewise_last = 0.0
+            row.wait += time.perf_counter() - start
+            job.write()
+            raise
+        row.batches += 1
+        try:
+            row.samples += _samples_of(data)
+        except Exception:
+            row.samples += 1
+        end = time.perf_counter()
+        row.wait += end - start
+        job.write(soon=True)
+        self._stripewise_last = time.perf_counter()
+        return data
+
+    iterator.__next__ = __next__
+
+
+def _samples_of(data: object) -> int:
+    """Count the samples of a batch: the length of the first tensor or list in it."""
+    while True:
+        shape = getattr(data, "shape", None)
+        if shape is not None:
+            return int(shape[0]) if len(shape) else 1
+        if isinstance(data, dict):
+            data = next(iter(data.values()))
+        elif isinstance(data, (list, tuple)):
+            if not data or isinstance(data[0], (str, bytes, int, float)):
+                return len(data) or 1
+            data = data[0]
+        else:
+            return 1
+
+
+def _give(loader, row: Loader, target, job) -> None:
+    """Put the settings into a loader that is about to make its first iterator."""
+    wanted = {}
+    if row.passed is None:
+        return
+    for name, one in target.settings.items():
+        own = getattr(loader, name, None)
+        if name in row.passed and not job.override:
+            one.got(own, acted=False)
+        elif own == one.value:
+            one.missed += 1
+        else:
+            wanted[name] = one
+    workers = wanted["num_workers"].value if "num_workers" in wanted else loader.num_workers
+    if not workers:
+        for name in _OF_WORKERS:
+            if name in wanted:
+                wanted.pop(name).missed += 1
+    if "pin_memory" in wanted and wanted["pin_memory"].value and not _has_accelerator(loader):
+        wanted.pop("pin_memory").refuse("no accelerator is here that could copy from pinned memory")
+    of_workers = [name for name in (*_OF_WORKERS, "num_workers") if name in wanted]
+    if of_workers:
+        ahead = wanted["prefetch_factor"].value if "prefetch_factor" in wanted else None
+        ahead = ahead or loader.prefetch_factor or _USUAL_AHEAD
+        why, draws = _objection(loader, row, workers, ahead, of_workers)
+        for name in of_workers:
+            # Reading further ahead alone changes neither who reads a sample nor how often seeds are drawn.
+            if (why and (name == "num_workers" or loader.num_workers == 0)) or (draws and name in _CHANGE_DRAWS):
+                wanted.pop(name).refuse(why or draws)
+        if why:
+            for name in [name for name in of_workers if name in wanted]:
+                wanted.pop(name).refuse(why)
+        if "num_workers" not in wanted and loader.num_workers == 0:
+            for name in _OF_WORKERS:
+                if name in wanted:
+                    wanted.pop(name).refuse("without workers it does nothing")
+    for name, one in wanted.items():
+        object.__setattr__(loader, name, one.value)
+        one.got(one.value, acted=True)
+        one.echoed = str(getattr(loader, name)).lower()
+    if loader.num_workers and loader.prefetch_factor is None:
+        object.__setattr__(loader, "prefetch_factor", _USUAL_AHEAD)
+    if not loader.num_workers:
+        object.__setattr__(loader, "prefetch_factor", None)
+        object.__setattr__(loader, "persistent_workers", False)
+    row.persist_draws = "persistent_workers" in wanted and bool(loader.persistent_workers)
+
+
+def _has_accelerator(loader) -> bool:
+    torch = sys.modules["torch"]
+    return bool(torch.cuda.is_available())
+
+
+def _objection(loader, row: Loader, workers: int, ahead: int, names: list) -> tuple:
+    """Say why settings of workers must be left, and why those that move random numbers must."""
+    module = sys.modules["torch.utils.data.dataloader"]
+    if multiprocessing.current_process().daemon:
+        return "a daemonic process cannot start workers", ""
+    if loader._dataset_kind != module._DatasetKind.Map:
+        more = "num_workers" in names
+        return ("the data set is iterable: each worker would read all of it" if more else ""), ""
+    context = loader.multiprocessing_context
+    method = context.get_start_method() if context is not None else multiprocessing.get_start_method()
+    if method != "fork" and not loader.num_workers:
+        return f"workers would start by {method}, which the program may not be written for", ""
+    found = _try_samples(loader)
+    if found.get("why"):
+        return found["why"], ""
+    row.bytes = found["bytes"]
+    free, needed = _free_memory(), workers * ahead * row.bytes
+    if free is not None and needed > _FREE * free:
+        return f"{workers} x {ahead} batches of {row.bytes} bytes exceed half of the {free} bytes that are free", ""
+    return "", "reading a sample draws random numbers, which each worker would draw anew" if found["draws"] else ""
+
+
+def _free_memory() -> int | None:
+    """Bytes that are free: of the machine, of the group of processes, and of the memory that processes share."""
+    found = []
+    try:
+        lines = Path("/proc/meminfo").read_text("utf-8").splitlines()
+        found += [int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable")]
+    except OSError:
+        pass
+    try:
+        limit = Path("/sys/fs/cgroup/memory.max").read_text("utf-8").strip()
+        if limit != "max":
+            found.append(int(limit) - int(Path("/sys/fs/cgroup/memory.current").read_text("utf-8")))
+    except (OSError, ValueError):
+        pass
+    try:
+        shared = os.statvfs("/dev/shm")
+        found.append(shared.f_bavail * shared.f_frsize)
+    except OSError:
+        pass
+    return max(0, min(found)) if found else None
+
+
+def _positions() -> dict:
+    """Where each open regular file stands: a child that reads through one moves it here, too."""
+    found = {}
+    try:
+        names = os.listdir("/proc/self/fd")
+    except OSError:
+        return found
+    for name in names:
+        try:
+            if stat.S_ISREG(os.fstat(int(name)).st_mode):
+                found[int(name)] = os.lseek(int(name), 0, os.SEEK_CUR)
+        except OSError:
+            continue
+    return found
+
+
+def _try_samples(loader) -> dict:
+    """Let a child read a few samples: whether that can be done in workers, and what a batch takes."""
+    before = _positions()
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        _read_in_child(loader, writing)
+    os.close(writing)
+    try:
+        ready, _, _ = select.select([reading], [], [], _PATIENCE)
+        text = os.read(reading, 4096) if ready else b""
+    finally:
+        os.close(reading)
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    moved = [number for number, place in before.items() if _moved(number, place)]
+    if not text:
+        return {"why": f"a worker could not read {_TRIED} samples in {_PATIENCE:.0f} s"}
+    found = json.loads(text)
+    if moved and not found.get("why"):
+        return {"why": "the data set reads through a file that is open already: workers would share its position"}
+    return found
+
+
+def _moved(number: int, place: int) -> bool:
+    try:
+        if os.lseek(number, 0, os.SEEK_CUR) == place:
+            return False
+        os.lseek(number, place, os.SEEK_SET)
+    except OSError:
+        return False
+    return True
+
+
+def _read_in_child(loader, writing: int) -> None:
+    """Read the first samples as a worker does, tell what happened, and end at once."""
+    try:
+        null = os.open(os.devnull, os.O_RDWR)
+        for number in (0, 1, 2):
+            os.dup2(null, number)
+        torch = sys.modules["torch"]
+        torch.set_num_threads(1)
+        first = next(iter(loader._index_sampler))
+        several = loader._auto_collation
+        chosen = list(first)[:_TRIED] if several else [first]
+        states = _states(torch)
+        many = getattr(loader.dataset, "__getitems__", None)
+
+        def read() -> object:
+            found = many(chosen) if several and many else [loader.dataset[one] for one in chosen]
+            return loader.collate_fn(found if several else found[0])
+
+        batch = read()
+        # A generator of the data set's own shows in what it gives the second time.
+        draws = _states(torch) != states or _content(batch) != _content(read())
+        whole = len(first) if several else 1
+        size = _bytes_of(batch) * whole // max(1, len(chosen))
+        found = {"draws": draws, "bytes": size}
+    except BaseException as error:
+        found = {"why": f"a worker could not read a sample: {type(error).__name__}"}
+    try:
+        os.write(writing, json.dumps(found).encode())
+    finally:
+        os._exit(0)
+
+
+def _states(torch) -> tuple:
+    """The states of all generators of random numbers that a data set usually draws from."""
+    found = [random.getstate(), torch.get_rng_state().numpy().tobytes()]
+    numpy = sys.modules.get("numpy.random")
+    if numpy is not None:
+        kind, keys, *rest = numpy.get_state()
+        found.append((kind, keys.tobytes(), tuple(rest)))
+    return tuple(found)
+
+
+def _content(data: object) -> object:
+    """A batch as something that can be compared; whatever is neither numbers nor text counts by its type."""
+    if hasattr(data, "numpy"):
+        data = data.numpy()
+    if hasattr(data, "tobytes"):
+        return data.tobytes()
+    if isinstance(data, dict):
+        return [(key, _content(one)) for key, one in data.items()]
+    if isinstance(data, (list, tuple)):
+        return [_content(one) for one in data]
+    return data if isinstance(data, (str, bytes, int, float, bool)) else type(data).__name__
+
+
+def _bytes_of(data: object) -> int:
+    """Bytes of a batch."""
+    if hasattr(data, "element_size") and hasattr(data, "nelement"):
+        return int(data.element_size() * data.nelement())
+    if hasattr(data, "nbytes"):
+        return int(data.nbytes)
+    if isinstance(data, dict):
+        return sum(_bytes_of(one) for one in data.values())
+    if isinstance(data, (list, tuple)):
+        return sum(_bytes_of(one) for one in data)
+    return sys.getsizeof(data)
