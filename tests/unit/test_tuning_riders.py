@@ -239,3 +239,13 @@ def test_no_share_is_claimed_where_the_runs_do_not_suffice(more):
     if len(result.shares) > 1:
         assert all(share.slowdown is None for share in result.shares)
         assert all("was not measured" in share.says for share in result.shares)
+
+
+def test_a_setting_is_not_dropped_by_one_run_each_where_nothing_else_tells_the_noise():
+    trials = [trial(0, 13.0), trial(1, 8.2, x=8, mode="b"), trial(2, 9.0, x=8)]
+    riders = Riders(SPACE, History(SECONDS, tuple(trials)), trials)
+    assert riders.simplify(trials[1]).configuration == trials[2].configuration
+    assert riders.next_run(trials[1]) in (trials[1], trials[2]), "another run of the two tells more"
+    trials = [trial(0, 13.0, 13.0), trial(1, 8.2, 8.2, x=8, mode="b"), trial(2, 9.0, 9.0, x=8)]
+    riders = Riders(SPACE, History(SECONDS, tuple(trials)), trials)
+    assert riders.simplify(trials[1]).configuration == trials[1].configuration

@@ -101,7 +101,10 @@ class Riders:
         answer = self.simplify(trial)
         if (fewest := self._take_back_together(answer)) is not None:
             return fewest
-        for less, known in self._taken_back(answer):
+        # What simplifying has dropped may have been too few runs to tell.
+        whole = Answer(trial.configuration, trial)
+        dropped = [(less, known) for less, known in self._taken_back(whole) if known is not None]
+        for less, known in (*self._taken_back(answer), *dropped):
             if known is None:
                 return less
             if not known.values or self._settled(known, trial):
@@ -199,7 +202,9 @@ class Riders:
 
     def _settled(self, less: Trial, trial: Trial) -> bool:
         excess = self._excess(less, trial)
-        return excess <= _SETTLED or excess >= _TOLD_ALIKE or make_same_calls(less, trial)
+        # A search that ended early has hardly repeated anything, and may take the noise for far more than it is.
+        repeated = min(_count_runs(less), _count_runs(trial)) > 1
+        return (excess <= _SETTLED and repeated) or excess >= _TOLD_ALIKE or make_same_calls(less, trial)
 
 
 def _count_runs(trial: Trial) -> int:
