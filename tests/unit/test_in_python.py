@@ -8,12 +8,13 @@ import subprocess
 import sys
 import venv
 import zipapp
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 import stripewise.runners.in_python as hook
-from stripewise.catalogue.carriers import PYTHON, Setting
+from stripewise.catalogue.carriers import PYTHON, Program, Setting
 from stripewise.catalogue.plan import Plan
 from stripewise.catalogue.space import Space
 from stripewise.catalogue.stack import load_stack
@@ -25,7 +26,7 @@ from stripewise.observe.from_report import activity_of
 from stripewise.observe.objectives import Conditions, kind_of
 from stripewise.observe.processes import merge_parts
 from stripewise.observe.report import read_report_file
-from stripewise.runners.injection import prepare
+from stripewise.runners.injection import Guidance, inject, prepare
 from stripewise.runners.program.mpi import why_isolated
 from stripewise.trial import State
 
@@ -110,12 +111,24 @@ def libraries(tmp_path: Path) -> Path:
 
 
 def run(
-    home: Path, code: str, settings: dict[str, str], *, override: bool = False, words: tuple[str, ...] = (), **more: str
+    home: Path,
+    code: str,
+    settings: dict[str, str],
+    *,
+    override: bool = False,
+    words: tuple[str, ...] = (),
+    watch: Sequence[str] = (),
+    **more: str,
 ) -> tuple[str, dict]:
     """Run a text in a new Python with settings; gives what it printed, and its report."""
     report = home / "run" / "report.json"
     report.parent.mkdir(exist_ok=True)
-    asked = {"set": settings, "watch": [f"{LOADER}."], "override": override, "report": str(report.parent)}
+    asked = {
+        "set": settings,
+        "watch": [f"{one}." for one in (LOADER, *watch)],
+        "override": override,
+        "report": str(report.parent),
+    }
     environment = {
         "PATH": os.environ["PATH"], "PYTHONPATH": f"{HOOK}:{home / 'lib'}", "STRIPEWISE_PYTHON": json.dumps(asked),
         "PYTHONDONTWRITEBYTECODE": "1", **more,
@@ -307,8 +320,8 @@ def test_a_report_that_cannot_be_written_is_left(libraries: Path) -> None:
     assert run(libraries, PRINT, {}, STRIPEWISE_PYTHON=asked)[0] == "4\n"
 
 
-def activity(home: Path, settings: dict[str, str], code: str = EPOCHS):
-    run(home, code, settings)
+def activity(home: Path, settings: dict[str, str], code: str = EPOCHS, **more):
+    run(home, code, settings, **more)
     report = home / "run" / "report.json"
     found = activity_of(read_report_file(report), "test")
     report.unlink()
@@ -329,6 +342,25 @@ def test_effects_objectives_and_findings_are_read_from_what_python_left(librarie
     assert kind_of("busy_share").value(outcome) == pytest.approx(100 * loader.busy / (loader.wait + loader.busy))
     (finding,) = (one for one in diagnose(usual).findings if one.code == "loader-balance")
     assert finding.says.startswith("input-bound: ") and finding.says.endswith("with 0 workers")
+
+
+def test_use_without_a_setting_is_counted_to_compare_with(libraries: Path) -> None:
+    plan = Plan((Setting(PYTHON, "library.read.threads", "4"),))
+    made, usual = (
+        activity(libraries, settings, PRINT, watch=["library.read"]) for settings in ({"library.read.threads": "4"}, {})
+    )
+    stack = libraries / "own.toml"
+    stack.write_text(
+        'name = "own"\n[[parameter]]\nname = "threads"\nkey = "library.read.threads"\nkind = "ordinal"\n'
+        'values = [1, 4]\ncarrier = "python"\nevidence = "objects"\n',
+        "utf-8",
+    )
+    space = Space(tuple(load_stack(str(stack)).parameters), (), (), {})
+    assert [one.status for one in verdicts(space, plan.settings, [made], [usual])] == ["effective"]
+    assert [one.status for one in verdicts(space, plan.settings, [usual], [usual])] == ["requested"]
+    guidance = Guidance(in_python=True, watched=("library.read",))
+    launched = inject(Plan(), Program(), None, libraries, guidance).environment["STRIPEWISE_PYTHON"]
+    assert json.loads(launched)["watch"] == [f"{LOADER}.", "library.read."]
 
 
 def test_runs_without_loaders_have_no_rate_and_say_why(libraries: Path) -> None:

@@ -23,8 +23,8 @@ from stripewise.catalogue.carriers import (
     Program,
     Setting,
     named_in,
-    need_interpreter,
     need_observer,
+    objects_of,
     with_files,
 )
 from stripewise.catalogue.plan import Plan, spell
@@ -71,6 +71,8 @@ class Guidance:
         Whether the places of the program's code from which data moves are kept, too.
     in_python : bool
         Whether a module is put into the program's Python, even where no setting is for it, to count what loaders do.
+    watched : tuple of str
+        As in :class:`~stripewise.catalogue.carriers.base.LaunchSettings`.
     """
 
     mode: str = ""
@@ -84,6 +86,7 @@ class Guidance:
     own_calls: bool = False
     where: bool = False
     in_python: bool = False
+    watched: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -141,8 +144,8 @@ def inject(
     allow = tuple(dict.fromkeys((*plan.allow, *guidance.allow)))
     program = _with_component(program, plan)
     launch = LaunchSettings(program, folder, preloaded, plan.override, plan.files, observed=observed, allow=allow)
-    if guidance.in_python or need_interpreter(setting.carrier for setting in plan.settings):
-        launch.in_python = _IN_PYTHON
+    if guidance.in_python or objects_of((setting.carrier, setting.key) for setting in plan.settings):
+        launch.in_python, launch.watched = _IN_PYTHON, guidance.watched
     carried = [setting.carrier.carry(setting, launch) for setting in plan.settings]
     for carrier in Carrier.known.values():
         carried = [*carrier.finish(launch, carried)]

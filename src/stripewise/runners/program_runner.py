@@ -16,8 +16,8 @@ from stripewise.catalogue.carriers import (
     Carried,
     Program,
     Setting,
-    need_interpreter,
     need_observer,
+    objects_of,
     with_files,
 )
 from stripewise.catalogue.parameter import Parameter
@@ -80,6 +80,8 @@ class Found:
         Whether programs may be started to find out more.
     in_python : bool
         Whether a module is put into the program's Python in each run.
+    watched : tuple of str
+        The objects of Python that parameters are for.
     """
 
     environment: Mapping[str, str]
@@ -89,6 +91,7 @@ class Found:
     observer: Path | None = None
     probing: Probing = PROBING
     in_python: bool = False
+    watched: tuple[str, ...] = ()
     _libraries: dict[str, Path] = field(default_factory=dict)
 
     def library_for(self, target: Target) -> Path | None:
@@ -191,7 +194,8 @@ def find(
     # Whether a setting changed the files that the program writes by itself, only its own calls show.
     shown = any(parameter.evidence == "parts" for parameter in searched)
     reported, countable = kind.reported or shown, few_enough(target.ranks)
-    found = replace(found, in_python=kind.of_loaders or need_interpreter(one.carrier for one in searched))
+    watched = objects_of((parameter.carrier, parameter.setting) for parameter in searched)
+    found = replace(found, in_python=kind.of_loaders or bool(watched), watched=watched)
     if (reported and (library is None or countable)) or acts:
         found = replace(found, observer=_observer(found, library, warnings, acts=acts))
     elif reported and library is not None:
@@ -541,7 +545,8 @@ class ProgramRunner(Runner):
         """Bring a launch's plan into its command; its standard input alone is written."""
         experiment, place = self.experiment, Scratch.of(self.folder, launch)
         values = values_of(launch, defaults_of(experiment), place)
-        guidance = Guidance(allow=site_allowances(target.program.environment), in_python=self.found.in_python)
+        allow, found = site_allowances(target.program.environment), self.found
+        guidance = Guidance(allow=allow, in_python=found.in_python, watched=found.watched)
         observer = None if launch.replays else self.found.observer
         library = self.found.library_for(target)
         injection = inject(launch.plan, target.program, library, place.path, guidance, observer)

@@ -55,8 +55,8 @@ __all__ = [
     "carrier_named",
     "hint_lines",
     "named_in",
-    "need_interpreter",
     "need_observer",
+    "objects_of",
     "own_files",
     "read_setting",
     "verbs",
@@ -72,9 +72,9 @@ def need_observer(carriers: Iterable[Carrier]) -> bool:
     return any(carrier.on_calls for carrier in carriers)
 
 
-def need_interpreter(carriers: Iterable[Carrier]) -> bool:
-    """Whether a module is put into the program's Python for settings of these carriers."""
-    return any(carrier.of_objects for carrier in carriers)
+def objects_of(keys: Iterable[tuple[Carrier, str]]) -> tuple[str, ...]:
+    """Give the objects of Python that arguments belong to; where there are any, a module is put into its Python."""
+    return tuple(dict.fromkeys(key.rpartition(".")[0] for carrier, key in keys if carrier.of_objects))
 
 
 def verbs() -> dict[str, int]:

@@ -174,6 +174,8 @@ class LaunchSettings:
         For files of :attr:`Program.own_files` the path of the copy that the program is to read instead.
     in_python : Path or None
         The folder of the module that is put into the program's Python; None where none is.
+    watched : tuple of str
+        Objects of Python whose use is counted without a setting, too, to compare with runs that have one.
     """
 
     program: Program
@@ -188,6 +190,7 @@ class LaunchSettings:
     observed: bool = False
     allow: tuple[str, ...] = ()
     in_python: Path | None = None
+    watched: tuple[str, ...] = ()
 
     def put(self, setting: Setting, variable: str, key: str, forbidden: str) -> Carried:
         """Keep a setting for a variable that lists keys and values, unless it cannot hold the value."""

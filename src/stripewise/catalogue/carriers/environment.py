@@ -134,8 +134,8 @@ MCA = Mca()
 
 
 _PYTHON = "STRIPEWISE_PYTHON"
-_WATCHED = ("torch.utils.data.DataLoader.",)
-"""Objects whose use is counted in each run, whether there are settings for them or not."""
+_LOADER = "torch.utils.data.DataLoader"
+"""Its use is counted in each run, whether there are settings for it or not."""
 
 
 class Python(Carrier):
@@ -179,7 +179,7 @@ class Python(Carrier):
             ours = launch.pending.get(_PYTHON, {})
             asked = {
                 "set": ours,
-                "watch": _WATCHED,
+                "watch": [f"{name}." for name in dict.fromkeys((_LOADER, *launch.watched))],
                 "override": launch.override,
                 "report": str(launch.folder.absolute()),
             }
