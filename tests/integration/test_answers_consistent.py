@@ -453,7 +453,7 @@ def test_the_parts_of_a_diagnosis_agree(case):
     found = diagnose(DIAGNOSED[case]())
     activity, document = found.activity, json.loads(json.dumps(found.as_json()))
     with console.capture() as capture:
-        print_diagnosis(found, None)
+        print_diagnosis(found, None, "")
     printed = plain(capture.get())
     codes = {finding.code for finding in found.findings}
     assert set().union(*OPPOSITES, *SEEN_BY.values()) <= set(RULES)

@@ -36,7 +36,7 @@ def test_ranks_and_their_workers_are_observed_and_tuned(case: Case, samples: Pat
         f"env = {{ NUM_WORKERS = '{WORKERS}' }}\n"
         f'[workload]\noperation = "read"\nnodes = 1\nprocesses_per_node = {RANKS}\n'
         "[parameters.batch]\nenv = 'READ_BATCH'\nvalues = [1, 4, 64]\ndefault = 1\n"
-        "[batch]\njobs = 2\npoll = 1\n[confirmation]\npairs = 0\n"
+        "[batch]\njobs = 2\npoll = 1\n[confirmation]\npairs = 0\n[pruning]\nkind = 'none'\n"
     )
     result = case.finish(case.start("tune", str(experiment), "--json", "--yes"))
     runs = case.runs()

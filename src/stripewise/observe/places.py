@@ -15,6 +15,7 @@ from pathlib import Path, PurePath
 
 import numpy as np
 
+from stripewise.interpreter import inherit_environment
 from stripewise.observe.left import places_in, reports_of
 from stripewise.observe.process_part import decode_field
 from stripewise.ownership import written_whole
@@ -141,7 +142,15 @@ def _find_lines(frames: Iterable[_Frame]) -> Mapping[_Frame, str]:
         words = [str(tool), "-f", "-C", "-e", module]
         asked = "".join(f"{address:#x}\n" for address in addresses)
         try:
-            ended = subprocess.run(words, input=asked, capture_output=True, text=True, timeout=_SECONDS, check=False)
+            ended = subprocess.run(
+                words,
+                input=asked,
+                capture_output=True,
+                text=True,
+                timeout=_SECONDS,
+                check=False,
+                env=inherit_environment(),
+            )
         except (OSError, subprocess.TimeoutExpired, UnicodeDecodeError):
             continue
         said = ended.stdout.splitlines()
