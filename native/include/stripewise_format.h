@@ -47,7 +47,7 @@
 #define SW_RECORD_IRREGULAR 4294967296 /* of a communicator: its members are not the same distance apart; a CRC-32 is added */
 #define SW_RECORD_NUMBERS 5 /* numbers of a line that a step changes */
 #define SW_ARTIFACT_MAGIC "SWMODEL\n"
-#define SW_ARTIFACT_VERSION 3
+#define SW_ARTIFACT_VERSION 4
 #define SW_ARTIFACT_MAXIMIZE 1u /* larger values of the objective are better */
 #define SW_ARTIFACT_SIMULATED 2u /* the model was trained on simulated runs */
 #define SW_ARTIFACT_FLOAT32 1u /* flag of a member: features are rounded to 4 bytes before they are compared */

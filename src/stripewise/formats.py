@@ -31,7 +31,7 @@ REPLAY_MARK = ".stripewise-replay"
 RECORD_IRREGULAR = 4294967296
 """Of a communicator: its members are not the same distance apart; a CRC-32 is added."""
 ARTIFACT_MAGIC = b"SWMODEL\n"
-ARTIFACT_VERSION = 3
+ARTIFACT_VERSION = 4
 ARTIFACT_MAXIMIZE = 1
 """Larger values of the objective are better."""
 ARTIFACT_SIMULATED = 2

@@ -14,6 +14,11 @@ from tests.unit.reports import example_log, recorded
 BOTH = recorded("romio_strided_both")["default"]
 BOTH["totals"] |= {"write_time": 0.25, "read_time": 0.5}
 TOTALS = BOTH["totals"]
+# Of one process: 4 batches of 8 samples, three seconds of waiting and one between batches.
+BOTH["loaders"] = [
+    {"host": "n1", "pid": 7, "workers": 1, "prefetch": 2, "workers_started": 1, "iterators": 1, "batches": 4}
+    | {"samples": 32, "batch_bytes": 4096, "wait": 3.0, "busy": 1.0}
+]
 WRITTEN, READ = TOTALS["bytes_written"] / 2**20, TOTALS["bytes_read"] / 2**20
 OTHERS = [
     one
@@ -30,6 +35,8 @@ VALUES = {
     "write_rate": WRITTEN / 0.25,
     "read_rate": READ / 0.5,
     "metadata_rate": sum(o["count"] for o in OTHERS) * BOTH["job"]["ranks"] / sum(o["time_sum"] for o in OTHERS),
+    "sample_rate": 32 / 4,
+    "busy_share": 25.0,
     "darshan_bandwidth": 29.874764,
     "phase_bandwidth": 512.0,
     "energy:echo 42": 42.0,
