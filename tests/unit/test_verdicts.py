@@ -83,6 +83,11 @@ def summary(declared: float | None, *defaults: Default) -> SummaryReport:
         (summary(0.79), "best single default for writes: size=256K, about as good as today's"),
         (summary(None), "best single default for writes: size=256K; it reaches 80% of the best, at worst 50%"),
         (
+            summary(None, Default({}, {"size": 262144}, 4, 7, 0.8, 0.7, 0.02, None)),
+            "best single default for writes: size=256K (measured in 4 of 7 workloads); it reaches 80% of the best, "
+            "at worst 2%",
+        ),
+        (
             SummaryReport("all", summary(None).summaries[:1], None, (), (), ()),
             "nothing to compare: no workload was measured with two configurations",
         ),

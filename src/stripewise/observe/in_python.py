@@ -8,9 +8,8 @@ from typing import Any
 
 from pydantic import Field, ValidationError
 
-from stripewise.formats import REPORT_FORMAT, REPORT_VERSION
 from stripewise.observe.left import python_parts_in
-from stripewise.observe.report import ReportedLoader, ReportedObject, ReportPart, SettingOutcome
+from stripewise.observe.report import ReportedLoader, ReportedObject, ReportPart, SettingOutcome, report_of_processes
 
 _MOST_PARTS = 20_000
 _MOST_BYTES = 1 << 20
@@ -85,22 +84,15 @@ def _sum_outcomes(same: Sequence[SettingOutcome]) -> SettingOutcome:
 def _alone(parts: Sequence[_Part]) -> dict[str, Any]:
     """Give the report of a command of which nothing else was observed."""
     start, ranks = min(part.start for part in parts), {part.rank for part in parts}
-    return {
-        "format": REPORT_FORMAT,
-        "version": REPORT_VERSION,
-        "runtime": {"version": "", "mode": "observe", "plan": None, "plan_id": None, "plan_error": None},
-        "mpi": {"library": "", "abi": "", "io": "unknown"},
-        "job": {
-            "executable": min(parts, key=lambda part: part.start).executable,
-            "ranks": len(ranks),
-            "nodes": len({part.host for part in parts}),
-            "start": start,
-            "elapsed": max(0.0, max(part.end for part in parts) - start),
-            "io_time": 0.0,
-            "complete": True,
-            "ranks_reported": len(ranks),
-            "interface": "posix",
-        },
-        "totals": {"bytes_read": 0, "bytes_written": 0, "read_bandwidth": None, "write_bandwidth": None},
-        "files": [],
+    job = {
+        "executable": min(parts, key=lambda part: part.start).executable,
+        "ranks": len(ranks),
+        "nodes": len({part.host for part in parts}),
+        "start": start,
+        "elapsed": max(0.0, max(part.end for part in parts) - start),
+        "io_time": 0.0,
+        "complete": True,
+        "ranks_reported": len(ranks),
     }
+    totals = {"bytes_read": 0, "bytes_written": 0, "read_bandwidth": None, "write_bandwidth": None}
+    return report_of_processes(job, totals)

@@ -14,7 +14,6 @@ import numpy as np
 from stripewise.catalogue.carriers import LAYOUT, POSIX
 from stripewise.catalogue.filesystems.base import mount_type
 from stripewise.errors import StripewiseError
-from stripewise.formats import REPORT_FORMAT, REPORT_VERSION
 from stripewise.observe.in_python import read_parts, with_python
 from stripewise.observe.left import parts_in, python_parts_in, reports_of
 from stripewise.observe.own_calls import add_own_calls, shared_out
@@ -28,7 +27,7 @@ from stripewise.observe.process_part import (
     decode_field,
     read_part,
 )
-from stripewise.observe.report import MATTERS, PosixCalls, is_program, no_program, read_report
+from stripewise.observe.report import MATTERS, PosixCalls, is_program, no_program, read_report, report_of_processes
 from stripewise.ownership import written_whole
 
 _MOST_PARTS = 20_000
@@ -154,27 +153,20 @@ def _report(processes: Sequence[Process], cut: bool = False, moved: Mapping[str,
         del file["moved"], file["spans"]
     declared = max(int(process.data["ranks"]) for process in processes)
     first = min(processes, key=lambda process: process.start)
-    return {
-        "format": REPORT_FORMAT,
-        "version": REPORT_VERSION,
-        "runtime": {"version": "", "mode": "observe", "plan": None, "plan_id": None, "plan_error": None},
-        "mpi": {"library": "", "abi": "", "io": "unknown"},
-        "job": {
-            "executable": first.executable,
-            # Ranks that used no file are ranks, too.
-            "ranks": max(len(ranks), declared if len(ranks) > 1 else 1),
-            "nodes": len({process.data["host"] for process in processes}),
-            "start": start,
-            "elapsed": end - start,
-            "io_time": max(_by_rank(processes, Process.seconds).values()),
-            "complete": not cut and len(ranks) >= (declared if len(ranks) > 1 else 1),
-            "ranks_reported": len(ranks),
-            "interface": "posix",
-        },
-        "totals": totals,
-        "files": sorted(files, key=lambda file: -file["independent"]["bytes"]),
-        "processes": [_process(process) for process in sorted(processes, key=lambda process: process.start)],
+    job = {
+        "executable": first.executable,
+        # Ranks that used no file are ranks, too.
+        "ranks": max(len(ranks), declared if len(ranks) > 1 else 1),
+        "nodes": len({process.data["host"] for process in processes}),
+        "start": start,
+        "elapsed": end - start,
+        "io_time": max(_by_rank(processes, Process.seconds).values()),
+        "complete": not cut and len(ranks) >= (declared if len(ranks) > 1 else 1),
+        "ranks_reported": len(ranks),
     }
+    own_files = sorted(files, key=lambda file: -file["independent"]["bytes"])
+    told = [_process(process) for process in sorted(processes, key=lambda process: process.start)]
+    return {**report_of_processes(job, totals, own_files), "processes": told}
 
 
 def _programs(processes: Sequence[Process]) -> list[dict[str, Any]]:

@@ -396,6 +396,21 @@ class Report(ReportPart):
         return kept.model_dump(mode="json", exclude_unset=True)
 
 
+def report_of_processes(
+    job: Mapping[str, Any], totals: Mapping[str, Any], files: Sequence[Mapping[str, Any]] = ()
+) -> dict[str, Any]:
+    """Give a report of processes that were observed without the runtime, of whose MPI nothing is known."""
+    return {
+        "format": REPORT_FORMAT,
+        "version": REPORT_VERSION,
+        "runtime": {"version": "", "mode": "observe", "plan": None, "plan_id": None, "plan_error": None},
+        "mpi": {"library": "", "abi": "", "io": "unknown"},
+        "job": {**job, "interface": "posix"},
+        "totals": totals,
+        "files": files,
+    }
+
+
 def is_program(program: str, executable: str, script: str = "") -> bool:
     """Whether a process ran the program that the user named: by the executable's path or name, or by its script."""
     return program in (executable, PurePath(executable).name, *([script] if script else []))

@@ -644,6 +644,8 @@ class SummaryReport:
         if best is None:
             return f"no best default{which}: no setting was measured in most workloads, so let a model prescribe"
         said = f"best single default{which}: {write_values(best.configuration, units)}"
+        if best.contexts < best.of:
+            said += f" (measured in {best.contexts} of {best.of} workloads)"
         if best.declared is None:
             return f"{said}; it reaches {best.arithmetic:.0%} of the best, at worst {best.worst:.0%}"
         gain = best.arithmetic / best.declared

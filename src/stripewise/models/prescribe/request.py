@@ -27,7 +27,7 @@ from stripewise.models.domain import Domain, Floats
 from stripewise.models.table import Column
 from stripewise.models.tunables import TunableColumn, bytes_of, tunable_columns
 from stripewise.observe.workload import Observed
-from stripewise.sizes import parse_size
+from stripewise.sizes import format_size, parse_size
 
 _ROLES = (
     *("operation", "nodes", "processes", "processes_per_node", "file_size", "transfer_size", "layout", "piece_size"),
@@ -181,6 +181,15 @@ class Known:
     notes: tuple[str, ...]
 
 
+def _write(column: Column, value: Value) -> str:
+    """Write a value for people: bytes as a size."""
+    return format_size(value) if column.unit == "B" and isinstance(value, int) and value > 0 else spell(value)
+
+
+def _list(column: Column, values: Sequence[Value]) -> str:
+    return ", ".join(_write(column, value) for value in values)
+
+
 def known_values(domain: Domain, request: PrescriptionRequest) -> Known:
     """Find the value of every column that a request tells.
 
@@ -206,22 +215,21 @@ def known_values(domain: Domain, request: PrescriptionRequest) -> Known:
         seen = [column.values[position] for position in domain.seen[place]]
         if value is None and len(seen) == 1:
             values[column.name] = seen[0]
-            notes.append(f"{column.name} is unknown; all measurements have {spell(seen[0])}")
+            notes.append(f"{column.name} is unknown; all measurements have {_write(column, seen[0])}")
         elif value is None:
             unknown.append(column.name)
-            notes.append(f"{column.name} is unknown: the mean over {', '.join(map(spell, seen))} counts")
+            notes.append(f"{column.name} is unknown: the mean over {_list(column, seen)} counts")
         elif (known := _check_value(column, value, seen)) is not None:
             values[column.name] = known
         elif domain.admits_new(place):
             values[column.name] = value
             new.append(column.name)
-            notes.append(
-                f"{column.name} = {spell(value)} was never measured: the mean over {', '.join(map(spell, seen))} counts"
-            )
+            what = f"{column.name} = {_write(column, value)}"
+            notes.append(f"{what} was never measured: the mean over {_list(column, seen)} counts")
         else:
             raise UserError(
                 f"{column.name} = {value!r} was never measured: the model cannot guess it",
-                f"it knows {', '.join(map(str, seen))}",
+                f"it knows {_list(column, seen)}",
             )
     return Known(values, tuple(unknown), tuple(new), tuple(notes))
 
