@@ -75,15 +75,16 @@ class Ceiling(BaseModel):
         """How near the program is, in a sentence for people without its full stop; empty where that is not known."""
         if self.default is None:
             return ""
-        if max(self.default, self.best or 0.0) > 1 + NEAR:
+        if (most := max(self.default, self.best or 0.0)) > 1 + NEAR:
+            # Not its rate: that of the objective may count other time, and look lower than the benchmark's.
             return (
-                f"the program is faster than the ceiling that was measured ({self._about}), which so says nothing of "
-                "what is left"
+                f"the ceiling of this storage is unknown: by time in I/O, the program was {most:.1f} times as fast as "
+                f"a benchmark ({self._about})"
             )
         to = f" to {count_of(self.ranks, 'rank')}" if self.ranks else ""
         now = f"now at {_percent(self.default)} of what this storage gives{to}"
         then = "" if self.best is None else f", and at {_percent(self.best)} with the settings that are proven"
-        return f"{now}{then} ({self._about})"
+        return f"{now}{then}, by time in I/O ({self._about})"
 
     @property
     def _about(self) -> str:
