@@ -9,6 +9,7 @@ import sys
 import venv
 import zipapp
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,7 @@ from stripewise.observe.report import read_report_file
 from stripewise.runners.injection import Guidance, inject, prepare
 from stripewise.runners.program.mpi import why_isolated
 from stripewise.trial import State
+from tests.conftest import require
 
 HOOK = Path(hook.__file__).parent
 LIBRARY = """
@@ -344,17 +346,36 @@ def test_effects_objectives_and_findings_are_read_from_what_python_left(librarie
     assert finding.says.startswith("input-bound: ") and finding.says.endswith("with 0 workers")
 
 
+OWN = (
+    'name = "own"\n[[parameter]]\nname = "threads"\nkey = "library.read.threads"\nkind = "ordinal"\n'
+    'values = [1, 4]\ncarrier = "python"\nevidence = "objects"\n'
+)
+
+
+def test_uses_that_failed_show_nothing_of_a_setting(libraries: Path) -> None:
+    (libraries / "own.toml").write_text(OWN, "utf-8")
+    space = Space(tuple(load_stack(str(libraries / "own.toml")).parameters), (), (), {})
+    failed = "import library\ntry: library.read()\nexcept TypeError: pass"
+    made = activity(libraries, {"library.read.threads": "4"}, failed)
+    (effect,) = verdicts(space, [Setting(PYTHON, "library.read.threads", "4")], [made], [])
+    assert (effect.status, effect.evidence) == ("requested", "no use of library.read succeeded")
+
+
+def test_files_that_h5py_makes_of_open_ones_are_no_uses(libraries: Path) -> None:
+    require(find_spec("h5py"), "no h5py: pip install h5py")
+    code = "import h5py\nf = h5py.File('x.h5', 'w')\nf['a'] = 1\nprint(f['a'].file == f)"
+    printed, report = run(libraries, code, {"h5py.File.rdcc_nbytes": "33554432"})
+    assert printed == "True\n"
+    assert [(one["calls"], one["settings"][0]["acted"]) for one in report["objects"]] == [(1, 1)]
+
+
 def test_use_without_a_setting_is_counted_to_compare_with(libraries: Path) -> None:
     plan = Plan((Setting(PYTHON, "library.read.threads", "4"),))
     made, usual = (
         activity(libraries, settings, PRINT, watch=["library.read"]) for settings in ({"library.read.threads": "4"}, {})
     )
     stack = libraries / "own.toml"
-    stack.write_text(
-        'name = "own"\n[[parameter]]\nname = "threads"\nkey = "library.read.threads"\nkind = "ordinal"\n'
-        'values = [1, 4]\ncarrier = "python"\nevidence = "objects"\n',
-        "utf-8",
-    )
+    stack.write_text(OWN, "utf-8")
     space = Space(tuple(load_stack(str(stack)).parameters), (), (), {})
     assert [one.status for one in verdicts(space, plan.settings, [made], [usual])] == ["effective"]
     assert [one.status for one in verdicts(space, plan.settings, [usual], [usual])] == ["requested"]

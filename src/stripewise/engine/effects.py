@@ -181,6 +181,8 @@ def _judge(
     if outcome is not None and outcome.outcome == "refused":
         return "refused", outcome.note or "the file system or the library refused it", "plan"
     if outcome is not None and outcome.outcome == "not_applicable" and setting.carrier.reported:
+        if file is not None and setting.carrier.of_objects and not (outcome.acted or outcome.missed):
+            return "requested", f"no use of {file.path} succeeded", "plan"
         idle = f"every use of {file.path} has this value anyway" if file and setting.carrier.of_objects else ""
         return NO_EFFECT, outcome.note or idle or "it does not apply to this file", "plan"
     if parameter is None or file is None:
