@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import sqlite3
@@ -13,6 +14,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -233,6 +235,36 @@ def test_a_database_of_another_program(tmp_path: Path) -> None:
         connection.execute("CREATE TABLE recipes (name)")
     with refused(StoreError, str(path), "recipes", "--store"):
         open_store(str(path))
+
+
+@pytest.mark.parametrize("table", ["experiments", "trials", "runs"])
+def test_bytes_and_words_in_any_column_are_refused_in_one_line(tmp_path: Path, table: str) -> None:
+    path = tmp_path / "s.db"
+    with open_store(f"sqlite:///{path}") as store:
+        identifier = store.create(Experiment(name="a", command=["true"]))
+        claim = store.claim(identifier, "ada")
+        store.plan(identifier, claim, trial_of(0), run_of(0))
+        store.accept(identifier, claim, result_of(0))
+        columns = [row[1] for row in sqlite3.connect(path).execute(f"PRAGMA table_info({table})")]
+        refusals = 0
+        for column, value in itertools.product(columns, (b"\xff\0", "../../x", 2.0**62, float("inf"))):
+            with sqlite3.connect(path) as connection:
+                (before,) = connection.execute(f"SELECT {column} FROM {table}").fetchone()
+                try:
+                    connection.execute(f"UPDATE {table} SET {column} = ?", (value,))
+                except sqlite3.IntegrityError:
+                    continue
+            try:
+                shown = (store.records(), store.trials(identifier))
+                json.dumps([str(datetime.fromtimestamp(record.created, UTC)) for record in shown[0]])
+                json.dumps([[trial.number, *map(Run.as_json, trial.runs)] for trial in shown[1]], default=dict)
+                assert all(record.id.isalnum() for record in shown[0])
+            except StripewiseError as error:
+                refusals += 1
+                assert "\n" not in str(error)
+            with sqlite3.connect(path) as connection:
+                connection.execute(f"UPDATE {table} SET {column} = ?", (before,))
+        assert refusals > len(columns) / 2
 
 
 def test_a_damaged_database(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from stripewise.catalogue import meaning
 from stripewise.catalogue.plan import Plan
-from stripewise.desk.cli.plan_run import PlanRun, check_once
+from stripewise.desk.cli.plan_run import PlanRun, check_once, folder_name
 from stripewise.errors import UserError
 
 SLOW = {"numpy", "pydantic", "rich", "scipy", "sqlalchemy", "typer"}
@@ -84,3 +84,18 @@ def test_all_but_a_plan_alone_needs_the_whole_command_line(words: str, plain: bo
     assert (read is not None) is plain
     assert read is None or read.quiet is ("q" in words)
     assert PlanRun.read(words.split(), []) is None
+
+
+@pytest.mark.parametrize("name", ["..", ".", "../x", "/etc", "...", "a" * 4000, "é" * 90, "\udcff", ".hidden", "a b"])
+def test_an_identifier_names_a_folder_among_those_of_plans(name: str, tmp_path: Path) -> None:
+    found = folder_name(Plan(identifier=name), "my.plan")
+    assert (tmp_path / found).resolve().parent == tmp_path
+    (tmp_path / f"{found}-123").mkdir()
+    assert not found.startswith(".")
+
+
+def test_long_identifiers_that_begin_alike_have_folders_of_their_own() -> None:
+    first, second = (folder_name(Plan(identifier="a" * 400 + end), "my.plan") for end in "xy")
+    assert first != second
+    assert folder_name(Plan(identifier="aeff6f74"), "x") == "aeff6f74"
+    assert folder_name(Plan(), "folder/my.plan") == "my.plan"

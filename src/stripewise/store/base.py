@@ -24,6 +24,9 @@ from stripewise.trial import Run, State, Trial
 STATES = ("created", "running", "finished", "stopped", "failed")
 """Where an experiment can stand."""
 
+_MAX_TIME = 1e11
+"""Epoch seconds of the year 5138: all dates before it can be shown."""
+
 MEMORY = "sqlite:///:memory:"
 """A store that lives as long as its object."""
 
@@ -84,6 +87,14 @@ class Record:
     notes: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     remark: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse what no store of ours wrote: files are named after an identifier, and times are shown as dates."""
+        words = (self.id, self.state, self.owner, self.remark, *self.tags)
+        if not all(isinstance(word, str) for word in words) or not _identifies(self.id):
+            raise ValueError(f"{self.id!r} is not an experiment of this version")
+        if not all(abs(when) < _MAX_TIME for when in (self.created, self.updated)):
+            raise ValueError(f"{self.created} and {self.updated} are not times")
 
     @property
     def gain(self) -> float:
@@ -364,8 +375,12 @@ def check_claim(identifier: str, claim: Claim) -> None:
 
 def check_identifier(identifier: str, where: str) -> None:
     """Refuse what cannot be an identifier, or the beginning of one, before a database or a path is made of it."""
-    if not (identifier.isascii() and identifier.isalnum() and len(identifier) <= 32):
+    if not _identifies(identifier):
         raise no_experiment(identifier, where)
+
+
+def _identifies(identifier: str) -> bool:
+    return identifier.isascii() and identifier.isalnum() and len(identifier) <= 32
 
 
 def no_experiment(identifier: str, where: str) -> UserError:

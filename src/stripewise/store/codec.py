@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterator, Mapping
+from types import NoneType
 from typing import Any
 
 from pydantic import ValidationError
@@ -15,6 +16,15 @@ from stripewise.facts import RunFacts
 from stripewise.requests.experiment import Experiment
 from stripewise.result import Result
 from stripewise.trial import Phase, Role, Run, State, Trial
+
+
+_KINDS: Mapping[str, Any] = {
+    **dict.fromkeys(("number", "trial"), int),
+    **dict.fromkeys(("value", "elapsed", "started"), (float, int, NoneType)),
+    "pair": (int, NoneType),
+    **dict.fromkeys(("tag", "reason", "arm"), str),
+}
+"""Of the fields of runs and trials."""
 
 
 def dump(value: Any) -> str:
@@ -128,6 +138,13 @@ def run_json(run: Run) -> dict[str, Any]:
     return {**run.as_json(), **numbers, "facts": dict(run.facts)}
 
 
+def _check_kinds(data: Mapping[str, Any]) -> None:
+    """Refuse values of another kind: SQLite keeps bytes and words in columns of numbers, too."""
+    for name, kinds in _KINDS.items():
+        if name in data and not isinstance(data[name], kinds):
+            raise TypeError(f"{name} is {data[name]!r}")
+
+
 def read_trial(data: Mapping[str, Any], runs: tuple[Run, ...], what: str) -> Trial:
     """Take a trial from JSON.
 
@@ -137,6 +154,7 @@ def read_trial(data: Mapping[str, Any], runs: tuple[Run, ...], what: str) -> Tri
         Naming ``what``, if it is damaged.
     """
     with reading(what):
+        _check_kinds(data)
         return Trial(
             number=data["number"],
             configuration=Configuration(data["configuration"]),
@@ -155,6 +173,7 @@ def read_run(data: Mapping[str, Any], what: str) -> Run:
         Naming ``what``, if it is damaged.
     """
     with reading(what):
+        _check_kinds(data)
         kinds = {"phase": Phase(data["phase"]), "state": State(data["state"]), "facts": RunFacts(data.get("facts"))}
         return Run(**{**data, **kinds})
 

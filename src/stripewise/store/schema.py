@@ -56,8 +56,8 @@ class AnyText(sa.types.TypeDecorator[str]):
         return None if value is None else _escape(value)
 
     def process_result_value(self, value: str | None, dialect: sa.Dialect) -> str | None:
-        """Undo it on the way out."""
-        return None if value is None else _unescape(value)
+        """Undo it on the way out. SQLite keeps bytes in a column of text, too: whoever reads the row refuses them."""
+        return _unescape(value) if isinstance(value, str) else value
 
 
 experiments = sa.Table(
@@ -247,21 +247,22 @@ def filters(state: str | None, name: str | None, live: sa.ColumnElement[bool]) -
 def record(row: sa.Row[Any]) -> Record:
     """Make a record of a row."""
     what = f"experiment {row.id}"
-    return Record(
-        id=row.id,
-        experiment=codec.read_experiment(codec.load(row.definition, what), row.id),
-        state=row.state,
-        created=row.created,
-        updated=row.updated,
-        owner=row.owner,
-        facts=_facts(row.facts, what),
-        result=None if row.result is None else codec.read_result(codec.load(row.result, what), row.id),
-        trials=row.trials,
-        runs=row.runs,
-        ended=row.ended,
-        tags=tuple(row.tags.split(",")) if row.tags else (),
-        remark=row.remark,
-    )
+    with codec.reading(what):
+        return Record(
+            id=row.id,
+            experiment=codec.read_experiment(codec.load(row.definition, what), row.id),
+            state=row.state,
+            created=row.created,
+            updated=row.updated,
+            owner=row.owner,
+            facts=_facts(row.facts, what),
+            result=None if row.result is None else codec.read_result(codec.load(row.result, what), row.id),
+            trials=row.trials,
+            runs=row.runs,
+            ended=row.ended,
+            tags=tuple(row.tags.split(",")) if row.tags else (),
+            remark=row.remark,
+        )
 
 
 def _facts(text: str, what: str) -> Facts:

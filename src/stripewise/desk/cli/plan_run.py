@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import threading
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from stripewise.observe.activity import Activity
 
 NO_SETTINGS = "no settings: the default was best"
+_LONGEST_NAME = 64
 _CHECKED = "checked.json"
 """In a plan's folder: what was found when the plan was checked, for the launches that follow."""
 
@@ -91,9 +93,10 @@ def plan_in(path: Path) -> Plan:
 
 
 def folder_name(plan: Plan, source: str) -> str:
-    """Name the folder of a plan's runs."""
+    """Name the folder of a plan's runs, in the folder of all of them: an identifier may be any text, also ``..``."""
     name = plan.identifier or Path(source).name
-    return "".join(c if c.isalnum() or c in "._-" else "_" for c in name) or "plan"
+    plain = "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "_" for c in name).lstrip(".") or "plan"
+    return plain if len(plain) <= _LONGEST_NAME else f"{plain[:_LONGEST_NAME]}-{zlib.crc32(os.fsencode(name)):08x}"
 
 
 def check_once(plan: Plan, origin: str, folder: Path) -> list[str]:
