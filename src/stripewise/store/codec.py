@@ -17,7 +17,6 @@ from stripewise.requests.experiment import Experiment
 from stripewise.result import Result
 from stripewise.trial import Phase, Role, Run, State, Trial
 
-
 _KINDS: Mapping[str, Any] = {
     **dict.fromkeys(("number", "trial"), int),
     **dict.fromkeys(("value", "elapsed", "started"), (float, int, NoneType)),
