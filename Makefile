@@ -136,7 +136,7 @@ dist: $(VENV)/.dev ## the wheel, the sdist and a list of the service's parts (SB
 	rm -rf dist
 	$(BIN)/python -m build --outdir dist .
 	$(BIN)/twine check --strict dist/*
-	$(BIN)/cyclonedx-py requirements requirements/service.lock --pyproject pyproject.toml --output-reproducible -o dist/stripewise-service.cdx.json
+	$(BIN)/python tools/sbom.py dist/stripewise-service.cdx.json
 
 soak: $(VENV)/.dev ## fuzz each parser for ten minutes (clang), the service with 10,000 requests, its workers with 2,000 runs, every setting with every MPI-IO call, and kill 250 processes (root); SCRIPTS=PATH reads the job scripts of a checkout
 	$(BIN)/python native/soak.py --mpicc $(BIN)/mpicc

@@ -17,17 +17,19 @@ from alembic.script import ScriptDirectory
 from stripewise.desk.cli.main import main
 from stripewise.errors import StoreError
 from stripewise.result import Result
-from stripewise.store import opening
+from stripewise.store import journal_files, opening
 from stripewise.store.opening import create_file, open_store
 from stripewise.store.schema import HEAD, VERSION_TABLE, metadata
 from stripewise.store.transactions import sqlite_engine
 from stripewise.testing.stores import refused
 from stripewise.trial import Role, State
 from tests.integration.forked import CONTEXT
+from tests.unit.service import running
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "stores"
 DUMPS = sorted(FIXTURES.glob("schema-*.sql"))
 RELEASES = sorted(FIXTURES.glob("release-*.sql"))
+VERSIONS = ("0.1.0", "0.2.0")
 MIGRATIONS = Path(opening.__file__).parent / "migrations"
 
 NEXT = """
@@ -208,3 +210,71 @@ def test_a_store_of_a_release_shows_all_that_it_holds(
         assert name in Path("report.html").read_text("utf-8")
         assert json.loads(said("export", entry["id"], "--json"))["text"].startswith("stripewise-plan 1")
     assert said("diagnose", listed["measured"]["id"]).startswith("I/O is ")
+    # The service shows it too.
+    with running(tmp_path) as served:
+        experiments = served.viewer.get("/api/v1/experiments").json()["items"]
+        assert {entry["id"] for entry in experiments} == {entry["id"] for entry in listed.values()}
+        for name, entry in listed.items():
+            page = served.viewer.get(f"/experiments/{entry['id']}")
+            assert page.status_code == 200 and name in page.text
+
+
+def restore_files(version: str, folder: Path) -> None:
+    """Copy what a release left in a folder: a journal, and files that its user wrote. Paths are those of ``folder``."""
+    for source in (FIXTURES / version).rglob("*"):
+        if source.is_file():
+            path = folder / source.relative_to(FIXTURES / version)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(source.read_text("utf-8").replace("@FOLDER@", str(folder)), "utf-8")
+    for path in (folder / "journal" / "experiments").iterdir():
+        (path / "leases").mkdir()  # git keeps no empty folder
+    for path in folder.rglob("*.jsonl"):
+        # The checksums are of other paths.
+        events = [json.loads(line) for line in path.read_bytes().splitlines()]
+        kept = [{key: value for key, value in event.items() if key not in ("checksum", "sequence")} for event in events]
+        path.write_bytes(b"".join(journal_files.write_line(number, event) for number, event in enumerate(kept)))
+    shutil.copy2(FIXTURES / "app.sh", folder / "app.sh")
+    restore(folder / "interrupted.sql", folder / "s.db")
+
+
+@pytest.mark.parametrize("store", ["s.db", "journal:journal"])
+@pytest.mark.parametrize("version", VERSIONS)
+def test_an_experiment_that_a_release_left_is_resumed(
+    version: str, store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`tune` of that release was killed in its fourth launch."""
+    restore_files(version, tmp_path)
+    monkeypatch.setenv("STRIPEWISE_STORE", store)
+    monkeypatch.chdir(tmp_path)
+    with open_store(store) as opened:
+        (record,) = opened.records()
+        assert [run.value for trial in opened.trials(record.id) for run in trial.runs] == [41.0, 42.0, 20.0, None]
+    if version == "0.1.0":
+        # A stack file of a user's own says what to change in it.
+        assert main(["resume", record.id, "--yes"]) == 2
+        assert "stack.toml: parameter.0: 'apply' is called 'carrier' now" in capsys.readouterr().err
+        Path("stack.toml").write_text(Path("stack.toml").read_text("utf-8").replace("apply = ", "carrier = "), "utf-8")
+    assert main(["resume", record.id, "--yes"]) == 0
+    assert "run 3 was interrupted and is launched again" in capsys.readouterr().err
+    with open_store(store) as opened:
+        assert opened.record(record.id).state == "finished"
+        values = [run.value for trial in opened.trials(record.id) for run in trial.runs]
+    assert values[:3] == [41.0, 42.0, 20.0] and None not in values and 3 < len(values) <= 6
+    # The three launches from before are not repeated.
+    assert len(Path("launches").read_text("utf-8")) == len(values) - 3
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_plans_and_experiment_files_of_a_release_are_read(
+    version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    restore_files(version, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    assert main(["export", "./settings.plan", "--to", "shell", "--json"]) == 0
+    assert "layout lustre stripe_count 16" in json.loads(capsys.readouterr().out)["text"]
+    ended = main(["tune", "experiment.toml", "--dry-run", "--json"])
+    said = capsys.readouterr()
+    if version == "0.1.0":
+        assert ended == 2 and "'apply' is called 'carrier' now" in said.err
+    else:
+        assert ended == 0 and "size" in said.out
