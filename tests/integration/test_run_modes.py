@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from stripewise.catalogue.carriers import LAYOUT, Program, Setting
+from stripewise.catalogue.carriers import HINT, LAYOUT, Program, Setting
 from stripewise.catalogue.plan import Plan
 from stripewise.desk.cli.main import main
 from stripewise.errors import UserError
@@ -23,6 +23,7 @@ from stripewise.models.artifact.content import Artifact, ArtifactInput, Member, 
 from stripewise.models.artifact.content import InputValue as Choice
 from stripewise.models.artifact.file import read_artifact, restrict_artifact, save_artifact
 from stripewise.requests.policy import Policy, PolicyStriping
+from stripewise.requests.site import site_allowances
 from stripewise.runners.injection import Foreground, Guidance, Injection, inject
 from tests.unit.reports import recorded
 
@@ -77,6 +78,12 @@ def test_words_and_what_the_site_allows_are_in_the_plan() -> None:
     applied = inject(laid, MPICH, LIBRARY, FOLDER, Guidance(allow=policy.allowances))
     assert "allow pool" in applied.files["plan"] and applied.environment["STRIPEWISE_MODE"] == "apply"
     assert "allow" not in inject(laid, MPICH, LIBRARY, FOLDER).files["plan"]
+    hint = Plan((Setting(HINT, "romio_cb_write", "enable"),))
+    assert "allow" not in inject(hint, MPICH, LIBRARY, FOLDER, Guidance(allow=policy.allowances)).files["plan"]
+
+
+def test_without_a_site_file_as_much_is_allowed_as_by_one_that_says_nothing() -> None:
+    assert site_allowances({}) == Policy().allowances == ("composite",)
 
 
 def stripes(most: int | None) -> Policy:

@@ -62,7 +62,9 @@ class PolicyStriping(BaseModel):
         "neither searched nor chosen by a model under `run`",
     )
     composite: bool = Field(
-        default=False, description="set layouts on new files where the folder's layout is composite"
+        default=True,
+        description="set the last component of new files where the folder's layout is composite, as users may by "
+        "`lfs setstripe`",
     )
     pooled: bool = Field(default=False, description="set layouts on new files where the folder's layout names a pool")
 

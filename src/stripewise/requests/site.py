@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from stripewise.requests.policy import Policy
 
 
+UNLESS_SAID = ("composite",)
+"""What is allowed of layouts where no site file says otherwise: what a user may do with ``lfs setstripe``, too."""
+
+
 def site_folder(name: str, environment: Mapping[str, str]) -> Path | None:
     """Give a folder of the site file, ``state`` or ``cache``; None where it says nothing.
 
@@ -34,7 +38,7 @@ def site_allowances(environment: Mapping[str, str] = os.environ) -> tuple[str, .
         See :func:`stripewise.requests.policy.load_policy`.
     """
     policy = _policy(environment)
-    return () if policy is None else policy.allowances
+    return UNLESS_SAID if policy is None else policy.allowances
 
 
 def _policy(environment: Mapping[str, str]) -> Policy | None:

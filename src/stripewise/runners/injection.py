@@ -141,7 +141,9 @@ def inject(
     preloaded = library is not None and not program.obstacle
     observed = observer is not None and not program.obstacle
     guidance = guidance or Guidance()
-    allow = tuple(dict.fromkeys((*plan.allow, *guidance.allow)))
+    settings = [*plan.settings, *(setting for _, some in plan.sections for setting in some)]
+    lays_out = guidance.mode in _DECIDE or any(setting.carrier.of_file_system for setting in settings)
+    allow = tuple(dict.fromkeys((*plan.allow, *(guidance.allow if lays_out else ()))))
     program = _with_component(program, plan)
     launch = LaunchSettings(program, folder, preloaded, plan.override, plan.files, observed=observed, allow=allow)
     if guidance.in_python or objects_of((setting.carrier, setting.key) for setting in plan.settings):
@@ -164,6 +166,9 @@ def inject(
             launch.environment["STRIPEWISE_WHERE"] = "1"
     return Injection(launch.environment, launch.files, tuple(carried), launch.stand_in)
 
+
+_DECIDE = ("predict", "online", "orders")
+"""Modes in which settings are chosen while the program runs."""
 
 _IN_PYTHON = Path(__file__).absolute().with_name("in_python")
 
@@ -195,8 +200,8 @@ def _preload(plan: Plan, library: Path, launch: LaunchSettings, guidance: Guidan
         environment["STRIPEWISE_RECORD_LEVEL"] = guidance.level
     if guidance.settle:
         environment["STRIPEWISE_SETTLE"] = "1"
-    decides = guidance.mode in ("predict", "online", "orders")
-    if plan.settings or plan.sections or plan.workload or (decides and (guidance.allow or plan.override)):
+    told = plan.settings or plan.sections or plan.workload
+    if told or (guidance.mode in _DECIDE and (launch.allow or plan.override)):
         launch.files["plan"] = replace(plan, allow=launch.allow).text()
         environment["STRIPEWISE_PLAN"] = str(folder / "plan")
 
