@@ -47,6 +47,18 @@ def test_a_shape_is_neither_tiny_nor_larger_than_the_old_cache() -> None:
         assert bytes_ <= 1 << 20 and (bytes_ >= 1 << 16 or counts == size), value
 
 
+def test_what_one_step_leaves_unfinished_fits_the_cache() -> None:
+    # Chunks of eight steps would stay open until the eighth: 8 MiB of them, and each step would write all anew.
+    large = {
+        "size": [64, 512, 512],
+        "chunk": [1, 512, 512],
+        "write": {"box": [1, 512, 512]},
+        "read": {"box": [64, 1, 16]},
+    }
+    assert propose_shapes([file(large)])["balanced"] == "balanced:1x32x*"
+    assert propose_shapes([file(large | {"element_size": 1})])["balanced"] == "balanced:4x32x*"
+
+
 def test_a_dataset_that_grows_has_no_whole() -> None:
     shapes = propose_shapes([file(SERIES, hdf5_calls={"dataset_extend": 100})])
     assert shapes and not any("*" in value for value in shapes.values())

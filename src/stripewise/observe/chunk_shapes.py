@@ -75,19 +75,32 @@ def _shape(one: Dataset, word: str) -> list[int]:
     else:
         box = written if word == "writers" else read
     # What a rank writes next is often in the slowest dimension, and what is read next in the fastest.
-    return _fit(box, one.size, one.element_size, fastest=word != "writers") if box else []
+    return _fit(box, one, written if word == "balanced" else [], fastest=word != "writers") if box else []
 
 
-def _fit(box: Sequence[int], size: Sequence[int], element_size: int, *, fastest: bool) -> list[int]:
+def _fit(box: Sequence[int], one: Dataset, written: Sequence[int], *, fastest: bool) -> list[int]:
     """Halve the slowest dimensions of what is too large; double dimensions of what is too small."""
-    shape = [max(1, min(a, b)) for a, b in zip(box, size, strict=True)]
+    shape = [max(1, min(a, b)) for a, b in zip(box, one.size, strict=True)]
     for place in range(len(shape)):
-        while shape[place] > 1 and math.prod(shape) * element_size > _LARGEST:
+        while shape[place] > 1 and math.prod(shape) * one.element_size > _LARGEST:
             shape[place] = math.ceil(shape[place] / 2)
+    for place, part in enumerate(written):
+        while shape[place] > part and _waiting(shape, written) * one.element_size > _LARGEST:
+            shape[place] = max(part, math.ceil(shape[place] / 2))
     for place in reversed(range(len(shape))) if fastest else range(len(shape)):
-        while shape[place] < size[place] and math.prod(shape) * element_size < _SMALLEST:
-            shape[place] = min(size[place], 2 * shape[place])
+        while shape[place] < one.size[place] and math.prod(shape) * one.element_size < _SMALLEST:
+            longer = [*shape[:place], min(one.size[place], 2 * shape[place]), *shape[place + 1 :]]
+            if _waiting(longer, written) * one.element_size > _LARGEST:
+                break
+            shape = longer
     return shape
+
+
+def _waiting(shape: Sequence[int], written: Sequence[int]) -> int:
+    """Elements of the chunks that a write leaves for the next one to fill: until then they stay in the cache."""
+    pairs = list(zip(shape, written, strict=False))
+    whole = all(part % count == 0 for count, part in pairs)
+    return 0 if whole else math.prod(math.ceil(part / count) * count for count, part in pairs)
 
 
 def _spell(one: Dataset, shape: Sequence[int], grows: bool) -> str:
