@@ -66,6 +66,13 @@ def test_the_library_names_its_components(version: str, romio: str, algorithms: 
     assert list(space["fcoll"].values) == algorithms
 
 
+def test_components_are_no_values_of_what_is_not_searched() -> None:
+    pointers = {f"sharedfp_{name}_major_version": "5" for name in ("sm", "lockedfile", "individual")}
+    found = bound("5.0.11", **pointers)
+    assert "sharedfp" not in found.space.names
+    assert found.left_out["sharedfp"] == "has only one value"
+
+
 def test_the_same_settings_are_dead_or_alive_by_the_version_of_the_program_s_open_mpi() -> None:
     parameters = {one.name: one for name in ("openmpi", "ompio", "romio") for one in load_stack(name).parameters}
 

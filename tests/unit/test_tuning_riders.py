@@ -92,6 +92,18 @@ def test_the_same_calls_need_more_to_be_told_apart(other, kept):
     assert changed(riders(*trials).simplify(best)) == kept
 
 
+def test_single_runs_do_not_overrule_the_same_calls():
+    best = trial(1, 2.0, report=REPORTS["default"], x=4, rider=1)
+    rest = DEFAULT, trial(3, 9.8, 10.1, rider=1)
+    once, thrice = (trial(2, *[8.0] * runs, report=REPORTS["default"], x=4) for runs in (1, 3))
+    found = riders(best, once, *rest)
+    assert changed(found.simplify(best)) == ["x"]
+    assert found.next_run(best) in (best, once)
+    often = trial(1, 2.0, 2.0, 2.0, report=REPORTS["default"], x=4, rider=1)
+    assert changed(riders(often, thrice, *rest).simplify(often)) == ["x", "rider"]
+    assert riders(often, thrice, *rest).next_run(often) is None
+
+
 @pytest.mark.parametrize(("other", "kept"), [("default", ["x"]), ("hint romio_cb_write disable", ["x", "rider"])])
 def test_another_run_with_the_same_calls_shows_that_a_setting_is_not_needed(other, kept):
     best = trial(1, 4.0, 4.0, 4.0, report=REPORTS["default"], x=4, rider=1)

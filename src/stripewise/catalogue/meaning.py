@@ -477,11 +477,12 @@ def explain_unknown_value(parameter: Parameter, value: Value | None, situation: 
 def in_version(parameter: Parameter, situation: Situation) -> Parameter:
     """Give the parameter with the default of the program's own library; as it is where that is not known.
 
-    A library's own word goes first, then its version. Components that the library has are values, too.
+    A library's own word goes first, then its version. Components that the library has are values, too, unless the
+    stack keeps the parameter out of searches: it then has one value.
     """
     values, default = parameter.values, parameter.default
     components = _components(parameter, situation)
-    if components and parameter.other_values:
+    if components and parameter.other_values and len(values) > 1:
         values = tuple(dict.fromkeys((*values, *components)))
         parameter = replace(parameter, values=values, switch=_switch_of(parameter, components))
     if text := situation.told.default(parameter.carrier, parameter.setting):

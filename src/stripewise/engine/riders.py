@@ -198,13 +198,18 @@ class Riders:
 
     def _told(self, less: Trial, trial: Trial) -> bool:
         """Whether the runs show that a trial with one setting less is worse."""
-        return self._excess(less, trial) >= (_TOLD_ALIKE if make_same_calls(less, trial) else _TOLD)
+        if not make_same_calls(less, trial):
+            return self._excess(less, trial) >= _TOLD
+        # Calls say that nothing differs: single runs do not overrule them, since noise that nobody repeated looks small.
+        return min(_count_runs(less), _count_runs(trial)) >= _MOST_RUNS and self._excess(less, trial) >= _TOLD_ALIKE
 
     def _settled(self, less: Trial, trial: Trial) -> bool:
         excess = self._excess(less, trial)
+        if make_same_calls(less, trial):
+            return excess < _TOLD_ALIKE  # beyond, what no call shows may differ, and more runs tell
         # A search that ended early has hardly repeated anything, and may take the noise for far more than it is.
         repeated = min(_count_runs(less), _count_runs(trial)) > 1
-        return (excess <= _SETTLED and repeated) or excess >= _TOLD_ALIKE or make_same_calls(less, trial)
+        return (excess <= _SETTLED and repeated) or excess >= _TOLD_ALIKE
 
 
 def _count_runs(trial: Trial) -> int:
