@@ -200,7 +200,7 @@ class Riders:
         """Whether the runs show that a trial with one setting less is worse."""
         if not make_same_calls(less, trial):
             return self._excess(less, trial) >= _TOLD
-        # Calls say that nothing differs: single runs do not overrule them, since noise that nobody repeated looks small.
+        # Calls say that nothing differs. Few runs do not overrule them: noise that was hardly repeated looks small.
         return min(_count_runs(less), _count_runs(trial)) >= _MOST_RUNS and self._excess(less, trial) >= _TOLD_ALIKE
 
     def _settled(self, less: Trial, trial: Trial) -> bool:
