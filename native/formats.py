@@ -410,9 +410,9 @@ def page(text: str, parts: Mapping[str, str], origin: str) -> str:
     def fresh(found: re.Match[str]) -> str:
         if found[1] not in parts:
             raise SystemExit(f"{origin}: no generated part is called '{found[1]}'; there are {', '.join(parts)}")
-        return f"<!-- generated: {found[1]} -->\n\n{parts[found[1]]}\n\n<!-- end -->"
+        return f"<!-- generated: {found[1]} -->\n\n{parts[found[1]]}\n\n<!-- . -->"
 
-    return re.sub(r"<!-- generated: ([\w-]+) -->.*?<!-- end -->", fresh, text, flags=re.DOTALL)
+    return re.sub(r"<!-- generated: ([\w-]+) -->.*?<!-- \. -->", fresh, text, flags=re.DOTALL)
 
 
 # -- files -------------------------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@
     python tools/reference.py --check    # write nothing; exit code 1 if a page is out of date
 
 A page holds such a part between ``<!-- options: COMMAND -->``, ``<!-- stack: NAME -->`` or ``<!-- keys: CLASS -->`` and
-``<!-- end -->``; all else on the page is written by hand. CLASS is a model of a table, such as
+``<!-- . -->``; all else on the page is written by hand. CLASS is a model of a table, such as
 ``requests.policy.Policy``; keys that have tables of their own follow it, each with a minus.
 """
 
@@ -31,7 +31,7 @@ from stripewise.lab.site import parse_rate, parse_seconds
 from stripewise.sizes import format_size, parse_size
 
 PAGES = Path(__file__).resolve().parents[1] / "docs" / "reference"
-PART = re.compile(r"<!-- (?P<kind>options|stack|keys): (?P<name>[\w. -]+) -->.*?<!-- end -->", re.DOTALL)
+PART = re.compile(r"<!-- (?P<kind>options|stack|keys): (?P<name>[\w. -]+) -->.*?<!-- \. -->", re.DOTALL)
 SHARED = ("--store", "--server", "--json", "--help")
 """Options that the page describes once for all commands, if their help is the usual one."""
 USUAL = {
@@ -112,7 +112,7 @@ def options_of(path: str) -> str:
     blocks = ["\n".join(parts)] if parts else []
     for title, rows in groups.items():
         blocks += [f"{title}:"] if title and len(groups) > 1 else []
-        blocks.append(table(("option", "what it does"), rows))
+        blocks.append(table(("option", "meaning"), rows))
     if shared:
         blocks.append(f"Shared: {', '.join(shared)}.")
     return "\n\n".join(blocks)
@@ -157,7 +157,7 @@ def stack_of(name: str) -> str:
         )
         for one in stack.parameters
     ]
-    parts = [table(("parameter", "values (default)", "set by; proven by", "what it does; *what goes wrong*"), rows)]
+    parts = [table(("parameter", "values (default)", "carrier; evidence", "effect; *trap*"), rows)]
     for one in stack.parameters:
         for fault in one.breaks:
             calls = ", ".join(f"`MPI_File_{call}`" for call in fault.calls)
@@ -226,7 +226,7 @@ def keys_of(name: str) -> str:
             schema = {"anyOf": options} if any("enum" in one for one in options) else schema
             kind = _value_of(schema, field)
             rows.append((f"`{key}`", kind, _default_of(field, kind), _cell(field.description or "")))
-    return table(("key", "value", "default", "what it does"), rows)
+    return table(("key", "value", "default", "meaning"), rows)
 
 
 def _cell(text: str) -> str:
@@ -247,7 +247,7 @@ def fill(text: str) -> str:
 
     def fresh(found: re.Match[str]) -> str:
         made = {"options": options_of, "stack": stack_of, "keys": keys_of}[found["kind"]](found["name"])
-        return f"<!-- {found['kind']}: {found['name']} -->\n\n{made}\n\n<!-- end -->"
+        return f"<!-- {found['kind']}: {found['name']} -->\n\n{made}\n\n<!-- . -->"
 
     return PART.sub(fresh, text)
 

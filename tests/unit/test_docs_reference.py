@@ -97,7 +97,7 @@ def blocks_that_run() -> list[tuple[Path, str]]:
     found = []
     for page in sorted((DOCS / "how-to").glob("*.md")):
         whole = page.read_text("utf-8")
-        reasons = re.sub(r"<!-- not run in the tests: [^\n]+ -->\n *```\n", "```not_run\n", whole)
+        reasons = re.sub(r"<!-- not run: [^\n]+ -->\n *```\n", "```not_run\n", whole)
         for block in FENCE.finditer(reasons):
             if not block["language"] and not page.name.startswith("add-"):
                 found.append((page, textwrap.dedent(block["text"])))
@@ -490,8 +490,8 @@ def test_ten_questions_of_each_reader_are_answered_within_two_clicks(reader: str
     asked = re.findall(r"^\| ([^|]+\?) \| (.+) \|$", section(page.read_text("utf-8"), "Ten questions"), re.MULTILINE)
     assert len(asked) == 10
     assert [question for question, answer in asked if not re.search(r"\]\([^)]+\)", answer)] == []
-    for start in ("index.md", "README.md"):
-        assert f"({page.name})" in (DOCS / start).read_text("utf-8"), f"{start} does not lead to {page.name}"
+    for start in (DOCS / "index.md", DOCS / "README.md", ROOT / "README.md"):
+        assert f"({page.relative_to(start.parent)})" in start.read_text("utf-8"), f"{start} does not lead to {page.name}"
 
 
 def test_figures_of_benchmarks_are_those_of_their_tables() -> None:
