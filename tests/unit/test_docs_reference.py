@@ -491,7 +491,7 @@ def test_ten_questions_of_each_reader_are_answered_within_two_clicks(reader: str
     assert len(asked) == 10
     assert [question for question, answer in asked if not re.search(r"\]\([^)]+\)", answer)] == []
     for start in (DOCS / "index.md", DOCS / "README.md", ROOT / "README.md"):
-        assert f"({page.relative_to(start.parent)})" in start.read_text("utf-8"), f"{start} does not lead to {page.name}"
+        assert f"({page.relative_to(start.parent)})" in start.read_text("utf-8"), f"{start}: no {page.name}"
 
 
 def test_figures_of_benchmarks_are_those_of_their_tables() -> None:
