@@ -22,7 +22,7 @@ from stripewise.output.run_files import write_t4
 from stripewise.requests.experiment import Experiment
 from stripewise.result import Interval, Result
 from stripewise.store.opening import open_store
-from stripewise.trial import Phase, Run, State, Trial
+from stripewise.trial import Phase, Role, Run, State, Trial
 from tests.unit.finished_experiment import finished
 
 SLOW = ("scipy", "sklearn", "lightgbm", "plotly", "sqlalchemy", "pandas", "stripewise.engine", "stripewise.catalogue")
@@ -208,6 +208,10 @@ def test_runs_in_t4_are_as_its_schema_wants_them():
         assert isinstance(one["configuration"], dict) and isinstance(one["times"]["runtimes"], list)
         assert all(isinstance(each["value"], float) for each in one["measurements"])
     assert {one["invalidity"] for one in results} >= {"correct", "runtime", "timeout"}
+    # The bundled benchmark is no configuration of the program.
+    launch = Run(len(trials) * 99, 99, Phase.WARMUP, State.FINISHED, None, 1.0)
+    more = Trial(99, Configuration({}), Role.CEILING, runs=(launch,))
+    assert json.loads(write_t4(ExperimentView(record, [*trials, more])))["results"] == results
 
 
 def test_runs_are_saved_by_the_ending_of_the_file(tmp_path, capfd):

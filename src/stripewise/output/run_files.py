@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from stripewise.output.experiment_view import ExperimentView
-from stripewise.trial import State, Trial
+from stripewise.trial import Role, State, Trial
 
 _HEAD = ("run", "trial", "role", "phase", "pair", "arm", "state", "value", "elapsed", "started", "reason")
 
@@ -37,6 +37,9 @@ def _cell(value: Any) -> Any:
 _INVALIDITY = {State.FAILED: "runtime", State.PRUNED: "timeout"}
 """What T4 calls an ended trial that has no value of its own."""
 
+_CONFIGURED = (Role.DEFAULT, Role.CANDIDATE)
+"""All others run something else, with which T4 would take the default's values for measured twice."""
+
 
 def write_t4(view: ExperimentView) -> str:
     """Write a result for each configuration that ended, in T4.
@@ -44,7 +47,8 @@ def write_t4(view: ExperimentView) -> str:
     Times are in milliseconds, as Kernel Tuner writes them. The format is ``results-schema.json`` 1.0.0 of
     https://github.com/odgaard/TuningSchema.
     """
-    results = [_result(view, trial) for trial in view.trials if any(run.state.ended for run in trial.runs)]
+    ended = [trial for trial in view.trials if any(run.state.ended for run in trial.runs)]
+    results = [_result(view, trial) for trial in ended if trial.role in _CONFIGURED]
     return json.dumps({"schema_version": "1.0.0", "results": results}, indent=1, allow_nan=False)
 
 
