@@ -26,6 +26,7 @@ FACE: Any = None
 """Nothing is told and nobody is asked."""
 ANSWERS: dict[str, Any] = {
     "/api/v1/models/large/file": "x" * 3000,
+    "/api/v1/experiments/abc/events": b"data: [0]\n" * 200,
     "/api/v1/health": {"status": "ok", "version": "0.0.7"},
     "/api/v1/diagnoses//prediction": {"origin": "model", "expectations": [], "settings": [], "notes": []},
 }
@@ -33,7 +34,8 @@ ANSWERS: dict[str, Any] = {
 
 class Service(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
-        body = json.dumps(ANSWERS[self.path]).encode()
+        answer = ANSWERS[self.path]
+        body = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
         self.rfile.read(int(self.headers.get("content-length", 0)))
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
@@ -61,6 +63,17 @@ def test_a_file_that_is_too_large_is_not_cut(client: Client, monkeypatch: pytest
     monkeypatch.setattr("stripewise.desk.client.transport._MOST_BYTES", 2 << 10)
     with pytest.raises(UserError, match="answer to /api/v1/models/large/file is larger than"):
         client.download("/models/large/file")
+
+
+def test_documents_and_events_of_a_hostile_service_do_not_fill_the_memory(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stripewise.desk.client.transport._MOST_JSON", 40)
+    with pytest.raises(UserError, match="a document of more than"):
+        client.get("/models/large/file")
+    monkeypatch.setattr("stripewise.desk.client.transport._LARGEST_EVENT", 1000)
+    with pytest.raises(UserError, match="an event of more than"):
+        list(client._transport.events("/api/v1/experiments/abc/events"))
 
 
 def test_a_model_that_others_can_change_is_not_sent(client: Client, tmp_path: Path) -> None:
@@ -142,7 +155,7 @@ def test_an_event_without_end_is_refused(client: Client, monkeypatch: Any) -> No
     monkeypatch.setattr(
         "stripewise.desk.client.transport.Transport._opened", lambda *_, **__: contextlib.nullcontext(Endless())
     )
-    with pytest.raises(UserError, match="a line of more than 16 MiB"):
+    with pytest.raises(UserError, match="an event of more than 16 MiB"):
         next(client._transport.events("/events"))
 
 

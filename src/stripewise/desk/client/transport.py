@@ -118,8 +118,9 @@ def _is_local(host: str) -> bool:
 
 
 _MOST_BYTES = 1 << 30
-_LONGEST_LINE = 16 << 20
-"""Bytes of a line of events."""
+_MOST_JSON = 64 << 20
+"""Bytes of a document: its objects may take twenty times as many."""
+_LARGEST_EVENT = 16 << 20
 _NOT_OURS = "is it Stripewise's?"
 
 
@@ -196,14 +197,16 @@ class Transport:
                 raise _make_refusal(answer.status, answer.read(1 << 20))
             name = ""
             data: list[str] = []
-            while raw := answer.readline(_LONGEST_LINE + 1):
-                if len(raw) > _LONGEST_LINE:
-                    raise UserError(f"the service sent a line of more than {_LONGEST_LINE >> 20} MiB", _NOT_OURS)
+            room = _LARGEST_EVENT
+            while raw := answer.readline(room + 1):
+                room -= len(raw)
+                if room < 0:
+                    raise UserError(f"the service sent an event of more than {_LARGEST_EVENT >> 20} MiB", _NOT_OURS)
                 line = raw.decode("utf-8", "replace").rstrip("\r\n")
                 if not line:
                     if data:
                         yield name, read_json("\n".join(data))
-                    name, data = "", []
+                    name, data, room = "", [], _LARGEST_EVENT
                 elif line.startswith("event:"):
                     name = line[6:].strip()
                 elif line.startswith("data:"):
@@ -255,8 +258,10 @@ def read_json(data: str | bytes) -> Any:
     Raises
     ------
     UserError
-        If it is not JSON, or nested too deeply.
+        If it is not JSON, nested too deeply, or too large.
     """
+    if len(data) > _MOST_JSON:
+        raise UserError(f"the service sent a document of more than {_MOST_JSON >> 20} MiB", _NOT_OURS)
     try:
         return json.loads(data)
     except (ValueError, RecursionError) as error:
