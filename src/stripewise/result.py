@@ -29,7 +29,7 @@ from stripewise.catalogue.stack import OffEntry
 from stripewise.catalogue.workload import Workload
 from stripewise.observe.ceiling import Ceiling
 from stripewise.requests.objective import Objective
-from stripewise.sizes import format_factor
+from stripewise.sizes import count_of, format_factor
 
 USUAL_LEVEL = 0.95
 """Level of the intervals whose keys in JSON say ``ci95``."""
@@ -286,8 +286,8 @@ class Same(_ResultPart):
     @property
     def untested(self) -> str:
         """Say that the runs tell nothing."""
-        count = f" with {self.runs} run{'' if self.runs == 1 else 's'}" if self.runs else ""
-        return f"the default against itself is not testable{count}"
+        count = f": {count_of(self.runs, 'run')} of it {'is' if self.runs == 1 else 'are'} too few" if self.runs else ""
+        return f"the default was not tested against itself{count}"
 
     @property
     def says(self) -> str:

@@ -85,6 +85,15 @@ def short_size(value: int) -> str:
     return str(value)
 
 
+def format_duration(seconds: float) -> str:
+    """Write a time as a person would say it (``0.03 s``, ``85.5 s``, ``24 min``, ``3.1 h``)."""
+    if 0 < seconds < 0.1:
+        return f"{max(seconds, 1e-4):.1g} s"
+    if seconds < 120:
+        return f"{seconds:.1f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
 def count_of(amount: int, noun: str, plural: str = "") -> str:
     """Write a number of things (``1 file``, ``2,000 processes``)."""
     ending = "es" if noun.endswith("s") else "s"

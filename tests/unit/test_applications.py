@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 from dataclasses import replace
 
@@ -81,6 +82,8 @@ def test_the_figures_compare_default_and_best_with_the_program_without_the_compo
     )
     assert dict(zip(shown["launches"].data[0].x, shown["launches"].data[0].y, strict=True))["other"] == first.launches
     times = history(group_attempts(attempts())[0])
+    first, last = (datetime.datetime.fromisoformat(end) for end in times.layout.xaxis.range)
+    assert last - first >= datetime.timedelta(days=1)
     assert {trace.name: len(trace.x) for trace in times.data} == {"proven": 2, "not proven": 2}
     assert figures([]) == {}
 

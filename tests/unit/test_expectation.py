@@ -65,7 +65,8 @@ def test_the_best_candidate_is_proposed_with_its_factor() -> None:
     wide = [(Setting(LAYOUT, "stripe_count", str(count), "lustre"),) for count in (1, 8)]
     found = propose(wide, large, {"stripe_count": "1"})
     assert found.settings == wide[1]
-    assert found.expected.says.startswith("1.6 times as fast (project notes")
+    assert found.expected.says.startswith("1.6 times as fast")
+    assert found.expected.reasons[0].startswith("project notes")
     assert propose(wide, large, {"stripe_count": "8"}).settings == ()
 
 

@@ -106,7 +106,7 @@ def test_an_experiment_without_a_run_has_no_trajectory():
 
 
 def test_sizes_are_written_as_sizes_also_where_evidence_has_them_as_text():
-    assert value_text("131072", "B") == value_text(131072, "B") == "128 KiB"
+    assert value_text("131072", "B") == value_text(131072, "B") == "128K"
     assert value_text("131072") == "131072" and value_text("automatic", "B") == "automatic"
 
 

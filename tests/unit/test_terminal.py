@@ -3,6 +3,7 @@
 import io
 import itertools
 import re
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -14,7 +15,7 @@ from stripewise.desk.cli.main import main
 from stripewise.desk.cli.progress import Progress
 from stripewise.engine.events import Event
 from stripewise.engine.ledger import Spent
-from stripewise.requests.experiment import Experiment
+from stripewise.requests.experiment import Budget, Experiment
 from stripewise.requests.objective import Objective
 from stripewise.runners.base import Preflight
 from stripewise.sizes import parse_size, short_size
@@ -28,14 +29,20 @@ SHOWN = {
     60: """\
  1  warm-up   123.5 MiB/s         default
  2  search    150.2 MiB/s  x1.00  default
- 3  search    1,250 MiB/s  x8.32  romio_cb_write=enable cb_…
- 4  search         failed         exit code 1: cb_nodes=1 c…
+ 3  search    1,250 MiB/s  x8.32  romio_cb_write=enable
+                                  cb_nodes=4
+                                  cb_buffer_size=256K
+ 4  search         failed         exit code 1: cb_nodes=1
+                                  cb_buffer_size=4M
+                                  romio_cb_write=enable
 """,
     80: """\
  1  warm-up   123.5 MiB/s         default
  2  search    150.2 MiB/s  x1.00  default
- 3  search    1,250 MiB/s  x8.32  romio_cb_write=enable cb_nodes=4 cb_buffer_si…
- 4  search         failed         exit code 1: cb_nodes=1 cb_buffer_size=4M rom…
+ 3  search    1,250 MiB/s  x8.32  romio_cb_write=enable cb_nodes=4
+                                  cb_buffer_size=256K
+ 4  search         failed         exit code 1: cb_nodes=1 cb_buffer_size=4M
+                                  romio_cb_write=enable
 """,
     120: """\
  1  warm-up   123.5 MiB/s         default
@@ -52,7 +59,7 @@ romio_cb_write=enable cb_nodes=4 cb_buffer_size=256K
 """
 
 
-def shown(width, monkeypatch, *, terminal=True):
+def shown(width, monkeypatch, *, terminal=True, seconds=None):
     clock = itertools.chain([0.0], itertools.repeat(8.0))
     monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     out = io.StringIO()
@@ -81,7 +88,7 @@ def shown(width, monkeypatch, *, terminal=True):
         display(
             Event(
                 "started",
-                {"run": run, "trial": trial, "spent": Spent(number, 0, 0), "budget": SimpleNamespace(runs=40)},
+                {"run": run, "trial": trial, "spent": Spent(number, 0, 0), "budget": Budget(seconds=seconds)},
             )
         )
         display(Event("ended", {"run": run, "trial": trial, "trials": trials, "spent": Spent(number, 0, 0)}))
@@ -95,6 +102,19 @@ def test_a_search_on_a_terminal(width, monkeypatch):
     text = shown(width, monkeypatch)
     assert text.endswith(SHOWN[width] + BELOW)
     assert max(map(len, text.splitlines()[1:])) <= width
+
+
+def test_the_time_that_is_left_is_bounded_by_the_budget(monkeypatch):
+    assert "at most about 2.0 s left" in shown(80, monkeypatch, seconds=10.0)
+
+
+def test_all_ratios_of_a_search_have_one_base(monkeypatch):
+    display = Progress(Console(file=io.StringIO()))
+    first = Trial(0, DEFAULT, Role.DEFAULT, (Run(0, 0, Phase.SEARCH, State.FINISHED, 100.0),))
+    again = replace(first, runs=(*first.runs, Run(1, 0, Phase.SEARCH, State.FINISHED, 300.0)))
+    display._follow([first])
+    display._follow([again])
+    assert display._default == 100.0 != again.value
 
 
 def test_a_search_in_a_pipe_is_not_cut_off(monkeypatch):
@@ -202,8 +222,10 @@ def test_a_terminal_breaks_sentences_between_words_and_a_pipe_does_not(monkeypat
 def test_progress_on_a_terminal_stays_on_one_line(monkeypatch):
     notes = output._Plain(file=io.StringIO(), width=80, force_terminal=True, color_system=None, soft_wrap=True)
     monkeypatch.setattr(output, "notes", notes)
-    output.overwritten("1 of 2 runs")
-    assert notes.file.getvalue() == "1 of 2 runs\r"
+    output.overwritten("10 of 20 runs, about 9.0 s left")
+    # Blanks cover what a longer line left.
+    output.overwritten("20 of 20 runs                  ")
+    assert notes.file.getvalue() == "10 of 20 runs, about 9.0 s left\r20 of 20 runs                  \r"
 
 
 def test_tables_fold_what_does_not_fit_and_lose_nothing():

@@ -70,9 +70,9 @@ class Expected:
 
     @property
     def says(self) -> str:
-        """The factor with its reasons, as a phrase."""
+        """The factor, as a phrase."""
         factor = f"{self.low:.2g}" if self.high / self.low < _WORTH else f"{self.low:.2g} to {self.high:.2g}"
-        return f"{factor} times as fast ({'; '.join(self.reasons)})" if self.reasons else f"{factor} times as fast"
+        return f"{factor} times as fast"
 
 
 @dataclass(frozen=True)

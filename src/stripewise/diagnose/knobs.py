@@ -489,7 +489,7 @@ def _list_derived() -> frozenset[str]:
 
 def _judge_unknown(knob: ScriptSetting) -> JudgedSetting:
     if knob.name in _list_derived():
-        return JudgedSetting(knob, "live", "it goes with another setting of the same stack")
+        return JudgedSetting(knob, "live", "it acts together with another setting of its stack")
     carrier = _as_setting(knob).carrier
     if carrier is HINT:
         meant = _find_meant(knob.name)

@@ -135,7 +135,7 @@ def protocol_points(
         missed.append("too few pairs to test the default against itself")
     wanted = _MANY_PAIRS if speedup is not None and speedup.estimate < _SMALL_GAIN else _FEW_PAIRS
     made = "1 pair" if pairs == 1 else f"{pairs} pairs"
-    point(pairs >= wanted, made, f"{made} where {wanted} are advised")
+    point(pairs >= wanted, made, f"{made}: {wanted} are advised")
     point(
         experiment.warmup > 0,
         "a warm-up run was discarded, and nothing else",
@@ -152,7 +152,7 @@ def protocol_points(
         if experiment.runner == "batch":
             missed.append("each run had nodes of the scheduler's choice: the two of a pair may have had others")
         if experiment.runner != "batch":
-            missed.append("one session on one allocation: no spread over days or other nodes")
+            missed.append("one session on one allocation: other days and nodes may differ")
     return kept, missed
 
 
@@ -242,13 +242,13 @@ def _points_of_launches(
         point(
             seconds >= _LEAST_SECONDS,
             f"runs of {seconds:.3g} s",
-            f"runs of {seconds:.2g} s where {_LEAST_SECONDS:g} s of I/O are advised on a cluster",
+            f"a run took {seconds:.2g} s: on a cluster, {_LEAST_SECONDS:g} s of I/O are advised",
         )
     timed = kind_of(experiment.objective.name).timed
     point(
         bool(timed),
         f"I/O was timed apart, {timed}",
-        f"the objective {experiment.objective.name} does not time I/O apart from all else",
+        f"{experiment.objective.name} is not the time of I/O alone",
     )
     if of_file(workload.file_system).keys:
         point(False, "", "the two files of a pair lay on storage targets of the file system's choice: none was pinned")

@@ -21,7 +21,7 @@ from darshan.backend import cffi_backend as backend
 from stripewise.observe._darshan_fold import STREAMS, Folded, LogError, LogHead
 from stripewise.observe._darshan_sums import find_damage
 from stripewise.observe.traces.dxt import Request
-from stripewise.sizes import format_size
+from stripewise.sizes import format_duration, format_size
 
 __all__ = ["LogError", "list_requests", "summarise"]
 
@@ -176,7 +176,9 @@ class _LeftOut:
         if self._waited:
             count, waited = len(self._waited), sum(self._waited.values())
             pipes = "1 named pipe is" if count == 1 else f"{count:,} named pipes are"
-            told.append(f"{pipes} left out: calls on pipes wait for their partners, here {waited:,.4g} s in all")
+            told.append(
+                f"{pipes} left out: calls on pipes wait for their partners, here {format_duration(waited)} in all"
+            )
         for module, wrong in self.damaged.items():
             records = "1 damaged record" if len(wrong) == 1 else f"{len(wrong):,} damaged records"
             told.append(f"without {records} of module {module}: {wrong[0]}")

@@ -28,6 +28,7 @@ from stripewise.trial import Phase, Trial
 _INTERPRETER = re.compile(r"(python|pypy|bash|sh|ksh|zsh|perl|julia|ruby|Rscript)[\d.]*")
 _ALONE = "best over the default"
 _WITHOUT = " over the program without the component"
+_HALF_A_DAY = 43200.0
 _COLOURS = {_ALONE: BLUE, f"default{_WITHOUT}": ORANGE, f"best{_WITHOUT}": GREEN}
 _CONFIRMING = re.compile(r" \(confirm \w+\)$")
 
@@ -327,6 +328,10 @@ def history(group: Application) -> go.Figure:
             hovertemplate="%{text}<extra></extra>",
         )  # fmt: skip
     figure.add_hline(y=1, line={"color": GREY, "width": 2, "dash": "dash"})
-    figure.update_xaxes(title_text="when the experiment was made", type="date")
+    made = [one.created for one in group.attempts]
+    # A day at least: of a single experiment the axis would show parts of a second.
+    ends = min(made) - _HALF_A_DAY, max(made) + _HALF_A_DAY
+    shown = [datetime.datetime.fromtimestamp(end, datetime.UTC).isoformat() for end in ends]
+    figure.update_xaxes(title_text="when the experiment was made", type="date", range=shown)
     figure.update_yaxes(title_text="times the default", rangemode="tozero")
     return figure

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from textwrap import fill
 
 from stripewise.catalogue.carriers import (
     HDF5,
@@ -31,7 +32,7 @@ from stripewise.documents import toml_value
 from stripewise.errors import UserError, choose
 from stripewise.formats import PLAN_HEADER
 from stripewise.observe.chunk_shapes import OWN, entries_of
-from stripewise.shell import assign, quote
+from stripewise.shell import assign, make_showable, quote
 
 _NOTHING = "# the plan sets nothing: the program runs with its defaults\n"
 _ELSEWHERE = "# none of the plan's settings can be written in this form\n"
@@ -275,7 +276,7 @@ def sbatch(request: Request) -> Export:
     lines = [line for line in base.text.removesuffix("\n").split("\n") if not line.startswith("# mpiexec")]
     prefix = f"{_preload()} " if request.needs_runtime else ""
     lines += [
-        "# --export=ALL keeps the variables above; --export=NAME=VALUE would drop the others and split at commas",
+        "# --export=ALL keeps the variables above; --export=NAME=VALUE would drop others",
         f"srun --export=ALL {prefix}{request.program}",
     ]
     use = "put it into the job script in place of the srun line; submit with sbatch --export=ALL (its default)"
@@ -344,7 +345,7 @@ def cray(request: Request) -> Export:
     if good:
         joined = ",".join(":".join([name, *good]) for name in _patterns(request.plan))
         lines.append(assign("MPICH_MPIIO_HINTS", joined))
-        lines.append("export MPICH_MPIIO_HINTS_DISPLAY=1  # prints the hints in force at each open, as evidence")
+        lines += ["# prints the hints in force at each open, as evidence:", "export MPICH_MPIIO_HINTS_DISPLAY=1"]
         undo.append("unset MPICH_MPIIO_HINTS MPICH_MPIIO_HINTS_DISPLAY")
     return Export(
         join_lines(lines),
@@ -544,16 +545,25 @@ def _add_cautions(made: Export, request: Request, comment: str) -> Export:
     cautions = [caution for key, caution in request.cautions.items() if key in made.text]
     if not cautions:
         return made
-    comments = "".join(f"{comment}{caution}\n" for caution in cautions) if comment else ""
+    comments = "".join(_comment(caution) for caution in cautions) if comment else ""
     return replace(made, text=comments + made.text, use="; ".join([made.use, *cautions]))
+
+
+def _comment(sentence: str) -> str:
+    """Write a sentence as lines of comments that fit a terminal."""
+    text = make_showable(sentence)
+    return fill(text, 80, initial_indent="# ", subsequent_indent="#   ", break_long_words=False) + "\n"
 
 
 def _warn(made: Export, cautions: Sequence[str], *, commented: bool) -> Export:
     """Say beside the text, and in it where it has comments, where its settings are expected to harm."""
     first, newline, rest = made.text.partition("\n")
     begins = first == PLAN_HEADER  # which must stay the first line
-    comments = join_lines(map(write_caution, cautions)) if commented else ""
-    text = f"{first}{newline}{comments}{rest}" if begins else comments + made.text
+    if begins:
+        # The runtime reads a plan by its lines.
+        text = f"{first}{newline}{join_lines(map(write_caution, cautions))}{rest}"
+    else:
+        text = "".join(_comment(f"caution: {one}") for one in cautions if commented) + made.text
     return replace(made, text=text, use=" ".join([f"{made.use}.", *cautions]).removesuffix("."))
 
 

@@ -43,19 +43,19 @@ def format_moment(epoch: float | None) -> str:
 
 
 def value_text(value: Any, unit: str = "") -> str:
-    """Write a parameter's value: bytes as sizes, also where they are a text, booleans as true and false."""
+    """Write a parameter's value: bytes as ``256K``, also where they are a text, booleans as true and false."""
     if unit == "B" and isinstance(value, str) and value.isdecimal():
         value = int(value)
     if isinstance(value, bool):
         return str(value).lower()
     if unit == "B" and isinstance(value, int | float):
-        return format_size(value)
+        return short_size(value) if isinstance(value, int) else format_size(value)
     return str(value)
 
 
 def workload_text(name: str, value: Any) -> str:
     """Write what a workload says of a program: all of its sizes are bytes."""
-    return value_text(value, "B" if name.endswith("_size") else "")
+    return format_size(value) if name.endswith("_size") and isinstance(value, int | float) else value_text(value)
 
 
 def measured_text(value: Any, unit: str) -> str:
@@ -80,13 +80,7 @@ def guess_units(names: Iterable[str]) -> dict[str, str]:
 
 def write_setting(name: str, value: Any, units: Mapping[str, str]) -> str:
     """Write a parameter with its value as one word."""
-    return f"{name}={write_value(value, units.get(name, ''))}"
-
-
-def write_value(value: Any, unit: str = "") -> str:
-    """Write a parameter's value as one word."""
-    size = unit == "B" and isinstance(value, int) and not isinstance(value, bool)
-    return short_size(value) if size else value_text(value)
+    return f"{name}={value_text(value, units.get(name, ''))}"
 
 
 def write_leaf(leaf: Mapping[str, Any]) -> str:

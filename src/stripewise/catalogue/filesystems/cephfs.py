@@ -24,9 +24,10 @@ class CephFS(FileSystem):
     def for_directory(self, layout: Mapping[str, str], place: str) -> tuple[list[str], list[str]]:
         """Set the attribute of the directory; removing the attribute undoes it."""
         return [
-            f"getfattr -n ceph.dir.layout {place}  # keep this; 'no such attribute' means the parent's layout",
+            "# keep what this prints; 'no such attribute' means the parent's layout:",
+            f"getfattr -n ceph.dir.layout {place}",
             f"setfattr -n ceph.dir.layout -v {quote(self._fields(layout))} {place}",
-        ], [f"setfattr -x ceph.dir.layout {place}  # back to the parent's; if it had its own, set that again"]
+        ], ["# back to the parent's layout; if it had its own, set that again:", f"setfattr -x ceph.dir.layout {place}"]
 
     def for_file(self, layout: Mapping[str, str], path: str) -> list[str]:
         """Create the file, then set its attribute."""

@@ -230,11 +230,12 @@ class Lustre(FileSystem):
         of components from 2 GiB on for others.
         """
         return [
-            f"lfs getstripe --yaml -d {place} > {_BEFORE}  # the default of today: keep the file for the way back",
+            "# keep this file, to undo it:",
+            f"lfs getstripe --yaml -d {place} > {_BEFORE}",
             " ".join([*self.command, *self.options(layout), place]),
         ], [
-            f"lfs setstripe --yaml {_BEFORE} {place}  # if the directory had no layout of its own: "
-            f"lfs setstripe -d {place}",
+            f"lfs setstripe --yaml {_BEFORE} {place}",
+            f"# or, if the directory had no layout of its own: lfs setstripe -d {place}",
         ]
 
     def for_file(self, layout: Mapping[str, str], path: str) -> list[str]:

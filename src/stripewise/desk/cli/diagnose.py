@@ -10,10 +10,20 @@ from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
-from rich.table import Table
 
 from stripewise.desk.cli.options import JsonOption, ServerOption, StoreOption, check_place, pairs
-from stripewise.desk.cli.output import console, duration, notes, overwritten, print_json, prose, remark, say
+from stripewise.desk.cli.output import (
+    console,
+    duration,
+    fold_text,
+    notes,
+    overwritten,
+    print_json,
+    print_rows,
+    prose,
+    remark,
+    say,
+)
 from stripewise.desk.cli.terminal import desk_of
 from stripewise.desk.desk import Desk
 from stripewise.diagnose.ceiling import ceiling_for
@@ -305,8 +315,8 @@ def _print_one(found: Diagnosis, plan: Path | None, ceiling: str) -> None:
     console.print()
     for place, finding in enumerate(found.first, 1):
         style = _STYLES[finding.severity.word]
-        title = f"[bold]{escape(finding.kind.title)}[/]"
-        console.print(f"{place}. [{style}]{finding.severity.word}[/]  {title}  ({finding.code})")
+        title = fold_text(f"{place}. {finding.severity.word}  {finding.kind.title}  ({finding.code})", console)
+        console.print(escape(title).replace(finding.severity.word, f"[{style}]{finding.severity.word}[/]", 1))
         for line in _lines(finding):
             prose(f"   {line}")
         console.print()
@@ -345,6 +355,7 @@ def _lines(finding: Finding) -> Iterator[str]:
         yield f"set: {setting.line()}"
     if finding.settings:
         yield f"expected: {finding.expected.says}"
+        yield from (f"known from: {reason}" for reason in finding.expected.reasons)
     if finding.files:
         more = f" and {len(finding.files) - 1} more" if len(finding.files) > 1 else ""
         yield f"file: {finding.files[0]}{more}"
@@ -403,16 +414,12 @@ def _print_over_time(found: OverTime) -> None:
     whole = sum(cost.seconds for cost in files)
     console.print()
     console.print("files by time in I/O, summed over ranks; names that differ in digits together:")
-    table = Table(box=None, padding=(0, 1), pad_edge=False)
-    for heading in ("time", "share", "jobs", "read", "written"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("file", overflow="fold")
-    for cost in files[:_FILES]:
-        table.add_row(
-            duration(cost.seconds), f"{cost.seconds / whole:.0%}" if whole else "-", f"{cost.jobs:,}",
-            format_size(cost.bytes_read), format_size(cost.bytes_written), escape(cost.name),
-        )  # fmt: skip
-    console.print(table)
+    rows = [
+        (cost.name, (duration(cost.seconds), f"{cost.seconds / whole:.0%}" if whole else "-", f"{cost.jobs:,}",
+                     format_size(cost.bytes_read), format_size(cost.bytes_written)))
+        for cost in files[:_FILES]
+    ]  # fmt: skip
+    print_rows("file", ("time", "share", "jobs", "read", "written"), rows)
     if len(files) > _FILES:
         console.print(f"and {count_of(len(files) - _FILES, 'more family', 'more families')}; --json lists all")
     trends = found.trends()

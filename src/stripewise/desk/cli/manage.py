@@ -30,6 +30,7 @@ from stripewise.errors import StoreError, UserError
 from stripewise.output.html import write_report
 from stripewise.output.markup import list_changes
 from stripewise.result import Result
+from stripewise.sizes import format_factor
 from stripewise.store.base import Record
 from stripewise.trial import Role, State, Trial
 
@@ -56,20 +57,19 @@ def list_experiments(
     if not records:
         console.print("no experiments; start one with: stripewise tune -- mpiexec -n 4 ./my_app")
         return
-    tagged = ("tags",) if any(record.tags for record in records) else ()
+    lines = [_line(record) for record in records]
+    tags = [[*("(simulated)",)[: line["simulated"]], *line["tags"]] for line in lines]
+    tagged = ("tags",) if any(tags) else ()
     table = grid("=id", "name", "=state", ">speed-up", ">runs", "=updated", *tagged)
-    for record in records:
-        line = _line(record)
-        gain = f"{line['speedup']:.2f}" if line["confirmed"] else "-"
-        gain += " (simulated)" if line["simulated"] else ""
+    for line, words in zip(lines, tags, strict=True):
         table.add_row(
             line["id"],
             escape(make_printable(line["name"])),
             line["state"],
-            gain,
+            format_factor(line["speedup"]) if line["confirmed"] else "-",
             str(line["runs"]),
-            line["updated"].replace("T", " "),
-            *(escape(", ".join(line["tags"])) for _ in tagged),
+            line["updated"].replace("T", " ")[:16],
+            *(escape(", ".join(words)) for _ in tagged),
         )
     console.print(table)
 
@@ -295,7 +295,7 @@ def _line(record: Record) -> dict[str, Any]:
 def _print_head(record: Record, trials: tuple[Trial, ...]) -> None:
     experiment = record.experiment
     console.print(f"experiment {record.id}  {escape(make_printable(experiment.name))}  {record.state}")
-    console.print(f"command    {escape(' '.join(experiment.command)) or experiment.runner}")
+    prose(f"command    {make_printable(' '.join(experiment.command)) or experiment.runner}")
     _print_labels(record)
     ended = [run for trial in trials for run in trial.runs if run.state.ended]
     tried = f"{len(trials)} configuration{'' if len(trials) == 1 else 's'}"

@@ -27,7 +27,6 @@ from stripewise.desk.cli.output import (
     print_rows,
     prose,
     remark,
-    say,
 )
 from stripewise.desk.cli.terminal import desk_of
 from stripewise.desk.desk import Training, Validating
@@ -74,8 +73,8 @@ def train(
     if learned.update is None or learned.update.replaced:
         rows = count_of(learned.rows, "row")
         prose(f"{learned.model.name} learned {rows} of {name} in {duration(learned.seconds)}: {out}")
-    say(f"how good it is: stripewise site validate {table} --model {learned.model.name} --leave-out contexts")
-    say(f"use it: stripewise prescribe {out} --workload FILE.toml, or --from LOG")
+    prose(f"how good it is: stripewise site validate {table} --model {learned.model.name} --leave-out contexts")
+    prose(f"use it: stripewise prescribe {out} --workload FILE.toml, or --from LOG")
     if explain:
         _print_explanation(learned)
 

@@ -22,6 +22,7 @@ from rich.table import Table
 from stripewise.desk.cli.plain import fold, show_controls
 from stripewise.errors import UserError
 from stripewise.ownership import take_from_others
+from stripewise.sizes import format_duration
 
 _PIPE_WIDTH = 200
 
@@ -128,14 +129,18 @@ def print_rows(label: str, headings: Sequence[str], rows: Sequence[tuple[str, Se
         return
     say(label, "bold")
     say(f"  {aligned[0]}", "bold")
+    last = None
     for (text, _), line in zip(rows, aligned[1:], strict=True):
-        prose(text, on=console)
+        if text != last:
+            prose(text, on=console)
+        last = text
         say(f"  {line}")
 
 
 def overwritten(text: str) -> None:
     """Print a line of progress to a terminal, where the next one replaces it."""
-    remark(text, end="")
+    # Folding would take the blanks away that cover a longer line before this one.
+    notes.print(escape(text[: notes.width - 1]), end="")
     # Not through the console, which lets no text move the cursor.
     notes.file.write("\r")
     notes.file.flush()
@@ -177,13 +182,7 @@ def number(value: float | None, unit: str = "", digits: int = 4) -> str:
 
 def duration(seconds: float | None) -> str:
     """Write a time as a person would say it."""
-    if seconds is None:
-        return "unknown"
-    if seconds < 120:
-        return f"{seconds:.1f} s"
-    if seconds < 7200:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.1f} h"
+    return "unknown" if seconds is None else format_duration(seconds)
 
 
 SECONDS_BETWEEN_LINES = 10.0

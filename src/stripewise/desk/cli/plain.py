@@ -30,11 +30,11 @@ def make_printable(text: str) -> str:
     return "".join(c if c.isprintable() else " " for c in text)
 
 
-def fold(text: str, width: int) -> str:
+def fold(text: str, width: int, indent: int | None = None) -> str:
     """Break a text between words and indent what follows the first line; what is longer than a line stays whole."""
     import textwrap  # noqa: PLC0415  only a terminal needs it
 
-    inner = " " * (len(text) - len(text.lstrip()) + 2)
+    inner = " " * (len(text) - len(text.lstrip()) + 2 if indent is None else indent)
     lines = textwrap.wrap(text, width, subsequent_indent=inner, break_long_words=False, break_on_hyphens=False)
     return "\n".join(lines)
 

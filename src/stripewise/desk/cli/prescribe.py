@@ -26,6 +26,7 @@ from stripewise.models.prescribe.policies import policy_names
 from stripewise.models.prescribe.prescription import Neighbour, Prescription, carried_by, choose_place
 from stripewise.models.prescribe.request import read_request
 from stripewise.output.export import TARGETS, export
+from stripewise.output.markup import measured_text
 from stripewise.sizes import format_size
 
 
@@ -178,17 +179,11 @@ def deliver(
     if found.plan.settings and to in (None, "plan"):
         written = str(output) if output is not None else "FILE.plan"
         first = "" if output is not None else "the same command with -o FILE.plan, then "
-        say(f"apply it: {first}stripewise run {written} -- COMMAND")
+        prose(f"apply it: {first}stripewise run {written} -- COMMAND")
 
 
 def _format_value(value: object, unit: str) -> str:
-    if value is None:
-        return "-"
-    if unit == "B" and isinstance(value, int | float) and not isinstance(value, bool):
-        return format_size(float(value))
-    text = str(value).lower() if isinstance(value, bool) else str(value)
-    # A count is told by the parameter's name.
-    return text if unit == "count" else f"{text} {unit}".rstrip()
+    return "-" if value is None else measured_text(value, unit)
 
 
 def _print(found: Prescription) -> None:

@@ -15,6 +15,7 @@ from rich.text import Text
 
 from stripewise.catalogue.configuration import Configuration, find_changes
 from stripewise.desk.cli.output import duration, number, prose
+from stripewise.desk.cli.plain import fold
 from stripewise.desk.cli.result import left_out_lines, worst_case_line
 from stripewise.engine.events import Event
 from stripewise.observe.objectives import timing
@@ -41,6 +42,7 @@ class Progress:
         self._units: dict[str, str] = {}
         self._announced = ""
         self._default: float | None = None
+        self._seconds: float | None = None
         self._replays = False
         self._best: float | None = None
         self._best_settings = Configuration({})
@@ -105,7 +107,7 @@ class Progress:
         self._announced = line
 
     def _on_started(self, run: Run, trial: Trial, spent: Any, budget: Any) -> None:
-        self._budget, self._runs = budget.runs, spent.runs
+        self._budget, self._seconds, self._runs = budget.runs, budget.seconds, spent.runs
         phases = {Phase.WARMUP: "warm-up", Phase.SEARCH: "searching", Phase.CONFIRMATION: "confirming"}
         self._phase = phases[run.phase]
 
@@ -134,13 +136,14 @@ class Progress:
         if run.state is not State.FINISHED:
             last = f"{run.reason}: {what}" if run.state is State.FAILED else f"{what} ({run.reason})"
             row[2:] = [run.state.value, "", last]
-        # Columns keep their width from line to line; only the last one is cut off where the terminal is narrow.
+        # Columns keep their width from line to line; the last one goes on below where the terminal is narrow, because
+        # rows of a search often begin alike.
         self._widths = [max(pair) for pair in zip(self._widths, map(len, row), strict=False)]
         _, phases, values, ratios = self._widths
         # Numbered as in reports and pages.
         runs = len(str(self._budget))
-        line = f"{row[0]:>{runs}}  {phase:<{phases}}  {row[2]:>{values}}  {row[3]:>{ratios}}  {row[4]}"
-        self._console.print(Text(line), soft_wrap=False, no_wrap=True, overflow="ellipsis")
+        begins = f"{row[0]:>{runs}}  {phase:<{phases}}  {row[2]:>{values}}  {row[3]:>{ratios}}  "
+        self._console.print(Text(fold(begins + row[4], self._console.width, len(begins))))
 
     def _on_note(self, text: str) -> None:
         self._say(text)
@@ -152,7 +155,8 @@ class Progress:
         for trial in trials:
             if trial.value is None:
                 continue
-            if trial.role is Role.DEFAULT:
+            if trial.role is Role.DEFAULT and self._default is None:
+                # The base of all ratios, which later runs of the default do not move.
                 self._default = trial.value
             if self._best is None or self._objective.better(trial.value, self._best):
                 self._best = trial.value
@@ -175,9 +179,12 @@ class Progress:
     def _view(self) -> RenderableType:
         unit = self._objective.unit
         spent = time.monotonic() - self._begun
-        line = f"{self._phase}  {self._runs}/{self._budget} launches  {duration(spent)}"
+        launches = f"  {self._runs}/{self._budget} launches" if self._budget else ""
+        line = f"{self._phase}{launches}  {duration(spent)}"
         if 0 < self._runs < self._budget:
-            line += f", at most about {duration(spent / self._runs * (self._budget - self._runs))} left"
+            left = spent / self._runs * (self._budget - self._runs)
+            most = left if self._seconds is None else min(left, max(0.0, self._seconds - spent))
+            line += f", at most about {duration(most)} left"
         values = [] if self._default is None else [f"default {number(self._default, unit)}"]
         if self._best is not None and self._default is not None:
             values.append(f"best seen {number(self._best, unit)}")

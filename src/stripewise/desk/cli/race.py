@@ -62,7 +62,7 @@ def _print_summary(episodes: Sequence[Episode], budget: int) -> None:
         median = statistics.median(reached)
         cells = (
             sampler,
-            f"{median:g} runs" if median <= budget else f"over {budget} runs",
+            ("1 run" if median == 1 else f"{median:g} runs") if median <= budget else f"over {budget} runs",
             f"{sum(e.runs_to_within_5_percent is None for e in own)} of {len(own)}",
             number(statistics.median(e.trajectory[-1] for e in own if e.trajectory)),
             f"{statistics.median(e.ask_seconds / max(1, len(e.evaluations)) for e in own) * 1e3:.1f}",

@@ -15,7 +15,7 @@ from rich.markup import escape
 from stripewise.catalogue.plan import Plan
 from stripewise.desk.cli.help import ProgramCommand, shown_as
 from stripewise.desk.cli.options import JsonOption, check_place
-from stripewise.desk.cli.output import notes, number, print_json, prose, write_text
+from stripewise.desk.cli.output import notes, number, print_json, prose, remark, write_text
 from stripewise.desk.cli.plan_run import ended_as, started_as_by_shell
 from stripewise.documents import read_document
 from stripewise.engine.fidelity import Done, Faithfulness
@@ -30,7 +30,7 @@ from stripewise.runners.injection import Guidance, prepare
 from stripewise.runners.local.foreground import attend
 from stripewise.runners.native.replaying import make_replayer
 from stripewise.runners.program.mpi import mpiexec
-from stripewise.sizes import count_of
+from stripewise.sizes import count_of, format_size
 
 
 class _ReplayCommand(ProgramCommand):
@@ -101,10 +101,10 @@ def replay(
     own, theirs = compared.replay, compared.program
     prose(
         f"replayed {count_of(sum(own.calls.values()), 'call')} of {count_of(found.ranks, 'rank')}, "
-        f"{own.written:,} bytes written, "
-        f"{own.read:,} read, in {number(own.io_time, 's')} of I/O; the program: "
+        f"{format_size(own.written)} written, "
+        f"{format_size(own.read)} read, in {number(own.io_time, 's')} of I/O; the program: "
         f"{count_of(sum(theirs.calls.values()), 'call')}, "
-        f"{theirs.written:,} bytes written, {theirs.read:,} read, {number(theirs.io_time, 's')}"
+        f"{format_size(theirs.written)} written, {format_size(theirs.read)} read, {number(theirs.io_time, 's')}"
     )
     for difference in compared.differences:
         prose(f"not faithful: {difference}")
@@ -157,7 +157,7 @@ def record(
         # The program may have done all that it should: its exit code stays.
         remarks, quiet = [f"there is no record in {output}: {error}"], False
     for line in () if quiet else remarks:
-        notes.print(f"stripewise: {escape(line)}")
+        remark(f"stripewise: {line}")
     raise typer.Exit(ended_as(ended))
 
 
@@ -181,10 +181,10 @@ def _keep(place: Path, output: Path, *, hash_paths: bool) -> list[str]:
 def _list_remarks(found: Record, output: Path, size: int) -> list[str]:
     moved = found.moved
     did = (
-        f"{count_of(found.count(), 'call')} of {count_of(found.ranks, 'rank')}, {moved['write']:,} bytes "
-        f"written, {moved['read']:,} read"
+        f"{count_of(found.count(), 'call')} of {count_of(found.ranks, 'rank')}, {format_size(moved['write'])} "
+        f"written, {format_size(moved['read'])} read"
     )
     if nearest := sum(group.nearest for group in found.groups):
         types = count_of(sum(len(group.types) for group in found.groups), "datatype")
         did += f"; {nearest} of {types} irregular, so their nearest regular form is kept"
-    return [f"{did}; {size:,} bytes in {output}", *(f"the record is incomplete: {gap}" for gap in found.gaps)]
+    return [f"{did}; {format_size(size)} in {output}", *(f"the record is incomplete: {gap}" for gap in found.gaps)]

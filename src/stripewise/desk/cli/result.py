@@ -12,7 +12,7 @@ from stripewise.catalogue.carriers import HDF5
 from stripewise.catalogue.plan import Plan
 from stripewise.desk.cli.output import complete_commands, console, duration, number, print_json, prose, say
 from stripewise.observe.objectives import timing
-from stripewise.output.markup import capitalised, list_changes, write_setting, write_value
+from stripewise.output.markup import capitalised, list_changes, value_text, write_setting
 from stripewise.result import Effect, Interval, Result, Summary
 from stripewise.sizes import count_of, format_factor, format_size
 
@@ -73,7 +73,7 @@ def print_dry_run(document: dict[str, Any], json_output: bool) -> None:
     units = {parameter["name"]: parameter["unit"] for parameter in space["parameters"]}
     for parameter in space["parameters"]:
         *values, default = (
-            write_value(value, parameter["unit"]) for value in (*parameter["values"], parameter["default"])
+            value_text(value, parameter["unit"]) for value in (*parameter["values"], parameter["default"])
         )
         prose(f"  {parameter['name']}: {', '.join(values)} (default {default})")
     for line in left_out_lines(document["left_out"]):

@@ -59,6 +59,7 @@ class _Made:
                 self.settings.remove(setting)
                 self.changes.remove(change)
                 self.notes.append(f"{setting.key} = {setting.value} is left out: expected to be {expected.says}")
+                self.reasons += expected.reasons
 
     def hint(self, key: str, value: Value, current: Value | None = None) -> None:
         """An MPI-IO hint."""

@@ -37,7 +37,7 @@ from stripewise.models.prescribe.prescription import (
 from stripewise.models.prescribe.request import Known, PrescriptionRequest, all_rows, known_values, rows_of
 from stripewise.models.table import Table
 from stripewise.models.tunables import SetBy, TunableColumn, find_stand_in, tunable_columns
-from stripewise.sizes import count_of, format_size
+from stripewise.sizes import count_of, format_factor, format_size
 
 _NEAREST = 3
 _DEPTH = 3
@@ -129,11 +129,10 @@ def explain_choice(grid: CandidateGrid, fixed: Floats, words: Mapping[str, Any],
         if not left:
             mine, other = other, mine
         ratio = float(np.exp(inner.value[mine, 0, 0] - inner.value[other, 0, 0]))
-        way = "higher" if (ratio > 1) == domain.objective.maximize else "lower"
-        found.append(
-            f"{_turn(domain, name, place, category, bool(left), points, inner.threshold[node])}: "
-            f"{domain.objective.name} was {max(ratio, 1 / ratio):.2g} times {way}"
-        )
+        turn = _turn(domain, name, place, category, bool(left), points, inner.threshold[node])
+        factor = format_factor(max(ratio, 1 / ratio))
+        way = "fast" if ratio > 1 else "slow"
+        found.append(f"{turn}: {factor} times as {way}" if factor != "1.00" else f"{turn}: as fast")
     leaf = path[-1]
     typical = float(np.exp(sign * inner.value[leaf, 0, 0]))
     unit = domain.objective.unit

@@ -25,7 +25,7 @@ from stripewise.observe.evidence.comparison import (
     key_calls,
 )
 from stripewise.observe.evidence.mpiio import compare_exchange, describe_calls
-from stripewise.sizes import count_of, format_size
+from stripewise.sizes import count_of, format_size, short_size
 
 
 def _layout_key(case: Case) -> str:
@@ -48,12 +48,19 @@ def layout(case: Case) -> Verdict:
     if key not in found:
         return UNPROVABLE, f"the file system does not tell the file's {key}"
     actual = str(found[key])
+    said = f"the file's {key} is {_shown(case, actual)}"
     usual = case.before.told_layout.get(key) if case.before is not None else None
     if actual == case.value:
-        return EFFECTIVE, f"the file's {key} is {actual}"
+        return EFFECTIVE, said
+    asked = _shown(case, case.value)
     if usual is not None and str(usual) != actual and case.number is not None and case.number <= 0:
-        return EFFECTIVE, f"the file's {key} is {actual}, {usual} by default ({case.value} asked for)"
-    return NO_EFFECT, f"the file's {key} is {actual}, {case.value} was asked for"
+        return EFFECTIVE, f"{said}, {_shown(case, str(usual))} by default ({asked} asked for)"
+    return NO_EFFECT, f"{said}, {asked} was asked for"
+
+
+def _shown(case: Case, text: str) -> str:
+    """Write a value for people: sizes as ``256K``."""
+    return short_size(int(text)) if case.parameter.unit == "B" and text.isdecimal() else text
 
 
 def _sizes(file: FileActivity, way: str) -> tuple[object, ...]:
@@ -108,7 +115,7 @@ def given(case: Case) -> Verdict:
         return NO_EFFECT, hdf5.NOT_HDF5
     key = case.parameter.setting
     told = case.file.properties.get(key)
-    of_file = f"the file's {key} is {told}"
+    of_file = f"the file's {key} is {_shown(case, str(told))}"
     kept = [(one.name, getattr(one, _OF_DATASETS[key])) for one in case.file.datasets if key in _OF_DATASETS]
     caches = [(name, size) for name, size in kept if size is not None]
     if told is not None and told != case.value:

@@ -31,6 +31,9 @@ def template(dark: bool = False) -> go.layout.Template:
         "zerolinecolor": faint,
         "ticks": "",
         "automargin": True,
+        # Numbers as texts and tables have them: 10,000 in place of 10k.
+        "exponentformat": "none",
+        "separatethousands": True,
         "title": {"standoff": 8, "font": {"size": 13}},
     }
     return go.layout.Template(
