@@ -469,12 +469,12 @@ def sentences(text: str) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("page", [ROOT / "README.md", DOCS / "tutorial.md", *sorted((DOCS / "how-to").glob("*.md"))])
-def test_no_sentence_of_readme_tutorial_and_guides_has_more_than_thirty_words(page: Path) -> None:
+def test_no_sentence_of_readme_tutorial_and_guides_has_more_than_25_words(page: Path) -> None:
     counted = {
         one: len([word for word in one.split() if re.search(r"\w", word)]) for one in sentences(page.read_text())
     }
     assert sum(counted.values()) > 100
-    assert [one for one, words in counted.items() if words > 30] == []
+    assert [one for one, words in counted.items() if words > 25] == []
 
 
 def test_the_documents_stay_small() -> None:
