@@ -12,6 +12,7 @@ import pytest
 
 from stripewise.catalogue.stack import load_stack
 from stripewise.desk.cli.main import main
+from stripewise.desk.cli.output import write_text
 from stripewise.desk.client.transport import _OverSocket, default_socket
 from stripewise.diagnose.causes.models import load
 from stripewise.engine.folders import make_runs_folder
@@ -68,6 +69,19 @@ def test_files_of_others_are_refused(tmp_path: Path) -> None:
     os.chown(file, 65534, 65534)
     with pytest.raises(UserError, match=r"the file .* belongs to another user \(65534\)"):
         check_own(file, "the file")
+
+
+def test_a_link_of_another_user_does_not_choose_what_is_written(tmp_path: Path) -> None:
+    require(os.geteuid() == 0, "needs root: files of others")
+    (tmp_path / "passwd").write_text("root")
+    link = tmp_path / "my.plan"
+    link.symlink_to(tmp_path / "passwd")
+    write_text(link, "own link\n")
+    assert (tmp_path / "passwd").read_text() == "own link\n"
+    os.lchown(link, 12345, 12345)
+    with pytest.raises(UserError, match="is a link of another user; choose another file"):
+        write_text(link, "stripewise-plan 1\n")
+    assert (tmp_path / "passwd").read_text() == "own link\n"
 
 
 def test_a_folder_that_others_could_exchange_is_refused(tmp_path: Path) -> None:

@@ -147,8 +147,13 @@ def overwritten(text: str) -> None:
 
 
 def write_text(path: Path, text: str, fix: str = "choose another file with --output") -> None:
-    """Write a file that an option names; others cannot write it, since commands refuse a plan that others can write."""
+    """Write a file that an option names; others cannot write it, since commands refuse a plan that others can write.
+
+    Nor does a link of another user choose which file is written: one to /etc/passwd would.
+    """
     try:
+        if path.is_symlink() and path.lstat().st_uid not in (os.geteuid(), 0):
+            raise UserError(f"{path} is a link of another user", fix)
         path.write_text(text, "utf-8")
         if path.is_file() and path.stat().st_uid == os.geteuid():
             take_from_others(path)
