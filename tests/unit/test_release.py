@@ -50,6 +50,7 @@ def test_ci_runs_every_python_that_the_package_names() -> None:
     named = [line.rpartition(" ")[2] for line in PROJECT["classifiers"] if re.search(r":: Python :: 3\.", line)]
     assert tried == named
     assert PROJECT["requires-python"] == f">={tried[0]}"
+    assert f">{tried[0]} to {tried[-1]}<" in (ROOT / "docs" / "images" / "badges.svg").read_text("utf-8")
     steps = {name: [step.get("run", "") for step in job["steps"]] for name, job in jobs.items()}
     assert ".ci/run" in steps["everything"]
     assert {"make demo", "make test"} <= set(steps["readme"])
