@@ -19,7 +19,7 @@ from stripewise.output.markup import format_moment
 from stripewise.output.page import page
 from stripewise.output.plots import job_io
 from stripewise.output.plots.style import BLUE, GREY, PALETTE, curve, escape_text, make_figure, marks, number
-from stripewise.sizes import format_size
+from stripewise.sizes import format_duration, format_size
 
 
 def render_diagnosis(
@@ -116,7 +116,7 @@ def _file(file: FileActivity) -> tuple[str, ...]:
         f"{file.ranks:,}",
         format_size(file.lower.read.bytes),
         format_size(file.lower.write.bytes),
-        f"{file.seconds:.3g}",
+        format_duration(file.seconds),
         f"{file.layout.stripe_count} x {format_size(file.layout.stripe_size)}" if file.layout else "",
     )
 

@@ -38,6 +38,7 @@ from stripewise.observe.darshan_logs import LogResult
 from stripewise.observe.from_report import activity_of
 from stripewise.observe.report import parse_report
 from stripewise.output.html import save_text
+from stripewise.output.markup import capitalised
 from stripewise.sizes import count_of, format_size
 from stripewise.store.base import Record
 from stripewise.trial import Role
@@ -355,7 +356,7 @@ def _lines(finding: Finding) -> Iterator[str]:
         yield f"set: {setting.line()}"
     if finding.settings:
         yield f"expected: {finding.expected.says}"
-        yield from (f"known from: {reason}" for reason in finding.expected.reasons)
+        yield from map(capitalised, finding.expected.reasons)
     if finding.files:
         more = f" and {len(finding.files) - 1} more" if len(finding.files) > 1 else ""
         yield f"file: {finding.files[0]}{more}"
