@@ -38,7 +38,7 @@ from .programs import HERE, Arm, Bench, Program, read_programs
 from .statements import Statement, list_statements
 
 WANTED = 0.98
-KINDS = ("effective", "no effect", "answer", "speed-up", "share", "preferred", "predicted")
+KINDS = ("effective", "no effect", "answer", "speed-up", "share", "preferred", "predicted", "finding")
 
 
 def tune(bench: Bench) -> list[Statement]:

@@ -93,6 +93,7 @@ def _modes(file: FileActivity, direction: str) -> tuple[int, int]:
 
 
 _MOSTLY = 0.9
+_MEASURE = "On one node the exchange can cost more than it saves: measure both."
 
 
 def _independent_bytes(file: FileActivity, direction: str) -> float | None:
@@ -123,7 +124,8 @@ def _find_mean(file: FileActivity, direction: str) -> float:
         "Independent reads of a shared file",
         "Each rank's small read is a request of its own; a collective call would let aggregators read large blocks "
         "once and pass the pieces on.",
-        "Use MPI_File_read_all or read_at_all (HDF5: H5Pset_dxpl_mpio COLLECTIVE); no hint can make a call collective.",
+        "Use MPI_File_read_all or read_at_all (HDF5: H5Pset_dxpl_mpio COLLECTIVE); no hint can make a call collective. "
+        + _MEASURE,
         ("M02",),
         examples=("collective",),
     ),
@@ -133,7 +135,7 @@ def _find_mean(file: FileActivity, direction: str) -> float:
         "Each rank's small write is a request of its own with a lock of its own. A collective call would let "
         "aggregators merge the pieces of all ranks.",
         "Use MPI_File_write_all or write_at_all (HDF5: H5Pset_dxpl_mpio COLLECTIVE); no hint can make a call "
-        "collective.",
+        "collective. " + _MEASURE,
         ("M03",),
         examples=("collective",),
     ),

@@ -99,6 +99,8 @@ def metadata_storm(activity: Activity, limits: Thresholds, kind: FindingKind) ->
     timed = f"{share:.0%} of the I/O time ({spent:.3g} s over all ranks) went to {what}"
     if activity.io_time is None:
         timed = f"{spent:.3g} s over all ranks and threads went to {what}"
+    elif share < limits["meta_share"] and nothing_else:
+        timed = f"{what} took only {share:.0%} of the I/O time here ({spent:.3g} s over all ranks)"
     longest = _find_longest(activity, spent)
     yield Finding(
         kind,
