@@ -29,13 +29,13 @@ from typing import Any
 import numpy as np
 
 import stripewise as sw
-from stripewise.engine.confirmation import Decision, assess, looks
+from stripewise.engine.confirmation import Decision, are_shuffled, assess, looks, shuffle
 from stripewise.engine.race import DRIFTS, planted_drift
 from stripewise.engine.session import Session
 from stripewise.launch import Launch, Outcome
 from stripewise.models.landscape import Landscape, list_landscapes
 from stripewise.models.table import Column, ObjectiveColumn, Schema, make_table, read_table
-from stripewise.requests.experiment import Experiment
+from stripewise.requests.experiment import Confirmation, Experiment
 from stripewise.result import Result
 from stripewise.runners.registry import make_runner
 from stripewise.runners.replay import ReplayRunner
@@ -89,17 +89,22 @@ def by_proof(seed: int, gain: float, options: argparse.Namespace) -> dict[str, A
         slower = planted_drift(options.drift, options.budget, seed).tolist()
     better = BETTER[options.kind]
     function = noisy(seed, gain, better, options.noise, options.skewed, slower[searched:])
-    arms: dict[str, list[float]] = {"default": [], "candidate": []}
-    for number, coin in enumerate(sampler_rng(seed, 0).random(most), 1):
-        for arm in arms if coin < 0.5 else reversed(arms):
-            arms[arm].append(function(better if arm == "candidate" else {}))
-        if number in looks(most, options.first_look):
-            found = assess(*arms.values(), maximize=False, most_pairs=most, first=options.first_look)
+    rng, arms = sampler_rng(seed, 0), {"default": [0.0] * most, "candidate": [0.0] * most}
+    # All runs before the first look in random order, or every pair by itself.
+    order = shuffle(rng, options.first_look) if are_shuffled(options.first_look, Confirmation()) else []
+    for pair in range(len(order) // 2, most):
+        order += [(pair + later, arm) for later, arm in shuffle(rng, 1)]
+    for made, (pair, arm) in enumerate(order, 1):
+        arms[arm][pair] = function(better if arm == "candidate" else {})
+        number = made // 2
+        if made % 2 == 0 and number in looks(most, options.first_look):
+            pairs = {name: values[:number] for name, values in arms.items()}
+            found = assess(*pairs.values(), maximize=False, most_pairs=most, first=options.first_look)
             if found.decision is not Decision.CONTINUE:
                 break
     assert found.speedup is not None
     proven = found.decision is Decision.PROVEN
-    return {"confirmed": proven, "speedup": found.speedup.estimate, "runs": 2 * len(arms["default"])}
+    return {"confirmed": proven, "speedup": found.speedup.estimate, "runs": 2 * found.speedup.pairs}
 
 
 def by_function(seed: int, gain: float, options: argparse.Namespace) -> dict[str, Any]:
@@ -226,7 +231,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--budget", type=int, default=100)
     parser.add_argument("--pairs", type=int, default=30)
-    parser.add_argument("--first-look", type=int, default=7, help="of `proof`: pairs at the first look; 6, 7 or 8")
+    parser.add_argument("--first-look", type=int, default=7, help="of `proof`: pairs at the first look, 4 to 8")
     parser.add_argument("--kernel", default="stripewise-kernel", help="for the dummy way")
     parser.add_argument("--table", type=Path, default=TABLE, help="whose noise is replayed")
     parser.add_argument("--out", type=Path)

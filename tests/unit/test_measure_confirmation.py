@@ -1,6 +1,7 @@
 """The confirmation's rules: no claim without a gain, a claim where there is one, nothing free."""
 
 import math
+from collections import Counter
 from functools import cache
 
 import numpy as np
@@ -52,6 +53,74 @@ def test_an_early_first_look_claims_as_rarely(first):
     assert claims(cori, 1.0, 18, first=first) <= 10
 
 
+def test_every_random_order_of_eight_runs_is_as_likely_and_so_is_each_order_within_its_pairs():
+    rng = np.random.default_rng(3)
+    orders, first_of_pairs = Counter(), Counter()
+    for _ in range(7000):
+        order = sequential.shuffle(rng, 4)
+        assert sorted(order) == [(pair, arm) for pair in range(4) for arm in ("candidate", "default")]
+        orders[tuple(arm for _, arm in order)] += 1
+        first_of_pairs[tuple(next(arm for number, arm in order if number == pair) for pair in range(4))] += 1
+    assert len(orders) == 70 and max(orders.values()) < 150 and min(orders.values()) > 60
+    assert len(first_of_pairs) == 16 and max(first_of_pairs.values()) < 530 and min(first_of_pairs.values()) > 345
+
+
+def test_eight_runs_in_random_order_prove_a_gain_where_each_of_the_candidate_is_better():
+    rule = {"maximize": False, "most_pairs": 14, "first": 4}
+    default, candidate = [1.0, 1.1, 1.2, 1.3], [0.5, 0.6, 0.7, 0.8]
+    assert assess(default[1:], candidate[1:], **rule).decision is Decision.CONTINUE
+    found = assess(default, candidate, **rule)
+    assert found.decision is Decision.PROVEN
+    assert found.level == pytest.approx(1 / 70)
+    ratios = sorted(a / b for a in default for b in candidate)
+    assert (found.speedup.interval.low, found.speedup.interval.high) == pytest.approx((ratios[0], ratios[-1]))
+    assert ratios[7] <= found.speedup.estimate <= ratios[8]
+    # Every pair is won, but the slowest run of the candidate is slower than the fastest of the default.
+    overlapping = assess([1.0, 1.1, 1.2, 1.3], [0.5, 0.6, 0.7, 1.05], **rule)
+    assert overlapping.decision is Decision.CONTINUE
+    # No gain beyond the one that was asked for before, nor for a candidate that fails.
+    least = Confirmation(minimum_effect=1.3)
+    assert assess(default, candidate, **rule, rule=least).decision is Decision.CONTINUE
+    assert assess(default, [0.5, 0.6, 0.7, math.inf], **rule).decision is Decision.CONTINUE
+
+
+@pytest.mark.parametrize(("confidence", "candidates", "pairs"), [(0.95, 1, 4), (0.95, 2, 5), (0.99, 1, 5)])
+def test_the_fewest_runs_in_random_order_follow_the_level(confidence, candidates, pairs):
+    rule = Confirmation(confidence=confidence, candidates=candidates)
+    assert sequential.shuffled_pairs(rule) == pairs
+    assert sequential.are_shuffled(pairs, rule) and not sequential.are_shuffled(sequential.provable_pairs(rule), rule)
+    found = assess([2.0] * pairs, [1.0] * pairs, maximize=False, most_pairs=pairs, first=pairs, rule=rule)
+    assert found.decision is Decision.PROVEN
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("changes", [0.0, 0.15])
+def test_random_orders_claim_as_rarely_on_a_machine_that_changes(changes):
+    rng, claimed = np.random.default_rng(12), 0
+    for _ in range(300):
+        order = sequential.shuffle(rng, 4)
+        for pair in range(4, 14):
+            order += [(pair, arm) for _, arm in sequential.shuffle(rng, 1)]
+        values = {"default": np.ones(14), "candidate": np.ones(14)}
+        times = np.exp(cori(rng, 28) + np.cumsum(rng.random(28) < changes) % 2)
+        for (pair, arm), time in zip(order, times, strict=True):
+            values[arm][pair] = time
+        for n in sequential.looks(14, 4):
+            seen = [values[arm][:n] for arm in ("default", "candidate")]
+            decision = assess(*seen, maximize=False, most_pairs=14, first=4).decision
+            if decision is not Decision.CONTINUE:
+                break
+        claimed += decision is Decision.PROVEN
+    assert claimed <= 14
+
+
+def test_an_early_look_that_was_planned_gives_up_what_is_hopeless_between_looks():
+    default, slower = [1.0] * 5, [1.2, 1.1, 1.3, 1.2, 1.1]
+    assert assess(default[:4], slower[:4], maximize=False, most_pairs=14, first=7).decision is Decision.CONTINUE
+    assert assess(default, slower, maximize=False, most_pairs=14, first=7).decision is Decision.FUTILE
+    assert assess(default, slower, maximize=False, most_pairs=14).decision is Decision.CONTINUE
+
+
 @pytest.mark.slow
 def test_a_tenth_is_found_under_a_tenth_of_noise():
     assert claims(normal, 1.1, 28) >= 160
@@ -88,9 +157,9 @@ def test_looks_after_an_early_first_one_share_what_it_leaves():
     assert sequential.looks(16, 7) == (7, 9, 11, 13, 16)
     assert sequential.looks(6, 7) == (6,)
     for most in (8, 12, 16, 24, 40):
-        for first in (6, 7):
+        for first, paid in ((4, 1 / 70), (6, 0.5**6), (7, 0.5**7)):
             design = sequential.boundary(sequential.looks(most, first), 0.025, most, first=first)
-            assert design.levels[0] == 0.5**first
+            assert design.levels[0] == paid
             assert 0 < sum(sequential.crossing_probabilities(design, 0.0)) <= 0.025
 
 

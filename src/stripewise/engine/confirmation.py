@@ -11,11 +11,17 @@ critical values follow from the joint distribution of the looks by recursive int
 1969). The statistic is the signed-rank test's: its joint null distribution does not depend on the noise, and normal
 increments describe it well from eight pairs on (checked by simulation in the tests).
 
+A large gain is proven before that, by the order alone: where eight runs are in random order, four of them of the
+candidate, these are the best four in one of 70 orders if nothing is to be gained (the rank-sum test of Wilcoxon, 1945,
+at its most extreme). The order is that of pairs, drawn at random among the eight, each in random order. So those pairs
+count in later looks as all others do, whatever the machine does meanwhile.
+
 The confirmation's runs as pairs, and what they prove.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
 from collections.abc import Sequence
@@ -32,7 +38,15 @@ from stripewise.requests.objective import Objective
 from stripewise.result import Same
 from stripewise.search.belief.costs import Costs
 from stripewise.search.belief.posterior import RepeatNoise
-from stripewise.search.statistics import Floats, Speedup, estimate_speedup, log_speedups, signed_rank_p, smallest_p
+from stripewise.search.statistics import (
+    Floats,
+    Speedup,
+    estimate_shuffled,
+    estimate_speedup,
+    log_speedups,
+    signed_rank_p,
+    smallest_p,
+)
 from stripewise.trial import History, Role, Run, State, Trial
 
 _CHANCE = 0.8
@@ -50,6 +64,39 @@ _SPENT_SHARE = 0.91
 def _efficiency(pairs: int) -> float:
     """Share of the information in normal values that signed ranks use: 3/pi in the limit, less in few pairs."""
     return float(3 / np.pi * max(0.1, 1 - 2 / pairs))
+
+
+def _alpha(rule: Confirmation) -> float:
+    """One-sided chance of a false claim that each candidate has, all looks together."""
+    return (1 - rule.confidence) / 2 / rule.candidates
+
+
+def shuffled_pairs(rule: Confirmation) -> int:
+    """Fewest pairs that can prove a gain if the order of all their runs is random."""
+    return next(n for n in itertools.count(1) if _chance_of_order(n) <= _SPENT_SHARE * _alpha(rule))
+
+
+def are_shuffled(first: int, rule: Confirmation) -> bool:
+    """Whether all runs before a first look are in one random order: as pairs, these would prove nothing."""
+    return first < provable_pairs(rule)
+
+
+def shuffle(rng: np.random.Generator, pairs: int) -> list[tuple[int, str]]:
+    """Order the runs of so many pairs at random: the pair of each, from 0, and its arm.
+
+    Every order of the two arms is equally likely, and so is, given which runs are pairs, every order within these.
+    """
+    places = rng.permutation(2 * pairs).reshape(pairs, 2)
+    names = ("default", "candidate")
+    return [
+        (pair, arm)
+        for _, pair, arm in sorted((int(row[i]), pair, names[i]) for pair, row in enumerate(places) for i in (0, 1))
+    ]
+
+
+def _chance_of_order(pairs: int) -> float:
+    """Chance that in a random order every run of the candidate beats every run of the default, without a gain."""
+    return 1 / math.comb(2 * pairs, pairs)
 
 
 def looks(most_pairs: int, first: int = FIRST_LOOK) -> tuple[int, ...]:
@@ -100,15 +147,17 @@ def boundary(
         Whether the last look is the end of the experiment although ``most_pairs`` was not reached: what is left is
         spent there. Valid where the end did not depend on the values (a budget).
     first : int
-        Pairs at the first look. A look before the eighth pair takes what winning every pair needs, and the looks after
-        it share the rest.
+        Pairs at the first look. A look before the eighth pair takes what winning every pair needs, or all runs in a
+        random order, and the looks after it share the rest.
     """
     levels: list[float] = []
+    shuffled = 0.5**first > alpha
     if len(planned) > 1:
         alpha *= _SPENT_SHARE
     spent, pairs = 0.0, 0
-    early = first < FIRST_LOOK and len(planned) > 0 and planned[0] == first < most_pairs and 0.5**first <= alpha
-    begun, paid = (first, 0.5**first) if early else (0, 0.0)
+    price = _chance_of_order(first) if shuffled else 0.5**first
+    early = first < FIRST_LOOK and planned[:1] == (first,) and (shuffled or first < most_pairs) and price <= alpha
+    begun, paid = (first, price) if early else (0, 0.0)
     density = _Density.start()
     for index, n in enumerate(planned):
         last = final and index == len(planned) - 1
@@ -121,9 +170,11 @@ def boundary(
         if paid and index == 0:
             level = paid
         levels.append(level)
-        bound = -float(scipy.special.ndtri(level)) * np.sqrt(n) if level > 0 else np.inf
+        by_order = shuffled and level > 0 and n == first
+        bound = -float(scipy.special.ndtri(level)) * np.sqrt(n) if level > 0 and not by_order else np.inf
         crossed, density = density.step(n - pairs, n, bound)
-        spent += crossed
+        # What is claimed by the order of the runs is no part of the sum of ranks: it is paid for apart.
+        spent += paid if by_order else crossed
         pairs = n
     return Boundary(planned, tuple(levels))
 
@@ -213,6 +264,8 @@ def quantile(chance: float) -> float:
 
 
 _HOPELESS = 0.02
+_FEWEST_HOPELESS = 5
+"""Pairs from which on each may end a proof in vain, where an early first look was fixed; that claims no gain."""
 _PROMISING = 0.1
 _LARGEST = 1000
 _PRICE_OF_LOOKING = 1.2
@@ -282,32 +335,40 @@ def assess(
         See :func:`~stripewise.search.statistics.log_speedups`.
     """
     n = len(default)
-    alpha = (1 - rule.confidence) / 2 / rule.candidates
+    alpha = _alpha(rule)
     offset = math.log(rule.minimum_effect)
     most_pairs = max(most_pairs, n)
+    shuffled = first if are_shuffled(first, rule) else 0
     planned = looks(most_pairs, first)
     reached = tuple(look for look in planned if look <= n)
     upcoming = next((look for look in planned if look > n), None)
     if not n:
         return Assessment(Decision.NOT_PROVEN if final or not upcoming else Decision.CONTINUE, None, 0.0)
+
+    def estimate(pairs: int, level: float) -> Speedup:
+        find = estimate_shuffled if pairs == shuffled else estimate_speedup
+        return find(default[:pairs], candidate[:pairs], maximize, 1 - 2 * level)
+
     logs = log_speedups(default, candidate, maximize)
     design = boundary(reached, alpha, most_pairs, first=first)
     level = design.levels[-1] if design.levels else 0.0
     for look, at in zip(design.looks, design.levels, strict=True):
-        if _claims_gain(logs[:look], offset, at):
+        found = estimate(look, at)
+        by_order = look == shuffled and found.interval.low > rule.minimum_effect
+        if by_order or (look != shuffled and _claims_gain(logs[:look], offset, at)):
             # What was proven at an earlier look stays proven; its interval is the one that was paid for.
-            found = estimate_speedup(default[:look], candidate[:look], maximize, 1 - 2 * at)
             return Assessment(Decision.PROVEN, found, at)
     if not upcoming:
-        return Assessment(Decision.NOT_PROVEN, estimate_speedup(default, candidate, maximize, 1 - 2 * level), level)
-    if reached and reached[-1] == n and _is_hopeless(logs, offset, alpha, most_pairs, first):
-        return Assessment(Decision.FUTILE, estimate_speedup(default, candidate, maximize, 1 - 2 * level), level)
+        return Assessment(Decision.NOT_PROVEN, estimate(n, level), level)
+    judged = n in reached or (first < FIRST_LOOK and n >= _FEWEST_HOPELESS)
+    if judged and _is_hopeless(logs, offset, alpha, most_pairs, first):
+        return Assessment(Decision.FUTILE, estimate(n, level), level)
     if final:
         ended = boundary((*(look for look in reached if look < n), n), alpha, most_pairs, True, first)
         level = ended.levels[-1]
         decision = Decision.PROVEN if _claims_gain(logs, offset, level) else Decision.NOT_PROVEN
-        return Assessment(decision, estimate_speedup(default, candidate, maximize, 1 - 2 * level), level)
-    return Assessment(Decision.CONTINUE, estimate_speedup(default, candidate, maximize, 1 - 2 * level), level)
+        return Assessment(decision, estimate(n, level), level)
+    return Assessment(Decision.CONTINUE, estimate(n, level), level)
 
 
 def _claims_gain(logs: Floats, offset: float, level: float) -> bool:
@@ -410,8 +471,6 @@ class Pair:
     @property
     def next_arm(self) -> str:
         """The arm that is still to run."""
-        if self.default is None and self.candidate is None:
-            return self.first
         return "default" if self.default is None else "candidate"
 
 
@@ -490,7 +549,7 @@ def more_pairs(found: Speedup, pairs: Sequence[Pair], objective: Objective, rule
 
 def provable_pairs(rule: Confirmation) -> int:
     """Fewest pairs that can prove a gain at all: as many as make winning every one of them unlikely enough."""
-    return math.ceil(-math.log2((1 - rule.confidence) / 2 / rule.candidates))
+    return math.ceil(-math.log2(_alpha(rule)))
 
 
 def pairs_to_prove(
@@ -503,6 +562,27 @@ def pairs_to_prove(
     chance: float = _CHANCE,
 ) -> int | None:
     """Pairs that would prove with a chance a share of the gain that a trial's search runs show; None without one."""
+    seen = _seen_gain(rule, history, trial, share)
+    if seen is None:
+        return None
+    noise = RepeatNoise.of(history).deviation(_PRIOR_RUNS)
+    return pairs_needed(seen, noise / math.sqrt(block), 1 - (1 - rule.confidence) / rule.candidates, chance)
+
+
+def chance_of_shuffled(rule: Confirmation, history: History, trial: Trial, *, share: float = 1.0) -> float:
+    """Chance that a share of the gain that a trial's search runs show is proven by the order of the fewest runs."""
+    seen, n = _seen_gain(rule, history, trial, share), shuffled_pairs(rule)
+    if seen is None or seen <= 0:
+        return 0.0
+    # Where the best run of the default falls, in standard deviations, and all runs of the candidate above it.
+    best = np.linspace(-_WIDTH, _WIDTH, _POINTS)
+    density = n * np.exp(-(best**2) / 2) / math.sqrt(2 * math.pi) * scipy.special.ndtr(best) ** (n - 1)
+    above = scipy.special.ndtr(seen / RepeatNoise.of(history).deviation(_PRIOR_RUNS) - best) ** n
+    return float(np.sum(density * above) * (best[1] - best[0]))
+
+
+def _seen_gain(rule: Confirmation, history: History, trial: Trial, share: float) -> float | None:
+    """Logarithm of what a share of the gain of a trial's search runs exceeds the minimum effect by; None without."""
     default = next((t for t in history.trials if t.role is Role.DEFAULT and t.values), None)
     if default is None or trial.number == default.number or not trial.values:
         return None
@@ -513,6 +593,4 @@ def pairs_to_prove(
         # The reference is not part of the history.
         ratio = history.objective.speedup(float(trial.value or 0.0), float(default.value or 0.0))
         seen = math.log(ratio) if ratio > 0 else -math.inf
-    gain = share * seen - math.log(rule.minimum_effect)
-    noise = RepeatNoise.of(history).deviation(_PRIOR_RUNS)
-    return pairs_needed(gain, noise / math.sqrt(block), 1 - (1 - rule.confidence) / rule.candidates, chance)
+    return share * seen - math.log(rule.minimum_effect)

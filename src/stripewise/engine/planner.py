@@ -30,6 +30,8 @@ from stripewise.engine.confirmation import (
     FIRST_LOOK,
     Decision,
     Pair,
+    are_shuffled,
+    chance_of_shuffled,
     find_candidate,
     first_look_of,
     judge,
@@ -37,6 +39,8 @@ from stripewise.engine.confirmation import (
     pairs_of,
     pairs_to_prove,
     provable_pairs,
+    shuffle,
+    shuffled_pairs,
 )
 from stripewise.engine.effects import all_idle, effects_of
 from stripewise.engine.ineffective import Idle, Narrowing, io_too_short, list_waiting
@@ -65,6 +69,8 @@ _KEPT_GAIN = 0.75
 """What is expected to be left of the gain that the search saw: the best of many noisy runs looks better than it is."""
 _SURE = 0.8
 """The chance of winning the fewest pairs from which these are looked at."""
+_EVEN = 0.5
+"""The same of the fewest runs in a random order: these are fewer, and later looks lose little."""
 _TAKEN_BACK_RUNS = 2
 """Runs of a search that are kept for each setting of its best, to take it back."""
 
@@ -398,8 +404,8 @@ class Planner:
         tested = list(dict.fromkeys(find_candidate(run) for run in runs))
         pairs = pairs_of(runs, tested[-1]) if tested else []
         block = runs[-1].facts.block if pairs else 1
-        if pairs and not pairs[-1].complete:
-            return self._arm(trials, pairs[-1], _find_tested(trials, runs, tested[-1]), block)
+        if due := self._due(runs, pairs):
+            return self._arm(trials, *due, _find_tested(trials, runs, tested[-1]), block)
         if pairs and (step := self._leave_out(trials, runs, pairs, spent)):
             return step
         if pairs and under_way:
@@ -421,10 +427,31 @@ class Planner:
             return Finish("no configuration looked better than the default")
         number = 1 + max((run.pair for run in runs if run.pair is not None), default=-1)
         first = "default" if self._coins(number)[0] < 0.5 else "candidate"
-        if pairs and (step := self._leave_out(trials, runs, pairs, spent, before=number)):
-            return step
-        block = block if pairs else self._block(trials, candidate, spent)
-        return self._arm(trials, Pair(number, first), candidate, block)
+        if pairs:
+            step = self._leave_out(trials, runs, pairs, spent, before=number)
+            return step or self._arm(trials, number, first, candidate, block)
+        block = self._block(trials, candidate, spent)
+        if order := self._shuffled(number, self._first_look(trials, candidate)):
+            number, first = order[0]
+        return self._arm(trials, number, first, candidate, block)
+
+    def _due(self, runs: Sequence[Run], pairs: Sequence[Pair]) -> tuple[int, str] | None:
+        """Give pair and arm of the next run of the pairs that have begun; None where these are complete."""
+        if not pairs:
+            return None
+        known = find_candidate(runs[-1])
+        begun = 1 + max((run.pair for run in runs if run.pair is not None and find_candidate(run) != known), default=-1)
+        made = {(run.pair, run.arm) for run in runs}
+        order = self._shuffled(begun, first_look_of(pairs))
+        last = None if pairs[-1].complete else (pairs[-1].number, pairs[-1].next_arm)
+        return next((one for one in order if one not in made), last)
+
+    def _shuffled(self, number: int, first_look: int) -> list[tuple[int, str]]:
+        """Pair and arm of each run before the first look, where their order is random as a whole; else empty."""
+        if not first_look or not are_shuffled(first_look, self.experiment.confirmation):
+            return []
+        order = shuffle(self._rng(_PAIRING_STREAM + number), first_look)
+        return [(number + pair, arm) for pair, arm in order]
 
     def _coins(self, pair: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
         """Two random numbers of a pair: which of its arms runs first, and whether what leaves a setting out does."""
@@ -500,8 +527,10 @@ class Planner:
     def _first_look(self, trials: Sequence[Trial], candidate: Trial) -> int:
         """Give the pairs at an early first look of the proof, by the gain that the search saw; 0 for none.
 
-        The fewest pairs that prove anything must all be won. Where that is likely, the look comes after these, and
-        otherwise after one more, which leaves later looks as much power as a first look after eight pairs.
+        The fewest runs that prove anything, in a random order, must all be better than the default's. Where that is
+        likely, the look comes after these, and otherwise after one pair more than must all be won: that leaves later
+        looks as much power as a first look after eight pairs. Beside runs that leave a setting out, each pair is run by
+        itself, and the first look comes after the fewest pairs where winning all of them is likely.
         """
         begun = confirmation_runs(trials)
         if begun:
@@ -510,7 +539,12 @@ class Planner:
         fewest = provable_pairs(rule)
         if not self.schedule.saves or fewest >= FIRST_LOOK:
             return 0
-        needed = pairs_to_prove(rule, self.history(trials), candidate, share=_KEPT_GAIN, chance=_SURE)
+        history = self.history(trials)
+        if not self._extra(trials, candidate):
+            few = shuffled_pairs(rule)
+            likely = chance_of_shuffled(rule, history, candidate, share=_KEPT_GAIN) >= _EVEN
+            return few if likely and few <= pairs_left(self.experiment, trials) else min(fewest + 1, FIRST_LOOK)
+        needed = pairs_to_prove(rule, history, candidate, share=_KEPT_GAIN, chance=_SURE)
         return fewest if needed is not None and needed <= fewest else min(fewest + 1, FIRST_LOOK)
 
     def _block(self, trials: Sequence[Trial], candidate: Trial, spent: Spent) -> int:
@@ -575,8 +609,8 @@ class Planner:
     def _rng(self, stream: int) -> np.random.Generator:
         return sampler_rng(self.experiment.seed, stream)
 
-    def _arm(self, trials: Sequence[Trial], pair: Pair, candidate: Trial, block: int) -> Planned:
-        arm, new = pair.next_arm, candidate.number >= len(trials)
+    def _arm(self, trials: Sequence[Trial], pair: int, arm: str, candidate: Trial, block: int) -> Planned:
+        new = candidate.number >= len(trials)
         facts = self.schedule.of_arm(RunFacts(against=candidate.number), block)
         if extra := self._extra(trials, candidate):
             facts = facts.with_(extra=extra)
@@ -588,7 +622,7 @@ class Planner:
         else:
             trial = candidate
         planned = self._plan(trials, trial, Phase.CONFIRMATION, new=new and arm == "candidate")
-        return replace(planned, run=replace(planned.run, pair=pair.number, arm=arm, facts=facts))
+        return replace(planned, run=replace(planned.run, pair=pair, arm=arm, facts=facts))
 
     def _plan(self, trials: Sequence[Trial], trial: Trial, phase: Phase, *, new: bool = False) -> Planned:
         number = sum(len(t.runs) for t in trials)

@@ -114,7 +114,7 @@ def protocol_points(
         return [], ["no confirmation was run"]
     kept = [
         "objective, budget and minimum effect were fixed before the first run; the search's runs prove nothing",
-        "pairs in random order, default and candidate side by side in time",
+        "default and candidate in random order, side by side in time",
         "the interval is corrected for repeated looks and for the number of candidates",
         "failed runs count against their side",
     ]

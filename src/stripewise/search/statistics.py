@@ -28,7 +28,7 @@ class Speedup:
     Attributes
     ----------
     estimate : float
-        Hodges-Lehmann pseudo-median of the pairs' ratios: robust to a disturbed run.
+        Hodges and Lehmann's median, of the pairs' ratios or of those of all runs: robust to a disturbed run.
     interval : Interval
         From 0 to infinity where the pairs are too few to bound anything.
     geometric_mean : float
@@ -136,17 +136,38 @@ def estimate_speedup(
     n = len(logs)
     if n == 0:
         raise ValueError("no pairs")
-    averages = walsh_averages(logs)
     significance = (1 - confidence) / 2 * (1 + 1e-9)
     outside = int(np.searchsorted(_signed_rank_cdf(n), significance, side="right"))
-    low = float(averages[outside - 1]) if outside else -math.inf
-    high = float(averages[len(averages) - outside]) if outside else math.inf
+    return _between(walsh_averages(logs), outside, logs, confidence)
+
+
+def estimate_shuffled(
+    default: Sequence[float], candidate: Sequence[float], maximize: bool, confidence: float = 0.95
+) -> Speedup:
+    """Estimate the speed-up from runs whose order was random as a whole, not only within pairs.
+
+    The interval holds the ratios of all runs of the candidate to all of the default. It belongs to the rank-sum test at
+    its most extreme: a speed-up by which one arm's runs would all be better than the other's is outside. Where fewer
+    orders are possible than the confidence asks for, the bounds are 0 and infinity.
+
+    See :func:`estimate_speedup`, whose parameters these are.
+    """
+    logs, n = log_speedups(default, candidate, maximize), len(default)
+    every = np.sort(log_speedups(np.repeat(default, n).tolist(), np.tile(candidate, n).tolist(), maximize))
+    outside = int(1 / math.comb(2 * n, n) <= (1 - confidence) / 2 * (1 + 1e-9))
+    return _between(every, outside, logs, confidence)
+
+
+def _between(ordered: Floats, outside: int, logs: Floats, confidence: float) -> Speedup:
+    """Estimate by the median of ordered values, without so many of them at either end."""
+    low = float(ordered[outside - 1]) if outside else -math.inf
+    high = float(ordered[len(ordered) - outside]) if outside else math.inf
     return Speedup(
-        estimate=_exp(float(np.median(averages))),
+        estimate=_exp(float(np.median(ordered))),
         interval=Interval(_exp(low), _exp(high), confidence),
         geometric_mean=_geometric_mean(logs),
         p10=_exp(float(np.quantile(logs, 0.1, method="lower"))),
-        pairs=n,
+        pairs=len(logs),
     )
 
 
