@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Generic, Self, TypedDict, TypeVar, Unpack
 
 from stripewise.catalogue.workload import Workload
+from stripewise.observe.ceiling import Ceiling
 from stripewise.requests.objective import Objective
 from stripewise.result import SpaceSummary
 
@@ -93,6 +94,7 @@ class ExperimentKeys(TypedDict, total=False):
     replay: Mapping[str, Any]
     families: list[dict[str, Any]]
     objective_notes: list[str]
+    ceiling: Mapping[str, Any]
     whole: Mapping[str, Any]
     followed: str
     search_ended: str
@@ -172,6 +174,9 @@ class Facts(_Observed):
 
     objective_notes = _Fact[list[str]](list)
     """What the first run showed of the objective: how it is timed here, and the program's own figure beside it."""
+
+    ceiling = _Maybe(Ceiling.model_validate)
+    """What the storage gives by the file that the experiment names; None where that says nothing of the program."""
 
     whole = _Maybe[dict[str, Any]](dict)
     """Of a smaller case: the experiment at full size, which follows."""

@@ -409,6 +409,7 @@ def test_metacharacters_and_paths_in_identifiers_find_nothing(served: Running, t
         {"stacks": ["/etc/passwd.toml"]},
         {"stacks": ["../../etc/x.toml"]},
         {"model": "/etc/passwd"},
+        {"ceiling": "/etc/passwd.json"},
         {"scratch": "/root/elsewhere"},
         {"runner": "replay:/etc/passwd"},
         {"runner": "sim:/etc/passwd.toml"},

@@ -21,19 +21,23 @@ from stripewise.engine.ceiling import as_benchmark, ceiling_of, lay_out, reached
 from stripewise.engine.ledger import Spent
 from stripewise.engine.loop import Finish, Planned, Wait
 from stripewise.engine.planner import Planner
+from stripewise.engine.session import Session
 from stripewise.engine.space import Circumstances, bind_space
 from stripewise.errors import UserError
 from stripewise.facts import RunFacts
-from stripewise.launch import Launch
+from stripewise.launch import Launch, Outcome
 from stripewise.models.table import Column, ObjectiveColumn, Schema, make_table, write_table
 from stripewise.observe.activity import Activity
 from stripewise.observe.ceiling import Ceiling, near
+from stripewise.observe.report import Report
 from stripewise.requests.experiment import Budget, Experiment
 from stripewise.requests.objective import Objective
+from stripewise.runners.base import AnsweringRunner, Preflight
 from stripewise.search.base import make_sampler
 from stripewise.search.policy.pruning import make_pruner
 from stripewise.search.policy.resampling import make_resampler
 from stripewise.search.policy.stopping import make_stopping
+from stripewise.store.opening import open_store
 from stripewise.trial import Phase, Role, Run, State, Trial
 from tests.unit.reports import recorded
 
@@ -218,7 +222,7 @@ def activity(ranks: int = 8, **about: Any) -> Activity:
     return found.model_copy(update={"job": found.job.model_copy(update={"ranks": ranks})})
 
 
-def test_a_campaign_gives_the_ceiling_of_as_many_ranks(tmp_path: Path) -> None:
+def campaign(folder: Path) -> Path:
     columns = [
         Column(name="nodes", kind="ordinal", role="nodes", values=[1, 2]),
         Column(name="each", kind="ordinal", role="processes_per_node", values=[4]),
@@ -232,8 +236,12 @@ def test_a_campaign_gives_the_ceiling_of_as_many_ranks(tmp_path: Path) -> None:
     base = {"each": 4, "size": 64 * MIB, "way": "write"}
     rows = [(1, 1, 40.0), (1, 4, 50.0), (2, 1, 100.0), (2, 4, 126.0), (2, 4, 128.0), (2, 4, 900.0)]
     made = [{**base, "nodes": n, "stripes": s, "objective": v, "repeat": i} for i, (n, s, v) in enumerate(rows)]
-    write_table(make_table(schema, made), tmp_path / "site.csv")
-    found = ceiling_for(tmp_path / "site.csv", activity())
+    write_table(make_table(schema, made), folder / "site.csv")
+    return folder / "site.csv"
+
+
+def test_a_campaign_gives_the_ceiling_of_as_many_ranks(tmp_path: Path) -> None:
+    found = ceiling_for(campaign(tmp_path), activity())
     assert found.rates == pytest.approx({"write": 128.0 * MIB}) and found.default == pytest.approx(0.5)
     assert "now at 50% of what this storage gives to 8 ranks, by time in I/O (write 128 MiB/s" in found.says
     assert f"by {tmp_path}/site.csv" in found.says
@@ -256,3 +264,38 @@ def test_a_calibration_gives_the_ceiling_of_one_process(tmp_path: Path) -> None:
         ceiling_for(path, activity(8))
     with pytest.raises(UserError, match="no reads"):
         ceiling_for(path, activity(1, written=0, read=64 * MIB))
+
+
+class Program(AnsweringRunner):
+    """Writes 64 MiB with four ranks in as many seconds as it is given."""
+
+    name = "program"
+    kind = "replayed"
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__()
+        self._seconds = seconds
+
+    def prepare(self) -> Preflight:
+        return Preflight(io="romio", environment={"mpi": "MPICH 5.0.2"})
+
+    def answer(self, launch: Launch) -> Outcome:
+        found = Report.model_validate(report(self._seconds))
+        return Outcome(launch.number, State.FINISHED, self._seconds, launch.number, exit_code=0, report=found)
+
+
+@pytest.mark.parametrize(("seconds", "share"), [(4.0, 0.32), (1.28, 1.0)])
+def test_a_search_takes_the_ceiling_of_a_file_and_launches_no_benchmark(
+    tmp_path: Path, seconds: float, share: float
+) -> None:
+    told: list[str] = []
+    experiment = Experiment(command=["app"], stacks=["romio"], budget=Budget(runs=14), ceiling=str(campaign(tmp_path)))
+    assert not experiment.model_copy(update={"budget": Budget(runs=40)}).measures_ceiling
+    with open_store(f"sqlite:///{tmp_path}/s.db") as store:
+        identifier = store.create(experiment)
+        result = Session(store, identifier, Program(seconds), "test", told.append).run()
+        roles = {trial.role for trial in store.trials(identifier)}
+    assert roles == {Role.DEFAULT, Role.CANDIDATE}
+    assert result.ceiling is not None and result.ceiling.default == pytest.approx(share)
+    assert result.ceiling.origin == f"{tmp_path}/site.csv"
+    assert ("as fast as a benchmark" in result.search_ended) is (share == 1.0)

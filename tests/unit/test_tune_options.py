@@ -159,6 +159,7 @@ def example(name: str, base: str) -> tuple[list[str], Callable[[Observed], bool]
         "timeout": (["9"], lambda o: o.asked.timeout == 9.0),
         "scratch": (["s"], lambda o: o.asked.scratch == str(Path("s").absolute())),
         "override": ([], lambda o: o.asked.override),
+        "ceiling": (["c.csv"], lambda o: o.asked.ceiling == str(Path("c.csv").absolute())),
         "no_ceiling": ([], lambda o: not o.asked.ceiling),
         "sampler": (["surrogate"], lambda o: o.asked.sampler == "surrogate"),
         "sampler_option": (["initial=5"], lambda o: str(o.asked.sampler_options.get("initial")) == "5"),

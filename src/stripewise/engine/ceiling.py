@@ -15,6 +15,7 @@ from stripewise.catalogue.configuration import Configuration
 from stripewise.catalogue.expectation import propose
 from stripewise.catalogue.plan import spell
 from stripewise.catalogue.workload import Workload
+from stripewise.diagnose.ceiling import ceiling_for
 from stripewise.engine.space import BoundSpace
 from stripewise.errors import StripewiseError
 from stripewise.launch import Launch
@@ -62,6 +63,20 @@ def why_none(experiment: Experiment, default: Trial, words: Callable[[], tuple[s
     except (OSError, StripewiseError) as error:
         return str(error)
     return ""
+
+
+def read_stored(experiment: Experiment, default: Trial) -> Ceiling | None:
+    """Read what the storage gives to the program from the file that the experiment names; None without one.
+
+    Raises
+    ------
+    StripewiseError
+        If the file cannot be read, or holds nothing that the program can be compared with.
+    """
+    activity = _seen(default)
+    if experiment.stored_ceiling is None or activity is None:
+        return None
+    return ceiling_for(experiment.stored_ceiling, activity)
 
 
 def lay_out(bound: BoundSpace, workload: Workload) -> Configuration:
@@ -120,24 +135,24 @@ def _times(activity: Activity) -> int:
     return max(1, min(sum(over) if len(over) == len(files) else len(files), _MOST_FILES))
 
 
-def ceiling_of(trials: Sequence[Trial], best: Trial | None = None) -> Ceiling | None:
-    """Give the ceiling that was measured, and how near the default and the best are; None without one."""
+def ceiling_of(trials: Sequence[Trial], best: Trial | None = None, stored: Ceiling | None = None) -> Ceiling | None:
+    """Give the ceiling that was measured or stored, and how near the default and the best are; None without one."""
     measured = next((trial for trial in trials if trial.role is Role.CEILING), None)
     default = next((trial for trial in trials if trial.role is Role.DEFAULT), None)
     activity, own = (None if one is None else _seen(one) for one in (measured, default))
     # A session that could not launch the benchmark, where an earlier one had planned it, has launched the program.
     its = activity is not None and any(Path(file.path).name.startswith(_NAME) for file in activity.files)
-    found = Ceiling.of_benchmark(activity) if activity is not None and its else None
+    found = Ceiling.of_benchmark(activity) if activity is not None and its else stored
     if found is None or default is None or own is None or own.job.ranks != found.ranks:
         return None
     shown = None if best is None or best.role is Role.DEFAULT else _share(found, best)
     return found.model_copy(update={"default": _share(found, default), "best": shown})
 
 
-def reached(trials: Sequence[Trial], best: int | None) -> str:
+def reached(trials: Sequence[Trial], best: int | None, stored: Ceiling | None = None) -> str:
     """Say that the best is so near the ceiling that nothing is left to be had; empty if it is not, or is above it."""
     trial = next((one for one in trials if one.number == best or (best is None and one.role is Role.DEFAULT)), None)
-    found = None if trial is None else ceiling_of(trials, trial)
+    found = None if trial is None else ceiling_of(trials, trial, stored)
     if found is None or trial is None or len(trial.values) < _RUNS_NEAR:
         return ""
     share = found.default if trial.role is Role.DEFAULT else found.best

@@ -103,6 +103,7 @@ def with_options(
             "runner": _absolute_path(merged.runner),
             "scratch": str(Path(merged.scratch).absolute()) if merged.scratch else None,
             "model": str(Path(merged.model).absolute()) if merged.model else None,
+            "ceiling": str(Path(merged.ceiling).absolute()) if isinstance(merged.ceiling, str) else merged.ceiling,
             "replay": None if merged.replay is None else _place_replay(merged.replay),
         }
     )

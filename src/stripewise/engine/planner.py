@@ -51,6 +51,7 @@ from stripewise.engine.schedule import Schedule, schedule_of
 from stripewise.engine.try_first import configurations, wanted_first
 from stripewise.errors import NothingWorks
 from stripewise.facts import RunFacts
+from stripewise.observe.ceiling import Ceiling
 from stripewise.requests.experiment import Experiment
 from stripewise.requests.objective import Objective
 from stripewise.search.base import Sampler, sampler_rng
@@ -91,6 +92,8 @@ class Planner:
         Runs before this number count as no try of the default: an earlier session gave up after them, and was resumed.
     ceiling : Configuration or None
         Layout of the file of the benchmark that shows what the storage gives; None where it is not launched.
+    stored : Ceiling or None
+        What the storage gives by a file.
     narrowing : Narrowing
         Keeps what the evidence calls without effect out of what is tried.
     """
@@ -105,6 +108,7 @@ class Planner:
     stopping: Stopping
     forgiven: int = 0
     ceiling: Configuration | None = None
+    stored: Ceiling | None = None
     narrowing: Narrowing = field(default_factory=Narrowing)
 
     @property
@@ -288,7 +292,7 @@ class Planner:
         if not suggestions:
             again = None
             if self.schedule.measures_again(reserve):
-                again = self.resampler.last(history)
+                again = self.resampler.last(history, saves=self._may_save)
             if again is None:
                 again = self._retry(history, at_once=True)
             if again is None:
@@ -307,7 +311,7 @@ class Planner:
         """
         found = self.stopping.reason(space, history, self.sampler) or self.schedule.ends_search(space, history)
         if not found and not self.experiment.budget.spend_all:
-            found = reached(trials, self.candidate(trials))
+            found = reached(trials, self.candidate(trials), self.stored)
         if found or wanted or not self._may_save:
             return found or ""
         return nothing_more(space, history, self.sampler) or ""

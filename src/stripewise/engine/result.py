@@ -192,7 +192,7 @@ def conclude(ledger: ExperimentLedger, planner: Planner, bound: BoundSpace, reas
         preferred_over=preferred_over(bound, history, shown) if schedule.takes_cheapest else None,
         level=machine_level(history),
         failures=failures_of(run for trial in trials if trial.role is not Role.CEILING for run in trial.runs),
-        ceiling=ceiling_of(trials, best),
+        ceiling=ceiling_of(trials, best, facts.ceiling),
         cost=cost(trials, spent, default, best, shown_runs, planner.count_unneeded(trials, spent)),
         plan=plan.text(),
         environment={**facts.environment, "driver": workload.driver, "file_system": workload.file_system},

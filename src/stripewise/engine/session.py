@@ -15,7 +15,7 @@ import scipy.special  # noqa: F401
 from stripewise.catalogue.plan import Plan
 from stripewise.engine.binding import Seen, check_program
 from stripewise.engine.budget import confirmation_runs, shortfall
-from stripewise.engine.ceiling import as_benchmark, lay_out, why_none
+from stripewise.engine.ceiling import as_benchmark, lay_out, read_stored, why_none
 from stripewise.engine.companions import Companions, Steps
 from stripewise.engine.conclusion import so_far
 from stripewise.engine.consent import Consent, agree_always, check_cost, check_run
@@ -34,6 +34,7 @@ from stripewise.errors import NothingWorks, Stopped, StripewiseError
 from stripewise.facts import RunFacts
 from stripewise.launch import Launch, Outcome
 from stripewise.models.registry import load_model
+from stripewise.observe.ceiling import Ceiling
 from stripewise.observe.objectives import kind_of, objective_of
 from stripewise.observe.objectives.own_figure import compare_own_figure
 from stripewise.requests.experiment import Experiment, ObjectiveEntry
@@ -401,7 +402,14 @@ class Session:
         )
         reference = bound.reference is not None
         ceiling = lay_out(bound, workload) if self._measures_ceiling() else None
-        self._planner = replace(self._planner, space=bound.space, reference=reference, sampler=sampler, ceiling=ceiling)
+        self._planner = replace(
+            self._planner,
+            space=bound.space,
+            reference=reference,
+            sampler=sampler,
+            ceiling=ceiling,
+            stored=self._stored_ceiling(),
+        )
         finished = (run for run in self._ledger.runs.values() if run.state is State.FINISHED)
         notes = facts.objective_notes or explain_objective(self._objective, next(finished, None))
         for told in notes:
@@ -421,6 +429,21 @@ class Session:
         if why:
             self._note(f"the ceiling of this storage is not measured: {why}")
         return why == ""
+
+    def _stored_ceiling(self) -> Ceiling | None:
+        """What the storage gives by the experiment's file, as the first run of the program made it known."""
+        known = self._ledger.facts.ceiling
+        default = next((trial for trial in self._ledger.trials if trial.role is Role.DEFAULT), None)
+        if known is not None or default is None:
+            return known
+        try:
+            found = read_stored(self._ledger.experiment, default)
+        except StripewiseError as error:
+            self._note(f"the ceiling of this storage is not known: {error}")
+            return None
+        if found is not None:
+            self._ledger.remember(ceiling=found.model_dump(exclude={"default", "best"}))
+        return found
 
     def _announce_cost(self) -> None:
         """Say what the experiment costs at worst, and ask for consent where that is much."""

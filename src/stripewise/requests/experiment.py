@@ -11,6 +11,7 @@ import hashlib
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
@@ -347,9 +348,9 @@ class Experiment(BaseModel):
         default=None, description="the record whose replays the search launches in place of the program"
     )
     confirmation: Confirmation = Field(default=Confirmation(), description="how a gain is proven")
-    ceiling: bool = Field(
+    ceiling: bool | VariableValue = Field(
         default=True,
-        description="of 30 launches or more, one shows what the storage gives",
+        description="of 30 launches or more, one shows what the storage gives; or a calibration or a campaign's table",
     )
     warmup: Annotated[int, Field(ge=0, le=100)] = Field(
         default=1, description="runs of the default that are discarded first"
@@ -364,7 +365,13 @@ class Experiment(BaseModel):
     @property
     def measures_ceiling(self) -> bool:
         """Whether one of its launches may be spent on the ceiling."""
-        return self.ceiling and self.budget.runs >= _MANY_LAUNCHES
+        return self.ceiling is True and self.budget.runs >= _MANY_LAUNCHES
+
+    @property
+    def stored_ceiling(self) -> Path | None:
+        """The file that says what the storage gives; None without one, or where runs are not launches."""
+        named = isinstance(self.ceiling, str) and self.runner != "within" and self.replay is None
+        return Path(str(self.ceiling)) if named else None
 
     @property
     def is_demo(self) -> bool:

@@ -126,6 +126,10 @@ def tune(
     timeout: Annotated[float | None, typer.Option(help="Seconds after which a run counts as hung.")] = None,
     scratch: Annotated[str | None, typer.Option(help="Folder for the runs' output.")] = None,
     override: Annotated[bool | None, typer.Option(help="Win over the program's own hints.")] = None,
+    ceiling: Annotated[
+        Path | None,
+        typer.Option(help="A calibration or a campaign's table: what does this storage give?", metavar="FILE"),
+    ] = None,
     no_ceiling: Annotated[bool, typer.Option("--no-ceiling", help="Measure no ceiling of this storage.")] = False,
     within: Annotated[
         bool,
@@ -200,6 +204,8 @@ def tune(
         if runner not in (None, "within"):
             raise UserError(f"--within and --runner {runner} exclude each other", "leave one of them out")
         runner = "within"
+    if no_ceiling and ceiling is not None:
+        raise UserError("--ceiling and --no-ceiling exclude each other", "leave one of them out")
     modes |= mode_of(runner or experiment.runner)
     modes |= Mode.REPLAYS if replay is not None or experiment.replay is not None else Mode(0)
     modes |= Mode.SMALL if small is not None else Mode(0)
@@ -236,7 +242,7 @@ def tune(
         "timeout": timeout,
         "scratch": scratch,
         "override": override,
-        "ceiling": False if no_ceiling else None,
+        "ceiling": False if no_ceiling else None if ceiling is None else str(ceiling),
     }
     experiment = _with_options(experiment, context.obj["command"], file, options)
     manner = replace(manner, later=used_later(given, modes))

@@ -62,7 +62,7 @@ TABLE: Mapping[str | None, Mapping[str, Mode]] = {
         "timeout": ~Mode.WITHIN,
         "scratch": _MEASURED,
         "override": _LAUNCHED,
-        "no_ceiling": _LAUNCHED & ~Mode.WITHIN & ~Mode.REPLAYS,
+        **dict.fromkeys(("ceiling", "no_ceiling"), _LAUNCHED & ~Mode.WITHIN & ~Mode.REPLAYS),
         "time": _ALL,
         "node_hours": _ALL,
     },

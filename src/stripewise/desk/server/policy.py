@@ -45,6 +45,10 @@ def check_experiment(experiment: Experiment, folder: Path, settings: Settings) -
     if experiment.model is not None:
         model = confine_path(Path(experiment.model), settings, "model")
         bounded.ask("describe_model", path=str(model))
+    if isinstance(experiment.ceiling, str):
+        table = confine_path(Path(experiment.ceiling), settings, "ceiling")
+        if table.suffix != ".json":
+            bounded.ask("describe_table", path=str(table))
     if experiment.scratch is not None:
         confine_path(Path(experiment.scratch), settings, "scratch")
     _check_runner(experiment.runner, settings)

@@ -90,17 +90,18 @@ class Resampler:
         chosen = self._choose(Posterior.of(history), history, self.options.worth, _APART)
         return self._control(history) if chosen is None and self.options.controls else chosen
 
-    def last(self, history: History) -> int | None:
+    def last(self, history: History, *, saves: bool = False) -> int | None:
         """Give a trial to repeat where every configuration has been tried and runs are left; None to end the search.
 
-        With nothing new to run, small gains are worth a run as well to ``racing``. A few values, or a few repeats that
-        happen to agree, do not show that the machine is quiet. So the noise is taken at the upper end of what the
-        repeats leave possible: the search ends when more runs would not matter then.
+        With nothing new to run, small gains are worth a run as well to ``racing``, unless it saves what it can. A few
+        values, or a few repeats that happen to agree, do not show that the machine is quiet. So the noise is taken at
+        the upper end of what the repeats leave possible: the search ends when more runs would not matter then.
         """
         if self.options.kind != "racing":
             return None
         noise = learn_noise(history, _DOUBT)
-        return self._choose(Posterior.of(history, noise), history, _LEFTOVER * self.options.worth, 0)
+        worth = self.options.worth if saves else _LEFTOVER * self.options.worth
+        return self._choose(Posterior.of(history, noise), history, worth, 0)
 
     def _choose(self, posterior: Posterior, history: History, worth: float, apart: int) -> int | None:
         gain = knowledge_gradient(posterior)
