@@ -202,7 +202,7 @@ CASES = {
     "recorded": finished,
     "exchange skipped": lambda: tuned(6.43, 0.1),
     "exchange not seen": lambda: tuned(6.43, 0.1, messages=False),
-    "near miss": lambda: tuned(2.0, 0.1, pairs=5),
+    "near miss": lambda: tuned(2.0, 0.1, pairs=3),
     "no gain": lambda: tuned(1.0, 0.2),
     **{path.stem: partial(swept, path) for path in sorted((REAL / "results").glob("*.json"))},
 }

@@ -48,7 +48,8 @@ def test_speed_ups_are_above_one_in_both_directions(direction):
     # Both figures are of the confirmation alone, pair by pair.
     pairs = result["confirmation"]["pairs"]
     assert result["best"]["runs"] == result["default"]["runs"] == len(pairs)
-    assert result["best"]["ci95"][0] <= better <= result["best"]["ci95"][1]
+    # So large a gain takes four runs of each, which bound no value: the ratios of all of them bound the speed-up.
+    assert len(pairs) == 4 and result["best"]["ci95"] is None
 
 
 def test_a_default_of_zero_has_no_ratio():
