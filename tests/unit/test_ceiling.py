@@ -288,12 +288,11 @@ class Program(AnsweringRunner):
 def test_a_search_takes_the_ceiling_of_a_file_and_launches_no_benchmark(
     tmp_path: Path, seconds: float, share: float
 ) -> None:
-    told: list[str] = []
     experiment = Experiment(command=["app"], stacks=["romio"], budget=Budget(runs=14), ceiling=str(campaign(tmp_path)))
     assert not experiment.model_copy(update={"budget": Budget(runs=40)}).measures_ceiling
     with open_store(f"sqlite:///{tmp_path}/s.db") as store:
         identifier = store.create(experiment)
-        result = Session(store, identifier, Program(seconds), "test", told.append).run()
+        result = Session(store, identifier, Program(seconds), "test").run()
         roles = {trial.role for trial in store.trials(identifier)}
     assert roles == {Role.DEFAULT, Role.CANDIDATE}
     assert result.ceiling is not None and result.ceiling.default == pytest.approx(share)
