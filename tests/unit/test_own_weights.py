@@ -107,6 +107,27 @@ def test_a_small_file_does_not_fill_the_memory(remembered, tmp_path):
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1 << 20
 
 
+@pytest.mark.parametrize("bits", [1, 0x20, 0x41])
+def test_an_archive_that_is_encrypted_or_patched_is_refused_in_one_line(bits: int, tmp_path):
+    path = tmp_path / "m.pt"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("x/data.pkl", b"\x80\x02}.")
+    data = bytearray(path.read_bytes())
+    for place, mark in ((6, b"PK\3\4"), (8, b"PK\1\2")):
+        data[data.index(mark) + place] |= bits
+    path.write_bytes(data)
+    with pytest.raises(UserError, match="damaged"):
+        read_weights(path, 3)
+
+
+@pytest.mark.parametrize("pickled", [b"T\0", b"\x95", b"\x8e\0"])
+def test_a_pickle_that_ends_too_soon_is_refused_in_one_line(pickled: bytes, tmp_path):
+    with zipfile.ZipFile(tmp_path / "m.pt", "w") as archive:
+        archive.writestr("x/data.pkl", b"\x80\x02" + pickled)
+    with pytest.raises(UserError, match="damaged"):
+        read_weights(tmp_path / "m.pt", 3)
+
+
 @pytest.mark.parametrize("name", [b"_rebuild_parameter", b"_rebuild_tensor_v2"])
 def test_a_file_changes_nothing_of_its_reader(name, tmp_path):
     with zipfile.ZipFile(tmp_path / "own.pt", "w") as archive:

@@ -130,7 +130,7 @@ def read_model_file(path: str | Path) -> Stored:
         raise UserError(f"model {path} needs more memory than there is", "train it again, on less data") from error
     except (
         *(zipfile.BadZipFile, zlib.error, KeyError, ValueError, EOFError),
-        *(NotImplementedError, RecursionError),
+        RuntimeError,  # also of an archive that is encrypted, packed in an unknown way, or nested too deeply
         *(SyntaxError, tokenize.TokenError),  # NumPy reads an array's head as Python reads its own texts
     ) as error:
         raise UserError(f"{path} is not a performance model, or is damaged: {error}", "train it again") from error

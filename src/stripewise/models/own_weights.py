@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import pickle
 import re
+import struct
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
@@ -147,9 +148,10 @@ def read_weights(path: str | Path, inputs: int) -> Layers:
         raise UserError(f"{path} cannot be used as a model: {error}", fix) from error
     except OSError as error:
         raise UserError(f"cannot read the model {path}: {error.strerror}", "check the path") from error
-    except (zipfile.BadZipFile, zlib.error, pickle.UnpicklingError, NotImplementedError, EOFError) as error:
+    except (zipfile.BadZipFile, zlib.error, struct.error, pickle.UnpicklingError, EOFError) as error:
         raise UserError(f"{path} is not a .pt file of PyTorch 1.6 or newer, or is damaged: {error}", fix) from error
-    except (KeyError, ValueError, TypeError, IndexError, AttributeError, RecursionError, MemoryError) as error:
+    except (KeyError, ValueError, TypeError, IndexError, AttributeError, RuntimeError, MemoryError) as error:
+        # RuntimeError: also of an archive that is encrypted, or packed in an unknown way, or nested too deeply.
         raise UserError(f"{path} is damaged: {type(error).__name__}: {error}", fix) from error
     foreign = sorted(kind for kind in kinds if kind and kind not in _BETWEEN)
     if foreign:
