@@ -171,6 +171,7 @@ class _OneExperiment:
         if self._with_workers:
             jobs = Jobs(database_of(store))
             if identifier not in jobs.waiting():
+                # Also after three kills in a row without a result, when the service gives a job up.
                 jobs.submit("experiment", identifier, "soak")
             command = ["service", "worker", "--lease", str(LEASE), "--data", str(self._work / "data")]
             missing = WORKERS - len(self._processes)
@@ -196,6 +197,8 @@ class _OneExperiment:
                 if all(not process.is_alive() for process in self._processes) or (
                     store.record(identifier).state == "finished"
                 ):
+                    return False
+                if self._with_workers and identifier not in Jobs(database_of(store)).waiting():
                     return False
                 if time.monotonic() > deadline:
                     raise PromiseError(f"nothing was launched for {_PATIENCE:g} s: {self._said()}")
