@@ -195,7 +195,8 @@ def test_a_folder_becomes_a_table_and_a_site(tmp_path: Path, capsys: pytest.Capt
 
 def test_one_log_gives_page_plan_and_codes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page, plan = tmp_path / "page.html", tmp_path / "fix.plan"
-    assert main(["diagnose", str(PIECES), "--plan", str(plan)]) == 0
+    assert main(["diagnose", str(PIECES), "--plan", str(plan), "--report", str(page)]) == 0
+    assert "Expected: 1.6 to 2.4 times as fast, because:" in page.read_text("utf-8")
     assert "times as fast Project notes" in " ".join(capsys.readouterr().out.split())
     assert main(["diagnose", str(BAD_OST), "--report", str(page)]) == 0
     printed = capsys.readouterr().out

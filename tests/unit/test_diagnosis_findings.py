@@ -485,10 +485,7 @@ def test_no_finding_says_how_much_its_change_brings_at_most() -> None:
         made = diagnose(fault)
         for finding in made.findings:
             assert "times faster" not in f"{finding.says} {finding.fix}" and "bound" not in finding.as_json()
-        page = render_diagnosis(made.as_json(), fault)
-        assert not re.search("at most [0-9.]+ times", page)
-        known = [finding for finding in made.findings if finding.settings and finding.expected.reasons]
-        assert page.count("times as fast, because:") == len(known), "what is known of settings is told as in a terminal"
+        assert not re.search("at most [0-9.]+ times", render_diagnosis(made.as_json(), fault))
 
 
 def test_sieving_and_repetitions_are_no_redundant_writes() -> None:

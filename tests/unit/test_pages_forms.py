@@ -92,7 +92,7 @@ def test_what_is_wrong_is_said_with_its_place(given, said):
 def test_a_models_form_tells_sizes_as_people_write_them():
     model, _ = trained()
     told = {one["label"]: one["known"] for one in fields(model)}
-    assert told["transfer_size"] == "1 MiB to 256 MiB" and told["nodes"] == "2 to 8" and told["operation"] == ""
+    assert told["transfer_size"] == "1M to 256M" and told["nodes"] == "2 to 8" and told["operation"] == ""
 
 
 def test_a_report_with_a_name_that_is_no_text_can_be_shown():
@@ -101,7 +101,13 @@ def test_a_report_with_a_name_that_is_no_text_can_be_shown():
 
 @pytest.mark.parametrize(
     ("value", "unit", "text"),
-    [(268435456, "B", "256 MiB"), (1048576.0, "B", "1 MiB"), (4, "count", "4"), (2.5, "s", "2.5 s")],
+    [
+        (268435456, "B", "256M"),
+        (1048576.0, "B", "1M"),
+        (1536.5, "B", "1.5 KiB"),
+        (4, "count", "4"),
+        (2.5, "s", "2.5 s"),
+    ],
 )
 def test_values_are_told_with_their_unit(value, unit, text):
     assert measured_text(value, unit) == text

@@ -49,7 +49,7 @@ def value_text(value: Any, unit: str = "") -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if unit == "B" and isinstance(value, int | float):
-        return short_size(value) if isinstance(value, int) else format_size(value)
+        return short_size(int(value)) if float(value).is_integer() else format_size(value)
     return str(value)
 
 
