@@ -45,6 +45,15 @@ def test_what_is_odd_in_a_part_does_not_lose_the_report(tmp_path: Path, path: by
     assert file.operations["write"].min_size == (10 if least else None)
 
 
+def test_a_layout_that_the_part_does_not_have_is_left_out(tmp_path: Path) -> None:
+    content = bytearray(part(b"/out", 10))
+    np.frombuffer(content, _FILE, _FILES, _HEAD.itemsize)[0]["place"] = 255
+    (tmp_path / f"{PREFIX}1-1").write_bytes(content)
+    assert merge_parts(tmp_path, tmp_path / "report.json")
+    (file,) = read_report_file(tmp_path / "report.json").files
+    assert file.operations["write"].bytes == 10
+
+
 def run_by(executable: bytes, start: int, size: int) -> bytes:
     """What a process of an executable leaves that wrote so many bytes."""
     content = bytearray(part(b"/out", size + 1))

@@ -347,7 +347,8 @@ def _setting(one: Any, acted: int, missed: int, failed: bool, note: str) -> dict
 def _layout(used: Sequence[tuple[Process, Any]]) -> dict[str, Any] | None:
     """What the file system told of the file's layout to the first process that asked."""
     for process, record in used:
-        if record["place"]:
+        # A file that was written to its end is not therefore whole.
+        if 0 < record["place"] <= len(process.data["layouts"]):
             system = process.data["layouts"][int(record["place"]) - 1]
             known = zip(system["keys"], record["layout"], strict=True)
             numbers = {decode_field(key): int(number) for key, number in known if number >= 0}
