@@ -1,6 +1,7 @@
-"""Shapes of chunks and caches that ``tune`` finds for three programs, against sweeps: files in memory.
+"""Shapes of chunks and caches that ``tune`` finds for three programs, against sweeps: in memory, or on the test bed.
 
     python -m benchmarks.runtime.hdf5_chunks --out hdf5-chunks.json
+    make cluster-up; python -m benchmarks.runtime.hdf5_chunks --files MOUNT --out FILE
 
 Needs Debian's parallel HDF5 (``libhdf5-mpich-dev``). Each program runs with every configuration of its sweep in
 interleaved rounds; then ``stripewise tune`` has 20 launches, its proof included; then the default, the best of the
@@ -44,10 +45,10 @@ def sweep_of(name: str) -> dict[str, list[str]]:
 
 
 class Bench:
-    """A folder in memory with the programs."""
+    """A folder in memory with the programs, and the folder of their files."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.program = folder, folder / "hdf5_chunks"
+    def __init__(self, folder: Path, files: Path) -> None:
+        self.folder, self.files, self.program = folder, files, folder / "hdf5_chunks"
         path = f"{BIN}:{os.environ['PATH']}"
         self.environment = dict(os.environ, STRIPEWISE_STORE=f"sqlite:///{folder}/store.db", PATH=path)
         place = "/usr/lib/x86_64-linux-gnu/hdf5/mpich"
@@ -56,12 +57,12 @@ class Bench:
 
     def command(self, name: str) -> list[str]:
         """The program's command."""
-        return ["mpiexec.mpich", "-n", "2", str(self.program), str(self.folder / f"{name}.h5"), name]
+        return ["mpiexec.mpich", "-n", "2", str(self.program), str(self.files / f"{name}.h5"), name]
 
     def run(self, name: str, lines: list[str]) -> float:
         """Run a program with the lines of a plan; its own seconds."""
         if name != "slices":
-            (self.folder / f"{name}.h5").unlink(missing_ok=True)
+            (self.files / f"{name}.h5").unlink(missing_ok=True)
         words = self.command(name)
         if lines:
             plan = self.folder / "plan.txt"
@@ -87,7 +88,7 @@ class Bench:
             f"command = {json.dumps(self.command(name))}\nstacks = ['hdf5']\nbudget = {BUDGET}\n"
             "objective = { name = 'regex:seconds: ([0-9.]+)', direction = 'minimize', unit = 's' }\n"
             f"[workload]\noperation = '{writes}'\napi = 'hdf5'\n" + (values if name == "blocks" else "")
-            + ("" if name == "slices" else f"[hooks]\ndelete = ['{self.folder}/{name}.h5']\n")
+            + ("" if name == "slices" else f"[hooks]\ndelete = ['{self.files}/{name}.h5']\n")
         )  # fmt: skip
         words = ["stripewise", "tune", "--json", "x.toml"]
         done = subprocess.run(words, env=self.environment, cwd=self.folder, capture_output=True, text=True, check=False)
@@ -102,11 +103,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--files", default="/dev/shm", help="where the files lie, such as a folder of the test bed")
     parser.add_argument("names", nargs="*", default=["series", "blocks", "slices"])
     asked = parser.parse_args()
     results = {}
-    with tempfile.TemporaryDirectory(dir="/dev/shm") as place:
-        bench = Bench(Path(place))
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as place, tempfile.TemporaryDirectory(dir=asked.files) as files:
+        bench = Bench(Path(place), Path(files))
         for name in asked.names:
             if name == "slices":
                 bench.run(name, [])
