@@ -540,6 +540,13 @@ def test_the_call_that_took_the_time_is_named() -> None:
     assert found(one, "metadata-storm").says.endswith("; MPI_File_set_view took 45 s of them")
 
 
+@pytest.mark.parametrize("ranks", [1, 4])
+def test_collective_calls_are_no_advice_for_files_of_one_process(ranks: int) -> None:
+    made = activity({**posix(write=calls(1000, 4 * KIB)), "ranks": ranks}, ranks=4)
+    (found,) = (one for one in diagnose(made).findings if one.code == "small-writes")
+    assert ("collective" in (found.fix or found.kind.fix)) is (ranks > 1)
+
+
 def test_collective_calls_are_not_promised_to_pay_on_one_node() -> None:
     # Measured: a quarter of the speed, for pieces of 1 KiB by two ranks of one node.
     for way in ("read", "write"):

@@ -86,6 +86,13 @@ def _advise_on_chunks(files: list[FileActivity], direction: str) -> str:
     )
 
 
+def _advise_alone(files: list[FileActivity], direction: str) -> str:
+    """What to change where no file is shared or opened by MPI-IO: there collective calls cannot help; else empty."""
+    if any(file.mpiio is not None or file.ranks > 1 for file in files):
+        return ""
+    return f"{direction.capitalize()} more at a time: larger buffers in the program or its library."
+
+
 def _gathered_unseen(file: FileActivity, direction: str) -> bool:
     """Whether most calls are collective, and the source does not say which requests became of them."""
     if file.posix is not None or file.modes is None:
@@ -145,7 +152,7 @@ def small_requests(activity: Activity, limits: Thresholds, kind: FindingKind, di
         top(paths),
         proposal=aggregation(activity, concerned, direction),
         share=share,
-        fix=_advise_on_chunks(concerned, direction),
+        fix=_advise_on_chunks(concerned, direction) or _advise_alone(concerned, direction),
     )
 
 
