@@ -13,6 +13,7 @@ from stripewise.desk.client.client import Client, error_of
 from stripewise.desk.client.store import RemoteStore, run_of
 from stripewise.desk.client.transport import reads_answers
 from stripewise.errors import StripewiseError, TransientError
+from stripewise.requests.experiment import Budget
 from stripewise.requests.objective import Objective
 from stripewise.result import Result
 from stripewise.runners.base import Preflight
@@ -38,7 +39,7 @@ class Follower:
         self._told: set[int] = set()
         self._after = 0
         self._prepared = False
-        self._budget = 0
+        self._budget = Budget()
 
     def run(self, after: int = 0, told: Iterable[int] = ()) -> Result:
         """Follow until there is a result, and give it.
@@ -80,7 +81,7 @@ class Follower:
 
     def _read(self) -> None:
         """Learn what has happened before, or while nobody listened."""
-        self._budget = self._store.record(self._identifier).experiment.budget.runs
+        self._budget = self._store.record(self._identifier).experiment.budget
         missed = []
         for trial in self._store.trials(self._identifier, facts=False):
             self._trials[trial.number] = trial
@@ -167,7 +168,7 @@ class Follower:
     def _spent(self, run: Run) -> dict[str, Any]:
         """What was spent up to a run; later ones may be known already."""
         made = sum(known.number <= run.number for trial in self._trials.values() for known in trial.runs)
-        return {"spent": SimpleNamespace(runs=made), "budget": SimpleNamespace(runs=self._budget)}
+        return {"spent": SimpleNamespace(runs=made), "budget": self._budget}
 
     def _end(self) -> Result | None:
         """Give the result, or say why there is none; None where another worker goes on."""
