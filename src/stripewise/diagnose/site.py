@@ -69,7 +69,7 @@ class Diagnosis:
                 return f"{said}: nothing to gain"
             said += ": little to gain" if share < LIMITS["io_matters"].value else ""
         if not self.problems:
-            return f"{said}; no problem was found"
+            return f"{said}; none of the known problems was found"
         first = self.problems[0]
         return f"{said}; begin with: {first.kind.title} ({first.severity.word})"
 

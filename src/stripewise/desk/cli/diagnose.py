@@ -286,7 +286,8 @@ def _find_ceiling(desk: Desk, logs: Sequence[Path], path: Path | None, activity:
         known = None if record is None or record.result is None else record.result.ceiling
         if known is None:
             return None
-        found = known.model_copy(update={"default": known.share(activity), "best": None})
+        # As its result says it: what runs of the best exceed is no ceiling for the default either.
+        found = known
     return found if found.says else None
 
 
