@@ -31,7 +31,7 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "stripewise": {
         "tune": (
             "desk.cli.tune:tune",
-            "Find better settings for a program, prove the gain, and say how to apply them.",
+            "Find better settings for a program, prove the gain, apply them.",
         ),
         "run": (
             "desk.cli.apply:run",

@@ -128,7 +128,7 @@ def tune(
     override: Annotated[bool | None, typer.Option(help="Win over the program's own hints.")] = None,
     ceiling: Annotated[
         Path | None,
-        typer.Option(help="A calibration or a campaign's table: what does this storage give?", metavar="FILE"),
+        typer.Option(help="What this storage gives: a calibration, or a table.", metavar="FILE"),
     ] = None,
     no_ceiling: Annotated[bool, typer.Option("--no-ceiling", help="Measure no ceiling of this storage.")] = False,
     within: Annotated[
@@ -176,7 +176,7 @@ def tune(
     ] = False,
     json_output: JsonOption = False,
 ) -> None:
-    """Find better settings for a program, prove the gain, and say how to apply them.
+    """Find better settings for a program, prove the gain, apply them.
 
     The program follows two dashes: stripewise tune -- mpiexec -n 4 ./my_app
     """
