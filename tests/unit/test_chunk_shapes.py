@@ -57,6 +57,9 @@ def test_what_one_step_leaves_unfinished_fits_the_cache() -> None:
     }
     assert propose_shapes([file(large)])["balanced"] == "balanced:1x32x*"
     assert propose_shapes([file(large | {"element_size": 1})])["balanced"] == "balanced:4x32x*"
+    # The last chunk of a dimension ends with the dataset: it is full although it is shorter.
+    odd = large | {"size": [64, 515, 515], "chunk": [1, 515, 515], "write": {"box": [1, 515, 515]}}
+    assert propose_shapes([file(odd)])["balanced"] == "balanced:1x34x*"
 
 
 def test_a_dataset_that_grows_has_no_whole() -> None:

@@ -85,22 +85,22 @@ def _fit(box: Sequence[int], one: Dataset, written: Sequence[int], *, fastest: b
         while shape[place] > 1 and math.prod(shape) * one.element_size > _LARGEST:
             shape[place] = math.ceil(shape[place] / 2)
     for place, part in enumerate(written):
-        while shape[place] > part and _waiting(shape, written) * one.element_size > _LARGEST:
+        while shape[place] > part and _waiting(shape, one, written) > _LARGEST:
             shape[place] = max(part, math.ceil(shape[place] / 2))
     for place in reversed(range(len(shape))) if fastest else range(len(shape)):
         while shape[place] < one.size[place] and math.prod(shape) * one.element_size < _SMALLEST:
             longer = [*shape[:place], min(one.size[place], 2 * shape[place]), *shape[place + 1 :]]
-            if _waiting(longer, written) * one.element_size > _LARGEST:
+            if _waiting(longer, one, written) > max(_LARGEST, _waiting(shape, one, written)):
                 break
             shape = longer
     return shape
 
 
-def _waiting(shape: Sequence[int], written: Sequence[int]) -> int:
-    """Elements of the chunks that a write leaves for the next one to fill: until then they stay in the cache."""
-    pairs = list(zip(shape, written, strict=False))
-    whole = all(part % count == 0 for count, part in pairs)
-    return 0 if whole else math.prod(math.ceil(part / count) * count for count, part in pairs)
+def _waiting(shape: Sequence[int], one: Dataset, written: Sequence[int]) -> int:
+    """Bytes of the chunks that a write leaves for the next one to fill: until then they stay in the cache."""
+    known = list(zip(shape, written, one.size, strict=False))
+    whole = all(part % count == 0 or part == full for count, part, full in known)
+    return 0 if whole else one.element_size * math.prod(math.ceil(part / count) * count for count, part, _ in known)
 
 
 def _spell(one: Dataset, shape: Sequence[int], grows: bool) -> str:

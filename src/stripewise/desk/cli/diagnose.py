@@ -136,7 +136,7 @@ def run_diagnose(
         document["prediction"] = expected
     reached = None if one is None else _find_ceiling(desk, logs, ceiling, one.activity)
     if reached is not None:
-        document["ceiling"] = {**reached.model_dump(exclude={"best"}), "says": reached.says}
+        document["ceiling"] = {**reached.model_dump(), "says": reached.says}
     if over_time is not None:
         document["over_time"] = over_time.as_json()
     if one is not None:
