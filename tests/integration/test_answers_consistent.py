@@ -260,9 +260,9 @@ def test_the_verdict_is_the_same_everywhere(answer):
         low, high = result.speedup_interval.low, result.speedup_interval.high
         assert result.confirmation.minimum_effect < low <= result.speedup <= high
         assert f"{result.speedup:.2f} times" in result.verdict
-        assert f"speed-up {result.speedup:.2f} (median of paired ratios, " in printed
+        assert f"speed-up {result.speedup:.2f} (median of ratios, " in printed
         assert f"interval {low:.2f} to {high:.2f}" in printed
-        assert "median of paired ratios, " in html
+        assert "median of ratios, " in html
         assert ("one run in ten gains less" in printed) == ("one run in ten gains less" in html)
         assert result.objective.better(result.best.value, result.default.value)
         assert settings or result.best.role == "reference"
@@ -291,7 +291,7 @@ def test_the_medians_are_those_of_the_pairs_beside_which_they_stand(answer):
     assert shown.speedup == estimate if shown is result.candidate else result.speedup == estimate
     bounds = shown.speedup_interval if shown is result.candidate else result.speedup_interval
     if bounds is not None:
-        assert f"speed-up {estimate:.2f} (median of paired ratios, " in printed
+        assert f"speed-up {estimate:.2f} (median of ratios, " in printed
     arms = {trace.name: [value for value in trace.y if value is not None] for trace in drawn["confirmation"].data}
     assert arms["default"] == [pair.default for pair in result.confirmation.pairs if pair.default is not None]
     assert arms["candidate"] == [pair.candidate for pair in result.confirmation.pairs if pair.candidate is not None]

@@ -203,7 +203,7 @@ def _ratios(bounds: Interval | None) -> str:
     if bounds is None:
         return "failed runs leave no interval"
     return (
-        f"median of paired ratios, {bounds.percent} interval {format_factor(bounds.low)} to "
+        f"median of ratios, {bounds.percent} interval {format_factor(bounds.low)} to "
         f"{format_factor(bounds.high)}"
     )
 
