@@ -202,10 +202,7 @@ def _ratios(bounds: Interval | None) -> str:
     """Say where a speed-up comes from: it need not be the ratio of the medians above it."""
     if bounds is None:
         return "failed runs leave no interval"
-    return (
-        f"median of ratios, {bounds.percent} interval {format_factor(bounds.low)} to "
-        f"{format_factor(bounds.high)}"
-    )
+    return f"median of ratios, {bounds.percent} interval {format_factor(bounds.low)} to {format_factor(bounds.high)}"
 
 
 def _describe_least(result: Result) -> str:
