@@ -298,3 +298,12 @@ def test_a_search_takes_the_ceiling_of_a_file_and_launches_no_benchmark(
     assert result.ceiling is not None and result.ceiling.default == pytest.approx(share)
     assert result.ceiling.origin == f"{tmp_path}/site.csv"
     assert ("as fast as a benchmark" in result.search_ended) is (share == 1.0)
+
+
+def test_a_file_of_a_ceiling_that_does_not_exist_costs_no_run(tmp_path: Path) -> None:
+    experiment = Experiment(command=["app"], stacks=["romio"], budget=Budget(runs=14), ceiling=f"{tmp_path}/no.csv")
+    with open_store(f"sqlite:///{tmp_path}/s.db") as store:
+        identifier = store.create(experiment)
+        with pytest.raises(UserError, match=r"there is no file .*no\.csv"):
+            Session(store, identifier, Program(1.0), "test").run()
+        assert not store.trials(identifier)

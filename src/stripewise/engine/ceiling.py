@@ -17,7 +17,7 @@ from stripewise.catalogue.plan import spell
 from stripewise.catalogue.workload import Workload
 from stripewise.diagnose.ceiling import ceiling_for
 from stripewise.engine.space import BoundSpace
-from stripewise.errors import StripewiseError
+from stripewise.errors import StripewiseError, UserError
 from stripewise.launch import Launch
 from stripewise.observe.activity import Activity
 from stripewise.observe.ceiling import Ceiling, main_ways, moved_of, near, syncs
@@ -63,6 +63,22 @@ def why_none(experiment: Experiment, default: Trial, words: Callable[[], tuple[s
     except (OSError, StripewiseError) as error:
         return str(error)
     return ""
+
+
+def check_stored(experiment: Experiment) -> None:
+    """Refuse a file of the ceiling that does not exist before a run is spent.
+
+    Raises
+    ------
+    UserError
+        If there is no such file.
+    """
+    path = experiment.stored_ceiling
+    if path is not None and not path.is_file():
+        raise UserError(
+            f"there is no file {path} with the ceiling of this storage",
+            "name what stripewise site calibrate or site profile wrote",
+        )
 
 
 def read_stored(experiment: Experiment, default: Trial) -> Ceiling | None:

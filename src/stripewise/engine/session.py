@@ -15,7 +15,7 @@ import scipy.special  # noqa: F401
 from stripewise.catalogue.plan import Plan
 from stripewise.engine.binding import Seen, check_program
 from stripewise.engine.budget import confirmation_runs, shortfall
-from stripewise.engine.ceiling import as_benchmark, lay_out, read_stored, why_none
+from stripewise.engine.ceiling import as_benchmark, check_stored, lay_out, read_stored, why_none
 from stripewise.engine.companions import Companions, Steps
 from stripewise.engine.conclusion import so_far
 from stripewise.engine.consent import Consent, agree_always, check_cost, check_run
@@ -166,6 +166,8 @@ class Session:
             )
             self._check_same_environment()
             self._check_space(self._preflight)
+            if self._ledger.facts.ceiling is None:
+                check_stored(self._ledger.experiment)
             if self._ledger.facts.warm_start is None:
                 check_named(self._store, self._ledger.experiment.warm_start)
             self._ledger.set_state("running")
