@@ -329,6 +329,30 @@ def test_a_list_that_a_scheduler_of_ones_own_reads_wrongly_is_not_silence(
         queue.close()
 
 
+def test_the_end_of_a_job_leaves_the_script_of_the_one_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run is submitted again under its name, while the queue notices that its first job is over."""
+    queue = JobQueue(Batch(scheduler="slurm"), tmp_path, {"PATH": str(tmp_path)})
+    monkeypatch.setattr(queue, "_watch", lambda closed: None)
+    submitted: list[bool] = []
+
+    def call(words: list[str]) -> subprocess.CompletedProcess[str]:
+        if words[0] != "sbatch":
+            return subprocess.CompletedProcess(words, 0, "", "")  # no job is left in the list
+        if submitted:
+            queue._update()
+        submitted.append(Path(words[-1]).exists())
+        return subprocess.CompletedProcess(words, 0, f"Submitted batch job {len(submitted)}", "")
+
+    monkeypatch.setattr(queue, "call", call)
+    for _ in range(2):
+        queue.submit(JobRequest("stripewise-x.1", tmp_path / "job.sh", tmp_path, 60.0, queue.batch))
+    assert submitted == [True, True]
+    queue._update()
+    assert not list(tmp_path.glob("*.job"))
+
+
 def test_a_scheduler_that_is_not_here_is_refused(tmp_path: Path) -> None:
     for scheduler in all_schedulers():
         queue = JobQueue(Batch(scheduler=scheduler.name), tmp_path, {"PATH": str(tmp_path)})

@@ -45,6 +45,7 @@ class JobQueue:
         self._folder = folder
         self._environment = inherit_environment(environment)
         self._standings: dict[Ticket, Standing] = {}
+        self._submitting: set[str] = set()
         self._watching: threading.Event | None = None
         self._broken: Exception | None = None
         self._lock = threading.Lock()
@@ -75,6 +76,15 @@ class JobQueue:
         StripewiseError
             If the scheduler refuses the job, or does not answer: then the job may be in its queue or not.
         """
+        with self._lock:
+            self._submitting.add(request.name)
+        try:
+            return self._watched(Ticket(self._submitted(request), request.name))
+        finally:
+            with self._lock:
+                self._submitting.discard(request.name)
+
+    def _submitted(self, request: JobRequest) -> str:
         script = self._script(request.name).absolute()
         try:
             script.parent.mkdir(parents=True, exist_ok=True)
@@ -92,7 +102,7 @@ class JobQueue:
             raise StripewiseError(
                 f"the scheduler refused the job: {why}", "correct the directives, the [batch] table or the limits"
             )
-        return self._watched(Ticket(identifier, request.name))
+        return identifier
 
     def attach(self, identifier: str, name: str) -> Ticket:
         """Take up a job that an earlier process submitted."""
@@ -251,9 +261,14 @@ class JobQueue:
             standing = found.get(ticket.identifier, Standing(JobPhase.OVER))
             with self._lock:
                 self._standings[ticket] = standing
-            if standing.phase is JobPhase.OVER:
-                with contextlib.suppress(OSError):
-                    self._script(ticket.name).unlink(missing_ok=True)
+                self._drop_script(ticket.name)
+
+    def _drop_script(self, name: str) -> None:
+        """Delete the script of jobs that are over, unless one that is submitted again has taken its place."""
+        live = {ticket.name for ticket, found in self._standings.items() if found.phase is not JobPhase.OVER}
+        if name not in live | self._submitting:
+            with contextlib.suppress(OSError):
+                self._script(name).unlink(missing_ok=True)
 
 
 def _first_line(text: str) -> str:
