@@ -168,9 +168,9 @@ PAGES = (
     StudyPage(
         "004", "sctuner", "study-004.md", "Study 004: settings that stay good under load",
         "H. Tang, B. Xie, S. Byna, P. Carns, Q. Koziol, S. Kannan, J. Lofstead and S. Oral, *SCTuner: an autotuner addressing dynamic I/O needs on supercomputer I/O subsystems*, PDSW (2021), [doi:10.1109/PDSW54622.2021.00010](https://doi.org/10.1109/PDSW54622.2021.00010).",
-        "See which settings stay good although the machine is busy, and what a tuner inside the program reaches. The study profiles Summit by five-number summaries and clusters, has a pattern extractor in HDF5, and plans a tuner in its VOL connector. It cites an earlier study of defaults, which ran 3,328 configurations at least 100 times and made applications 1.1 to 12 times as fast.",
+        "See which settings stay good although the machine is busy, and what a tuner inside the program reaches. The study profiles Summit by five-number summaries and clusters, has a pattern extractor in HDF5, and plans a tuner in its VOL connector. It cites an earlier study of defaults, which ran 3,328 configurations at least 100 times and made the I/O of applications 1.1 to 12 times as fast.",
         (
-            ("system", "Summit with Alpine; Cori for the earlier study", "the site `cori-haswell` with 512 nodes; one machine, in memory and on CephFS"),
+            ("system", "Summit with Alpine; Summit and Cori in the earlier study", "the site `cori-haswell` with 512 nodes; one machine, in memory and on CephFS"),
             ("configurations", "those of SCTuner are not printed; 3,328 in the earlier study", "3,328 of each interface, simulated; small campaigns, measured"),
             ("load", "production", "the site's noise; whatever else the machine did"),
             ("extractor and tuner", "in HDF5; planned", "in the preloaded [runtime](../explanation/runtime.md)"),
@@ -183,7 +183,7 @@ PAGES = (
         (
             "The shape of SCTuner's own runs, which the text does not print.",
             "`predict` and `online` from the HDF5 connector alone, without the preload.",
-            "The metadata cache of HDF5, which the study names.",
+            "The metadata cache of HDF5, which the study names: it can be set (`hdf5_mdc_size`), and was part of none of these runs.",
             "The first phase of `online` is lost.",
         ),
     ),
