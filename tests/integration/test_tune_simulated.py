@@ -57,11 +57,11 @@ def test_the_same_seed_has_the_same_history_and_another_has_another(
     assert other["default"] != first["default"]
 
 
-@pytest.mark.parametrize(("budget", "small"), [("16", True), ("17", False)])
+@pytest.mark.parametrize(("budget", "small"), [("12", True), ("13", False)])
 def test_a_budget_too_small_for_a_proof_is_told_before_it_is_spent(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], budget: str, small: bool
 ) -> None:
-    told = "note: a proof needs at least 17 launches; these 16 only search"
+    told = "note: a proof needs at least 13 launches; these 12 only search"
     assert main(["tune", str(EXAMPLE), "--dry-run", "--budget", budget]) == 0
     assert (told in " ".join(capsys.readouterr().out.split())) is small
     assert main(["tune", str(EXAMPLE), "--budget", budget, "--store", str(tmp_path / "store.db")]) == 0

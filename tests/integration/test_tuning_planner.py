@@ -1,13 +1,14 @@
 """What the loop runs next: budgets, order of phases and progress, whatever fails and however many run side by side."""
 
+import itertools
 import math
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stripewise.engine.budget import most_pairs
-from stripewise.engine.confirmation import provable_pairs
+from stripewise.engine.budget import fewest_launches, most_pairs
+from stripewise.engine.confirmation import provable_pairs, shuffled_pairs
 from stripewise.engine.events import ignore_event
 from stripewise.engine.launching import run_timeout
 from stripewise.engine.session import Session
@@ -350,16 +351,35 @@ def test_a_small_gain_is_proven_in_pairs_side_by_side():
 @pytest.mark.parametrize("runs", range(1, 60))
 def test_pairs_are_kept_free_only_where_they_can_prove_something(runs):
     experiment = Experiment(runner="function", budget=Budget(runs=runs))
-    pairs = most_pairs(experiment)
-    assert pairs == 0 or pairs >= provable_pairs(experiment.confirmation) == 6
-    assert (pairs > 0) == (runs >= 17)
+    pairs, rule = most_pairs(experiment), experiment.confirmation
+    assert pairs in (0, shuffled_pairs(rule)) or pairs >= provable_pairs(rule) == 6
+    assert (pairs > 0) == (runs >= fewest_launches(experiment) == 13)
+    assert (pairs >= 6) == (runs >= 17)
+    within = Experiment(command=["-"], runner="within", budget=Budget(runs=runs))
+    assert most_pairs(within) == 0 or most_pairs(within) >= 6
 
 
-def test_a_budget_of_seventeen_proves_what_is_large():
+@pytest.mark.parametrize("runs", [13, 16, 17])
+@pytest.mark.parametrize("spend_all", [False, True])
+def test_a_small_budget_proves_what_is_large(runs, spend_all):
     machine = Machine(value=lambda configuration: 10.0 if configuration == SPACE.default else 1.0)
-    machine.carry_out(Experiment(runner="function", sampler="random", budget=Budget(runs=17)))
-    assert len(machine.runs) == 13
-    assert sum(run.phase is Phase.CONFIRMATION for run in machine.runs) == 8
+    budget = Budget(runs=runs, spend_all=spend_all)
+    machine.carry_out(Experiment(runner="function", sampler="random", budget=budget))
+    proof = [run for run in machine.runs if run.phase is Phase.CONFIRMATION]
+    assert machine.result.confirmed and len(proof) == 8
+    assert len(machine.runs) == (runs if runs < 17 else 13)
+    # All eight are in one random order: pairs whose runs are side by side prove nothing in that number.
+    assert {run.facts.first_look for run in proof} == {4}
+
+
+def test_a_small_budget_says_that_a_small_gain_is_not_proven():
+    # The slowest run of the candidate is slower than the fastest of the default, in whatever order they come.
+    turns = itertools.cycle([1.0, 1.0, 1.0, 0.3])
+    machine = Machine(value=lambda configuration: next(turns) if configuration == SPACE.default else 0.5)
+    machine.carry_out(Experiment(runner="function", sampler="random", budget=Budget(runs=13)))
+    assert len(machine.runs) == 13 and not machine.result.confirmed
+    assert machine.result.confirmation.decision == "not_proven" and len(machine.result.confirmation.pairs) == 4
+    assert machine.result.verdict.startswith("Not proven, so the default is kept")
 
 
 def test_no_launch_is_spent_on_pairs_that_can_prove_nothing():

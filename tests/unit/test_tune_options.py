@@ -255,14 +255,14 @@ def test_the_budget_of_a_confirmation_holds_all_its_runs() -> None:
     record, _ = finished()
     before = record.experiment.warmup + 2
     assert confirm_again(record).confirmation.pairs == USUAL_PAIRS
-    for runs, pairs in ((before + 13, 6), (before + 100, 50), (10_000, 1000)):
+    for runs, pairs in ((before + 8, 4), (before + 11, 4), (before + 13, 6), (before + 100, 50), (10_000, 1000)):
         again = confirm_again(record, budget={"runs": runs, "seconds": 60.0, "node_hours": None})
         assert (again.budget.runs, again.confirmation.pairs, again.budget.seconds) == (runs, pairs, 60.0)
         assert before + 2 * pairs <= runs
     assert confirm_again(record, 3, budget={"runs": before + 6}).confirmation.pairs == 3
     assert confirm_again(record, 50, budget={"runs": before + 13}).confirmation.pairs == 6
-    with pytest.raises(UserError, match=f"holds too few pairs.*allow {before + 12} launches or more"):
-        confirm_again(record, budget={"runs": before + 11})
+    with pytest.raises(UserError, match=f"holds too few pairs.*allow {before + 8} launches or more"):
+        confirm_again(record, budget={"runs": before + 7})
     with pytest.raises(UserError, match="minimum_effect"):
         confirm_again(record, minimum_effect=0.5)
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import count
+from pathlib import Path
 
 import pytest
 
-from stripewise.engine.budget import most_pairs, pairs_left
-from stripewise.engine.confirmation import pairs_to_prove
+from stripewise.engine.budget import fewest_launches, most_pairs, pairs_left
+from stripewise.engine.confirmation import pairs_to_prove, provable_pairs
 from stripewise.engine.ledger import spent
 from stripewise.engine.schedule import schedule_of
 from stripewise.facts import RunFacts
@@ -45,3 +47,21 @@ def test_the_budget_of_a_launch_counts_the_phases_between_settings_too():
     proof = Run(40, 0, Phase.CONFIRMATION, State.FINISHED, 100.0, pair=0, arm="default", facts=facts)
     trials = [replace(searched, runs=(*searched.runs, proof))]
     assert spent(trials, 0.0).runs == 43 and pairs_left(WITHIN, trials) == 18
+
+
+def test_the_page_says_the_fewest_launches_of_either_proof():
+    usual = Experiment(command=["-"])
+    pairs = provable_pairs(usual.confirmation)
+    small = fewest_launches(usual)
+    large = next(n for n in count(small) if most_pairs(Experiment(command=["-"], budget={"runs": n})) >= pairs)
+    page = Path(__file__, "../../../docs/how-to/tune-your-program.md").resolve().read_text("utf-8")
+    assert f"Fewer than {small} launches cannot prove anything" in page
+    assert f"{small} to {large - 1} prove large gains only" in page
+
+
+@pytest.mark.parametrize(("left", "pairs"), [(7, 0), (8, 4), (9, 4), (11, 4), (12, 6), (17, 8)])
+def test_what_is_left_for_a_proof_holds_no_launch_that_proves_nothing(left, pairs):
+    searched = trial(0, *range(100, 105))
+    assert pairs_left(Experiment(command=["-"], budget={"runs": 5 + left}), [searched]) == pairs
+    asked = Experiment(command=["-"], budget={"runs": 5 + left}, confirmation={"pairs": 3})
+    assert pairs_left(asked, [searched]) == 3

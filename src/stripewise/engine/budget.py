@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from stripewise.catalogue.configuration import find_changes
-from stripewise.engine.confirmation import FIRST_LOOK, pairs_to_prove, provable_pairs
+from stripewise.engine.confirmation import FIRST_LOOK, pairs_to_prove, provable_pairs, shuffled_pairs
 from stripewise.engine.schedule import schedule_of
 from stripewise.requests.experiment import Experiment
 from stripewise.search.belief.costs import Costs
@@ -30,16 +30,30 @@ def most_pairs(experiment: Experiment) -> int:
             experiment.confirmation.pairs, math.floor(experiment.budget.runs / schedule_of(experiment).cost_of_pair())
         )
     free = experiment.budget.runs - experiment.warmup - 2
-    fewest = provable_pairs(experiment.confirmation)
     cost = schedule_of(experiment).cost_of_pair()
-    shared = max(fewest, min(MOST_PAIRS, int(free * _SHARE / cost)))
+    for fewest in (provable_pairs(experiment.confirmation), fewest_pairs(experiment)):
+        shared = max(fewest, min(MOST_PAIRS, int(free * _SHARE / cost)))
+        if free - cost * shared >= _FEWEST_SEARCHED:
+            return shared
     # Fewer pairs prove nothing, whatever they show: such a budget is better spent on the search.
-    return shared if free - cost * shared >= _FEWEST_SEARCHED else 0
+    return 0
+
+
+def fewest_pairs(experiment: Experiment) -> int:
+    """Fewest pairs that can prove a gain: of launches, those whose runs are in one random order."""
+    ordered, fewest = provable_pairs(experiment.confirmation), shuffled_pairs(experiment.confirmation)
+    return fewest if schedule_of(experiment).saves and fewest < FIRST_LOOK else ordered
+
+
+def useful_pairs(experiment: Experiment, held: int) -> int:
+    """Of so many pairs, those that can help to prove a gain: between the fewest in either order, more prove no more."""
+    fewest = fewest_pairs(experiment)
+    return held if held >= provable_pairs(experiment.confirmation) else fewest if held >= fewest else 0
 
 
 def fewest_launches(experiment: Experiment) -> int:
     """The smallest budget of which :func:`most_pairs` keeps pairs free, where their number is left to it."""
-    proof = math.ceil(schedule_of(experiment).cost_of_pair() * provable_pairs(experiment.confirmation))
+    proof = math.ceil(schedule_of(experiment).cost_of_pair() * fewest_pairs(experiment))
     return experiment.warmup + 2 + proof + _FEWEST_SEARCHED
 
 
@@ -163,7 +177,7 @@ def pairs_left(experiment: Experiment, trials: Sequence[Trial]) -> int:
     held = max(0, math.floor((experiment.budget.runs - before) / schedule_of(experiment).cost_of_pair(block)))
     if experiment.confirmation.pairs is not None:
         return min(experiment.confirmation.pairs, held)
-    return min(MOST_PAIRS, held) if held >= provable_pairs(experiment.confirmation) else 0
+    return min(MOST_PAIRS, useful_pairs(experiment, held))
 
 
 def confirmation_runs(trials: Sequence[Trial]) -> list[Run]:

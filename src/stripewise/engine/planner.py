@@ -18,6 +18,7 @@ from stripewise.catalogue.space import Space
 from stripewise.engine.budget import (
     RUNS_FOR_SHARE,
     confirmation_runs,
+    fewest_pairs,
     have_ended,
     leaving_out_runs,
     most_pairs,
@@ -522,6 +523,8 @@ class Planner:
         if begun:
             return begun[0].facts.extra
         rule, most = self.experiment.confirmation, pairs_left(self.experiment, trials)
+        if self._proves_by_order(most):
+            return 0
         needed = most
         if rule.pairs is None:
             needed = min(most, pairs_to_prove(rule, self.history(trials), candidate) or most)
@@ -534,22 +537,29 @@ class Planner:
         The fewest runs that prove anything, in a random order, must all be better than the default's. Where that is
         likely, the look comes after these, and otherwise after one pair more than must all be won: that leaves later
         looks as much power as a first look after eight pairs. Beside runs that leave a setting out, each pair is run by
-        itself, and the first look comes after the fewest pairs where winning all of them is likely.
+        itself, and the first look comes after the fewest pairs where winning all of them is likely. Where fewer pairs
+        than these are left, only a random order can prove anything.
         """
         begun = confirmation_runs(trials)
         if begun:
             return begun[0].facts.first_look
         rule = self.experiment.confirmation
-        fewest = provable_pairs(rule)
+        fewest, most = provable_pairs(rule), pairs_left(self.experiment, trials)
+        if self._proves_by_order(most):
+            return fewest_pairs(self.experiment)
         if not self.schedule.saves or fewest >= FIRST_LOOK:
             return 0
         history = self.history(trials)
         if not self._extra(trials, candidate):
             few = shuffled_pairs(rule)
             likely = chance_of_shuffled(rule, history, candidate, share=_KEPT_GAIN) >= _EVEN
-            return few if likely and few <= pairs_left(self.experiment, trials) else min(fewest + 1, FIRST_LOOK)
+            return few if likely and few <= most else min(fewest + 1, FIRST_LOOK)
         needed = pairs_to_prove(rule, history, candidate, share=_KEPT_GAIN, chance=_SURE)
         return fewest if needed is not None and needed <= fewest else min(fewest + 1, FIRST_LOOK)
+
+    def _proves_by_order(self, most: int) -> bool:
+        """Whether so many pairs can prove a gain only by the random order of their runs."""
+        return fewest_pairs(self.experiment) <= most < provable_pairs(self.experiment.confirmation)
 
     def _block(self, trials: Sequence[Trial], candidate: Trial, spent: Spent) -> int:
         left = self.experiment.budget.runs - spent.runs
@@ -579,8 +589,7 @@ class Planner:
     def _why_no_pairs(self) -> str:
         if self.experiment.confirmation.pairs == 0:
             return "no confirmation was asked for"
-        fewest = provable_pairs(self.experiment.confirmation)
-        needed = self.schedule.counted(math.ceil(fewest * self.schedule.cost_of_pair()))
+        needed = self.schedule.counted(math.ceil(fewest_pairs(self.experiment) * self.schedule.cost_of_pair()))
         return f"the budget leaves fewer than the {needed} that a proof takes"
 
     def candidate(self, trials: Sequence[Trial]) -> int | None:

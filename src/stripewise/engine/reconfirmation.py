@@ -11,8 +11,9 @@ from pydantic import ValidationError
 
 from stripewise.catalogue.configuration import sizes
 from stripewise.documents import explain_validation
+from stripewise.engine.budget import fewest_pairs, useful_pairs
 from stripewise.engine.companions import of_one_family
-from stripewise.engine.confirmation import HOPELESS_PAIRS, provable_pairs
+from stripewise.engine.confirmation import HOPELESS_PAIRS
 from stripewise.engine.folders import runs_folder, working_folder
 from stripewise.engine.schedule import LONGEST_BLOCK, schedule_of
 from stripewise.errors import UserError
@@ -123,14 +124,16 @@ def _pairs_within(experiment: Experiment, first: int, pairs: int | None, runs: f
         return pairs or USUAL_PAIRS
     schedule = schedule_of(experiment)
     held = math.floor((runs - first) / schedule.cost_of_pair(LONGEST_BLOCK))
-    fewest = min(pairs or HOPELESS_PAIRS, provable_pairs(experiment.confirmation.model_copy(update={"candidates": 1})))
+    rule = experiment.confirmation.model_copy(update={"candidates": 1})
+    experiment = experiment.model_copy(update={"confirmation": rule})
+    fewest = min(pairs or HOPELESS_PAIRS, fewest_pairs(experiment))
     if held < fewest:
         least = first + math.ceil(fewest * schedule.cost_of_pair(LONGEST_BLOCK))
         raise UserError(
             f"a budget of {schedule.counted(int(runs))} holds too few pairs: {first} come before the first of them",
             f"allow {schedule.counted(least)} or more, enough for {fewest} pair{'' if fewest == 1 else 's'}",
         )
-    return min(pairs or HOPELESS_PAIRS, held, HOPELESS_PAIRS)
+    return min(pairs or useful_pairs(experiment, held), held, HOPELESS_PAIRS)
 
 
 def changed_since(record: Record) -> tuple[list[str], tuple[str, ...]]:
