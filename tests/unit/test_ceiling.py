@@ -288,7 +288,7 @@ class Program(AnsweringRunner):
 def test_a_search_takes_the_ceiling_of_a_file_and_launches_no_benchmark(
     tmp_path: Path, seconds: float, share: float
 ) -> None:
-    experiment = Experiment(command=["app"], stacks=["romio"], budget=Budget(runs=14), ceiling=str(campaign(tmp_path)))
+    experiment = Experiment(command=["app"], stacks=["romio"], budget=Budget(runs=20), ceiling=str(campaign(tmp_path)))
     assert not experiment.model_copy(update={"budget": Budget(runs=40)}).measures_ceiling
     with open_store(f"sqlite:///{tmp_path}/s.db") as store:
         identifier = store.create(experiment)
