@@ -27,6 +27,7 @@ from stripewise.catalogue.parameter import Parameter
 from stripewise.catalogue.plan import spell
 from stripewise.catalogue.stack import load_stack
 from stripewise.desk.cli.commands import app
+from stripewise.desk.cli.help import write_default
 from stripewise.lab.site import parse_rate, parse_seconds
 from stripewise.sizes import format_size, parse_size
 
@@ -91,7 +92,7 @@ def _option(option: Any) -> tuple[str, str]:
     if option.required:
         said += " Required."
     elif not option.is_flag and isinstance(default, str | int | float) and default not in ("", None):
-        said += "" if "default" in said.lower() else f" Default: {escape(str(default))}."
+        said += "" if "default" in said.lower() else f" Default: {escape(write_default(default))}."
     return f"{words}{value}", said
 
 

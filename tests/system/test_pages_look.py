@@ -37,6 +37,12 @@ def test_every_page_is_clean(site, browser, look, width):  # noqa: F811
         watched.settle(page)
         if found := audit(page, width):
             faults[path] = found
+        if path == "/experiments/{finished}":
+            points = page.locator("#trajectory .point").evaluate_all(
+                "all => all.map(one => getComputedStyle(one).fill)"
+            )
+            # The blue of figures is too dim on a dark page.
+            assert ("rgb(0, 114, 178)" in points) == (look == "light")
     context.close()
     assert not faults, faults
     # A page that does not exist is answered with 404, and browsers write that to the console.

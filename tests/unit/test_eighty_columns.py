@@ -50,6 +50,7 @@ def test_help_of_all_commands_fits(monkeypatch: pytest.MonkeyPatch, capsys: pyte
         text = capsys.readouterr().out
         assert "Usage:" in text
         long[" ".join(words)] = fits(text)
+        assert not re.search(r"Default: (\.\.|\d+\.0\b|None|Posix|\[)", text), words
     assert {command: lines for command, lines in long.items() if lines} == {}
 
 

@@ -60,6 +60,15 @@ def test_marks_stand_out_on_light_and_dark_pages(colour, page):
     assert contrast(colour, page) >= 3.0
 
 
+@pytest.mark.parametrize("colour", PALETTE)
+def test_marks_on_a_dark_page_are_bright_enough_to_be_drawn_half_transparent(colour):
+    assert contrast(template(True).layout.meta["colours"].get(colour, colour), "#14181d") >= 4.0
+
+
+def test_legend_names_failures_where_no_run_succeeded():
+    assert trajectory([RunPoint(0, None, "failed", "exit code 1")], **SCALE).layout.showlegend
+
+
 @pytest.mark.parametrize("dark", [False, True])
 def test_text_is_readable(dark):
     look = template(dark).layout
@@ -242,7 +251,7 @@ def test_empty_input_draws_an_empty_figure():
 
 
 @pytest.mark.parametrize(
-    "value, text", [(None, "-"), (float("inf"), "-"), (0.0, "0"), (12345.6, "12,346"), (1.23456, "1.235")]
+    "value, text", [(None, "–"), (float("inf"), "–"), (0.0, "0"), (12345.6, "12,346"), (1.23456, "1.235")]
 )
 def test_numbers(value, text):
     assert number(value) == text

@@ -269,11 +269,11 @@ def silhouettes(scores: Mapping[int, float], chosen: int) -> go.Figure:
         x=counts,
         y=[scores[count] for count in counts],
         marker={"color": [BLUE if count == chosen else GREY for count in counts]},
-        text=[f"{scores[count]:.2f}{' (chosen)' if count == chosen else ''}" for count in counts],
+        text=[f"{scores[count]:.2f}" for count in counts],
         textposition="outside",
         cliponaxis=False,
         hovertemplate="%{x} clusters: %{y:.3f}<extra></extra>",
     )
-    figure.update_xaxes(title_text="clusters", dtick=1)
+    figure.update_xaxes(title_text="clusters (blue: chosen)", dtick=1)
     figure.update_yaxes(title_text="mean silhouette")
     return figure

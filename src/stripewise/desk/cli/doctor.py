@@ -25,7 +25,8 @@ _MARKS = {"ok": "[green]ok[/]", "missing": "[red]missing[/]", "note": "[yellow]-
 
 def doctor(
     path: Annotated[
-        Path, typer.Argument(help="Where your program writes: its file system and layout are shown.")
+        Path,
+        typer.Argument(help="Where your program writes: its file system and layout are shown.", metavar="PATH"),
     ] = Path(),
     store: StoreOption = None,
     json_output: JsonOption = False,

@@ -147,7 +147,14 @@ def _description(parameter: Any) -> str:
     default = parameter.default
     shown = getattr(parameter, "show_default", True) and not callable(default)
     if shown and default is not None and default is not False and default != "":
-        said.append(f"Default: {default}.")
+        said.append(f"Default: {write_default(default)}.")
     if parameter.envvar:
         said.append(f"Or set {parameter.envvar}.")
     return " ".join(said)
+
+
+def write_default(default: Any) -> str:
+    """Write a default as people do: 60 for 60.0, words for the current folder."""
+    if default in (".", Path()):
+        return "the current folder"
+    return f"{default:g}" if isinstance(default, float) else str(default)

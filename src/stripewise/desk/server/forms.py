@@ -79,9 +79,8 @@ def _input(name: str, own: str, field: FieldInfo, preset: Any) -> Input:
     low, high = _bounds(field)
     default = field.get_default(call_default_factory=True) if preset is PydanticUndefined else preset
     help_ = (field.description or "").replace("`", "").rstrip(".")  # Descriptions are Markdown.
-    return Input(
-        name, own.replace("_", " "), help_, kind, _write_value(default), choices, low, high, whole
-    )  # fmt: skip
+    label = "API" if own == "api" else own.replace("_", " ")
+    return Input(name, label, help_, kind, _write_value(default), choices, low, high, whole)
 
 
 def _kind(annotation: Any) -> tuple[Kind, tuple[str, ...], bool]:

@@ -8,6 +8,24 @@ window.stripewise = (function () {
     modeBarButtons: [["zoom2d", "pan2d", "resetScale2d", "toImage"]],
   };
 
+  // A copy with the colours of a look. A scale of colours stays: texts that stand on it are made for its own.
+  function recoloured(part, colours) {
+    if (typeof part === "string") {
+      return colours[part] || part;
+    }
+    if (Array.isArray(part)) {
+      return part.map(function (one) { return recoloured(one, colours); });
+    }
+    if (part === null || typeof part !== "object") {
+      return part;
+    }
+    var copy = {};
+    Object.keys(part).forEach(function (key) {
+      copy[key] = key === "colorscale" ? part[key] : recoloured(part[key], colours);
+    });
+    return copy;
+  }
+
   function drawn(place, figure, look) {
     if (place.closest("details:not([open])")) {
       // What is folded has no width to draw in; it is drawn once it is opened.
@@ -22,8 +40,9 @@ window.stripewise = (function () {
     if (figure.layout.meta && figure.layout.meta.least_width) {
       place.style.minWidth = figure.layout.meta.least_width + "px";
     }
-    var layout = Object.assign({}, figure.layout, { template: look, autosize: true, height: height });
-    return Plotly.react(place, figure.data, layout, config);
+    var colours = look.layout.meta.colours;
+    var layout = Object.assign({}, recoloured(figure.layout, colours), { template: look, autosize: true, height: height });
+    return Plotly.react(place, recoloured(figure.data, colours), layout, config);
   }
 
   function copied(text) {

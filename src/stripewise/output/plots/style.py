@@ -15,6 +15,8 @@ GREEN = "#009e73"
 PURPLE = "#b8609a"
 GREY = "#7a7f87"
 PALETTE = (BLUE, ORANGE, GREEN, PURPLE, GREY)
+ON_DARK = {BLUE: "#56b4e9"}
+"""Colours of the palette that are too dim on a dark page, and what stands for them there."""
 
 _LOG_RATIO = 20.0
 _LONG = 3
@@ -56,6 +58,7 @@ def template(dark: bool = False) -> go.layout.Template:
             # Labels stay readable where lines and marks run under them.
             "annotationdefaults": {"bgcolor": "rgba(20,24,29,0.75)" if dark else "rgba(255,255,255,0.75)"},
             "separators": ".,",
+            "meta": {"colours": ON_DARK if dark else {}},
         }
     )
 
@@ -78,7 +81,7 @@ def lines(text: str) -> str:
 def number(value: float | None, unit: str = "") -> str:
     """Write a measured number with four digits and its unit."""
     if value is None or not math.isfinite(value):
-        return "-"
+        return "–"
     text = f"{value:,.0f}" if 1000 <= abs(value) < 1e7 else f"{value:.4g}"
     return f"{text} {unit}".rstrip()
 

@@ -190,7 +190,10 @@ def _mark_failures(figure: go.Figure, points: Sequence[RunPoint], maximize: bool
     height = 0.02 if maximize else 0.98
     points_of = [(p.run, height, f"<b>run {p.run} failed</b><br>{lines(p.label)}") for p in failed]
     marks(figure, points_of, "failed", ORANGE, "x-thin", 10, marker_line={"width": 3, "color": ORANGE}, yaxis="y2")
-    figure.update_layout(yaxis2={"overlaying": "y", "range": [0, 1], "visible": False, "fixedrange": True})
+    # Where every run failed, the legend alone says what the marks are.
+    figure.update_layout(
+        showlegend=True, yaxis2={"overlaying": "y", "range": [0, 1], "visible": False, "fixedrange": True}
+    )
 
 
 def confirmation_start(points: Sequence[RunPoint]) -> float | None:

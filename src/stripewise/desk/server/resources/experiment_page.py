@@ -152,7 +152,7 @@ def _steps(known: PageHistory) -> list[tuple[str, str, int]]:
     at = order.index(latest) if latest in order else 0
     over = known.record.result is not None
     # Nothing goes on in an experiment that was stopped or has failed.
-    here = "stopped" if known.record.state in ("stopped", "failed") else "now"
+    here = {"stopped": "stopped", "failed": "stopped", "created": "to come"}.get(known.record.state, "now")
     return [
         (
             "warm-up" if phase is Phase.WARMUP else phase.value,

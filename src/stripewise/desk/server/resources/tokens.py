@@ -95,10 +95,10 @@ def settings_page(service: Service, user: Token, page: int = 1) -> dict[str, Any
     told = [
         ("Store", service.store.url),
         ("Data folder", str(own.data)),
-        ("Folders that may be used", ", ".join(str(root) for root in (*own.roots, own.data))),
+        ("Folders that may be used", ", ".join(dict.fromkeys(str(root) for root in (*own.roots, own.data)))),
         ("Commands that may be started", "any" if own.allow is None else ", ".join(own.allow) or "none"),
         ("Largest upload", f"{own.upload_bytes >> 20} MiB"),
-        ("Open event streams at most", f"{own.listeners}"),
+        ("Most open event streams", f"{own.listeners}"),
     ]
     return {
         "told": told,
