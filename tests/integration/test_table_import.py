@@ -6,10 +6,12 @@ import importlib.util
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from stripewise.desk.cli.main import main
+from stripewise.engine.campaign.importing import _keep_complete
 from stripewise.models.table import read_table
 
 IOR = Path(__file__).resolve().parents[1] / "fixtures" / "ior"
@@ -202,3 +204,11 @@ def test_what_cannot_be_imported_ends_in_one_line(
     assert run(*words, "--out", "t") == 2
     error = capsys.readouterr().err
     assert message in error and error.count("\n") == 1
+
+
+def test_columns_that_lack_the_same_rows_are_named_in_one_note() -> None:
+    notes: list[str] = []
+    rows: list[dict[str, Any]] = [{"bandwidth": 1.0, "nodes": 1, **({} if n else {"a": 1, "b": 2})} for n in range(6)]
+    _, names = _keep_complete(rows, "bandwidth", (), notes)
+    assert names == ["nodes"]
+    assert notes == ["columns a, b are left out: 5 of 6 rows have no value there"]

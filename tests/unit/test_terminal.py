@@ -164,6 +164,11 @@ def test_what_was_probably_meant_is_named(words, meant, capsys, tmp_path, monkey
     assert f"; did you mean {meant}? choose from " in capsys.readouterr().err
 
 
+def test_a_number_out_of_bounds_is_refused_in_plain_words(capsys):
+    assert main(["site", "calibrate", ".", "--repeats", "4"]) == 2
+    assert "'--repeats': must be at least 6; " in capsys.readouterr().err
+
+
 def test_help_loses_nothing_and_shows_the_basic_options_of_tune_first(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "120")
     assert main(["prescribe", "--help"]) == 0

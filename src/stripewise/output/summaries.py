@@ -647,7 +647,7 @@ class SummaryReport:
         if best.contexts < best.of:
             said += f" (measured in {best.contexts} of {best.of} workloads)"
         if best.declared is None:
-            return f"{said}; it reaches {best.arithmetic:.0%} of the best, at worst {best.worst:.0%}"
+            return f"{said}; it reaches {min(best.arithmetic, 1.0):.0%} of the best, at worst {best.worst:.0%}"
         gain = best.arithmetic / best.declared
         return f"{said}, {gain:.1f} times today's" if gain >= _BETTER else f"{said}, about as good as today's"
 

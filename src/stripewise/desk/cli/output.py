@@ -64,6 +64,14 @@ def print_error(error: object) -> None:
     notes.print(text.replace("stripewise:", "[bold red]stripewise:[/]", 1) if notes.is_terminal else text)
 
 
+_PLAINER = {
+    "Input should be greater than or equal to": "must be at least",
+    "Input should be less than or equal to": "must be at most",
+    "Input should be": "must be",
+}
+"""What checks of option values say, to the words that errors of files have."""
+
+
 def print_usage(error: Exception, path: str, fix: str = "") -> None:
     """Print what Typer says of a wrong option or argument, with what to do where more is known than it knows.
 
@@ -77,6 +85,8 @@ def print_usage(error: Exception, path: str, fix: str = "") -> None:
         # A group was called without a command: its help is all that it says.
         remark(said)
     elif message := " ".join(said.split()).rstrip("."):
+        for theirs, ours in _PLAINER.items():
+            message = message.replace(theirs, ours)
         print_error(f"{message}; {fix or f'see {path} --help'}")
 
 
@@ -181,7 +191,7 @@ def number(value: float | None, unit: str = "", digits: int = 4) -> str:
     if 1000 <= abs(value) < 1e7:
         text = f"{value:,.0f}"
     else:
-        text = f"{value:.{digits}g}" if 1e-3 <= abs(value) < 1000 or value == 0 else f"{value:.3e}"
+        text = f"{value:.{digits}g}" if 1e-4 <= abs(value) < 1000 or value == 0 else f"{value:.3e}"
     return f"{text} {unit}".rstrip()
 
 

@@ -85,7 +85,7 @@ def import_table(
     if len(unreadable) > _LISTED:
         remark(f"note: not imported: {len(unreadable) - _LISTED:,} more, which --json lists")
     shown = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
-    say(f"{count_of(len(table), 'row')} of {shown}: {path}")
+    say(f"{count_of(len(table), 'row')} from {count_of(sum(kinds.values()), 'file')} ({shown}): {path}")
     say(f"tunable   {', '.join(column.name for column in table.schema.parameter)}")
     say(f"workload  {', '.join(column.name for column in table.schema.context)}")
 
@@ -253,15 +253,17 @@ def _print(report: SummaryReport, unit: str, units: Mapping[str, str], top: int)
     if not report.compared or not report.defaults:
         # The verdict says it.
         return
+    declared = any(entry.declared is not None for entry in report.defaults)
     rows = [
         (
             f"{write_values(entry.workload, units) or 'all'}: {write_values(entry.configuration, units)}",
             (f"{entry.contexts} of {entry.of}", f"{entry.arithmetic:.1%}", f"{entry.harmonic:.1%}",
-             f"{entry.worst:.1%}", "" if entry.declared is None else f"{entry.declared:.1%}"),
+             f"{entry.worst:.1%}", *(["-" if entry.declared is None else f"{entry.declared:.1%}"] if declared else ())),
         )
         for entry in report.defaults[: top + 1]
     ]  # fmt: skip
-    print_rows("workloads: best default", ("workloads", "mean", "harmonic", "worst", "today's"), rows)
+    heads = ("workloads", "mean", "harmonic", "worst", *(["today's"] if declared else ()))
+    print_rows("workloads: best default", heads, rows)
     prose("shares of each workload's best; the setting is picked by odd repeats, scored by even ones", "dim")
     if len(report.defaults) > top + 1:
         more = count_of(len(report.defaults) - top - 1, "more class")

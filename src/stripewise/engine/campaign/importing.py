@@ -148,17 +148,21 @@ def _keep_complete(
 ) -> tuple[list[Row], list[str]]:
     """Leave out columns that many rows lack, and rows that lack one of the others."""
     names = list(dict.fromkeys(name for row in rows for name in row if name != quantity))
+    scarce: dict[int, list[str]] = {}
     for name in list(names):
         missing = sum(row.get(name) is None for row in rows)
         if missing == len(rows):
             names.remove(name)
         elif missing > (_HALF if _role(name) in TUNABLE_ROLES else _FEW) * len(rows) and name not in wanted:
             names.remove(name)
-            notes.append(f"column {name} is left out: {missing:,} of {len(rows):,} rows do not have it")
+            scarce.setdefault(missing, []).append(name)
+    for missing, lacking in scarce.items():
+        which = f"column {lacking[0]} is" if len(lacking) == 1 else f"columns {', '.join(lacking)} are"
+        notes.append(f"{which} left out: {missing:,} of {len(rows):,} rows have no value there")
     kept = [row for row in rows if all(row.get(name) is not None for name in names)]
     if len(kept) < len(rows):
-        lacking = Counter(next(name for name in names if row.get(name) is None) for row in rows if row not in kept)
-        notes.append(f"{len(rows) - len(kept):,} rows are left out, for they lack {', '.join(sorted(lacking))}")
+        lacked = Counter(next(name for name in names if row.get(name) is None) for row in rows if row not in kept)
+        notes.append(f"{len(rows) - len(kept):,} rows are left out, for they lack {', '.join(sorted(lacked))}")
     if not kept:
         raise UserError("no row has all columns", "import files of one kind at a time")
     return kept, names
