@@ -628,6 +628,34 @@ def test_versions_are_those_of_the_modules_that_a_script_loads(module, name, why
     assert (found.get(name) == why) if why else "known since" not in found.get(name, "")
 
 
+@pytest.mark.parametrize(
+    ("line", "old", "new", "alive", "why"),
+    [
+        (
+            "OMPI_MCA_io=romio321",
+            "openmpi/4.1.4",
+            "openmpi/5.0.6",
+            0,
+            "known until Open MPI 4.1, the program uses 5.0.6",
+        ),
+        (
+            "OMPI_MCA_io=romio341",
+            "openmpi/4.1.4",
+            "openmpi/5.0.6",
+            1,
+            "known since Open MPI 5.0, the program uses 4.1.4",
+        ),
+        ("OMPI_MCA_fcoll=two_phase", "openmpi/4.1.4", "openmpi/5.0.6", 0, "known until Open MPI 4.1"),
+        ("MPIR_CVAR_CH4_SHM_POSIX_IQUEUE_CELL_SIZE=8192", "mpich/4.0.2", "mpich/5.0.2", 0, "this is its default"),
+    ],
+)
+def test_a_line_of_a_script_is_dead_or_alive_by_the_version_of_the_library(line, old, new, alive, why):
+    script = "#!/bin/bash\nmodule load {}\nexport " + line + "\nmpirun -n 4 ./a\n"
+    found = [judge_script(script.format(one), Surroundings(mpi="", file_system="lustre"))[0] for one in (old, new)]
+    assert found[alive].verdict == "live"
+    assert found[1 - alive].verdict == "dead" and why in found[1 - alive].reason
+
+
 def test_versions_of_libraries_are_told_by_their_modules():
     assert versions_in(["cray-hdf5-parallel/1.12.2.9", "gcc/12", "parallel-netcdf/1.12.3-intel"]) == {
         "HDF5": "1.12.2.9", "PnetCDF": "1.12.3"
