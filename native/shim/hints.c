@@ -6,6 +6,7 @@
 #include <strings.h>
 
 #include "hints.h"
+#include "variables.h"
 
 static const char *keep(const char *text) {
     return sw_arena_intern(&sw_runtime.files.arena, text);
@@ -274,6 +275,21 @@ void sw_layouts_apply(struct sw_matches *matches, const char *path, int amode, s
         apply_layout(matches, sw_file_systems[i], path, amode, hints);
 }
 
+/* MPICH says which of its variables it has, and what they hold. */
+static void ask_library(struct sw_result *result) {
+    char held[SW_MAX_VALUE + 1];
+    bool listed = false;
+    if (strncmp(result->key, "MPIR_CVAR_", 10) != 0 ||
+        !sw_variable_read(result->key, &listed, held, sizeof held))
+        return;
+    if (*held)
+        result->echoed = keep(held);
+    if (!listed) {
+        result->outcome = SW_NOT_APPLICABLE;
+        result->note = "the MPI library has no variable of this name";
+    }
+}
+
 void sw_launcher_check(struct sw_matches *matches) {
     for (size_t i = 0; i < matches->count; i++) {
         struct sw_result *result = &matches->results[i];
@@ -285,6 +301,8 @@ void sw_launcher_check(struct sw_matches *matches) {
             result->given = keep(value);
             result->outcome = arrived ? SW_APPLIED : SW_NOT_APPLICABLE;
             result->note = arrived ? NULL : "the environment of the process does not hold it";
+            if (arrived && result->carrier == SW_ENV)
+                ask_library(result);
         } else if (result->carrier == SW_POSIX) {
             result->note = "it acts on the program's own calls of the C library";
         } else if (result->carrier == SW_HDF5 || result->carrier == SW_ARGUMENT ||

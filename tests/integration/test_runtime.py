@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import require
 from tests.integration.conftest import Mpi
 from tests.integration.runtime_support import HEADER, Bench
 
@@ -208,6 +209,33 @@ def test_launchers_settings_are_checked_against_the_environment(bench: Bench, tm
         "size": ("argument", None, "not_applicable"),
         "alignment": ("hdf5", None, "not_applicable"),
     }
+
+
+def of_variables(bench: Bench, place: Path, values: dict[str, str]) -> dict[str, tuple[str | None, str, str]]:
+    plan = HEADER + "".join(f"env {name} {value}\n" for name, value in values.items())
+    outcome = bench.run(bench.program("strided.c"), place / "data", plan=plan, ranks=2, **values)
+    assert outcome.code == 0, outcome.stderr
+    return {one["key"]: (one["echoed"], one["outcome"], one["note"]) for one in outcome.file("data")["settings"]}
+
+
+VARIABLES = {"MPIR_CVAR_ALLTOALL_THROTTLE": "8", "MPIR_CVAR_NO_SUCH_THING": "1", "HERE": "1"}
+UNKNOWN = (None, "not_applicable", "the MPI library has no variable of this name")
+
+
+def test_mpich_says_what_its_variables_hold(bench: Bench, tmp_path: Path) -> None:
+    found = of_variables(bench, tmp_path, VARIABLES)
+    known = ("8", "applied", "") if bench.is_mpich else UNKNOWN
+    assert found == dict(zip(VARIABLES, (known, UNKNOWN, (None, "applied", "")), strict=True))
+
+
+def test_an_older_mpich_says_it_too(mpich: Mpi, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    mpicc, mpiexec = Path("/usr/bin/mpicc.mpich"), Path("/usr/bin/mpiexec.mpich")
+    require(mpicc.exists() and mpiexec.exists(), "no MPICH of Debian: apt install libmpich-dev")
+    # By the ABI that all versions of MPICH share, one runtime serves them.
+    bench = Bench(mpich, tmp_path_factory)
+    bench.mpi = Mpi("older", mpicc, (str(mpiexec),))
+    found = of_variables(bench, tmp_path, VARIABLES)
+    assert found == dict(zip(VARIABLES, (("8", "applied", ""), UNKNOWN, (None, "applied", "")), strict=True))
 
 
 def test_hints_that_differ_between_ranks_do_not_hang(bench: Bench, tmp_path: Path) -> None:

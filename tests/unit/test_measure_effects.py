@@ -421,6 +421,33 @@ def test_time_outside_system_calls_counts_against_several_runs_only(runs, status
     assert found.main.beneath.write.exchange > usual.main.beneath.write.exchange
 
 
+@pytest.mark.parametrize(
+    ("told", "status", "why"),
+    [
+        ({"echoed": "8", "outcome": "applied"}, "echoed", "the MPI library holds 8; the system calls are those of"),
+        ({"echoed": "32", "outcome": "applied"}, "no_effect", "the library changed 8 to 32"),
+        ({"echoed": None, "outcome": "applied"}, "unprovable", "the system calls are those of the default"),
+        (
+            {"echoed": None, "outcome": "not_applicable", "note": "the MPI library has no variable of this name"},
+            "no_effect",
+            "the MPI library has no variable of this name",
+        ),
+    ],
+)
+def test_what_mpich_says_of_its_own_variables(told, status, why):
+    given = {"layer": "env", "key": "MPIR_CVAR_ALLTOALL_THROTTLE", "requested": "8", "given": "8", "note": ""}
+    usual = without_messages(recorded(SMALL)["default"])
+    data = changed(usual, "files.0.settings", [{"application": None, **given, **told}])
+    settings = Plan.parse("stripewise-plan 1\nenv MPIR_CVAR_ALLTOALL_THROTTLE 8\n", "test").settings
+    (effect,) = verdicts(space_of("exchange"), settings, [activity(data)], [activity(usual)])
+    assert effect.status == status and why in effect.evidence
+    # What the ranks exchanged shows the effect itself.
+    other = changed(data, "files.0.operations", recorded(SMALL)["default"]["files"][0]["operations"])
+    if told["echoed"] == "8":
+        (effect,) = verdicts(space_of("exchange"), settings, [activity(other)], [activity(usual)])
+        assert effect.status == "effective" and "messages between ranks" in effect.evidence
+
+
 def filtered(*filters: str) -> dict[str, Any]:
     """A report of 4 MiB that four ranks handed to HDF5, of which MPI wrote 1 MiB."""
     data = {"name": "/step", "storage": "chunked", "element_size": 8, "size": [524288], "chunk": [131072]}

@@ -15,7 +15,7 @@ Verdict = tuple[str, str]
 """Status and one sentence."""
 
 WAYS = ("write", "read")
-EFFECTIVE, NO_EFFECT, UNPROVABLE = "effective", "no_effect", "unprovable"
+ECHOED, EFFECTIVE, NO_EFFECT, UNPROVABLE = "echoed", "effective", "no_effect", "unprovable"
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from stripewise.errors import UserError
 from stripewise.observe.activity import Activity, Calls, FileActivity, SettingOutcome
 from stripewise.observe.evidence import hdf5, mpiio
 from stripewise.observe.evidence.comparison import (
+    ECHOED,
     EFFECTIVE,
     NO_EFFECT,
     UNPROVABLE,
@@ -103,6 +104,20 @@ def _has_exchanged(case: Case) -> bool:
 def fingerprint(case: Case) -> Verdict:
     """Any change in the system calls, for settings that no single number gives away."""
     return _judge_calls(case)
+
+
+@compare_with_others(_list_sizes, otherwise=_has_exchanged)
+def variable(case: Case) -> Verdict:
+    """What the MPI library says that its own variable holds, and then any change in calls or exchange."""
+    named = _name_outcomes(case, [case.file])
+    held = next((one.echoed for one in named if one.echoed is not None), None)
+    if why := next((one.note for one in named if one.outcome == "not_applicable"), None):
+        return NO_EFFECT, why
+    status, sentence = _judge_calls(case)
+    if held is None:
+        return status, sentence
+    says = f"the MPI library holds {_shown(case, held)}"
+    return ECHOED if status == UNPROVABLE else status, f"{says}; {sentence}"
 
 
 _OF_DATASETS = {"chunk_cache": "cache_bytes", "chunk_slots": "cache_slots"}
@@ -306,6 +321,7 @@ RULES: dict[str, Rule] = {
         sieving_buffer_size=mpiio.sieving_buffer_size,
         data_sieving=mpiio.data_sieving,
         fingerprint=fingerprint,
+        variable=variable,
     ),
     **_rules("layout", layout=layout, striping=layout),
     **_rules(
