@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
+import sysconfig
 import venv
 import zipapp
 from collections.abc import Sequence
@@ -28,6 +31,7 @@ from stripewise.observe.objectives import Conditions, kind_of
 from stripewise.observe.processes import merge_parts
 from stripewise.observe.report import read_report_file
 from stripewise.runners.injection import Guidance, inject, prepare
+from stripewise.runners.program.binary import inspect
 from stripewise.runners.program.mpi import why_isolated
 from stripewise.trial import State
 from tests.conftest import require
@@ -242,31 +246,190 @@ def test_settings_that_do_nothing_here_say_so(libraries: Path) -> None:
 
 FILL = {"library.read.threads": "4"}
 PRINT = "import library; print(library.read('a')[1])"
-SPAWNED = """
-import multiprocessing, library
-def work(queue): queue.put(library.read('a')[1])
+# All that a program can see of its interpreter, and what the call gets; the exit code is its own, too.
+SEEN = """
+import os, sys
+def seen():
+    print(sys.argv, sys.path, sorted(sys.path_importer_cache), sys.flags, sys.warnoptions, sorted(sys.modules))
+    sys.path.append(os.environ["LIB"])
+    import library
+    print(library.read("a")[1])
+"""
+CALLED = SEEN + "seen()\nsys.exit(3)\n"
+SPAWNED = (
+    SEEN
+    + """
+import multiprocessing
+def work():
+    seen(); sys.stdout.flush()
 if __name__ == "__main__":
-    context = multiprocessing.get_context({method!r})
-    queue = context.Queue()
-    process = context.Process(target=work, args=(queue,))
-    process.start(); print(queue.get()); process.join()
+    process = multiprocessing.get_context(sys.argv[1]).Process(target=work)
+    process.start(); process.join()
+    sys.exit(process.exitcode)
+"""
+)
+FORKED = SEEN + "if os.fork(): sys.exit(os.waitstatus_to_exitcode(os.wait()[1]))\nseen()\nsys.exit(3)"
+THREADS = """
+import os, sys, threading
+sys.path.append(os.environ["LIB"])
+started = [threading.Thread(target=__import__, args=("library",)) for _ in range(8)]
+for one in started: one.start()
+for one in started: one.join()
+import library
+print(library.read("a")[1])
+"""
+GONE = "import os\nos.mkdir('gone'); os.chdir('gone'); os.rmdir('../gone')\n"
+OLD_FINDER = (
+    "import sys\nclass Finder:\n    def find_module(self, *_): return None\nsys.meta_path.insert(0, Finder())\n"
+)
+PYTHON_ITSELF = "{python}"
+PROGRAMS: dict[str, tuple[str, ...]] = {
+    "code": (PYTHON_ITSELF, "-c", CALLED),
+    "script": (PYTHON_ITSELF, "called.py", "a"),
+    "module": (PYTHON_ITSELF, "-m", "called"),
+    "package": (PYTHON_ITSELF, "-m", "app"),
+    "folder": (PYTHON_ITSELF, "app"),
+    "zipapp": (PYTHON_ITSELF, "app.pyz"),
+    "standard input": ("bash", "-c", "{python} - < called.py"),
+    "interactive, PYTHONSTARTUP": ("bash", "-c", "PYTHONSTARTUP=called.py {python} -iq < /dev/null 2>&1"),
+    "runpy": (PYTHON_ITSELF, "-c", "import runpy; runpy.run_path('called.py', run_name='__main__')"),
+    "virtual environment": ("env/bin/python", "called.py"),
+    "fork": (PYTHON_ITSELF, "-c", FORKED),
+    "multiprocessing fork": (PYTHON_ITSELF, "spawned.py", "fork"),
+    "multiprocessing spawn": (PYTHON_ITSELF, "spawned.py", "spawn"),
+    "multiprocessing forkserver": (PYTHON_ITSELF, "spawned.py", "forkserver"),
+    "subprocess": (PYTHON_ITSELF, "-c", "import subprocess as s; exit(s.call(['{python}', 'called.py']))"),
+    "exec": (PYTHON_ITSELF, "-c", "import os; os.execv('{python}', ['{python}', 'called.py'])"),
+    "threads that import": (PYTHON_ITSELF, "-c", THREADS),
+    "working folder that is gone": (PYTHON_ITSELF, "-c", GONE + CALLED),
+    "a path with blanks": ("env", "PYTHONPATH={hook}a b:c  d", PYTHON_ITSELF, "called.py"),
+    "an empty path": ("env", "PYTHONPATH={hook}", PYTHON_ITSELF, "called.py"),
+    "PYTHONSAFEPATH": ("env", "PYTHONSAFEPATH=1", PYTHON_ITSELF, "called.py"),
+    "own sitecustomize": ("env", "PYTHONPATH={hook}own", PYTHON_ITSELF, "called.py"),
+    "own sitecustomize that fails": ("env", "PYTHONPATH={hook}broken", PYTHON_ITSELF, "called.py"),
+    "own sitecustomize that imports what is not there": ("env", "PYTHONPATH={hook}lost", PYTHON_ITSELF, "called.py"),
+    "usercustomize": ("env", "PYTHONUSERBASE=user", PYTHON_ITSELF, "called.py"),
+    "no module sitecustomize": (PYTHON_ITSELF, "-c", CALLED + "import sitecustomize"),
+    "warnings are errors": (PYTHON_ITSELF, "-X", "dev", "-W", "error", "-bb", "called.py"),
+    "no docstrings": (PYTHON_ITSELF, "-OO", "called.py"),
+    "no user site": (PYTHON_ITSELF, "-s", "called.py"),
+    "an importer of the old kind": (PYTHON_ITSELF, "-c", OLD_FINDER + CALLED),
+    "no arguments": (PYTHON_ITSELF, "-c", "import sys; sys.argv.clear()\n" + CALLED),
+    "isolated": (PYTHON_ITSELF, "-I", "called.py"),
+    "no environment": (PYTHON_ITSELF, "-E", "called.py"),
+    "no site": (PYTHON_ITSELF, "-S", "called.py"),
+    "PyPy": ("pypy3", "called.py"),
+}
+UNSET = {"isolated", "no environment", "no site", "an importer of the old kind", "a module without exec_module"}
+OLD = """
+import importlib.machinery, importlib.util, os, sys
+class Loader:
+    def load_module(self, name):
+        spec = importlib.util.spec_from_file_location(name, os.path.join(os.environ["LIB"], "library.py"))
+        module = sys.modules[name] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        return importlib.machinery.ModuleSpec(name, Loader()) if name == "library" else None
+sys.meta_path.insert(0, Finder())
 """
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
-def test_processes_that_python_starts_have_the_settings(libraries: Path, method: str) -> None:
-    (libraries / "main.py").write_text(SPAWNED.format(method=method), "utf-8")
-    printed, _ = run(libraries, "", FILL, words=(sys.executable, "main.py"))
-    assert printed == "4\n"
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with what the programs of the table need."""
+    home = tmp_path_factory.mktemp("programs")
+    for folder in ("lib", "app", "own", "broken", "lost", "a b"):
+        (home / folder).mkdir()
+    (home / "lib" / "library.py").write_text(LIBRARY, "utf-8")
+    for name, text in (("called", CALLED), ("app/__main__", CALLED), ("spawned", SPAWNED), ("old", OLD)):
+        (home / f"{name}.py").write_text(text, "utf-8")
+    for folder, text in (("own", "print('mine')"), ("broken", "1 / 0"), ("lost", "import nowhere")):
+        (home / folder / "sitecustomize.py").write_text(text, "utf-8")
+    site = home / "user" / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
+    site.mkdir(parents=True)
+    (site / "usercustomize.py").write_text("print('the user')", "utf-8")
+    zipapp.create_archive(home / "app", home / "app.pyz")
+    venv.create(home / "env", with_pip=False)
+    return home
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_program_sees_and_does_what_it_would_without(programs: Path, name: str) -> None:
+    base = getattr(sys, "_base_executable", sys.executable)  # a virtual environment has no user's site
+    require(shutil.which(PROGRAMS[name][0].format(python=base), path=f"{programs}:{os.environ['PATH']}"), "no pypy3")
+    common = {"PATH": os.environ["PATH"], "LIB": str(programs / "lib"), "PYTHONDONTWRITEBYTECODE": "1"}
+    carried = {"STRIPEWISE_PYTHON": json.dumps({"set": FILL}), "PYTHONPATH": str(HOOK)}
+    results = []
+    for more, first in (({}, ""), (carried, f"{HOOK}:")):
+        words = [word.replace("{python}", base).replace("{hook}", first) for word in PROGRAMS[name]]
+        words = [word.rstrip(":") if word.startswith("PYTHONPATH=") else word for word in words]
+        done = subprocess.run(
+            words, env={**common, **more}, cwd=programs, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+            check=False, timeout=60,
+        )  # fmt: skip
+        seen, _, threads = done.stdout.strip().rpartition("\n")
+        if name == "no site":  # nothing of ours runs that could take the folder off the path
+            seen = re.sub(f"('{HOOK}', |, '{HOOK}')", "", seen)
+        results.append((done.returncode, done.stderr, seen, threads.strip()))
+    assert results[1][:3] == results[0][:3]
+    assert (results[0][3], results[1][3]) == ("1", "1" if name in UNSET else "4")
+
+
+EMBEDDED = """
+#include <Python.h>
+int main(int count, char **words)
+{
+    PyConfig config;
+    PyConfig_InitIsolatedConfig(&config);
+    if (count == 2) Py_Initialize(); else Py_InitializeFromConfig(&config);
+    int failed = PyRun_SimpleString(words[1]);
+    return Py_FinalizeEx() || failed ? 3 : 0;
+}
+"""
+
+
+def test_an_embedded_interpreter_has_the_settings_unless_it_is_isolated(programs: Path) -> None:
+    folder, library = sysconfig.get_config_var("LIBDIR"), sysconfig.get_config_var("LDLIBRARY") or ""
+    header = Path(sysconfig.get_path("include")) / "Python.h"
+    there = shutil.which("cc") and library.endswith(".so") and Path(folder, library).exists() and header.exists()
+    require(there, "no C compiler, or no shared library of Python")
+    (programs / "embed.c").write_text(EMBEDDED, "utf-8")
+    subprocess.run(
+        ["cc", "embed.c", "-o", "embed", f"-I{header.parent}", f"-L{folder}", f"-Wl,-rpath,{folder}",
+         f"-l{library[3:-3]}"], cwd=programs, check=True,
+    )  # fmt: skip
+    environment = {
+        "STRIPEWISE_PYTHON": json.dumps({"set": FILL}),
+        "PYTHONPATH": str(HOOK),
+        "LIB": str(programs / "lib"),
+    }
+    for words, threads in ((["./embed", CALLED], "4"), (["./embed", CALLED, "isolated"], "1")):
+        done = subprocess.run(words, env=environment, cwd=programs, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr, done.stdout.split()[-1]) == (3, "", threads)
 
 
 @pytest.mark.parametrize("options", ["-I", "-E", "-S", "-sI"])
-def test_pythons_that_read_no_pythonpath_are_left_alone_and_the_reason_is_told(libraries: Path, options: str) -> None:
-    code = f"import sys; sys.path.insert(0, 'lib'); {PRINT}"
-    printed, report = run(libraries, "", FILL, words=(sys.executable, options, "-c", code))
-    assert (printed, report) == ("1\n", {})
+def test_the_reason_is_told_where_nothing_can_be_set(tmp_path: Path, options: str) -> None:
     letter = next(letter for letter in options if letter in "IES")
-    assert why_isolated(["python3", options, "train.py"]).startswith(f"python3 -{letter} runs no sitecustomize")
+    reason = f" -{letter} runs no sitecustomize of PYTHONPATH"
+    assert reason in why_isolated(["python3", options, "train.py"])
+    assert reason in why_isolated(["pypy3", "-X", "dev", "-W", "error", options, "train.py"])
+    script = tmp_path / "train"
+    for first in (f"#!/usr/bin/python3 {options}", f"#!/usr/bin/env -S python3 {options}"):
+        script.write_text(f"{first}\n", "utf-8")
+        script.chmod(0o755)
+        assert reason in why_isolated([str(script)], inspect(script, dict(os.environ), tmp_path))
+
+
+def test_programs_frozen_by_pyinstaller_are_told_from_others(tmp_path: Path) -> None:
+    for end, told in ((b"MEI\014\013\012\013\016" + bytes(80), "frozen by PyInstaller"), (b"MEI" + bytes(80), "")):
+        program = tmp_path / "train"
+        program.write_bytes(Path("/bin/true").read_bytes() + end + bytes(2000))
+        program.chmod(0o755)
+        found = why_isolated(["train"], inspect(program, dict(os.environ), tmp_path))
+        assert (told in found) if told else not found
 
 
 @pytest.mark.parametrize(
@@ -274,40 +437,6 @@ def test_pythons_that_read_no_pythonpath_are_left_alone_and_the_reason_is_told(l
 )
 def test_options_of_the_program_are_not_pythons(words: list[str]) -> None:
     assert why_isolated(words) == ""
-
-
-def test_modules_archives_and_virtual_environments_have_the_settings(libraries: Path) -> None:
-    (libraries / "app").mkdir()
-    (libraries / "app" / "__main__.py").write_text(PRINT, "utf-8")
-    zipapp.create_archive(libraries / "app", libraries / "app.pyz")
-    venv.create(libraries / "env", with_pip=False)
-    python = str(libraries / "env" / "bin" / "python")
-    for words in ((sys.executable, "-m", "app"), (sys.executable, "app.pyz"), (python, "-c", PRINT)):
-        assert run(libraries, "", FILL, words=words)[0] == "4\n"
-
-
-@pytest.mark.parametrize(
-    ("own", "shown"), [("import builtins; builtins.mine = 5", "5\n"), ("", "None\n"), (None, "None\n")]
-)
-def test_the_users_sitecustomize_runs_as_before(libraries: Path, own: str | None, shown: str) -> None:
-    if own is not None:
-        (libraries / "lib" / "sitecustomize.py").write_text(own, "utf-8")
-    code = "import builtins, sys, library; print(getattr(builtins, 'mine', None), library.read('a')[1], *sys.path)"
-    printed, _ = run(libraries, code, FILL)
-    assert printed.startswith(shown.strip() + " 4 ") and str(HOOK) not in printed
-    name = run(libraries, "import sitecustomize; print(sitecustomize.__file__)", FILL)[0]
-    assert name.startswith(str(HOOK if own is None else libraries))
-
-
-def test_an_error_of_the_users_sitecustomize_is_told_as_before(libraries: Path) -> None:
-    (libraries / "lib" / "sitecustomize.py").write_text("1 / 0", "utf-8")
-    environment = {"PYTHONPATH": f"{HOOK}:{libraries / 'lib'}", "STRIPEWISE_PYTHON": json.dumps({"set": FILL})}
-    ways = [environment, {"PYTHONPATH": str(libraries / "lib")}]
-    with_us, without = (
-        subprocess.run([sys.executable, "-c", "print(1)"], env=one, capture_output=True, text=True, check=True)
-        for one in ways
-    )
-    assert with_us.stderr == without.stderr and "ZeroDivisionError" in without.stderr and with_us.stdout == "1\n"
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ class _Object(ReportPart):
 
 
 class _Part(ReportPart):
-    """What ``in_python/settings.py`` of the runners writes."""
+    """What ``in_python/stripewise_settings.py`` of the runners writes."""
 
     pid: int
     host: str

@@ -30,16 +30,19 @@ class _Finder:
             self.under_way.discard(name)
 
     def _wrapped(self, name, path, target):
-        found = (
-            finder.find_spec(name, path, target)
-            for finder in list(sys.meta_path)
-            if finder is not self and hasattr(finder, "find_spec")
-        )
-        spec = next((one for one in found if one is not None), None)
-        loader = getattr(spec, "loader", None)
-        if loader is not None and not isinstance(loader, type):
-            self._wrap(name, loader)
-        return spec
+        for finder in list(sys.meta_path):
+            if finder is self:
+                continue
+            if not hasattr(finder, "find_spec"):  # only Python itself, before 3.12, knows how to ask it
+                return None
+            spec = finder.find_spec(name, path, target)
+            if spec is not None:
+                loader = spec.loader
+                # Before Python 3.10, archives have only load_module.
+                if hasattr(loader, "exec_module") and not isinstance(loader, type):
+                    self._wrap(name, loader)
+                return spec
+        return None
 
     def _wrap(self, name, loader):
         execute = loader.exec_module
@@ -62,7 +65,7 @@ class _Finder:
         if self.patch is None:
             from importlib.util import module_from_spec, spec_from_file_location
 
-            spec = spec_from_file_location("_stripewise_settings", os.path.join(_HERE, "settings.py"))
+            spec = spec_from_file_location("stripewise_settings", os.path.join(_HERE, "stripewise_settings.py"))
             settings = module_from_spec(spec)
             spec.loader.exec_module(settings)
             self.patch = settings.begin(_TEXT, _HERE)
@@ -71,18 +74,11 @@ class _Finder:
 
 def _go_on() -> None:
     """Run the ``sitecustomize`` that would have been found without this one; its errors are its own."""
-    ours = sys.modules.get(__name__)
     sys.path[:] = [folder for folder in sys.path if folder != _HERE]
-    if ours is None or __name__ != "sitecustomize":
-        return
-    del sys.modules[__name__]
-    try:
+    sys.path_importer_cache.pop(_HERE, None)
+    if __name__ == "sitecustomize" and sys.modules.pop(__name__, None) is not None:
+        # Without one, its ImportError ends this import, too: as usual, site ignores it, and there is no such module.
         __import__(__name__)
-    except ImportError as error:
-        if error.name != __name__:
-            raise
-    finally:
-        sys.modules.setdefault(__name__, ours)
 
 
 if _TEXT:

@@ -111,10 +111,11 @@ def read_elf(path: Path) -> Elf:
 
 
 def contains(path: Path, text: bytes, most: int | None = None) -> bool:
-    """Say whether a file, or its first ``most`` bytes, holds some bytes; False if it cannot be read."""
+    """Say whether a file, or its first ``most`` bytes (last if negative), holds some; False if it cannot be read."""
     try:
         with open_regular(path) as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            return data.find(text, 0, len(data) if most is None else most) >= 0
+            start = max(0, len(data) + most) if most is not None and most < 0 else 0
+            return data.find(text, start, len(data) if start or most is None else abs(most)) >= 0
     except (OSError, ValueError):
         return False
 

@@ -15,6 +15,7 @@ import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import dropwhile
 from pathlib import Path, PurePath
 
 from stripewise.catalogue.told import Told
@@ -24,6 +25,8 @@ from stripewise.runners.program.binary import Binary, FileKind, find_program
 from stripewise.runners.program.command import SHELLS, text_at
 from stripewise.runners.program.elf import contains, find_library
 
+_FROZEN, _LAST_BYTES = b"MEI\014\013\012\013\016", -(64 << 10)
+"""What PyInstaller 6.22 writes behind the archive of modules (PyInstaller/archive/readers.py), and where."""
 _MOST_FILES = 500
 _MOST_BYTES = 1 << 20
 _INSTALLED = ("site-packages", "dist-packages")
@@ -437,18 +440,24 @@ def script_of(program: Sequence[str], cwd: Path) -> Path | None:
     return None
 
 
-def why_isolated(program: Sequence[str]) -> str:
+def why_isolated(program: Sequence[str], binary: Binary | None = None) -> str:
     """Say why a Python that is started so runs nothing that stands in ``PYTHONPATH``; empty if it does."""
-    if not PurePath(program[0]).name.startswith("python"):
+    if binary is not None and binary.interpreter:
+        first = list(dropwhile(lambda word: not PurePath(word).name.startswith("python"), binary.interpreter))
+        program = [*first, program[0]] if first else program
+    elif binary is not None and contains(binary.path, _FROZEN, _LAST_BYTES):
+        return f"{program[0]} was frozen by PyInstaller and reads no PYTHONPATH, so nothing can be set in its Python"
+    if not PurePath(program[0]).name.startswith(("python", "pypy")):
         return ""
-    for word in program[1:]:
+    words = iter(program[1:])
+    for word in words:
         if not word.startswith("-") or word in ("-", "--") or word[1:2] in ("-", "c", "m"):
             break
         letters = re.match(r"-([bBdEhiIOPqsSuvVx]*)", word)
         if found := next((letter for letter in (letters[1] if letters else "") if letter in "IES"), ""):
             return f"{program[0]} -{found} runs no sitecustomize of PYTHONPATH, so nothing can be set in it"
         if word in ("-W", "-X"):
-            break
+            next(words, "")
     return ""
 
 

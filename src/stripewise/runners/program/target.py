@@ -204,7 +204,7 @@ def look(words: Sequence[str], environment: Mapping[str, str], cwd: Path, probin
         own_files=own_files(words, cwd),
         hdf5_inside=inside is not None,
         romio=mpi.told.romio if mpi else "",
-        isolated=why_isolated(inner),
+        isolated=why_isolated(inner, binary),
     )
     script = script_of(inner, home)
     return Target(line, started, binary, mpi, program, launcher, script, tuple(dict.fromkeys(warnings)))

@@ -111,7 +111,7 @@ class Job:
         try:
             host = socket.gethostname()
             part = {
-                "pid": self.pid, "host": host, "executable": sys.executable, "script": Path(sys.argv[0]).name,
+                "pid": self.pid, "host": host, "executable": sys.executable, "script": Path([*sys.argv, ""][0]).name,
                 "start": self.started, "end": time.time(),
                 "rank": next((os.environ[name] for name in _RANKS if os.environ.get(name, "").isdigit()), None),
                 "objects": [
@@ -137,7 +137,7 @@ def begin(text: str, here: str):
     """Read the variable; gives what patches a module that has just been executed."""
     job = Job(text)
     os.register_at_fork(after_in_child=job.forked)
-    special = {"torch.utils.data.DataLoader": "loader.py"}
+    special = {"torch.utils.data.DataLoader": "stripewise_loader.py"}
 
     def patch(module):
         for target in job.targets.values():
@@ -161,7 +161,7 @@ def begin(text: str, here: str):
 def _load(here: str, file: str) -> types.ModuleType:
     from importlib.util import module_from_spec, spec_from_file_location
 
-    spec = spec_from_file_location(f"_stripewise_{Path(file).stem}", Path(here) / file)
+    spec = spec_from_file_location(Path(file).stem, Path(here) / file)
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
