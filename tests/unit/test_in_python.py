@@ -30,6 +30,7 @@ from stripewise.observe.from_report import activity_of
 from stripewise.observe.objectives import Conditions, kind_of
 from stripewise.observe.processes import merge_parts
 from stripewise.observe.report import read_report_file
+from stripewise.runners.in_python import stripewise_loader
 from stripewise.runners.injection import Guidance, inject, prepare
 from stripewise.runners.program.binary import inspect
 from stripewise.runners.program.mpi import why_isolated
@@ -227,6 +228,43 @@ def test_workers_that_would_fill_the_memory_are_refused(libraries: Path) -> None
     code = f"{DATASET}class Huge(bytes): nbytes = 1 << 45\nfor batch in {loader}: break"
     _, report = run(libraries, code, {f"{LOADER}.num_workers": "4"})
     assert "exceed half of the" in outcomes(report)["num_workers"][3]
+
+
+@pytest.mark.parametrize(
+    ("more", "loaders", "expected"),
+    [({}, 1, 1), ({"LOCAL_WORLD_SIZE": "8"}, 1, 0), ({"SLURM_STEP_TASKS_PER_NODE": "8(x2)"}, 1, 0), ({}, 5, 2)],
+)
+def test_memory_counts_for_all_loaders_and_processes_of_a_node(
+    libraries: Path, more: dict[str, str], loaders: int, expected: int
+) -> None:
+    free = stripewise_loader._free_memory()
+    assert free
+    # 4 workers, 2 batches of 8 samples each: a sixth of what is free.
+    code = f"""{DATASET}class Huge(bytes): nbytes = {free // (4 * 2 * 8 * 6)}
+made = [DataLoader(Samples(lambda at: Huge(1)), batch_size=8) for _ in range({loaders})]
+for loader in made: next(iter(loader))"""
+    _, report = run(libraries, code, {f"{LOADER}.num_workers": "4"}, **more)
+    with_workers = [one["workers"] for one in report["loaders"]].count(4)
+    assert with_workers == expected
+    assert ("exceed half of the" in outcomes(report)["num_workers"][3]) == (expected < loaders)
+
+
+@pytest.mark.parametrize(
+    ("line", "below", "names", "prefix"),
+    [("0::/job/step", "", ("memory.max", "memory.current"), ""),
+     ("4:cpu,memory:/job/step", "memory", ("memory.limit_in_bytes", "memory.usage_in_bytes"), "total_")],
+)  # fmt: skip
+def test_free_memory_is_that_of_the_jobs_own_control_group(
+    tmp_path: Path, line: str, below: str, names: tuple[str, str], prefix: str
+) -> None:
+    job = tmp_path / below / "job"
+    (job / "step").mkdir(parents=True)
+    for folder, limit in ((job, "1000"), (job / "step", "max")):
+        for name, text in (*zip(names, (limit, "900"), strict=True), ("memory.stat", "")):
+            (folder / name).write_text(text, "utf-8")
+    (job / "memory.stat").write_text(f"anon 100\n{prefix}active_file 300\n{prefix}inactive_file 400", "utf-8")
+    (tmp_path / "own").write_text(f"7:pids:/\n{line}\n", "utf-8")
+    assert stripewise_loader._free_of_groups(tmp_path / "own", tmp_path) == [800]
 
 
 def test_a_programs_own_workers_stay_unless_the_plan_overrides(libraries: Path) -> None:

@@ -15,6 +15,7 @@ import json
 import multiprocessing
 import os
 import random
+import re
 import select
 import signal
 import stat
@@ -30,6 +31,10 @@ _PATIENCE = 20.0
 """Seconds that the child may take."""
 _FREE = 0.5
 """Part of the free memory that batches which wait may take."""
+_ON_NODE = (
+    "LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "PMI_LOCAL_SIZE", "SLURM_STEP_TASKS_PER_NODE",
+)  # fmt: skip
+"""How many processes torchrun, Open MPI, MPICH and Slurm started on this node."""
 _USUAL_AHEAD = 2
 _OF_WORKERS = ("prefetch_factor", "persistent_workers")
 _CHANGE_DRAWS = ("num_workers", "persistent_workers")
@@ -42,6 +47,8 @@ class Loader:
         self.workers = self.ahead = self.started = 0
         self.batches = self.samples = self.iterators = self.bytes = 0
         self.wait = self.busy = 0.0
+        self.needed = 0
+        """Bytes of the batches that may wait."""
         self.made = weakref.ref(made)
         self.asked = False
         self.passed = None
@@ -198,7 +205,7 @@ def _give(loader, row: Loader, target, job) -> None:
     if of_workers:
         ahead = wanted["prefetch_factor"].value if "prefetch_factor" in wanted else None
         ahead = ahead or loader.prefetch_factor or _USUAL_AHEAD
-        why, draws = _objection(loader, row, workers, ahead, of_workers)
+        why, draws = _objection(loader, row, workers, ahead, of_workers, target.told)
         for name in of_workers:
             # Reading further ahead alone changes neither who reads a sample nor how often seeds are drawn.
             if (why and (name == "num_workers" or loader.num_workers == 0)) or (draws and name in _CHANGE_DRAWS):
@@ -219,6 +226,7 @@ def _give(loader, row: Loader, target, job) -> None:
     if not loader.num_workers:
         object.__setattr__(loader, "prefetch_factor", None)
         object.__setattr__(loader, "persistent_workers", False)
+        row.needed = 0
     row.persist_draws = "persistent_workers" in wanted and bool(loader.persistent_workers)
 
 
@@ -227,7 +235,7 @@ def _has_accelerator(loader) -> bool:
     return bool(torch.cuda.is_available())
 
 
-def _objection(loader, row: Loader, workers: int, ahead: int, names: list) -> tuple:
+def _objection(loader, row: Loader, workers: int, ahead: int, names: list, told: list) -> tuple:
     """Say why settings of workers must be left, and why those that move random numbers must."""
     module = sys.modules["torch.utils.data.dataloader"]
     if multiprocessing.current_process().daemon:
@@ -243,25 +251,30 @@ def _objection(loader, row: Loader, workers: int, ahead: int, names: list) -> tu
     if found.get("why"):
         return found["why"], ""
     row.bytes = found["bytes"]
-    free, needed = _free_memory(), workers * ahead * row.bytes
+    row.needed = workers * ahead * row.bytes
+    free, sharing = _free_memory(), _processes_here()
+    # Others that live may not have filled their batches yet, so these count as if they were not there.
+    needed = sharing * sum(one.needed for one in told if one.made() is not None)
     if free is not None and needed > _FREE * free:
-        return f"{workers} x {ahead} batches of {row.bytes} bytes exceed half of the {free} bytes that are free", ""
+        row.needed = 0
+        asked = f"{workers} x {ahead} batches of {row.bytes} bytes"
+        return f"{asked}, {needed} in all loaders and processes, exceed half of the {free} bytes that are free", ""
     return "", "reading a sample draws random numbers, which each worker would draw anew" if found["draws"] else ""
 
 
+def _processes_here() -> int:
+    """Count the processes that a launcher started on this node, each of which has loaders as this one has."""
+    found = (re.match("[0-9]+", os.environ.get(name, "")) for name in _ON_NODE)
+    return max([1, *(int(one[0]) for one in found if one)])
+
+
 def _free_memory() -> int | None:
-    """Bytes that are free: of the machine, of the group of processes, and of the memory that processes share."""
-    found = []
+    """Bytes that are free: of the machine, of the groups of processes, and of the memory that processes share."""
+    found = _free_of_groups(Path("/proc/self/cgroup"), Path("/sys/fs/cgroup"))
     try:
         lines = Path("/proc/meminfo").read_text("utf-8").splitlines()
         found += [int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable")]
     except OSError:
-        pass
-    try:
-        limit = Path("/sys/fs/cgroup/memory.max").read_text("utf-8").strip()
-        if limit != "max":
-            found.append(int(limit) - int(Path("/sys/fs/cgroup/memory.current").read_text("utf-8")))
-    except (OSError, ValueError):
         pass
     try:
         shared = os.statvfs("/dev/shm")
@@ -269,6 +282,36 @@ def _free_memory() -> int | None:
     except OSError:
         pass
     return max(0, min(found)) if found else None
+
+
+def _free_of_groups(own: Path, mounted: Path) -> list:
+    """Free bytes of each control group above this process that has a limit; pages of files can be had again."""
+    found = []
+    try:
+        lines = [line.split(":", 2) for line in own.read_text("utf-8").splitlines()]
+    except OSError:
+        return found
+    for number, kinds, place in lines:
+        if number == "0":
+            root, most, used = mounted, "memory.max", "memory.current"
+        elif "memory" in kinds.split(","):
+            root, most, used = mounted / "memory", "memory.limit_in_bytes", "memory.usage_in_bytes"
+        else:
+            continue
+        group = root / place.lstrip("/")
+        for folder in (group, *group.parents):
+            try:
+                limit = int((folder / most).read_text("utf-8"))
+                taken = int((folder / used).read_text("utf-8"))
+                told = dict(line.split() for line in (folder / "memory.stat").read_text("utf-8").splitlines())
+                prefix = "total_" if "total_active_file" in told else ""
+                taken -= sum(int(told.get(f"{prefix}{name}_file", 0)) for name in ("active", "inactive"))
+                found.append(limit - taken)
+            except (OSError, ValueError):  # no limit ("max"), or a group that cannot be seen from here
+                pass
+            if folder == root:
+                break
+    return found
 
 
 def _positions() -> dict:
