@@ -3,14 +3,17 @@
 import json
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
 from stripewise.catalogue import meaning
 from stripewise.catalogue.plan import Plan
+from stripewise.desk.cli import plan_run
 from stripewise.desk.cli.plan_run import PlanRun, check_once, folder_name
 from stripewise.errors import UserError
+from stripewise.runners.injection import Foreground, Injection
 
 SLOW = {"numpy", "pydantic", "rich", "scipy", "sqlalchemy", "typer"}
 MOST_MODULES = 240
@@ -99,3 +102,15 @@ def test_long_identifiers_that_begin_alike_have_folders_of_their_own() -> None:
     assert first != second
     assert folder_name(Plan(identifier="aeff6f74"), "x") == "aeff6f74"
     assert folder_name(Plan(), "folder/my.plan") == "my.plan"
+
+
+def test_a_program_that_leaves_nothing_to_read_does_not_wait_for_what_would_read_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "stripewise.observe.processes", None)  # loading it fails
+    monkeypatch.setattr(plan_run, "_load_what_reads_reports", lambda *_: None)
+    for command, left in (("true", False), (f"echo > {tmp_path}/process-1-2", True)):
+        ready = Foreground(("sh", "-c", command), Injection({}, {}, ()), (), True)
+        with pytest.raises(ModuleNotFoundError) if left else nullcontext():
+            assert plan_run.launch(ready, tmp_path / "report.json", None, quiet=False) == 0
+            assert "there is no report" in capsys.readouterr().err

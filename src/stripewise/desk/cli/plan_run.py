@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import threading
+import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -39,6 +40,9 @@ if TYPE_CHECKING:
     from stripewise.observe.activity import Activity
 
 NO_SETTINGS = "no settings: the default was best"
+_NO_REPORT = "the program used no regular file, nor loaders in Python: there is no report"
+_SHORT = 0.1
+"""Seconds within which a program often ends that leaves nothing to read: it does not wait for what would read it."""
 _LONGEST_NAME = 64
 _CHECKED = "checked.json"
 """In a plan's folder: what was found when the plan was checked, for the launches that follow."""
@@ -204,8 +208,7 @@ def launch(ready: Foreground, report: Path, lines: Callable[[], list[str]] | Non
     lines = None if quiet else lines
     if lines is None and not ready.observed:
         take_place(ready.words)
-    folder = report.parent
-    for earlier in (*reports_of(report), *parts_in(folder), *places_in(folder), *python_parts_in(folder)):
+    for earlier in _list_left(report):
         earlier.unlink(missing_ok=True)
     ended = attend(ready.words, partial(_load_what_reads_reports, ready.observed, lines is not None))
     said = _merge_report(report, where="STRIPEWISE_WHERE" in ready.injection.environment) if ready.observed else ""
@@ -215,10 +218,17 @@ def launch(ready: Foreground, report: Path, lines: Callable[[], list[str]] | Non
     return ended_as(ended)
 
 
+def _list_left(report: Path) -> list[Path]:
+    """What a run has left of which a report is, or is made."""
+    folder = report.parent
+    return [*reports_of(report), *parts_in(folder), *places_in(folder), *python_parts_in(folder)]
+
+
 def _load_what_reads_reports(parts: bool, told: bool) -> None:
     """Load what reads reports while the program runs, and only where it leaves a processor idle."""
 
     def load() -> None:
+        time.sleep(_SHORT)
         with contextlib.suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 19)
         if parts:
@@ -260,6 +270,8 @@ def _list_chosen(activity: Activity) -> tuple[Setting, ...]:
 
 def _merge_report(report: Path, *, where: bool) -> str:
     """Merge what the observer left of a run into its report, and say why there is none."""
+    if not _list_left(report):
+        return _NO_REPORT
     from stripewise.observe.places import add_places  # noqa: PLC0415  loaded while the program ran
     from stripewise.observe.processes import merge_parts  # noqa: PLC0415
 
@@ -269,7 +281,7 @@ def _merge_report(report: Path, *, where: bool) -> str:
             return add_places(report)
     except OSError as error:
         return f"the report {report} cannot be written: {error.strerror or error}"
-    return "" if found else "the program used no regular file, nor loaders in Python: there is no report"
+    return "" if found else _NO_REPORT
 
 
 def ended_as(ended: int) -> int:
