@@ -642,6 +642,12 @@ def test_a_body_is_not_read_before_the_token_is_known(served: Running) -> None:
     assert (status, read) == (401, 0)
 
 
+def test_two_lengths_of_a_body_are_refused(served: Running) -> None:
+    headers = {"Authorization": f"Bearer {served.secret}", "Content-Type": "application/json"}
+    headers |= {"Content-Length": "2", "Transfer-Encoding": "chunked"}
+    assert asyncio.run(talk(served.app, [(0.0, b"{}")] * 3, headers, "/api/experiments")) == (400, 0)
+
+
 @pytest.mark.parametrize("declared", [True, False])
 def test_large_bodies_are_cut_off(served: Running, declared: bool) -> None:
     headers = {"Authorization": f"Bearer {served.secret}", "Content-Type": "application/json"}

@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import socket
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,7 +20,7 @@ from stripewise.catalogue.configuration import Configuration
 from stripewise.desk.client.client import Client
 from stripewise.desk.client.desk import RemoteDesk
 from stripewise.desk.client.follow import Follower
-from stripewise.errors import StripewiseError, UserError
+from stripewise.errors import StripewiseError, TransientError, UserError
 from stripewise.requests.experiment import Experiment
 from stripewise.trial import Phase, Role, Run, State, Trial
 
@@ -149,6 +151,9 @@ def test_an_event_without_end_is_refused(client: Client, monkeypatch: Any) -> No
     class Endless(io.RawIOBase):
         status = 200
 
+        def wait_for_each(self) -> None:
+            """Wait for nothing."""
+
         def readline(self, size: int | None = -1) -> bytes:
             return b"x" * min(size or 0, 1 << 25)
 
@@ -180,3 +185,72 @@ def test_an_answer_of_another_form_is_told_in_a_line(client: Client, answer: Any
             UserError, match=r"answer cannot be used \(\w+ in \w+\.py:\d+\); is it Stripewise's, and of"
         ):
             ask()
+
+
+def _served(sends: Callable[[socket.socket], object], ask: Callable[[Client], object]) -> str:
+    """Ask a service that sends what it likes to its one client; gives what the client says."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            made, _ = listener.accept()
+            with made, contextlib.suppress(OSError):
+                made.recv(1 << 16)
+                sends(made)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        with pytest.raises(TransientError) as told:
+            ask(Client(f"http://127.0.0.1:{listener.getsockname()[1]}", "token", timeout=0.3))
+        thread.join(10.0)
+        assert not thread.is_alive()
+        return str(told.value)
+
+
+@pytest.mark.parametrize(
+    "begun", [b"HTTP/1.1 200 OK\r\nX: ", b"HTTP/1.1 200 OK\r\nContent-Length: 99999\r\n\r\n"], ids=["head", "body"]
+)
+def test_an_answer_that_trickles_ends(begun: bytes) -> None:
+    """Each byte comes within the limit of one wait, so that limit alone would never end it."""
+
+    def trickle(made: socket.socket) -> None:
+        made.sendall(begun)
+        while True:
+            made.sendall(b"a")
+            time.sleep(0.05)
+
+    assert "cannot be reached: timed out" in _served(trickle, lambda client: client.get("/experiments"))
+
+
+def test_headers_without_end_are_refused() -> None:
+    def go_on(made: socket.socket) -> None:
+        while True:
+            made.sendall(b"HTTP/1.1 100 Continue\r\n\r\n" * 1000)
+
+    assert "its headers do not end" in _served(go_on, lambda client: client.get("/experiments"))
+
+
+def test_events_may_come_slowly() -> None:
+    def tell(made: socket.socket) -> None:
+        made.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
+        for _ in range(5):
+            time.sleep(0.1)
+            made.sendall(b"event: run\ndata: 1\n\n")
+
+    heard: list[Any] = []
+    told = _served(tell, lambda client: heard.extend(client.events("abc")))
+    assert "has ended the stream" in told
+
+
+def test_pages_without_end_are_refused(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (json.dumps({"items": [{"number": 1}], "total": 10**12}).encode(), "application/json")
+    asked: list[Any] = []
+
+    def send(*_: object, **given: Any) -> tuple[bytes, str]:
+        asked.append(given)
+        return page
+
+    monkeypatch.setattr("stripewise.desk.client.transport.Transport.send", send)
+    for ask in (client.trials, client.messages):
+        with pytest.raises(UserError, match=r"more than 256 MiB of (trials|messages)"):
+            ask("abc")
+    assert len(asked) < 10_000

@@ -14,6 +14,7 @@ from stripewise.catalogue.stack import load_stack
 from stripewise.desk.cli.main import main
 from stripewise.desk.cli.output import write_text
 from stripewise.desk.client.transport import _OverSocket, default_socket
+from stripewise.desk.server.commands import _write_secret, data_folder
 from stripewise.diagnose.causes.models import load
 from stripewise.engine.folders import make_runs_folder
 from stripewise.errors import UserError
@@ -227,3 +228,14 @@ def test_plans_that_others_can_have_changed_are_refused(
     os.chown(plan, 65534, 65534)
     assert main(["run", str(plan), "--", "true"]) == 2
     assert "belongs to user 65534" in " ".join(capsys.readouterr().err.split())
+
+
+def test_the_folders_of_a_service_are_its_owners_from_the_outermost_on(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        data_folder(tmp_path / "a/b")
+        _write_secret(tmp_path / "c/d/token", "secret")
+    finally:
+        os.umask(before)
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.rglob("*")}
+    assert modes == {"a": 0o700, "b": 0o700, "c": 0o700, "d": 0o700, "token": 0o600}

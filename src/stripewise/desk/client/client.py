@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from stripewise.desk.client.transport import Address, Transport, find_token, read_json, reads_answers
+from stripewise.desk.client.transport import NOT_OURS, Address, Transport, find_token, read_json, reads_answers
 from stripewise.errors import NothingWorks, StripewiseError, TransientError, UserError
 from stripewise.store.base import check_identifier
 
 _PATIENCE_SECONDS = 120.0
+_MOST_BYTES = 256 << 20
+_LEAST_BYTES = 1 << 16
+"""For which an answer counts: a service could send small ones for ever."""
 
 
 def error_of(name: object) -> type[StripewiseError]:
@@ -180,25 +184,29 @@ class Client:
 
     def trials(self, identifier: str, *, facts: bool = False) -> list[dict[str, Any]]:
         """Give all trials with their runs."""
-        found: list[dict[str, Any]] = []
-        while True:
-            page = self.get(
-                self.experiment_path(identifier, "/trials"),
-                facts=str(facts).lower(),
-                limit=200,
-                offset=len(found),
-            )
-            found += page["items"]
-            if len(found) >= page["total"] or not page["items"]:
-                return found
+        asked = {"facts": str(facts).lower(), "limit": 200}
+        return self._pages(identifier, "/trials", lambda found: {**asked, "offset": len(found)})
 
     def messages(self, identifier: str, after: int = 0) -> list[dict[str, Any]]:
         """Give all that the session of an experiment had to say after a message's number."""
-        found: list[dict[str, Any]] = []
-        while page := self.get(self.experiment_path(identifier, "/messages"), after=after)["items"]:
-            found += page
-            after = int(page[-1]["number"])
-        return found
+        return self._pages(
+            identifier, "/messages", lambda found: {"after": int(found[-1]["number"]) if found else after}
+        )
+
+    def _pages(
+        self, identifier: str, rest: str, asked: Callable[[list[dict[str, Any]]], dict[str, Any]]
+    ) -> list[dict[str, Any]]:
+        """Read pages up to an empty one or the total, from a service that need not end."""
+        path, found, room = self.experiment_path(identifier, rest), list[dict[str, Any]](), _MOST_BYTES
+        while True:
+            data, _ = self._transport.send("GET", f"/api/v1{path}", query=asked(found))
+            page = read_json(data)
+            found += page["items"]
+            if not page["items"] or len(found) >= page.get("total", math.inf):
+                return found
+            room -= max(len(data), _LEAST_BYTES)
+            if room < 0:
+                raise UserError(f"the service sent more than {_MOST_BYTES >> 20} MiB of {rest[1:]}", NOT_OURS)
 
     def stop(self, identifier: str) -> dict[str, Any]:
         """Ask an experiment to stop."""

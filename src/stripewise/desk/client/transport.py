@@ -6,16 +6,18 @@ import contextlib
 import functools
 import http.client
 import inspect
+import io
 import json
 import os
 import socket
 import stat
 import struct
+import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 from urllib.parse import quote, urlencode, urlsplit
 
 from stripewise.errors import StripewiseError, TransientError, UserError
@@ -121,7 +123,10 @@ _MOST_BYTES = 1 << 30
 _MOST_JSON = 64 << 20
 """Bytes of a document: its objects may take twenty times as many."""
 _LARGEST_EVENT = 16 << 20
-_NOT_OURS = "is it Stripewise's?"
+_LARGEST_HEAD = 1 << 20
+_BYTES_A_SECOND = 10 << 10
+"""An answer that comes more slowly, once its time has passed, is waited for no longer."""
+NOT_OURS = "is it Stripewise's?"
 
 
 class ServiceError(UserError):
@@ -130,6 +135,50 @@ class ServiceError(UserError):
     def __init__(self, status: int, what: str, fix: str = "") -> None:
         super().__init__(what, fix)
         self.status = status
+
+
+class _InTime(io.RawIOBase):
+    """Bytes of an answer: a limit for each of them would let a service hold its client for ever."""
+
+    def __init__(self, raw: io.RawIOBase, made: socket.socket) -> None:
+        self._raw, self._socket, self._seconds = raw, made, made.gettimeout() or 0.0
+        self._begun, self._seen = time.monotonic(), 0
+        self.head = self.stream = False
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, room: Any) -> int | None:
+        if self.head and self._seen > _LARGEST_HEAD:
+            raise http.client.HTTPException("its headers do not end")
+        if not self.stream:
+            left = self._begun + self._seconds + self._seen / _BYTES_A_SECOND - time.monotonic()
+            if left <= 0:
+                raise TimeoutError("timed out")
+            self._socket.settimeout(min(left, self._seconds))
+        count = self._raw.readinto(room)
+        self._seen += count or 0
+        return count
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+
+class _Answer(http.client.HTTPResponse):
+    def __init__(self, made: socket.socket, *given: Any, **named: Any) -> None:
+        super().__init__(made, *given, **named)
+        self._in_time = _InTime(self.fp.detach(), made)
+        self.fp = io.BufferedReader(self._in_time)
+
+    def begin(self) -> None:
+        self._in_time.head = True
+        super().begin()
+        self._in_time.head = False
+
+    def wait_for_each(self) -> None:
+        """Wait for each part as long as for the first: events come when there is something to tell."""
+        self._in_time.stream = True
 
 
 class _OverSocket(http.client.HTTPConnection):
@@ -195,13 +244,14 @@ class Transport:
         with self._opened("GET", path, query, timeout=60.0) as answer:
             if answer.status >= 400:
                 raise _make_refusal(answer.status, answer.read(1 << 20))
+            answer.wait_for_each()
             name = ""
             data: list[str] = []
             room = _LARGEST_EVENT
             while raw := answer.readline(room + 1):
                 room -= len(raw)
                 if room < 0:
-                    raise UserError(f"the service sent an event of more than {_LARGEST_EVENT >> 20} MiB", _NOT_OURS)
+                    raise UserError(f"the service sent an event of more than {_LARGEST_EVENT >> 20} MiB", NOT_OURS)
                 line = raw.decode("utf-8", "replace").rstrip("\r\n")
                 if not line:
                     if data:
@@ -223,7 +273,7 @@ class Transport:
         body: bytes | None = None,
         headers: Mapping[str, str] | None = None,
         timeout: float | None = None,
-    ) -> Iterator[http.client.HTTPResponse]:
+    ) -> Iterator[_Answer]:
         given = {name: value for name, value in (query or {}).items() if value is not None}
         target = self._address.prefix + quote(path) + (f"?{urlencode(given)}" if given else "")
         sent = {"Authorization": f"Bearer {self._token}", "Accept": "*/*", **(headers or {})}
@@ -231,9 +281,10 @@ class Transport:
             body = json.dumps(document).encode()
             sent["Content-Type"] = "application/json"
         connection = self._connection(timeout or self._timeout)
+        connection.response_class = _Answer
         try:
             connection.request(method, target, body, sent)
-            yield connection.getresponse()
+            yield cast("_Answer", connection.getresponse())
         except StripewiseError:
             raise
         except (OSError, http.client.HTTPException) as error:
@@ -261,11 +312,11 @@ def read_json(data: str | bytes) -> Any:
         If it is not JSON, nested too deeply, or too large.
     """
     if len(data) > _MOST_JSON:
-        raise UserError(f"the service sent a document of more than {_MOST_JSON >> 20} MiB", _NOT_OURS)
+        raise UserError(f"the service sent a document of more than {_MOST_JSON >> 20} MiB", NOT_OURS)
     try:
         return json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise UserError("the service's answer is not valid JSON", _NOT_OURS) from error
+        raise UserError("the service's answer is not valid JSON", NOT_OURS) from error
 
 
 _MISREAD = (ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
@@ -305,7 +356,7 @@ def _one_line() -> Iterator[None]:
         place = traceback.extract_tb(error.__traceback__)[-1]
         what = f"{type(error).__name__} in {Path(place.filename).name}:{place.lineno}"
         raise UserError(
-            f"the service's answer cannot be used ({what})", f"{_NOT_OURS[:-1]}, and of this version?"
+            f"the service's answer cannot be used ({what})", f"{NOT_OURS[:-1]}, and of this version?"
         ) from error
 
 
@@ -314,7 +365,7 @@ def _make_refusal(status: int, data: bytes) -> StripewiseError:
         error = json.loads(data)["error"]
         what, fix = str(error["what"]), str(error.get("fix", ""))
     except (ValueError, KeyError, TypeError, RecursionError):
-        what, fix = f"the service answered with status {status}", _NOT_OURS
+        what, fix = f"the service answered with status {status}", NOT_OURS
     if status in (429, 503):
         return TransientError(what, fix)
     return ServiceError(status, what, fix)

@@ -18,6 +18,7 @@ from stripewise.desk.client.transport import default_socket, token_file
 from stripewise.engine.folders import state_folder
 from stripewise.engine.process import terminated_as_interrupted, user_name
 from stripewise.errors import UserError, import_optional
+from stripewise.ownership import make_folder
 from stripewise.requests.policy import load_policy
 from stripewise.store.opening import open_store
 from stripewise.store.service import database_of
@@ -251,7 +252,7 @@ def log_to_stderr() -> None:
 
 def _write_secret(path: Path, secret: str) -> None:
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder(path.parent)
         path.unlink(missing_ok=True)
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as stream:
             stream.write(secret + "\n")
@@ -263,7 +264,7 @@ def data_folder(given: Path | None) -> Path:
     """Make the folder for uploads, models and campaigns, and give its path."""
     folder = (given or state_folder() / "server").absolute()
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder(folder)
     except OSError as error:
         raise UserError(f"cannot make {folder}: {error.strerror}", "name another folder with --data") from error
     return folder

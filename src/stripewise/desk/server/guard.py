@@ -346,6 +346,9 @@ class Guard:
     async def _admit(self, scope: Scope, receive: Receive) -> Receive:
         headers, path, method = Headers(scope=scope), scope["path"], scope["method"]
         self._check_host(scope, headers)
+        if "transfer-encoding" in headers and "content-length" in headers:
+            # A proxy that believes the other one sees another request in what follows.
+            raise _refusal(400, "the request gives two lengths for its body", "send one of both headers", _CLOSE)
         if len(scope.get("query_string", b"")) > 4096:
             raise _refusal(400, "the address is too long", "use fewer or shorter parameters")
         if path in PUBLIC or path.startswith(PUBLIC_FOLDER):
