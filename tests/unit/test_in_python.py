@@ -536,6 +536,66 @@ def test_files_that_h5py_makes_of_open_ones_are_no_uses(libraries: Path) -> None
     assert [(one["calls"], one["settings"][0]["acted"]) for one in report["objects"]] == [(1, 1)]
 
 
+ZARR = """
+import sys, zarr
+from zarr.core import codec_pipeline
+most = set()
+limited = codec_pipeline.concurrent_map
+def seen(items, work, limit=None): most.add(limit); return limited(items, work, limit)
+codec_pipeline.concurrent_map = seen
+array = zarr.create_array("x.zarr", shape=64, chunks=4, dtype="i4", overwrite=True)
+if "own" in sys.argv: zarr.config.set({"async.concurrency": 3})
+array[:] = range(64)
+print(most, int(array[:].sum()))
+"""
+
+
+def test_zarr_reads_and_writes_as_many_chunks_at_once_as_it_is_told(libraries: Path) -> None:
+    found = find_spec("zarr")
+    require(found, "no zarr: pip install zarr")
+    key, site = "zarr.core.config.config.async.concurrency", str(Path(found.submodule_search_locations[0]).parent)
+    (libraries / "main.py").write_text(ZARR, "utf-8")
+    path = {"PYTHONPATH": f"{HOOK}:{site}"}
+    watch, file = ["zarr.core.config.config.async"], libraries / "run" / "report.json"
+    plain, _ = run(libraries, "", {}, words=(sys.executable, "main.py"), watch=watch, **path)
+    usual = activity_of(read_report_file(file), "test")
+    for part in file.parent.iterdir():
+        part.unlink()
+    printed, report = run(libraries, "", {key: "64"}, words=(sys.executable, "main.py"), **path)
+    assert (plain, printed) == ("{10} 2016\n", "{64} 2016\n")
+    (told,) = (one for one in report["objects"] if one["settings"])
+    assert told["calls"] == told["settings"][0]["acted"] > 0 and told["settings"][0]["echoed"] == "64"
+    made = activity_of(read_report_file(file), "test")
+    space = Space(tuple(load_stack("zarr").parameters), (), (), {})
+    (effect,) = verdicts(space, [Setting(PYTHON, key, "64")], [made], [usual])
+    assert (effect.name, effect.status) == ("zarr_concurrency", "effective")
+    printed, report = run(libraries, "", {key: "64"}, words=(sys.executable, "main.py", "own"), **path)
+    assert printed == "{3} 2016\n" and outcomes(report)["concurrency"][0] == "application_wins"
+    printed, _ = run(libraries, "", {key: "64"}, words=(sys.executable, "main.py"), ZARR_ASYNC__CONCURRENCY="5", **path)
+    assert printed == "{5} 2016\n"
+
+
+CONFIGURATION = """
+class Config:
+    def __init__(self): self.defaults, self.now = [{"async": {"most": 10, "other": 1}}], {"most": 10, "other": 1}
+    def get(self, key, default=None): return self.now.get(key[6:], default)
+config, another = Config(), Config()
+"""
+
+
+def test_a_configuration_answers_with_the_setting_where_the_program_left_the_default(libraries: Path) -> None:
+    (libraries / "lib" / "configured.py").write_text(CONFIGURATION, "utf-8")
+    code = """from configured import config, another
+print(config.get("async.most"), config.get("async.other"), another.get("async.most"), config.get("none", 7))
+config.now["most"] = 3
+print(config.get("async.most"))"""
+    printed, report = run(libraries, code, {"configured.config.async.most": "64"})
+    assert printed == "64 1 10 7\n3\n"
+    assert outcomes(report)["most"] == ("applied", 1, 1, "") and report["objects"][0]["calls"] == 2
+    assert run(libraries, code, {"configured.config.async.most": "64"}, override=True)[0] == "64 1 10 7\n64\n"
+    assert run(libraries, code, {}, watch=["configured.config.async"])[0] == "10 1 10 7\n3\n"
+
+
 def test_use_without_a_setting_is_counted_to_compare_with(libraries: Path) -> None:
     plan = Plan((Setting(PYTHON, "library.read.threads", "4"),))
     made, usual = (

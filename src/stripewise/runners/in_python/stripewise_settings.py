@@ -92,6 +92,12 @@ class Job:
         self.pid = os.getpid()
         self.patched = False
 
+    def patch(self) -> None:
+        """Have the part written when the process ends."""
+        if not self.patched:
+            self.patched = True
+            atexit.register(self.write)
+
     def forked(self) -> None:
         """Start from nothing in a child, whose parent tells what was before."""
         self.pid, self.started, self.written = os.getpid(), time.time(), 0.0
@@ -141,12 +147,12 @@ def begin(text: str, here: str):
 
     def patch(module):
         for target in job.targets.values():
+            if _answer(module, target, job):
+                continue
             holder, name, found = _resolve(module, target.name)
             if found is None or getattr(found, "_stripewise", None) is target:
                 continue
-            if not job.patched:
-                job.patched = True
-                atexit.register(job.write)
+            job.patch()
             if target.name in special:
                 _load(here, special[target.name]).patch(found, target, job)
             elif isinstance(found, type):
@@ -178,6 +184,54 @@ def _resolve(module: types.ModuleType, dotted: str) -> tuple:
             return None, "", None
     found = vars(holder).get(parts[-1])
     return (holder, parts[-1], found) if callable(found) else (None, "", None)
+
+
+def _answer(module: types.ModuleType, target: Target, job: Job) -> bool:
+    """Answer what a library asks its configuration (donfig's: zarr) where the program has left the default.
+
+    The target is a section of it, such as ``zarr.core.config.config.async``.
+    """
+    if not target.name.startswith(module.__name__ + "."):
+        return False
+    name, _, section = target.name[len(module.__name__) + 1 :].partition(".")
+    config = vars(module).get(name)
+    usual = getattr(config, "__dict__", {}).get("defaults")  # without a lookup that may import something
+    call = getattr(type(config), "get", None)
+    if not section or not isinstance(usual, list) or call is None:
+        return False
+    if getattr(call, "_stripewise", None) is target:
+        return True
+
+    @functools.wraps(call)
+    def get(self, key, *args, **kwargs):
+        value = call(self, key, *args, **kwargs)
+        try:
+            if self is config and key.startswith(section + "."):
+                value = _told(key[len(section) + 1 :], value, [found.get(section, {}) for found in usual], target, job)
+        except Exception:
+            pass
+        return value
+
+    get._stripewise = target
+    type(config).get = get
+    job.patch()
+    return True
+
+
+def _told(argument: str, own: object, usual: list, target: Target, job: Job) -> object:
+    """Give what a library is told for an entry of its configuration, and count it."""
+    one = target.settings.get(argument)
+    if one is None and target.settings:
+        return own
+    target.calls += 1
+    if one is not None:
+        left = any(argument in found and found[argument] == own for found in usual)
+        acted = own != one.value and (left or job.override)
+        one.got(own, acted=acted)
+        own = one.value if acted else own
+        one.echoed = _spell(own)
+    job.write(soon=True)
+    return own
 
 
 def _filling(call, target: Target, job: Job):
