@@ -178,13 +178,12 @@ PAGES = (
         (
             "The published numbers of clusters do not come out: two clusters each have the largest silhouette, simulated and on CephFS.",
             "Which setting of HDF5 matters depends on the storage. Published, alignment and metadata matter most, on Lustre and GPFS. On CephFS with one client striping alone helps large writes, and alignment and chunks cost.",
-            "Where a chunk cache is too small, the best setting brings {cache_least} to {cache_most} times the default. `online` begins as the program has it, so over {online_phases} phases it takes {online_least} to {online_most} times as long as the best static setting. `predict` and the settings from one observed run avoid that, except for one program of a size that the model had not seen.",
+            "Where a chunk cache is too small, the best setting brings {cache_least} to {cache_most} times the default. `online` began as the program has it, so over {online_phases} phases it takes {online_least} to {online_most} times as long as the best static setting. `predict` and the settings from one observed run avoid that, except for one program of a size that the model had not seen.",
         ),
         (
             "The shape of SCTuner's own runs, which the text does not print.",
             "`predict` and `online` from the HDF5 connector alone, without the preload.",
             "The metadata cache of HDF5, which the study names: it can be set (`hdf5_mdc_size`), and was part of none of these runs.",
-            "The first phase of `online` is lost.",
         ),
     ),
 )  # fmt: skip

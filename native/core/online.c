@@ -46,30 +46,38 @@ static uint32_t best_bound(const struct sw_family *family) {
     return best;
 }
 
-/* The first candidate that has been measured least, if it is not through its rounds. */
+/* The candidate that has been measured least, if it is not through its rounds. The second round begins with
+ * the cheapest: it may show that the others are too far behind to be tried again. */
 static bool next_to_try(const struct sw_family *family, uint32_t *next) {
     uint32_t fewest = ROUNDS;
-    for (uint32_t i = 0; i < family->count; i++)
-        if (!family->candidates[i].dropped && family->candidates[i].count < fewest) {
-            fewest = family->candidates[i].count;
-            *next = i;
-        }
+    double least = INFINITY;
+    for (uint32_t i = 0; i < family->count; i++) {
+        const struct sw_candidate *own = &family->candidates[i];
+        if (own->dropped || own->count > fewest || own->count >= ROUNDS ||
+            (own->count == fewest && !(own->count && own->mean < least)))
+            continue;
+        fewest = own->count;
+        least = own->mean;
+        *next = i;
+    }
     return fewest < ROUNDS;
 }
 
 uint32_t sw_family_pick(struct sw_family *family) {
     uint32_t next = 0;
-    if (!family->settled && !next_to_try(family, &next))
+    if (!family->phases && !family->asked && family->count > 1) /* somebody vouches for it */
+        next = 1;
+    else if (!family->settled && !next_to_try(family, &next))
         family->settled = family->asked;
     if (family->settled)
         next = best_bound(family);
     return family->choice = next;
 }
 
-static double cheapest(const struct sw_family *family) {
+static double cheapest(const struct sw_family *family, uint32_t except) {
     double least = INFINITY;
     for (uint32_t i = 0; i < family->count; i++)
-        if (family->candidates[i].count && family->candidates[i].mean < least)
+        if (i != except && family->candidates[i].count && family->candidates[i].mean < least)
             least = family->candidates[i].mean;
     return least;
 }
@@ -118,18 +126,25 @@ void sw_family_learn(struct sw_family *family, uint32_t candidate, double bytes,
     double cost = log(seconds) - log(bytes);
     family->phases++;
     if (family->settled && has_drifted(family, own, cost)) {
-        reopen(family, fmax(cheapest(family) + log(SW_ONLINE_FAR), cost + log(SW_ONLINE_EXCESS)));
+        reopen(family,
+               fmax(cheapest(family, SW_CANDIDATES) + log(SW_ONLINE_FAR), cost + log(SW_ONLINE_EXCESS)));
         family->phases = 1;
     }
-    double least = cheapest(family), step = cost - own->mean;
+    /* Not its own: a lucky first phase would drop it. */
+    double least = cheapest(family, candidate), step = cost - own->mean;
     own->count++;
     own->mean += step / own->count;
     own->squares += step * (cost - own->mean);
     if (candidate && !family->settled && cost > least + log(SW_ONLINE_EXCESS))
         own->dropped = true;
+    /* What ran before the default is judged as soon as the default is known. */
+    for (uint32_t i = 1; !candidate && !family->settled && i < family->count; i++)
+        family->candidates[i].dropped |=
+            family->candidates[i].count && family->candidates[i].mean > cost + log(SW_ONLINE_EXCESS);
     /* The default, which is known to work, is dropped for much more: the first phase may have warmed up. */
     struct sw_candidate *plain = &family->candidates[0];
-    if (!family->settled && plain->count && plain->mean > cheapest(family) + log(SW_ONLINE_FAR))
+    if (!family->settled && plain->count &&
+        plain->mean > cheapest(family, SW_CANDIDATES) + log(SW_ONLINE_FAR))
         plain->dropped = true;
 }
 
@@ -141,7 +156,7 @@ void sw_family_seed(struct sw_family *family, uint32_t candidate, uint32_t count
     own->mean = mean;
     own->squares = 0;
     own->dropped = false;
-    double least = cheapest(family);
+    double least = cheapest(family, SW_CANDIDATES);
     for (uint32_t i = 1; i < family->count; i++)
         family->candidates[i].dropped =
             family->candidates[i].count && family->candidates[i].mean > least + log(SW_ONLINE_EXCESS);

@@ -3,7 +3,8 @@
  * a pattern) tries a few candidate settings, phase by phase, and settles on one. No clock and no MPI here:
  * the caller measures.
  *
- * A family explores in two rounds over its candidates, the default first. One that costs more than
+ * A family explores in two rounds over its candidates, the default first. A candidate that is there before
+ * the first phase has somebody who vouches for it: that phase tries it. One that costs more than
  * SW_ONLINE_EXCESS times the cheapest so far is dropped at once; the default is, if it costs SW_ONLINE_FAR
  * times as much. So after at most two phases a candidate the family is settled. From then on each phase takes
  * the candidate whose performance is best by its lower bound, and updates it: a lucky winner gives way when

@@ -173,6 +173,23 @@ static void ask(struct sw_family *family, const struct sw_opening *opening, cons
     family->why = keep(orders->decision.why);
 }
 
+/* What somebody vouches for before the first phase has told what the family does: the plan's settings, or
+ * what the model prescribes although it knows only what the opening tells. The lock is held. */
+static void begin(struct sw_family *family, const struct sw_opening *opening, struct sw_matches *matches,
+                  const struct sw_decided_set *plan, struct sw_orders *orders) {
+    const struct sw_model *model = sw_setup.model && !plan->count ? sw_process_model() : NULL;
+    struct sw_workload workload;
+    struct sw_choice_context context;
+    struct sw_scene scene;
+    add(family, plan, 0);
+    if (!model)
+        return;
+    sw_known_workload(opening, &workload);
+    sw_choice_scene(opening, matches, &context, &scene);
+    sw_decide(model, &workload, &scene, &orders->decision, NULL, NULL);
+    add(family, &orders->decision.chosen, orders->decision.gain);
+}
+
 void sw_family_choose(const struct sw_opening *opening, struct sw_matches *matches,
                       struct sw_orders *orders) {
     char name[SW_MAX_PATH];
@@ -193,14 +210,16 @@ void sw_family_choose(const struct sw_opening *opening, struct sw_matches *match
             family->recalled = true;
             recall(family, opening);
         }
-        /* The first phase, or an earlier job, tells what the family does; a model asked before that would
-         * guess. */
+        /* The first phase, or an earlier job, tells what the family does; before that a model knows too
+         * little to name more than one candidate. */
         bool known_before = family->phases;
         for (uint32_t i = 0; i < family->count; i++)
             known_before |= family->candidates[i].count > 0;
         if (!family->asked && known_before) {
             family->asked = true;
             ask(family, opening, matches, &plan, orders);
+        } else if (!family->asked && family->count == 1) {
+            begin(family, opening, matches, &plan, orders);
         }
         uint32_t choice = sw_family_pick(family);
         const struct sw_candidate *candidate = &family->candidates[choice];
@@ -237,11 +256,13 @@ bool sw_family_measured(uint32_t number, uint32_t candidate, const char *path, s
     if (same && family->pattern == phase->pattern) {
         sw_family_learn(family, candidate, phase->bytes, phase->seconds);
     } else if (fits) {
-        /* It turned out another family: what it began with counts as that family's first phase if it was the
-         * default's. */
+        /* It turned out another family: what it began with counts as that family's first phase. */
         family = family_of(phase->site, phase->write, phase->pattern);
-        if (family && candidate == 0)
-            sw_family_learn(family, 0, phase->bytes, phase->seconds);
+        int place = 0;
+        if (family && candidate)
+            place = settings && !family->phases ? sw_family_add(family, settings, 0) : -1;
+        if (family && place >= 0)
+            sw_family_learn(family, (uint32_t)place, phase->bytes, phase->seconds);
     }
     if (settings)
         snprintf(phase->settings, sizeof phase->settings, "%s", settings);

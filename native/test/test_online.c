@@ -98,11 +98,48 @@ static void test_excess_drops_at_once(void) {
         sw_family_learn(&family, i, BYTES, seconds[i]);
     }
     CHECK(family.candidates[1].dropped && !family.candidates[2].dropped);
-    CHECK(sw_family_pick(&family) == 0); /* the second round leaves it out */
-    sw_family_learn(&family, 0, BYTES, 1);
-    CHECK(sw_family_pick(&family) == 2);
+    CHECK(sw_family_pick(&family) == 2); /* the second round leaves it out, and begins with the cheapest */
     sw_family_learn(&family, 2, BYTES, 0.9);
+    CHECK(sw_family_pick(&family) == 0);
+    sw_family_learn(&family, 0, BYTES, 1);
     CHECK(sw_family_pick(&family) == 2 && family.settled);
+}
+
+/* The first phase may have warmed up: the second round measures what it ran with before the default again. */
+static void test_the_cheapest_is_tried_again_first(void) {
+    struct sw_family family = new_family(2);
+    family.asked = false;
+    sw_family_learn(&family, sw_family_pick(&family), BYTES, 0.5);
+    family.asked = true;
+    sw_family_learn(&family, sw_family_pick(&family), BYTES, 1);
+    CHECK(sw_family_pick(&family) == 1);
+    sw_family_learn(&family, 1, BYTES, 0.1);
+    CHECK(family.candidates[0].dropped && sw_family_pick(&family) == 1 && family.settled);
+}
+
+static void test_a_lucky_first_phase_drops_nothing(void) {
+    static const double seconds[] = {0.1, 1, 0.2}; /* of the candidate, the default, the candidate */
+    struct sw_family family = new_family(2);
+    for (uint32_t i = 0; i < 3; i++) {
+        family.asked = i > 0;
+        sw_family_learn(&family, i != 1, BYTES, seconds[i]);
+    }
+    CHECK(!family.candidates[1].dropped && sw_family_pick(&family) == 1);
+}
+
+/* A candidate before the first phase is tried at once, and given up as soon as the default shows what it
+ * costs. */
+static void test_what_is_vouched_for_comes_first(void) {
+    struct sw_family family = new_family(2);
+    family.asked = false;
+    CHECK(sw_family_pick(&family) == 1);
+    sw_family_learn(&family, 1, BYTES, 1.3);
+    family.asked = true;
+    CHECK(sw_family_pick(&family) == 0);
+    sw_family_learn(&family, 0, BYTES, 1);
+    CHECK(family.candidates[1].dropped && sw_family_pick(&family) == 0);
+    sw_family_learn(&family, 0, BYTES, 1);
+    CHECK(sw_family_pick(&family) == 0 && family.settled);
 }
 
 static void test_what_is_predicted_too_slow_is_no_candidate(void) {
@@ -184,6 +221,9 @@ int main(void) {
     test_bounds_without_noise();
     test_bounds_with_noise();
     test_excess_drops_at_once();
+    test_a_lucky_first_phase_drops_nothing();
+    test_what_is_vouched_for_comes_first();
+    test_the_cheapest_is_tried_again_first();
     test_what_is_predicted_too_slow_is_no_candidate();
     test_drift_reopens();
     test_a_poor_default_is_not_tried_again();
