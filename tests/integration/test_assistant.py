@@ -23,7 +23,7 @@ from typer.testing import CliRunner
 from stripewise.desk.cli.commands import app
 from stripewise.desk.client.client import Client
 from stripewise.desk.client.transport import _make_refusal
-from stripewise.desk.server.assistant import assistant
+from stripewise.desk.server.assistant import assistant, bounded_wait
 from tests.unit.service import SIMULATED, Running, running
 
 PROGRAM: dict[str, Any] = {
@@ -175,6 +175,10 @@ def _commands_of_the_skill() -> list[list[str]]:
     text = (resources.files("stripewise.desk.server") / "SKILL.md").read_text("utf-8")
     blocks = re.findall(r"^ *```\n(.*?)^ *```$", text, re.DOTALL | re.MULTILINE)
     return [shlex.split(line) for block in blocks for line in block.splitlines() if line.strip()]
+
+
+def test_an_assistant_waits_at_most_50_seconds() -> None:
+    assert [bounded_wait(seconds) for seconds in (0.0, 12.0, 1e9, float("inf"), float("nan"))] == [0, 12, 50, 50, 50]
 
 
 def test_every_command_of_the_skill_works(tmp_path: Path) -> None:

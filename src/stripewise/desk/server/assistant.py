@@ -264,7 +264,7 @@ def assistant(client: Client, settings: Any, *, ask: bool) -> "MCPServer[Any]":
 
         experiment: its identifier. wait: seconds to wait for its end, at most 50.
         """
-        until = time.monotonic() + min(wait, _LONGEST_WAIT)
+        until = time.monotonic() + bounded_wait(wait)
         while True:
             found = client.experiment(experiment)
             over = found["state"] not in ("created", "running") or (found["state"] == "created" and not found["queued"])
@@ -304,6 +304,11 @@ def assistant(client: Client, settings: Any, *, ask: bool) -> "MCPServer[Any]":
         return dict(client.get(client.experiment_path(experiment, "/export"), **query))
 
     return server
+
+
+def bounded_wait(seconds: float) -> float:
+    """Bound how long an assistant may wait, in seconds."""
+    return min(_LONGEST_WAIT, seconds)  # in this order what is no number does not stay
 
 
 def _explain_errors(kind: type[Exception]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
