@@ -301,7 +301,7 @@ runs of seed 1; seed 2 showed what was missed; these are the scores of seed 4, w
 page."""
 _BRIEF = """\
 The [benchmark program](../reference/campaigns.md#the-benchmark-program) and a small program with deliberate faults ran
-under the runtime and Darshan: half with a planted fault, half with a near miss that looks similar and is harmless.
+under the runtime and Darshan. Half had a planted fault, half a near miss that looks similar and is harmless.
 Thresholds were chosen on 156 runs of seed 1; these are the scores of seed 4, which the rules had not seen."""
 _COLUMNS = """\
 Precision (lower bound of Wilson's 95% interval) / recall (the same). Not every source can decide every finding: a
