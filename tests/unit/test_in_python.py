@@ -239,8 +239,8 @@ def test_memory_counts_for_all_loaders_and_processes_of_a_node(
 ) -> None:
     free = stripewise_loader._free_memory()
     assert free
-    # 4 workers, 2 batches of 8 samples each: a sixth of what is free.
-    code = f"""{DATASET}class Huge(bytes): nbytes = {free // (4 * 2 * 8 * 6)}
+    # 4 workers, 2 batches of 8 samples each: a fifth of what is free, so that two fit whatever else ends meanwhile.
+    code = f"""{DATASET}class Huge(bytes): nbytes = {free // (4 * 2 * 8 * 5)}
 made = [DataLoader(Samples(lambda at: Huge(1)), batch_size=8) for _ in range({loaders})]
 for loader in made: next(iter(loader))"""
     _, report = run(libraries, code, {f"{LOADER}.num_workers": "4"}, **more)

@@ -68,8 +68,10 @@ _PLAINER = {
     "Input should be greater than or equal to": "must be at least",
     "Input should be less than or equal to": "must be at most",
     "Input should be": "must be",
+    r"\S+ is not in the range x>=": "must be at least ",
+    r"\S+ is not in the range x<=": "must be at most ",
 }
-"""What checks of option values say, to the words that errors of files have."""
+"""What checks of option values say in any version of Typer, to the words that errors of files have."""
 
 
 def print_usage(error: Exception, path: str, fix: str = "") -> None:
@@ -86,7 +88,7 @@ def print_usage(error: Exception, path: str, fix: str = "") -> None:
         remark(said)
     elif message := " ".join(said.split()).rstrip("."):
         for theirs, ours in _PLAINER.items():
-            message = message.replace(theirs, ours)
+            message = re.sub(theirs, ours, message)
         print_error(f"{message}; {fix or f'see {path} --help'}")
 
 
