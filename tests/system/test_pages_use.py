@@ -177,7 +177,8 @@ def test_an_experiment_is_designed_tried_dry_started_stopped_resumed_and_deleted
     assert (kept.runner, kept.stacks, kept.workload.file_size) == ("sim:kay", ["lustre"], 1 << 30)
     expect(page.get_by_text("waiting for a worker").first).to_be_visible()
     page.get_by_role("button", name="Stop").click()
-    page.get_by_role("button", name="Resume").click()
+    # "Start" where it was stopped before its first run.
+    page.get_by_role("button", name=re.compile("^(Resume|Start)$")).click()
     expect(page.get_by_text("waiting for a worker").first).to_be_visible()
     page.once("dialog", lambda dialog: dialog.dismiss())
     page.get_by_role("button", name="Delete").click()
@@ -397,7 +398,7 @@ def test_a_running_experiment_is_watched_live(site, page):
     store.request_stop(identifier)
     store.update(identifier, claim=claim, state="stopped")
     store.release(claim)
-    expect(page.get_by_role("button", name="Resume")).to_be_visible()
+    expect(page.get_by_role("button", name=re.compile("^(Resume|Start)$"))).to_be_visible()
     # It is still followed, but nothing moves.
     expect(page.locator("body[data-connection=live]")).to_be_attached()
     expect(page.locator("#connection")).to_have_text("")
