@@ -20,6 +20,7 @@ from stripewise.catalogue.configuration import Configuration
 from stripewise.desk.client.client import Client
 from stripewise.desk.client.desk import RemoteDesk
 from stripewise.desk.client.follow import Follower
+from stripewise.desk.client.transport import _Answer
 from stripewise.errors import StripewiseError, TransientError, UserError
 from stripewise.requests.experiment import Experiment
 from stripewise.trial import Phase, Role, Run, State, Trial
@@ -239,6 +240,25 @@ def test_events_may_come_slowly() -> None:
     heard: list[Any] = []
     told = _served(tell, lambda client: heard.extend(client.events("abc")))
     assert "has ended the stream" in told
+
+
+def test_the_first_event_has_its_whole_time_after_a_slow_head() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.settimeout(0.6)
+        answer = _Answer(ours)
+
+        def tell() -> None:
+            for wait, part in ((0.4, b"HTTP/1.1 200 OK\r\n"), (0.0, b"X: y\r\n\r\n"), (0.4, b"data: 1\n")):
+                time.sleep(wait)
+                theirs.sendall(part)
+
+        thread = threading.Thread(target=tell)
+        thread.start()
+        answer.begin()
+        answer.wait_for_each()
+        assert answer.readline() == b"data: 1\n"
+        thread.join()
 
 
 def test_pages_without_end_are_refused(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -143,7 +143,7 @@ class _InTime(io.RawIOBase):
     def __init__(self, raw: io.RawIOBase, made: socket.socket) -> None:
         self._raw, self._socket, self._seconds = raw, made, made.gettimeout() or 0.0
         self._begun, self._seen = time.monotonic(), 0
-        self.head = self.stream = False
+        self.head = self._stream = False
 
     def readable(self) -> bool:
         return True
@@ -151,7 +151,7 @@ class _InTime(io.RawIOBase):
     def readinto(self, room: Any) -> int | None:
         if self.head and self._seen > _LARGEST_HEAD:
             raise http.client.HTTPException("its headers do not end")
-        if not self.stream:
+        if not self._stream:
             left = self._begun + self._seconds + self._seen / _BYTES_A_SECOND - time.monotonic()
             if left <= 0:
                 raise TimeoutError("timed out")
@@ -159,6 +159,10 @@ class _InTime(io.RawIOBase):
         count = self._raw.readinto(room)
         self._seen += count or 0
         return count
+
+    def wait_for_each(self) -> None:
+        self._stream = True
+        self._socket.settimeout(self._seconds)  # what the head has left of it is not what a part may take
 
     def close(self) -> None:
         self._raw.close()
@@ -178,7 +182,7 @@ class _Answer(http.client.HTTPResponse):
 
     def wait_for_each(self) -> None:
         """Wait for each part as long as for the first: events come when there is something to tell."""
-        self._in_time.stream = True
+        self._in_time.wait_for_each()
 
 
 class _OverSocket(http.client.HTTPConnection):
