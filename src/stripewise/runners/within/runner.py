@@ -214,65 +214,6 @@ def block_of(asked: Launch, phases: Sequence[JournalPhase], last: JournalPhase) 
     return block if before and all(one.settings == last.settings for one in (*before, *block)) else None
 
 
-def outcome_of(
-    asked: Launch,
-    experiment: Experiment,
-    folder: Path,
-    phases: Sequence[JournalPhase],
-    block: Sequence[JournalPhase],
-    loss: Loss | None,
-    seen: Sequence[JournalPhase],
-    earlier: int = 0,
-) -> Outcome:
-    """Give the outcome of a run.
-
-    Parameters
-    ----------
-    asked : Launch
-    experiment : Experiment
-    folder : Path
-        Of the launch.
-    phases : sequence of JournalPhase
-        The family's in the launch, in order.
-    block : sequence of JournalPhase
-        Those of the run.
-    loss : Loss or None
-        Of the launch, up to the run.
-    seen : sequence of JournalPhase
-        What each family did in the last of them: the evidence of what acted.
-    earlier : int
-        Phases of earlier launches.
-    """
-    last = block[-1]
-    start, within = phases.index(block[0]), experiment.within
-    reason = ""
-    if missed := max(phase.missed for phase in block):
-        reason = (
-            f"{missed} of its settings did not act: the program sets them itself, or MPI or the file system "
-            "refused them"
-        )
-    seconds = sum(phase.seconds for phase in block)
-    return Outcome(
-        asked.number,
-        State.FAILED if reason else State.FINISHED,
-        seconds,
-        block[0].time - block[0].seconds,
-        reason,
-        report=report_of(seen),
-        folder=folder,
-        metrics={experiment.objective.name: sum(phase.moved for phase in block) / 2**20 / seconds},
-        facts=RunFacts(
-            nodes=last.nodes,
-            adopted=bool(asked.attempt),  # its order may have been carried out before it was asked for again
-            file_family=family_of(last),
-            switched=_find_switched(asked, phases, start),
-            passed=earlier + start + len(block),
-            lost=0.0 if loss is None else loss.lost / loss.default,
-            waits=0 if loss is None else loss.wait(within.factor - 1, within.max_loss),
-        ),
-    )
-
-
 def _find_switched(asked: Launch, phases: Sequence[JournalPhase], start: int) -> float | None:
     """The bandwidth of the phase before a run of the proof, where it only separates its settings from others."""
     if asked.phase is not Phase.CONFIRMATION or start < 2 or phases[start - 2].settings == phases[start - 1].settings:
@@ -582,11 +523,36 @@ class WithinRunner(ProgramRunner, SharedLaunch):
     def _outcome_of(
         self, asked: Launch, launched: Launched, phases: Sequence[JournalPhase], block: Sequence[JournalPhase]
     ) -> Outcome:
-        until = phases[: phases.index(block[-1]) + 1]
-        seen = members_of(launched.phases, self._kinds, block[-1])
-        loss = self._loss(launched, until)
+        """Give the outcome of a run: block are its phases among those of its family in the launch."""
+        start, last, within = phases.index(block[0]), block[-1], self.experiment.within
+        loss = self._loss(launched, phases[: phases.index(last) + 1])
         earlier = sum(len(self._alike(one)) for one in self._launches[: self._launches.index(launched)])
-        return outcome_of(asked, self.experiment, launched.folder, phases, block, loss, seen, earlier)
+        reason = ""
+        if missed := max(phase.missed for phase in block):
+            reason = (
+                f"{missed} of its settings did not act: the program sets them itself, or MPI or the file system "
+                "refused them"
+            )
+        seconds = sum(phase.seconds for phase in block)
+        return Outcome(
+            asked.number,
+            State.FAILED if reason else State.FINISHED,
+            seconds,
+            block[0].time - block[0].seconds,
+            reason,
+            report=report_of(members_of(launched.phases, self._kinds, last)),
+            folder=launched.folder,
+            metrics={self.experiment.objective.name: sum(phase.moved for phase in block) / 2**20 / seconds},
+            facts=RunFacts(
+                nodes=last.nodes,
+                adopted=bool(asked.attempt),  # its order may have been carried out before it was asked for again
+                file_family=family_of(last),
+                switched=_find_switched(asked, phases, start),
+                passed=earlier + start + len(block),
+                lost=0.0 if loss is None else loss.lost / loss.default,
+                waits=0 if loss is None else loss.wait(within.factor - 1, within.max_loss),
+            ),
+        )
 
     def _given(self, current: Launched, number: int) -> bool:
         return (self._kinds[0][:2], number) in current.given
