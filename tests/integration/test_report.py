@@ -16,6 +16,7 @@ from stripewise.errors import StripewiseError, UserError
 from stripewise.output.experiment_view import ExperimentView
 from stripewise.output.html import render_report, save_text, write_report
 from stripewise.output.plots.proof import chart_control, explain_control
+from stripewise.output.plots.style import ON_DARK
 from stripewise.output.sections import sections
 from stripewise.trial import Phase, Role, Run, State, Trial
 from tests.unit.finished_experiment import changed, finished
@@ -192,7 +193,10 @@ def test_plotly_is_there_once(source):
 def test_figures_are_json_for_every_place(source, page):
     text = re.search(r'<script type="application/json" id="figures">(.*?)</script>', source, flags=re.S).group(1)
     document = json.loads(text)
-    assert set(document["templates"]) == {"light", "dark"}
+    assert set(document["looks"]) == {"light", "dark"}
+    # Plotly takes away what a template has there, so the next figure would not find it.
+    assert all("meta" not in look["template"]["layout"] for look in document["looks"].values())
+    assert document["looks"]["dark"]["colours"] == ON_DARK
     places = {a["data-figure"] for a in page.of("div") if "data-figure" in a}
     assert places == set(document["figures"])
     assert all("template" not in figure["layout"] for figure in document["figures"].values())

@@ -115,11 +115,6 @@ def test_looks_change_with_the_button_and_are_kept(site, page):
     for look in ("light", "dark"):
         button.click()
         expect(page.locator("html")).to_have_attribute("data-theme", look)
-        # The page changes at once, the figure when it is drawn again.
-        page.wait_for_function(
-            "before => document.querySelector('[data-figure=trajectory]')._fullLayout.font.color !== before",
-            arg=colours.get("light", [None, None])[1],
-        )
         colours[look] = page.evaluate(
             "[getComputedStyle(document.body).backgroundColor, "
             "document.querySelector('[data-figure=trajectory]')._fullLayout.font.color]"

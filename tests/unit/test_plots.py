@@ -21,7 +21,7 @@ from stripewise.output.plots.parameters import (
     parallel_coordinates,
 )
 from stripewise.output.plots.proof import Control, chart_control, confirmation, control_chart, cost
-from stripewise.output.plots.style import PALETTE, number, scaled, template
+from stripewise.output.plots.style import ON_DARK, PALETTE, number, scaled, template
 from stripewise.output.plots.trajectory import GuideLines, RunPoint, confirmation_start, timeline, trajectory
 from stripewise.result import Interval, PairOfRuns
 from stripewise.trial import Phase, Run, State
@@ -62,7 +62,7 @@ def test_marks_stand_out_on_light_and_dark_pages(colour, page):
 
 @pytest.mark.parametrize("colour", PALETTE)
 def test_marks_on_a_dark_page_are_bright_enough_to_be_drawn_half_transparent(colour):
-    assert contrast(template(True).layout.meta["colours"].get(colour, colour), "#14181d") >= 4.0
+    assert contrast(ON_DARK.get(colour, colour), "#14181d") >= 4.0
 
 
 def test_legend_names_failures_where_no_run_succeeded():

@@ -77,7 +77,11 @@ def figures_json(drawn: dict[str, go.Figure]) -> str:
     The titles are left out: on a page the headings and captions say them.
     """
     document: dict[str, Any] = {
-        "templates": {name: style.template(dark).to_plotly_json() for name, dark in (("light", False), ("dark", True))},
+        # Colours stand beside the template: Plotly changes what a template has under `meta`.
+        "looks": {
+            "light": {"template": style.template().to_plotly_json(), "colours": {}},
+            "dark": {"template": style.template(dark=True).to_plotly_json(), "colours": style.ON_DARK},
+        },
         "figures": {},
     }
     for name, figure in drawn.items():

@@ -40,9 +40,12 @@ window.stripewise = (function () {
     if (figure.layout.meta && figure.layout.meta.least_width) {
       place.style.minWidth = figure.layout.meta.least_width + "px";
     }
-    var colours = look.layout.meta.colours;
-    var layout = Object.assign({}, recoloured(figure.layout, colours), { template: look, autosize: true, height: height });
-    return Plotly.react(place, recoloured(figure.data, colours), layout, config);
+    var layout = Object.assign({}, recoloured(figure.layout, look.colours), {
+      template: look.template,
+      autosize: true,
+      height: height,
+    });
+    return Plotly.react(place, recoloured(figure.data, look.colours), layout, config);
   }
 
   function copied(text) {

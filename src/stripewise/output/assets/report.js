@@ -4,7 +4,7 @@
   var dark = window.matchMedia("(prefers-color-scheme: dark)");
 
   function draw(light) {
-    var look = document_.templates[dark.matches && !light ? "dark" : "light"];
+    var look = document_.looks[dark.matches && !light ? "dark" : "light"];
     return Promise.all(
       Array.prototype.map.call(document.querySelectorAll("[data-figure]"), function (place) {
         return window.stripewise.drawn(place, document_.figures[place.dataset.figure], look);

@@ -58,7 +58,6 @@ def template(dark: bool = False) -> go.layout.Template:
             # Labels stay readable where lines and marks run under them.
             "annotationdefaults": {"bgcolor": "rgba(20,24,29,0.75)" if dark else "rgba(255,255,255,0.75)"},
             "separators": ".,",
-            "meta": {"colours": ON_DARK if dark else {}},
         }
     )
 

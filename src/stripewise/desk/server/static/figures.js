@@ -1,7 +1,7 @@
 // Figures: fetched as JSON beside the page, drawn in the page's look, drawn again when the look or the data change.
 (function () {
   "use strict";
-  var store = { templates: {}, figures: {} };
+  var store = { looks: {}, figures: {} };
   var raw = true;
 
   function nameOf(place) {
@@ -33,7 +33,7 @@
       place.classList.remove("loading", "none");
       place.classList.add("drawn");
     }
-    var look = store.templates[window.stripewiseDark() ? "dark" : "light"];
+    var look = store.looks[window.stripewiseDark() ? "dark" : "light"];
     return window.stripewise.drawn(place, figure, look).then(function () {
       place.dispatchEvent(new CustomEvent("stripewise-drawn", { bubbles: true }));
     });
@@ -78,21 +78,21 @@
           return answer.json();
         })
         .then(function (document_) {
-          store.templates = document_.templates;
+          store.looks = document_.looks;
           Object.assign(store.figures, document_.figures);
-          left -= 1;
-          draw(left === 0);
+          draw(left === 1);
         })
-        .catch(function () {
-          left -= 1;
+        .catch(function (error) {
           if (window.stripewise.leaving().aborted) {
             return;
           }
+          console.error(error);
           document.querySelectorAll("[data-figure].loading").forEach(function (place) {
             told(place, "The figure could not be loaded. Reload the page to try again.");
           });
         })
         .finally(function () {
+          left -= 1;
           if (left === 0) {
             busy = false;
             document.body.dataset.drawn = "yes";
