@@ -167,6 +167,8 @@ def test_what_was_probably_meant_is_named(words, meant, capsys, tmp_path, monkey
 def test_a_number_out_of_bounds_is_refused_in_plain_words(capsys):
     assert main(["site", "calibrate", ".", "--repeats", "4"]) == 2
     assert "'--repeats': must be at least 6; " in capsys.readouterr().err
+    assert main(["tune", "--budget", "x", "--", "true"]) == 2
+    assert re.search("'--budget': [^,]* integer; see", capsys.readouterr().err)
 
 
 def test_help_loses_nothing_and_shows_the_basic_options_of_tune_first(capsys, monkeypatch):

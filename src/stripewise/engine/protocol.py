@@ -261,4 +261,4 @@ def _points_of_launches(
     if workload.operation in ("read", "both") and experiment.hooks.drop_caches != "none":
         point(True, f"caches: {experiment.hooks.drop_caches} before each run", "")
     if workload.file_system in _MEMORY_FILE_SYSTEMS:
-        point(False, "", "the files lay in memory: this proves the gain of the settings in the software, not on a disk")
+        point(False, "", "the files lay in memory: this shows what the settings do in the software, not on a disk")

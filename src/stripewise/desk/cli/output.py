@@ -68,6 +68,8 @@ _PLAINER = {
     "Input should be greater than or equal to": "must be at least",
     "Input should be less than or equal to": "must be at most",
     "Input should be": "must be",
+    r", unable to parse string as an? \w+": "",
+    r"\S+ is not a valid (integer|float)( range)?": r"must be a valid \1",
     r"\S+ is not in the range x>=": "must be at least ",
     r"\S+ is not in the range x<=": "must be at most ",
 }

@@ -174,7 +174,7 @@ def acts(case: Case) -> Verdict:
     files = f"{len(told)} {'file' if len(told) == 1 else 'files'}"
     if not acted:
         return NO_EFFECT, f"it acted in none of {count_of(missed, 'call')} on {files}"
-    return EFFECTIVE, f"it acted in {acted} of {count_of(acted + missed, 'call')} on {files}"
+    return EFFECTIVE, f"it acted in {acted:,} of {count_of(acted + missed, 'call')} on {files}"
 
 
 _NUMBER_OF_FILE = re.compile(r"\d+(?=\D*$)")
