@@ -56,8 +56,11 @@ def test_killed_tuners_and_programs_lose_nothing(bench: Bench, tmp_path: Path) -
     with open_store(url) as store:
         identifier = store.create(wanted, Facts(folder=str(tmp_path)))
     words = [sys.executable, "-c", SESSION, url, identifier, str(tmp_path / "runs"), str(bench.library)]
-    tuner = subprocess.Popen(words, cwd=ROOT, stdout=subprocess.DEVNULL)
-    _wait(lambda: sum(phase.order > 0 for phase in answers(tmp_path / "runs")) >= 3)
+    said = tmp_path / "said"
+    with said.open("w") as out:
+        tuner = subprocess.Popen(words, cwd=ROOT, stdout=out, stderr=out)
+    _wait(lambda: sum(phase.order > 0 for phase in answers(tmp_path / "runs")) >= 3 or tuner.poll() is not None)
+    assert tuner.poll() is None, said.read_text()
     tuner.send_signal(signal.SIGKILL)
     tuner.wait()
     seen = len(answers(tmp_path / "runs"))

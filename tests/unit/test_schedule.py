@@ -92,6 +92,20 @@ def test_phases_that_pass_while_settings_wait_leave_the_proof_its_own(passed: in
     assert isinstance(planned, Planned) and planned.run.phase is phase
 
 
+def test_phases_that_pass_before_anything_is_tried_do_not_end_the_search() -> None:
+    """A busy machine passed all phases of a budget while the tuner started, and nothing was ever tried."""
+    default = replace(searched(0)[0], runs=(Run(0, 0, Phase.SEARCH, State.FINISHED, 10.0, facts=RunFacts(passed=120)),))
+    planned = planner_of(WITHIN.model_copy(update={"budget": Budget(runs=140)})).next([default], Spent(1, 0, 0))
+    assert isinstance(planned, Planned) and (planned.run.phase, planned.trial.role) == (Phase.SEARCH, Role.CANDIDATE)
+    # What passes from the first try on counts, and not what passed before it.
+    for last, phase in ((150, Phase.SEARCH), (230, Phase.CONFIRMATION)):
+        runs = tuple(replace(run, facts=RunFacts(passed=110)) for run in searched(0)[1].runs)
+        runs = (*runs[:-1], replace(runs[-1], facts=RunFacts(passed=last)))
+        trials = [default, replace(searched(0)[1], runs=runs)]
+        planned = planner_of(WITHIN.model_copy(update={"budget": Budget(runs=140)})).next(trials, Spent(6, 0, 0))
+        assert isinstance(planned, Planned) and planned.run.phase is phase
+
+
 @pytest.mark.parametrize(("experiment", "ahead"), [(LAUNCHES, 1), (WITHIN, 2 * FIRST_LOOK)])
 def test_pairs_within_one_launch_are_planned_up_to_the_next_look(experiment: Experiment, ahead: int) -> None:
     """Phases that came before the next order proved nothing: half of the proof's."""

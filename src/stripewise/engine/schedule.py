@@ -27,7 +27,7 @@ from stripewise.search.base import Sampler, Suggestion
 from stripewise.search.belief.costs import Costs
 from stripewise.search.policy.stopping import make_stopping
 from stripewise.shell import quote_all
-from stripewise.trial import History, Phase, Run, Trial
+from stripewise.trial import History, Phase, Role, Run, Trial
 
 if TYPE_CHECKING:
     from stripewise.engine.ledger import ExperimentLedger
@@ -270,8 +270,19 @@ class Phases(Schedule):
         return max(waits, 0 if last is None else last.facts.waits) > FIRST_LOOK * self.cost_of_pair()
 
     def passed(self, trials: Sequence[Trial]) -> int:
-        """See :class:`Schedule`. While settings wait for what trying may lose, phases pass."""
-        return max((run.facts.passed for trial in trials for run in trial.runs), default=0)
+        """See :class:`Schedule`. While settings wait for what trying may lose, phases pass.
+
+        Those before anything was tried are not held against the search: where the machine is busy, the program goes on
+        while the tuner starts.
+        """
+        tried = [
+            run.facts.passed
+            for trial in trials
+            if trial.role is Role.CANDIDATE
+            for run in trial.runs
+            if run.state.ended
+        ]
+        return max(run.facts.passed for trial in trials for run in trial.runs) - min(tried) if tried else 0
 
     def measures_again(self, reserve: int) -> bool:
         """A phase more of the proof is worth more than a slightly better choice."""
