@@ -29,6 +29,13 @@ def test_numbers_of_arrays_are_numbers():
     assert found.result["default"]["configuration"] == {"x": 1, "y": 0.5}
 
 
+def test_a_budget_that_tries_nothing_says_why():
+    configurations, found = tried({"x": [1, 2]}, budget=6, pairs=3)
+    assert configurations == []
+    why = "the rest of the budget is kept for the confirmation"
+    assert found.result["verdict"] == f"The default is kept: {why}, so no other configuration was tried."
+
+
 def test_a_single_truth_value_stays_single():
     configurations, _ = tried({"fixed": [True], "x": [1, 2, 3]})
     assert {c["fixed"] for c in configurations} == {True}

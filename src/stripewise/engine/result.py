@@ -140,6 +140,8 @@ def conclude(ledger: ExperimentLedger, planner: Planner, bound: BoundSpace, reas
     if proven:
         effects = beside_a_proven_gain(effects)
     tried = any(trial.role not in (Role.DEFAULT, Role.CEILING) and trial.runs for trial in trials)
+    # A proof without a candidate says nothing of why none was tried.
+    why = reason if tried else facts.search_ended or reason
     without = [run for run in leaving_out_runs(trials) if find_candidate(run) == chosen]
     speedup = _speedup(conclusion, best, default, shown_runs, objective) if proven else 1.0
     interval = conclusion.interval if proven and conclusion is not None else None
@@ -170,7 +172,7 @@ def conclude(ledger: ExperimentLedger, planner: Planner, bound: BoundSpace, reas
         speedup=speedup,
         speedup_interval=interval,
         confirmed=proven,
-        verdict=" ".join([verdict(conclusion, shown, default, reason, experiment, tried, limits), *warned]),
+        verdict=" ".join([verdict(conclusion, shown, default, why, experiment, tried, limits), *warned]),
         reason=reason,
         search_ended=facts.search_ended or ("" if runs else reason),
         runs=spent.runs,
