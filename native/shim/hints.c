@@ -275,18 +275,18 @@ void sw_layouts_apply(struct sw_matches *matches, const char *path, int amode, s
         apply_layout(matches, sw_file_systems[i], path, amode, hints);
 }
 
-/* MPICH says which of its variables it has, and what they hold. */
+/* A library says which of its variables it has, and what they hold. */
 static void ask_library(struct sw_result *result) {
     char held[SW_MAX_VALUE + 1];
     bool listed = false;
-    if (strncmp(result->key, "MPIR_CVAR_", 10) != 0 ||
-        !sw_variable_read(result->key, &listed, held, sizeof held))
+    if (!sw_variable_read(result->key, &listed, held, sizeof held))
         return;
     if (*held)
         result->echoed = keep(held);
     if (!listed) {
         result->outcome = SW_NOT_APPLICABLE;
-        result->note = "the MPI library has no variable of this name";
+        result->note = strncmp(result->key, "FI_", 3) == 0 ? "libfabric has no variable of this name"
+                                                           : "the MPI library has no variable of this name";
     }
 }
 
@@ -301,7 +301,7 @@ void sw_launcher_check(struct sw_matches *matches) {
             result->given = keep(value);
             result->outcome = arrived ? SW_APPLIED : SW_NOT_APPLICABLE;
             result->note = arrived ? NULL : "the environment of the process does not hold it";
-            if (arrived && result->carrier == SW_ENV)
+            if (arrived)
                 ask_library(result);
         } else if (result->carrier == SW_POSIX) {
             result->note = "it acts on the program's own calls of the C library";

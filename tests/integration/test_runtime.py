@@ -212,20 +212,38 @@ def test_launchers_settings_are_checked_against_the_environment(bench: Bench, tm
 
 
 def of_variables(bench: Bench, place: Path, values: dict[str, str]) -> dict[str, tuple[str | None, str, str]]:
-    plan = HEADER + "".join(f"env {name} {value}\n" for name, value in values.items())
-    outcome = bench.run(bench.program("strided.c"), place / "data", plan=plan, ranks=2, **values)
+    plan = HEADER + "".join(f"{CARRIERS.get(name, 'env')} {name} {value}\n" for name, value in values.items())
+    given = {f"OMPI_MCA_{name}" if name in CARRIERS else name: value for name, value in values.items()}
+    outcome = bench.run(bench.program("strided.c"), place / "data", plan=plan, ranks=2, **given)
     assert outcome.code == 0, outcome.stderr
     return {one["key"]: (one["echoed"], one["outcome"], one["note"]) for one in outcome.file("data")["settings"]}
 
 
 VARIABLES = {"MPIR_CVAR_ALLTOALL_THROTTLE": "8", "MPIR_CVAR_NO_SUCH_THING": "1", "HERE": "1"}
+CARRIERS = {"coll_han_priority": "mca"}
 UNKNOWN = (None, "not_applicable", "the MPI library has no variable of this name")
 
 
-def test_mpich_says_what_its_variables_hold(bench: Bench, tmp_path: Path) -> None:
-    found = of_variables(bench, tmp_path, VARIABLES)
+def test_mpi_says_what_its_variables_hold(bench: Bench, tmp_path: Path) -> None:
+    found = of_variables(bench, tmp_path, {**VARIABLES, "coll_han_priority": "40"})
     known = ("8", "applied", "") if bench.is_mpich else UNKNOWN
+    assert found.pop("coll_han_priority") == (UNKNOWN if bench.is_mpich else ("40", "applied", ""))
     assert found == dict(zip(VARIABLES, (known, UNKNOWN, (None, "applied", "")), strict=True))
+
+
+NO_VARIABLE = (None, "not_applicable", "libfabric has no variable of this name")
+OF_NETWORKS = {"UCX_RNDV_THRESH": "8k", "UCX_NO_SUCH_THING": "1", "FI_OFI_RXM_BUFFER_SIZE": "8192", "FI_NO_SUCH": "1"}
+
+
+def test_ucx_and_libfabric_say_what_their_variables_hold(
+    mpich: Mpi, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    found = of_variables(Bench(mpich, tmp_path_factory), tmp_path, OF_NETWORKS)
+    # UCX lists no variables of single transports, so what it does not list may act.
+    held = found["UCX_RNDV_THRESH"][0]
+    assert held in ("8K", "intra:8K,inter:8K")
+    answers = ((held, "applied", ""), (None, "applied", ""), ("8192", "applied", ""), NO_VARIABLE)
+    assert found == dict(zip(OF_NETWORKS, answers, strict=True))
 
 
 def test_an_older_mpich_says_it_too(mpich: Mpi, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:

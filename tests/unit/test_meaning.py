@@ -206,9 +206,7 @@ def judged(parameter: Parameter, text: str, where: Surroundings) -> tuple[str, s
 def _scripts_say(parameter: Parameter, text: str, wrong: str, misread: str) -> None:
     if parameter.carrier.name not in FORM:
         return
-    verdict, reason = judged(
-        parameter, text, Surroundings("openmpi" if parameter.io_component == ("ompio",) else "cray")
-    )
+    verdict, reason = judged(parameter, text, Surroundings("openmpi" if parameter.carrier is MCA else "cray"))
     assert (reason == wrong and verdict == "dead") if wrong else True, (text, reason)
     assert reason == misread if misread and verdict == "live" else True, (text, reason)
 

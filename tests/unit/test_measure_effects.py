@@ -1,12 +1,13 @@
 """Verdicts on settings, from recorded runs and from facts bent on purpose."""
 
 import copy
+import json
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from stripewise.catalogue.carriers import ENVIRONMENT
+from stripewise.catalogue.carriers import ENVIRONMENT, Setting
 from stripewise.catalogue.parameter import Kind, Parameter
 from stripewise.catalogue.plan import Plan
 from stripewise.catalogue.space import Space
@@ -441,6 +442,11 @@ def test_what_mpich_says_of_its_own_variables(told, status, why):
     settings = Plan.parse("stripewise-plan 1\nenv MPIR_CVAR_ALLTOALL_THROTTLE 8\n", "test").settings
     (effect,) = verdicts(space_of("exchange"), settings, [activity(data)], [activity(usual)])
     assert effect.status == status and why in effect.evidence
+    for name, library in (("UCX_RNDV_THRESH", "UCX"), ("FI_CXI_RDZV_THRESHOLD", "libfabric")):
+        text = json.dumps(data).replace("MPIR_CVAR_ALLTOALL_THROTTLE", name).replace("the MPI library", library)
+        named = [Setting(ENVIRONMENT, name, "8")]
+        (effect,) = verdicts(space_of("exchange"), named, [activity(json.loads(text))], [activity(usual)])
+        assert effect.status == status and why.replace("the MPI library", library) in effect.evidence
     # What the ranks exchanged shows the effect itself.
     other = changed(data, "files.0.operations", recorded(SMALL)["default"]["files"][0]["operations"])
     if told["echoed"] == "8":

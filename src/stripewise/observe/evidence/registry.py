@@ -108,7 +108,7 @@ def fingerprint(case: Case) -> Verdict:
 
 @compare_with_others(_list_sizes, otherwise=_has_exchanged)
 def variable(case: Case) -> Verdict:
-    """What the MPI library says that its own variable holds, and then any change in calls or exchange."""
+    """What a library says that its own variable holds, and then any change in calls or exchange."""
     named = _name_outcomes(case, [case.file])
     held = next((one.echoed for one in named if one.echoed is not None), None)
     if why := next((one.note for one in named if one.outcome == "not_applicable"), None):
@@ -116,7 +116,9 @@ def variable(case: Case) -> Verdict:
     status, sentence = _judge_calls(case)
     if held is None:
         return status, sentence
-    says = f"the MPI library holds {_shown(case, held)}"
+    key = case.parameter.setting
+    library = "UCX" if key.startswith("UCX_") else "libfabric" if key.startswith("FI_") else "the MPI library"
+    says = f"{library} holds {_shown(case, held)}"
     return ECHOED if status == UNPROVABLE else status, f"{says}; {sentence}"
 
 
