@@ -100,6 +100,8 @@ CASES = (
     Case("MPI-Tile-IO", 256, 1, 16, 16, 8 * MIB, 6138.917, 11257.42),
     Case("MPI-Tile-IO", 256, 2, 16, 16, 16 * MIB, 2122.027, 11859.23),
 )
+PATTERNED = (CASES[0], CASES[4])
+"""One of each program, searched with the pattern as a parameter too."""
 
 
 def experiment(
@@ -137,6 +139,12 @@ def experiment(
         "stripe_size": {"values": SIZES, "default": layout.stripe_size},
     }
     return {**asked, "parameters": {**left_out, **values}}
+
+
+def with_pattern(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """The same with the study's I/O pattern as a parameter, collective or individual calls: 7,680 configurations."""
+    pattern = {"argument": "pattern", "role": "collective", "values": [True, False], "default": True}
+    return {**asked, "parameters": {**asked["parameters"], "pattern": pattern}}
 
 
 def campaign(size: int) -> dict[str, Any]:
@@ -232,6 +240,34 @@ def _beside(study: Study, coarse: Sequence[int]) -> None:
             "simulated",
             case=dataclasses.asdict(case), seed=0, runs=runs,
         )  # fmt: skip
+    for case in study.size(PATTERNED, cases):
+        study.step(
+            f"{case.name} on {UNFITTED}, with the pattern",
+            lambda case=case: _with_pattern(case, counts, others),
+            "simulated",
+            case=dataclasses.asdict(case), seed=0, runs=runs,
+        )  # fmt: skip
+
+
+def _with_pattern(
+    case: Case, counts: Sequence[int], methods: Mapping[str, tuple[str, int, str | None]]
+) -> dict[str, Any]:
+    """What searches find where the call is a parameter too, and the best of each of both calls."""
+    from benchmarks.studies.searches import Truth, search  # noqa: PLC0415  loads the engine
+
+    asked = with_pattern(experiment(case, "auto", 1, 0, counts=counts, site=UNFITTED))
+    truth = Truth(asked)
+    best = truth.best()
+    found: dict[str, Any] = {
+        "grid": truth.space.cardinality,
+        "default": truth.of({}),
+        "best": truth.of(best),
+        "best_pattern": "collective" if best["pattern"] else "individual",
+    }
+    for name, (sampler, runs, _) in methods.items():
+        trace = search(with_pattern(experiment(case, sampler, runs, 0, counts=counts, site=UNFITTED)), truth)
+        found[name] = {"final": trace.final, "runs_to_98_percent": trace.runs_until(0.98 * found["best"])}
+    return found
 
 
 def _ends(work: Path, case: Case, site: str, counts: Sequence[int]) -> dict[str, Any]:

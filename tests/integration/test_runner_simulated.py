@@ -387,3 +387,17 @@ def test_a_search_that_a_stopping_rule_ends_says_so(site: str) -> None:
     ).run()
     (said,) = [text for text in told if "stopping rule" in text]
     assert said == "The search ends by its stopping rule: the last trial is not 1% better than those before."
+
+
+def test_a_parameter_of_the_command_chooses_what_a_simulated_program_does(site: str) -> None:
+    pattern = {"argument": "pattern", "role": "collective", "values": [True, False], "default": True}
+    quiet = runner(site, "noise.enabled=false", stacks=["romio"], parameters={"pattern": pattern})
+
+    def written(configuration: dict[str, Any]) -> float:
+        quiet.start(Launch("x", 0, Configuration(configuration), DEFAULT, Phase.SEARCH))
+        (outcome,) = quiet.poll(0)
+        return outcome.metrics["write_bandwidth"]
+
+    together, alone = written({"pattern": True}), written({"pattern": False})
+    assert together == written({}) != alone
+    assert alone == run(runner(site, "noise.enabled=false", workload={"collective": False})).metrics["write_bandwidth"]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stripewise.runners.program.command import CommandLine, placeholders, split_command, substitute
+from stripewise.runners.program.command import CommandLine, fill, placeholders, split_command, substitute
 
 
 def line(text: str, executables: Sequence[str] = ()) -> CommandLine:
@@ -102,6 +102,12 @@ def test_braces_are_replaced_only_where_a_parameter_is_named() -> None:
         == "-b4M /r/x {other} ${block} {print $1}"
     )
     assert placeholders(["-b{block}", "${HOME}", "{a}{b}", "{print $1}"]) == {"block", "a", "b"}
+
+
+def test_a_flag_that_is_not_given_leaves_no_word_behind() -> None:
+    words = ["ior", "{call}", "-o{call}", "-N", "{nodes}"]
+    assert [word for word, _ in fill(words, {"call": ""})] == ["ior", "-o", "-N", "{nodes}"]
+    assert [word for word, _ in fill(words, {"call": "-c", "nodes": "2"})] == ["ior", "-c", "-o-c", "-N", "2"]
 
 
 @given(st.lists(st.text(st.sampled_from("-=:abnN1/ ."), min_size=1, max_size=6), min_size=1, max_size=8), st.booleans())

@@ -277,6 +277,10 @@ def test_the_space_of_the_genetic_search_fits_the_printed_hours() -> None:
     # 40 hours for all, 2.5 for the 300 or so of a genetic search: within a quarter.
     assert 16 * 16 * 5 < space.count()[0] <= 16 * 16 * 5 * 3
     assert 0.75 < (16 * 16 * 5 * 3 / 300) / (40 / 2.5) < 1.25
+    # With the I/O pattern twice as many, in which individual calls need no aggregators.
+    patterned, _ = space_of(io_search.with_pattern(io_search.experiment(io_search.CASES[0], "auto", 1, 0)))
+    assert (patterned.cardinality, space.cardinality) == (7_680, 3_840)
+    assert space.count()[0] < patterned.count()[0] < 7_680
 
 
 def test_toml_is_what_was_meant(tmp_path: Path) -> None:

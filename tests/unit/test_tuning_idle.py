@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from stripewise.catalogue.carriers import ARGUMENT
 from stripewise.catalogue.configuration import Configuration
 from stripewise.catalogue.expression import Expression
 from stripewise.catalogue.parameter import Kind, Parameter
@@ -84,6 +85,18 @@ def test_an_ordered_parameter_is_left_alone_between_the_values_that_did_nothing(
         "size is no longer varied between 2 and 8 where switch is automatic: set to 2, 8 in 2 configurations, it did "
         "nothing (evidence of 1)"
     )
+
+
+def test_what_did_nothing_with_one_pattern_of_the_program_is_still_varied_with_another(evidence, monkeypatch):
+    pattern = Parameter("pattern", Kind.CATEGORICAL, ("", "-c"), "", role="collective", carrier=ARGUMENT)
+    monkeypatch.setattr(f"{__name__}.SPACE", replace(SPACE, parameters=(*SPACE.parameters, pattern)))
+    evidence["other"] = "no_effect"
+    trials = [trial(0), trial(1, other=2), trial(2, other=3)]
+    (idle,) = Narrowing().idle(SPACE, trials)
+    assert (idle.where, "where pattern is empty" in idle.sentence) == ((("pattern", ""),), True)
+    narrow = Narrowing().of(SPACE, trials)
+    assert narrow.canonical({**SPACE.default, "other": 2})["other"] == 1
+    assert narrow.canonical({**SPACE.default, "other": 2, "pattern": "-c"})["other"] == 2
 
 
 @pytest.mark.parametrize(

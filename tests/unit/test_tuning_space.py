@@ -54,6 +54,20 @@ def test_what_acts_outside_the_objective_stays_unless_it_was_asked_for():
             assert own[name].counted == ("read", "write")
 
 
+def test_what_a_parameter_of_the_program_chooses_leaves_nothing_out():
+    alone = Circumstances(WRITER.model_copy(update={"collective": False}), "romio")
+    assert "cb_nodes" not in bind_space(experiment(), alone).space.names
+    call = {"argument": "call", "role": "collective", "values": ["", "--collective"]}
+    space = bind_space(experiment(parameters={"call": call}), alone).space
+    assert {"cb_nodes", "romio_cb_write", "romio_ds_write", "call"} <= set(space.names)
+
+
+def test_an_empty_value_can_only_be_the_default():
+    call = {"argument": "call", "values": ["-c", ""]}
+    with pytest.raises(UserError, match="make it the default"):
+        bind_space(experiment(parameters={"call": call}), Circumstances(WRITER, "romio"))
+
+
 def test_aggregators_are_bounded_by_the_ranks():
     space = bind_space(experiment(), Circumstances(WRITER, "romio")).space
     assert max(space["cb_nodes"].values) == 4

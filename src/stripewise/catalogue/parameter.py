@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stripewise.catalogue.carriers import ARGUMENT, OVER_MPI_IO, Carrier
+from stripewise.catalogue.carriers import ARGUMENT, ENVIRONMENT, FILE, OVER_MPI_IO, Carrier
 from stripewise.catalogue.configuration import Value, identity, place_of, plain_number
 from stripewise.catalogue.expression import Expression
 from stripewise.errors import UserError
+
+_CHOSEN = ("transfer_size", "piece_size", "layout", "collective", "file_per_process", "api")
 
 
 class Kind(StrEnum):
@@ -245,6 +247,8 @@ class Parameter:
             raise UserError(f"parameter {self.name}: default {self.default!r} is not among its values")
         # As the values write it: 1.0 may be given as 1.
         object.__setattr__(self, "default", self.values[place])
+        if any(value == "" and value != self.default for value in self.values):
+            raise UserError(f"parameter {self.name}: an empty value cannot be set", 'make it the default: default = ""')
 
     def _check_order(self) -> None:
         numbers = [value for value in self.values if isinstance(value, int | float) and not isinstance(value, bool)]
@@ -252,6 +256,11 @@ class Parameter:
             raise UserError(f"parameter {self.name} is {self.kind} but has a value that is not a number")
         if any(a >= b for a, b in zip(numbers, numbers[1:], strict=False)):
             raise UserError(f"parameter {self.name}: values must ascend", "sort them")
+
+    @property
+    def chosen_word(self) -> str:
+        """The word of the workload that its value is, where it tells the program what to do; empty if none."""
+        return self.role if self.role in _CHOSEN and self.carrier in (ARGUMENT, ENVIRONMENT, FILE) else ""
 
     @property
     def ordered(self) -> bool:

@@ -52,7 +52,7 @@ class Idle:
     @property
     def sentence(self) -> str:
         """Say it to people."""
-        given = " and ".join(f"{name} is {value}" for name, value in self.where)
+        given = " and ".join(f"{name} is {value if value != '' else 'empty'}" for name, value in self.where)
         tried = ", ".join(map(str, self.values))
         ends = "" if self.ends is None else f" between {self.ends[0]} and {self.ends[1]}"
         return (
@@ -184,7 +184,7 @@ class Narrowing:
 
 def _depends_on(space: Space, parameter: Parameter) -> list[str]:
     needed: Iterable[str] = frozenset().union(*(rule.names for rule in parameter.rules)) - {parameter.name}
-    return [name for name in space.names if name in needed]
+    return [one.name for one in space.parameters if one is not parameter and (one.name in needed or one.chosen_word)]
 
 
 def _did_nothing(parameter: Parameter, seen: Sequence[tuple[Value, Effect | None]]) -> bool:

@@ -24,7 +24,7 @@ from stripewise.errors import UserError
 from stripewise.observe.chunk_shapes import WORDS, resolve
 from stripewise.observe.evidence import check_evidence
 from stripewise.observe.objectives import kind_of
-from stripewise.requests.experiment import Experiment, is_own, override_parameter, own_parameter
+from stripewise.requests.experiment import Experiment, chosen_words, is_own, override_parameter, own_parameter
 from stripewise.requests.policy import Policy, load_policy
 from stripewise.result import ParameterSummary, SpaceSummary
 from stripewise.runners.base import Preflight
@@ -223,6 +223,12 @@ def _default_stacks(experiment: Experiment, known: Circumstances) -> list[str]:
     return default_stacks(known.io, known.workload, schedule_of(experiment).apis, both=both)
 
 
+def _open_words(experiment: Experiment, known: Circumstances) -> Circumstances:
+    """Let the words of the workload that a parameter chooses be unknown, whatever one run showed of them."""
+    chosen = dict.fromkeys(chosen_words(experiment).values())
+    return replace(known, workload=known.workload.model_copy(update=chosen)) if chosen else known
+
+
 def bind_space(experiment: Experiment, known: Circumstances) -> BoundSpace:
     """Load the stacks, apply the experiment's overrides, leave out what cannot act here, and bind to the workload.
 
@@ -231,6 +237,7 @@ def bind_space(experiment: Experiment, known: Circumstances) -> BoundSpace:
     UserError
         Unknown stacks or parameters, contradictory settings, or nothing left to tune.
     """
+    known = _open_words(experiment, known)
     stacks = tuple(load_stack(name) for name in experiment.stacks or _default_stacks(experiment, known))
     parameters, left_out = _choose_parameters(experiment, stacks, known)
     constraints = [Expression.parse(text) for text in experiment.constraints]
@@ -250,6 +257,7 @@ def check_space(experiment: Experiment, known: Circumstances) -> None:
     UserError
         Unknown stacks, parameters or names in constraints, contradictory settings, or nothing left to tune.
     """
+    known = _open_words(experiment, known)
     stacks = tuple(load_stack(name) for name in experiment.stacks or _default_stacks(experiment, known))
     later: set[str] = set()
     if not experiment.stacks:

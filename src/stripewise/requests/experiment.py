@@ -548,3 +548,14 @@ def parameters_of(experiment: Experiment) -> dict[str, Parameter]:
         elif is_own(override):
             found[name] = own_parameter(name, override)
     return found
+
+
+def chosen_words(experiment: Experiment) -> dict[str, str]:
+    """Give the parameters that choose a word of the workload, each with its word.
+
+    Raises
+    ------
+    UserError
+        If a stack cannot be loaded or a parameter is wrong.
+    """
+    return {name: word for name, parameter in parameters_of(experiment).items() if (word := parameter.chosen_word)}

@@ -34,7 +34,7 @@ from stripewise.observe.left import PREFIX
 from stripewise.ownership import current_folder, make_folder, written_whole
 from stripewise.requests.site import site_allowances
 from stripewise.runners.native.build import accelerator_for, observer_for, runtime_for
-from stripewise.runners.program.command import is_obeyed, placeholders, substitute
+from stripewise.runners.program.command import fill, is_obeyed, placeholders, substitute
 from stripewise.runners.program.target import look
 
 if TYPE_CHECKING:
@@ -277,13 +277,13 @@ def words_of(
     if launch is not None and launch.command:
         own = shlex.split(substitute(launch.command, {"command": shlex.join(own)}))
     known = values_of(launch, values, place)
-    words = [substitute(word, known) for word in own]
-    for word, written in zip(words, own, strict=True):
+    words = fill(own, known)
+    for word, written in words:
         # To a launcher a colon is where the next program begins.
         if word != written and is_obeyed(word):
             what = "a colon" if word == ":" else f"'{word}', an option of the launcher"
             raise UserError(f"'{written}' in the command becomes {what}", "give the parameter another value")
-    return words
+    return [word for word, _ in words]
 
 
 def values_of(launch: Launch | None, values: Mapping[str, str], place: Scratch | None) -> dict[str, str]:
@@ -355,7 +355,7 @@ def prepare(
     cwd = cwd or current_folder()
     values = {setting.key: setting.value for setting in plan.of(ARGUMENT)}
     command = named_in(command, [setting.key for setting in plan.of(FILE)])
-    target = look([substitute(word, values) for word in command], environment, cwd)
+    target = look([word for word, _ in fill(command, values)], environment, cwd)
     if target.program.obstacle or target.mpi is None:
         library = None
     elif library is None:

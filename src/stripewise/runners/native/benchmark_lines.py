@@ -18,7 +18,7 @@ from stripewise.requests.campaign_points import Point, Points
 from stripewise.runners.hooks import check_caches
 from stripewise.runners.native.build import KERNEL, KERNEL_HDF5, build
 from stripewise.runners.native.compiler import compiler_of_launcher
-from stripewise.runners.program.command import placeholders, substitute
+from stripewise.runners.program.command import fill, placeholders, substitute
 from stripewise.runners.program.mpi import mpiexec
 from stripewise.runners.schedulers.registry import make_scheduler
 
@@ -84,7 +84,7 @@ def lines(campaign: Campaign, point: Point, settings: tuple[Setting, ...], progr
     values = make_words(point, path)
     launcher = [substitute(word, values) for word in campaign.launcher]
     if campaign.program == "command":
-        body = [substitute(word, values) for word in campaign.command]
+        body = [word for word, _ in fill(campaign.command, values)]
         own = launcher + body if campaign.launcher else body
         return RunLines(tuple(own), tuple(layout), (_removal(path),))
     arguments = _kernel if campaign.program == "kernel" else _ior

@@ -522,6 +522,15 @@ def substitute(text: str, values: Mapping[str, str]) -> str:
     return _PLACEHOLDER.sub(lambda match: values.get(match[1], match[0]), text)
 
 
+def fill(words: Sequence[str], values: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Give the words of a command with the names in braces replaced, and how each was written.
+
+    A word that is a name alone is left out where its value is empty, as a flag that is not given.
+    """
+    alone = ((_PLACEHOLDER.fullmatch(word), word) for word in words)
+    return [(substitute(word, values), word) for match, word in alone if match is None or values.get(match[1]) != ""]
+
+
 def shell_line(line: str, values: Mapping[str, str]) -> str:
     """Replace ``{name}`` in a line that a shell will read.
 

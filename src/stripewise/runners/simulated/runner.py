@@ -11,6 +11,7 @@ import hashlib
 import json
 import math
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any, ClassVar
@@ -19,6 +20,7 @@ import numpy as np
 from pydantic import ValidationError
 
 from stripewise.catalogue.carriers import Carrier, Setting
+from stripewise.catalogue.configuration import Value
 from stripewise.catalogue.parameter import Kind, Parameter
 from stripewise.catalogue.plan import Plan, spell
 from stripewise.catalogue.workload import Workload
@@ -32,7 +34,7 @@ from stripewise.lab.engine import add_noise, simulate
 from stripewise.lab.site import Site, load_site
 from stripewise.launch import Launch, Outcome
 from stripewise.observe.objectives import Phases, kind_of, kinds, objective_of
-from stripewise.requests.experiment import Experiment
+from stripewise.requests.experiment import Experiment, chosen_words
 from stripewise.runners.base import AnsweringRunner, Preflight
 from stripewise.runners.simulated.report import simulated_report
 from stripewise.sizes import count_of, format_size
@@ -259,10 +261,25 @@ class SimulatedRunner(AnsweringRunner):
 
     # -- runs ------------------------------------------------------------------------------------------------
 
-    def _batches(self, plan: Plan) -> dict[str, RunBatch]:
+    def _batches(self, plan: Plan, workload: Workload | None = None) -> dict[str, RunBatch]:
         """What is simulated for each direction."""
-        settings, access = settings_of_plan(plan), self._opened[1]
-        return {way: RunBatch.make(self.workload, way, settings, access) for way in directions(self.workload)}
+        settings, access, workload = settings_of_plan(plan), self._opened[1], workload or self.workload
+        return {way: RunBatch.make(workload, way, settings, access) for way in directions(workload)}
+
+    @cached_property
+    def _chosen(self) -> dict[str, str]:
+        """Parameters that choose what the program does, with the word of the workload that each is."""
+        return chosen_words(self._experiment)
+
+    def _workload_of(self, configuration: Mapping[str, Value]) -> Workload:
+        """Give what a run with a configuration does."""
+        if not self._chosen.keys() & configuration.keys():
+            return self.workload
+        words = {word: configuration[name] for name, word in self._chosen.items() if name in configuration}
+        try:
+            return Workload.model_validate({**self.workload.model_dump(exclude_none=True), **words})
+        except ValidationError as error:
+            raise explain_validation(error, "[parameters]") from error
 
     def answer(self, launch: Launch) -> Outcome:
         """Simulate a run."""
@@ -275,7 +292,8 @@ class SimulatedRunner(AnsweringRunner):
             speeds = np.ones(site.ost.count)
             speeds[: len(site.ost.speeds)] = site.ost.speeds
             speeds[slow] *= site.failures.ost_slow_factor
-        batches = self._batches(launch.plan)
+        workload = self._workload_of(launch.configuration)
+        batches = self._batches(launch.plan, workload)
         phases = {
             way: add_noise(site, batch, simulate(site, batch, speeds), [number], seed, started / _DAY)
             for way, batch in batches.items()
@@ -301,7 +319,7 @@ class SimulatedRunner(AnsweringRunner):
             seconds,
             started,
             exit_code=0,
-            report=simulated_report(site, self.workload, launch.plan, batches, phases, started),
+            report=simulated_report(site, workload, launch.plan, batches, phases, started),
             metrics=_list_simulated({way: (float(p.bytes[0]), float(p.seconds[0])) for way, p in phases.items()}),
             facts=facts,
         )
