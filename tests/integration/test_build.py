@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -20,12 +21,12 @@ from stripewise.runners.native.build import (
     BuildTarget,
     Built,
     build,
-    cache_folder,
     find_built,
     source_folder,
     source_hash,
 )
 from stripewise.runners.native.compiler import ask_compiler, find_compiler
+from stripewise.runners.program.kept import cache_folder
 from stripewise.runners.program.mpi import describe, library_of_launcher
 from tests.conftest import require
 from tests.integration.building import ROOT
@@ -143,12 +144,24 @@ def test_a_library_that_was_changed_in_the_cache_is_not_preloaded(mpich: Mpi, so
     assert make(SMALL, mpich, sources).reused
 
 
+def require_library(mpi: Mpi) -> Path:
+    library = library_of_launcher(Path(mpi.launcher[0]))
+    assert library is not None
+    return library
+
+
 def test_what_was_built_is_found_without_a_compiler(mpich: Mpi, sources: Path) -> None:
     cache = sources.parent / "cache"
     assert find_built(SMALL, "mpich", cache, sources) is None
     first = make(SMALL, mpich, sources)
     assert find_built(SMALL, "mpich", cache, sources) == first.path
     assert find_built(SMALL, "openmpi", cache, sources) is None
+    standard = describe(require_library(mpich), ENVIRONMENT).standard
+    assert find_built(SMALL, "mpich", cache, sources, exactly=standard) == first.path
+    assert find_built(SMALL, "mpich", cache, sources, exactly="1.0") is None
+    about = first.path.parent.parent / "build.json"
+    about.write_text(about.read_text().replace(platform.machine(), "another"))
+    assert find_built(SMALL, "mpich", cache, sources, exactly=standard) is None
     (sources / "native" / "include" / "new.h").write_text("")
     assert find_built(SMALL, "mpich", cache, sources) is None
 

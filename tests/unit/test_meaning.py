@@ -24,7 +24,7 @@ from stripewise.catalogue.meaning import (
 from stripewise.catalogue.parameter import Parameter, Scale
 from stripewise.catalogue.plan import Plan, spell
 from stripewise.catalogue.space import Space
-from stripewise.catalogue.stack import every_stack
+from stripewise.catalogue.stack import every_stack, stacks_naming
 from stripewise.catalogue.workload import Workload
 from stripewise.diagnose.knobs import FORMS, Surroundings, judge_script
 from stripewise.diagnose.rules.calls import list_dead
@@ -342,3 +342,14 @@ def test_a_diagnosis_leaves_hints_to_romio() -> None:
         {"driver": "ompio", "info": {"cb_nodes": "4", "striping_factor": "8", "romio_cb_write": "yes"}}
     ).files[0]
     assert list_dead(file) == dict.fromkeys(("cb_nodes", "romio_cb_write"), "acts under romio, the program uses ompio")
+
+
+def test_a_setting_is_found_in_the_stacks_that_name_it_alone() -> None:
+    """As in all of them together, which a launch has no time to load."""
+    places = [(stack, parameter) for stack in every_stack() for parameter in stack.parameters]
+    for stack, parameter in places:
+        setting = Setting(parameter.carrier, parameter.setting, "", parameter.layer)
+        assert find_parameter(setting) is parameter
+        assert all(stack in stacks_naming(derived.name) for derived in stack.derived)
+    named = stacks_naming("romio_cb_write")
+    assert named and len(named) < len(every_stack()) / 2

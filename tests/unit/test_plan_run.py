@@ -3,17 +3,20 @@
 import json
 import subprocess
 import sys
+import threading
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from stripewise.catalogue import meaning
 from stripewise.catalogue.plan import Plan
-from stripewise.desk.cli import plan_run
+from stripewise.desk.cli import main, plan_run
 from stripewise.desk.cli.plan_run import PlanRun, check_once, folder_name
+from stripewise.engine.folders import command_digest
 from stripewise.errors import UserError
-from stripewise.runners.injection import Foreground, Injection
+from stripewise.runners.injection import Foreground, Guidance, Injection
 
 SLOW = {"numpy", "pydantic", "rich", "scipy", "sqlalchemy", "typer"}
 MOST_MODULES = 240
@@ -77,12 +80,16 @@ def test_a_plan_is_checked_again_when_it_has_changed(tmp_path: Path, monkeypatch
         ("run 0123abcd", False),
         ("run ./my.plan --json", False),
         ("run ./my.plan --mode online", False),
+        ("run --mode observe", True),
+        ("run -q --mode=observe", True),
+        ("run --mode observe --where", False),
+        ("run --mode online", False),
         ("run --help", False),
         ("export ./my.plan", False),
         ("", False),
     ],
 )
-def test_all_but_a_plan_alone_needs_the_whole_command_line(words: str, plain: bool) -> None:
+def test_all_but_a_plan_alone_and_observing_needs_the_whole_command_line(words: str, plain: bool) -> None:
     read = PlanRun.read(words.split(), ["true"])
     assert (read is not None) is plain
     assert read is None or read.quiet is ("q" in words)
@@ -108,9 +115,60 @@ def test_a_program_that_leaves_nothing_to_read_does_not_wait_for_what_would_read
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "stripewise.observe.processes", None)  # loading it fails
-    monkeypatch.setattr(plan_run, "_load_what_reads_reports", lambda *_: None)
+    monkeypatch.setattr(plan_run.LoadingAhead, "_load", lambda _: None)
     for command, left in (("true", False), (f"echo > {tmp_path}/process-1-2", True)):
         ready = Foreground(("sh", "-c", command), Injection({}, {}, ()), (), True)
         with pytest.raises(ModuleNotFoundError) if left else nullcontext():
             assert plan_run.launch(ready, tmp_path / "report.json", None, quiet=False) == 0
             assert "there is no report" in capsys.readouterr().err
+
+
+def test_a_program_that_ends_waits_for_one_piece_alone_of_what_was_loaded_meanwhile() -> None:
+    begun, go_on, loaded = threading.Event(), threading.Event(), list[str]()
+
+    def first() -> None:
+        begun.set()
+        go_on.wait(60)
+        loaded.append("first")
+
+    ahead = plan_run.LoadingAhead([first, lambda: loaded.append("second")])
+    ahead.begin()
+    assert begun.wait(60)
+    ahead.end()
+    go_on.set()
+    ahead._thread.join(60)
+    assert loaded == ["first"]
+
+
+def test_what_says_which_settings_acted_is_loaded_by_pieces() -> None:
+    """Each in a new Python: all that the last step needs is there, and nothing is built again."""
+    program = (
+        "import sys; from stripewise.desk.cli import plan_run\n"
+        "for piece in plan_run._reads_reports(['romio_cb_write']): piece()\n"
+        "before = set(sys.modules)\n"
+        "from stripewise.observe.activity import Activity; from stripewise.observe.report import Report\n"
+        "import stripewise.observe.from_report, stripewise.engine.effects\n"
+        "assert Activity.__pydantic_complete__ and Report.__pydantic_complete__\n"
+        "print([name for name in set(sys.modules) - before if name.startswith(('stripewise', 'numpy', 'pydantic'))])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_observing_takes_the_short_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = dict[str, Any]()
+
+    def prepared(plan: Plan, command: list[str], folder: Path, *, guidance: Guidance) -> Foreground:
+        asked.update(plan=plan, command=command, folder=folder, guidance=guidance)
+        folder.mkdir(parents=True)
+        return Foreground(("true",), Injection({}, {}, ()), (), True)
+
+    monkeypatch.setenv("STRIPEWISE_HOME", str(tmp_path))
+    monkeypatch.setattr(plan_run, "prepare", prepared)
+    assert main(["run", "--mode", "observe", "--", "true"]) == 0
+    assert asked["guidance"].mode == "observe" and asked["guidance"].own_calls and not asked["plan"].settings
+    said = capsys.readouterr().err
+    assert f"stripewise: mode observe; the report will be {asked['folder']}/report.json" in said
+    assert asked["folder"].name.startswith(f"observe-{command_digest(['true'], Path.cwd())}-")

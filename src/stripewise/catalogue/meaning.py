@@ -18,7 +18,7 @@ from stripewise.catalogue.expression import Expression
 from stripewise.catalogue.filesystems import CRAYS, GENERIC, find_file_system, has_driver, of_file
 from stripewise.catalogue.parameter import Breakage, Kind, Parameter, When
 from stripewise.catalogue.plan import Plan, spell
-from stripewise.catalogue.stack import every_stack
+from stripewise.catalogue.stack import every_stack, stacks_naming
 from stripewise.catalogue.told import Told, version_of_component
 from stripewise.catalogue.workload import Workload
 from stripewise.documents import Bundled
@@ -54,18 +54,15 @@ def find_parameter(setting: Setting, among: Iterable[Parameter] | None = None) -
     among : iterable of Parameter, optional
         By default those of all stacks that come with Stripewise.
     """
-    known = _by_place() if among is None else {_place(parameter): parameter for parameter in among}
-    return known.get((setting.carrier, setting.key, setting.layer))
+    if among is None:
+        among = (parameter for stack in stacks_naming(setting.key) for parameter in stack.parameters)
+    place = (setting.carrier, setting.key, setting.layer)
+    return next((parameter for parameter in among if _place(parameter) == place), None)
 
 
 def _place(parameter: Parameter) -> tuple[Carrier, str, str]:
     made = Setting(parameter.carrier, parameter.setting, "", parameter.layer)
     return made.carrier, made.key, made.layer
-
-
-@cache
-def _by_place() -> dict[tuple[Carrier, str, str], Parameter]:
-    return {_place(parameter): parameter for parameter in parameters().values()}
 
 
 @cache

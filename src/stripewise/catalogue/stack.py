@@ -514,6 +514,12 @@ def every_stack() -> tuple[Stack, ...]:
     return tuple(load_stack(name) for name in stack_names())
 
 
+@cache
+def stacks_naming(key: str) -> tuple[Stack, ...]:
+    """Load those stacks that come with Stripewise whose text has a setting's key: a launch has no time for all."""
+    return tuple(load_stack(name) for name in stack_names() if key in _STACKS.find(name)[0])
+
+
 def own_stack(name: str) -> StackFile | None:
     """Read a user's own stack as it is written; None for one that comes with Stripewise."""
     return None if name in stack_names() else parse_document(StackFile, *_STACKS.find(name))

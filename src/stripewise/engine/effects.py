@@ -11,7 +11,7 @@ from stripewise.catalogue.meaning import Situation, explain_unread, find_paramet
 from stripewise.catalogue.parameter import Parameter
 from stripewise.catalogue.plan import settings_of
 from stripewise.catalogue.space import Derived, Space
-from stripewise.catalogue.stack import every_stack
+from stripewise.catalogue.stack import stacks_naming
 from stripewise.catalogue.workload import Workload
 from stripewise.observe.activity import Activity, FileActivity, SettingOutcome
 from stripewise.observe.evidence import NO_EFFECT, RULES, UNPROVABLE, Case, Verdict
@@ -66,8 +66,13 @@ def effects_of(space: Space, trial: Trial, default: Trial, trials: Sequence[Tria
 def effects_in_run(settings: Sequence[Setting], activity: Activity) -> list[Effect]:
     """Say what became of settings in a run by itself: without another run, what needs a comparison stays unproven."""
     found = {parameter.name: parameter for one in settings if (parameter := find_parameter(one)) is not None}
-    keys = {(one.carrier, one.key) for one in settings}
-    derived = [d for stack in every_stack() for d in stack.derived if (d.carrier, d.name) in keys]
+    derived = [
+        d
+        for one in settings
+        for stack in stacks_naming(one.key)
+        for d in stack.derived
+        if (d.carrier, d.name) == (one.carrier, one.key)
+    ]
     return verdicts(Space(tuple(found.values()), (), tuple(derived), {}), settings, [activity], [])
 
 

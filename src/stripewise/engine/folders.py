@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import itertools
 import json
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -64,6 +65,11 @@ def make_applied_folder() -> tuple[Path, str]:
     except OSError as error:
         raise StripewiseError(f"{why}, nor a temporary file", "make room, or set STRIPEWISE_HOME") from error
     return folder, f"{why}: this run's files are in {folder}"
+
+
+def command_digest(command: Sequence[str], folder: Path) -> str:
+    """Tell a command, started in a folder, from all others."""
+    return hashlib.sha256(json.dumps([str(folder), *command]).encode()).hexdigest()[:12]
 
 
 @contextmanager

@@ -26,7 +26,7 @@ Name = Annotated[str, AfterValidator(_make_printable)]
 
 
 class _ActivityPart(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 
 
 class Calls(_ActivityPart):

@@ -6,8 +6,6 @@ The runtime chooses hints and layouts while the program runs. Other settings are
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -69,11 +67,6 @@ class LaunchChoice:
         }
 
 
-def command_digest(command: Sequence[str], folder: Path) -> str:
-    """Tell a command, started in a folder, from all others."""
-    return hashlib.sha256(json.dumps([str(folder), *command]).encode()).hexdigest()[:12]
-
-
 def last_runs(applied: Path, digest: str) -> Iterator[Path]:
     """Give the reports of a command's runs, the last first.
 
@@ -82,7 +75,7 @@ def last_runs(applied: Path, digest: str) -> Iterator[Path]:
     applied : Path
         The folder in which each run has its own, called MODE-DIGEST-TIME with the time in hexadecimal digits.
     digest : str
-        Of :func:`command_digest`.
+        Of :func:`stripewise.engine.folders.command_digest`.
     """
     folders = applied.glob(f"*-{digest}-*")
     for folder in sorted(folders, key=lambda folder: folder.name.rpartition("-")[2], reverse=True):

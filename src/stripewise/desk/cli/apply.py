@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -34,13 +33,15 @@ from stripewise.desk.cli.plan_run import (
     folder_or_start,
     launch,
     list_settings,
+    name_of_run,
     plan_in,
     prepare_or_start,
+    report_in,
     started_as_by_shell,
 )
 from stripewise.desk.cli.terminal import desk_of
 from stripewise.desk.desk import Desk
-from stripewise.engine.folders import folder_alone
+from stripewise.engine.folders import command_digest, folder_alone
 from stripewise.errors import StripewiseError, UserError, choose
 from stripewise.formats import ARTIFACT_MAGIC, MODES
 from stripewise.models.artifact.content import Artifact
@@ -58,7 +59,6 @@ from stripewise.runners.injection import Guidance
 from stripewise.runners.launch_choice import (
     LaunchChoice,
     choose_for_launch,
-    command_digest,
     decided_at_open,
     last_runs,
     with_launch,
@@ -152,7 +152,7 @@ def run(
     # command.
     digest = command_digest(command, current_folder())
     (applied, elsewhere), own = folder_or_start(command), source is None or model is not None
-    name = f"{mode}-{digest}-{time.time_ns():x}" if own else folder_name(plan, source or "")
+    name = name_of_run(mode, digest) if own else folder_name(plan, source or "")
     folder = applied / name if own else context.with_resource(folder_alone(applied / name))
     choice, artifact = LaunchChoice(), None
     if model is not None:
@@ -187,7 +187,7 @@ def run(
         settings = "; ".join(list_settings(plan, choice.settings))
         if model is not None or (mode and mode != "apply"):
             about = (f"mode {mode}" if mode else "run") + ("" if model is None else f" with {model}")
-            settings = f"{about}; the report will be {folder / 'report.json'}" + (f"; {settings}" if settings else "")
+            settings = report_in(about, folder) + (f"; {settings}" if settings else "")
         settled = "files are synchronised before they are closed: this changes what the program costs" if settle else ""
         tell(settings or NO_SETTINGS, choice.why, settled, beside(folder, name), *warnings)
     with started_as_by_shell():

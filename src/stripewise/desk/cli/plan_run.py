@@ -14,9 +14,10 @@ import threading
 import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -25,11 +26,11 @@ from stripewise.catalogue import carriers
 from stripewise.catalogue.plan import Plan
 from stripewise.desk.cli.plain import make_printable, tell
 from stripewise.documents import read_document
-from stripewise.engine.folders import folder_alone, make_applied_folder
+from stripewise.engine.folders import command_digest, folder_alone, make_applied_folder
 from stripewise.errors import CannotExecute, StripewiseError, UserError
 from stripewise.formats import MAX_PLAN_BYTES, PLAN_HEADER
 from stripewise.observe.left import parts_in, places_in, python_parts_in, reports_of
-from stripewise.ownership import check_model, names_file, written_whole
+from stripewise.ownership import check_model, current_folder, names_file, written_whole
 from stripewise.requests.site import site_allowances
 from stripewise.requests.site_file import find_site_file
 from stripewise.runners.injection import Foreground, Guidance, prepare
@@ -50,9 +51,12 @@ _CHECKED = "checked.json"
 
 @dataclass(frozen=True)
 class PlanRun:
-    """``stripewise run PLAN -- COMMAND``, without the options that need a model, a store or a service."""
+    """``stripewise run PLAN -- COMMAND``, without the options that need a model, a store or a service.
 
-    source: str
+    ``source`` is None for ``stripewise run --mode observe -- COMMAND``.
+    """
+
+    source: str | None
     command: Sequence[str]
     quiet: bool
 
@@ -60,24 +64,46 @@ class PlanRun:
     def read(cls, own: Sequence[str], command: Sequence[str]) -> Self | None:
         """Take the words of a command line, if they say no more than this."""
         words = [word for word in own[1:] if word not in ("-q", "--quiet")]
-        if not command or own[0:1] != ["run"] or len(words) != 1 or not names_file(words[0]):
+        quiet = len(words) < len(own) - 1
+        if not command or own[0:1] != ["run"]:
             return None
-        return None if words[0].startswith("-") else cls(words[0], command, len(words) < len(own) - 1)
+        if words in (["--mode", "observe"], ["--mode=observe"]):
+            return cls(None, command, quiet)
+        if len(words) != 1 or not names_file(words[0]) or words[0].startswith("-"):
+            return None
+        return cls(words[0], command, quiet)
 
     def start(self) -> int:
         """Start the command with the plan, attend it where something is to be said at its end, and give its code."""
-        plan = plan_in(Path(self.source))
+        plan = Plan() if self.source is None else plan_in(Path(self.source))
         applied, elsewhere = folder_or_start(self.command)
-        name = folder_name(plan, self.source)
-        doubts = check_once(plan, self.source, applied / name)
-        with folder_alone(applied / name) as folder:
-            guidance = Guidance(allow=site_allowances())
+        guidance, doubts = Guidance(allow=site_allowances()), list[str]()
+        if self.source is None:
+            guidance = replace(guidance, mode="observe", own_calls=True)
+            name = name_of_run("observe", command_digest(self.command, current_folder()))
+            own: contextlib.AbstractContextManager[Path] = contextlib.nullcontext(applied / name)
+        else:
+            name = folder_name(plan, self.source)
+            doubts = check_once(plan, self.source, applied / name)
+            own = folder_alone(applied / name)
+        with own as folder:
             ready = prepare_or_start(plan, self.command, folder, guidance, elsewhere)
             if not self.quiet:
                 settings = "; ".join(list_settings(plan)) or NO_SETTINGS
-                tell(settings, beside(folder, name), elsewhere, *doubts, *ready.warnings)
+                about = settings if self.source is not None else report_in("mode observe", folder)
+                tell(about, beside(folder, name), elsewhere, *doubts, *ready.warnings)
             with started_as_by_shell():
                 return launch(ready, folder / "report.json", acted(ready, folder, plan), quiet=self.quiet)
+
+
+def name_of_run(mode: str, digest: str) -> str:
+    """Name the folder of a run without an experiment: several may go on at once, and models look for a command's."""
+    return f"{mode}-{digest}-{time.time_ns():x}"
+
+
+def report_in(about: str, folder: Path) -> str:
+    """Say where the report of a run will be."""
+    return f"{about}; the report will be {folder / 'report.json'}"
 
 
 def plan_in(path: Path) -> Plan:
@@ -210,7 +236,10 @@ def launch(ready: Foreground, report: Path, lines: Callable[[], list[str]] | Non
         take_place(ready.words)
     for earlier in _list_left(report):
         earlier.unlink(missing_ok=True)
-    ended = attend(ready.words, partial(_load_what_reads_reports, ready.observed, lines is not None))
+    keys = [entry.setting.key for entry in ready.injection.carried]
+    ahead = LoadingAhead([*(_READS_PARTS if ready.observed else ()), *(_reads_reports(keys) if lines else ())])
+    ended = attend(ready.words, ahead.begin)
+    ahead.end()
     said = _merge_report(report, where="STRIPEWISE_WHERE" in ready.injection.environment) if ready.observed else ""
     # Where nothing was left, that is all that can be said.
     empty = "STRIPEWISE_PYTHON" in ready.injection.environment and not report.exists()
@@ -224,22 +253,57 @@ def _list_left(report: Path) -> list[Path]:
     return [*reports_of(report), *parts_in(folder), *places_in(folder), *python_parts_in(folder)]
 
 
-def _load_what_reads_reports(parts: bool, told: bool) -> None:
-    """Load what reads reports while the program runs, and only where it leaves a processor idle."""
+_READS_PARTS = (partial(import_module, "numpy"), partial(import_module, "stripewise.observe.processes"))
 
-    def load() -> None:
-        time.sleep(_SHORT)
+
+def _reads_reports(keys: Sequence[str]) -> Iterator[Callable[[], object]]:
+    """Give what must be loaded to say which settings acted, in pieces."""
+    for name in ("pydantic.main", "pydantic.json_schema", "numpy", "stripewise.observe.activity"):
+        yield partial(import_module, name)
+    yield partial(import_module, "stripewise.engine.effects")
+    for module, name in (("report", "Report"), ("activity", "Activity")):
+        yield partial(_call_in, f"stripewise.observe.{module}", f"{name}.model_rebuild")
+    for key in keys:
+        yield partial(_call_in, "stripewise.catalogue.stack", "stacks_naming", key)
+
+
+def _call_in(module: str, name: str, *arguments: str) -> object:
+    return attrgetter(name)(import_module(module))(*arguments)
+
+
+class LoadingAhead:
+    """Loads what reads reports while a program runs, and only where that leaves a processor idle.
+
+    Parameters
+    ----------
+    pieces : sequence of callable
+        Loaded one after another. At the program's end the rest is left to whoever needs it: a piece that waits for an
+        idle processor keeps what it locks.
+    """
+
+    def __init__(self, pieces: Sequence[Callable[[], object]]) -> None:
+        self._pieces = pieces
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._load, daemon=True)
+
+    def begin(self) -> None:
+        """Begin, in a thread that takes what others leave of the processors."""
+        self._thread.start()
+
+    def end(self) -> None:
+        """Stop after the present piece, which from now on takes its full part of the processors, where it may."""
+        self._ended.set()
+        with contextlib.suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, self._thread.native_id or 0, os.getpriority(os.PRIO_PROCESS, 0))
+
+    def _load(self) -> None:
+        self._ended.wait(_SHORT)
         with contextlib.suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 19)
-        if parts:
-            import_module("stripewise.observe.processes")
-        if told:
-            import_module("stripewise.engine.effects")
-            import_module("stripewise.observe.report").Report.model_rebuild()
-            import_module("stripewise.observe.activity").Activity.model_rebuild()
-            import_module("stripewise.catalogue.stack").every_stack()
-
-    threading.Thread(target=load, daemon=True).start()
+        for piece in self._pieces:
+            if self._ended.is_set():
+                return
+            piece()
 
 
 def _list_acted(report: Path, settings: Sequence[Setting]) -> list[str]:

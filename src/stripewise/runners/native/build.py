@@ -23,8 +23,8 @@ import stripewise
 from stripewise.errors import StripewiseError, UserError
 from stripewise.interpreter import PROBING, Probing, inherit_environment
 from stripewise.ownership import check_above, check_own, make_folder, take_from_others
-from stripewise.requests.site import site_folder
 from stripewise.runners.native.compiler import PLAIN, Compiler, find_compiler, find_plain_compiler
+from stripewise.runners.program.kept import cache_folder
 from stripewise.runners.program.mpi import Mpi
 
 _log = logging.getLogger(__name__)
@@ -122,18 +122,6 @@ class Built:
         }
 
 
-def cache_folder(environment: Mapping[str, str] | None = None) -> Path:
-    """Folder of finished builds: ``STRIPEWISE_HOME``, the site file's, or by the XDG convention."""
-    given = os.environ if environment is None else environment
-    if home := given.get("STRIPEWISE_HOME"):
-        return Path(home) / "native"
-    sites = site_folder("cache", given)
-    if sites is not None:
-        return sites / "native"
-    base = given.get("XDG_CACHE_HOME") or Path(given.get("HOME") or Path.home()) / ".cache"
-    return Path(base) / "stripewise" / "native"
-
-
 def build(
     target: BuildTarget,
     compiler: Compiler,
@@ -187,10 +175,17 @@ def build(
     return Built(result, compiler, reused=False)
 
 
-def find_built(target: BuildTarget, abi: str, cache: Path | None = None, sources: Path | None = None) -> Path | None:
+def find_built(
+    target: BuildTarget, abi: str, cache: Path | None = None, sources: Path | None = None, exactly: str = ""
+) -> Path | None:
     """Find a build of the present sources for a binary interface, whichever compiler made it.
 
     For places without a compiler, as compute nodes are; programs linked to one library are not looked for.
+
+    Parameters
+    ----------
+    exactly : str
+        A version of the MPI standard: only what was built here, with headers of the same major version, is found.
     """
     if not target.shared:
         return None
@@ -200,7 +195,12 @@ def find_built(target: BuildTarget, abi: str, cache: Path | None = None, sources
             found = json.loads(about.read_text("utf-8"))
         except (OSError, ValueError):
             continue
-        if isinstance(found, dict) and found.get("sources") == wanted and _is_intact(target, about.parent):
+        if not isinstance(found, dict) or found.get("sources") != wanted:
+            continue
+        major, same = str(found.get("standard")).partition(".")[0], found.get("platform") == _platform()
+        if exactly and not (same and major == exactly.partition(".")[0]):
+            continue
+        if _is_intact(target, about.parent):
             return about.parent / target.file
     return None
 
@@ -232,12 +232,16 @@ def file_digest(path: Path) -> str:
 
 def _key(target: BuildTarget, compiler: Compiler, environment: Mapping[str, str], sources: Path) -> str:
     # Libraries of one interface share a build; but headers of MPI 4 declare calls that those of MPI 3 lack.
-    identity = [compiler.identity, compiler.standard.split(".")[0], platform.machine(), "-".join(platform.libc_ver())]
+    identity = [compiler.identity, compiler.standard.split(".")[0], _platform()]
     if not target.shared:
         identity.append(str(compiler.path.resolve()))
     identity += [environment.get(name, "") for name in target.variables]
     text = "\0".join([source_hash(sources, target.parts), *identity])
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _platform() -> str:
+    return "\0".join([platform.machine(), "-".join(platform.libc_ver())])
 
 
 @contextmanager
@@ -328,7 +332,11 @@ def _install(target: BuildTarget, compiler: Compiler, temporary: Path, final: Pa
     built = ready / target.file
     for place in (ready, built.parent, built):
         take_from_others(place)
-    about = {**Built(final / target.file, compiler, reused=False).as_json(), "sources": sources}
+    about = {
+        **Built(final / target.file, compiler, reused=False).as_json(),
+        "sources": sources,
+        "platform": _platform(),
+    }
     about["digest"] = file_digest(built)
     (ready / "build.json").write_text(json.dumps(about, indent=1) + "\n", "utf-8")
     if final.exists():
@@ -424,6 +432,9 @@ def runtime_for(mpi: Mpi, launcher: Path | None, environment: Mapping[str, str],
     """
     if not probing.allowed:
         return find_built(RUNTIME, mpi.abi) or _name_unbuilt(RUNTIME, probing)
+    if mpi.standard and (made := find_built(RUNTIME, mpi.abi, exactly=mpi.standard)) is not None:
+        # To ask a compiler for its version takes longer than many a program.
+        return made
     try:
         compiler = find_compiler(mpi, launcher, environment)
     except UserError:

@@ -24,6 +24,7 @@ from stripewise.interpreter import PROBING, Probing, ask, python
 from stripewise.runners.program.binary import Binary, FileKind, find_program
 from stripewise.runners.program.command import SHELLS, text_at
 from stripewise.runners.program.elf import contains, find_library
+from stripewise.runners.program.kept import keep
 
 _FROZEN, _LAST_BYTES = b"MEI\014\013\012\013\016", -(64 << 10)
 """What PyInstaller 6.22 writes behind the archive of modules (PyInstaller/archive/readers.py), and where."""
@@ -183,6 +184,8 @@ from importlib.util import find_spec
 found = find_spec("mpi4py.MPI") if find_spec("mpi4py") else None
 print(found.origin if found else "", *sys.path, sep="\\n")
 """
+_OWN_SETTINGS, _SITE_SETTINGS = ".openmpi/mca-params.conf", "etc/openmpi-mca-params.conf"
+"""Where Open MPI reads settings, in the user's folder and in its own."""
 _LIBRARY_FOLDERS = ("lib", "lib64", "lib/release", f"lib/{platform.machine()}-linux-gnu")
 _FAMILIES = {"mpich": ("hydra", "mpich"), "openmpi": ("orte", "prte", "ompi", "openmpi")}
 _SCRIPT_LIMIT = 1 << 20
@@ -301,14 +304,22 @@ def describe(
 
 @functools.lru_cache(maxsize=32)
 def _ask(path: Path, environment: tuple[tuple[str, str], ...]) -> tuple[str, str, Told]:
-    answer = _run_probe(python("-c", _PROBE, str(path), alone=True), dict(environment))
-    # The version comes first: a library that fails while it lists its settings has still told it.
-    lines = answer.stdout.splitlines() if answer is not None else []
-    if len(lines) < 2:
+    def find() -> list[str]:
+        answer = _run_probe(python("-c", _PROBE, str(path), alone=True), dict(environment))
+        # The version comes first: a library that fails while it lists its settings has still told it.
+        lines = answer.stdout.splitlines() if answer is not None else []
+        if answer is None or len(lines) < 2:
+            return []
+        listed = lines[-1] if answer.returncode == 0 and lines[-1].startswith("{") else "{}"
+        return [lines[0], _shorten_lines(lines[1:]), listed]
+
+    depends = [f"{name}={value}" for name, value in environment if name not in ("PATH", "TMPDIR")]
+    told_in = (Path(folder) / _OWN_SETTINGS for name, folder in environment if name == "HOME")
+    found = keep(["library", str(path), *depends], find, [path, path.parent.parent / _SITE_SETTINGS, *told_in])
+    if not found:
         return "", "", Told()
-    version = _shorten_lines(lines[1:])
-    listed = lines[-1] if answer is not None and answer.returncode == 0 and lines[-1].startswith("{") else "{}"
-    return lines[0], version, Told(version, json.loads(listed))
+    standard, version, listed = found
+    return standard, version, Told(version, json.loads(listed))
 
 
 def _run_probe(
@@ -331,11 +342,19 @@ def _shorten_lines(lines: Sequence[str]) -> str:
 def _abi(path: Path, version: str) -> str:
     if path.name.startswith("libmpi_abi."):
         return "standard"
-    if "Open MPI" in version or contains(path, b"ompi_mpi_comm_world"):
+    if "Open MPI" in version:
         return "openmpi"
-    if re.search(r"MPICH|MVAPICH|Intel", version) or contains(path, b"MPIR_CVAR_") or contains(path, b"I_MPI_"):
-        return "mpich"
-    return "other"
+    return "mpich" if re.search(r"MPICH|MVAPICH|Intel", version) else _abi_by_content(path)
+
+
+@functools.lru_cache(maxsize=64)
+def _abi_by_content(path: Path) -> str:
+    def find() -> list[str]:
+        if contains(path, b"ompi_mpi_comm_world"):
+            return ["openmpi"]
+        return ["mpich" if contains(path, b"MPIR_CVAR_") or contains(path, b"I_MPI_") else "other"]
+
+    return keep(["interface", str(path)], find, [path])[0]
 
 
 def find_mpi(
@@ -401,8 +420,7 @@ def _of_mpi4py(
 ) -> tuple[Path | None, list[Path]]:
     """Give the library below mpi4py in a Python, and the folders in which that Python finds modules."""
     if probing.allows(f"where {name} finds its modules"):
-        answer = _run_probe([name, "-c", _MPI4PY], environment, cwd)
-        module, *names = answer.stdout.splitlines() if answer is not None and answer.stdout else [""]
+        module, *names = _ask_python(name, environment, cwd) or [""]
         folders = [Path(folder) for folder in names]
     else:
         folders = _usual_folders(name, environment, cwd)
@@ -410,6 +428,29 @@ def _of_mpi4py(
         module = str(next(found, ""))
     library = find_library(Path(module), is_mpi_library, environment)[0] if module else None
     return library, folders
+
+
+def _ask_python(name: str, environment: Mapping[str, str], cwd: Path) -> list[str]:
+    """Ask a Python where mpi4py is, and in which folders it finds modules."""
+
+    def find() -> list[str]:
+        answer = _run_probe([name, "-c", _MPI4PY], environment, cwd)
+        return [] if answer is None else answer.stdout.splitlines()
+
+    try:
+        program = find_program(name, environment, cwd)
+    except UserError:
+        return find()
+    if not contains(program, b"\x7fELF", 4):
+        # A script chooses a Python by what only it knows.
+        return find()
+    depends = [f"{one}={value}" for one, value in sorted(environment.items()) if one.startswith(("PYTHON", "LD_"))]
+    home = environment.get("HOME", "")
+    files = [program, *(folder / "pyvenv.cfg" for folder in (program.parent, program.parent.parent))]
+    files += [Path(home) / ".local/lib"] if home else []
+    # Relative folders of PYTHONPATH are of the working folder.
+    question = ["modules", str(program), str(cwd), home, *depends]
+    return keep(question, find, files, lambda answer: [Path(one) for one in answer if one])
 
 
 def _usual_folders(name: str, environment: Mapping[str, str], cwd: Path) -> list[Path]:
