@@ -12,7 +12,7 @@ from stripewise import interpreter
 from stripewise.desk.cli.main import main
 from stripewise.diagnose.site import Diagnosis, diagnose
 from stripewise.errors import UserError
-from stripewise.observe import from_record
+from stripewise.observe import from_record, record_reading
 from stripewise.observe.from_record import activity_of
 from stripewise.observe.record_reading import parse_record
 
@@ -144,6 +144,21 @@ def test_a_record_of_few_bytes_and_many_calls_ends_with_one_line(
     assert main([*words[:1], *words[1:2], str(small), *words[2:]]) != 0
     told = capsys.readouterr().err
     assert "more than 1 s of processor time" in told and "Traceback" not in told and time.process_time() - began < 20
+
+
+@pytest.mark.parametrize("command", ["lab replay", "lab simulate run laptop", "prescribe --from"])
+def test_a_record_that_takes_long_to_read_ends_with_one_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    def parse_for_ever(text: str, origin: str) -> None:
+        while True:
+            pass
+
+    monkeypatch.setattr(interpreter, "_SECONDS_A_FILE", 1)
+    monkeypatch.setattr(record_reading, "parse_record", parse_for_ever)
+    assert main([*command.split(), str(STEPS)]) == 2
+    told = capsys.readouterr().err
+    assert "more than 1 s of processor time" in told and told.count("\n") == 1
 
 
 def test_reading_that_takes_memory_or_fails_is_told_in_the_process_that_asked(tmp_path: Path) -> None:

@@ -80,6 +80,8 @@ def test_a_number_has_its_values_and_their_sum() -> None:
         (HEAD + BODY + "loop 2\n" * 5, "too deep"),
         (HEAD + BODY + "loop 999999999999999\n", "too long"),
         (HEAD + BODY + "dim 2 8\n", "without what it belongs to"),
+        (HEAD + BODY + "type 0 8\nblock 0 4\n" + "dim 2147483647 8\n" * 3, "a datatype that is too large"),
+        (HEAD + BODY + "type 0 8\nblock 0 4\ndim -2 8\n", "a datatype that is too large"),
         (HEAD + BODY + "memory 7 0\nwrite_at 0 0 8 0\n", "type 7, which is not defined"),
         (HEAD + BODY + "type 0 8\nblock 0 4\nmemory 0 0\nclose 0 0\n", "memory without the call"),
         (HEAD + "ranks 0 2\nhint a=b\n", "a hint without a file"),

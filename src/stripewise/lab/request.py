@@ -22,7 +22,7 @@ from stripewise.lab.engine import SimulatedOutcome
 from stripewise.lab.recorded import SimulatedPart, parts_of, run_parts
 from stripewise.lab.site import Site
 from stripewise.observe.record import Record
-from stripewise.observe.record_reading import parse_record, read_record
+from stripewise.observe.record_reading import read_record
 from stripewise.sizes import format_size, parse_size
 
 _LISTS = ("cb_config_list",)
@@ -128,7 +128,7 @@ def load_request(path: str | Path) -> SimulationRequest:
     origin = str(path)
     text = read_document(Path(path), "workload", most=MAX_RECORD_BYTES)
     if text.startswith(RECORD_HEADER):
-        return _of_record(parse_record(text, origin), Access(), {})
+        return _of_record(read_record(Path(path)), Access(), {})
     parsed = parse_document(_WorkloadFile, text, origin)
     settings = {name: _values(name, given, f"{origin}: settings.{name}") for name, given in parsed.settings.items()}
     count = int(np.prod([len(values) for values in settings.values()], dtype=float)) if settings else 1

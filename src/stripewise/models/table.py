@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import hashlib
 import math
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from stripewise.catalogue.carriers import Carrier
-from stripewise.catalogue.configuration import Value, is_same
+from stripewise.catalogue.configuration import Value, identity
 from stripewise.catalogue.expression import Expression
 from stripewise.catalogue.parameter import Kind, Parameter, Scale
 from stripewise.catalogue.space import Levels
@@ -221,7 +222,7 @@ class Table:
         for index, column in enumerate(self.schema.context):
             if column.name in context:
                 keep &= self.context_levels[:, index] == _find_position(
-                    column, context[column.name], "the context asked for"
+                    column, context[column.name], "the context asked for", _positions(column)
                 )
         return keep
 
@@ -253,22 +254,34 @@ class Table:
         return Table(self.schema, self.levels[keep], self.context_levels[keep], self.repeats[keep], self.values[keep])
 
 
-def _find_position(column: Column, value: Any, where: str) -> int:
+def _positions(column: Column) -> dict[tuple[object, ...], int]:
+    """Give where each of a column's values stands: going through all of them for each row takes minutes."""
+    found: dict[tuple[object, ...], int] = {}
     for index, known in enumerate(column.values):
-        if isinstance(known, str) or isinstance(value, str):
-            if str(known) == str(value) or (isinstance(known, bool) and str(known).lower() == str(value).lower()):
-                return index
-        elif is_same(known, value):
-            return index
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        number = None
-    if number is not None:
-        for index, known in enumerate(column.values):
-            if not isinstance(known, str) and float(known) == number:
-                return index
-    raise UserError(f"{where}: {column.name} = {value!r} is not among the column's values", "list it in the TOML file")
+        found.setdefault(("text", str(known)), index)
+        if isinstance(known, bool):
+            found.setdefault(("word", str(known).lower()), index)
+        if not isinstance(known, str):
+            found.setdefault(identity(known), index)
+            with contextlib.suppress(OverflowError):
+                found.setdefault(("number", float(known)), index)
+    return found
+
+
+def _find_position(column: Column, value: Any, where: str, found: Mapping[tuple[object, ...], int]) -> int:
+    text = str(value)
+    keys: list[tuple[object, ...]] = [("text", text), ("word", text.lower())]
+    if not isinstance(value, str):
+        # A column of texts holds numbers as texts, too.
+        keys = [identity(value), *(keys[:1] if isinstance(column.values[found.get(keys[0], 0)], str) else [])]
+    with contextlib.suppress(TypeError, ValueError, OverflowError):
+        keys.append(("number", float(value)))
+    place = next((found[key] for key in keys if key in found), None)
+    if place is None:
+        raise UserError(
+            f"{where}: {column.name} = {value!r} is not among the column's values", "list it in the TOML file"
+        )
+    return place
 
 
 def make_table(schema: Schema, rows: Sequence[Mapping[str, Any]], origin: str = "table") -> Table:
@@ -298,6 +311,7 @@ def make_table(schema: Schema, rows: Sequence[Mapping[str, Any]], origin: str = 
     _check_rules(schema, origin)
     if not rows:
         raise UserError(f"{origin} has no rows", "measure something first")
+    places = [_positions(column) for column in columns]
     cache: list[dict[Any, int]] = [{} for _ in columns]
     levels = np.empty((len(rows), len(columns)), dtype=np.int64)
     repeats = np.empty(len(rows), dtype=np.int64)
@@ -309,7 +323,7 @@ def make_table(schema: Schema, rows: Sequence[Mapping[str, Any]], origin: str = 
                 value = row[column.name]
                 known = cache[index].get(value)
                 if known is None:
-                    known = cache[index][value] = _find_position(column, value, where)
+                    known = cache[index][value] = _find_position(column, value, where, places[index])
                 levels[number, index] = known
             values[number] = _number(row[schema.objective.column], schema.objective.column, where)
             repeats[number] = int(_number(row.get(_REPEAT, 0), _REPEAT, where))

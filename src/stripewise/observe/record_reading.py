@@ -233,7 +233,10 @@ def _take_shape(group: _Group, name: str, rest: str) -> None:
         group.blocks[-1].append((numbers[1].base, 1, 0))
     else:
         length, copies, stride = group.blocks[-1][-1]
-        group.blocks[-1][-1] = (length, copies * numbers[0].base, stride or numbers[1].base)
+        copies *= numbers[0].base
+        if not 0 <= length * copies < _MOST:
+            raise ValueError("a datatype that is too large")
+        group.blocks[-1][-1] = (length, copies, stride or numbers[1].base)
 
 
 def _call(group: _Group, name: str, words: list[str]) -> Call:

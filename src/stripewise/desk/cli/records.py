@@ -85,8 +85,9 @@ def replay(
     made = not files.exists()
     folder = make_applied_folder()[0] / f"replay-{time.time_ns():x}"
     ended = attend(replayer.words("prepare"))  # apart: HDF5 makes its files with calls that are not the program's
-    ready = prepare(Plan(), replayer.words("calls", "clean"), folder, guidance=Guidance("observe"))
-    ended = ended or attend(ready.words)
+    if not ended:
+        ready = prepare(Plan(), replayer.words("calls", "clean"), folder, guidance=Guidance("observe"))
+        ended = attend(ready.words)
     if made:
         with contextlib.suppress(OSError):  # after a failure there are files in it
             files.rmdir()

@@ -159,10 +159,11 @@ def _keep_complete(
     for missing, lacking in scarce.items():
         which = f"column {lacking[0]} is" if len(lacking) == 1 else f"columns {', '.join(lacking)} are"
         notes.append(f"{which} left out: {missing:,} of {len(rows):,} rows have no value there")
-    kept = [row for row in rows if all(row.get(name) is not None for name in names)]
+    lacking_first = [next((name for name in names if row.get(name) is None), None) for row in rows]
+    kept = [row for row, lack in zip(rows, lacking_first, strict=True) if lack is None]
     if len(kept) < len(rows):
-        lacked = Counter(next(name for name in names if row.get(name) is None) for row in rows if row not in kept)
-        notes.append(f"{len(rows) - len(kept):,} rows are left out, for they lack {', '.join(sorted(lacked))}")
+        lacked = sorted({lack for lack in lacking_first if lack is not None})
+        notes.append(f"{len(rows) - len(kept):,} rows are left out, for they lack {', '.join(lacked)}")
     if not kept:
         raise UserError("no row has all columns", "import files of one kind at a time")
     return kept, names
