@@ -1,8 +1,9 @@
 """Score each finding on public Darshan logs whose truth is in field_logs.toml.
 
-    python benchmarks/diagnosis/field_logs.py --io500 FOLDER --darshan-logs FOLDER --aiio FOLDER [--json FILE]
+    python benchmarks/diagnosis/field_logs.py --io500 FOLDER --darshan-logs FOLDER --aiio FOLDER --pytokio FOLDER
+        --dxt-explorer FOLDER --drishti FOLDER --bbthemis FOLDER [--json FILE]
 
-The folders are checkouts of cegersdoerfer/io500-trace-ds, darshan-hpc/darshan-logs and hpc-io/aiio.
+The folders are checkouts of the repositories that ``field_logs.toml`` names.
 """
 
 from __future__ import annotations

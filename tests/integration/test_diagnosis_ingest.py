@@ -200,7 +200,7 @@ def test_one_log_gives_page_plan_and_codes(tmp_path: Path, capsys: pytest.Captur
     assert "times as fast Project notes" in " ".join(capsys.readouterr().out.split())
     assert main(["diagnose", str(BAD_OST), "--report", str(page)]) == 0
     printed = capsys.readouterr().out
-    assert printed.index("A file for each rank") < printed.index("slow storage target")
+    assert printed.index("slow storage target") < printed.index("A file for each rank")
     assert plan.read_text().startswith("stripewise-plan 1\n")
     text = page.read_text()
     assert "http-equiv" in text and "slow-ost" in text and 'data-figure="osts"' in text

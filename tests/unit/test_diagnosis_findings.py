@@ -33,7 +33,7 @@ def calls(count: int, size: int, **more: Any) -> dict[str, Any]:
     return base | more
 
 
-def activity(*files: dict[str, Any], ranks: int = 4, **more: Any) -> Activity:
+def activity(*files: dict[str, Any], ranks: int = 4, ranks_: dict[str, Any] | None = None, **more: Any) -> Activity:
     levels = {name: next((file[name] for file in files if file.get(name)), {}) for name in ("posix", "mpiio", "stdio")}
     modes = next((file["modes"] for file in files if "modes" in file), {})
     base = {
@@ -41,7 +41,7 @@ def activity(*files: dict[str, Any], ranks: int = 4, **more: Any) -> Activity:
         "summed_seconds": 10.0, "totals": {**{k: v for k, v in levels.items() if v}, "modes": modes},
         "files": [{"path": f"/f{i}", "ranks": ranks, **file} for i, file in enumerate(files)],
     }  # fmt: skip
-    return Activity.model_validate(base | more)
+    return Activity.model_validate(base | more | ({"ranks": ranks_} if ranks_ else {}))
 
 
 def posix(**more: Any) -> dict[str, Any]:
@@ -397,7 +397,7 @@ def test_the_worst_comes_first_and_settings_make_a_plan() -> None:
     # On how many nodes it ran is not in the log, and on one of them aggregators would cost more than they save.
     assert found.plan() == ""
     (one,) = [f for f in found.findings if f.code == "strided-without-buffering"]
-    assert "No gain is expected of collective buffering here" in one.fix
+    assert "on one, the exchange often costs more than it saves. Say how many it were with --nodes" in one.fix
     assert "hint romio_cb_write enable" in diagnose(found.activity.on_nodes(4)).plan()
     assert found.activity.on_nodes(1).on_nodes(4).job.nodes == 1
     assert found.activity.on_nodes(99).job.nodes == found.activity.job.ranks
@@ -506,6 +506,71 @@ def test_sizes_that_divide_the_alignment_are_aligned() -> None:
 def test_aggregators_choose_where_requests_begin() -> None:
     merged = {**collective(3 * MIB, calls(16, 12 * MIB)), **layout(4, 2 * MIB)}
     assert found(activity(merged), "stripe-unaligned") is None
+    # As E3SM's I/O on 512 ranks: 56 aggregators open the file, and write each stripe by itself.
+    few = collective(300 * KIB, calls(305, 780 * KIB, consecutive=0), **layout(4))
+    few["mpiio"]["opens"], few["posix"]["opens"] = 512, 57
+    few["posix"] |= {"unaligned_file": 290, "file_alignment": MIB}
+    away = {"stripe-unaligned", "unaligned-file", "collective-not-aggregated", "strided-without-buffering"}
+    assert not codes(activity(few)) & away
+    few["posix"]["opens"] = 513
+    assert codes(activity(few)) >= {"stripe-unaligned", "unaligned-file"}
+
+
+def test_large_requests_in_any_order_or_place_are_no_fault() -> None:
+    # As 2,048 ranks that write and read 128 MiB each time, behind a header of 2 KiB, and 36 small reads of the header.
+    large = {"write": calls(100, 128 * MIB, sequential=20), "unaligned_file": 100, "file_alignment": MIB}
+    assert not codes(activity({"posix": large, **layout(24)})) & {"unaligned-file", "random-writes"}
+    assert "random-reads" not in codes(activity(posix(read=calls(1000, 21 * MIB, sequential=400), opens=4)))
+
+
+def test_what_mpi_io_reads_for_others_is_not_read_again() -> None:
+    wide = {"mpiio": {"read": calls(1000, 100 * KIB)}, "posix": {"read": calls(80, 32 * MIB, extent=1280 * MIB)}}
+    merged = {**wide, "modes": {"collective_reads": 400, "independent_reads": 600}}
+    assert found(activity(merged), "redundant-reads") is None
+    loads = {"source": "records", "read": [2 << 30, 0, 256 * MIB, 0], "written": [0] * 4, "seconds": [1.0] * 4}
+    assert found(activity(merged, ranks_=loads), "rank-imbalance") is None
+    alone = {**wide, "modes": {"independent_reads": 1000}}
+    assert found(activity(alone, ranks_=loads), "rank-imbalance") is not None
+
+
+def test_one_symptom_is_one_finding() -> None:
+    # A log file that one of 32 ranks opens 3,000 times and begins again each time.
+    begun = {"stdio": {"write": calls(217_216, 15, extent=2772), "opens": 3034}}
+    assert {"reopens", "redundant-writes"} & codes(activity(begun, ranks=32)) == {"reopens"}
+    writes = {"source": "records", "read": [9 * MIB, 1, 1, 1], "written": [99 * MIB, 0, 0, 0], "seconds": [1.0] * 4}
+    one = activity(posix(write=calls(99, MIB)), ranks_=writes)
+    assert codes(one) & {"rank-funnel", "checkpoint-one-rank"} == {"rank-funnel"}
+    both = {**posix(write=calls(100, MIB), read=calls(1000, 64 * KIB, random=900)), **layout(8)}
+    assert found(activity(both), "random-striped") is None, "writes need the stripes"
+
+
+def test_creations_weigh_what_they_took() -> None:
+    # 2,048 files of 2,048 ranks, one of which lies on a slow target: that the files are many is not what took the time.
+    own = [{**posix(write=calls(64, MIB), meta_seconds=0.01), "ranks": 1} for _ in range(8)]
+    counted = {"writers": 2048, "written_single": 2048}
+    assert found(activity(*own, ranks=2048, counted=counted), "file-per-process").severity is Severity.LOW
+
+
+def test_the_grade_of_a_layout_has_no_fault_that_is_no_finding() -> None:
+    uneven = osts({0: 90 * MIB, 1: MIB})
+    assert "49% lost to uneven targets" in found(uneven, "striping-grade").says
+    alone = uneven.model_copy(update={"job": uneven.job.model_copy(update={"ranks": 1})})
+    assert "0% lost to uneven targets" in found(alone, "striping-grade").says, "one target after the other"
+    narrow = activity({**posix(write=calls(512, MIB)), **layout(1)}, osts={0: {"bytes": 512 * MIB}, 1: {"bytes": 9}})
+    assert "0% lost to uneven targets" in found(narrow, "striping-grade").says, "one stripe is named already"
+    wide = found(activity(*[{**posix(write=calls(99, MIB)), **layout(160)} for _ in range(8)]), "wide-stripes")
+    assert wide.says == "8 files have less than 1 MiB for each stripe, of up to 160"
+
+
+def test_late_ranks_are_listed_as_in_a_sentence() -> None:
+    def late(*ranks: int) -> str:
+        files = [{**posix(write=calls(100, MIB)), **spread(4.0, 0.5)} for _ in ranks]
+        for file, rank in zip(files, ranks, strict=True):
+            file["spread"] = {**file["spread"], "slowest_rank": rank}
+        return str(found(activity(*files), "stragglers").says)
+
+    assert late(1312) == "rank 1312 took 3.5 s longer than the fastest for as many bytes"
+    assert late(42, 186, 1) == "ranks 42, 186 and 1 took 10.5 s longer than the fastest for as many bytes in all"
 
 
 def test_a_file_that_is_only_read_gets_no_layout() -> None:

@@ -23,6 +23,7 @@ from stripewise.diagnose.finding import (
     top,
     weigh,
 )
+from stripewise.diagnose.rules.requests import opened_by_few
 from stripewise.observe.activity import Activity, Calls, FileActivity, Level
 from stripewise.sizes import count_of, format_size
 
@@ -177,8 +178,8 @@ def independent_calls(activity: Activity, limits: Thresholds, kind: FindingKind,
 
 
 _OFF_IS_BETTER = (
-    "Write or read larger pieces. No gain is expected of collective buffering here: on one node the exchange often "
-    "costs more than it saves; tune measures it."
+    "Write or read larger pieces. Collective buffering helps small pieces on several nodes; on one, the exchange often "
+    "costs more than it saves. Say how many it were with --nodes, or let tune measure it."
 )
 
 
@@ -190,7 +191,8 @@ def piecewise(file: FileActivity, direction: str, limits: Thresholds) -> bool:
     called: Calls = getattr(file.mpiio, direction)
     made: Calls = getattr(file.posix, direction)
     return (
-        made.count >= limits["piece_calls"]
+        not opened_by_few(file)
+        and made.count >= limits["piece_calls"]
         and made.count > called.count
         and made.mean < limits["piece_below"]
         and made.mean < limits["piece_ratio"] * called.mean
@@ -247,6 +249,8 @@ def not_aggregated(file: FileActivity, direction: str, limits: Thresholds) -> bo
     called: Calls = getattr(file.mpiio, direction)
     made: Calls = getattr(file.posix, direction)
     if file.ranks < 2 or called.mean >= limits["merge_below"] or made.count < _SAME * called.count:
+        return False
+    if opened_by_few(file):
         return False
     # Ranks that each move one contiguous part need no merging, whatever calls they make.
     return made.consecutive is not None and made.consecutive < _SCATTERED * made.count

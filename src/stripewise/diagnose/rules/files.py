@@ -42,7 +42,7 @@ def file_per_process(activity: Activity, limits: Thresholds, kind: FindingKind) 
     if counted.writers < limits["own_files"] or counted.writers < limits["own_share"] * activity.job.ranks:
         return
     own = [file for file in activity.files if file.ranks == 1 and file.upper.write.bytes]
-    share = activity.share(sum(file.seconds for file in own))
+    share = activity.share(sum(_meta(file) for file in own))
     severity = (
         weigh(activity, limits, share) if counted.writers >= 1000 else weigh(activity, limits, share, Severity.LOW)
     )
@@ -337,7 +337,8 @@ def wide_stripes(activity: Activity, limits: Thresholds, kind: FindingKind) -> I
     yield Finding(
         kind,
         weigh(activity, limits, share, Severity.MEDIUM),
-        f"{count_of(len(found), 'file is', 'files are')} smaller than a stripe and lie on up to {width:,}",
+        f"{count_of(len(found), 'file has', 'files have')} less than {format_size(int(limits['wide_stripe_bytes']))} "
+        f"for each stripe, of up to {width:,}",
         {"files": len(found), "stripe_count": width},
         top({file.path: float(file.layout.stripe_count) for file in found if file.layout}),
         proposal=stripes(activity, found, 1),
@@ -396,6 +397,19 @@ def stripe_unaligned(activity: Activity, limits: Thresholds, kind: FindingKind) 
     )
 
 
+def _compare_targets(activity: Activity, limits: Thresholds) -> tuple[dict[int, int], int | None]:
+    """Give the bytes of each target, and the fullest one where it can hold the others up."""
+    loads = {target: load.bytes for target, load in activity.osts.items() if load.bytes}
+    # One rank uses its targets one after the other.
+    if len(loads) < 2 or activity.job.ranks < 2:
+        return loads, None
+    fullest = max(loads, key=lambda target: loads[target])
+    narrow = [file for file in activity.files if file.layout and fullest in file.layout.osts]
+    if sum(file.bytes for file in narrow if _is_narrow(file, limits)) >= loads[fullest] / 2:
+        return loads, None  # a file on one stripe is the cause, which is a finding of its own
+    return loads, fullest
+
+
 @rule(
     "ost-imbalance",
     "Uneven load on the storage targets",
@@ -404,18 +418,14 @@ def stripe_unaligned(activity: Activity, limits: Thresholds, kind: FindingKind) 
 )
 def ost_imbalance(activity: Activity, limits: Thresholds, kind: FindingKind) -> Iterator[Finding]:
     """Compare the bytes of the targets."""
-    loads = {target: load.bytes for target, load in activity.osts.items() if load.bytes}
-    # One rank uses its targets one after the other.
-    if len(loads) < 2 or activity.job.ranks < 2:
+    loads, fullest = _compare_targets(activity, limits)
+    if fullest is None:
         return
     mean = sum(loads.values()) / len(loads)
-    fullest = max(loads, key=lambda target: loads[target])
     if loads[fullest] / mean < limits["ost_ratio"] or loads[fullest] < limits["balance_bytes"]:
         return
     share = 1 - mean / loads[fullest]
     striped = [file for file in activity.files if file.layout and fullest in file.layout.osts]
-    if sum(file.bytes for file in striped if _is_narrow(file, limits)) >= loads[fullest] / 2:
-        return  # a file on one stripe is the cause, which is a finding of its own
     concerned = activity.share(share * sum(file.seconds for file in striped))
     yield Finding(
         kind,
@@ -542,8 +552,8 @@ def striping_grade(activity: Activity, limits: Thresholds, kind: FindingKind) ->
     poor = sum(file.bytes for file in striped if _is_narrow(file, limits))
     wide = sum(_is_wide(file, limits) for file in striped) / len(striped)
     off = sum(file.bytes for file in striped if _off_stripe(file))
-    loads = [load.bytes for load in activity.osts.values() if load.bytes]
-    uneven = 1 - (sum(loads) / len(loads)) / max(loads) if loads else 0.0
+    loads, fullest = _compare_targets(activity, limits)
+    uneven = 0.0 if fullest is None else 1 - sum(loads.values()) / len(loads) / loads[fullest]
     # Each fault counts with the part of the data (wide stripes: of the files) that it concerns.
     fault = poor / moved + 0.5 * wide + 0.5 * off / moved + 0.7 * uneven
     grade = _GRADES[min(4, int(fault * 5))]

@@ -19,6 +19,7 @@ from stripewise.diagnose.finding import (
     top,
     weigh,
 )
+from stripewise.diagnose.rules.requests import are_aggregated
 from stripewise.observe.activity import Activity, Calls, FileActivity, ProcessActivity
 from stripewise.sizes import count_of, format_size
 
@@ -130,7 +131,8 @@ def random_striped(activity: Activity, limits: Thresholds, kind: FindingKind) ->
     for file in activity.files:
         layout = file.layout
         striped = layout is not None and layout.stripe_count > 1 and file.lower.read.mean < layout.stripe_size
-        if striped and _at_random(file, limits):
+        # A file that the job also writes needs its stripes for that.
+        if striped and not file.lower.write.bytes and _at_random(file, limits):
             found[file.path] = file
     if not found:
         return
@@ -206,8 +208,8 @@ def checkpoint_one_rank(activity: Activity, limits: Thresholds, kind: FindingKin
     if total < limits["checkpoint_bytes"] or most < limits["funnel_share"] * total or readers <= 1:
         return
     modes = activity.totals.modes
-    if modes.collective_writes:
-        return  # an aggregator writes for the others, as it should
+    if modes.collective_writes or is_funnelled(activity, limits):
+        return  # an aggregator writes for the others, as it should; or one rank reads all as well, another finding
     share = activity.share(activity.totals.posix.write.seconds + activity.totals.stdio.write.seconds)
     yield Finding(
         kind,
@@ -303,7 +305,9 @@ def _is_collective(activity: Activity) -> bool:
     """Whether aggregators do the I/O of others: then unequal ranks are as it should be."""
     modes = activity.totals.modes
     together = modes.collective_reads + modes.collective_writes
-    return together > 0 and together >= modes.independent_reads + modes.independent_writes
+    merged = sum(file.lower.bytes for file in activity.files if are_aggregated(file))
+    many = together >= modes.independent_reads + modes.independent_writes
+    return together > 0 and (many or 2 * merged >= sum(file.lower.bytes for file in activity.files))
 
 
 @rule(
@@ -410,11 +414,12 @@ def stragglers(activity: Activity, limits: Thresholds, kind: FindingKind) -> Ite
         ranks, gap = slow
     spent = max(activity.io_seconds, gap)
     share = min(0.98, gap / spent) if spent > 0 else 0.0
-    who = ", ".join(str(rank) for rank in ranks[:3])
+    *others, last = (str(rank) for rank in ranks[:3])
+    who = f"ranks {', '.join(others)} and {last}" if others else f"rank {last}"
     yield Finding(
         kind,
         weigh(activity, limits, share),
-        f"rank {who} took {gap:.3g} s longer than the fastest for as many bytes",
+        f"{who} took {gap:.3g} s longer than the fastest for as many bytes{' in all' * (len(found) > 1)}",
         {"seconds": gap, "files": len(found)},
         top({file.path: late[file.path] for file in found}),
         ranks=ranks[:_SHOWN],

@@ -184,7 +184,14 @@ def are_aggregated(file: FileActivity) -> bool:
     if modes is None or lower is None or file.mpiio is None:
         return False
     together = modes.collective_reads + modes.collective_writes
-    return together > 0 and lower.count < file.mpiio.count
+    return together > 0 and (lower.count < file.mpiio.count or opened_by_few(file))
+
+
+def opened_by_few(file: FileActivity) -> bool:
+    """Whether MPI-IO opened the file on a few ranks only: then these made the requests of all, however many."""
+    if file.mpiio is None or file.posix is None:
+        return False
+    return 0 < 2 * file.posix.opens <= file.mpiio.opens
 
 
 @rule(
@@ -211,6 +218,8 @@ def unaligned_file(activity: Activity, limits: Thresholds, kind: FindingKind) ->
         calls += lower.count
         if _fits_alignment(file) or are_aggregated(file):
             continue
+        if lower.bytes >= limits["unaligned_blocks"] * (lower.file_alignment or 0) * lower.count > 0:
+            continue  # only the first and the last of many blocks are shared with a neighbour
         off += lower.unaligned_file
         if lower.unaligned_file / lower.count >= limits["unaligned_share"]:
             paths[file.path] = lower.unaligned_file
@@ -285,7 +294,7 @@ def random_order(activity: Activity, limits: Thresholds, kind: FindingKind, dire
         if file.posix is None:
             continue
         calls: Calls = getattr(file.posix, direction)
-        if calls.sequential is None or not calls.count:
+        if calls.sequential is None or not calls.count or calls.mean >= limits["random_below"]:
             continue
         # The first request after an open goes nowhere: it is not a jump.
         own = max(0, _count_backwards(calls) - max(file.ranks, file.posix.opens))
@@ -370,9 +379,9 @@ def moved_again(activity: Activity, limits: Thresholds, kind: FindingKind, direc
         moved += calls.bytes
         if direction == "read" and _reads_of_others(file):
             continue
-        extra = max(0, calls.bytes - _first_bytes(activity, file, calls, direction))
+        extra = max(0, calls.bytes - _first_bytes(activity, limits, file, calls, direction))
         if direction == "read":
-            extra = max(extra, file.redundant_read or 0)
+            extra = max(extra, (file.redundant_read or 0) - _count_sieved(file, calls, direction))
         if extra and calls.bytes / max(1, calls.bytes - extra) >= limits["redundant_ratio"]:
             again += extra
             paths[file.path] = extra
@@ -396,19 +405,24 @@ def moved_again(activity: Activity, limits: Thresholds, kind: FindingKind, direc
     )
 
 
-def _first_bytes(activity: Activity, file: FileActivity, calls: Calls, direction: str) -> int:
+def _first_bytes(activity: Activity, limits: Thresholds, file: FileActivity, calls: Calls, direction: str) -> int:
     """Bytes that the program had to move, at the least.
 
-    Whoever opens a file again may write it again: a checkpoint, or a benchmark's next repetition. What MPI-IO writes
-    beyond what its callers wrote is data sieving, which is another finding.
+    Whoever opens a file again may write it again: a checkpoint, or a benchmark's next repetition. What MPI-IO moves
+    beyond what its callers moved is data sieving, which is another finding, and so are opens again and again.
     """
     first = calls.extent or calls.bytes
+    sieved = _count_sieved(file, calls, direction)
     if direction == "read":
-        return first
-    sieved = max(0, calls.bytes - file.mpiio.write.bytes) if file.mpiio is not None else 0
+        return first + sieved
     opens = file.upper.opens
     each = opens if activity.counts_opens_once else opens // max(1, file.ranks)
-    return first * max(1, each) + sieved
+    return calls.bytes if each >= limits["reopens"] else first * max(1, each) + sieved
+
+
+def _count_sieved(file: FileActivity, calls: Calls, direction: str) -> int:
+    called: Calls | None = getattr(file.mpiio, direction, None)
+    return 0 if called is None else max(0, calls.bytes - called.bytes)
 
 
 def _reads_of_others(file: FileActivity) -> bool:
