@@ -170,11 +170,12 @@ class Machine(Runner):
     simulated = True
     capacity = 1
 
-    def __init__(self, value, noise=0.05, seed=0):
+    def __init__(self, value, noise=0.05, seed=0, space=SPACE):
         self.value, self.noise, self.rng, self.running = value, noise, sampler_rng(seed, 0), []
+        self.space = space
 
     def prepare(self):
-        return Preflight(space=SPACE, objective=SECONDS)
+        return Preflight(space=self.space, objective=SECONDS)
 
     inspect = prepare
 
@@ -183,7 +184,7 @@ class Machine(Runner):
 
     def poll(self, timeout):
         launch = self.running.pop()
-        value = self.value(launch.configuration or SPACE.default) * math.exp(self.rng.normal(0, self.noise))
+        value = self.value(launch.configuration or self.space.default) * math.exp(self.rng.normal(0, self.noise))
         return [Outcome(launch.number, State.FINISHED, 1.0, float(launch.number), metrics={"value": value})]
 
     def cancel(self, number):
@@ -217,6 +218,15 @@ def test_an_answer_has_the_settings_that_act_and_their_shares():
         assert sum(len(one.runs) for one in trials) <= 60
     # An interval at 95% misses one time in twenty.
     assert sum(covered) >= len(covered) - 1 == 7
+
+
+def test_a_share_is_measured_where_the_other_setting_cannot_be_taken_back_alone():
+    space = space_of({"x": [1, 2, 4, 8], "mode": ["a", "b"]}, {}, ("x > 1 or mode == 'a'",))
+    result, _ = carry_out(Machine(two_act, noise=0.02, space=space), spend_all=True)
+    assert set(result.changed(result.best)) == {"x", "mode"}
+    shares = {share.name: share for share in result.shares}
+    assert shares["mode"].slowdown == pytest.approx(1.5, rel=0.1)
+    assert shares["x"].slowdown is None
 
 
 def test_runs_that_leave_a_setting_out_stand_beside_the_pairs_and_never_within_them():

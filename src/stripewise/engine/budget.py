@@ -116,11 +116,11 @@ def runs_for_shares(experiment: Experiment, trials: Sequence[Trial], settings: i
     Parameters
     ----------
     settings : int
-        That can be left out one by one.
+        That can be left out one by one, with others left.
     needed : int
         Pairs that the proof is expected to take: these come first.
     """
-    if settings < 2 or not measures_shares(experiment):
+    if settings < 1 or not measures_shares(experiment):
         return 0
     spent, budget = sum(len(trial.runs) for trial in trials), experiment.budget
     most = budget.runs if budget.spend_all or not schedule_of(experiment).saves else budget.runs // 2
