@@ -38,6 +38,7 @@ from stripewise.observe.from_report import activity_of
 from stripewise.observe.report import parse_report
 from stripewise.observe.sources import open_all
 from stripewise.output import figures
+from stripewise.output.export import TARGETS, export
 from stripewise.output.html import render_report
 from stripewise.output.markup import write_setting
 from stripewise.requests.experiment import Budget, Confirmation, Experiment
@@ -368,6 +369,19 @@ def test_no_setting_of_the_answer_is_called_idle(answer):
     if not result.confirmed:
         return
     assert not changed & set(result.ineffective)
+
+
+def test_what_is_expected_to_harm_elsewhere_stands_in_the_verdict_the_report_and_every_export(answer):
+    case, record, _, _, printed, html = answer
+    result = record.result
+    assert result.cautions or case != "tile-io.mpich-disk", "two aggregators, on a disk of the one node"
+    for said in result.cautions:
+        assert all(said in text for text in (result.verdict, printed, html))
+        for target in TARGETS:
+            made = export(
+                Plan.parse(result.plan, "plan"), target, changed=result.changed(result.best), cautions=result.cautions
+            )
+            assert made.empty or said.removesuffix(".") in made.use
 
 
 def test_shares_are_measured_or_said_not_to_be(answer):

@@ -110,6 +110,14 @@ def test_diagnose_and_prescribe_never_contradict_each_other() -> None:
     assert proposed >= 20
 
 
+def test_a_piece_that_is_named_changes_nothing_where_pieces_lie_one_after_the_other() -> None:
+    """Declared beside a layout, or seen where the layout was declared, it left no workload to judge by."""
+    segmented = collective(layout="segmented", nodes=4, processes_per_node=4, transfer_size=64 * KIB)
+    for settings in (ON, OFF):
+        found = expect(settings, segmented.model_copy(update={"piece_size": 4 * KIB}), {}, io="romio")
+        assert found == expect(settings, segmented, {}, io="romio")
+
+
 def test_what_the_page_cache_hid_is_said_of_runs_on_local_files_alone() -> None:
     pieces: dict[str, Any] = {"nodes": 4, "processes_per_node": 4, "layout": "strided", "piece_size": KIB}
     sieving = Setting(HINT, "romio_ds_write", "disable")

@@ -229,7 +229,7 @@ def _list_worlds(workload: Workload, processes: int | None, names: set[str]) -> 
 
 
 def _shapes(workload: Workload) -> Iterator[dict[str, Any]]:
-    if workload.layout in (None, "segmented") and workload.piece_size is None:
+    if workload.layout == "segmented" or (workload.layout is None and workload.piece_size is None):
         yield {"layout": "segmented"}
     if workload.layout == "segmented":
         return
