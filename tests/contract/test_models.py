@@ -185,11 +185,21 @@ def test_networks_are_written_to_a_stream(tmp_path: Path, monkeypatch: pytest.Mo
     assert written == [{"stripewise": '{"model": "ann"}'}]
 
 
-@pytest.mark.parametrize(("array", "value"), [("left", 0), ("feature", 2**31 - 2)])
-def test_trees_that_are_none_are_refused(tmp_path: Path, array: str, value: int) -> None:
-    """A walk in a circle, and a feature up to which LightGBM would make room for all."""
+@pytest.mark.parametrize(("array", "value"), [("left", 0), ("feature", 2**31 - 2), ("left", None)])
+def test_trees_that_are_none_are_refused(tmp_path: Path, array: str, value: int | None) -> None:
+    """A walk in a circle, a feature up to which LightGBM would make room for all, and a node with two parents."""
     fitted = make_model("tree").fit(sample_table(repeats=1))
-    getattr(fitted.trees, array)[0] = value  # type: ignore[attr-defined]
+    trees = fitted.trees  # type: ignore[attr-defined]
+    getattr(trees, array)[0] = trees.right[0] if value is None else value
     fitted.save(tmp_path / "a.model")
     with pytest.raises(UserError, match="trees of the model file are damaged"):
+        load_model(tmp_path / "a.model")
+
+
+@pytest.mark.parametrize(("name", "value"), [("error_correlation", -1.0), ("error_correlation", 2.0), ("noise", -0.1)])
+def test_a_model_of_impossible_errors_is_refused(tmp_path: Path, name: str, value: float) -> None:
+    fitted = make_model("tree").fit(sample_table(repeats=1))
+    setattr(fitted, name, value)
+    fitted.save(tmp_path / "a.model")
+    with pytest.raises(UserError, match="damaged"):
         load_model(tmp_path / "a.model")

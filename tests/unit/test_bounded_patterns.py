@@ -57,6 +57,7 @@ def test_names_and_figures_with_many_digits() -> None:
     [
         ("deep.yaml", "a: " + "[" * 5000 + "]" * 5000, "nested too deeply"),
         ("flow.yaml", "{a: " * 5000 + "}" * 5000, "nested too deeply"),
+        ("base60.yaml", "%YAML 1.1\n---\na: " + "59:" * _MANY + "59\n", "too many parts between colons"),
         ("tables.toml", "[[a]]\n" * 100_000, "more than 2000 tables"),
         ("wide.toml", "".join(f"[a{i}]\nx=1\n" for i in range(_MANY)), "more than 2000 tables"),
         ("wide.nml", "&a\n" + "".join(f"b{i}=1\n" for i in range(_MANY)) + "/\n", "more than 2000 entries"),
@@ -66,6 +67,15 @@ def test_files_of_programs_that_would_take_long_are_refused(tmp_path: Path, name
     (tmp_path / name).write_text(text)
     with pytest.raises(ValueError, match=said):
         FILE.changed(tmp_path / name, {"a": "1"})
+
+
+def test_a_file_of_adios2_with_entities_is_refused(tmp_path: Path) -> None:
+    """Whatever the version of the reader: an older one expands them without a limit, and ADIOS2's expands none."""
+    entities = "".join(f"<!ENTITY a{n} '{f'&a{n - 1};' * 10}'>" for n in range(1, 12))
+    text = f"<!DOCTYPE b [<!ENTITY a0 'x'>{entities}]><adios-config><io name='&a11;'><engine type='BP5'/></io>"
+    (tmp_path / "a.xml").write_text(f"{text}</adios-config>")
+    with pytest.raises(ValueError, match="declares a type of document"):
+        ADIOS2.changed(tmp_path / "a.xml", {"Threads": "2"})
 
 
 def test_an_adios2_file_without_an_io_has_no_place(tmp_path: Path) -> None:

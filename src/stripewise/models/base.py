@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -515,6 +516,8 @@ class PerformanceModel(ABC):
         model.noise = float(stored.head["noise"])
         model.error_correlation = float(stored.head.get("kinship", 0.0))
         model.reach = float(stored.head.get("reach", 0.0))
+        if not (math.isfinite(model.noise) and model.noise >= 0 and 0 <= model.error_correlation <= 1):
+            raise ValueError("its noise, or the correlation of its errors, is no such number")
         arrays = dict(stored.arrays)
         model.rows = np.asarray(arrays.pop(_ROWS, model.rows), dtype=np.int64)
         model._restore(stored.head["state"], arrays)

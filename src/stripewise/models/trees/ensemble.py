@@ -129,6 +129,9 @@ class Trees:
             last = np.repeat(ends, ends - trees.roots)[own] if sound else ends
             for child in (trees.left[inner], trees.right[inner]):
                 sound = bool(sound and np.all((child > own) & (child < last)))
+            # Each node is a root or has one parent, so leaves are one more than splits, as LightGBM wants them.
+            reached = np.concatenate([trees.roots, trees.left[inner], trees.right[inner]])
+            sound = sound and np.array_equal(np.sort(reached), np.arange(trees.nodes))
         if not sound:
             raise UserError("the trees of the model file are damaged", "train the model again")
         return trees
