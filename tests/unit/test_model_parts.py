@@ -492,6 +492,8 @@ def test_whole_numbers_are_parted_by_whole_numbers() -> None:
         assert write_conditions(domain, encoder, [(0, threshold, False)]) == f"n > {int(parted.sum())}"
     assert write_conditions(domain, encoder, [(1, 1.0, True)]) == "share <= 1"
     assert write_conditions(domain, encoder, [(1, 0.75, True)]) == "share <= 0.75"
+    both = Encoder((Feature("log2 processes", "log2", (0, 0)), Feature("log2 n x share", "log2", (0, 1))))
+    assert write_conditions(domain, both, [(0, 1.5, True), (1, 1.5, False)]) == "processes <= 2 and n x share > 2.828"
 
 
 def test_slow_average_fast() -> None:

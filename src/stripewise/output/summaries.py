@@ -293,7 +293,8 @@ class Default:
     contexts, of : int
         In how many of the class's contexts it was measured.
     arithmetic, harmonic, worst : float
-        Achieved over best, over these contexts; above 1 by noise only, since pick and score are from different repeats.
+        Achieved over best, over these contexts. Pick and score are from different repeats, so noise can bring it above
+        1, where it is cut.
     declared : float or None
         The same arithmetic mean for the setting that acts when nothing is set, where the table says which and has it.
     """
@@ -356,9 +357,9 @@ def _default(
         chosen[0].configuration,
         len(chosen),
         of,
-        mean(ratios),
-        len(ratios) / sum(1 / ratio for ratio in ratios),
-        min(ratios),
+        min(1.0, mean(ratios)),
+        min(1.0, len(ratios) / sum(1 / ratio for ratio in ratios)),
+        min(1.0, *ratios),
         _find_declared(members, best, declared, maximize),
     )
     return [found]
@@ -405,7 +406,7 @@ def _find_declared(
     if any(value is None for value in declared.values()):
         return None
     own = [m for m in members if all(v is None or v == declared[n] for n, v in m.configuration.items())]
-    return mean([share(m.scored, best[make_signature(m.context)], maximize) for m in own]) if own else None
+    return min(1.0, mean([share(m.scored, best[make_signature(m.context)], maximize) for m in own])) if own else None
 
 
 def _classes(column: Column, values: Sequence[Value]) -> dict[str, str]:
@@ -647,7 +648,7 @@ class SummaryReport:
         if best.contexts < best.of:
             said += f" (measured in {best.contexts} of {best.of} workloads)"
         if best.declared is None:
-            return f"{said}; it reaches {min(best.arithmetic, 1.0):.0%} of the best, at worst {best.worst:.0%}"
+            return f"{said}; it reaches {best.arithmetic:.0%} of the best, at worst {best.worst:.0%}"
         gain = best.arithmetic / best.declared
         return f"{said}, {gain:.1f} times today's" if gain >= _BETTER else f"{said}, about as good as today's"
 

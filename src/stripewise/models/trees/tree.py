@@ -78,10 +78,10 @@ def _number(domain: Domain, feature: Feature, threshold: float) -> str:
 
 
 def _counts(domain: Domain, feature: Feature) -> bool:
-    """Whether a feature is one column of whole numbers that are not sizes, as stripes or nodes."""
-    if len(feature.plus) != 1 or feature.minus or feature.constant or _is_size(domain, feature.plus[0]):
+    """Whether a feature is a whole number that is no size: stripes, nodes, or nodes times processes of each."""
+    if not feature.plus or feature.minus or feature.constant or any(_is_size(domain, c) for c in feature.plus):
         return False
-    values = domain.columns[feature.plus[0]].values
+    values = [value for column in feature.plus for value in domain.columns[column].values]
     return all(isinstance(value, int) and not isinstance(value, bool) for value in values)
 
 
