@@ -249,6 +249,10 @@ def find_facts(studies: Mapping[str, Steps]) -> dict[str, str]:
 def _facts(studies: Mapping[str, Steps]) -> dict[str, str]:
     cases = result(studies["ann"], "kay-hardware: cases of auto")["operations"]
     race = result(studies["io-search"], "race over the wide space")
+    ior, tile = (
+        result(studies["io-search"], f"{case.name} on {io_search.UNFITTED}, with the pattern")
+        for case in io_search.PATTERNED
+    )
     wide = [told["over_default"] for told in race.values()]
     classes = {name: told for name, told in shaman.by_class(studies["shaman"]).items() if name != "all"}
     behind = [told["genetic"] - told["auto"] for told in classes.values() if told["genetic"] > told["auto"]]
@@ -271,6 +275,12 @@ def _facts(studies: Mapping[str, Steps]) -> dict[str, str]:
         "search_ratio": f"{ratio:.2f}",
         "wide_least": f"{min(wide):.1f}",
         "wide_most": f"{max(wide):.1f}",
+        "ior_call": ior["best_pattern"],
+        "tile_call": tile["best_pattern"],
+        "tile_genetic": f"{tile['genetic']['runs_to_98_percent']}",
+        "tile_auto": f"{tile['auto']['runs_to_98_percent']}",
+        "genetic_runs": f"{io_search.GENETIC_RUNS}",
+        "auto_runs": f"{io_search.AUTO_RUNS}",
         "few_runs": f"{io_search.FEW_RUNS}",
         "all_runs": f"{race['exhaustive']['runs']:,.0f}",
         "wide_auto": f"{race[f'auto {io_search.FEW_RUNS}']['over_exhaustive']:.2f}",

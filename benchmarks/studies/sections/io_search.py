@@ -248,6 +248,15 @@ def _ends(page: Section, steps: Steps) -> None:
             if told
         ],
     )  # fmt: skip
+    page.table(
+        (f"case on `{io_search.UNFITTED}`, with the pattern", "configurations", "best pattern", *(f"{name}: final, of the best (runs to 98%)" for name in ("genetic", "auto", "random"))),
+        [
+            (case.name, f"{told['grid']:,}", told["best_pattern"], *(f"{100 * told[name]['final'] / told['best']:.1f}% ({told[name]['runs_to_98_percent'] or 'never'})" for name in ("genetic", "auto", "random")))
+            for case in io_search.PATTERNED
+            for told in [result(steps, f"{case.name} on {io_search.UNFITTED}, with the pattern")]
+            if told
+        ],
+    )  # fmt: skip
 
 
 def _rate(site: str) -> str:
