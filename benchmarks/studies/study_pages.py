@@ -182,7 +182,6 @@ PAGES = (
         ),
         (
             "The shape of SCTuner's own runs, which the text does not print.",
-            "`predict` and `online` from the HDF5 connector alone, without the preload.",
             "The metadata cache of HDF5, which the study names: it can be set (`hdf5_mdc_size`), and was part of none of these runs.",
         ),
     ),

@@ -96,3 +96,19 @@ void sw_choose_as_told(const struct sw_opening *opening, struct sw_matches *matc
         sw_matches_take(matches, false, &dropped);
     sw_matches_decide(matches, &orders->decision.chosen, NULL);
 }
+
+void sw_choice_record(const struct sw_orders *orders, struct sw_file *record) {
+    if (!orders->decided)
+        return;
+    sw_lock_take(&record->lock);
+    struct sw_choice_facts *facts = &record->facts.choice;
+    facts->count++;
+    facts->verdict = (uint32_t)orders->decision.verdict;
+    facts->current = orders->decision.current;
+    facts->predicted = orders->decision.predicted;
+    facts->combinations = orders->decision.combinations;
+    facts->seconds = orders->seconds;
+    facts->broadcast = orders->broadcast;
+    record->why = sw_arena_intern(&sw_runtime.files.arena, orders->decision.why);
+    sw_lock_release(&record->lock);
+}

@@ -25,6 +25,9 @@ void sw_choose(const struct sw_opening *opening, struct sw_matches *matches, str
 void sw_choose_as_told(const struct sw_opening *opening, struct sw_matches *matches,
                        struct sw_orders *orders);
 
+/* What was decided, if anything was, as part of the record. */
+void sw_choice_record(const struct sw_orders *orders, struct sw_file *record);
+
 /* Keeps what was decided for a file, for stripewise_explain. */
 void sw_explain(const char *path, const struct sw_decided_set *set, const char *why);
 

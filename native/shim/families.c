@@ -100,6 +100,15 @@ static void remember(const struct sw_phase *phase, void *context) {
     memory->known[at].costs[memory->known[at].count++ % REMEMBERED] = log(phase->seconds) - log(phase->bytes);
 }
 
+/* Leaves the properties of HDF5. */
+static void drop_others(struct sw_decided_set *set) {
+    uint32_t left = 0;
+    for (uint32_t i = 0; i < set->count; i++)
+        if (set->settings[i].carrier == SW_HDF5)
+            set->settings[left++] = set->settings[i];
+    set->count = left;
+}
+
 /* Candidates that earlier jobs measured, the cheapest first, then what they know of all. The lock is held. */
 static void recall(struct sw_family *family, const struct sw_opening *opening) {
     char error[160], *text = NULL;
@@ -127,8 +136,11 @@ static void recall(struct sw_family *family, const struct sw_opening *opening) {
             if (means[i] < means[best])
                 best = i;
         struct sw_decided_set set;
-        const char *settings =
-            sw_settings_parse(memory->known[best].settings, &set) ? keep(memory->known[best].settings) : NULL;
+        bool usable = sw_settings_parse(memory->known[best].settings, &set);
+        const uint32_t all = set.count;
+        if (usable && opening->blind)
+            drop_others(&set);
+        const char *settings = usable && set.count == all ? keep(memory->known[best].settings) : NULL;
         int place = settings ? sw_family_add(family, settings, 0) : -1;
         if (place >= 0)
             sw_family_seed(family, (uint32_t)place, memory->known[best].count, means[best]);
@@ -196,6 +208,8 @@ void sw_family_choose(const struct sw_opening *opening, struct sw_matches *match
     struct sw_workload known;
     struct sw_decided_set plan = {.count = 0};
     sw_matches_take(matches, opening->hdf5, &plan);
+    if (opening->blind)
+        drop_others(&plan);
     sw_known_workload(opening, &known);
     bool write = !known.known[SW_WORD_OPERATION] || strcmp(known.text[SW_WORD_OPERATION], "read") != 0;
     if (!sw_fold_digits(opening->path, name, sizeof name)) {

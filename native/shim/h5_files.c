@@ -11,11 +11,32 @@
 #include "phases.h"
 #include "recording.h"
 
-/* The record of the file that was opened. */
+/* Where MPI_File_open is not seen, which does this else. Collective over the file's ranks. */
+static struct sw_tracking *begin_phase(const struct sw_h5_opening *opening,
+                                       const struct sw_h5_request *request, const struct sw_orders *orders,
+                                       struct sw_file *record) {
+    const struct sw_opening below = {.comm = request->comm,
+                                     .rank = request->rank,
+                                     .size = request->size,
+                                     .nodes = orders->nodes,
+                                     .mode = sw_runtime.mode,
+                                     .path = request->path,
+                                     .amode = sw_h5_amode(opening),
+                                     .hdf5 = true};
+    const struct sw_seen nothing = {0};
+    if (record && request->rank == 0)
+        sw_choice_record(orders, record);
+    sw_explain(request->path, &orders->decision.chosen, orders->decision.why);
+    return sw_phase_begin(&below, orders, record ? sw_seen_of(record) : nothing, record, 0);
+}
+
+/* The record of the file that was opened. orders: of a decision that all ranks carried out, or NULL. */
 static void follow(struct sw_h5_opening *opening, struct sw_h5_request *request, sw_hid file, sw_hid access,
-                   int64_t start) {
+                   int64_t start, const struct sw_orders *orders) {
     int64_t time = sw_tick() - start;
     struct sw_file *record = sw_files_get(&sw_runtime.files, request->path);
+    if (opening->blind && orders && orders->decided)
+        opening->tracking = begin_phase(opening, request, orders, record);
     if (!record)
         return;
     sw_file_count_hdf5(&sw_runtime.files, record, opening->creates ? SW_H5_file_create : SW_H5_file_open,
@@ -50,19 +71,18 @@ static void leave_creation(struct sw_h5_request *request, const char *why) {
             sw_h5_outcome(request, (enum sw_h5_key)key, SW_NOT_APPLICABLE, why);
 }
 
-static sw_hid make_plainly(struct sw_h5_opening *opening, struct sw_h5_request *request, bool tracked,
-                           int64_t start) {
+static sw_hid make_plainly(struct sw_h5_opening *opening, struct sw_h5_request *request,
+                           const struct sw_orders *orders, int64_t start) {
     sw_hid file = opening->make(opening, opening->creation, opening->access);
-    if (tracked)
-        agree(request, file < 0);
+    bool everywhere = !orders->tracked || agree(request, file < 0) == FAILED_NOWHERE;
     if (file >= 0)
-        follow(opening, request, file, opening->access, start);
+        follow(opening, request, file, opening->access, start, everywhere ? orders : NULL);
     return file;
 }
 
 /* With settings, and as the application asked for it if that fails. */
-static sw_hid make_tuned(struct sw_h5_opening *opening, struct sw_h5_request *request, bool tracked,
-                         int64_t start) {
+static sw_hid make_tuned(struct sw_h5_opening *opening, struct sw_h5_request *request,
+                         const struct sw_orders *orders, int64_t start) {
     struct sw_h5_silence silence;
     sw_h5_silence_begin(&silence);
     sw_hid access = sw_h5_tuned_access(request, opening), creation = opening->creation;
@@ -74,7 +94,7 @@ static sw_hid make_tuned(struct sw_h5_opening *opening, struct sw_h5_request *re
     int failed = agree(request, file < 0);
     if (failed == FAILED_NOWHERE) {
         sw_hid own = sw_h5_lend(request, opening->access_of, file);
-        follow(opening, request, file, own, start);
+        follow(opening, request, file, own, start, orders);
         sw_h5_remember(request);
         if (own >= 0)
             sw_h5_close_lent(request, own);
@@ -87,7 +107,7 @@ static sw_hid make_tuned(struct sw_h5_opening *opening, struct sw_h5_request *re
     if (failed != FAILED_EVERYWHERE)
         return file;
     sw_h5_withdrawn(request, "the open failed with the plan's settings; the application's own were used");
-    return make_plainly(opening, request, tracked, start);
+    return make_plainly(opening, request, orders, start);
 }
 
 sw_hid sw_h5_open(struct sw_h5_opening *opening) {
@@ -103,13 +123,13 @@ sw_hid sw_h5_open(struct sw_h5_opening *opening) {
     sw_hid file;
     /* Exclusively, a first try that fails may have made the file, and a second one would fail for that. */
     if (request.any && !(opening->flags & SW_H5_EXCLUSIVE)) {
-        file = make_tuned(opening, &request, orders.tracked, start);
+        file = make_tuned(opening, &request, &orders, start);
     } else {
         for (int key = 0; request.any && key < SW_H5_KEYS; key++)
             if (request.results[key].requested)
                 sw_h5_outcome(&request, (enum sw_h5_key)key, SW_NOT_APPLICABLE,
                               "the application creates the file exclusively");
-        file = make_plainly(opening, &request, orders.tracked, start);
+        file = make_plainly(opening, &request, &orders, start);
         if (!request.any) /* what an earlier open of the file asked is over */
             sw_h5_remember(&request);
     }

@@ -276,22 +276,28 @@ struct told {
     struct sw_orders orders;                   /* last: told only where something was decided */
 };
 
+int sw_h5_amode(const struct sw_h5_opening *opening) {
+    int amode = opening->creates                  ? MPI_MODE_CREATE | MPI_MODE_RDWR
+                : opening->flags & SW_H5_WRITABLE ? MPI_MODE_RDWR
+                                                  : MPI_MODE_RDONLY;
+    return opening->flags & SW_H5_EXCLUSIVE ? amode | MPI_MODE_EXCL : amode;
+}
+
 /* On rank 0: one decision for the properties here and for what MPI_File_open below will set. */
 static void decide(const struct sw_h5_request *request, const struct sw_h5_opening *opening, MPI_Info info,
                    int nodes, struct told *told, struct sw_orders *orders) {
     struct sw_matches matches;
     struct sw_h5_silence silence;
-    int amode = opening->creates                  ? MPI_MODE_CREATE | MPI_MODE_RDWR
-                : opening->flags & SW_H5_WRITABLE ? MPI_MODE_RDWR
-                                                  : MPI_MODE_RDONLY;
+    int amode = sw_h5_amode(opening);
     struct sw_opening below = {.comm = request->comm,
                                .size = request->size,
                                .nodes = nodes,
                                .mode = sw_runtime.mode,
                                .path = request->path,
-                               .amode = opening->flags & SW_H5_EXCLUSIVE ? amode | MPI_MODE_EXCL : amode,
+                               .amode = amode,
                                .info = info,
                                .hdf5 = true,
+                               .blind = opening->blind,
                                .fixed = fixed,
                                .usual = usual_text,
                                .lists = opening};
@@ -321,7 +327,9 @@ void sw_h5_request_open(struct sw_h5_request *request, const char *path, const s
     request->size = 1;
     request->comm = MPI_COMM_NULL;
     request->parallel = sw_h5_is_parallel(opening->access);
-    bool decides = request->parallel && !opening->blind && sw_runtime.mode > SW_RUN_APPLY;
+    /* Orders are carried out by MPI_File_open. */
+    enum sw_run_mode last = opening->blind ? SW_RUN_ONLINE : SW_RUN_ORDERS;
+    bool decides = request->parallel && sw_runtime.mode > SW_RUN_APPLY && sw_runtime.mode <= last;
     if (!plan_has_hdf5() && !decides && (!request->parallel || sw_world_is_up()))
         return;
     MPI_Info info = MPI_INFO_NULL;

@@ -14,8 +14,9 @@ struct sw_h5_opening {
     const char *name;
     unsigned flags;
     bool creates;
-    bool blind;              /* MPI_File_open below is not seen: nothing is decided */
-    sw_hid creation, access; /* the program's lists */
+    bool blind;                   /* MPI_File_open below is not seen: only properties of HDF5 are decided */
+    struct sw_tracking *tracking; /* where blind, once it is open: the phase to be ended after the close */
+    sw_hid creation, access;      /* the program's lists */
     /* -1 if it fails. */
     sw_hid (*make)(struct sw_h5_opening *opening, sw_hid creation, sw_hid access);
     /* Lists of the open file, to be closed; negative if there is none. */
@@ -26,6 +27,9 @@ struct sw_h5_opening {
     /* Takes over the hold of the record. */
     void (*follow)(struct sw_h5_opening *opening, sw_hid file, struct sw_file *record);
 };
+
+/* As MPI_File_open below is called. */
+int sw_h5_amode(const struct sw_h5_opening *opening);
 
 /* What the plan, the model or the learner asks of one file, and what became of it. */
 struct sw_h5_request {

@@ -162,6 +162,8 @@ static const char *taken(const void *data, enum sw_carrier carrier, const char *
     const char *own = sw_matches_get(context->matches, carrier, key), *hint = key;
     if (carrier == SW_HDF5)
         return own ? own : context->opening->fixed(context->opening->lists, key);
+    if (context->opening->blind)
+        return "";
     if (carrier == SW_LAYOUT) {
         const struct sw_layout_key *layout = sw_layout_key(key);
         hint = layout ? layout->hints[0] : NULL;
@@ -180,7 +182,7 @@ void sw_choice_scene(const struct sw_opening *opening, const struct sw_matches *
                      struct sw_choice_context *context, struct sw_scene *scene) {
     struct sw_parent parent;
     *context = (struct sw_choice_context){opening, matches, ""};
-    *scene = (struct sw_scene){.place = sw_layout_place(opening->path),
+    *scene = (struct sw_scene){.place = opening->blind ? NULL : sw_layout_place(opening->path),
                                .hdf5 = opening->fixed != NULL,
                                .taken = taken,
                                .usual = opening->usual ? usual : NULL,

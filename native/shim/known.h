@@ -14,8 +14,9 @@ struct sw_opening {
     const char *path;      /* absolute, or as given where that cannot be told */
     int amode;
     MPI_Info info;
-    bool hdf5; /* through HDF5 */
-    bool led;  /* a layer above agrees with the other ranks on the phase: sw_phase_agree */
+    bool hdf5;  /* through HDF5 */
+    bool blind; /* MPI_File_open below is not seen: only properties of HDF5 can be chosen */
+    bool led;   /* a layer above agrees with the other ranks on the phase: sw_phase_agree */
     /* What a property of HDF5 has that cannot be chosen here, or NULL; lists: the program's. */
     const char *(*fixed)(const void *lists, const char *key);
     const char *(*usual)(const char *key); /* what it has where nobody sets it, or NULL */

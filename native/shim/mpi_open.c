@@ -151,22 +151,6 @@ static int open_chosen(const struct request *request, const struct sw_opening *o
     return code;
 }
 
-static void record_choice(const struct sw_orders *orders, struct sw_file *record) {
-    if (!orders->decided)
-        return;
-    sw_lock_take(&record->lock);
-    struct sw_choice_facts *facts = &record->facts.choice;
-    facts->count++;
-    facts->verdict = (uint32_t)orders->decision.verdict;
-    facts->current = orders->decision.current;
-    facts->predicted = orders->decision.predicted;
-    facts->combinations = orders->decision.combinations;
-    facts->seconds = orders->seconds;
-    facts->broadcast = orders->broadcast;
-    record->why = sw_arena_intern(&sw_runtime.files.arena, orders->decision.why);
-    sw_lock_release(&record->lock);
-}
-
 /* What only one rank needs to find out. */
 static void record_surroundings(struct sw_matches *matches, MPI_Info application, MPI_File file,
                                 struct sw_file *record) {
@@ -232,7 +216,7 @@ static int open_recorded(const struct request *request, struct sw_file *record) 
         record_open(request, record);
         if (request->rank == 0 && !other) {
             record_surroundings(&matches, request->info, *request->file, record);
-            record_choice(&orders, record);
+            sw_choice_record(&orders, record);
         }
         handle = sw_handle_add(*request->file, record, start, request->rank == 0);
         if (handle)

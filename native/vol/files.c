@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause
  * Files: opened with the plan's settings, as functions of HDF5 are that the shim takes the place of. */
 #include <string.h>
+#include <sys/stat.h>
 
 #include "h5_settings.h"
 #include "hints.h"
@@ -70,8 +71,10 @@ static sw_hid creation_of(sw_hid file) {
 }
 
 static void follow(struct sw_h5_opening *opening, sw_hid number, struct sw_file *record) {
-    (void)opening;
-    file_of(number)->seen.record = record;
+    struct sw_vol *file = file_of(number);
+    file->seen.record = record;
+    file->tracking = opening->tracking;
+    file->root = ((const struct call *)opening)->rank == 0;
 }
 
 /* What the plan asks for besides properties of HDF5 is said not to be done. */
@@ -208,12 +211,27 @@ herr_t sw_vol_file_specific(void *object, H5VL_file_specific_args_t *args, hid_t
     return done;
 }
 
+/* Where MPI_File_close is not seen, which does this else. Collective over the file's ranks. */
+static void end_phase(struct sw_vol *file) {
+    struct sw_file *record = file->seen.record;
+    struct stat status;
+    if (file->root && stat(record->path, &status) == 0) {
+        sw_lock_take(&record->lock);
+        record->facts.size = (int64_t)status.st_size;
+        sw_lock_release(&record->lock);
+    }
+    sw_phase_end(file->tracking, file->root);
+    file->tracking = NULL;
+}
+
 herr_t sw_vol_counted_file_close(void *object, hid_t list, void **request) {
     struct sw_vol *o = object;
     sw_vol_settle();
     int64_t began = sw_vol_begin(o);
     sw_phase_within(began);
     herr_t done = sw_vol_file_close(object, list, request);
+    if (done >= 0 && o->tracking)
+        end_phase(o);
     sw_phase_within(0);
     if (done < 0)
         return done;

@@ -17,8 +17,10 @@
 /* What the connector below has given: a file, a group, a dataset, an attribute, a request ... */
 struct sw_vol {
     void *under;
-    hid_t connector; /* kept for good by sw_vol_keep */
-    bool later;      /* a file that may not be open yet: what is asked of it would wait */
+    hid_t connector;              /* kept for good by sw_vol_keep */
+    bool later;                   /* a file that may not be open yet: what is asked of it would wait */
+    struct sw_tracking *tracking; /* of a file whose phase is measured without MPI_File_close; or NULL */
+    bool root;                    /* of such a file, this is rank 0 */
     /* Its record is NULL where nothing is counted, its dataset unless this is one whose transfers are. */
     struct sw_h5_object seen;
     /* A collective transfer of which HDF5 has not told yet how it went. */

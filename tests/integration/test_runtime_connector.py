@@ -13,6 +13,7 @@ from tests.integration.building import ROOT, checked
 from tests.integration.conftest import Mpi
 from tests.integration.hdf5_support import BuiltHdf5Bench, built_hdf5, differences
 from tests.integration.runtime_support import HEADER, PROGRAMS, Bench, Outcome
+from tests.integration.test_runtime_hdf5 import deciding, in_force
 
 RANKS = 2
 CONNECTOR = "stripewise under_vol=0;under_info={}"
@@ -35,11 +36,13 @@ def bench(mpich: Mpi, tmp_path_factory: pytest.TempPathFactory) -> BuiltHdf5Benc
     return BuiltHdf5Bench(mpich, tmp_path_factory, hdf5=root)
 
 
-def run(bench: BuiltHdf5Bench, way: str, path: Path, program: str, *words: object, plan: str | None = None) -> Outcome:
+def run(
+    bench: BuiltHdf5Bench, way: str, path: Path, program: str, *words: object, plan: str | None = None, **more: str
+) -> Outcome:
     """Run with nothing, or the runtime preloaded ("shim"), as HDF5's connector ("vol"), or as both."""
-    environment: dict[str, Any] = {}
+    environment: dict[str, Any] = {**more}
     if way in ("vol", "both"):
-        environment = {"HDF5_PLUGIN_PATH": str(bench.library.parent), "HDF5_VOL_CONNECTOR": CONNECTOR}
+        environment |= {"HDF5_PLUGIN_PATH": str(bench.library.parent), "HDF5_VOL_CONNECTOR": CONNECTOR}
     if way != "plain":
         environment["STRIPEWISE_REPORT"] = str(bench.folder / "report.json")
     outcome = bench.run(
@@ -128,6 +131,53 @@ def test_what_only_the_preload_can_do_is_named(bench: BuiltHdf5Bench, tmp_path: 
     hint = outcome.setting("data.h5", "cb_nodes")
     assert (hint["outcome"], "not preloaded" in hint["note"]) == ("not_applicable", True)
     assert outcome.setting("data.h5", "alignment")["outcome"] == "applied"
+
+
+PRESCRIBED = "hdf5 alignment 65536;hdf5 chunk_size 4096;hdf5 coll_metadata_write true"
+PHASES = ("hdf5_phases.c", 4, "small", 3, 5000)
+
+
+def test_the_connector_alone_predicts(bench: BuiltHdf5Bench, tmp_path: Path) -> None:
+    run(bench, "plain", tmp_path / "plain", *PHASES)
+    outcome = run(bench, "vol", tmp_path / "chk", *PHASES, **deciding("predict", tmp_path))
+    for number in range(4):
+        name = f"chk.{number:04d}"
+        assert in_force(outcome, name) == PRESCRIBED
+        assert {s["note"] for s in outcome.file(name)["settings"]} == {"prescribed by the model"}
+        # Of the model's five tunables the hint is MPI_File_open's, and all_coll_metadata_ops could hang the program.
+        decision = outcome.file(name)["decision"]
+        assert (decision["verdict"], decision["count"], decision["combinations"]) == ("changed", 1, 16)
+        assert outcome.file(name)["size"] == (tmp_path / name).stat().st_size
+        assert differences(tmp_path / f"plain.{number:04d}", tmp_path / name) == ""
+
+
+def test_the_connector_alone_tries_one_candidate_a_phase_and_learns(bench: BuiltHdf5Bench, tmp_path: Path) -> None:
+    journal = tmp_path / "journal"
+    online = {"STRIPEWISE_JOURNAL": str(journal), **deciding("online", tmp_path)}
+    outcome = run(bench, "vol", tmp_path / "chk", *PHASES, **online)
+    lines = [dict(w.split("=", 1) for w in line.split("\t")[1:]) for line in journal.read_text().splitlines()[1:]]
+    assert [line["settings"] for line in lines] == [in_force(outcome, f"chk.{number:04d}") for number in range(4)]
+    assert lines[0]["settings"] == PRESCRIBED and lines[1]["settings"] == ""
+    assert {(line["bytes"], line["pattern"]) for line in lines} == {("30000", "c")}
+    assert all("api=hdf5" in line["workload"] and "file_size=30000" in line["workload"] for line in lines)
+    (site,) = outcome.report["online"]
+    assert site["phases"] == 4
+    # What another job's phases had besides, under the preload, is no candidate here; nor is a hint of the plan.
+    journal.write_text(
+        journal.read_text().replace("settings=hdf5 alignment", "settings=hint cb_nodes 1;hdf5 alignment")
+    )
+    plan = "hint cb_nodes 1\nhdf5 alignment 4096\n"
+    online.pop("STRIPEWISE_MODEL")
+    planned = run(bench, "vol", tmp_path / "chk", *PHASES, plan=plan, **online)
+    tried = {in_force(planned, f"chk.{number:04d}") for number in range(4)}
+    assert tried == {"", "hdf5 alignment 4096"}
+
+
+def test_orders_wait_for_the_preload(bench: BuiltHdf5Bench, tmp_path: Path) -> None:
+    (tmp_path / "orders").write_text("")
+    orders = {"STRIPEWISE_MODE": "orders", "STRIPEWISE_ORDERS": str(tmp_path / "orders")}
+    outcome = run(bench, "vol", tmp_path / "chk", *PHASES, STRIPEWISE_JOURNAL=str(tmp_path / "journal"), **orders)
+    assert "decision" not in outcome.file("chk.0000") or outcome.file("chk.0000")["decision"] is None
 
 
 def test_errors_are_printed_once(bench: BuiltHdf5Bench, tmp_path: Path) -> None:
