@@ -238,6 +238,20 @@ def count_verdicts(figures: Sequence[Published]) -> str:
     )
 
 
+def _mounts(steps: Steps) -> str:
+    """Say what tuning rclone's mount came to, for each pattern of reads."""
+    found = []
+    for name, told in results(steps, "rclone, ").items():
+        what = "the disk without it is" if told["best"]["is"] == "reference" else "its best settings are"
+        gain = (
+            f"{what} {told['speedup']:.1f} times as fast as its defaults ({told['speedup_ci95'][0]:.1f} to {told['speedup_ci95'][1]:.1f})"
+            if told["confirmed"]
+            else "no gain over its defaults was proven"
+        )
+        found.append(f"For reads of {name}, {gain}, in {told['runs']} launches.")
+    return " ".join(found)
+
+
 def find_facts(studies: Mapping[str, Steps]) -> dict[str, str]:
     """Give the figures that the sentences of the pages name; empty while a study's results are not whole."""
     try:
@@ -281,6 +295,7 @@ def _facts(studies: Mapping[str, Steps]) -> dict[str, str]:
         "tile_auto": f"{tile['auto']['runs_to_98_percent']}",
         "genetic_runs": f"{io_search.GENETIC_RUNS}",
         "auto_runs": f"{io_search.AUTO_RUNS}",
+        "mounts": _mounts(studies["shaman"]),
         "few_runs": f"{io_search.FEW_RUNS}",
         "all_runs": f"{race['exhaustive']['runs']:,.0f}",
         "wide_auto": f"{race[f'auto {io_search.FEW_RUNS}']['over_exhaustive']:.2f}",

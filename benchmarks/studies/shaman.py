@@ -252,9 +252,10 @@ def bed(study: Study, site: Any) -> None:
 
 def disk(study: Study) -> None:
     """Tune programs with the product's accelerator on slow storage: hours, so it goes on where it was."""
-    from benchmarks.studies import accelerated  # noqa: PLC0415  needs root
+    from benchmarks.studies import accelerated, cached  # noqa: PLC0415  need root
 
     if not study.quick:
+        cached.measured(study)
         accelerated.measured(study, PARTS[-1][1], SLOW_BUDGET)
 
 
