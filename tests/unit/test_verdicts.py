@@ -83,11 +83,6 @@ def summary(declared: float | None, *defaults: Default) -> SummaryReport:
         (summary(0.79), "best single default for writes: size=256K, about as good as today's"),
         (summary(None), "best single default for writes: size=256K; it reaches 80% of the best, at worst 50%"),
         (
-            # Picked by odd repeats and scored by even ones, a setting can come out above the best.
-            summary(None, Default({}, {"size": 262144}, 4, 4, 1.009, 1.0, 0.964, None)),
-            "best single default for writes: size=256K; it reaches 100% of the best, at worst 96%",
-        ),
-        (
             summary(None, Default({}, {"size": 262144}, 4, 7, 0.8, 0.7, 0.02, None)),
             "best single default for writes: size=256K (measured in 4 of 7 workloads); it reaches 80% of the best, "
             "at worst 2%",
