@@ -26,6 +26,13 @@ def test_serving_without_the_extra_says_what_to_install(monkeypatch: pytest.Monk
         commands.serve()
 
 
+@pytest.mark.parametrize("port", [0, 8437])
+def test_a_port_without_an_address_is_refused(port: int) -> None:
+    """Before, the service listened on its socket, and nobody on the port."""
+    with pytest.raises(UserError, match=rf"--port {port} needs an address.*add --host 127.0.0.1"):
+        commands.serve(port=port)
+
+
 def test_an_infinite_setting_of_a_form_is_a_value_to_be_refused_not_a_crash() -> None:
     asked = make_question({"id": "m"}, {"current.cb_nodes": "inf", "current.stripes": "4.0"}, ())
     assert asked.current == {"cb_nodes": math.inf, "stripes": 4}

@@ -99,6 +99,12 @@ def test_sizes_in_every_spelling(number):
     assert parse_size(f"{number} kB") == number * 1000
 
 
+@pytest.mark.parametrize("text", ["9" * 400, "9" * 5000, f"{'9' * 400} GiB", "9" * 19, "1e400", "nan"])
+def test_a_size_that_nothing_has_is_refused(text: str) -> None:
+    with pytest.raises(UserError, match=r"cannot be right|is not a size"):
+        parse_size(text)
+
+
 @given(st.integers(0, 1023), st.sampled_from(["B", "KiB", "MiB", "GiB", "TiB"]))
 def test_round_sizes_are_shown_as_they_are_written(number, unit):
     assert parse_size(format_size(parse_size(f"{number} {unit}"))) == parse_size(f"{number} {unit}")

@@ -35,11 +35,16 @@ StoreOption = Annotated[
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 DataOption = Annotated[Path | None, typer.Option(help="Folder for uploads, models and campaigns.", metavar="FOLDER")]
 
+_PORT = 8437
+
 
 def serve(
     socket: Annotated[Path | None, typer.Option(help="UNIX socket to listen on.", metavar="PATH")] = None,
     host: Annotated[str | None, typer.Option(help="Listen on this address instead of a UNIX socket.")] = None,
-    port: Annotated[int, typer.Option(help="Port to listen on, with --host.", min=0, max=65535)] = 8437,
+    port: Annotated[
+        int | None,
+        typer.Option(help="Port to listen on, with --host or --open; 8437 by default.", min=0, max=65535),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Listen on an address that other machines can reach.")] = False,
     name: Annotated[
         list[str] | None, typer.Option(help="A name under which the service is reached; repeatable.")
@@ -102,6 +107,12 @@ def serve(
         raise UserError(f"--base-path {base_path} is not a path", "write it as in /node/n1/8437")
     if show and socket is not None:
         raise UserError("--open needs an address, not a socket", "leave --socket out, or name --host")
+    if port is not None and host is None and not show:
+        raise UserError(
+            f"--port {port} needs an address: without one, the service listens on a UNIX socket",
+            "add --host 127.0.0.1, or leave --port out",
+        )
+    port = _PORT if port is None else port
     # A browser cannot open a UNIX socket.
     host = host or ("127.0.0.1" if show else None)
     shown_host = f"[{host}]" if host and ":" in host else host
