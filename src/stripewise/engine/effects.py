@@ -245,7 +245,10 @@ def _parameter(space: Space, setting: Setting, derived: Derived | None) -> Param
 
 
 def _is_alone(space: Space, setting: Setting, settings: Iterable[Setting]) -> bool:
-    """Whether nothing else in the plan concerns the same direction; a derived setting belongs to its parameter."""
+    """Whether nothing else in the plan concerns the same direction; a derived setting belongs to its parameter.
+
+    How many files an output has is changed only by the settings of its library that say so, or that theirs depend on.
+    """
     derived = {d.name: d.value.names for d in space.derived}
 
     def owner(key: str) -> Parameter | None:
@@ -258,6 +261,9 @@ def _is_alone(space: Space, setting: Setting, settings: Iterable[Setting]) -> bo
         rival = owner(other.key)
         if other.key == setting.key or (own is not None and rival is own):
             continue
+        if own is not None and rival is not None and own.evidence == "parts" != rival.evidence:
+            if own.layer == rival.layer and not any(rival.name in rule.names for rule in own.rules):
+                continue
         if own is None or rival is None or set(own.operations) & set(rival.operations):
             return False
     return True
