@@ -454,6 +454,19 @@ def test_what_mpich_says_of_its_own_variables(told, status, why):
         assert effect.status == "effective" and "messages between ranks" in effect.evidence
 
 
+def test_calls_of_hdf5_without_mpi_io_are_not_taken_for_those_of_the_default():
+    none = {"count": 0, "bytes": 0, "ranks": 0, "min_size": 0, "max_size": 0, "sizes": []}
+    data = changed(recorded("romio_strided_write")["default"], "files.0.operations", {})
+    data = changed(changed(data, "files.0.posix.write", none), "files.0.posix.read", none)
+    data = changed(data, "files.0.hdf5", {"driver": "serial", "properties": {"chunk_cache": "268435456"}})
+    given = {"layer": "hdf5", "key": "chunk_cache", "requested": "268435456", "outcome": "applied", "application": None}
+    given |= {"given": "268435456", "echoed": None, "note": ""}
+    settings = Plan.parse("stripewise-plan 1\nhdf5 chunk_cache 268435456\n", "test").settings
+    usual, made = activity(data), activity(changed(data, "files.0.settings", [given]))
+    (effect,) = verdicts(space_of("hdf5"), settings, [made], [usual])
+    assert effect.status == "unprovable" and "no system calls are counted" in effect.evidence, effect
+
+
 def filtered(*filters: str) -> dict[str, Any]:
     """A report of 4 MiB that four ranks handed to HDF5, of which MPI wrote 1 MiB."""
     data = {"name": "/step", "storage": "chunked", "element_size": 8, "size": [524288], "chunk": [131072]}

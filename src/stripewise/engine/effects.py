@@ -261,10 +261,12 @@ def _is_alone(space: Space, setting: Setting, settings: Iterable[Setting]) -> bo
         rival = owner(other.key)
         if other.key == setting.key or (own is not None and rival is own):
             continue
-        if own is not None and rival is not None and own.evidence == "parts" != rival.evidence:
-            if own.layer == rival.layer and not any(rival.name in rule.names for rule in own.rules):
-                continue
-        if own is None or rival is None or set(own.operations) & set(rival.operations):
+        if own is None or rival is None:
+            return False
+        named = own.evidence != "parts" or any(rival.name in rule.names for rule in own.rules)
+        if not named and own.layer == rival.layer and rival.evidence != "parts":
+            continue
+        if set(own.operations) & set(rival.operations):
             return False
     return True
 

@@ -74,10 +74,19 @@ def _sizes(file: FileActivity, way: str) -> tuple[object, ...]:
 def list_calls(activity: Activity) -> tuple[str, ...]:
     """Write what a run did to each of its files, without times and without what was asked for; equal runs are alike.
 
-    Empty where no call beneath the program's own was seen.
+    Empty where no call beneath the program's own was seen, or those of a file of HDF5 were not.
     """
     files = [file for file in activity.files if file.posix is not None or file.beneath is not None]
+    if any(map(_is_unseen, files)):
+        return ()
     return tuple(sorted(repr(_fingerprint(file)) for file in files))
+
+
+def _is_unseen(file: FileActivity) -> bool:
+    """Whether HDF5 used a file without MPI-IO: its own system calls are counted nowhere."""
+    return file.through_hdf5 and not any(
+        getattr(level, way).count for level in (file.mpiio, file.posix) if level is not None for way in WAYS
+    )
 
 
 def _fingerprint(file: FileActivity) -> tuple[object, ...]:
@@ -159,6 +168,8 @@ def _judge_calls(case: Case) -> Verdict:
             if case.alone:
                 return EFFECTIVE, sentence
             return UNPROVABLE, f"{sentence}; other settings changed with it"
+    if _is_unseen(case.file):
+        return UNPROVABLE, "HDF5 used the file without MPI-IO, where no system calls are counted"
     return UNPROVABLE, "the system calls are those of the default, which does not show what happened between the ranks"
 
 
