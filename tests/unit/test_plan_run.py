@@ -140,6 +140,17 @@ def test_a_program_that_ends_waits_for_one_piece_alone_of_what_was_loaded_meanwh
     assert loaded == ["first"]
 
 
+def test_a_python_ends_after_the_present_piece() -> None:
+    """Ended amid an import of a library in C, it can abort: the program's exit code was lost."""
+    program = (
+        "import time; from stripewise.desk.cli import plan_run\n"
+        "ahead = plan_run.LoadingAhead([lambda: (time.sleep(0.3), print('loaded')), lambda: print('more')])\n"
+        "ahead.begin(); time.sleep(0.25); ahead.end()"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "loaded\n"
+
+
 def test_what_says_which_settings_acted_is_loaded_by_pieces() -> None:
     """Each in a new Python: all that the last step needs is there, and nothing is built again."""
     program = (

@@ -238,8 +238,10 @@ def launch(ready: Foreground, report: Path, lines: Callable[[], list[str]] | Non
         earlier.unlink(missing_ok=True)
     keys = [entry.setting.key for entry in ready.injection.carried]
     ahead = LoadingAhead([*(_READS_PARTS if ready.observed else ()), *(_reads_reports(keys) if lines else ())])
-    ended = attend(ready.words, ahead.begin)
-    ahead.end()
+    try:
+        ended = attend(ready.words, ahead.begin)
+    finally:
+        ahead.end()
     said = _merge_report(report, where="STRIPEWISE_WHERE" in ready.injection.environment) if ready.observed else ""
     # Where nothing was left, that is all that can be said.
     empty = "STRIPEWISE_PYTHON" in ready.injection.environment and not report.exists()
@@ -284,7 +286,8 @@ class LoadingAhead:
     def __init__(self, pieces: Sequence[Callable[[], object]]) -> None:
         self._pieces = pieces
         self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._load, daemon=True)
+        # No daemon: a Python that ends waits for it. One that ends amid an import can abort, with an exit code of ours.
+        self._thread = threading.Thread(target=self._load)
 
     def begin(self) -> None:
         """Begin, in a thread that takes what others leave of the processors."""
@@ -303,7 +306,9 @@ class LoadingAhead:
         for piece in self._pieces:
             if self._ended.is_set():
                 return
-            piece()
+            # Whoever needs it asks again, and has the error.
+            with contextlib.suppress(Exception):
+                piece()
 
 
 def _list_acted(report: Path, settings: Sequence[Setting]) -> list[str]:

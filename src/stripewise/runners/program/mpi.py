@@ -186,6 +186,8 @@ print(found.origin if found else "", *sys.path, sep="\\n")
 """
 _OWN_SETTINGS, _SITE_SETTINGS = ".openmpi/mca-params.conf", "etc/openmpi-mca-params.conf"
 """Where Open MPI reads settings, in the user's folder and in its own."""
+_COMPONENTS = "openmpi"
+"""The folder of Open MPI's components, beside its library."""
 _LIBRARY_FOLDERS = ("lib", "lib64", "lib/release", f"lib/{platform.machine()}-linux-gnu")
 _FAMILIES = {"mpich": ("hydra", "mpich"), "openmpi": ("orte", "prte", "ompi", "openmpi")}
 _SCRIPT_LIMIT = 1 << 20
@@ -315,7 +317,8 @@ def _ask(path: Path, environment: tuple[tuple[str, str], ...]) -> tuple[str, str
 
     depends = [f"{name}={value}" for name, value in environment if name not in ("PATH", "TMPDIR")]
     told_in = (Path(folder) / _OWN_SETTINGS for name, folder in environment if name == "HOME")
-    found = keep(["library", str(path), *depends], find, [path, path.parent.parent / _SITE_SETTINGS, *told_in])
+    files = [path, path.parent / _COMPONENTS, path.parent.parent / _SITE_SETTINGS, *told_in]
+    found = keep(["library", str(path), *depends], find, files)
     if not found:
         return "", "", Told()
     standard, version, listed = found
