@@ -140,7 +140,7 @@ def _accelerator(steps: Steps) -> Iterable[Published]:
     whole, classes = found["all"], {name: told for name, told in found.items() if name != "all"}
     slow = results(steps, "slow disk ")
     medians = {which: statistics.median(saved(told, which) for told in slow.values()) for which in ("default", "genetic", "auto")}  # fmt: skip
-    where = f"{len(slow)} of 90 programs on a slow disk"
+    where = f"{len(slow)} programs on a slow disk"
     other = "another accelerator, other programs and storage"
     yield Published(
         "002", "time saved by the default settings", "1.91%", f"{whole['default']:.1f}%", f"{medians['default']:.1f}%, {where}",
@@ -271,7 +271,6 @@ def _facts(studies: Mapping[str, Steps]) -> dict[str, str]:
     classes = {name: told for name, told in shaman.by_class(studies["shaman"]).items() if name != "all"}
     behind = [told["genetic"] - told["auto"] for told in classes.values() if told["genetic"] > told["auto"]]
     slow = results(studies["shaman"], "slow disk ")
-    minutes = statistics.mean(studies["shaman"][f"slow disk {name}"]["seconds"] for name in slow) / 60
     choices = result(studies["ai-for-io"], "real choices")
     sieving = next(one["best"] for one in choices["static"] if one["configuration"] == {"sieving": "enable"})
     memory = results(studies["sctuner"], "hdf5 online, memory, ")
@@ -305,9 +304,9 @@ def _facts(studies: Mapping[str, Steps]) -> dict[str, str]:
         "behind_least": f"{min(behind, default=0):.1f}",
         "behind_most": f"{max(behind, default=0):.1f}",
         "slow_programs": f"{len(slow)}",
-        "slow_left": f"{90 - len(slow)}",
-        "slow_minutes": f"{minutes:.1f}",
         "slow_auto": percent(statistics.median(saved(told, "auto") for told in slow.values())),
+        "slow_proven_auto": f"{sum(bool(told['auto']['confirmed']) for told in slow.values())}",
+        "slow_proven_genetic": f"{sum(bool(told['genetic']['confirmed']) for told in slow.values())}",
         "slow_genetic": percent(statistics.median(saved(told, "genetic") for told in slow.values())),
         "sieving_pays": f"{sieving}",
         "sieving_patterns": f"{choices['workloads']}",
