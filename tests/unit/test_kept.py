@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -67,7 +68,12 @@ def test_a_python_is_asked_once_for_its_modules_until_one_is_installed(
 ) -> None:
     asked, real, modules = list[str](), mpi._run_probe, tmp_path / "modules"
     modules.mkdir()
-    monkeypatch.setattr(mpi, "_run_probe", lambda command, *more: (asked.append(command[0]), real(command, *more))[1])
+
+    def probe(command: Sequence[str], *more: Any) -> Any:
+        asked.append(command[0])
+        return real(command, *more)
+
+    monkeypatch.setattr(mpi, "_run_probe", probe)
     environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(modules)}
     first = mpi._ask_python(sys.executable, environment, tmp_path)
     assert mpi._ask_python(sys.executable, environment, tmp_path) == first

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from stripewise.desk.cli import records
 from stripewise.desk.cli.main import main
 from stripewise.engine.fidelity import Done, Faithfulness
 from stripewise.errors import UserError
@@ -178,3 +179,21 @@ def test_a_record_that_fails_leaves_the_exit_code_of_the_program(
     told = " ".join(capsys.readouterr().err.split())
     assert ("there is no record in" in told) == (left != "whole") == (not output.exists())
     assert left != "damaged" or places[0].exists(), "what there is is kept"
+
+
+def test_a_record_without_calls_says_that_nothing_can_be_replayed() -> None:
+    """As of IOR 4.1 with its POSIX interface, which MPI alone starts."""
+    empty = parse_record("stripewise-record 1\njob 4 1 1621488891 0\nchecksum 97d4b3ec\n", "ior.record")
+    first, second = records._list_remarks(empty, Path("ior.record"), 59)
+    assert first.startswith("0 calls of 4 ranks")
+    assert "called neither MPI-IO nor parallel HDF5" in second and "run --mode observe counts" in second
+    steps = read_record(STEPS)
+    assert len(records._list_remarks(steps, STEPS, 1)) == 1
+
+
+def test_a_program_without_mpi_is_sent_to_what_counts_its_calls(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("STRIPEWISE_HOME", str(tmp_path))
+    assert main(["lab", "record", "--output", str(tmp_path / "a.record"), "--", "true"]) == 2
+    assert "run --mode observe counts the calls of the C library" in " ".join(capsys.readouterr().err.split())

@@ -221,6 +221,10 @@ TOO_MANY = (
 )
 
 
+OWN_CALLS = "run --mode observe counts the calls of the C library"
+"""What a record does not hold."""
+
+
 def few_enough(ranks: int | None) -> bool:
     """Whether a job of so many ranks is counted without being asked; None where the launcher does not say."""
     return ranks is None or ranks <= _MOST_RANKS
@@ -378,7 +382,7 @@ def prepare(
     elif library is None and guidance.mode:
         why = target.why_not_preloaded or "it is not an MPI program"
         what = "a record" if guidance.record is not None else f"mode {guidance.mode}"
-        cure = "record an MPI program" if guidance.record is not None else "run without --mode"
+        cure = f"record an MPI program; {OWN_CALLS}" if guidance.record is not None else "run without --mode"
         raise UserError(f"{what} needs the runtime, which cannot be preloaded: {why}", cure)
     guidance = replace(guidance, in_python=guidance.in_python or asked)
     injection = inject(plan, target.program, library, folder, guidance, observer)

@@ -26,7 +26,7 @@ from stripewise.observe.record import Record, with_hashed_paths
 from stripewise.observe.record_reading import parse_record, read_record
 from stripewise.observe.sources import open_one
 from stripewise.requests.experiment import Replay
-from stripewise.runners.injection import Guidance, prepare
+from stripewise.runners.injection import OWN_CALLS, Guidance, prepare
 from stripewise.runners.local.foreground import attend
 from stripewise.runners.native.replaying import make_replayer
 from stripewise.runners.program.mpi import mpiexec
@@ -188,4 +188,7 @@ def _list_remarks(found: Record, output: Path, size: int) -> list[str]:
     if nearest := sum(group.nearest for group in found.groups):
         types = count_of(sum(len(group.types) for group in found.groups), "datatype")
         did += f"; {nearest} of {types} irregular, so their nearest regular form is kept"
-    return [f"{did}; {format_size(size)} in {output}", *(f"the record is incomplete: {gap}" for gap in found.gaps)]
+    gaps = [f"the record is incomplete: {gap}" for gap in found.gaps]
+    if not found.count() and not gaps:
+        gaps = [f"the program called neither MPI-IO nor parallel HDF5, so nothing can be replayed; {OWN_CALLS}"]
+    return [f"{did}; {format_size(size)} in {output}", *gaps]
