@@ -63,7 +63,8 @@ class Machine(Runner):
     kind = "simulated"
     simulated = True
 
-    def __init__(self, capacity=1, failing=0.0, default_fails=False, seed=0, value=None, space=SPACE):
+    def __init__(self, capacity=1, failing=0.0, default_fails=False, seed=0, value=None, space=SPACE, noise=0.1):
+        self.noise = noise
         self._capacity, self.failing, self.default_fails = capacity, failing, default_fails
         self.rng = sampler_rng(seed, 0)
         self.value = value or (lambda configuration: 10.0 / configuration["x"])
@@ -112,7 +113,7 @@ class Machine(Runner):
         is_default = configuration == SPACE.default and not launch.reference
         if self.default_fails if is_default else self.rng.random() < self.failing:
             return Outcome(launch.number, State.FAILED, 1.0, 0.0, "broken")
-        value = self.value(configuration) * math.exp(self.rng.normal(0, 0.1))
+        value = self.value(configuration) * math.exp(self.rng.normal(0, self.noise))
         return Outcome(launch.number, State.FINISHED, 1.0, 0.0, metrics={"value": value})
 
 
@@ -380,6 +381,17 @@ def test_a_small_budget_says_that_a_small_gain_is_not_proven():
     assert len(machine.runs) == 13 and not machine.result.confirmed
     assert machine.result.confirmation.decision == "not_proven" and len(machine.result.confirmation.pairs) == 4
     assert machine.result.verdict.startswith("Not proven, so the default is kept")
+
+
+@pytest.mark.parametrize("spend_all", [False, True])
+def test_a_proof_that_is_not_expected_to_bring_three_percent_is_not_begun(spend_all):
+    machine = Machine(value=lambda configuration: 1.0 if configuration == SPACE.default else 0.99, noise=0.005)
+    budget = Budget(runs=40, spend_all=spend_all)
+    machine.carry_out(Experiment(runner="function", sampler="random", budget=budget))
+    proof = [run for run in machine.runs if run.phase is Phase.CONFIRMATION]
+    assert bool(proof) is spend_all
+    said = "the launches that are left are not expected to prove a gain of 3% (--spend-all tries)"
+    assert spend_all or machine.result.verdict == f"The default is kept: {said}, so nothing was confirmed."
 
 
 def test_no_launch_is_spent_on_pairs_that_can_prove_nothing():

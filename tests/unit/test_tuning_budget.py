@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from stripewise.engine.budget import fewest_launches, most_pairs, pairs_left
-from stripewise.engine.confirmation import pairs_to_prove, provable_pairs
+from stripewise.engine.confirmation import expected_gain, pairs_to_prove, provable_pairs
 from stripewise.engine.ledger import spent
 from stripewise.engine.schedule import schedule_of
 from stripewise.facts import RunFacts
@@ -65,3 +65,20 @@ def test_what_is_left_for_a_proof_holds_no_launch_that_proves_nothing(left, pair
     assert pairs_left(Experiment(command=["-"], budget={"runs": 5 + left}), [searched]) == pairs
     asked = Experiment(command=["-"], budget={"runs": 5 + left}, confirmation={"pairs": 3})
     assert pairs_left(asked, [searched]) == 3
+
+
+def test_the_gain_that_a_proof_is_expected_to_bring_follows_gain_noise_and_pairs():
+    def expected(*values, pairs=16):
+        seen = history(*values)
+        seen = replace(seen, trials=(replace(seen.trials[0], role=Role.DEFAULT), *seen.trials[1:]))
+        return expected_gain(Confirmation(), seen, seen.trials[1], pairs)
+
+    others = [(1.3, 1.31), (0.8, 0.81), (1.5, 1.49)]
+    large = expected((1.0, 1.01), (0.5, 0.51), *others)
+    assert large == pytest.approx(0.68, abs=0.05), "a large gain is proven for certain"
+    assert expected((1.0, 1.01), (0.5, 0.51), *others, pairs=4) == pytest.approx(large, abs=0.02)
+    small = expected((1.0, 1.01), (0.99, 1.0), *others)
+    assert small < 0.03 < expected((1.0, 1.01), (0.9, 0.91), *others)
+    loud = [(value / 1.15, value * 1.15) for value in (1.0, 0.9, 1.3, 0.8, 1.5)]
+    assert expected(*loud, pairs=4) < 0.5 * expected(*loud), "four pairs prove hardly any of what more would"
+    assert expected((1.0, 1.01), "failed", *others) is None

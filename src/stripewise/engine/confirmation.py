@@ -37,7 +37,7 @@ from stripewise.requests.experiment import Confirmation
 from stripewise.requests.objective import Objective
 from stripewise.result import Same
 from stripewise.search.belief.costs import Costs
-from stripewise.search.belief.posterior import RepeatNoise
+from stripewise.search.belief.posterior import Posterior, RepeatNoise
 from stripewise.search.statistics import (
     Floats,
     Speedup,
@@ -269,6 +269,8 @@ _FEWEST_HOPELESS = 5
 _PROMISING = 0.1
 _LARGEST = 1000
 _PRICE_OF_LOOKING = 1.2
+_GAINS = 15
+"""Gains that stand for all that the search leaves possible."""
 _USUAL = Confirmation()
 
 
@@ -571,14 +573,42 @@ def pairs_to_prove(
 
 def chance_of_shuffled(rule: Confirmation, history: History, trial: Trial, *, share: float = 1.0) -> float:
     """Chance that a share of the gain that a trial's search runs show is proven by the order of the fewest runs."""
-    seen, n = _seen_gain(rule, history, trial, share), shuffled_pairs(rule)
-    if seen is None or seen <= 0:
+    seen = _seen_gain(rule, history, trial, share)
+    return 0.0 if seen is None else _chance_by_order(rule, seen, RepeatNoise.of(history).deviation(_PRIOR_RUNS))
+
+
+def _chance_by_order(rule: Confirmation, gain: float, noise: float) -> float:
+    n = shuffled_pairs(rule)
+    if gain <= 0:
         return 0.0
     # Where the best run of the default falls, in standard deviations, and all runs of the candidate above it.
     best = np.linspace(-_WIDTH, _WIDTH, _POINTS)
     density = n * np.exp(-(best**2) / 2) / math.sqrt(2 * math.pi) * scipy.special.ndtr(best) ** (n - 1)
-    above = scipy.special.ndtr(seen / RepeatNoise.of(history).deviation(_PRIOR_RUNS) - best) ** n
+    above = scipy.special.ndtr(gain / noise - best) ** n
     return float(np.sum(density * above) * (best[1] - best[0]))
+
+
+def expected_gain(rule: Confirmation, history: History, trial: Trial, pairs: int) -> float | None:
+    """Logarithm of the gain that a proof is expected to bring; None where the runs of the search do not tell.
+
+    Each gain that these leave possible counts by the chance that so many pairs prove it.
+    """
+    default = next((t for t in history.trials if t.role is Role.DEFAULT), None)
+    found = None if default is None else Posterior.of(history).compare(default, trial)
+    if found is None:
+        return None
+    noise = RepeatNoise.of(history).deviation(_PRIOR_RUNS)
+    confidence, least = 1 - (1 - rule.confidence) / rule.candidates, math.log(rule.minimum_effect)
+    gains = found[0] + found[1] * scipy.special.ndtri((np.arange(_GAINS) + 0.5) / _GAINS)
+    shuffled = pairs >= shuffled_pairs(rule)
+    chances = [
+        max(
+            power(pairs, math.exp(gain - least), noise, confidence),
+            _chance_by_order(rule, gain - least, noise) if shuffled else 0.0,
+        )
+        for gain in gains
+    ]
+    return float(np.mean(np.maximum(gains, 0.0) * chances))
 
 
 def _seen_gain(rule: Confirmation, history: History, trial: Trial, share: float) -> float | None:

@@ -33,6 +33,7 @@ from stripewise.engine.confirmation import (
     Pair,
     are_shuffled,
     chance_of_shuffled,
+    expected_gain,
     find_candidate,
     first_look_of,
     judge,
@@ -60,7 +61,7 @@ from stripewise.search.belief.costs import bring_to_one_level
 from stripewise.search.belief.posterior import prefer_cheapest
 from stripewise.search.policy.pruning import Pruner
 from stripewise.search.policy.resampling import Resampler, choose_retry, find_failed_once
-from stripewise.search.policy.stopping import Stopping, nothing_more
+from stripewise.search.policy.stopping import WORTH, Stopping, nothing_more
 from stripewise.sizes import count_of
 from stripewise.trial import History, Phase, Role, Run, State, Trial
 
@@ -430,6 +431,8 @@ class Planner:
             return Finish("by the evidence, no setting of what looked better did anything")
         if candidate is None:
             return Finish("no configuration looked better than the default")
+        if not tested and (reason := self._why_no_proof(trials)):
+            return Finish(reason)
         number = 1 + max((run.pair for run in runs if run.pair is not None), default=-1)
         first = "default" if self._coins(number)[0] < 0.5 else "candidate"
         if pairs:
@@ -585,6 +588,19 @@ class Planner:
         found = Riders(self.space, self.history(trials), trials).simplify(trial)
         same = (t for t in trials if t.role is Role.CANDIDATE and t.configuration == found.configuration)
         return next(same, Trial(len(trials), found.configuration, Role.CANDIDATE))
+
+    def _why_no_proof(self, trials: Sequence[Trial]) -> str:
+        """Say why a proof is not worth its launches, by the gains that the search leaves possible; empty if it may be.
+
+        Where the number of pairs was asked for, the proof was, too.
+        """
+        rule, best = self.experiment.confirmation, self.candidate(trials)
+        if not self._may_save or rule.pairs is not None or best is None:
+            return ""
+        gain = expected_gain(rule, self.history(trials), trials[best], pairs_left(self.experiment, trials))
+        if gain is None or gain >= math.log1p(WORTH):
+            return ""
+        return f"the launches that are left are not expected to prove a gain of {WORTH:.0%} (--spend-all tries)"
 
     def _why_no_pairs(self) -> str:
         if self.experiment.confirmation.pairs == 0:

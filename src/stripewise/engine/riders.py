@@ -187,14 +187,8 @@ class Riders:
 
     def _excess(self, less: Trial, trial: Trial) -> float:
         """How many standard deviations a trial costs more than another, by what is believed of both."""
-        belief = self._posterior
-        place = {one.number: index for index, one in enumerate(belief.trials)}
-        if less.number not in place or trial.number not in place:
-            return -np.inf
-        a, b = place[less.number], place[trial.number]
-        shared = 0.0 if belief.covariance is None else 2 * float(belief.covariance[a, b])
-        spread = np.sqrt(max(belief.sd[a] ** 2 + belief.sd[b] ** 2 - shared, 1e-12))
-        return float((belief.mean[a] - belief.mean[b]) / spread)
+        found = self._posterior.compare(less, trial)
+        return -np.inf if found is None else found[0] / found[1]
 
     def _told(self, less: Trial, trial: Trial) -> bool:
         """Whether the runs show that a trial with one setting less is worse."""

@@ -162,6 +162,16 @@ class Posterior:
             float(max(0.0, shared[-1, -1] - known)),
         )
 
+    def compare(self, one: Trial, other: Trial) -> tuple[float, float] | None:
+        """By how much one trial costs more than another, and the standard deviation; None if one has no value."""
+        place = {trial.number: index for index, trial in enumerate(self.trials)}
+        if one.number not in place or other.number not in place:
+            return None
+        a, b = place[one.number], place[other.number]
+        shared = 0.0 if self.covariance is None else 2 * float(self.covariance[a, b])
+        spread = np.sqrt(max(self.sd[a] ** 2 + self.sd[b] ** 2 - shared, 1e-12))
+        return float(self.mean[a] - self.mean[b]), float(spread)
+
 
 def rank_trials(history: History) -> list[Trial]:
     """Order the finished trials by posterior mean cost, best first; at a tie the older one."""
