@@ -390,7 +390,7 @@ def test_a_proof_that_is_not_expected_to_bring_three_percent_is_not_begun(spend_
     machine.carry_out(Experiment(runner="function", sampler="random", budget=budget))
     proof = [run for run in machine.runs if run.phase is Phase.CONFIRMATION]
     assert bool(proof) is spend_all
-    said = "the launches that are left are not expected to prove a gain of 3% (--spend-all tries)"
+    said = "what is left of the budget is not expected to prove 1.03 times the default (--spend-all tries)"
     assert spend_all or machine.result.verdict == f"The default is kept: {said}, so nothing was confirmed."
 
 

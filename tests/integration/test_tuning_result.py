@@ -103,7 +103,9 @@ def test_of_several_candidates_the_one_that_stands_best_is_shown():
     stack = {"x": [1, 2, 4, 8]}
     with open_store("sqlite:///:memory:") as store:
         rule = {"candidates": 3, "minimum_effect": 20.0}
-        fields = {"runner": "function", "sampler": "random", "budget": 60, "confirmation": rule, "warmup": 0}
+        # Without spend_all, no proof of 20 times begins: the search has seen 8.
+        budget = {"runs": 60, "spend_all": True}
+        fields = {"runner": "function", "sampler": "random", "budget": budget, "confirmation": rule, "warmup": 0}
         identifier = store.create(Experiment.model_validate(fields))
         runner = FunctionRunner(lambda c: 1.0 / c["x"], space_of(stack, {}, ()), Objective("value", "minimize", ""))
         result = Session(store, identifier, runner, "test").run().as_json()

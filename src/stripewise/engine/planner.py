@@ -600,7 +600,8 @@ class Planner:
         gain = expected_gain(rule, self.history(trials), trials[best], pairs_left(self.experiment, trials))
         if gain is None or gain >= math.log1p(WORTH):
             return ""
-        return f"the launches that are left are not expected to prove a gain of {WORTH:.0%} (--spend-all tries)"
+        least = max(1 + WORTH, rule.minimum_effect)
+        return f"what is left of the budget is not expected to prove {least:g} times the default (--spend-all tries)"
 
     def _why_no_pairs(self) -> str:
         if self.experiment.confirmation.pairs == 0:
