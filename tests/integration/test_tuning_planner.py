@@ -394,6 +394,12 @@ def test_a_proof_that_is_not_expected_to_bring_three_percent_is_not_begun(spend_
     assert spend_all or machine.result.verdict == f"The default is kept: {said}, so nothing was confirmed."
 
 
+def test_a_search_that_found_nothing_says_so_once():
+    machine = Machine(value=lambda configuration: 1.0 if configuration == SPACE.default else 2.0, noise=0.005)
+    machine.carry_out(Experiment(runner="function", sampler="random", budget=Budget(runs=40, spend_all=True)))
+    assert machine.result.verdict == "No configuration looked better than the default, which is kept."
+
+
 def test_no_launch_is_spent_on_pairs_that_can_prove_nothing():
     machine = Machine()
     reason = machine.carry_out(Experiment(runner="function", sampler="random", budget=Budget(runs=10)))

@@ -82,6 +82,10 @@ def conclusion_of(
     return Conclusion(decision, verdict.speedup, rule.confidence, same, more, tuple(default), tuple(candidate))
 
 
+NOTHING_BETTER = "no configuration looked better than the default"
+"""Why a session ends whose search found nothing."""
+
+
 def so_far(objective: Objective, experiment: Experiment, trials: Sequence[Trial]) -> tuple[str, bool]:
     """Say how far an experiment within one launch has come whose program ended, and whether more phases may decide."""
     runs = confirmation_runs(trials)
@@ -118,7 +122,8 @@ def verdict(
         if not tried:
             return f"The default is kept: {reason}, so no other configuration was tried."
         if shown is None or shown.number == default.number:
-            return f"No configuration was better than the default, which is kept ({reason})."
+            why = "" if reason == NOTHING_BETTER else f" ({reason})"
+            return f"No configuration looked better than the default, which is kept{why}."
         if experiment.confirmation.pairs == 0:
             return "The default is kept: no confirmation was asked for, so no gain is proven."
         return f"The default is kept: {reason}, so nothing was confirmed."

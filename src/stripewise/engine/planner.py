@@ -27,6 +27,7 @@ from stripewise.engine.budget import (
     runs_for_shares,
 )
 from stripewise.engine.ceiling import reached
+from stripewise.engine.conclusion import NOTHING_BETTER
 from stripewise.engine.confirmation import (
     FIRST_LOOK,
     Decision,
@@ -430,7 +431,7 @@ class Planner:
         if candidate is None and not tested and self.candidate(trials) is not None:
             return Finish("by the evidence, no setting of what looked better did anything")
         if candidate is None:
-            return Finish("no configuration looked better than the default")
+            return Finish(NOTHING_BETTER)
         if not tested and (reason := self._why_no_proof(trials)):
             return Finish(reason)
         number = 1 + max((run.pair for run in runs if run.pair is not None), default=-1)
