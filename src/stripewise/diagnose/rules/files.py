@@ -96,11 +96,11 @@ def metadata_storm(activity: Activity, limits: Thresholds, kind: FindingKind) ->
     if not opening and a_rank < limits["meta_seconds"]:
         return
     what = f"{calls:,} opens, stats and flushes of {count_of(activity.counted.files, 'file')}"
-    timed = f"{share:.0%} of the I/O time ({spent:.3g} s over all ranks) went to {what}"
+    timed = f"{share:.0%} of the I/O time ({spent:.3g} s over all processes) went to {what}"
     if activity.io_time is None:
-        timed = f"{spent:.3g} s over all ranks and threads went to {what}"
+        timed = f"{spent:.3g} s over all processes and threads went to {what}"
     elif share < limits["meta_share"] and nothing_else:
-        timed = f"{what} took only {share:.0%} of the I/O time here ({spent:.3g} s over all ranks)"
+        timed = f"{what} took only {share:.0%} of the I/O time here ({spent:.3g} s over all processes)"
     longest = _find_longest(activity, spent)
     yield Finding(
         kind,
