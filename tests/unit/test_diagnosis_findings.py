@@ -339,9 +339,8 @@ def test_a_loader_is_judged_by_the_waits_of_its_consumer(wait: float, word: str,
 def test_opens_with_hardly_any_data_are_a_storm_whatever_the_clock_says() -> None:
     quick = {"opens": 900, "meta_seconds": 0.1}
     storm = found(activity(posix(write=calls(900, 100), **quick), counted={"files": 1}), "metadata-storm")
-    assert (
-        storm.says == "900 opens, stats and flushes of 1 file took only 1% of the I/O time here (0.1 s over all processes)"
-    )
+    said = "900 opens, stats and flushes of 1 file took only 1% of the I/O time here (0.1 s over all processes)"
+    assert storm.says == said
     assert "metadata-storm" not in codes(activity(posix(write=calls(900, 64 * KIB), **quick))), "data as well"
     assert "metadata-storm" not in codes(activity(posix(write=calls(9000, 100), **quick))), "more writes than opens"
 
