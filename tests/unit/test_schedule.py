@@ -110,7 +110,7 @@ def test_phases_that_pass_before_anything_is_tried_do_not_end_the_search() -> No
 def test_pairs_within_one_launch_are_planned_up_to_the_next_look(experiment: Experiment, ahead: int) -> None:
     """Phases that came before the next order proved nothing: half of the proof's."""
     planner, trials = planner_of(experiment.model_copy(update={"budget": Budget(runs=140)})), searched(120)
-    trials[1] = replace(trials[1], runs=tuple(replace(run, value=9.8) for run in trials[1].runs))
+    trials[1] = replace(trials[1], runs=tuple(replace(run, value=9.5) for run in trials[1].runs))
     ends = SimpleNamespace(reason=lambda *_: "enough")
     planned = []
     while isinstance(step := replace(planner, stopping=ends).next(trials, Spent(6 + len(planned), 0, 0)), Planned):
