@@ -43,8 +43,8 @@ class BuiltHdf5Bench(Bench):
 def built_hdf5() -> list[tuple[tuple[int, int], Path]]:
     """Versions and folders of the parallel libraries that HDF5_ROOT names, between colons.
 
-    No package of Debian 12 or of PyPI is one with headers: a test that needs one is skipped where nobody has called
-    tools/hdf5.sh.
+    No package of Debian 12 or of PyPI is one with headers, so that continuous integration cannot have it either: a test
+    that needs one is skipped there.
     """
     roots = [Path(root) for root in os.environ.get("HDF5_ROOT", "").split(os.pathsep) if root]
     return [(found, root) for root in roots if (found := _version(root)) is not None]
