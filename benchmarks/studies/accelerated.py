@@ -61,12 +61,9 @@ def measured(study: Study, each: int, budget: int) -> None:
     built = simulation.build(study.work / "accelerator")
     members = programs.programs(0, each)
     asked = [(name, number, reduced(members[name][number])) for number in range(each) for name in members]
-    limits = {"read_iops": READS, "read_bps": BANDWIDTH, "write_bps": BANDWIDTH}
     with contextlib.ExitStack() as stack:
-        try:
-            disk = stack.enter_context(slow_disk(study.work, limits, size=1 << 30))
-        except PermissionError as error:
-            print(f"{study.name}: {error}, so its part on slow storage is left out", file=sys.stderr)
+        disk = enter_disk(stack, study, 1 << 30)
+        if disk is None:
             return
         for name, number, program in asked:
             study.step(
@@ -75,6 +72,16 @@ def measured(study: Study, each: int, budget: int) -> None:
                 "measured",
                 program=program.arguments, budget=budget, reads=READS, bandwidth=BANDWIDTH,
             )  # fmt: skip
+
+
+def enter_disk(stack: contextlib.ExitStack, study: Study, size: int) -> SlowDisk | None:
+    """Give the slow disk until the stack ends; None, with the reason on standard error, where there can be none."""
+    limits = {"read_iops": READS, "read_bps": BANDWIDTH, "write_bps": BANDWIDTH}
+    try:
+        return stack.enter_context(slow_disk(study.work, limits, size=size))
+    except PermissionError as error:
+        print(f"{study.name}: {error}, so its part on slow storage is left out", file=sys.stderr)
+        return None
 
 
 def _tuned(work: Path, built: Path, disk: SlowDisk, program: programs.Program, budget: int) -> dict[str, Any]:

@@ -15,8 +15,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from benchmarks.slow_disk import SlowDisk, slow_disk
-from benchmarks.studies.accelerated import BANDWIDTH, KEPT, READS
+from benchmarks.slow_disk import SlowDisk
+from benchmarks.studies.accelerated import BANDWIDTH, KEPT, READS, enter_disk
 from benchmarks.studies.steps import ROOT, Study, StudyError, stripewise, write_toml
 
 STACK = ROOT / "examples" / "rclone.toml"
@@ -36,12 +36,9 @@ def measured(study: Study) -> None:
         return
     kernel = stripewise("site", "native", "build")["kernel"]
     version = subprocess.run(["rclone", "version"], capture_output=True, text=True, check=True).stdout.split()[1]
-    limits = {"read_iops": READS, "read_bps": BANDWIDTH, "write_bps": BANDWIDTH}
     with contextlib.ExitStack() as stack:
-        try:
-            disk = stack.enter_context(slow_disk(study.work, limits, size=1 << 29))
-        except PermissionError as error:
-            print(f"{study.name}: {error}, so rclone's part is left out", file=sys.stderr)
+        disk = enter_disk(stack, study, 1 << 29)
+        if disk is None:
             return
         for name, options in list(PATTERNS.items())[: study.size(None, 1)]:
             study.step(
