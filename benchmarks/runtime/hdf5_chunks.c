@@ -1,8 +1,8 @@
-/* hdf5_chunks FILE PATTERN: one way of using a dataset of HDF5 whose chunks or cache do not fit. Prints its
- * seconds.
+/* hdf5_chunks FILE PATTERN [ROWS]: one way of using a dataset of HDF5 whose chunks or cache do not fit.
+ * Prints its seconds.
  *
  * series   one process appends steps to chunks of one step each, then reads series in time at many places
- * blocks   ranks write blocks of columns together, in chunks of one row each
+ * blocks   ranks write blocks of columns together, in chunks of one row each; 4096 rows, or ROWS
  * slices   reads planes across the chunks of a file (made before if it is not there), whose cache holds too
  * few of them
  */
@@ -62,9 +62,9 @@ static void series(const char *name) {
     free(data);
 }
 
-static void blocks(const char *name) {
-    enum { ROWS = 4096, COLUMNS = 4096 };
-    hsize_t size[2] = {ROWS, COLUMNS}, chunk[2] = {1, COLUMNS}, count[2] = {ROWS, (hsize_t)(COLUMNS / ranks)};
+static void blocks(const char *name, hsize_t rows) {
+    enum { COLUMNS = 4096 };
+    hsize_t size[2] = {rows, COLUMNS}, chunk[2] = {1, COLUMNS}, count[2] = {rows, (hsize_t)(COLUMNS / ranks)};
     hsize_t place[2] = {0, count[1] * (hsize_t)rank};
     float *data = calloc(count[0] * count[1], sizeof *data);
     hid_t access = H5Pcreate(H5P_FILE_ACCESS), transfer = H5Pcreate(H5P_DATASET_XFER);
@@ -102,13 +102,13 @@ static void slices(const char *name) {
 
 int main(int argc, char **argv) {
     MPI_Init(&argc, &argv);
-    demand(argc == 3, "the arguments: FILE PATTERN");
+    demand(argc == 3 || argc == 4, "the arguments: FILE PATTERN [ROWS]");
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     double begin = MPI_Wtime(), spent, longest;
     int together = !strcmp(argv[2], "blocks");
     if (together)
-        blocks(argv[1]);
+        blocks(argv[1], argc == 4 ? strtoull(argv[3], NULL, 10) : 4096);
     else if (rank == 0)
         (strcmp(argv[2], "series") ? slices : series)(argv[1]);
     spent = MPI_Wtime() - begin;

@@ -47,7 +47,8 @@ def sweep_of(name: str) -> dict[str, list[str]]:
 class Bench:
     """A folder in memory with the programs, and the folder of their files."""
 
-    def __init__(self, folder: Path, files: Path) -> None:
+    def __init__(self, folder: Path, files: Path, limit: int, rows: int) -> None:
+        self.limit, self.rows = limit, rows
         self.folder, self.files, self.program = folder, files, folder / "hdf5_chunks"
         path = f"{BIN}:{os.environ['PATH']}"
         self.environment = dict(os.environ, STRIPEWISE_STORE=f"sqlite:///{folder}/store.db", PATH=path)
@@ -57,7 +58,8 @@ class Bench:
 
     def command(self, name: str) -> list[str]:
         """The program's command."""
-        return ["mpiexec.mpich", "-n", "2", str(self.program), str(self.files / f"{name}.h5"), name]
+        words = ["mpiexec.mpich", "-n", "2", str(self.program), str(self.files / f"{name}.h5"), name]
+        return [*words, str(self.rows)] if name == "blocks" else words
 
     def run(self, name: str, lines: list[str]) -> float:
         """Run a program with the lines of a plan; its own seconds."""
@@ -68,7 +70,11 @@ class Bench:
             plan = self.folder / "plan.txt"
             plan.write_text("stripewise-plan 1\n" + "\n".join(lines) + "\n")
             words = ["stripewise", "run", "--quiet", str(plan), "--", *words]
-        done = subprocess.run(words, env=self.environment, cwd=self.folder, capture_output=True, text=True, check=True)
+        words = ["timeout", str(self.limit), *words]
+        done = subprocess.run(words, env=self.environment, cwd=self.folder, capture_output=True, text=True, check=False)
+        if done.returncode == 124:
+            return float(self.limit)
+        done.check_returncode()
         return float(re.findall(r"seconds: ([0-9.]+)", done.stdout)[0])
 
     def rounds(self, name: str, arms: dict[str, list[str]], count: int) -> dict[str, list[float]]:
@@ -77,7 +83,8 @@ class Bench:
         rng = random.Random(1)
         for _ in range(count):
             for arm in rng.sample(list(arms), len(arms)):
-                found[arm].append(self.run(name, arms[arm]))
+                if self.limit not in found[arm]:
+                    found[arm].append(self.run(name, arms[arm]))
         return found
 
     def tune(self, name: str) -> tuple[dict[str, Any], list[str]]:
@@ -104,11 +111,13 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--files", default="/dev/shm", help="where the files lie, such as a folder of the test bed")
+    parser.add_argument("--limit", type=int, default=60, help="seconds after which a run of a sweep is given up")
+    parser.add_argument("--rows", type=int, default=4096, help="of blocks: fewer for storage that is slow")
     parser.add_argument("names", nargs="*", default=["series", "blocks", "slices"])
     asked = parser.parse_args()
     results = {}
     with tempfile.TemporaryDirectory(dir="/dev/shm") as place, tempfile.TemporaryDirectory(dir=asked.files) as files:
-        bench = Bench(Path(place), Path(files))
+        bench = Bench(Path(place), Path(files), asked.limit, asked.rows)
         for name in asked.names:
             if name == "slices":
                 bench.run(name, [])
