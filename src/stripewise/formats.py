@@ -9,6 +9,7 @@ PLAN_HEADER = "stripewise-plan 1"
 MAX_PLAN_BYTES = 1048576
 MAX_SETTINGS = 4096
 """Lines of settings, and of words, in a plan."""
+MAX_ID = 128
 MAX_KEY = 255
 MAX_VALUE = 1023
 REPORT_FORMAT = "stripewise-report"

@@ -89,7 +89,7 @@ def test_observing_names_its_report(monkeypatch, tmp_path, capsys):
     assert started == ["true"]
     said = capsys.readouterr().err.replace("\n", "")
     assert "mode observe; the report will be" in said and "report.json" in said
-    assert "the default was best" not in said
+    assert "no settings" not in said
 
 
 def test_doctor_looks_at_the_mpi_of_the_launcher_in_path(monkeypatch, tmp_path):

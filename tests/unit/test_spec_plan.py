@@ -50,7 +50,7 @@ def test_any_text_is_read_or_refused_in_one_line(text):
         ("", "is not a plan"),
         ("stripewise-plan 2\n", "is not a plan"),
         ("stripewise-plan 1\nhunt a b\n", "line 2: unknown word 'hunt'"),
-        ("stripewise-plan 1\n\n# note\nhint a\n", "line 4: a 'hint' needs"),
+        ("stripewise-plan 1\n\n# note\nhint a\n", "line 4: 'hint' needs"),
         ("stripewise-plan 1\nlayout lustre stripe_count\n", "line 2"),
         ("stripewise-plan 1\noverride perhaps\n", "line 2: override"),
         (f"stripewise-plan 1\nhint {'k' * 256} v\n", "longer than 255"),
@@ -143,3 +143,32 @@ def test_values_that_no_search_tries_by_itself_are_known():
             check_plan(Plan.parse(f"stripewise-plan 1\n{line}\n", "test"), "test")
     with pytest.raises(UserError, match="file_space_strategy: 'pages' is not one of"):
         check_plan(Plan.parse("stripewise-plan 1\nhdf5 file_space_strategy pages\n", "test"), "test")
+
+
+@pytest.mark.parametrize(
+    ("line", "wrong"),
+    [
+        ("layout * stripe_count 8", r"no layout of '\*' is known; choose from .*lustre"),
+        ("layout lustre stripes 8", "layout of lustre has no key 'stripes'; did you mean stripe_size"),
+        ("layout * 8", "'layout' needs a file system, a key and a value"),
+        ("hdf5 chunks 8", "hdf5 has no key 'chunks'"),
+        ("posix small_reads 8", "posix has no key 'small_reads'; .*readahead"),
+        ("file *.h5\nhint cb_nodes 4\nfile *.nc\nhint romio_cb_write maybe", "romio_cb_write: 'maybe' is not one of"),
+        ("file", "'file' needs a text of 1 to"),
+        ("id " + "x" * 129, "'id' needs a text of 1 to 128 bytes"),
+        ("workload nodes many", "workload nodes must be a whole number, not 'many'"),
+        ("workload file_size 64 parsec", "workload file_size: '64 parsec' is not a size"),
+    ],
+)
+def test_lines_that_would_do_nothing_are_refused(line, wrong):
+    with pytest.raises(UserError, match=wrong):
+        check_plan(Plan.parse(f"stripewise-plan 1\n{line}\n", "test"), "test")
+
+
+def test_lines_that_do_nothing_are_named():
+    text = "stripewise-plan 1\nhint cb_nodes 4\nhint cb_nodes 8\nworkload layout *\nfile *.h5\n"
+    plan = Plan.parse(text, "test")
+    of_word = "workload layout is '*', which is not 'segmented', 'strided', 'random' or 'tile'"
+    said = ["the plan has hint cb_nodes 2 times: the last one counts", "the plan has no setting for the files *.h5"]
+    assert check_plan(plan, "test") == [*said, of_word, "workload lines act in the modes predict and online alone"]
+    assert check_plan(plan, "test", decides=True) == [*said, of_word]

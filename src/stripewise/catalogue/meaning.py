@@ -7,22 +7,25 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
+from pydantic import ValidationError
+
 from stripewise.catalogue.carriers import ENVIRONMENT, HINT, MCA, Carrier, Setting, carrier_named
 from stripewise.catalogue.configuration import Value, is_same, place_of, plain_number
 from stripewise.catalogue.expression import Expression
-from stripewise.catalogue.filesystems import CRAYS, GENERIC, find_file_system, has_driver, of_file
+from stripewise.catalogue.filesystems import CRAYS, FILE_SYSTEMS, GENERIC, find_file_system, has_driver, of_file
 from stripewise.catalogue.parameter import Breakage, Kind, Parameter, When
 from stripewise.catalogue.plan import Plan, spell
 from stripewise.catalogue.stack import every_stack, stacks_naming
 from stripewise.catalogue.told import Told, version_of_component
 from stripewise.catalogue.workload import Workload
 from stripewise.documents import Bundled
-from stripewise.errors import UserError, choose
+from stripewise.errors import UserError, choose, explain_fault
 from stripewise.sizes import parse_number
 
 _CLOSE = 0.85
@@ -203,26 +206,73 @@ def check_combination(plan: Plan, rules: Iterable[Expression], where: str) -> No
             raise UserError(f"{where}: {rule.reason or rule.text}", "change one of these settings")
 
 
-def check_plan(plan: Plan, where: str) -> list[str]:
-    """Refuse values that would be ignored or misread, and name keys that look misspelt.
+def check_plan(plan: Plan, where: str, *, decides: bool = False) -> list[str]:
+    """Refuse what would be ignored or misread, and name lines that look misspelt or do nothing.
+
+    Parameters
+    ----------
+    decides : bool
+        Whether the runtime decides by what the plan says of the workload.
 
     Returns
     -------
     list of str
-        A sentence for each key that no stack knows but that is close to one that a stack knows.
+        A sentence for each such line.
 
     Raises
     ------
     UserError
-        See :func:`check_value`.
+        See :func:`check_value`; also for keys that the runtime or a file system does not have.
     """
     doubts = []
-    for setting in plan.settings:
-        check_value(setting, where)
-        names = names_of(setting.carrier)
-        close = difflib.get_close_matches(setting.key, sorted(names), 1, _CLOSE)
-        if close and setting.key not in names:
-            doubts.append(f"{setting.key} is not a known hint: was {close[0]} meant?")
+    for files, settings in ((plan.files, plan.settings), *plan.sections):
+        for setting in settings:
+            _check_key(setting, where)
+            check_value(setting, where)
+            names = names_of(setting.carrier)
+            close = difflib.get_close_matches(setting.key, sorted(names), 1, _CLOSE)
+            if close and setting.key not in names:
+                doubts.append(f"{setting.key} is not a known hint: was {close[0]} meant?")
+        targets = Counter(setting.target for setting in settings)
+        doubts += [
+            f"the plan has {name} {times} times: the last one counts" for name, times in targets.items() if times > 1
+        ]
+        if not settings and files != Plan.files:
+            doubts.append(f"the plan has no setting for the files {files}")
+    return doubts + _doubt_workload(plan.workload, where, decides=decides)
+
+
+def _check_key(setting: Setting, where: str) -> None:
+    """Refuse a key where all that exist are known."""
+    if setting.carrier.of_file_system:
+        systems = {system.name: system for system in FILE_SYSTEMS if system.keys}
+        if setting.layer not in systems:
+            raise UserError(f"{where}: no layout of '{setting.layer[:40]}' is known", choose(setting.layer, systems))
+        keys, place = [key.name for key in systems[setting.layer].keys], f"layout of {setting.layer}"
+    elif setting.carrier.own_keys:
+        keys, place = sorted(names_of(setting.carrier)), setting.carrier.verb
+    else:
+        return
+    if setting.key not in keys:
+        raise UserError(f"{where}: {place} has no key '{setting.key[:40]}'", choose(setting.key, keys))
+
+
+def _doubt_workload(words: Iterable[tuple[str, str]], where: str, *, decides: bool) -> list[str]:
+    doubts = []
+    for word, text in words:
+        field = "nodes" if word == "processes" else word
+        try:
+            Workload.model_validate({field: text} if field in Workload.model_fields else {})
+        except UserError as error:
+            raise UserError(f"{where}: workload {word}: {error.what}", error.fix) from error
+        except ValidationError as error:
+            fault = error.errors()[0]
+            if fault["type"] != "literal_error":
+                raise UserError(f"{where}: workload {word} {explain_fault(fault)}, not '{text[:40]}'") from error
+            # A table may have words of its own.
+            doubts.append(f"workload {word} is '{text[:40]}', which is not {fault['ctx']['expected']}")
+    if words and not decides:
+        doubts.append("workload lines act in the modes predict and online alone")
     return doubts
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from stripewise.catalogue.carriers import Carrier, Setting, read_setting, verbs
 from stripewise.catalogue.configuration import Configuration, Value, is_same, plain_number
 from stripewise.errors import UserError
-from stripewise.formats import ALLOWANCES, MAX_KEY, MAX_PLAN_BYTES, MAX_SETTINGS, MAX_VALUE, PLAN_HEADER
+from stripewise.formats import ALLOWANCES, MAX_ID, MAX_KEY, MAX_PLAN_BYTES, MAX_SETTINGS, MAX_VALUE, PLAN_HEADER
 from stripewise.shell import is_unicode, make_showable
 
 if TYPE_CHECKING:
@@ -120,12 +120,11 @@ class Plan:
             where = f"{origin} line {number}"
             verb, *others = re.split(r"[ \t]+", line.strip(_BLANK), maxsplit=1)
             rest = others[0] if others else ""
+            _check_field(verb, rest, where)
             if verb == "file" and (count or workload):
                 sections.append((rest, []))
                 continue
             if verb in fields:
-                if verb == "override" and rest not in ("yes", "no"):
-                    raise UserError(f"{where}: override is '{rest}'", "write yes or no")
                 fields[verb] = rest
                 continue
             if verb == "allow":
@@ -137,7 +136,8 @@ class Plan:
                 raise UserError(f"{where}: unknown word '{verb[:40]}'", f"use {', '.join([*fields, *wanted, 'allow'])}")
             parts = re.split(r"[ \t]+", rest, maxsplit=wanted[verb] - 1) if rest else []
             if len(parts) != wanted[verb]:
-                raise UserError(f"{where}: a '{verb}' needs a key and a value")
+                key = "a file system, a key" if wanted[verb] > wanted["workload"] else "a key"
+                raise UserError(f"{where}: '{verb}' needs {key} and a value")
             if sections and (verb == "workload" or not read_setting(verb, parts).carrier.decided):
                 raise UserError(
                     f"{where}: '{verb}' is not for some files alone", "write it before the second file line"
@@ -171,6 +171,14 @@ class Plan:
 def write_caution(sentence: str) -> str:
     """Write where a setting is expected to harm, as a comment of a plan or of a script."""
     return f"{_CAUTION}{make_showable(sentence)}"
+
+
+def _check_field(verb: str, text: str, where: str) -> None:
+    if verb == "override" and text not in ("yes", "no"):
+        raise UserError(f"{where}: override is '{text}'", "write yes or no")
+    longest = {"id": MAX_ID, "file": MAX_VALUE}.get(verb)
+    if longest and not 0 < len(text.encode()) <= longest:
+        raise UserError(f"{where}: '{verb}' needs a text of 1 to {longest} bytes")
 
 
 def _check(setting: Setting, where: str) -> None:

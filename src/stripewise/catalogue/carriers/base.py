@@ -245,6 +245,8 @@ class Carrier(ABC):
         When a value takes effect: at ``launch``, or at each ``open``, ``create`` or ``dataset`` of the program.
     of_file_system : bool
         Whether a key belongs to a file system, which the line names.
+    own_keys : bool
+        Whether Stripewise's own library reads it, so that no keys exist but those of the stacks.
     reported : bool
         Whether the runtime reports for each file what became of a setting.
     undecided : str
@@ -282,6 +284,7 @@ class Carrier(ABC):
     in_artifact = ""
     acts: tuple[Moment, ...] = ()
     of_file_system = False
+    own_keys = False
     reported = False
     undecided = "it acts before the program opens a file"
     needs_mpi = True

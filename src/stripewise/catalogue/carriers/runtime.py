@@ -139,6 +139,7 @@ class Posix(Carrier):
 
     name = verb = "posix"
     acts = ("open",)
+    own_keys = True
     reported = True
     undecided = "the library reads its settings when the program starts"
     needs_mpi = False
@@ -191,6 +192,7 @@ class Hdf5Property(Carrier):
 
     name = verb = "hdf5"
     acts = ("create", "open", "dataset")
+    own_keys = True
     undecided = ""
     reported = True
     apis = ("hdf5",)

@@ -141,13 +141,17 @@ def run(
     _check_orders(mode, orders, settle)
     if where and mode != "observe":
         raise UserError("--where belongs to the mode observe", "add --mode observe, or leave --where out")
-    plan, simulated, doubts = Plan(), False, list[str]()
+    plan, simulated = Plan(), False
     if source is not None:
         plan, _, simulated, _ = _plan_of(source, desk_of(store, server, json_output=json_output, yes=yes))
-        doubts = check_plan(plan, source)
         check_combination(plan, load_policy().rules, source)
-    words = pairs("--workload", workload, "file_size=64GiB")
+    words, decides = pairs("--workload", workload, "file_size=64GiB"), mode in ("predict", "online")
+    if words and not decides:
+        raise UserError(
+            f"--workload is for models, and mode {mode or 'apply'} asks none", "leave it out, or add --model"
+        )
     plan = replace(plan, workload=(*plan.workload, *words.items()))
+    doubts = check_plan(plan, source or "--workload", decides=decides)
     # A run without an experiment has a folder of its own: several may go on at once. A model looks for those of the
     # command.
     digest = command_digest(command, current_folder())

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from stripewise.catalogue.carriers import Setting
     from stripewise.observe.activity import Activity
 
-NO_SETTINGS = "no settings: the default was best"
+NO_SETTINGS = "no settings: the program runs as it is"
 _NO_REPORT = "the program used no regular file, nor loaders in Python: there is no report"
 _SHORT = 0.1
 """Seconds within which a program often ends that leaves nothing to read: it does not wait for what would read it."""
