@@ -1,9 +1,13 @@
 """A setting stays in an answer only if the runs show that it is needed; its share is measured by leaving it out."""
 
+import copy
 import math
+from dataclasses import replace
 
 import pytest
 
+from stripewise.catalogue.space import Space
+from stripewise.catalogue.stack import load_stack
 from stripewise.engine.budget import runs_for_shares
 from stripewise.engine.confirmation import Pair
 from stripewise.engine.effects import activities_of
@@ -103,6 +107,29 @@ def test_single_runs_do_not_overrule_the_same_calls():
     often = trial(1, 2.0, 2.0, 2.0, report=REPORTS["default"], x=4, rider=1)
     assert changed(riders(often, thrice, *rest).simplify(often)) == ["x", "rider"]
     assert riders(often, thrice, *rest).next_run(often) is None
+
+
+def test_a_noisy_run_in_which_nothing_acts_does_not_take_what_acts_out_of_the_answer():
+    names = ("cb_nodes", "romio_lustre_co_ratio")
+    parameters = [
+        replace(one, active_if=None, same_as_default=None)
+        for one in load_stack("romio").parameters
+        if one.name in names
+    ]
+    space = Space.bind(parameters, context={"nodes": 1, "processes": 4, "processes_per_node": 4})
+    idle = {"key": "romio_lustre_co_ratio", "requested": "4", "given": "4", "echoed": "4", "outcome": "applied"}
+    alike = copy.deepcopy(REPORTS["default"])
+    alike["files"][0]["settings"] = [{"layer": "hint", **idle}]
+    trials = [
+        replace(made, configuration=space.canonical({**space.default, **settings}))
+        for made, settings in (
+            (trial(0, 10.0, 5.0), {}),
+            (trial(1, 4.0, report=REPORTS["hint cb_nodes 4; hint cb_config_list *:4"], x=2), dict.fromkeys(names, 4)),
+            (trial(2, 5.0, report=alike, x=2), {"romio_lustre_co_ratio": 4}),
+        )
+    ]
+    found = Riders(space, History(SECONDS, tuple(trials)), trials).simplify(trials[1])
+    assert "cb_nodes" in list_changed(space, found.configuration)
 
 
 @pytest.mark.parametrize(("other", "kept"), [("default", ["x"]), ("hint romio_cb_write disable", ["x", "rider"])])

@@ -14,7 +14,7 @@ import numpy as np
 
 from stripewise.catalogue.configuration import Configuration, find_changes
 from stripewise.catalogue.space import Space
-from stripewise.engine.effects import activities_of, effects_of, idle_settings
+from stripewise.engine.effects import activities_of, all_idle, effects_of, idle_settings
 from stripewise.observe.evidence import UNPROVABLE, list_calls
 from stripewise.result import Effect
 from stripewise.search.belief.posterior import Posterior
@@ -118,12 +118,15 @@ class Riders:
     def _taken_back(self, answer: Answer) -> Iterator[tuple[Configuration, Trial | None]]:
         """Give each configuration with one setting less, other than the default, and the trial that shows it.
 
-        Where it did not run, another trial without the setting shows it, if that makes the calls of the answer.
+        Where it did not run, another trial without the setting shows it, if that makes the calls of the answer. One in
+        which nothing acts is the default by another name: a noisy run of it must not take what acts out of the answer.
         """
         for name in list_changed(self.space, answer.configuration):
             less = take_back(self.space, answer.configuration, name)
             if less is not None and less not in (self.space.default, answer.configuration):
-                yield less, self._find(less) or self._find_alike(answer, name)
+                known = self._find(less) or self._find_alike(answer, name)
+                if known is None or not all_idle(self._effects_in(known)):
+                    yield less, known
 
     def _take_back_together(self, answer: Answer) -> Configuration | None:
         """Give the configuration without all settings that nothing shows to act or to be needed; one is left.
@@ -151,8 +154,11 @@ class Riders:
         return found if feasible and self._find(found) is None else None
 
     def _effects(self, answer: Answer) -> list[Effect]:
+        return self._effects_in(answer.stands, self.trials)
+
+    def _effects_in(self, trial: Trial, others: Sequence[Trial] = ()) -> list[Effect]:
         default = next(one for one in self.trials if one.role is Role.DEFAULT)
-        return effects_of(self.space, answer.stands, default, self.trials)
+        return effects_of(self.space, trial, default, others)
 
     def _find(self, configuration: Configuration) -> Trial | None:
         own = (one for one in self.trials if one.role is Role.CANDIDATE and one.configuration == configuration)
