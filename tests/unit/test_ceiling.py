@@ -300,6 +300,12 @@ def test_a_search_takes_the_ceiling_of_a_file_and_launches_no_benchmark(
     assert ("as fast as a benchmark" in result.search_ended) is (share == 1.0)
 
 
+def test_phases_of_one_launch_have_no_other_launch_for_the_ceiling() -> None:
+    many = {"command": ["-"], "budget": {"runs": 140}}
+    assert Experiment.model_validate(many).measures_ceiling
+    assert not Experiment.model_validate({**many, "runner": "within"}).measures_ceiling
+
+
 def test_a_file_of_a_ceiling_that_does_not_exist_costs_no_run(tmp_path: Path) -> None:
     experiment = Experiment(command=["app"], stacks=["romio"], budget=Budget(runs=14), ceiling=f"{tmp_path}/no.csv")
     with open_store(f"sqlite:///{tmp_path}/s.db") as store:

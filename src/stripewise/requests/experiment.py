@@ -364,8 +364,8 @@ class Experiment(BaseModel):
 
     @property
     def measures_ceiling(self) -> bool:
-        """Whether one of its launches may be spent on the ceiling."""
-        return self.ceiling is True and self.budget.runs >= _MANY_LAUNCHES
+        """Whether one of its launches may be spent on the ceiling: where runs are phases, there is one launch."""
+        return self.ceiling is True and self.runner != "within" and self.budget.runs >= _MANY_LAUNCHES
 
     @property
     def stored_ceiling(self) -> Path | None:
