@@ -174,6 +174,27 @@ def test_luck_is_not_crowned() -> None:
     assert 0.85 < np.mean(honest) < 1.15
 
 
+def test_a_lucky_pick_yields_to_what_its_values_bring_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two aggregators double a noisy bandwidth; the best of many medians is some other setting's luck."""
+    rng = np.random.default_rng(39)
+
+    def value(row: dict[str, Any]) -> float:
+        return float((2.0 if row["cb_nodes"] == 2 else 1.0) * rng.lognormal(4, 0.6))
+
+    table = build(value, repeats=4, keep=lambda row: row["operation"] == "write" and row["nodes"] == 1)
+    (report,) = summarise(table)
+    assert max(report.summaries, key=lambda one: one.picked).configuration == {"cb_nodes": 1, "mode": "b"}
+    assert report.defaults[0].configuration == {"cb_nodes": 2, "mode": "a"}
+    gain = report.defaults[0].gain
+    assert gain is not None and gain.interval.low < gain.factor < gain.interval.high
+    # One workload reaches its own best by definition: no share is printed.
+    write_table(table, tmp_path / "site")
+    assert main(["site", "summarize", str(tmp_path / "site")]) == 0
+    shown = capsys.readouterr().out
+    assert "cb_nodes=2" in shown.splitlines()[0] and "today's (" in shown
+    assert "workloads: best default" not in shown
+
+
 def test_no_share_of_the_best_exceeds_it() -> None:
     # Chosen by its odd repeats; its even ones are luckier than those of what looked best in each workload.
     for seed in range(8):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,8 +14,9 @@ from stripewise.diagnose.site import diagnose
 from stripewise.observe.activity import Activity
 from stripewise.observe.from_report import activity_of
 from stripewise.observe.report import parse_report
-from stripewise.output.summaries import Default, FiveNumbers, SummaryReport
+from stripewise.output.summaries import Default, FiveNumbers, SettingGain, SummaryReport
 from stripewise.requests.experiment import Experiment
+from stripewise.result import Interval
 from stripewise.store.opening import open_store
 from stripewise.trial import Phase, Role, Run, State, Trial
 from tests.unit.finished_experiment import finished
@@ -70,25 +72,44 @@ def test_an_experiment_can_be_diagnosed(tmp_path: Path, capsys: pytest.CaptureFi
     assert "has no report of a run of the default" in capsys.readouterr().err
 
 
-def summary(declared: float | None, *defaults: Default) -> SummaryReport:
+def summary(gain: float = 0.0, of: int = 4, **known: Any) -> SummaryReport:
     pair = tuple(FiveNumbers({}, {"size": size}, (1.0,) * 5, 1) for size in (1024, 2048))
-    best = Default({}, {"size": 262144, "idle": None}, 4, 4, 0.8, 0.7, 0.5, declared)
-    return SummaryReport("write", pair, None, (), (), defaults or (best,))
+    brought = SettingGain(gain, Interval(gain * 0.9, gain * 1.1)) if gain else None
+    known = {"changed": {"size": 262144}, "gain": brought, **known}
+    best = Default(
+        {}, {"size": 262144, "idle": None}, min(of, 4), of, 0.8, 0.7, 0.5, known.pop("declared", None), **known
+    )
+    return SummaryReport("write", pair, None, (), (), (best,))
+
+
+BEST = "best single default for writes: size=256K"
 
 
 @pytest.mark.parametrize(
     ("report", "said"),
     [
-        (summary(0.2), "best single default for writes: size=256K, 4.0 times today's"),
-        (summary(0.79), "best single default for writes: size=256K, about as good as today's"),
-        (summary(None), "best single default for writes: size=256K; it reaches 80% of the best, at worst 50%"),
+        (summary(4.0), f"{BEST}, 4.00 times today's (3.60 to 4.40)"),
+        (summary(1.05), f"{BEST}, 1.05 times today's (0.95 to 1.16, not proven)"),
+        (summary(changed={}), "no single default for writes is measurably better than today's settings"),
         (
-            summary(None, Default({}, {"size": 262144}, 4, 7, 0.8, 0.7, 0.02, None)),
-            "best single default for writes: size=256K (measured in 4 of 7 workloads); it reaches 80% of the best, "
-            "at worst 2%",
+            summary(changed={}, alone=True),
+            "only today's settings were measured in all workloads for writes, so let a model prescribe",
+        ),
+        (summary(), f"{BEST}; it reaches 80% of the best, at worst 50%"),
+        (summary(of=7), f"{BEST} (measured in 4 of 7 workloads); it reaches 80% of the best, at worst 50%"),
+        # One workload has one best: that it reaches itself says nothing.
+        (summary(of=1), BEST),
+        (summary(of=1, declared=0.5), f"{BEST}; without repeats, nothing tells how far it is from today's"),
+        (
+            summary(of=1, changed={"size": 262144, "mode": "b"}, untold=("mode",)),
+            f"{BEST}. The measurements do not tell the effect of mode besides",
         ),
         (
-            SummaryReport("all", summary(None).summaries[:1], None, (), (), ()),
+            summary(of=1, untold=("size",)),
+            f"{BEST}. The measurements do not tell the effect of these settings",
+        ),
+        (
+            SummaryReport("all", summary().summaries[:1], None, (), (), ()),
             "nothing to compare: no workload was measured with two configurations",
         ),
     ],

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -47,6 +47,8 @@ class FiveNumbers:
     picked, scored : float
         Medians of odd and of even repeats: what is picked by the one is scored by the other, so that luck is not
         crowned. Both are the median where there are not both.
+    deviation : float
+        Standard deviation of the runs' logarithms; 0 for a single run.
     """
 
     context: Mapping[str, Value]
@@ -56,6 +58,7 @@ class FiveNumbers:
     cluster: int = 0
     picked: float = 0.0
     scored: float = 0.0
+    deviation: float = 0.0
 
     @property
     def median(self) -> float:
@@ -115,6 +118,7 @@ def five_numbers(table: Table, apart: str | None = None) -> list[FiveNumbers]:
                     len(values),
                     picked=float(np.median(values[odd] if both else values)),
                     scored=float(np.median(values[~odd] if both else values)),
+                    deviation=float(np.log(values).std(ddof=1)) if len(values) > 1 and np.all(values > 0) else 0.0,
                 )
             )
     return found
@@ -129,9 +133,7 @@ def _list_dead(table: Table, context: Mapping[str, Value]) -> frozenset[str]:
     return frozenset(name for name in own if acts(known[name], None, situation).acts is False)
 
 
-def best_values(
-    summaries: Sequence[FiveNumbers], maximize: bool, *, scored: bool = False, picked: bool = False
-) -> dict[str, float]:
+def best_values(summaries: Sequence[FiveNumbers], maximize: bool, *, scored: bool = False) -> dict[str, float]:
     """The best median of each context; with ``scored``, the best by odd repeats at its value in even ones."""
     groups: dict[str, list[FiveNumbers]] = {}
     for entry in summaries:
@@ -142,7 +144,7 @@ def best_values(
         if scored:
             found[key] = pick(members, key=lambda m: m.picked).scored
         else:
-            found[key] = pick(m.picked if picked else m.median for m in members)
+            found[key] = pick(m.median for m in members)
     return found
 
 
@@ -293,10 +295,18 @@ class Default:
     contexts, of : int
         In how many of the class's contexts it was measured.
     arithmetic, harmonic, worst : float
-        Achieved over best, over these contexts. Pick and score are from different repeats, so noise can bring it above
-        1, where it is cut.
+        Achieved over best, over these contexts. Pick and score are from different repeats, so noise can bring one
+        above 1, where it is cut.
     declared : float or None
         The same arithmetic mean for the setting that acts when nothing is set, where the table says which and has it.
+    gain : SettingGain or None
+        What it brings over that setting; None where no repeats tell.
+    changed : mapping
+        What it sets otherwise than that setting, as far as the table says it.
+    untold : tuple of str
+        Of these, what no measurement tells from its usual value.
+    alone : bool
+        Whether no other setting was measured in as many of the contexts.
     """
 
     workload: Mapping[str, str]
@@ -307,28 +317,58 @@ class Default:
     harmonic: float
     worst: float
     declared: float | None
+    gain: SettingGain | None = None
+    changed: Mapping[str, Value] = field(default_factory=dict)
+    untold: tuple[str, ...] = ()
+    alone: bool = False
+
+    def shares(self) -> tuple[str, str, str]:
+        """Write the means and the worst; of a single workload nothing but its own best stands beside it."""
+        if self.of == 1:
+            return ("-", "-", "-")
+        return f"{self.arithmetic:.1%}", f"{self.harmonic:.1%}", f"{self.worst:.1%}"
+
+    @property
+    def today(self) -> str:
+        """Write what today's setting reaches; empty where it was not measured."""
+        return "" if self.declared is None else f"{self.declared:.1%}"
 
 
-def defaults(table: Table, summaries: Sequence[FiveNumbers], apart: str | None = None) -> list[Default]:
+@dataclass(frozen=True)
+class SettingGain:
+    """How many times as good as another one setting was, over the same workloads."""
+
+    factor: float
+    interval: Interval
+
+
+def defaults(
+    table: Table, summaries: Sequence[FiveNumbers], apart: str | None = None, told: Sequence[SettingEffect] = ()
+) -> list[Default]:
     """Find the best one setting for all workloads, and for each class of them.
 
     A class is a combination of the categorical columns of the context; ordered ones with more than three values are
     cut into thirds. A setting must have been measured in all contexts of its class, or, where none was, in as many as
     any; a class of whose contexts no setting met more than half is left out, for there a model has to prescribe.
+
+    Parameters
+    ----------
+    told : sequence of SettingEffect
+        Of :func:`effects`: what tells values apart besides.
     """
     columns = [c for c in table.schema.context if c.name != apart]
     varied = [c for c in columns if len({repr(s.context[c.name]) for s in summaries}) > 1]
     names = {c.name: _classes(c, [s.context[c.name] for s in summaries]) for c in varied}
     best = best_values(summaries, table.objective.maximize, scored=True)
     declared = {c.name: c.default for c in table.schema.parameter}
-    found = [*_default({}, summaries, best, declared, table.objective.maximize)]
+    found = [*_default({}, summaries, best, declared, told, table.objective.maximize)]
     groups: dict[tuple[tuple[str, str], ...], list[FiveNumbers]] = {}
     for entry in summaries:
         key = tuple((c.name, names[c.name][repr(entry.context[c.name])]) for c in varied)
         groups.setdefault(key, []).append(entry)
     if len(groups) > 1:
         for key, members in groups.items():
-            found += _default(dict(key), members, best, declared, table.objective.maximize)
+            found += _default(dict(key), members, best, declared, told, table.objective.maximize)
     return found
 
 
@@ -337,6 +377,7 @@ def _default(
     members: Sequence[FiveNumbers],
     best: Mapping[str, float],
     declared: Mapping[str, Value | None],
+    told: Sequence[SettingEffect],
     maximize: bool,
 ) -> list[Default]:
     of = len({make_signature(m.context) for m in members})
@@ -345,68 +386,122 @@ def _default(
     if 2 * widest <= of and of > 1:
         return []
     full = [group for group in groups if len(group) == widest]
-    # Picked by odd repeats relative to the best of odd repeats, scored by even ones.
-    top = best_values(members, maximize, picked=True)
+    # Picked by odd repeats, scored by even ones.
+    expected = {id(m): value for m, value in zip(members, _expect(members, maximize), strict=True)}
+    top: dict[str, float] = {}
+    for m in members:
+        key = make_signature(m.context)
+        top[key] = max(expected[id(m)], top.get(key, -math.inf))
     chosen = max(
-        full, key=lambda group: mean([share(m.picked, top[make_signature(m.context)], maximize) for m in group])
+        full, key=lambda group: mean([math.exp(expected[id(m)] - top[make_signature(m.context)]) for m in group])
     )
-    chosen = _simplify(chosen, full, declared, maximize)
-    ratios = [share(m.scored, best[make_signature(m.context)], maximize) for m in chosen]
+    chosen, proven = _simplify(chosen, full, declared, told, maximize)
+    ratios = [min(1.0, share(m.scored, best[make_signature(m.context)], maximize)) for m in chosen]
+    now, usual = chosen[0].configuration, _declared_members(members, declared)
+    changed = {name: value for name, value in now.items() if value is not None and value != declared[name]}
     found = Default(
         workload,
         chosen[0].configuration,
         len(chosen),
         of,
-        min(1.0, mean(ratios)),
-        min(1.0, len(ratios) / sum(1 / ratio for ratio in ratios)),
-        min(1.0, *ratios),
-        _find_declared(members, best, declared, maximize),
+        mean(ratios),
+        len(ratios) / sum(1 / ratio for ratio in ratios),
+        min(ratios),
+        mean([min(1.0, share(m.scored, best[make_signature(m.context)], maximize)) for m in usual]) if usual else None,
+        _measure_gain(chosen, usual, maximize),
+        changed,
+        tuple(name for name in changed if declared[name] is not None and name not in proven),
+        len(full) == 1,
     )
     return [found]
 
 
 def _simplify(
-    chosen: list[FiveNumbers], groups: Sequence[list[FiveNumbers]], declared: Mapping[str, Value | None], maximize: bool
-) -> list[FiveNumbers]:
-    """Take back each setting without which the measurements are not worse: it is not named."""
+    chosen: list[FiveNumbers],
+    groups: Sequence[list[FiveNumbers]],
+    declared: Mapping[str, Value | None],
+    told: Sequence[SettingEffect],
+    maximize: bool,
+) -> tuple[list[FiveNumbers], Set[str]]:
+    """Take back each setting without which the measurements are not worse: it is not named.
+
+    Returns
+    -------
+    tuple of (list of FiveNumbers, set of str)
+        The setting without them, and what it was measurably worse without.
+    """
     known = {make_signature(group[0].configuration): group for group in groups}
+    factors = {(effect.parameter, repr(effect.value)): effect for effect in told}
+    proven = set()
     for name, usual in declared.items():
         now = chosen[0].configuration
         if usual is None or now[name] is None or now[name] == usual:
             continue
+        alone, default = factors.get((name, repr(now[name]))), factors.get((name, repr(usual)))
+        if alone is not None and default is not None and alone.median_interval.low > default.median:
+            proven.add(name)
+            continue
         less = known.get(make_signature({**now, name: usual}))
-        if less is not None and not _is_better(chosen, less, maximize):
-            chosen = less
-    return chosen
+        if less is not None:
+            if _is_better(chosen, less, maximize):
+                proven.add(name)
+            else:
+                chosen = less
+    return chosen, proven
 
 
 _TOLD = 1.64
 """Standard errors by which a setting must be better than its default to be named: one in twenty is chance."""
 _OF_MEDIAN = math.pi / 2
 """Variance of a median in that of a mean."""
-_QUARTILES = 1.349
-"""Standard deviations between the quartiles of normal values."""
+
+
+def _compare(
+    members: Sequence[FiveNumbers], others: Sequence[FiveNumbers], maximize: bool, *, scored: bool = False
+) -> tuple[float, float, int] | None:
+    """Compare two settings over these workloads; with ``scored``, by the repeats that did not choose one.
+
+    Returns
+    -------
+    tuple of (float, float, int) or None
+        Mean gain (ln), its standard error, and the degrees of freedom of that; None where nothing tells the error.
+    """
+    beside = {make_signature(entry.context): entry for entry in others}
+    pairs = [(one, beside[key]) for one in members if (key := make_signature(one.context)) in beside]
+    values = [[one.scored if scored else one.median for one in pair] for pair in pairs]
+    gains = [(1 if maximize else -1) * math.log(one / other) for one, other in values]
+    free = sum(one.runs - 1 for pair in pairs for one in pair)
+    if free:
+        runs = [(one, -(-one.runs // 2) if scored else one.runs) for pair in pairs for one in pair]
+        error = math.sqrt(_OF_MEDIAN * sum(one.deviation**2 / count for one, count in runs)) / len(gains)
+        return statistics.fmean(gains), error, free
+    if len(gains) > 1:
+        return statistics.fmean(gains), statistics.stdev(gains) / math.sqrt(len(gains)), len(gains) - 1
+    return None
 
 
 def _is_better(members: Sequence[FiveNumbers], others: Sequence[FiveNumbers], maximize: bool) -> bool:
-    """Whether one setting is measurably better than another, workload by workload."""
-    beside = {make_signature(entry.context): entry for entry in others}
-    pairs = [(one, beside[key]) for one in members if (key := make_signature(one.context)) in beside]
-    gains = [(1 if maximize else -1) * math.log(one.median / other.median) for one, other in pairs]
-    spreads = [(math.log(m.numbers[3] / m.numbers[1]) / _QUARTILES) ** 2 / m.runs for pair in pairs for m in pair]
-    error = _OF_MEDIAN * sum(spreads) / len(gains) ** 2
-    if len(gains) > 1:
-        error = max(error, statistics.variance(gains) / len(gains))
-    return statistics.fmean(gains) > _TOLD * math.sqrt(error)
+    """Whether one setting is measurably better than another."""
+    found = _compare(members, others, maximize)
+    return found is not None and found[0] > _TOLD * found[1]
 
 
-def _find_declared(
-    members: Sequence[FiveNumbers], best: Mapping[str, float], declared: Mapping[str, Value | None], maximize: bool
-) -> float | None:
-    if any(value is None for value in declared.values()):
+def _measure_gain(members: Sequence[FiveNumbers], others: Sequence[FiveNumbers], maximize: bool) -> SettingGain | None:
+    found = _compare(members, others, maximize, scored=True)
+    if found is None:
         return None
-    own = [m for m in members if all(v is None or v == declared[n] for n, v in m.configuration.items())]
-    return min(1.0, mean([share(m.scored, best[make_signature(m.context)], maximize) for m in own])) if own else None
+    from scipy.special import stdtrit  # noqa: PLC0415  slow to load
+
+    middle, error, free = found
+    half = float(stdtrit(free, (1 + USUAL_LEVEL) / 2)) * error
+    return SettingGain(math.exp(middle), Interval(math.exp(middle - half), math.exp(middle + half)))
+
+
+def _declared_members(members: Sequence[FiveNumbers], declared: Mapping[str, Value | None]) -> list[FiveNumbers]:
+    """Give what was measured with the setting that acts when nothing is set."""
+    if any(value is None for value in declared.values()):
+        return []
+    return [m for m in members if all(v is None or v == declared[n] for n, v in m.configuration.items())]
 
 
 def _classes(column: Column, values: Sequence[Value]) -> dict[str, str]:
@@ -532,28 +627,49 @@ def keep_compared(summaries: Sequence[FiveNumbers]) -> list[FiveNumbers]:
     return [entry for entry in summaries if counts[make_signature(entry.context)] > 1]
 
 
+def _design(
+    summaries: Sequence[FiveNumbers],
+) -> tuple[NDArray[np.float64], dict[tuple[str, str], int], dict[tuple[str, str], Value]]:
+    """Give a matrix with a column for each workload and each value, the places of values, and the values."""
+    contexts = {key: place for place, key in enumerate(dict.fromkeys(make_signature(s.context) for s in summaries))}
+    columns: dict[tuple[str, str], int] = {}
+    values: dict[tuple[str, str], Value] = {}
+    cells = []
+    for row, entry in enumerate(summaries):
+        cells.append((row, contexts[make_signature(entry.context)]))
+        for name, value in entry.configuration.items():
+            if value is not None:
+                columns.setdefault((name, repr(value)), len(contexts) + len(columns))
+                values[name, repr(value)] = value
+                cells.append((row, columns[name, repr(value)]))
+    matrix = np.zeros((len(summaries), len(contexts) + len(columns)))
+    matrix[tuple(np.transpose(cells))] = 1
+    return matrix, columns, values
+
+
+def _expect(summaries: Sequence[FiveNumbers], maximize: bool) -> list[float]:
+    """Give what each configuration is expected to reach: its odd repeats, drawn towards what its values bring alone.
+
+    The best of many noisy medians is mostly luck. As far as the residuals of the main effects are no larger than the
+    noise of the repeats, they are noise (empirical Bayes).
+    """
+    matrix = _design(summaries)[0]
+    seen = (1 if maximize else -1) * np.log([one.picked for one in summaries])
+    alone = matrix @ np.linalg.lstsq(matrix, seen, rcond=None)[0]
+    free = max(1, len(seen) - int(np.linalg.matrix_rank(matrix)))
+    noise = _OF_MEDIAN * np.mean([one.deviation**2 / -(-one.runs // 2) for one in summaries])
+    residual = float(((seen - alone) ** 2).sum()) / free
+    kept = max(0.0, 1.0 - noise / residual) if residual > 0 else 1.0
+    return [float(value) for value in alone + kept * (seen - alone)]
+
+
 def effects(summaries: Sequence[FiveNumbers], maximize: bool = True) -> list[SettingEffect]:
     """Tell the parameters' values apart by their main effects.
 
     A factor needs an interval, so there is none where the design has as many terms as configurations. A parameter of
     whose values no two can be told apart is left out.
     """
-    parameters = list(summaries[0].configuration)
-    contexts = {key: place for place, key in enumerate(dict.fromkeys(make_signature(s.context) for s in summaries))}
-    columns: dict[tuple[str, str], int] = {}
-    values: dict[tuple[str, str], Value] = {}
-    for entry in summaries:
-        for name in parameters:
-            value = entry.configuration[name]
-            if value is not None:
-                columns.setdefault((name, repr(value)), len(contexts) + len(columns))
-                values[name, repr(value)] = value
-    matrix = np.zeros((len(summaries), len(contexts) + len(columns)))
-    for row, entry in enumerate(summaries):
-        matrix[row, contexts[make_signature(entry.context)]] = 1
-        for name in parameters:
-            if entry.configuration[name] is not None:
-                matrix[row, columns[name, repr(entry.configuration[name])]] = 1
+    matrix, columns, values = _design(summaries)
     sign = 1 if maximize else -1
     quartile = 1 if maximize else 3
     from scipy.special import stdtrit  # noqa: PLC0415  slow to load
@@ -568,7 +684,7 @@ def effects(summaries: Sequence[FiveNumbers], maximize: bool = True) -> list[Set
     known = shape @ (matrix.T @ matrix)
     solved = sign * solved
     found = []
-    for name in parameters:
+    for name in summaries[0].configuration:
         own = [key for key in columns if key[0] == name]
         if len(own) < 2:
             continue
@@ -644,17 +760,27 @@ class SummaryReport:
         best = next((default for default in self.defaults if not default.workload), None)
         if best is None:
             return f"no best default{which}: no setting was measured in most workloads, so let a model prescribe"
-        said = f"best single default{which}: {write_values(best.configuration, units)}"
+        if not best.changed:
+            if best.alone:
+                return f"only today's settings were measured in all workloads{which}, so let a model prescribe"
+            return f"no single default{which} is measurably better than today's settings"
+        named = {name: value for name, value in best.changed.items() if name not in best.untold} or best.changed
+        said = f"best single default{which}: {write_values(named, units)}"
         if best.contexts < best.of:
             said += f" (measured in {best.contexts} of {best.of} workloads)"
-        if best.declared is None:
-            return f"{said}; it reaches {best.arithmetic:.0%} of the best, at worst {best.worst:.0%}"
-        gain = best.arithmetic / best.declared
-        return f"{said}, {gain:.1f} times today's" if gain >= _BETTER else f"{said}, about as good as today's"
-
-
-_BETTER = 1.05
-"""Mean gain over today's default from which it is stated."""
+        if best.gain is not None:
+            low, high = best.gain.interval.low, best.gain.interval.high
+            said += (
+                f", {best.gain.factor:.2f} times today's ({low:.2f} to {high:.2f}{', not proven' if low <= 1 else ''})"
+            )
+        elif best.declared is not None:
+            said += "; without repeats, nothing tells how far it is from today's"
+        elif best.of > 1:
+            said += f"; it reaches {best.arithmetic:.0%} of the best, at worst {best.worst:.0%}"
+        if best.untold:
+            which = "these settings" if named is best.changed else f"{', '.join(best.untold)} besides"
+            said += f". The measurements do not tell the effect of {which}"
+        return said
 
 
 def write_values(values: Mapping[str, Any], units: Mapping[str, str]) -> str:
@@ -695,6 +821,7 @@ def _report(table: Table, operation: str, apart: str | None) -> SummaryReport:
     compared = keep_compared(found)
     # Without repeats nothing shows what load does: the quartiles are the median.
     repeated = any(entry.runs > 1 for entry in compared)
+    told = tuple(effects(compared, maximize)) if compared else ()
     sign = -1 if maximize else 1
     ordered = sorted(found, key=lambda entry: sign * entry.median)
     return SummaryReport(
@@ -702,6 +829,6 @@ def _report(table: Table, operation: str, apart: str | None) -> SummaryReport:
         tuple(ordered),
         clusters,
         tuple(rank_consistent(compared, maximize)) if repeated else (),
-        tuple(effects(compared, maximize)) if compared else (),
-        tuple(defaults(table, compared, apart)) if compared else (),
+        told,
+        tuple(defaults(table, compared, apart, told)) if compared else (),
     )

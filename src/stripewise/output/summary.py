@@ -170,8 +170,7 @@ def _defaults(report: SummaryReport, units: Mapping[str, str]) -> list[tuple[obj
     return [
         (
             write_values(entry.workload, units) or "all workloads", write_values(entry.configuration, units),
-            f"{entry.contexts} of {entry.of}", f"{entry.arithmetic:.1%}", f"{entry.harmonic:.1%}", f"{entry.worst:.1%}",
-            "" if entry.declared is None else f"{entry.declared:.1%}",
+            f"{entry.contexts} of {entry.of}", *entry.shares(), entry.today,
         )
         for entry in report.defaults
     ]  # fmt: skip

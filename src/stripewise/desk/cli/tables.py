@@ -205,10 +205,7 @@ def _make_document(report: SummaryReport) -> dict[str, Any]:
         },
         "consistent": [{**vars(row), "configuration": dict(row.configuration)} for row in report.consistent],
         "effects": [asdict(row) for row in report.effects],
-        "defaults": [
-            {**vars(row), "workload": dict(row.workload), "configuration": dict(row.configuration)}
-            for row in report.defaults
-        ],
+        "defaults": [{**asdict(row), "configuration": dict(row.configuration)} for row in report.defaults],
     }
 
 
@@ -250,15 +247,14 @@ def _print(report: SummaryReport, unit: str, units: Mapping[str, str], top: int)
             "values cannot be told apart are left out",
             "dim",
         )
-    if not report.compared or not report.defaults:
+    if all(entry.of == 1 for entry in report.defaults) and len(report.defaults) < 2:
         # The verdict says it.
         return
     declared = any(entry.declared is not None for entry in report.defaults)
     rows = [
         (
             f"{write_values(entry.workload, units) or 'all'}: {write_values(entry.configuration, units)}",
-            (f"{entry.contexts} of {entry.of}", f"{entry.arithmetic:.1%}", f"{entry.harmonic:.1%}",
-             f"{entry.worst:.1%}", *(["-" if entry.declared is None else f"{entry.declared:.1%}"] if declared else ())),
+            (f"{entry.contexts} of {entry.of}", *entry.shares(), *([entry.today or "-"] if declared else ())),
         )
         for entry in report.defaults[: top + 1]
     ]  # fmt: skip
