@@ -35,6 +35,7 @@ struct request {
 };
 
 static int open_with(const struct request *request, int amode, MPI_Info info) {
+    *request->file = MPI_FILE_NULL; /* not every MPI sets it where the open fails */
     return request->next(request->comm, request->name, amode, info, request->file);
 }
 
@@ -87,8 +88,8 @@ static int open_tuned(const struct request *request, struct sw_matches *matches,
     if (replaced && has_other_threads()) { /* MPICH may free a handler that is replaced during another open */
         sw_hints_withdrawn(matches,
                            "the program handles errors of opens itself, and its threads may open files");
-        tuned = request->info;
-        replaced = false;
+        sw_pmpi.Errhandler_free(&handler);
+        return open_plainly(request); /* a second try would tell the handler twice */
     }
     if (replaced)
         sw_pmpi.File_set_errhandler(MPI_FILE_NULL, MPI_ERRORS_RETURN);
@@ -211,7 +212,9 @@ static int open_recorded(const struct request *request, struct sw_file *record) 
     if (record)
         sw_file_count(&sw_runtime.files, record, SW_OP_open, 0, sw_now() - start);
     struct sw_handle *handle = NULL;
-    if (code == MPI_SUCCESS && record) {
+    /* If the program's handler of errors returns, MPICH calls an open that failed a success. */
+    bool is_open = code == MPI_SUCCESS && *request->file != MPI_FILE_NULL;
+    if (is_open && record) {
         bool other = strcmp(record->path, SW_OTHER_FILES) == 0;
         record_open(request, record);
         if (request->rank == 0 && !other) {
@@ -224,7 +227,7 @@ static int open_recorded(const struct request *request, struct sw_file *record) 
     } else if (record) {
         sw_files_put(record);
     }
-    if (sw_recording && code == MPI_SUCCESS)
+    if (sw_recording && is_open)
         sw_record_opened(handle, request->comm, request->size, request->path, request->amode, request->info,
                          size_before, began);
     if (orders.decided) {
@@ -260,7 +263,7 @@ SW_EXPORT int MPI_File_open(MPI_Comm comm, const char *filename, int amode, MPI_
     static open_function *_Atomic found;
     char path[SW_MAX_PATH];
     SW_RESOLVE_OR_FAIL(next, found, "MPI_File_open");
-    if (!sw_runtime.active || sw_thread.file || !filename || comm == MPI_COMM_NULL)
+    if (!sw_runtime.active || sw_thread.file || !filename || !fh || comm == MPI_COMM_NULL)
         return next(comm, filename, amode, info, fh);
     struct request request = {.comm = comm,
                               .name = filename,

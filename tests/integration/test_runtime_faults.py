@@ -228,6 +228,17 @@ def test_the_library_depends_on_no_mpi(bench: Bench) -> None:
     assert not [line for line in undefined.splitlines() if "mpi" in line.lower()]
 
 
+def test_an_open_that_fails_prints_no_more_where_the_handler_returns(bench: Bench, tmp_path: Path) -> None:
+    """MPICH calls it a success then; asking its handle for hints printed an error of MPICH's own."""
+    plan = HEADER + "file *\nhint romio_cb_write disable\n"
+    plain = scenario(bench, "failing_open", tmp_path / "absent", ranks=1, preload=False)
+    tuned = scenario(bench, "failing_open", tmp_path / "absent", ranks=1, plan=plan)
+    observed = scenario(bench, "failing_open", tmp_path / "absent", ranks=1)
+    assert plain.code == tuned.code == observed.code == 0
+    assert plain.stderr == tuned.stderr == observed.stderr
+    assert tuned.report and [file["operations"]["open"]["count"] for file in tuned.report["files"]] == [1]
+
+
 def test_little_address_space_does_not_stop_a_program(
     mpich: Mpi, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
