@@ -153,21 +153,6 @@ def test_a_model_of_an_earlier_version_is_read_without_its_network(tmp_path: Pat
         load_model(tmp_path / "b.model")
 
 
-@pytest.mark.parametrize("version", ["2.2.0", "2.5.1+cpu"])
-def test_a_pytorch_that_may_run_code_of_a_file_reads_none(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str
-) -> None:
-    """CVE-2025-32434: before 2.6, weights_only does not keep a file from running code."""
-    opened: list[object] = []
-    old = SimpleNamespace(__version__=version, load=lambda *_, **__: opened.append(1))
-    monkeypatch.setattr("stripewise.models.ann.import_torch", lambda: old)
-    with zipfile.ZipFile(tmp_path / "a.pt", "w") as archive:
-        archive.writestr("archive/data.pkl", b"")
-    with pytest.raises(UserError, match="may run code"):
-        load_model(tmp_path / "a.pt")
-    assert not opened
-
-
 def test_networks_are_written_to_a_stream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """PyTorch refuses the name of a part's file, which begins with a dot."""
     written: list[object] = []

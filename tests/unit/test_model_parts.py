@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import json
 import math
+import operator
 import re
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -153,7 +157,7 @@ def test_zero_on_a_logarithmic_axis_is_a_setting_of_its_own_below_the_sizes() ->
     domain = Domain.of(table)
     points = domain.table_points(table)
     encoder = make_encoder(domain, points)
-    again = Encoder.from_json(json.loads(json.dumps(encoder.as_json())))
+    again = Encoder.from_json(json.loads(json.dumps(encoder.as_json())), domain)
     assert again == encoder
     x = dict(zip(encoder.names, again.encode(points).T, strict=True))
     assert x["count is 0"].tolist() == [1, 0, 0, 0]
@@ -166,7 +170,7 @@ def test_an_encoder_survives_json() -> None:
     domain = Domain.of(table)
     points = domain.table_points(table)
     encoder = make_encoder(domain, points)
-    again = Encoder.from_json(encoder.as_json())
+    again = Encoder.from_json(encoder.as_json(), domain)
     assert again == encoder
     assert Domain.from_json(domain.as_json()) == domain
 
@@ -228,7 +232,7 @@ def test_boosted_trees_are_kept_as_they_are(learned: tuple[np.ndarray, np.ndarra
     assert np.allclose(trees.importance(5), boosted.importance(), rtol=1e-4)
     twice = Trees.joined([trees.scaled(0.5), trees.scaled(1.5)])
     assert np.allclose(twice.predict(new), 2 * trees.predict(new), rtol=1e-5, atol=1e-5)
-    assert np.allclose(Trees.restored(trees.arrays("a."), trees.bias, "a.").predict(new), trees.predict(new))
+    assert np.allclose(Trees.restored(trees.arrays("a."), 5, trees.bias, "a.").predict(new), trees.predict(new))
 
 
 def test_too_few_rows_boost_to_their_mean() -> None:
@@ -252,7 +256,7 @@ def test_the_smooth_regression_continues_a_trend() -> None:
     told = Smooth.fit(x, y, np.ones(80), np.array([1.0, 0.0]), rng, chosen=(3.0, 0.0, 1.0))
     assert (told.length, told.trend) == (3.0, 0.0) != (smooth.length, smooth.trend)
     document, arrays = smooth.state()
-    again = Smooth.restored(document, {f"s.{k}": v for k, v in arrays.items()}, "s.")
+    again = Smooth.restored(document, {f"s.{k}": v for k, v in arrays.items()}, "s.", 2)
     assert np.array_equal(again.predict(x), smooth.predict(x))
 
 
@@ -577,6 +581,66 @@ def test_a_small_upload_takes_little_memory(tmp_path: Path, attack: str) -> None
     refused = r"unpacks to 40 MiB|is not a performance model, or is damaged|needs more memory than there is"
     with pytest.raises(UserError, match=refused):
         read_model_file(path)
+
+
+def put(place: int, value: float) -> Callable[[np.ndarray], np.ndarray]:
+    """Change one number of an array."""
+
+    def changed(array: np.ndarray) -> np.ndarray:
+        array[place] = value
+        return array
+
+    return changed
+
+
+@pytest.mark.parametrize(
+    ("where", "value"),
+    [
+        ("options", [1]),
+        ("domain", "x"),
+        ("state", "x"),
+        ("noise", 1e400),
+        ("domain.low", []),
+        ("domain.seen.0", [7, 99]),
+        ("domain.seen.0", []),
+        ("domain.schema.parameter.0.name", "repeat"),
+        ("domain.schema.parameter.0.values.0", float("nan")),
+        ("domain.schema.constraints", ["nothing > 1"]),
+        ("domain.measured", {"apart": [[1, 0.0, 99, [0.0, 1.0]]], "overruled": []}),
+        ("encoder.0.plus", []),
+        ("encoder.0.plus", [-1]),
+        ("encoder.0.minus", [99]),
+        ("encoder.0.least", 0.0),
+        ("feature", put(0, 99)),
+        ("threshold", put(0, 3e38)),
+        ("threshold", lambda array: array.reshape(-1, 1)),
+        ("value", put(-1, np.nan)),
+        ("value", lambda array: array.astype("U5")),
+        ("spread", lambda array: array.reshape(-1, 1)),
+    ],
+)
+def test_what_a_model_file_holds_is_checked_when_it_is_read(tmp_path: Path, where: str, value: Any) -> None:
+    """Each of these once became an error of Python's own, where the model was read or only where it was used."""
+    path = tmp_path / "model"
+    model = make_model("tree").fit(sample_table(repeats=1))
+    model.save(path)
+    stored = read_model_file(path)
+    assert load_model(path).explain() == model.explain()
+    head, arrays = json.loads(json.dumps(stored.head)), dict(stored.arrays)
+    *above, last = (int(word) if word.isdigit() else word for word in where.split("."))
+    if last in arrays:
+        arrays[last] = value(arrays[last])
+    else:
+        functools.reduce(operator.getitem, above, head)[last] = value
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("model.json", json.dumps(head))
+        for name, array in arrays.items():
+            stream = io.BytesIO()
+            np.save(stream, array, allow_pickle=False)
+            archive.writestr(f"arrays/{name}.npy", stream.getvalue())
+    with pytest.raises(UserError) as refused:
+        load_model(path)
+    assert "\n" not in str(refused.value)
 
 
 def test_an_array_whose_head_is_no_python_is_refused(tmp_path: Path) -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
+import json
 import pickle
+import random
 import resource
+import struct
 import zipfile
 from collections import OrderedDict
 from pathlib import Path
@@ -14,6 +18,8 @@ import pytest
 
 from stripewise.errors import UserError
 from stripewise.models import own_weights
+from stripewise.models.ann import read_pt
+from stripewise.models.files import read_model_file
 from stripewise.models.own_weights import read_weights
 from stripewise.models.registry import load_model, make_model
 from stripewise.models.table import Schema, make_table
@@ -143,6 +149,68 @@ def test_a_tensor_of_no_known_shape_is_refused(tmp_path):
         archive.writestr("x/data.pkl", text)
     with pytest.raises(UserError, match="unknown shape"):
         read_weights(tmp_path / "own.pt", 3)
+
+
+@pytest.mark.parametrize("key", [b"K\x01", b"\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x1f", b")", b"N"])
+def test_keys_that_could_share_a_hash_are_refused(key: bytes, tmp_path):
+    """Numbers and tuples do at will: 60 KiB of them took seconds, a MiB a quarter of an hour."""
+    with zipfile.ZipFile(tmp_path / "own.pt", "w") as archive:
+        archive.writestr("x/data.pkl", b"\x80\x02}(" + key + b"Nu.")
+    for read in (lambda path: read_weights(path, 3), read_pt):
+        with pytest.raises(UserError, match="a key that is not a text"):
+            read(tmp_path / "own.pt")
+
+
+def saved(head, arrays, path):
+    """Write what PyTorch writes of a text and tensors."""
+    types = {"float32": "FloatStorage", "float64": "DoubleStorage", "int64": "LongStorage"}
+
+    def text(word):
+        raw = word.encode()
+        return b"X" + struct.pack("<I", len(raw)) + raw
+
+    def number(value):
+        return b"J" + struct.pack("<i", value)
+
+    pickled = b"\x80\x02}(" + text("stripewise") + text(head)
+    with zipfile.ZipFile(path, "w") as archive:
+        for place, (name, array) in enumerate(arrays.items()):
+            kind = b"ctorch\n" + types[array.dtype.name].encode() + b"\n"
+            storage = b"(" + text("storage") + kind + text(str(place)) + text("cpu") + number(array.size) + b"tQ"
+            shape = b"(" + b"".join(map(number, array.shape)) + b"t"
+            strides = b"(" + b"".join(number(part // array.itemsize) for part in array.strides) + b"t"
+            hooks = b"\x89ccollections\nOrderedDict\n)R"
+            pickled += (
+                text(name) + b"ctorch._utils\n_rebuild_tensor_v2\n(" + storage + b"K\x00" + shape + strides + hooks
+            )
+            pickled += b"tR"
+            archive.writestr(f"m/data/{place}", array.tobytes())
+        archive.writestr("m/data.pkl", pickled + b"u.")
+    return path
+
+
+def test_a_model_in_pytorchs_format_is_read_without_pytorch_and_checked_as_others_are(tmp_path):
+    model = make_model("ann", {"weights": str(unpacked("state", tmp_path))}).fit(table())
+    model.save(tmp_path / "own.model")
+    stored = read_model_file(tmp_path / "own.model")
+    head, path = json.dumps(stored.head), saved(json.dumps(stored.head), stored.arrays, tmp_path / "m.pt")
+    again = load_model(path)
+    assert np.array_equal(again.predict_table(table()).value, model.predict_table(table()).value)
+    rng = random.Random(0)
+    with zipfile.ZipFile(path) as archive:
+        pickled = archive.read("m/data.pkl")
+        data = {name: archive.read(name) for name in archive.namelist() if "/data/" in name}
+    for _ in range(200):
+        changed = bytearray(pickled)
+        for _ in range(rng.choice((1, 3))):
+            changed[rng.choice((rng.randrange(len(changed)), rng.randrange(len(head), len(changed))))] = rng.randrange(
+                256
+            )
+        with zipfile.ZipFile(path, "w") as archive:
+            for name, content in {"m/data.pkl": bytes(changed), **data}.items():
+                archive.writestr(name, content)
+        with contextlib.suppress(UserError):
+            load_model(path).predict_table(table())
 
 
 def table():

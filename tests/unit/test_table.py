@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from stripewise.errors import UserError
 from stripewise.models.landscape import Landscape, describe_workload, list_landscapes
-from stripewise.models.table import Column, ObjectiveColumn, Schema, make_table, read_table, write_table
+from stripewise.models.table import (
+    Column,
+    ObjectiveColumn,
+    Schema,
+    make_table,
+    read_rows,
+    read_schema,
+    read_table,
+    write_table,
+)
 from stripewise.models.validation import score_oracle
 
 
@@ -127,8 +138,15 @@ def test_shifted_rows_and_marks_of_spreadsheets(tmp_path):
     assert len(read_table(tmp_path / "t")) == len(table())
     first, second, rest = text.split("\n", 2)
     (tmp_path / "t.csv").write_text("\n".join([first, second + ",7", rest]), "utf-8")
-    with pytest.raises(UserError, match="row 1 has more cells than the header"):
+    with pytest.raises(UserError, match="line 2 has more or fewer cells than the header"):
         read_table(tmp_path / "t")
+
+
+def test_a_table_without_an_end_is_refused():
+    with pytest.raises(UserError, match="/dev/zero is larger than 64 MiB"):
+        read_rows(Path("/dev/zero"))
+    with pytest.raises(UserError, match="/dev/zero is larger than 16 MiB"):
+        read_schema(Path("/dev/zero"))
 
 
 def test_contexts_are_taken_apart_and_become_a_workload():

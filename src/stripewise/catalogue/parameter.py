@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import sys
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -254,6 +255,8 @@ class Parameter:
         numbers = [value for value in self.values if isinstance(value, int | float) and not isinstance(value, bool)]
         if len(numbers) != len(self.values):
             raise UserError(f"parameter {self.name} is {self.kind} but has a value that is not a number")
+        if not all(abs(number) <= sys.float_info.max for number in numbers):
+            raise UserError(f"parameter {self.name} has a value that is too large, or is no number")
         if any(a >= b for a, b in zip(numbers, numbers[1:], strict=False)):
             raise UserError(f"parameter {self.name}: values must ascend", "sort them")
 

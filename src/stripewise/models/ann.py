@@ -13,7 +13,6 @@ uncertain predictions of new workloads are.
 from __future__ import annotations
 
 import json
-import re
 import zipfile
 from collections.abc import Mapping
 from dataclasses import replace
@@ -24,19 +23,16 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from stripewise.errors import UserError
 from stripewise.models.base import ModelOptions, PerformanceModel
 from stripewise.models.cells import Data, error_correlation
 from stripewise.models.domain import Domain, Floats
 from stripewise.models.features import Encoder, Feature, Matrix
-from stripewise.models.files import Stored, write_whole
+from stripewise.models.files import Stored, mapping, read_head, write_whole
 from stripewise.models.network import NeuralNetwork, TrainingOptions, import_torch, scaled_network, train
-from stripewise.models.own_weights import read_weights
+from stripewise.models.own_weights import read_pickled, read_weights
 
 _KEY = "stripewise"
 _LEAST_WORKLOADS = 5
-_SAFE = (2, 6)
-"""The first version of PyTorch whose ``weights_only`` keeps its promise (CVE-2025-32434)."""
 
 
 class AnnOptions(ModelOptions, TrainingOptions):
@@ -169,7 +165,7 @@ class AnnModel(PerformanceModel):
         for entry in document["networks"]:
             place = int(entry["operation"])
             self.networks[place] = NeuralNetwork.restored(entry, arrays, f"network{place}.")
-            if len(self.networks[place].inputs) != len(self.encoder.features):
+            if self.networks[place].inputs.shape != (len(self.encoder.features),):
                 raise ValueError("a network does not fit the features")
 
 
@@ -187,7 +183,7 @@ def is_pt(path: str | Path) -> bool:
     try:
         with zipfile.ZipFile(path) as archive:
             return any(name.endswith("/data.pkl") for name in archive.namelist())
-    except (OSError, zipfile.BadZipFile):
+    except (OSError, zipfile.BadZipFile, NotImplementedError, ValueError):
         return False
 
 
@@ -197,17 +193,14 @@ def read_pt(path: str | Path) -> Stored:
     Raises
     ------
     UserError
-        PyTorch is missing or older than 2.6, or the file holds anything else.
+        The file holds anything else.
     """
-    torch = import_torch()
-    if tuple(int(part) for part in re.findall(r"\d+", torch.__version__)[:2]) < _SAFE:
-        newer = ".".join(map(str, _SAFE))
-        raise UserError(f"PyTorch {torch.__version__} may run code of a model file", f"pip install 'torch>={newer}'")
-    try:
-        document = torch.load(path, map_location="cpu", weights_only=True)
-        head = json.loads(document.pop(_KEY))
-        arrays = {str(name): tensor.numpy() for name, tensor in document.items()}
-    except Exception as error:  # PyTorch raises anything for a foreign or damaged file
-        what = f"{path} is not a performance model, or is damaged: {type(error).__name__}"
-        raise UserError(what, "train it again") from error
-    return Stored(head, arrays)
+
+    def take(content: Any, kinds: set[str]) -> Stored:
+        arrays = mapping(content)
+        head = mapping(read_head(arrays.pop(_KEY)))
+        if not all(isinstance(array, np.ndarray) for array in arrays.values()):
+            raise TypeError("it holds more than one text and tensors")
+        return Stored(head, arrays)
+
+    return read_pickled(path, take, "train it again")

@@ -17,6 +17,7 @@ from stripewise.models.base import ModelOptions, PerformanceModel
 from stripewise.models.cells import Cells, Data, Memory, error_correlation, gain_errors
 from stripewise.models.domain import Floats
 from stripewise.models.features import Matrix, at_least_one
+from stripewise.models.files import mapping
 from stripewise.models.linear import feature_kinds, operation_switch
 from stripewise.models.members import (
     BlendMember,
@@ -469,19 +470,24 @@ class AutoModel(PerformanceModel):
         return document, arrays
 
     def _restore(self, document: Mapping[str, Any], arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
+        width = max(1, len(self.encoder.features))  # see at_least_one
         self.blended = {
-            name: BlendMember.restored(parts, arrays, f"{name}.") for name, parts in document["members"].items()
+            name: BlendMember.restored(parts, arrays, f"{name}.", width)
+            for name, parts in mapping(document["members"]).items()
         }
         self.known, self.new = (_restored_blend(document, name) for name in ("known", "new"))
-        if not len(self.blended) == len(self.known.weights) == len(self.new.weights):
+        if not self.known.weights.shape == self.new.weights.shape == (len(self.blended),):
             raise ValueError("each member needs a weight")
-        self.variance = Trees.restored(arrays, float(document["variance_bias"]), "variance.")
-        self.offset = Trees.restored(arrays, 0.0, "offset.")
-        self.student = Trees.restored(arrays, float(document["student_bias"]), "student.")
-        self.memory = Memory.restored(arrays, "memory.", self.domain.contexts)
+        self.variance = Trees.restored(arrays, width, float(document["variance_bias"]), "variance.")
+        self.offset = Trees.restored(arrays, width, 0.0, "offset.")
+        self.student = Trees.restored(arrays, width, float(document["student_bias"]), "student.")
+        self.memory = Memory.restored(arrays, "memory.", self.domain)
         # Models of before say nothing of them.
         errors = document.get("gain_errors", [None])
         self.gain_errors = np.array([np.inf if error is None else float(error) for error in errors])
+        place = self.domain.operation
+        if len(errors) not in (1, 1 if place is None else len(self.domain.columns[place].values)):
+            raise ValueError("each operation needs an error of its gains")
 
 
 def _restored_blend(document: Mapping[str, Any], name: str) -> Blend:

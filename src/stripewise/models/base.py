@@ -21,7 +21,7 @@ from stripewise.errors import UserError
 from stripewise.models.cells import Data, group_rows
 from stripewise.models.domain import NEW, Domain, Floats, Frame
 from stripewise.models.features import Encoder, Matrix, make_encoder
-from stripewise.models.files import Stored, write_model_file
+from stripewise.models.files import Stored, mapping, write_model_file
 from stripewise.models.measured import find_measured
 from stripewise.models.network import NeuralNetwork
 from stripewise.models.table import Table
@@ -121,6 +121,8 @@ _LEAST_ROWS = 2
 _ROWS = "rows"
 _CHUNK = 200_000
 _SAMPLE = 512
+_LARGEST = 700.0
+"""No number has a larger logarithm."""
 _MANY = 20_000
 
 
@@ -338,6 +340,8 @@ class PerformanceModel(ABC):
         counts, and the deviation holds how far they differ (the law of total variance, for one more category).
         """
         mean, deviation, shared = ask_measured_categories(self.domain, points, self._predict_measured, predict_one_more)
+        if not np.all(np.abs(mean) < _LARGEST):
+            raise UserError(f"the model {self.name} predicts values that no measurement has", "train it again")
         return Prediction(np.exp(mean), deviation, self.domain.objective.maximize, shared)
 
     def _predict_measured(self, points: Floats) -> Floats:
@@ -508,19 +512,33 @@ class PerformanceModel(ABC):
 
     @classmethod
     def restored(cls, stored: Stored) -> Self:
-        """Make a model from what :meth:`save` wrote."""
-        options = {key: value for key, value in stored.head["options"].items() if key not in cls.retired_options}
+        """Make a model from what :meth:`save` wrote.
+
+        All that the file holds is checked here, so that whoever uses the model need not: each part by the method that
+        reads it, against the domain and the features.
+
+        Raises
+        ------
+        KeyError, TypeError, ValueError, OverflowError, UserError
+            If it is not what :meth:`save` wrote.
+        """
+        for name, array in stored.arrays.items():
+            if array.dtype.kind not in "biuf" or not np.isfinite(array).all():
+                raise ValueError(f"the array {name} has what is not a number")
+        options = {
+            key: value for key, value in mapping(stored.head["options"]).items() if key not in cls.retired_options
+        }
         model = cls(cls.Options.model_validate(options))
-        model._domain = Domain.from_json(stored.head["domain"])
-        model._encoder = Encoder.from_json(stored.head["encoder"])
+        model._domain = Domain.from_json(mapping(stored.head["domain"]))
+        model._encoder = Encoder.from_json(stored.head["encoder"], model._domain)
         model.noise = float(stored.head["noise"])
         model.error_correlation = float(stored.head.get("kinship", 0.0))
         model.reach = float(stored.head.get("reach", 0.0))
         if not (math.isfinite(model.noise) and model.noise >= 0 and 0 <= model.error_correlation <= 1):
             raise ValueError("its noise, or the correlation of its errors, is no such number")
         arrays = dict(stored.arrays)
-        model.rows = np.asarray(arrays.pop(_ROWS, model.rows), dtype=np.int64)
-        model._restore(stored.head["state"], arrays)
+        model.rows = np.asarray(arrays.pop(_ROWS, model.rows), dtype=np.int64).reshape(-1)
+        model._restore(mapping(stored.head["state"]), arrays)
         # An earlier version wrote no more than what a model remembers.
         if model._domain.measured is None and (places := model.places()) is not None:
             known = model.measured()

@@ -301,14 +301,16 @@ class Memory:
         return {prefix + key: getattr(self, key) for key in ("points", "estimate", "deviation")}
 
     @classmethod
-    def restored(cls, arrays: Mapping[str, NDArray[Any]], prefix: str, contexts: int) -> Memory:
+    def restored(cls, arrays: Mapping[str, NDArray[Any]], prefix: str, domain: Domain) -> Memory:
         """Take back what :meth:`arrays` gave."""
         points, estimate, deviation = (
             np.asarray(arrays[prefix + key], dtype=np.float64) for key in ("points", "estimate", "deviation")
         )
-        if len(estimate) not in (0, len(points)) or len(estimate) != len(deviation):
-            raise ValueError("the remembered cells do not fit")
-        return cls(points, estimate, deviation, contexts)
+        if points.shape != (len(points), len(domain.columns)) or estimate.shape not in ((0,), (len(points),)):
+            raise ValueError("the remembered cells do not fit the columns")
+        if deviation.shape != estimate.shape:
+            raise ValueError("the remembered cells need a deviation each")
+        return cls(points, estimate, deviation, domain.contexts)
 
 
 def _hash_rows(points: Floats) -> NDArray[np.uint64]:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from stripewise.catalogue.configuration import Value, place_of
 from stripewise.catalogue.expression import Expression
 from stripewise.errors import UserError
-from stripewise.models.table import Column, Schema, Table
+from stripewise.models.table import Column, Schema, Table, check_schema
 from stripewise.requests.objective import Objective
 from stripewise.sizes import format_size
 
@@ -344,8 +344,14 @@ class Domain:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Domain:
-        """Read what :meth:`as_json` gave."""
-        return cls(
+        """Read what :meth:`as_json` gave.
+
+        Raises
+        ------
+        KeyError, TypeError, ValueError
+            If the parts do not fit one another; UserError and pydantic's ValidationError if the schema is none.
+        """
+        domain = cls(
             Schema.model_validate(document["schema"]),
             tuple(float(v) for v in document["low"]),
             tuple(float(v) for v in document["high"]),
@@ -353,6 +359,22 @@ class Domain:
             int(document["rows"]),
             None if document.get("measured") is None else Measured.from_json(document["measured"]),
         )
+        check_schema(domain.schema, "its table")
+        columns, apart = domain.columns, () if domain.measured is None else domain.measured.apart
+        if (
+            not len(columns) == len(domain.low) == len(domain.high)
+            or not np.isfinite([*domain.low, *domain.high]).all()
+        ):
+            raise ValueError("each column needs a range")
+        for column, places in zip(columns, domain.seen, strict=True):
+            if not places or not set(places) <= set(range(len(column.values))):
+                raise ValueError(f"{column.name} has not the values that were measured")
+        for one in apart:
+            if not 0 <= one.other < one.place < len(columns):
+                raise ValueError("values were measured apart in columns that it does not have")
+            if columns[one.other].kind == "ordinal" and len(one.allowed) != len(("low", "high")):
+                raise ValueError("a range has no two ends")
+        return domain
 
 
 def _key(value: Any) -> str:

@@ -99,9 +99,25 @@ class Encoder:
         return [asdict(feature) for feature in self.features]
 
     @classmethod
-    def from_json(cls, document: Sequence[Mapping[str, Any]]) -> Encoder:
-        """Read what :meth:`as_json` gave."""
-        return cls(TypeAdapter(tuple[Feature, ...]).validate_python(document))
+    def from_json(cls, document: Sequence[Mapping[str, Any]], domain: Domain) -> Encoder:
+        """Read what :meth:`as_json` gave of a model with this domain.
+
+        Raises
+        ------
+        ValueError
+            If it is no features, or not of this domain's columns; pydantic's ValidationError is such an error.
+        """
+        features = TypeAdapter(tuple[Feature, ...]).validate_python(document)
+        columns = domain.columns
+        for feature in features:
+            used = (*feature.plus, *feature.minus)
+            if not used or not set(used) <= set(range(len(columns))) or (feature.kind != "log2" and not feature.plus):
+                raise ValueError(f"the feature {feature.name} has no such columns")
+            if feature.kind == "is" and not 0 <= feature.of < len(columns[feature.plus[0]].values):
+                raise ValueError(f"the feature {feature.name} has no such category")
+            if not feature.least > 0:
+                raise ValueError(f"the feature {feature.name} has no logarithm")
+        return cls(features)
 
 
 # Ratios by role, each with the question it answers. "processes" and "processes_per_node" are derived where only the

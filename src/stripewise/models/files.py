@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import tokenize
 import zipfile
 import zlib
@@ -90,6 +91,54 @@ def _member(name: str) -> zipfile.ZipInfo:
     return member
 
 
+def read_head(text: str) -> Any:
+    """Read JSON whose numbers are finite: Python's reader takes ``NaN``, ``Infinity`` and 1e999.
+
+    Raises
+    ------
+    ValueError
+        If it is not such JSON.
+    """
+
+    def number(digits: str) -> float:
+        value = float(digits)
+        if not math.isfinite(value):
+            raise ValueError(f"it has the number {digits[:20]}")
+        return value
+
+    return json.loads(text, parse_constant=number, parse_float=number)
+
+
+def mapping(document: Any) -> dict[str, Any]:
+    """Give a part of a model's document that must be an object of JSON.
+
+    Raises
+    ------
+    TypeError
+        If it is not.
+    """
+    if not isinstance(document, dict):
+        raise TypeError(f"it has {str(document)[:20]!r} where an object must be")
+    return document
+
+
+def check_unpacked(archive: zipfile.ZipFile, path: str | Path) -> None:
+    """Refuse an archive that unpacks to more than models do.
+
+    Raises
+    ------
+    UserError
+        If it does.
+    """
+    unpacked = sum(entry.file_size for entry in archive.infolist())
+    most = min(_LARGEST, max(_SMALL, _DENSEST * Path(path).stat().st_size))
+    if unpacked > most:
+        raise UserError(
+            f"model {path} unpacks to {unpacked >> 20} MiB, more than the {most >> 20} MiB for its size",
+            "train it again: Stripewise's own models are smaller",
+        )
+
+
 def read_model_file(path: str | Path) -> Stored:
     """Read a model file; only numbers and texts are taken from it.
 
@@ -100,14 +149,8 @@ def read_model_file(path: str | Path) -> Stored:
     """
     try:
         with zipfile.ZipFile(path) as archive:
-            unpacked = sum(entry.file_size for entry in archive.infolist())
-            most = min(_LARGEST, max(_SMALL, _DENSEST * Path(path).stat().st_size))
-            if unpacked > most:
-                raise UserError(
-                    f"model {path} unpacks to {unpacked >> 20} MiB, more than the {most >> 20} MiB for its size",
-                    "train it again: Stripewise's own models are smaller",
-                )
-            head = json.loads(archive.read(_HEAD).decode("utf-8"))
+            check_unpacked(archive, path)
+            head = read_head(archive.read(_HEAD).decode("utf-8"))
             if not isinstance(head, dict) or head.get("format") != FORMAT:
                 raise UserError(f"{path} is not a performance model", "make one with stripewise site train")
             if head.get("version") != VERSION:

@@ -57,7 +57,7 @@ class LinearModel(PerformanceModel):
     def _restore(self, document: Mapping[str, Any], arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
         self.spread = float(document["spread"])
         self.equation = Equation.restored(document["equation"], arrays)
-        if len(self.equation.kinds) != len(self.encoder.features):
+        if self.equation.kinds != feature_kinds(self.encoder):
             raise ValueError("the equation does not fit the features")
 
 
@@ -191,8 +191,11 @@ class Equation:
             bool(document["inverse"]),
         )
         terms = 1 + sum(1 if kind == "v" else 2 for kind in equation.kinds)
-        if equation.cost.shape != (len(equation.switch) + 1, terms) or len(equation.scale) != len(equation.kinds):
+        places = range(len(equation.kinds))
+        if equation.cost.shape != (len(equation.switch) + 1, terms) or equation.scale.shape != (len(places),):
             raise ValueError("the costs do not fit the features")
+        if not set(equation.switch) <= set(places) or not equation.shortest > 0:
+            raise ValueError("the costs have no such switch, or no shortest time")
         return equation
 
 

@@ -116,24 +116,30 @@ class BlendMember:
         return documents, arrays
 
     @classmethod
-    def restored(cls, documents: list[Any], arrays: Mapping[str, NDArray[Any]], prefix: str) -> BlendMember:
-        """Take back what :meth:`state` gave."""
+    def restored(cls, documents: list[Any], arrays: Mapping[str, NDArray[Any]], prefix: str, width: int) -> BlendMember:
+        """Take back what :meth:`state` gave of a member that sees ``width`` features."""
         parts: list[tuple[Part, NDArray[np.int64] | None]] = []
         for place, document in enumerate(documents):
             own = f"{prefix}{place}."
+            seen = document["features"]
+            features = None if seen is None else np.asarray(seen, dtype=np.int64)
+            if features is not None and (features.ndim != 1 or not set(features.tolist()) <= set(range(width))):
+                raise ValueError("a member has no such features")
+            own_width = width if features is None else len(features)
             part: Part
             if document["kind"] == "trees":
-                part = Trees.restored(arrays, float(document["bias"]), own)
+                part = Trees.restored(arrays, own_width, float(document["bias"]), own)
             elif document["kind"] == "log of trees":
-                part = LogTrees(Trees.restored(arrays, 0.0, own), float(document["level"]))
+                part = LogTrees(Trees.restored(arrays, own_width, 0.0, own), float(document["level"]))
             elif document["kind"] == "equation":
                 part = Equation.restored(document, arrays, own)
+                if len(part.kinds) > own_width:
+                    raise ValueError("the costs of a member do not fit its features")
             elif document["kind"] == "smooth":
-                part = Smooth.restored(document, arrays, own)
+                part = Smooth.restored(document, arrays, own, own_width)
             else:
                 raise ValueError(f"a member of the kind {document['kind']!r}")
-            features = document["features"]
-            parts.append((part, None if features is None else np.asarray(features, dtype=np.int64)))
+            parts.append((part, features))
         return cls(tuple(parts))
 
 

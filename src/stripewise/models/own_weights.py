@@ -1,7 +1,7 @@
-"""Weights of somebody's own network of the study's shape, from a ``.pt`` file: a plain ``state_dict`` or TorchScript.
+"""PyTorch's files (``.pt``) without PyTorch, and weights of somebody's own network of the study's shape in one.
 
 Such a file is a ZIP with a pickle. A reader of our own takes tensors, numbers and texts from it, and nothing else. It
-imports and calls nothing that the file names, so PyTorch is not needed.
+imports and calls nothing that the file names, and takes as long as the file is.
 """
 
 from __future__ import annotations
@@ -12,22 +12,24 @@ import re
 import struct
 import zipfile
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, ClassVar
+from typing import Any, BinaryIO, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stripewise.errors import UserError
+from stripewise.models.files import check_unpacked
 from stripewise.models.network import HIDDEN
 
 _LARGEST = 64 << 20
 _MOST_PICKLED = 4 << 20
 _MOST_DIMENSIONS = 4
 _MOST_PARTS = 1000
-_STORAGES = {"FloatStorage": "<f4", "DoubleStorage": "<f8", "HalfStorage": "<f2"}
+_STORAGES = {"FloatStorage": "<f4", "DoubleStorage": "<f8", "HalfStorage": "<f2", "LongStorage": "<i8"}
 _MODULES = re.compile(r"__torch__\.(torch\.nn\.modules\.(\w+)(\.___torch_mangle_\d+)?|.*)")
+_FIX = "save it with torch.save(model.state_dict(), FILE) or torch.jit.script(model).save(FILE)"
 _BETWEEN = ("Linear", "ReLU", "Dropout", "Sequential", "Identity", "Flatten")
 
 Layers = tuple[tuple[NDArray[np.float32], ...], tuple[NDArray[np.float32], ...]]
@@ -39,6 +41,9 @@ class _Refused(Exception):  # noqa: N818  it becomes a UserError with the file's
 
 class _Table(dict[Any, Any]):
     """Stands in for an OrderedDict, which may have attributes."""
+
+    def __init__(self) -> None:
+        super().__init__()
 
 
 class _Storage:
@@ -58,6 +63,16 @@ class _Module:
 
 
 _Unpickler: Any = vars(pickle)["_Unpickler"]  # the reader in Python
+_STEPS = b"".join(
+    (
+        *(pickle.PROTO, pickle.STOP, pickle.MARK, pickle.BINPUT, pickle.LONG_BINPUT, pickle.BINGET, pickle.LONG_BINGET),
+        *(pickle.NONE, pickle.NEWTRUE, pickle.NEWFALSE, pickle.BININT, pickle.BININT1, pickle.BININT2, pickle.LONG1),
+        *(pickle.BINFLOAT, pickle.BINUNICODE, pickle.SHORT_BINSTRING, pickle.EMPTY_DICT, pickle.EMPTY_LIST),
+        *(pickle.EMPTY_TUPLE, pickle.TUPLE, pickle.TUPLE1, pickle.TUPLE2, pickle.TUPLE3, pickle.APPEND, pickle.APPENDS),
+        *(pickle.GLOBAL, pickle.NEWOBJ, pickle.REDUCE, pickle.BINPERSID),
+    )
+)
+"""What PyTorch writes, besides what :class:`_Reader` does itself."""
 
 
 class _Reader(_Unpickler):  # type: ignore[misc]
@@ -80,7 +95,24 @@ class _Reader(_Unpickler):  # type: ignore[misc]
         elif type(self.stack[-1]) is not _Table:
             raise _Refused("it sets attributes of an unknown object")
 
-    dispatch: ClassVar[dict[int, Any]] = {**_Unpickler.dispatch, pickle.BUILD[0]: _build}
+    def _set_item(self) -> None:
+        value, key = self.stack.pop(), self.stack.pop()
+        self._set(self.stack[-1], [key, value])
+
+    def _set_items(self) -> None:
+        items = self.pop_mark()
+        self._set(self.stack[-1], items)
+
+    def _set(self, table: Any, items: list[Any]) -> None:
+        # Numbers and tuples that share a hash would make a small file take hours.
+        if not isinstance(table, dict) or not all(type(key) is str for key in items[::2]):
+            raise _Refused("a dictionary of it has a key that is not a text")
+        table.update(zip(items[::2], items[1::2], strict=True))
+
+    dispatch: ClassVar[dict[int, Any]] = {
+        **{step: _Unpickler.dispatch[step] for step in _STEPS},
+        **{pickle.BUILD[0]: _build, pickle.SETITEM[0]: _set_item, pickle.SETITEMS[0]: _set_items},
+    }
 
     def find_class(self, module: str, name: str) -> Any:
         """Give stand-ins of our own for the few names that such files need."""
@@ -141,18 +173,7 @@ def read_weights(path: str | Path, inputs: int) -> Layers:
     UserError
         If the file is something else, with the reason.
     """
-    fix = "save it with torch.save(model.state_dict(), FILE) or torch.jit.script(model).save(FILE)"
-    try:
-        tensors, kinds = _read_tensors(Path(path))
-    except _Refused as error:
-        raise UserError(f"{path} cannot be used as a model: {error}", fix) from error
-    except OSError as error:
-        raise UserError(f"cannot read the model {path}: {error.strerror}", "check the path") from error
-    except (zipfile.BadZipFile, zlib.error, struct.error, pickle.UnpicklingError, EOFError) as error:
-        raise UserError(f"{path} is not a .pt file of PyTorch 1.6 or newer, or is damaged: {error}", fix) from error
-    except (KeyError, ValueError, TypeError, IndexError, AttributeError, RuntimeError, MemoryError) as error:
-        # RuntimeError: also of an archive that is encrypted, or packed in an unknown way, or nested too deeply.
-        raise UserError(f"{path} is damaged: {type(error).__name__}: {error}", fix) from error
+    tensors, kinds = read_pickled(path, _read_tensors, _FIX)
     foreign = sorted(kind for kind in kinds if kind and kind not in _BETWEEN)
     if foreign:
         raise UserError(
@@ -162,12 +183,42 @@ def read_weights(path: str | Path, inputs: int) -> Layers:
     return _check_shape(path, tensors, inputs)
 
 
-def _read_tensors(path: Path) -> tuple[dict[str, NDArray[Any]], set[str]]:
-    """Read all tensors by their names, in the file's order, and the kinds of TorchScript modules."""
+T = TypeVar("T")
+
+
+def read_pickled(path: str | Path, take: Callable[[Any, set[str]], T], fix: str) -> T:
+    """Read a file of PyTorch.
+
+    Parameters
+    ----------
+    take : callable
+        Makes of what was pickled, and of the kinds of TorchScript modules in it, what is asked for.
+    fix : str
+        What to do where the file is not such a one.
+
+    Raises
+    ------
+    UserError
+        If the file is something else, with the reason.
+    """
+    try:
+        return take(*_unpickle(Path(path)))
+    except _Refused as error:
+        raise UserError(f"{path} cannot be used as a model: {error}", fix) from error
+    except OSError as error:
+        raise UserError(f"cannot read the model {path}: {error.strerror}", "check the path") from error
+    except (zipfile.BadZipFile, zlib.error, struct.error, pickle.UnpicklingError, EOFError) as error:
+        raise UserError(f"{path} is not a .pt file of PyTorch 1.6 or newer, or is damaged: {error}", fix) from error
+    except (KeyError, ValueError, TypeError, IndexError, AttributeError, RuntimeError, MemoryError) as error:
+        # RuntimeError: also of an archive that is encrypted, or packed in an unknown way, or nested too deeply.
+        raise UserError(f"{path} is damaged: {type(error).__name__}: {error}", fix) from error
+
+
+def _unpickle(path: Path) -> tuple[Any, set[str]]:
+    """Read what was pickled, and the kinds of TorchScript modules in it."""
     with zipfile.ZipFile(path) as archive:
         entries = {entry.filename: entry for entry in archive.infolist()}
-        if sum(entry.file_size for entry in entries.values()) > _LARGEST:
-            raise _Refused(f"it unpacks to more than {_LARGEST >> 20} MiB")
+        check_unpacked(archive, path)
         pickled = next((name for name in entries if name.endswith("/data.pkl")), None)
         if pickled is None or entries[pickled].file_size > _MOST_PICKLED:
             raise _Refused("it has no data.pkl of tensors")
@@ -177,7 +228,11 @@ def _read_tensors(path: Path) -> tuple[dict[str, NDArray[Any]], set[str]]:
             raise _Refused("its numbers are big-endian")
         with archive.open(pickled) as stream:
             reader = _Reader(stream, archive, folder)  # type: ignore[arg-type]  # it has what a pickle needs of a file
-            content = reader.load()
+            return reader.load(), reader.kinds
+
+
+def _read_tensors(content: Any, kinds: set[str]) -> tuple[dict[str, NDArray[Any]], set[str]]:
+    """Find all tensors by their names, in the file's order."""
     found: dict[str, NDArray[Any]] = {}
     seen = 0
     waiting: list[tuple[str, Any]] = [("", content)]
@@ -191,7 +246,7 @@ def _read_tensors(path: Path) -> tuple[dict[str, NDArray[Any]], set[str]]:
         elif isinstance(part, _Module | Mapping):
             parts = part.__dict__ if isinstance(part, _Module) else part
             waiting += [(f"{name}.{key}" if name else str(key), one) for key, one in reversed(list(parts.items()))]
-    return found, reader.kinds
+    return found, kinds
 
 
 def _check_shape(path: str | Path, tensors: Mapping[str, NDArray[Any]], inputs: int) -> Layers:

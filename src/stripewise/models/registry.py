@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
+from stripewise.documents import explain_validation
 from stripewise.errors import UserError
 from stripewise.models.ann import is_pt, read_pt
 from stripewise.models.base import PerformanceModel
@@ -92,5 +95,7 @@ def load_model(path: str | Path) -> PerformanceModel:
     stored = read_pt(path) if is_pt(path) else read_model_file(path)
     try:
         return model_class(str(stored.head["model"])).restored(stored)
+    except ValidationError as error:
+        raise explain_validation(error, f"the model {path} is damaged") from error
     except (KeyError, ValueError, TypeError, IndexError, OverflowError) as error:
         raise UserError(f"the model {path} is damaged: {error}", "train it again") from error

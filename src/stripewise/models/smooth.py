@@ -127,12 +127,14 @@ class Smooth:
         )
 
     @classmethod
-    def restored(cls, document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], prefix: str) -> Smooth:
-        """Take back what :meth:`state` gave."""
+    def restored(
+        cls, document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], prefix: str, width: int
+    ) -> Smooth:
+        """Take back what :meth:`state` gave of a regression over ``width`` features."""
         centre, weight, supports, alpha = (
             np.asarray(arrays[prefix + key], dtype=np.float64) for key in ("centre", "weight", "supports", "alpha")
         )
-        if supports.shape != (len(alpha), len(centre)) or centre.shape != weight.shape:
+        if not centre.shape == weight.shape == (width,) or not supports.shape == (*alpha.shape, width):
             raise ValueError("the supports of a smooth part do not fit")
         return cls(
             centre, weight, supports, alpha,

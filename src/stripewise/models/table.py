@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import csv
 import hashlib
+import io
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from stripewise.catalogue.carriers import Carrier
 from stripewise.catalogue.configuration import Value, identity
@@ -22,12 +24,15 @@ from stripewise.catalogue.parameter import Kind, Parameter, Scale
 from stripewise.catalogue.space import Levels
 from stripewise.catalogue.stack import Stack, StackFile, build_stack, every_stack
 from stripewise.catalogue.workload import Workload
-from stripewise.documents import explain_validation, toml_document, toml_value
+from stripewise.documents import parse_document, read_document, toml_value
 from stripewise.errors import UserError
 from stripewise.ownership import written_whole
 from stripewise.requests.objective import Objective
 
 _REPEAT = "repeat"
+_FILES = "a table is NAME.csv and NAME.toml"
+_LARGEST_SCHEMA = 16 << 20
+_LARGEST_ROWS = 64 << 20
 _COLLECTIVE_ROLES = ("aggregators", "collective_buffer_size")
 _COLLECTIVE_NAMES = ("romio_cb_alltoall", "romio_cb_pfr", "romio_cb_fr_type", "romio_min_fdomain_size")
 
@@ -302,13 +307,7 @@ def make_table(schema: Schema, rows: Sequence[Mapping[str, Any]], origin: str = 
         finite number, or no rows.
     """
     columns = schema.columns
-    names = [column.name for column in columns]
-    for name in [*names, schema.objective.column, _REPEAT]:
-        if [*names, schema.objective.column, _REPEAT].count(name) > 1:
-            raise UserError(f"{origin}: two columns are called {name}", "rename one")
-    for column in columns:
-        column.parameter()  # the checks of a parameter: order, scale, duplicates, default
-    _check_rules(schema, origin)
+    check_schema(schema, origin)
     if not rows:
         raise UserError(f"{origin} has no rows", "measure something first")
     places = [_positions(column) for column in columns]
@@ -335,8 +334,20 @@ def make_table(schema: Schema, rows: Sequence[Mapping[str, Any]], origin: str = 
     return Table(schema, levels[:, count:], levels[:, :count], _told_apart(levels, repeats), values)
 
 
-def _check_rules(schema: Schema, origin: str) -> None:
-    """Refuse a constraint that names what nobody knows."""
+def check_schema(schema: Schema, origin: str) -> None:
+    """Refuse two columns of one name, values out of order, and a constraint that names what nobody knows.
+
+    Raises
+    ------
+    UserError
+        With what is wrong; ``origin`` says of what.
+    """
+    names = [*(column.name for column in schema.columns), schema.objective.column, _REPEAT]
+    twice = next((name for name, times in Counter(names).items() if times > 1), None)
+    if twice is not None:
+        raise UserError(f"{origin}: two columns are called {twice}", "rename one")
+    for column in schema.columns:
+        column.parameter()  # the checks of a parameter: order, scale, duplicates, default
     if not schema.constraints:
         return
     known = {column.name for column in schema.columns} | Workload().words().keys()
@@ -395,23 +406,42 @@ def read_table(path: str | Path) -> Table:
         With the file and the place that is wrong.
     """
     toml, data = table_files(path)
+    return make_table(read_schema(toml), read_rows(data), str(data))
+
+
+def read_schema(path: Path) -> Schema:
+    """Read what the columns of a table are.
+
+    Raises
+    ------
+    UserError
+        If the file cannot be read, or is not a schema.
+    """
+    return parse_document(Schema, read_document(path, "table", _FILES, _LARGEST_SCHEMA), str(path))
+
+
+def read_rows(path: Path) -> list[dict[str, str]]:
+    """Read the rows of CSV with a header.
+
+    Raises
+    ------
+    UserError
+        If the file cannot be read, is larger than any table, or has a row of more or fewer cells than the header.
+    """
+    # Spreadsheets put a mark before UTF-8, which does not belong to the first column's name.
+    text = read_document(path, "table", _FILES, _LARGEST_ROWS).removeprefix("\ufeff")
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    rows: list[dict[str, str]] = []
     try:
-        schema = Schema.model_validate(toml_document(toml.read_text("utf-8"), str(toml)))
-        # Spreadsheets put a mark before UTF-8, which does not belong to the first column's name.
-        with data.open(encoding="utf-8-sig", newline="") as stream:
-            rows = list(csv.DictReader(stream))
-    except ValidationError as error:
-        raise explain_validation(error, str(toml)) from error
-    except OSError as error:
-        raise UserError(
-            f"cannot read {error.filename}: {error.strerror}", "a table is NAME.csv and NAME.toml"
-        ) from error
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise UserError(f"table {data} cannot be read: {error}", "is it the right file?") from error
-    longer = next((number for number, row in enumerate(rows) if None in row), None)
-    if longer is not None:
-        raise UserError(f"{data}: row {longer + 1} has more cells than the header", "fix the row, or quote its commas")
-    return make_table(schema, rows, str(data))
+        header = next(reader, [])
+        for cells in filter(None, reader):
+            if len(cells) != len(header):
+                what = f"{path}: line {reader.line_num} has more or fewer cells than the header"
+                raise UserError(what, "fix the row, or quote its commas")
+            rows.append(dict(zip(header, cells, strict=True)))
+    except csv.Error as error:
+        raise UserError(f"cannot read {path}: line {reader.line_num}: {error}", "is it CSV with a header?") from error
+    return rows
 
 
 def write_table(table: Table, path: str | Path) -> None:

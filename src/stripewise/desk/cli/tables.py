@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from pydantic import ValidationError
 
 from stripewise.desk.cli.options import JsonOption, TableArgument, check_place, pairs
 from stripewise.desk.cli.output import console, notes, number, overwritten, print_json, print_rows, prose, remark, say
-from stripewise.documents import explain_validation, read_document, toml_document
 from stripewise.engine.campaign.importing import read_sources, table_from, with_names
 from stripewise.engine.campaign.observing import with_profiles
 from stripewise.engine.campaign.outcome import save
 from stripewise.errors import UserError
-from stripewise.models.table import Schema, Table, make_table, read_table
+from stripewise.models.table import Table, make_table, read_rows, read_schema, read_table
 from stripewise.output.markup import capitalised, factors
 from stripewise.output.summaries import NUMBERS, SummaryReport, summarise, write_values
 from stripewise.sizes import count_of
@@ -61,7 +58,8 @@ def import_table(
     """Make a table of measurements that exist: IOR, Darshan, reports, or any CSV with a schema."""
     kinds, said, unreadable = {"CSV": len(files)}, list[str](), list[str]()
     if schema is not None:
-        table = _with_schema(files, schema)
+        rows = [row for file in files for row in read_rows(file)]
+        table = make_table(read_schema(schema), rows, ", ".join(map(str, files[:3])))
     else:
         table, kinds, said, unreadable = _observe_files(files, out, parameter or [], from_name, given or [], workers)
     path = save(table, out)
@@ -132,24 +130,6 @@ def _observe_files(
     listed = ", ".join(f"{count} {kind}" for kind, count in found.kinds.items())
     table, said = table_from(rows, out.with_suffix("").name, f"Imported from {listed}.", parameters)
     return table, dict(found.kinds), [*found.notes, *said], found.unreadable
-
-
-def _with_schema(files: list[Path], path: Path) -> Table:
-    try:
-        schema = Schema.model_validate(toml_document(read_document(path, "schema"), str(path)))
-    except ValidationError as error:
-        raise explain_validation(error, str(path)) from error
-    rows: list[dict[str, Any]] = []
-    for file in files:
-        try:
-            with file.open(encoding="utf-8-sig", newline="") as stream:
-                for number, row in enumerate(csv.DictReader(stream, strict=True), start=2):
-                    if None in row or None in row.values():
-                        raise UserError(f"{file}: line {number} has more or fewer cells than the header", "fix it")
-                    rows.append(row)
-        except (OSError, UnicodeDecodeError, csv.Error) as error:
-            raise UserError(f"cannot read {file}: {error}", "is it CSV with a header?") from error
-    return make_table(schema, rows, ", ".join(map(str, files[:3])))
 
 
 def summarize(

@@ -96,9 +96,9 @@ class BoostingModel(PerformanceModel):
         return document, self.trees.arrays()
 
     def _restore(self, document: Mapping[str, Any], arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
-        self.trees = Trees.restored(arrays, float(document["bias"]))
+        self.trees = Trees.restored(arrays, len(self.encoder.features), float(document["bias"]))
         self.parts = [int(n) for n in document["parts"]]
-        if sum(self.parts) != len(self.trees):
+        if sum(self.parts) != len(self.trees) or min(self.parts, default=0) < 0:
             raise ValueError("the parts do not add up to the trees")
         self.factor, self.floor = float(document["factor"]), float(document["floor"])
 

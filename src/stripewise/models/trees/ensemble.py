@@ -30,7 +30,6 @@ from stripewise.models.domain import Floats
 from stripewise.models.features import Matrix, at_least_one
 from stripewise.threads import threads
 
-_MOST_FEATURES = 1 << 16
 KEYS = ("roots", "feature", "threshold", "left", "right", "value", "gain", "count")
 
 
@@ -100,8 +99,8 @@ class Trees:
         return {prefix + key: getattr(self, key) for key in KEYS}
 
     @classmethod
-    def restored(cls, arrays: Mapping[str, NDArray[Any]], bias: float = 0.0, prefix: str = "") -> Self:
-        """Take back what :meth:`arrays` gave, and check that every walk ends.
+    def restored(cls, arrays: Mapping[str, NDArray[Any]], width: int, bias: float = 0.0, prefix: str = "") -> Self:
+        """Take back what :meth:`arrays` gave of trees over ``width`` features, and check that every walk ends.
 
         Raises
         ------
@@ -114,16 +113,14 @@ class Trees:
             raise UserError(
                 f"the model file lacks the array {error}", "it is damaged: train the model again"
             ) from error
-        sizes = {len(getattr(trees, key)) for key in KEYS[1:]}
+        if {getattr(trees, key).shape for key in KEYS[1:]} != {(trees.nodes,)} or trees.roots.ndim != 1:
+            raise UserError("the arrays of the trees of the model file do not fit", "train the model again")
         inner = trees.feature >= 0
         own = np.flatnonzero(inner)
         # Children come after their parent and before the next tree, so no walk can go round in a circle or astray.
         ends = np.append(trees.roots[1:], trees.nodes)
-        sound = bool(
-            len(sizes) == 1 and np.array_equal(trees.roots[:1], [0][: trees.nodes]) and np.all(np.diff(trees.roots) > 0)
-        )
-        # LightGBM makes room for every feature up to the last one.
-        sound = sound and int(trees.feature.max(initial=0)) < _MOST_FEATURES
+        sound = bool(np.array_equal(trees.roots[:1], [0][: trees.nodes]) and np.all(np.diff(trees.roots) > 0))
+        sound = sound and int(trees.feature.max(initial=0)) < max(width, 1)
         if sound and len(trees):
             sound = bool(ends[-1] > trees.roots[-1])
             last = np.repeat(ends, ends - trees.roots)[own] if sound else ends

@@ -98,6 +98,7 @@ def _is_size(domain: Domain, index: int) -> bool:
 
 
 _MOST_RULES = 64
+_LARGEST_POWER = 1000.0
 _FOLDS = 3
 _LEAST_WORKLOADS = 5
 
@@ -178,11 +179,14 @@ class TreeModel(PerformanceModel):
         return {"left_out": self.left_out}, {**self.trees.arrays(), "spread": self.spread}
 
     def _restore(self, document: Mapping[str, Any], arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
-        self.trees = Trees.restored(arrays)
+        self.trees = Trees.restored(arrays, len(self.encoder.features))
         self.spread = np.asarray(arrays["spread"], dtype=np.float64)
         self.left_out = float(document.get("left_out", 0.0))
-        if len(self.spread) != self.trees.nodes:
-            raise ValueError("one spread per node is needed")
+        if len(self.trees) != 1 or self.spread.shape != (self.trees.nodes,):
+            raise ValueError("one tree, and one spread per node, are needed")
+        powers = np.array([False, *(feature.kind == "log2" for feature in self.encoder.features)])
+        if np.any(np.abs(self.trees.threshold[powers[self.trees.feature + 1]]) > _LARGEST_POWER):
+            raise ValueError("a threshold is the logarithm of no number")
 
 
 class ForestOptions(ModelOptions):
@@ -229,4 +233,6 @@ class ForestModel(PerformanceModel):
         return {}, self.trees.arrays()
 
     def _restore(self, document: Mapping[str, Any], arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
-        self.trees = Trees.restored(arrays)
+        self.trees = Trees.restored(arrays, len(self.encoder.features))
+        if len(self.trees) != self.options.trees:
+            raise ValueError("it has not as many trees as its options say")
