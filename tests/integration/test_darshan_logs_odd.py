@@ -81,10 +81,10 @@ def test_figures_that_cannot_be_make_a_damaged_log(tmp_path: Path, name: str, va
 def test_a_damaged_record_is_left_out_and_the_rest_is_read(tmp_path: Path) -> None:
     # MPI-IO says that -27,262 bytes were read; its requests to the file system read 8.1 GiB.
     found = read_log(FIXTURES / "tmatch-reorganised.darshan")
-    assert "without 1 damaged record of module MPI-IO: -27,262 as BYTES_READ" in found.unseen
+    assert "1 damaged record of module MPI-IO is left out: -27,262 as BYTES_READ" in found.unseen
     assert found.bytes > 8 << 30
     lost = read_log(log_of(tmp_path / "lost.darshan", {**WRITES, "WRITES": 9}))
-    assert lost.unseen[-1] == "without 1 damaged record of module POSIX: 8 sizes of 9 writes"
+    assert lost.unseen[-1] == "1 damaged record of module POSIX is left out: 8 sizes of 9 writes"
     assert lost.bytes == 0 and not lost.files
 
 

@@ -396,7 +396,7 @@ def test_the_worst_comes_first_and_settings_make_a_plan() -> None:
     # On how many nodes it ran is not in the log, and on one of them aggregators would cost more than they save.
     assert found.plan() == ""
     (one,) = [f for f in found.findings if f.code == "strided-without-buffering"]
-    assert "on one, the exchange often costs more than it saves. Say how many it were with --nodes" in one.fix
+    assert "on one, the exchange often costs more than it saves. Say how many there were with --nodes" in one.fix
     assert "hint romio_cb_write enable" in diagnose(found.activity.on_nodes(4)).plan()
     assert found.activity.on_nodes(1).on_nodes(4).job.nodes == 1
     assert found.activity.on_nodes(99).job.nodes == found.activity.job.ranks

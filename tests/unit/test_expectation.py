@@ -75,6 +75,9 @@ def test_a_policy_leaves_out_what_is_expected_to_lose() -> None:
     found = apply_policy("mpi-io-study", small)
     assert "romio_cb_write" not in {change.name for change in found.changes}
     assert any(note.startswith("romio_cb_write = disable is left out") for note in found.notes)
+    # Independent calls are what it stands in for: they would harm as well.
+    assert not found.advice and not any("non-collective" in reason for reason in found.reasons)
+    assert any(reason.startswith("romio_cb_write = disable: ") for reason in found.reasons)
 
 
 def seen() -> list[Activity]:

@@ -180,8 +180,9 @@ class _LeftOut:
                 f"{pipes} left out: calls on pipes wait for their partners, here {format_duration(waited)} in all"
             )
         for module, wrong in self.damaged.items():
-            records = "1 damaged record" if len(wrong) == 1 else f"{len(wrong):,} damaged records"
-            told.append(f"without {records} of module {module}: {wrong[0]}")
+            one = len(wrong) == 1
+            records = "1 damaged record" if one else f"{len(wrong):,} damaged records"
+            told.append(f"{records} of module {module} {'is' if one else 'are'} left out: {wrong[0]}")
         return told
 
 

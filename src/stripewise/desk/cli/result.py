@@ -161,7 +161,9 @@ def print_result(result: Result, report: Path | None = None, *, explained: bool 
     if result.applicable and _carried_by_plan(result):
         _say(f"apply it:   stripewise run {identifier} -- COMMAND")
         _say(f"export it:  stripewise export {identifier} --to {_forms(result)}")
-    _say(f"look again: stripewise show {identifier}" + (f"; report: {report}" if report else ""))
+    again = [f"look again: stripewise show {identifier}"] if explained else []
+    if last := "; ".join([*again, *([f"report: {report}"] if report else [])]):
+        _say(last)
 
 
 def _write_effect(effect: Effect, units: Mapping[str, str]) -> str:

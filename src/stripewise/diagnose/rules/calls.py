@@ -179,7 +179,7 @@ def independent_calls(activity: Activity, limits: Thresholds, kind: FindingKind,
 
 _OFF_IS_BETTER = (
     "Write or read larger pieces. Collective buffering helps small pieces on several nodes; on one, the exchange often "
-    "costs more than it saves. Say how many it were with --nodes, or let tune measure it."
+    "costs more than it saves. Say how many there were with --nodes, or let tune measure it."
 )
 
 

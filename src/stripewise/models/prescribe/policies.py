@@ -59,7 +59,11 @@ class _Made:
                 self.settings.remove(setting)
                 self.changes.remove(change)
                 self.notes.append(f"{setting.key} = {setting.value} is left out: expected to be {expected.says}")
-                self.reasons += expected.reasons
+                self.reasons += [f"{setting.key} = {setting.value}: {reason}" for reason in expected.reasons]
+                if setting.key in _COLLECTIVE:
+                    # What stands in for independent calls harms, so they would.
+                    self.advice = [one for one in self.advice if one.name != "collective"]
+                    self.reasons = [reason for reason in self.reasons if reason != _INDEPENDENT]
 
     def hint(self, key: str, value: Value, current: Value | None = None) -> None:
         """An MPI-IO hint."""
@@ -210,10 +214,7 @@ def _study(workload: Workload, osts: int | None, made: _Made) -> None:
         for operation in ("write", "read"):
             if workload.operation in (operation, "both", None):
                 made.hint(f"romio_cb_{operation}", "disable", "automatic")
-        made.reasons.append(
-            "non-collective access was in every one of the commonest settings for write, and improved 83% of the test "
-            "cases for read. Where the program's calls are collective, romio_cb_* stands in for it"
-        )
+        made.reasons.append(_INDEPENDENT)
         made.advice.append(
             Advice("collective", workload.collective, False, 1.0, "use independent calls in the program, if it can")
         )
@@ -224,6 +225,11 @@ def _study(workload: Workload, osts: int | None, made: _Made) -> None:
         )
 
 
+_COLLECTIVE = ("romio_cb_write", "romio_cb_read")
+_INDEPENDENT = (
+    "non-collective access was in every one of the commonest settings for write, and improved 83% of the test "
+    "cases for read. Where the program's calls are collective, romio_cb_* stands in for it"
+)
 _KNOWLEDGE = "knowledge"
 _RULE_OF_THUMB = "this is a rule of thumb: nothing was measured here, and no gain is predicted"
 _STUDY = "mpi-io-study"
