@@ -497,7 +497,7 @@ def _only_live(bound: BoundSpace) -> BoundSpace:
 
 def _why_dead(space: Space, dead: Sequence[str]) -> dict[str, str]:
     """Why parameters mean nothing in any configuration: one value, another interface, or the rest of the workload."""
-    why = dict.fromkeys(dead, "has no effect on this access pattern")
+    why = dict.fromkeys(dead, "acts in no configuration of this search")
     api = space.context.get("api", "unknown")
     worlds = {other: replace(space, context={**space.context, "api": other}).live for other in _INTERFACES}
     for name in dead if api != "unknown" else ():

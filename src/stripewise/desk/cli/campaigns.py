@@ -355,8 +355,8 @@ def _print_evaluated(document: Mapping[str, Any]) -> None:
         console.print("simulated: figures are computed, not measured")
     for operation, found in document["operations"].items():
         prose(
-            f"{operation}: {found['improved_percent']:.1f}% of the cases improved, {found['not_improved']:,} cases did "
-            f"not, {found['unchanged']:,} stayed unchanged"
+            f"{operation}: {found['improved_percent']:.1f}% of the cases improved, "
+            f"{count_of(found['not_improved'], 'case')} did not, {found['unchanged']:,} stayed unchanged"
         )
         table = grid("", ">default", ">prescribed", ">oracle")
         for name in found["default"]:
@@ -369,7 +369,7 @@ def _print_evaluated(document: Mapping[str, Any]) -> None:
         for entry in found["common"][:5]:
             settings = " ".join(markup.list_changes(entry["settings"], units=markup.guess_units(entry["settings"])))
             prose(
-                f"prescribed {entry['selected']:,} times, improved {entry['improved']:,} "
+                f"prescribed for {count_of(entry['selected'], 'case')}, improved {entry['improved']:,} "
                 f"({entry['improved_percent']:.1f}%): {settings}"
             )
     if document["failed"]:

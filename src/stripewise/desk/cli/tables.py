@@ -84,8 +84,8 @@ def import_table(
         remark(f"note: not imported: {len(unreadable) - _LISTED:,} more, which --json lists")
     shown = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
     say(f"{count_of(len(table), 'row')} from {count_of(sum(kinds.values()), 'file')} ({shown}): {path}")
-    say(f"tunable   {', '.join(column.name for column in table.schema.parameter)}")
-    say(f"workload  {', '.join(column.name for column in table.schema.context)}")
+    prose(f"tunable   {', '.join(column.name for column in table.schema.parameter)}")
+    prose(f"workload  {', '.join(column.name for column in table.schema.context)}")
 
 
 def observe_table(
@@ -112,7 +112,7 @@ def observe_table(
     if missing:
         remark(f"note: not all profiles show {', '.join(missing)}: left out")
     say(f"{count_of(len(made), 'row')}: {path}")
-    say(f"workload  {', '.join(columns)}")
+    prose(f"workload  {', '.join(columns)}")
 
 
 def _observe_files(
