@@ -11,7 +11,7 @@ import pytest
 from stripewise.errors import StoreError, StripewiseError, TransientError
 from stripewise.requests.experiment import Experiment
 from stripewise.result import Result
-from stripewise.store.opening import open_store, postgresql_engine
+from stripewise.store.opening import _ADVISORY_LOCK, open_store, postgresql_engine
 from stripewise.store.schema import HEAD, VERSION_TABLE
 from stripewise.store.sql import SqlStore
 from stripewise.testing.stores import DurableStoreContract, refused, result_of, run_of, trial_of
@@ -150,6 +150,22 @@ def test_operators_of_a_stranger_never_run(server: Server, database: str) -> Non
     finally:
         server.sql("DROP OWNED BY mallory, victim", "store")
         server.sql("DROP ROLE mallory, victim")
+
+
+def test_nobody_waits_for_ever_for_a_lock(server: Server, database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A role without any right in a store may hold the lock of those who upgrade it."""
+    monkeypatch.setattr("stripewise.store.opening.BUSY_SECONDS", 0.2)
+    server.sql("CREATE ROLE mallory LOGIN")
+    try:
+        holder = postgresql_engine(server.url("store", "mallory"))
+        with holder.connect() as held:
+            held.exec_driver_sql(f"SELECT pg_advisory_lock({_ADVISORY_LOCK})")
+            with refused(TransientError, "another writer holds a lock", "try again"):
+                open_store(database)
+        holder.dispose()
+        open_store(database).close()
+    finally:
+        server.sql("DROP ROLE mallory")
 
 
 def test_many_open_a_new_database_at_once(database: str) -> None:

@@ -9,6 +9,7 @@ import ctypes
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -21,7 +22,7 @@ from stripewise.store.journal import JournalStore
 from stripewise.store.journal_files import make_folder, prepare_folder, sync_folder
 from stripewise.store.schema import HEAD, VERSION_TABLE, metadata
 from stripewise.store.sql import SqlStore
-from stripewise.store.transactions import explain_errors, sqlite_engine
+from stripewise.store.transactions import BUSY_SECONDS, explain_errors, sqlite_engine
 
 Statfs = Callable[[Path], int]
 """Gives the type of the file system that a folder lies on, as statfs(2) says it."""
@@ -192,7 +193,7 @@ def postgresql_engine(text: str) -> sa.Engine:
         raise UserError(f"a store of kind '{url.get_backend_name()}' is unknown", "use sqlite, postgresql or journal")
     try:
         with import_optional("postgresql"):
-            return sa.create_engine(
+            engine = sa.create_engine(
                 url.set(drivername="postgresql+psycopg"),
                 pool_pre_ping=True,
                 connect_args={"connect_timeout": _CONNECT_SECONDS, "application_name": "stripewise"},
@@ -202,6 +203,14 @@ def postgresql_engine(text: str) -> sa.Engine:
             "the address of the PostgreSQL store has an option that is unknown",
             "write postgresql://USER@HOST:PORT/DATABASE",
         ) from None
+
+    @sa.event.listens_for(engine, "connect")
+    def _connect(connection: Any, _: Any) -> None:
+        # The server waits for ever, and any role of the database may hold the lock of those who upgrade it.
+        connection.execute(f"SET lock_timeout = {round(1000 * BUSY_SECONDS)}")
+        connection.commit()
+
+    return engine
 
 
 def hide_password(url: sa.URL) -> str:
