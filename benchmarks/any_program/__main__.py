@@ -3,6 +3,7 @@
 python -m benchmarks.any_program overhead --observer LIBRARY     # what observing costs
 python -m benchmarks.any_program accelerator --help              # ninety programs with the accelerator
 python -m benchmarks.any_program programs                        # real programs against exhaustive sweeps
+python -m benchmarks.any_program programs --cases loaders.toml   # the same, of training programs that others wrote
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
     python -m benchmarks.any_program programs --images /var/tmp --out programs.json [NAME ...]
     python -m benchmarks.any_program programs --folder CLIENT1 --other CLIENT2 --out programs-cephfs.json [NAME ...]
     python -m benchmarks.any_program programs --show programs.json
+    python -m benchmarks.any_program programs --cases loaders.toml --checkouts FOLDER --python PYTHON --out loaders.json
 
 For each program of ``programs.toml``: every combination of its settings in interleaved rounds; then ``stripewise tune``
 with its proof; then the default, the best of the sweep and tune's answer in interleaved rounds, from which the figures
@@ -83,11 +84,35 @@ class Case:
     seen: set[str] = field(default_factory=set)
 
     @classmethod
-    def read(cls, name: str, folder: Path, other: Path | None = None) -> Case:
-        """Read a case, with the places put in; ``other`` is its folder as another client of the file system sees it."""
-        given = tomllib.loads((HERE / "programs.toml").read_text("utf-8"))[name]
+    def read(
+        cls,
+        name: str,
+        folder: Path,
+        other: Path | None = None,
+        *,
+        cases: str = "programs.toml",
+        checkouts: Path | None = None,
+        python: str = sys.executable,
+    ) -> Case:
+        """Read a case, with the places put in.
+
+        Parameters
+        ----------
+        name : str
+        folder : Path
+            Where it runs.
+        other : Path, optional
+            The same, as another client of the file system sees it.
+        cases : str
+            The file of cases, beside this one.
+        checkouts : Path, optional
+            Where the user put the repositories that cases name.
+        python : str
+            An interpreter that has the libraries which the programs need.
+        """
+        given = tomllib.loads((HERE / cases).read_text("utf-8"))[name]
         given.pop("file_system", None)
-        places = {"{source}": f"{HERE}/sources", "{root}": str(ROOT), "{python}": sys.executable}
+        places = {"{source}": f"{HERE}/sources", "{root}": str(ROOT), "{python}": python, "{checkouts}": str(checkouts)}
 
         def put_in(text: str) -> str:
             for place, path in places.items():
@@ -99,6 +124,7 @@ class Case:
         # CephFS takes the cached pages of a file from a client as soon as another client opens it to write.
         empty = f"dd if=/dev/null of={other}/{{}} conv=notrunc oflag=append status=none" if other else _EMPTY
         cold = [empty.format(file) for file in given.pop("cold", [])]
+        cold += [put_in("{python} -S {source}/cold.py ") + folder for folder in given.pop("cold_folders", [])]
         about, outputs, printed = given.pop("about"), given.pop("outputs", []), given.pop("printed", "")
         prepare = [put_in(line) for line in given.pop("prepare", [])]
         given |= {"name": name, "command": [put_in(word) for word in words]}
@@ -218,7 +244,9 @@ def show(rows: Mapping[str, Any]) -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Measure, or show."""
-    cases = tomllib.loads((HERE / "programs.toml").read_text("utf-8"))
+    first = argparse.ArgumentParser(add_help=False)
+    first.add_argument("--cases", default="programs.toml")
+    cases = tomllib.loads((HERE / first.parse_known_args(arguments)[0].cases).read_text("utf-8"))
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(cases)}; default: all that can run")
     parser.add_argument("--folder", type=Path, help="storage that is there, instead of a slow device")
@@ -228,6 +256,9 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--megabytes", type=int, default=100, help="a second, of reads and of writes")
     parser.add_argument("--repeats", type=int, default=3, help="rounds of the sweep")
     parser.add_argument("--last", type=int, default=7, help="rounds of the comparison")
+    parser.add_argument("--cases", default="programs.toml", help="the file of cases, beside this one")
+    parser.add_argument("--checkouts", type=Path, help="where the repositories are that cases name")
+    parser.add_argument("--python", default=sys.executable, help="has the libraries that the programs need")
     parser.add_argument("--out", type=Path, default=HERE / "programs.json")
     parser.add_argument("--show", type=Path)
     given = parser.parse_args(arguments)
@@ -241,7 +272,9 @@ def main(arguments: list[str] | None = None) -> None:
         with _storage(given) as (storage, state):
             folder = storage / name
             folder.mkdir()
-            case = Case.read(name, folder, given.other and given.other / storage.name / name)
+            other = given.other and given.other / storage.name / name
+            given_places = {"cases": given.cases, "checkouts": given.checkouts, "python": given.python}
+            case = Case.read(name, folder, other, **given_places)
             for line in case.prepare:
                 subprocess.run(["bash", "-c", line], cwd=folder, check=True)
             os.chdir(folder)

@@ -7,17 +7,22 @@ from typing import Any
 import pytest
 from benchmarks.any_program.programs import HERE, Case, every, show
 
-NAMES = list(tomllib.loads((HERE / "programs.toml").read_text("utf-8")))
+CASES = [
+    (cases, name)
+    for cases in ("programs.toml", "loaders.toml")
+    for name in tomllib.loads((HERE / cases).read_text("utf-8"))
+]
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_sweep_has_each_combination_once_and_begins_with_the_default(name: str, tmp_path: Path) -> None:
-    case = Case.read(name, tmp_path)
+@pytest.mark.parametrize(("cases", "name"), CASES)
+def test_a_sweep_has_each_combination_once_and_begins_with_the_default(cases: str, name: str, tmp_path: Path) -> None:
+    case = Case.read(name, tmp_path, cases=cases, checkouts=tmp_path, python="/env/bin/python")
     space = case.space()
     arms = every(space)
     assert arms["default"] == space.default and len(arms) > 1
     assert len({tuple(one.items()) for one in arms.values()}) == len(arms)
-    assert not any("{root}" in word or "{source}" in word for word in [*case.experiment.command, *case.prepare])
+    told = " ".join([*case.experiment.command, *case.prepare, *case.experiment.hooks.before])
+    assert not any(place in told for place in ("{root}", "{source}", "{checkouts}", "{python}"))
 
 
 def test_a_sweep_has_what_reaches_the_program_and_folds_what_is_off(tmp_path: Path) -> None:
