@@ -11,6 +11,9 @@ from pathlib import Path
 import pytest
 
 import stripewise.runners.in_python as hook
+from stripewise.catalogue.carriers import PYTHON, Setting
+from stripewise.observe.journal import parse_journal, report_of
+from stripewise.observe.orders import Order, append_orders
 from stripewise.observe.processes import merge_parts
 from stripewise.observe.report import Report, read_report_file
 
@@ -33,9 +36,9 @@ for epoch in range(3):
 ALL = {"num_workers": "2", "prefetch_factor": "4", "persistent_workers": "true"}
 
 
-def run(folder: Path, loader: str, settings: dict[str, str]) -> tuple[str, Report]:
+def run(folder: Path, loader: str, settings: dict[str, str], **more: object) -> tuple[str, Report]:
     folder.mkdir(exist_ok=True)
-    asked = {"set": {f"{LOADER}.{key}": text for key, text in settings.items()}, "watch": [f"{LOADER}."]}
+    asked = {"set": {f"{LOADER}.{key}": text for key, text in settings.items()}, "watch": [f"{LOADER}."], **more}
     variables = {"STRIPEWISE_PYTHON": json.dumps({**asked, "report": str(folder)})}
     variables["PYTHONPATH"] = str(Path(hook.__file__).parent)
     command = [sys.executable, "-c", PROGRAM.format(loader=loader)]
@@ -83,3 +86,29 @@ def test_a_loader_with_workers_of_its_own_only_reads_further_ahead(tmp_path: Pat
     plain, _ = run(tmp_path / "default", loader, {})
     printed, report = run(tmp_path / "set", loader, ALL)
     assert printed == plain and (report.loaders[0].workers, report.loaders[0].prefetch) == (1, 4)
+
+
+@pytest.mark.parametrize(
+    "loader",
+    [
+        "DataLoader(Samples(), batch_size=8, shuffle=True)",
+        "DataLoader(Samples(), batch_size=8, shuffle=True, generator=torch.Generator().manual_seed(1))",
+    ],
+)
+def test_orders_between_epochs_leave_samples_order_and_random_numbers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, loader: str
+) -> None:
+    monkeypatch.setitem(globals(), "PROGRAM", PROGRAM.replace("range(3)", "range(6)"))
+    plain, _ = run(tmp_path / "default", loader, {})
+    site, workers = f"{LOADER} of Samples in batches of 8", Setting(PYTHON, f"{LOADER}.num_workers", "2")
+    ahead = Setting(PYTHON, f"{LOADER}.prefetch_factor", "4")
+    wanted = [[], [workers], [workers, ahead], [], [workers]]
+    append_orders(tmp_path / "orders", [Order(n, site, "read", one) for n, one in enumerate(wanted, 1)])
+    printed, _ = run(tmp_path / "set", loader, {}, orders=[str(tmp_path / "orders"), str(tmp_path / "answers")])
+    assert printed == plain
+    answers = parse_journal((tmp_path / "answers").read_text("utf-8")).phases
+    loaders = [report_of([one]).loaders[0] for one in answers]
+    assert [one.order for one in answers] == [1, 2, 3, 4, 5, 0] and not any(one.missed for one in answers)
+    assert [(one.workers_started, one.prefetch, one.samples) for one in loaders] == [
+        (0, 0, 40), (2, 2, 40), (2, 4, 40), (0, 0, 40), (2, 2, 40), (0, 0, 40)
+    ]  # fmt: skip

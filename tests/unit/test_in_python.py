@@ -14,6 +14,7 @@ import zipapp
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,17 +24,26 @@ from stripewise.catalogue.plan import Plan
 from stripewise.catalogue.space import Space
 from stripewise.catalogue.stack import load_stack
 from stripewise.diagnose.site import diagnose
+from stripewise.engine.definition import with_options
 from stripewise.engine.effects import verdicts
+from stripewise.engine.session import Session
 from stripewise.errors import RunFailed, UserError
+from stripewise.facts import Facts
 from stripewise.launch import Outcome
 from stripewise.observe.from_report import activity_of
+from stripewise.observe.journal import JournalPhase, parse_journal, report_of
 from stripewise.observe.objectives import Conditions, kind_of
+from stripewise.observe.orders import Order, append_orders
 from stripewise.observe.processes import merge_parts
 from stripewise.observe.report import read_report_file
+from stripewise.requests.experiment import Experiment
 from stripewise.runners.in_python import stripewise_loader
 from stripewise.runners.injection import Guidance, inject, prepare
 from stripewise.runners.program.binary import inspect
 from stripewise.runners.program.mpi import why_isolated
+from stripewise.runners.program_runner import Surroundings
+from stripewise.runners.within.runner import WithinRunner
+from stripewise.store.opening import open_store
 from stripewise.trial import State
 from tests.conftest import require
 
@@ -237,7 +247,7 @@ def test_workers_that_would_fill_the_memory_are_refused(libraries: Path) -> None
 def test_memory_counts_for_all_loaders_and_processes_of_a_node(
     libraries: Path, more: dict[str, str], loaders: int, expected: int
 ) -> None:
-    free = stripewise_loader._free_memory()
+    free = stripewise_loader.free_memory()
     assert free
     # 4 workers, 2 batches of 8 samples each: a fifth of what is free, so that two fit whatever else ends meanwhile.
     code = f"""{DATASET}class Huge(bytes): nbytes = {free // (4 * 2 * 8 * 5)}
@@ -273,6 +283,85 @@ def test_a_programs_own_workers_stay_unless_the_plan_overrides(libraries: Path) 
     assert printed == "4 1\n" and outcomes(report)["num_workers"][0] == "application_wins"
     assert outcomes(report)["prefetch_factor"][0] == "applied" and report["loaders"][0]["prefetch"] == 8
     assert run(libraries, code, {f"{LOADER}.num_workers": "4"}, override=True)[0] == "4 4\n"
+
+
+def ordered(home: Path, code: str, orders: Sequence[dict[str, str]], site: str) -> tuple[str, list[JournalPhase]]:
+    """Run a text whose loaders carry out orders; gives what it printed, and the answers."""
+    answers, path = home / "answers", home / "orders"
+    keys = {"workers": f"{LOADER}.num_workers", "ahead": f"{LOADER}.prefetch_factor"}
+    settings = [[Setting(PYTHON, keys[name], value) for name, value in one.items()] for one in orders]
+    append_orders(path, [Order(number, site, "read", one) for number, one in enumerate(settings, 1)])
+    asked = {"set": {}, "watch": [f"{LOADER}."], "report": str(home), "orders": [str(path), str(answers)]}
+    printed, _ = run(home, code, {}, STRIPEWISE_PYTHON=json.dumps(asked))
+    return printed, list(parse_journal(answers.read_text("utf-8")).phases)
+
+
+PASSES = (
+    DATASET
+    + """
+random.seed(5)
+loader = DataLoader(Samples({read}), 8)
+for epoch in range(5): print(list(loader), random.random())
+next(iter(loader))
+"""
+)
+SITE = f"{LOADER} of Samples in batches of 8"
+
+
+def test_epochs_carry_out_orders_and_answer(libraries: Path) -> None:
+    code = PASSES.format(read="")
+    plain, _ = run(libraries, code, {})
+    orders = [{"workers": "4", "ahead": "8"}, {}, {"workers": "2"}]
+    printed, answers = ordered(libraries, code, orders, SITE)
+    assert printed == plain
+    assert [one.order for one in answers] == [1, 2, 3, 0, 0]  # the sixth pass has not ended
+    assert {one.kind for one in answers} == {(SITE, "read", False, False)} and {one.moved for one in answers} == {32.0}
+    loaders = [report_of([one]).loaders[0] for one in answers]
+    assert [(one.workers, one.workers_started, one.prefetch) for one in loaders] == [
+        (4, 4, 8), (0, 0, 0), (2, 2, 2), (0, 0, 0), (0, 0, 0)
+    ]  # fmt: skip
+    assert not any(one.missed for one in answers) and answers[2].settings == {f"{LOADER}.num_workers": "2"}
+    # A process that starts later carries none out again.
+    _, more = ordered(libraries, code, [], SITE)
+    assert [one.order for one in more[5:]] == [0] * 5
+
+
+def test_a_pass_that_is_broken_off_counts_until_its_last_batch(libraries: Path) -> None:
+    code = (
+        DATASET
+        + """
+import itertools, time
+loader = DataLoader(Samples(), 8)
+for epoch in range(2):
+    for batch in itertools.islice(loader, 2): pass
+    time.sleep(0.2)
+list(loader)
+"""
+    )
+    _, answers = ordered(libraries, code, [{}, {}, {}], SITE)
+    assert [(one.order, one.moved) for one in answers] == [(1, 16.0), (2, 16.0), (3, 32.0)]
+    assert answers[0].seconds < 0.2
+
+
+@pytest.mark.parametrize(
+    ("code", "why"),
+    [
+        (PASSES.format(read="lambda at: random.random()"), "draws random numbers"),
+        (PASSES.format(read="").replace(", 8)", ", 8, num_workers=3)"), "the program sets them itself"),
+        (PASSES.format(read="").replace(", 8)", ", 8, num_workers=3, persistent_workers=True)"), "persist"),
+    ],
+)
+def test_orders_that_cannot_be_carried_out_say_why(libraries: Path, code: str, why: str) -> None:
+    plain, _ = run(libraries, code, {})
+    printed, answers = ordered(libraries, code, [{}, {"workers": "2"}], SITE)
+    assert printed == plain and [one.missed for one in answers[:3]] == [0, 1, 0]
+    assert why in answers[1].evidence
+
+
+def test_processes_that_share_the_work_take_no_orders(libraries: Path) -> None:
+    code = f"import os; os.environ['LOCAL_WORLD_SIZE'] = '2'\n{PASSES.format(read='')}"
+    (libraries / "answers").write_text("", "utf-8")
+    assert ordered(libraries, code, [{"workers": "4"}], SITE)[1] == []
 
 
 def test_settings_that_do_nothing_here_say_so(libraries: Path) -> None:
@@ -462,6 +551,27 @@ def test_the_reason_is_told_where_nothing_can_be_set(tmp_path: Path, options: st
         assert reason in why_isolated([str(script)], inspect(script, dict(os.environ), tmp_path))
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("set -e\npython3 prepare.py\n  python3 -Iu train.py 3\n", "python3 -I"),
+        ("#!/bin/sh\n# python3 -I train.py\npython3 -u train.py -I\n", ""),
+        ("import sys, subprocess\nsubprocess.run([sys.executable, '-S', 'train.py'])\n", "python -S"),
+        ("import sys, subprocess\nsubprocess.run([sys.executable, '-m', 'train'])\n", ""),
+    ],
+)
+def test_a_child_in_which_nothing_can_be_set_is_named(tmp_path: Path, text: str, said: str) -> None:
+    script = tmp_path / ("job.py" if "import" in text else "job.sh")
+    script.write_text(text, "utf-8")
+    starter = sys.executable if "import" in text else "bash"
+    ready = prepare(
+        Plan((Setting(PYTHON, "h5py.File.rdcc_nbytes", "1"),)), [starter, str(script)], tmp_path / "run", cwd=tmp_path
+    )
+    told = [line for line in ready.warnings if "starts a child" in line]
+    assert (f"{script.name} starts a child: {said} runs no sitecustomize" in " ".join(told)) == bool(said)
+    assert len(told) == bool(said)
+
+
 def test_programs_frozen_by_pyinstaller_are_told_from_others(tmp_path: Path) -> None:
     for end, told in ((b"MEI\014\013\012\013\016" + bytes(80), "frozen by PyInstaller"), (b"MEI" + bytes(80), "")):
         program = tmp_path / "train"
@@ -535,6 +645,38 @@ def test_files_that_h5py_makes_of_open_ones_are_no_uses(libraries: Path) -> None
     printed, report = run(libraries, code, {"h5py.File.rdcc_nbytes": "33554432"})
     assert printed == "True\n"
     assert [(one["calls"], one["settings"][0]["acted"]) for one in report["objects"]] == [(1, 1)]
+
+
+KEPT = """
+import gc, h5py
+with h5py.File("x.h5", "w") as f:
+    f.create_dataset("g/a", data=range(100), chunks=(10,))
+    f["b"], f["soft"] = 1, h5py.SoftLink("/g/a")
+with h5py.File("other.h5", "w") as f: f["far"] = h5py.ExternalLink("x.h5", "g/a")
+f = h5py.File("x.h5")
+print([int(f["g/a"][at]) for at in range(5)], f["b"][()], f["b"][()], f["g"]["a"][3], f["soft"][4], f.get("none"))
+found = f["g/a"]
+f.close()
+print(bool(found))
+f = h5py.File("x.h5")
+print(f["g/a"][0])
+del f; gc.collect()
+with h5py.File("x.h5", "r+") as f: f["g/a"][0] = 7; print(f["g/a"][0])
+with h5py.File("other.h5") as f:
+    print(f["far"][0], f["far"][1])
+    with h5py.File("x.h5", "r+"): print("free")
+"""
+
+
+def test_datasets_of_files_that_are_only_read_stay_open_as_long_as_these(libraries: Path) -> None:
+    require(find_spec("h5py"), "no h5py: pip install h5py")
+    plain, _ = run(libraries, KEPT, {})
+    printed, report = run(libraries, KEPT, {"h5py.Group.kept_open": "true"})
+    assert printed == plain and "free" in printed
+    # Four of the first five, the soft link, and `found`.
+    assert outcomes(report)["kept_open"][:2] == ("applied", 6)
+    _, report = run(libraries, KEPT, {"h5py.Group.kept_open": "false"})
+    assert outcomes(report)["kept_open"][:2] == ("not_applicable", 0)
 
 
 ZARR = """
@@ -630,3 +772,57 @@ def test_a_plan_reaches_the_program_that_run_starts(libraries: Path) -> None:
     ready = prepare(plan, ["python3", "-I", "-c", "1"], libraries / "run", environment=environment, cwd=libraries)
     assert "STRIPEWISE_PYTHON" not in ready.injection.environment
     assert any("-I runs no sitecustomize" in line for line in ready.warnings)
+
+
+# Its clock goes by what it reads, and it gives the tuner time, so that the machine's load changes nothing.
+TRAINING = """
+import json, os, random, sys, time
+sys.path.insert(0, {lib!r})
+now, noise = 0.0, random.Random(5)
+time.perf_counter = lambda: now
+from torch.utils.data import DataLoader
+class Samples:
+    def __len__(self): return 16
+    def __getitem__(self, at):
+        global now
+        now += (0.002 if loader.num_workers < 4 else 0.0005) * noise.uniform(0.9, 1.1)
+        return at
+def count(): return len(open(orders).readlines())
+orders = json.loads(os.environ["STRIPEWISE_PYTHON"])["orders"][0]
+loader = DataLoader(Samples(), 8)
+for epoch in range(400):
+    before = count()
+    seen = list(loader)
+    if before > epoch + 50: break
+    for _ in range(10):
+        if count() > before: break
+        time.sleep(0.002)
+print(seen)
+"""
+
+
+def test_a_loaders_workers_are_tuned_between_the_epochs_of_one_launch(tmp_path: Path, libraries: Path) -> None:
+    program = tmp_path / "train.py"
+    program.write_text(TRAINING.format(lib=str(libraries / "lib")), "utf-8")
+    fields: dict[str, Any] = {
+        "runner": "within",
+        "objective": {"name": "sample_rate"},
+        "budget": {"runs": 60},
+        "stacks": ["torch"],
+        "parameters": {"loader_prefetch": {"values": [2]}},
+        "within": {"max_loss": 0.5},
+    }
+    wanted = with_options(Experiment(), command=[sys.executable, str(program)], **fields)
+    with open_store(f"sqlite:///{tmp_path}/store.db") as store:
+        identifier = store.create(wanted, Facts(folder=str(tmp_path)))
+        runner = WithinRunner(wanted, tmp_path / "runs", Surroundings(cwd=tmp_path))
+        result = Session(store, identifier, runner, "test").run()
+    assert result.confirmed and "Proven within one launch" in result.verdict, result.verdict
+    assert int(result.best.configuration["loader_workers"]) >= 4 and result.speedup > 3
+    assert "when Python starts: ordinary trials can search it" in result.left_out["loader_persistent"]
+    said = " ".join(effect.evidence for effect in result.effects if effect.name == "loader_workers")
+    assert "it changed 1 of 1 use of torch.utils.data.DataLoader" in said, said
+    (folder,) = (tmp_path / "runs").glob("launch-*")
+    assert (folder / "stdout").read_text("utf-8") == "[[0, 1, 2, 3, 4, 5, 6, 7], [8, 9, 10, 11, 12, 13, 14, 15]]\n"
+    last = parse_journal((folder / "answers").read_text("utf-8")).phases[-1]
+    assert last.order and last.settings[f"{LOADER}.num_workers"] in {"4", "8", "16"}

@@ -203,6 +203,8 @@ def join_plans(plan: Plan, other: Plan) -> tuple[Plan, list[str]]:
 
 def of_one_family(experiment: Experiment, files: str, operation: str) -> Experiment:
     """Give the experiment that tunes one family of those that another one tunes."""
-    objective = experiment.objective.model_copy(update={"name": f"phase_bandwidth:{operation}"})
+    objective = experiment.objective
+    if objective.name.startswith("phase_bandwidth"):
+        objective = objective.model_copy(update={"name": f"phase_bandwidth:{operation}"})
     within = experiment.within.model_copy(update={"families": "costliest"})
     return experiment.model_copy(update={"files": files, "objective": objective, "within": within})

@@ -40,7 +40,9 @@ from stripewise.observe.report import (
     PosixCalls,
     Report,
     ReportedJob,
+    ReportedLoader,
     ReportedMpi,
+    ReportedObject,
     ReportedTotals,
     SettingOutcome,
     Share,
@@ -353,11 +355,37 @@ def report_of(phases: Sequence[JournalPhase]) -> Report | None:
     phases : sequence of JournalPhase
         At least one, each of another file.
     """
+    if phases[0].driver == _LOADER:
+        return _of_loader(phases[0])
     try:
         files = [file for phase in phases if (file := _seen_of(phase)) is not None]
     except (ValueError, OverflowError):  # of infinite sizes
         return None
     return _report(phases, files) if len(files) == len(phases) else None
+
+
+_LOADER = "DataLoader"
+
+
+def _of_loader(phase: JournalPhase) -> Report:
+    """Give what a loader of Python told of an epoch."""
+    told = _pairs(phase.evidence.partition(";")[0])
+    counts = {key: int(told.get(key, "0")) for key in ("workers", "prefetch", "batches")}
+    loader = ReportedLoader(
+        **counts,
+        workers_started=int(told.get("started", "0")),
+        iterators=1,
+        samples=int(phase.moved),
+        wait=phase.seconds,
+    )
+    of_each: dict[str, list[SettingOutcome]] = {}
+    for key, value in phase.settings.items():
+        outcome = SettingOutcome(
+            layer="python", key=key, requested=value, given=value, echoed=value, outcome="applied", acted=1, missed=0
+        )
+        of_each.setdefault(key.rpartition(".")[0], []).append(outcome)
+    objects = [ReportedObject(path=path, calls=1, settings=settings) for path, settings in of_each.items()]
+    return _report([phase], []).model_copy(update={"objects": objects, "loaders": [loader]})
 
 
 def _seen_of(phase: JournalPhase) -> FileReport | None:

@@ -65,7 +65,7 @@ class Order:
         if (
             not 0 < self.number < MAX_ORDERS
             or len(self.settings) > _MOST_SETTINGS
-            or not all(setting.carrier.decided for setting in self.settings)
+            or any(setting.carrier.why_early(setting.key) for setting in self.settings)
             or any(";" in word or len(word.encode("utf-8", "surrogateescape")) > _MOST_BYTES for word in words)
         ):
             raise ValueError(f"order {self.number} ({self.text}) cannot be carried out by a phase")

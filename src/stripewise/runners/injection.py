@@ -58,7 +58,7 @@ class Guidance:
     journal : Path or None
         Where the mode online keeps what it learned, and orders are answered.
     orders : Path or None
-        The file of orders, for the mode orders.
+        The file of orders, for the mode orders; with ``in_python`` and no mode, for the program's loaders.
     settle : bool
         Whether files are synchronised before they are closed, in the mode orders.
     allow : tuple of str
@@ -148,6 +148,8 @@ def inject(
     launch = LaunchSettings(program, folder, preloaded, plan.override, plan.files, observed=observed, allow=allow)
     if guidance.in_python or objects_of((setting.carrier, setting.key) for setting in plan.settings):
         launch.in_python, launch.watched = _IN_PYTHON, guidance.watched
+        if guidance.in_python and guidance.orders is not None:
+            launch.orders = (str(guidance.orders), str(guidance.journal))
     carried = [setting.carrier.carry(setting, launch) for setting in plan.settings]
     for carrier in Carrier.known.values():
         carried = [*carrier.finish(launch, carried)]
@@ -191,9 +193,9 @@ def _preload(plan: Plan, library: Path, launch: LaunchSettings, guidance: Guidan
     environment["STRIPEWISE_MODE"] = guidance.mode or ("apply" if plan.settings or plan.sections else "observe")
     if guidance.model is not None:
         environment["STRIPEWISE_MODEL"] = str(guidance.model)
-    if guidance.journal is not None:
+    if guidance.journal is not None and guidance.mode:
         environment["STRIPEWISE_JOURNAL"] = str(guidance.journal)
-    if guidance.orders is not None:
+    if guidance.orders is not None and guidance.mode:
         environment["STRIPEWISE_ORDERS"] = str(guidance.orders)
     if guidance.record is not None:
         environment["STRIPEWISE_RECORD"] = str(guidance.record)
@@ -390,6 +392,8 @@ def prepare(
         warnings.append(
             f"the runtime cannot be preloaded: {target.why_not_preloaded}; the MPI's own hints carry the plan"
         )
+    if "STRIPEWISE_PYTHON" in injection.environment and target.program.isolated_child:
+        warnings.append(target.program.isolated_child)
     warnings += [f"{entry.setting.key}={entry.setting.value} is not applied: {entry.wins}" for entry in injection.lost]
     named = placeholders(command)
     warnings += [f"{k}={v} is not applied: the command has no {{{k}}}" for k, v in values.items() if k not in named]

@@ -202,6 +202,8 @@ def find(
         warnings.append(TOO_MANY)
     seen = library is not None or found.observer is not None
     unseen = "" if seen else target.why_not_preloaded or "no MPI library was found for it"
+    if found.in_python and target.program.isolated_child:
+        warnings.append(target.program.isolated_child)
     conditions = Conditions(experiment.runner, target.name, target.workload().nodes, unseen, target.program.isolated)
     kind.check(conditions)
     carried = _list_carried(experiment, target, library, found.observer)

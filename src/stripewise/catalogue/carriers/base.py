@@ -106,6 +106,8 @@ class Program:
         The io component of Open MPI that is ROMIO, as the library names it; empty if it has none, or has not said.
     isolated : str
         Why its Python would not read ``PYTHONPATH``; empty if it does, or nothing shows a Python.
+    isolated_child : str
+        The same of a Python that its script starts.
     """
 
     abi: str = ""
@@ -119,6 +121,7 @@ class Program:
     hdf5_inside: bool = False
     romio: str = ""
     isolated: str = ""
+    isolated_child: str = ""
 
 
 @dataclass(frozen=True)
@@ -176,6 +179,8 @@ class LaunchSettings:
         The folder of the module that is put into the program's Python; None where none is.
     watched : tuple of str
         Objects of Python whose use is counted without a setting, too, to compare with runs that have one.
+    orders : tuple of str
+        Paths of the orders that the module in the program's Python carries out, and of its answers; or empty.
     """
 
     program: Program
@@ -191,6 +196,7 @@ class LaunchSettings:
     allow: tuple[str, ...] = ()
     in_python: Path | None = None
     watched: tuple[str, ...] = ()
+    orders: tuple[str, ...] = ()
 
     def put(self, setting: Setting, variable: str, key: str, forbidden: str) -> Carried:
         """Keep a setting for a variable that lists keys and values, unless it cannot hold the value."""
@@ -335,6 +341,10 @@ class Carrier(ABC):
     def decided(self) -> bool:
         """Whether the runtime can apply what a model chooses while the program runs."""
         return not self.undecided
+
+    def why_early(self, key: str) -> str:
+        """Say why no order can set a key while the program runs; empty if one can."""
+        return self.undecided
 
     # -- the plan ------------------------------------------------------------------------------------------
 

@@ -136,6 +136,7 @@ MCA = Mca()
 _PYTHON = "STRIPEWISE_PYTHON"
 _LOADER = "torch.utils.data.DataLoader"
 """Its use is counted in each run, whether there are settings for it or not."""
+_AT_EACH_ITERATOR = (f"{_LOADER}.num_workers", f"{_LOADER}.prefetch_factor")
 
 
 class Python(Carrier):
@@ -155,6 +156,10 @@ class Python(Carrier):
     def number(self, key: str, text: str) -> float | None:
         """Take a number as Python writes it."""
         return float(text) if re.fullmatch(r"-?[0-9]{1,18}(\.[0-9]+)?", text) else None
+
+    def why_early(self, key: str) -> str:
+        """Let orders change what a loader reads whenever it makes an iterator."""
+        return "" if key in _AT_EACH_ITERATOR else self.undecided
 
     def wrong_key(self, key: str) -> str:
         """Refuse what does not name an argument of an object in a module."""
@@ -183,6 +188,8 @@ class Python(Carrier):
                 "override": launch.override,
                 "report": str(launch.folder.absolute()),
             }
+            if launch.orders:
+                asked["orders"] = launch.orders
             launch.environment[_PYTHON] = json.dumps(asked)
             others = launch.users("PYTHONPATH")
             launch.environment["PYTHONPATH"] = f"{launch.in_python}:{others}" if others else str(launch.in_python)

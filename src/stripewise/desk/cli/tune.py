@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -214,7 +215,10 @@ def tune(
         # Phases are many and cheap; what a launch is measured by says nothing of them.
         fresh = Budget() == experiment.budget
         budget = budget if budget is not None or not fresh else PHASES
-        objective = objective or ("phase_bandwidth" if experiment.objective.name == "elapsed" else None)
+        if not stack and not experiment.stacks and _is_python(context.obj["command"] or experiment.command):
+            stack = ["torch"]
+        rate = "sample_rate" if "torch" in (stack or experiment.stacks) else "phase_bandwidth"
+        objective = objective or (rate if experiment.objective.name == "elapsed" else None)
     if not (runner or experiment.runner).startswith(NO_COMMAND):
         experiment = with_input(experiment)
     options: dict[str, Any] = {
@@ -248,6 +252,11 @@ def tune(
     manner = replace(manner, later=used_later(given, modes))
     case = None if small is None else SmallCase(small, small_budget or SMALL_BUDGET)
     _carry_out(desk, experiment, str(Path.cwd()), manner, case)
+
+
+def _is_python(command: Sequence[str]) -> bool:
+    """Whether a command starts Python itself, and no launcher: what opens files again and again is then its loaders."""
+    return bool(command) and re.fullmatch(r"python[0-9.]*", Path(command[0]).name) is not None
 
 
 @dataclass(frozen=True)

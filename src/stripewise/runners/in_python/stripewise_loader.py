@@ -21,6 +21,7 @@ import signal
 import stat
 import sys
 import time
+import types
 import weakref
 from pathlib import Path
 
@@ -36,6 +37,9 @@ _ON_NODE = (
 )  # fmt: skip
 """How many processes torchrun, Open MPI, MPICH and Slurm started on this node."""
 _USUAL_AHEAD = 2
+_DATA_LOADER = "torch.utils.data.DataLoader"
+_IN_FLIGHT = ("num_workers", "prefetch_factor")
+"""What an order may change."""
 _OF_WORKERS = ("prefetch_factor", "persistent_workers")
 _CHANGE_DRAWS = ("num_workers", "persistent_workers")
 
@@ -54,6 +58,9 @@ class Loader:
         self.passed = None
         """The arguments that the program gave; None of a loader that was not made here."""
         self.persist_draws = False
+        self.own = None
+        """Workers and read-ahead that the program has; None before the first epoch."""
+        self.epoch = None
 
     def as_json(self) -> dict:
         """As a loader of a report."""
@@ -64,8 +71,69 @@ class Loader:
         }  # fmt: skip
 
 
-def patch(loader, target, job) -> None:
-    """Patch the class ``DataLoader``, and that of its iterators."""
+class Epoch:
+    """One pass through a loader, which may carry out an order."""
+
+    def __init__(self, loader, orders) -> None:
+        size = getattr(loader, "batch_size", None)
+        self.site = f"{_DATA_LOADER} of {type(loader.dataset).__name__} in batches of {size}"
+        self.orders = orders
+        self.order, self.settings = orders.take(self.site)
+        self.missed, self.why = 0, ""
+        self.workers = self.ahead = self.started = self.batches = self.samples = 0
+        self.start = self.last = time.perf_counter()
+
+    def carry_out(self, loader, row: Loader, target, job) -> None:
+        """Give the loader what the order asks for, on top of what the program has; the clock starts behind that."""
+        if row.own is None:
+            row.own = {name: getattr(loader, name) for name in _IN_FLIGHT}
+        if not loader.persistent_workers:
+            for name, value in row.own.items():
+                object.__setattr__(loader, name, value)
+        wanted = {key.rpartition(".")[2]: job.setting(value) for key, value in self.settings.items()}
+        if loader.persistent_workers and loader._iterator is not None:
+            self.why = "its workers persist"
+        elif wanted:
+            try:
+                _give(loader, row, types.SimpleNamespace(settings=wanted, told=target.told), job)
+            except Exception as error:
+                self.why = f"the loader refuses it: {type(error).__name__}"
+        self.missed = sum(getattr(loader, name) != one.value for name, one in wanted.items())
+        given = any(name in (row.passed or ()) for name in wanted) and not job.override
+        self.why = self.why or next((one.note for one in wanted.values() if one.note), "")
+        self.why = self.why or ("the program sets them itself (--override replaces its values)" if given else "")
+        self.start = self.last = time.perf_counter()
+
+    def end(self, *, whole: bool) -> None:
+        """Answer; an epoch that was broken off counts until its last batch."""
+        now = time.perf_counter()
+        end = now if whole else self.last
+        if not self.samples or end <= self.start:
+            return
+        seen = f"workers={self.workers} started={self.started} prefetch={self.ahead} batches={self.batches}"
+        fields = {
+            "bytes": str(self.samples), "seconds": f"{end - self.start:.6f}", "order": str(self.order),
+            "missed": str(self.missed), "evidence": f"{seen};{self.why}",
+            "settings": ";".join(f"python {key} {value}" for key, value in self.settings.items()),
+        }  # fmt: skip
+        self.orders.answer(self.site, time.time() - (now - end), fields)
+
+
+def _begin_epoch(loader, row: Loader, target, job, orders) -> None:
+    """Take an order for the pass that begins; several processes must not differ, so they take none."""
+    before, row.epoch = row.epoch, None
+    if before is not None:
+        before.end(whole=False)
+    if orders is not None and row.passed is not None and _processes_here() == 1:
+        row.epoch = Epoch(loader, orders)
+        row.epoch.carry_out(loader, row, target, job)
+
+
+def patch(loader, target, job, orders=None) -> None:
+    """Patch the class ``DataLoader``, and that of its iterators.
+
+    ``orders`` are those of a tuner that runs beside the program; None where there is none.
+    """
     module = sys.modules[loader.__module__]
     make, begin = loader.__init__, loader.__iter__
     known = inspect.signature(make)
@@ -104,6 +172,7 @@ def patch(loader, target, job) -> None:
             elif row.persist_draws and self._iterator is not None:
                 # A new iterator draws the base seed of its workers; the one that persists must draw as often.
                 module.torch.empty((), dtype=module.torch.int64).random_(generator=self.generator)
+            _begin_epoch(self, row, target, job, orders)
         except Exception:
             pass
         made = begin(self)
@@ -113,7 +182,9 @@ def patch(loader, target, job) -> None:
             alive = len(getattr(made, "_workers", ()) or ())
             row.started = max(row.started, alive)
             row.wait += time.perf_counter() - start
-            made._stripewise, made._stripewise_last = row, 0.0
+            made._stripewise, made._stripewise_last, made._stripewise_epoch = row, 0.0, row.epoch
+            if row.epoch is not None:
+                row.epoch.workers, row.epoch.ahead, row.epoch.started = row.workers, row.ahead, alive
         except Exception:
             pass
         return made
@@ -146,23 +217,40 @@ def _patch_iterator(iterator, job) -> None:
             row.busy += start - self._stripewise_last
         try:
             data = step(self)
-        except BaseException:
+        except BaseException as error:
             self._stripewise_last = 0.0
             row.wait += time.perf_counter() - start
+            _leave_epoch(self, row, whole=isinstance(error, StopIteration))
             job.write()
             raise
         row.batches += 1
         try:
-            row.samples += _samples_of(data)
+            count = _samples_of(data)
         except Exception:
-            row.samples += 1
+            count = 1
+        row.samples += count
         end = time.perf_counter()
         row.wait += end - start
+        epoch = self._stripewise_epoch
+        if epoch is not None:
+            epoch.batches, epoch.samples, epoch.last = epoch.batches + 1, epoch.samples + count, end
         job.write(soon=True)
         self._stripewise_last = time.perf_counter()
         return data
 
     iterator.__next__ = __next__
+
+
+def _leave_epoch(iterator, row: Loader, *, whole: bool) -> None:
+    """Answer for a pass that has come to its end; one that failed is no measurement."""
+    epoch, iterator._stripewise_epoch = iterator._stripewise_epoch, None
+    if epoch is not None and row.epoch is epoch:
+        row.epoch = None
+        try:
+            if whole:
+                epoch.end(whole=True)
+        except Exception:  # the program must not notice a full disk
+            pass
 
 
 def _samples_of(data: object) -> int:
@@ -252,7 +340,7 @@ def _objection(loader, row: Loader, workers: int, ahead: int, names: list, told:
         return found["why"], ""
     row.bytes = found["bytes"]
     row.needed = workers * ahead * row.bytes
-    free, sharing = _free_memory(), _processes_here()
+    free, sharing = free_memory(), _processes_here()
     # Others that live may not have filled their batches yet, so these count as if they were not there.
     needed = sharing * sum(one.needed for one in told if one.made() is not None)
     if free is not None and needed > _FREE * free:
@@ -268,7 +356,7 @@ def _processes_here() -> int:
     return max([1, *(int(one[0]) for one in found if one)])
 
 
-def _free_memory() -> int | None:
+def free_memory() -> int | None:
     """Bytes that are free: of the machine, of the groups of processes, and of the memory that processes share."""
     found = _free_of_groups(Path("/proc/self/cgroup"), Path("/sys/fs/cgroup"))
     try:

@@ -77,6 +77,8 @@ class Target:
 class Job:
     """All that this process was asked for and did."""
 
+    setting = Setting
+
     def __init__(self, text: str) -> None:
         asked = json.loads(text)
         self.override = bool(asked.get("override"))
@@ -91,6 +93,8 @@ class Job:
         self.written = 0.0
         self.pid = os.getpid()
         self.patched = False
+        self.orders = asked.get("orders")
+        """Paths of the orders and of the answers; none where no tuner waits."""
 
     def patch(self) -> None:
         """Have the part written when the process ends."""
@@ -143,7 +147,7 @@ def begin(text: str, here: str):
     """Read the variable; gives what patches a module that has just been executed."""
     job = Job(text)
     os.register_at_fork(after_in_child=job.forked)
-    special = {"torch.utils.data.DataLoader": "stripewise_loader.py"}
+    special = {"torch.utils.data.DataLoader": _patch_loader, "h5py.Group": _patch_groups}
 
     def patch(module):
         for target in job.targets.values():
@@ -154,7 +158,7 @@ def begin(text: str, here: str):
                 continue
             job.patch()
             if target.name in special:
-                _load(here, special[target.name]).patch(found, target, job)
+                special[target.name](here, found, target, job)
             elif isinstance(found, type):
                 # Not its name: others may have imported the class already.
                 found.__init__ = _filling(found.__init__, target, job)
@@ -162,6 +166,19 @@ def begin(text: str, here: str):
                 setattr(holder, name, _filling(found, target, job))
 
     return patch
+
+
+def _patch_loader(here: str, found: type, target: Target, job: Job) -> None:
+    orders = None
+    if job.orders:
+        program = Path([*sys.argv, ""][0]).name
+        orders = _load(here, "stripewise_orders.py").Orders(*job.orders, started=job.started, program=program)
+    _load(here, "stripewise_loader.py").patch(found, target, job, orders)
+
+
+def _patch_groups(here: str, found: type, target: Target, job: Job) -> None:
+    free = _load(here, "stripewise_loader.py").free_memory
+    _load(here, "stripewise_h5py.py").patch(found, target, job, free)
 
 
 def _load(here: str, file: str) -> types.ModuleType:

@@ -505,6 +505,24 @@ def why_isolated(program: Sequence[str], binary: Binary | None = None) -> str:
     return ""
 
 
+_STARTS_PYTHON = re.compile(
+    r"""(?:^|[\s;&|(/'"`])((?:python|pypy)[0-9.]*)\s+(-[A-Za-z]+)|(sys\.executable)["',\s]+(-[A-Za-z]+)"""
+)
+
+
+def why_children_isolated(program: Sequence[str], script: Path | None) -> str:
+    """Say which Python that a script starts runs nothing that stands in ``PYTHONPATH``; empty if none is seen."""
+    text, name = _text_of(program, script)
+    for line in text.splitlines():
+        if line.lstrip().startswith("#"):
+            continue
+        for found in _STARTS_PYTHON.finditer(line):
+            started, option = (found[1], found[2]) if found[1] else ("python", found[4])
+            if why := why_isolated([started, option]):
+                return f"{name} starts a child: {why}"
+    return ""
+
+
 def _text_of(program: Sequence[str], script: Path | None) -> tuple[str, str]:
     """Give the text that a script's interpreter reads, from a file or from the command line, and its name."""
     if script is None:

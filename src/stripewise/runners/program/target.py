@@ -23,6 +23,7 @@ from stripewise.runners.program.mpi import (
     find_mpi,
     library_of_launcher,
     script_of,
+    why_children_isolated,
     why_isolated,
 )
 from stripewise.runners.program.started import Files, Started, Understood, understand
@@ -193,6 +194,7 @@ def look(words: Sequence[str], environment: Mapping[str, str], cwd: Path, probin
             f"HDF5 is linked into {inside}: the runtime sees the MPI-IO below it, but neither datasets nor properties "
             "of HDF5; link the shared library (h5pcc -shlib)"
         )
+    script = script_of(inner, home)
     program = Program(
         abi=mpi.abi if mpi else "",
         io=mpi.io if mpi else None,
@@ -205,11 +207,18 @@ def look(words: Sequence[str], environment: Mapping[str, str], cwd: Path, probin
         hdf5_inside=inside is not None,
         romio=mpi.told.romio if mpi else "",
         isolated=why_isolated(inner, binary),
+        isolated_child=why_children_isolated(line.program, _script_of(line.program, home, environment)),
     )
-    script = script_of(inner, home)
     return Target(line, started, binary, mpi, program, launcher, script, tuple(dict.fromkeys(warnings)))
 
 
+def _script_of(program: Sequence[str], home: Path, environment: Mapping[str, str]) -> Path | None:
+    """Give the script that a program is, or that its interpreter is asked to run."""
+    path = script_of(program, home) or _find(program[0], environment, home)
+    return path if path is not None and path.suffix in _SCRIPTS else None
+
+
+_SCRIPTS = (".sh", ".bash", ".py", ".pyw")
 _LARGEST_TEXT = 1 << 20
 
 

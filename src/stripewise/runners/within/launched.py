@@ -61,8 +61,10 @@ class Launched:
     read: int = 0
 
     @classmethod
-    def started(cls, folder: Path, experiment: Experiment, found: Found, cwd: Path) -> Launched:
-        """Start the program of an experiment, in the mode in which it carries out orders.
+    def started(
+        cls, folder: Path, experiment: Experiment, found: Found, cwd: Path, *, loaders: bool = False
+    ) -> Launched:
+        """Start the program of an experiment, in the mode in which it carries out orders, or its loaders do.
 
         Raises
         ------
@@ -71,11 +73,13 @@ class Launched:
         """
         launched = cls(folder)
         guidance = Guidance(
-            "orders",
+            "" if loaders else "orders",
             journal=folder / "answers",
             allow=site_allowances(),
             orders=launched.orders,
             settle=experiment.within.settle,
+            in_python=loaders,
+            watched=found.watched,
         )
         try:
             make_folder(folder)

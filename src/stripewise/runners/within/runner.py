@@ -35,6 +35,7 @@ from stripewise.formats import MAX_ORDERS
 from stripewise.launch import Launch, Outcome
 from stripewise.observe.journal import JournalPhase, report_of
 from stripewise.observe.objectives import kind_of
+from stripewise.observe.objectives.loaders import SampleRate
 from stripewise.observe.objectives.reported import PhaseBandwidth
 from stripewise.observe.orders import Order
 from stripewise.requests.experiment import Experiment
@@ -262,6 +263,15 @@ class WithinRunner(ProgramRunner, SharedLaunch):
         self._kept: Sequence[Setting] = ()
         self._over = ""
 
+    @property
+    def _of_loaders(self) -> bool:
+        """Whether phases are epochs of loaders, which count samples."""
+        return isinstance(kind_of(self.experiment.objective.name), SampleRate)
+
+    @property
+    def _unit(self) -> int:
+        return 1 if self._of_loaders else 2**20
+
     # -- the stage -----------------------------------------------------------------------------------------
 
     def prepare(self) -> Preflight:
@@ -276,10 +286,10 @@ class WithinRunner(ProgramRunner, SharedLaunch):
     def _check(self) -> None:
         """Refuse what phases of one launch cannot have."""
         experiment = self.experiment
-        if not isinstance(kind_of(experiment.objective.name), PhaseBandwidth):
+        if not isinstance(kind_of(experiment.objective.name), PhaseBandwidth | SampleRate):
             raise UserError(
                 f"phases of one launch have no {experiment.objective.name}",
-                "leave --objective out, or use phase_bandwidth:write or phase_bandwidth:read",
+                "leave --objective out, or use phase_bandwidth:write, phase_bandwidth:read or sample_rate",
             )
         hooks = experiment.hooks
         if hooks.before or hooks.after or hooks.delete or hooks.drop_caches != "none":
@@ -293,13 +303,20 @@ class WithinRunner(ProgramRunner, SharedLaunch):
 
     def _describe(self, preflight: Preflight, found: Found | None) -> Preflight:
         """Say what trials inside one launch make of a preflight."""
-        if found is not None and found.library_for(found.target) is None:
+        if self._of_loaders:
+            why = found.target.program.isolated if found is not None else ""
+            if why:
+                raise UserError(f"orders need a module in the program's Python: {why}", "tune without --within")
+        elif found is not None and found.library_for(found.target) is None:
             why = found.target.why_not_preloaded or "it is not an MPI program"
-            raise UserError(f"orders need the runtime, which cannot be preloaded: {why}", "tune without --within")
+            cure = "tune without --within; loaders of PyTorch take orders with --stack torch"
+            raise UserError(f"orders need the runtime, which cannot be preloaded: {why}", cure)
         known = preflight.lost
 
         def lost(parameter: Parameter) -> str:
-            early = parameter.carrier.undecided
+            early = parameter.carrier.why_early(parameter.setting)
+            if parameter.carrier.of_objects is not self._of_loaders:
+                early = early or "only loaders are tuned" if self._of_loaders else "it is not of an open file"
             return f"{early}: ordinary trials can search it, without --within" if early else known(parameter)
 
         summary = [*preflight.summary, f"launches  {self.folder}: orders, answers, output of the program"]
@@ -432,7 +449,7 @@ class WithinRunner(ProgramRunner, SharedLaunch):
 
     def keep(self, plan: Plan) -> None:
         """Let phases that nobody asks about have what is proven; see :class:`SharedLaunch`."""
-        self._kept = [setting for setting in plan.settings if setting.carrier.decided]
+        self._kept = [setting for setting in plan.settings if not setting.carrier.why_early(setting.key)]
 
     def conclude(self, plan: Plan) -> None:
         """Let the rest of the program run with what is proven, and wait for its end; see :class:`SharedLaunch`."""
@@ -458,7 +475,7 @@ class WithinRunner(ProgramRunner, SharedLaunch):
 
     def _begin(self) -> None:
         folder = self.folder / f"launch-{len(self._launches)}"
-        self._launches.append(Launched.started(folder, self.experiment, self.found, self.cwd))
+        self._launches.append(Launched.started(folder, self.experiment, self.found, self.cwd, loaders=self._of_loaders))
 
     def _ended(self, current: Launched) -> list[Outcome]:
         """The program has ended before the runs that were asked for."""
@@ -529,10 +546,9 @@ class WithinRunner(ProgramRunner, SharedLaunch):
         earlier = sum(len(self._alike(one)) for one in self._launches[: self._launches.index(launched)])
         reason = ""
         if missed := max(phase.missed for phase in block):
-            reason = (
-                f"{missed} of its settings did not act: the program sets them itself, or MPI or the file system "
-                "refused them"
-            )
+            why = last.evidence.partition(";")[2] if self._of_loaders else ""
+            why = why or "the program sets them itself, or MPI or the file system refused them"
+            reason = f"{missed} of its settings did not act: {why}"
         seconds = sum(phase.seconds for phase in block)
         return Outcome(
             asked.number,
@@ -542,7 +558,7 @@ class WithinRunner(ProgramRunner, SharedLaunch):
             reason,
             report=report_of(members_of(launched.phases, self._kinds, last)),
             folder=launched.folder,
-            metrics={self.experiment.objective.name: sum(phase.moved for phase in block) / 2**20 / seconds},
+            metrics={self.experiment.objective.name: sum(phase.moved for phase in block) / self._unit / seconds},
             facts=RunFacts(
                 nodes=last.nodes,
                 adopted=bool(asked.attempt),  # its order may have been carried out before it was asked for again
