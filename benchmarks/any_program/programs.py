@@ -4,6 +4,7 @@
     python -m benchmarks.any_program programs --folder CLIENT1 --other CLIENT2 --out programs-cephfs.json [NAME ...]
     python -m benchmarks.any_program programs --show programs.json
     python -m benchmarks.any_program programs --cases loaders.toml --checkouts FOLDER --python PYTHON --out loaders.json
+    python -m benchmarks.any_program programs --cases loaders.toml ... --latency 10 --out loaders-latency.json
 
 For each program of ``programs.toml``: every combination of its settings in interleaved rounds; then ``stripewise tune``
 with its proof; then the default, the best of the sweep and tune's answer in interleaved rounds, from which the figures
@@ -27,7 +28,7 @@ import sys
 import tempfile
 import tomllib
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,7 @@ from typing import Any
 import numpy as np
 from benchmarks.real_programs.launching import carry_out, interleaved
 from benchmarks.slow_disk import slow_disk
+from benchmarks.slow_store import COLD, slow_store
 
 from stripewise.catalogue.configuration import Configuration
 from stripewise.catalogue.parameter import Parameter
@@ -70,6 +72,8 @@ class Case:
         Files whose bytes count.
     printed : str
         Pattern of the part of standard output that counts; all of it where empty.
+    folders : list of str
+        Of its input.
     seen : set of str
         Digests of what the runs wrote and printed.
     """
@@ -81,6 +85,7 @@ class Case:
     prepare: list[str]
     outputs: list[str]
     printed: str
+    folders: list[str] = field(default_factory=list)
     seen: set[str] = field(default_factory=set)
 
     @classmethod
@@ -93,6 +98,7 @@ class Case:
         cases: str = "programs.toml",
         checkouts: Path | None = None,
         python: str = sys.executable,
+        store: bool = False,
     ) -> Case:
         """Read a case, with the places put in.
 
@@ -109,6 +115,8 @@ class Case:
             Where the user put the repositories that cases name.
         python : str
             An interpreter that has the libraries which the programs need.
+        store : bool
+            Whether folders of input lie on a store with a latency.
         """
         given = tomllib.loads((HERE / cases).read_text("utf-8"))[name]
         given.pop("file_system", None)
@@ -124,12 +132,15 @@ class Case:
         # CephFS takes the cached pages of a file from a client as soon as another client opens it to write.
         empty = f"dd if=/dev/null of={other}/{{}} conv=notrunc oflag=append status=none" if other else _EMPTY
         cold = [empty.format(file) for file in given.pop("cold", [])]
-        cold += [put_in("{python} -S {source}/cold.py ") + folder for folder in given.pop("cold_folders", [])]
+        folders = given.pop("cold_folders", [])
+        forget = f"test ! -e {{}}/{COLD}" if store else put_in("{python} -S {source}/cold.py ") + "{}"
+        cold += [forget.format(one) for one in folders]
         about, outputs, printed = given.pop("about"), given.pop("outputs", []), given.pop("printed", "")
         prepare = [put_in(line) for line in given.pop("prepare", [])]
         given |= {"name": name, "command": [put_in(word) for word in words]}
         given["hooks"] = {"before": cold, "delete": given.pop("delete", [])}
-        return cls(name, about, folder, Experiment.model_validate(given), prepare, outputs, printed)
+        experiment = Experiment.model_validate(given)
+        return cls(name, about, folder, experiment, prepare, outputs, printed, folders)
 
     def space(self) -> Space:
         """What can be set: hints of MPI-IO do not reach these programs."""
@@ -254,6 +265,9 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--images", type=Path, default=Path("/var/tmp"), help="where the device's image lies")
     parser.add_argument("--requests", type=int, default=200, help="a second, of reads and of writes")
     parser.add_argument("--megabytes", type=int, default=100, help="a second, of reads and of writes")
+    parser.add_argument(
+        "--latency", type=float, help="milliseconds of each open and read: a store instead of the device"
+    )
     parser.add_argument("--repeats", type=int, default=3, help="rounds of the sweep")
     parser.add_argument("--last", type=int, default=7, help="rounds of the comparison")
     parser.add_argument("--cases", default="programs.toml", help="the file of cases, beside this one")
@@ -274,14 +288,15 @@ def main(arguments: list[str] | None = None) -> None:
             folder.mkdir()
             other = given.other and given.other / storage.name / name
             given_places = {"cases": given.cases, "checkouts": given.checkouts, "python": given.python}
-            case = Case.read(name, folder, other, **given_places)
+            case = Case.read(name, folder, other, **given_places, store=given.latency is not None)
             for line in case.prepare:
                 subprocess.run(["bash", "-c", line], cwd=folder, check=True)
-            os.chdir(folder)
-            try:
+            with ExitStack() as undo:
+                for one in case.folders if given.latency is not None else ():
+                    undo.enter_context(slow_store(folder / one, given.latency / 1000, given.megabytes * 10**6))
+                undo.callback(os.chdir, ROOT)
+                os.chdir(folder)
                 row = measure(case, given, state)
-            finally:
-                os.chdir(ROOT)
         rows = json.loads(given.out.read_text("utf-8")) if given.out.exists() else {}
         rows[name] = row
         given.out.write_text(json.dumps(rows, indent=1) + "\n", "utf-8")
@@ -291,7 +306,7 @@ def main(arguments: list[str] | None = None) -> None:
 @contextmanager
 def _storage(given: argparse.Namespace) -> Iterator[tuple[Path, Path]]:
     """Give a folder on the storage that is measured, and one for what belongs to no program."""
-    if given.folder is None:
+    if given.folder is None and given.latency is None:
         limits = {f"{way}_iops": given.requests for way in ("read", "write")}
         limits |= {f"{way}_bps": given.megabytes * 10**6 for way in ("read", "write")}
         with tempfile.TemporaryDirectory(prefix="slow-", dir=given.images) as name:
@@ -301,7 +316,7 @@ def _storage(given: argparse.Namespace) -> Iterator[tuple[Path, Path]]:
                 yield disk.folder, home / "state"
         return
     with (
-        tempfile.TemporaryDirectory(dir=given.folder) as storage,
+        tempfile.TemporaryDirectory(dir=given.folder or given.images) as storage,
         tempfile.TemporaryDirectory(dir=given.images) as state,
     ):
         yield Path(storage), Path(state)

@@ -1,11 +1,14 @@
 """The real programs without MPI that are compared with exhaustive sweeps."""
 
+import os
+import time
 import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 from benchmarks.any_program.programs import HERE, Case, every, show
+from benchmarks.slow_store import COLD, slow_store
 
 CASES = [
     (cases, name)
@@ -47,3 +50,24 @@ def test_the_table_tells_what_was_missed_and_what_was_claimed_wrongly(capsys: py
     assert "NO, 20 runs" in table
     assert "at least 10% in 2 of 3 programs; proven in 1 of these" in told
     assert "within 95% of the sweep's best in 2 of 3" in told and "without one in 1." in told
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not Path("/dev/fuse").exists(), reason="needs root and FUSE")
+def test_a_slow_store_gives_the_same_bytes_later(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    (folder / "below").mkdir(parents=True)
+    wanted = {folder / "below" / str(number): os.urandom(200_000 + number) for number in range(3)}
+    for path, content in wanted.items():
+        path.write_bytes(content)
+
+    def read() -> float:
+        start = time.monotonic()
+        assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == wanted
+        return time.monotonic() - start
+
+    with slow_store(folder, 0.05, 1e9):
+        assert read() > 3 * 2 * 0.05  # an open and two reads of 128 KiB, of which one is ahead of the program
+        assert read() > 3 * 0.05
+        assert not (folder / COLD).exists() and read() > 3 * 2 * 0.05
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["data"]
+    read()
