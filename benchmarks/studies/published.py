@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from scipy.stats import wilcoxon
+
 from benchmarks.studies import chain, hard_patterns, io_search, shaman
 from benchmarks.studies.sections import ai_for_io, ann, sctuner
 from benchmarks.studies.sections.shaman import saved
@@ -271,6 +273,8 @@ def _facts(studies: Mapping[str, Steps]) -> dict[str, str]:
     classes = {name: told for name, told in shaman.by_class(studies["shaman"]).items() if name != "all"}
     behind = [told["genetic"] - told["auto"] for told in classes.values() if told["genetic"] > told["auto"]]
     slow = results(studies["shaman"], "slow disk ")
+    either = [told for told in slow.values() if told["auto"]["confirmed"] or told["genetic"]["confirmed"]]
+    apart = wilcoxon([saved(told, "auto") - saved(told, "genetic") for told in slow.values()]).pvalue
     choices = result(studies["ai-for-io"], "real choices")
     sieving = next(one["best"] for one in choices["static"] if one["configuration"] == {"sieving": "enable"})
     memory = results(studies["sctuner"], "hdf5 online, memory, ")
@@ -308,6 +312,10 @@ def _facts(studies: Mapping[str, Steps]) -> dict[str, str]:
         "slow_proven_auto": f"{sum(bool(told['auto']['confirmed']) for told in slow.values())}",
         "slow_proven_genetic": f"{sum(bool(told['genetic']['confirmed']) for told in slow.values())}",
         "slow_genetic": percent(statistics.median(saved(told, "genetic") for told in slow.values())),
+        "slow_either": f"{len(either)}",
+        "slow_either_auto": percent(statistics.median(saved(told, "auto") for told in either)),
+        "slow_either_genetic": percent(statistics.median(saved(told, "genetic") for told in either)),
+        "slow_chance": f"{apart:.2f}",
         "sieving_pays": f"{sieving}",
         "sieving_patterns": f"{choices['workloads']}",
         "cache_least": f"{min(cache):.0f}",

@@ -8,6 +8,7 @@
 #include "caller.h"
 #include "counting.h"
 #include "places.h"
+#include "requests.h"
 
 static void count(struct file_record *record, enum operation op, uint64_t bytes, uint64_t began,
                   uint64_t ended) {
@@ -82,6 +83,8 @@ void moved(int fd, enum operation op, bool writes, ssize_t bytes, int64_t place,
     count_sizes(&record->way[writes], (uint64_t)bytes, began, ended);
     if (atomic_load_explicit(&places_wanted, memory_order_relaxed))
         note_place(record->path, writes, (uint64_t)bytes);
+    if (atomic_load_explicit(&requests_wanted, memory_order_relaxed))
+        note_request(record->hash, writes, (uint64_t)bytes, place, began, ended);
     /* What a stream reads is elsewhere in its file than its descriptor is. */
     const struct acts *by = one->chosen && !writes && op != FREAD ? acting() : NULL;
     if (by && by->read_on)

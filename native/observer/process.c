@@ -11,6 +11,7 @@
 #include "counting.h"
 #include "creating.h"
 #include "places.h"
+#include "requests.h"
 
 /* A child has descriptors of its own, and a part of its own as soon as it does something. */
 static void in_child(void) {
@@ -64,6 +65,7 @@ __attribute__((constructor)) static void begin(void) {
     find_runtime();
     read_layouts_told();
     begin_places();
+    begin_requests();
     atomic_store(&acts, read_acts());
     tell_children();
     /* Threads of other libraries may be there: they begin to count when all else is ready. */

@@ -207,19 +207,21 @@ def test_the_best_case_is_what_the_cache_would_take() -> None:
     timings = [Timing("read", 4096, STORAGE.time(4096), None)] * 30
     found = analyse(timings, SITE)
     assert found.counts == {"read": {"uncached": 30}}
+    assert found.places == {"read": {"unknown": {"uncached": 30}}}
     assert found.best["read"] == pytest.approx(30 * CACHED.time(4096))
     assert [factor.condition for factor in found.factors] == ["uncached"]
 
 
 def test_the_command_classes_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "site.json").write_text(SITE.text(), "utf-8")
-    rows = [f"read,4096,{second}" for second in drawn(CACHED, [4096] * 60)]
-    (tmp_path / "t.csv").write_text("operation,size,seconds\n" + "\n".join(rows) + "\n")
-    assert (
-        main(["site", "causes", str(tmp_path / "t.csv"), "--calibration", str(tmp_path / "site.json"), "--json"]) == 0
-    )
+    rows = [f"read,4096,{second},{-4096 * i + 10**6}" for i, second in enumerate(drawn(CACHED, [4096] * 60))]
+    (tmp_path / "t.csv").write_text("operation,size,seconds,offset\n" + "\n".join(rows) + "\n")
+    words = ["site", "causes", str(tmp_path / "t.csv"), "--calibration", str(tmp_path / "site.json")]
+    assert main([*words, "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["counts"] == {"read": {"cached": 60}}
+    assert document["places"] == {"read": {"first": {"cached": 1}, "reverse": {"cached": 59}}}
+    assert main(words) == 0 and "reverse (59): cached 100%" in capsys.readouterr().out
     assert main(["diagnose", str(tmp_path / "t.csv")]) == 2
     assert f"stripewise site causes {tmp_path / 't.csv'}" in " ".join(capsys.readouterr().err.split())
 
@@ -229,8 +231,8 @@ def test_causes_are_written_as_a_page(tmp_path: Path, calibrated: bool) -> None:
     (tmp_path / "site.json").write_text(SITE.text(), "utf-8")
     cached, stored = drawn(CACHED, [4096] * 60), drawn(STORAGE, [4096] * 40)
     lost = [STORAGE.time(4096) * 100] * 3
-    rows = [f"read,4096,{second}" for second in (*cached, *stored, *lost)]
-    (tmp_path / "t.csv").write_text("operation,size,seconds\n" + "\n".join(rows) + "\n")
+    rows = [f"read,4096,{second},{4096 * place}" for place, second in enumerate((*cached, *stored, *lost))]
+    (tmp_path / "t.csv").write_text("operation,size,seconds,offset\n" + "\n".join(rows) + "\n")
     page = tmp_path / "t.html"
     known = ["--calibration", str(tmp_path / "site.json")] if calibrated else []
     assert main(["site", "causes", str(tmp_path / "t.csv"), "--report", str(page), *known]) == 0
@@ -240,6 +242,7 @@ def test_causes_are_written_as_a_page(tmp_path: Path, calibrated: bool) -> None:
     assert ("Not calibrated" in text) != calibrated
     if calibrated:
         assert 'scope="row">read, uncached' in text and 'scope="row">read, cached' in text
+        assert 'scope="row">read, forward' in text
         assert 'scope="row">slow' in text and "answered by the page cache would take" in text
         figures = json.loads(text.split('id="figures">')[1].split("</script>")[0])
         names = [trace["name"] for trace in figures["figures"]["reads"]["data"]]

@@ -23,6 +23,7 @@ from stripewise.catalogue.plan import Plan
 from stripewise.catalogue.space import Space
 from stripewise.catalogue.stack import load_stack
 from stripewise.desk.cli.main import main
+from stripewise.diagnose.causes.analysis import read_timings
 from stripewise.diagnose.site import diagnose
 from stripewise.engine.effects import verdicts
 from stripewise.errors import RunFailed
@@ -727,3 +728,36 @@ def test_source_lines_of_calls_are_found_where_they_are_asked_for(observe: Obser
     checked(["cc", "-o", "plain", "plain.c"], tmp_path)
     observe("./plain", "now", STRIPEWISE_WHERE="1")
     assert "build the program with -g" in add_places(tmp_path / "report.json")
+
+
+TRACED = """
+import os
+with open("data", "w+b", buffering=0) as file:
+    for place in range(3):
+        os.pwrite(file.fileno(), bytes(4096), 4096 * place)
+    if os.fork() == 0:
+        for place in (2, 1, 0):
+            os.pread(file.fileno(), 4096, 4096 * place)
+        os._exit(0)
+    os.wait()
+    file.seek(0)
+    file.read(100)
+    file.read(50)
+"""
+
+
+def test_single_reads_and_writes_are_traced_where_they_are_asked_for(
+    observer: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("stripewise.runners.injection.observer_for", lambda _: observer)
+    monkeypatch.setenv("STRIPEWISE_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    words = ["run", "--mode", "observe", "--trace", "trace.csv", "--", sys.executable, "-S", "-E", "-c", TRACED]
+    assert main(words) == 0 and "reads and writes" in capfd.readouterr().err
+    own = [timing for timing in read_timings(tmp_path / "trace.csv") if timing.series[1] == str(tmp_path / "data")]  # type: ignore[index]
+    assert [(timing.operation, timing.offset, timing.size) for timing in own] == [
+        *(("write", 4096 * place, 4096) for place in range(3)), ("read", 0, 100), ("read", 100, 50),
+        *(("read", 4096 * place, 4096) for place in (2, 1, 0)),
+    ]  # fmt: skip
+    assert len({timing.series for timing in own}) == 2 and all(0 < timing.seconds < 1 for timing in own)
+    assert not list((tmp_path / "home" / "applied").rglob("*.requests"))

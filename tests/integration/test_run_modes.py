@@ -45,6 +45,7 @@ MPICH = Program(abi="mpich", io="romio")
         (["--mode", "observe", "--orders", "o"], "mode observe reads no orders"),
         (["--mode", "observe", "--settle"], "--settle belongs to orders"),
         (["x.plan", "--where"], "--where belongs to the mode observe"),
+        (["x.plan", "--trace", "t.csv"], "--trace belongs to the mode observe"),
         (["--model", "/nonexistent.swm"], "cannot read the model"),
         (["--model", "x.swm", "--workload", "large"], "--workload 'large' is not NAME=VALUE"),
     ],

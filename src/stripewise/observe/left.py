@@ -6,7 +6,7 @@ from pathlib import Path
 
 PREFIX = "process-"
 """How the names of parts begin, in the folder of a run."""
-_PLACES = ".where"
+_PLACES, _REQUESTS = ".where", ".requests"
 
 
 PYTHON_PREFIX = "python-"
@@ -24,12 +24,17 @@ def reports_of(report: Path) -> list[Path]:
 
 def parts_in(folder: Path) -> list[Path]:
     """The parts that processes left in the folder of a run."""
-    return sorted(path for path in folder.glob(f"{PREFIX}*-*") if path.suffix != _PLACES)
+    return sorted(path for path in folder.glob(f"{PREFIX}*-*") if path.suffix not in (_PLACES, _REQUESTS))
 
 
 def places_in(folder: Path) -> list[Path]:
     """What processes left there of the places in their code."""
     return sorted(folder.glob(f"{PREFIX}*-*{_PLACES}"))
+
+
+def requests_in(folder: Path) -> list[Path]:
+    """What processes left there of their single reads and writes."""
+    return sorted(folder.glob(f"{PREFIX}*-*{_REQUESTS}"))
 
 
 def python_parts_in(folder: Path) -> list[Path]:

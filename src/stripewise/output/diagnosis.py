@@ -229,6 +229,7 @@ def causes_page(
         directions=list(classes),
         often="" if often is None else f"{len(often[2]):,} {often[0]}s of {format_size(often[1])}",
         classes=_classes(document),
+        places=_places(document),
         best=_write_best(document),
         anomalies=[
             (one["cause"], one["says"], f"{one['count']:,}", f"{one['ratio']:.1f}", number(one["seconds"], "s"))
@@ -252,6 +253,17 @@ def _classes(document: Mapping[str, Any]) -> list[tuple[str, ...]]:
             for name in sorted(counts, key=lambda name: -seconds[name])
         ]  # fmt: skip
     return rows
+
+
+def _places(document: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    """Which class answered how many operations, by place in the file; empty where no place is known."""
+    return [
+        (f"{way}, {place}", name, f"{count:,}", f"{count / sum(own.values()):.1%}")
+        for way, of in document["places"].items()
+        for place, own in of.items()
+        if place != "unknown"
+        for name, count in sorted(own.items(), key=lambda item: -item[1])
+    ]
 
 
 def _write_best(document: Mapping[str, Any]) -> list[str]:

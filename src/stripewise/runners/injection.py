@@ -69,6 +69,8 @@ class Guidance:
         Whether the program's own calls are counted, too. Each process then leaves a part, and the caller merges them.
     where : bool
         Whether the places of the program's code from which data moves are kept, too.
+    trace : bool
+        Whether its single reads and writes are kept, too.
     in_python : bool
         Whether a module is put into the program's Python, even where no setting is for it, to count what loaders do.
     watched : tuple of str
@@ -85,6 +87,7 @@ class Guidance:
     level: str = ""
     own_calls: bool = False
     where: bool = False
+    trace: bool = False
     in_python: bool = False
     watched: tuple[str, ...] = ()
 
@@ -166,6 +169,8 @@ def inject(
         launch.environment["STRIPEWISE_PROCESSES"] = str(folder.absolute() / PREFIX)
         if guidance.where:
             launch.environment["STRIPEWISE_WHERE"] = "1"
+        if guidance.trace:
+            launch.environment["STRIPEWISE_TRACE"] = "1"
     return Injection(launch.environment, launch.files, tuple(carried), launch.stand_in)
 
 

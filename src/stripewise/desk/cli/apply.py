@@ -20,6 +20,7 @@ from stripewise.desk.cli.options import (
     JsonOption,
     ServerOption,
     StoreOption,
+    check_place,
     identifiers_and_files,
     pairs,
 )
@@ -106,6 +107,13 @@ def run(
         bool,
         typer.Option("--where", help="With --mode observe: also find the source lines from which data moves."),
     ] = False,
+    trace: Annotated[
+        Path | None,
+        typer.Option(
+            help="With --mode observe: also write each read and write of the program's own to a trace.",
+            metavar="FILE.csv",
+        ),
+    ] = None,
     workload: Annotated[
         list[str] | None,
         typer.Option(help="What is known about the files, such as file_size=64GiB; repeatable.", metavar="NAME=VALUE"),
@@ -141,6 +149,10 @@ def run(
     _check_orders(mode, orders, settle)
     if where and mode != "observe":
         raise UserError("--where belongs to the mode observe", "add --mode observe, or leave --where out")
+    if trace is not None:
+        check_place("--trace", trace)
+        if mode != "observe":
+            raise UserError("--trace belongs to the mode observe", "add --mode observe, or leave --trace out")
     plan, simulated = Plan(), False
     if source is not None:
         plan, _, simulated, _ = _plan_of(source, desk_of(store, server, json_output=json_output, yes=yes))
@@ -173,6 +185,7 @@ def run(
         settle,
         own_calls=mode == "observe",
         where=where,
+        trace=trace is not None,
     )
     ready = prepare_or_start(plan, command, folder, guidance, elsewhere)
     warnings = (
@@ -199,7 +212,7 @@ def run(
         lines = acted(ready, folder, plan, chosen=mode == "predict")
         if mode == "online":
             lines = partial(_list_learned, report)
-        raise typer.Exit(launch(ready, report, None if json_output else lines, quiet=quiet))
+        raise typer.Exit(launch(ready, report, None if json_output else lines, quiet=quiet, trace=trace))
 
 
 def _list_learned(report: Path) -> list[str]:

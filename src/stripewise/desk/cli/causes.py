@@ -55,6 +55,9 @@ def _print(found: Causes, calibrated: bool) -> None:
             console.print(
                 f"  {name}: {count / total:.1%} of the operations, {found.seconds[way][name] / spent:.0%} of the time"
             )
+        for place, own in found.places[way].items() if len(found.places[way]) > 1 else ():
+            parts = ", ".join(f"{name} {part / sum(own.values()):.0%}" for name, part in Counter(own).most_common())
+            console.print(f"  {place} ({sum(own.values()):,}): {parts}")
         console.print(f"  best case, all from the cache: {number(found.best[way], 's')}")
     if not calibrated:
         console.print("not calibrated: classes need --calibration FILE (make one with stripewise site calibrate)")

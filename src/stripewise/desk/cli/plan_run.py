@@ -29,7 +29,7 @@ from stripewise.documents import read_document
 from stripewise.engine.folders import command_digest, folder_alone, make_applied_folder
 from stripewise.errors import CannotExecute, StripewiseError, UserError
 from stripewise.formats import MAX_PLAN_BYTES, PLAN_HEADER
-from stripewise.observe.left import parts_in, places_in, python_parts_in, reports_of
+from stripewise.observe.left import parts_in, places_in, python_parts_in, reports_of, requests_in
 from stripewise.ownership import check_model, current_folder, names_file, written_whole
 from stripewise.requests.site import site_allowances
 from stripewise.requests.site_file import find_site_file
@@ -217,7 +217,14 @@ def acted(ready: Foreground, folder: Path, plan: Plan, *, chosen: bool = False) 
     return None
 
 
-def launch(ready: Foreground, report: Path, lines: Callable[[], list[str]] | None, *, quiet: bool) -> int:
+def launch(
+    ready: Foreground,
+    report: Path,
+    lines: Callable[[], list[str]] | None,
+    *,
+    quiet: bool,
+    trace: Path | None = None,
+) -> int:
     """Put a command in the place of this process, or attend it where something is to be done when it has ended.
 
     The report must be there when this command returns, so nothing that goes on beside the program can write it.
@@ -226,6 +233,8 @@ def launch(ready: Foreground, report: Path, lines: Callable[[], list[str]] | Non
     ----------
     lines : callable or None
         Gives what is to be said at the end, unless ``quiet``.
+    trace : Path, optional
+        Where the single reads and writes go.
 
     Returns
     -------
@@ -243,17 +252,19 @@ def launch(ready: Foreground, report: Path, lines: Callable[[], list[str]] | Non
         ended = attend(ready.words, ahead.begin)
     finally:
         ahead.end()
+    traced = _write_trace(report.parent, trace) if trace is not None and ready.observed else ""
     said = _merge_report(report, where="STRIPEWISE_WHERE" in ready.injection.environment) if ready.observed else ""
     # Where nothing was left, that is all that can be said.
     empty = "STRIPEWISE_PYTHON" in ready.injection.environment and not report.exists()
-    tell("" if quiet else said, *(() if lines is None or empty else map(make_printable, lines())))
+    told = () if quiet else (said, traced)
+    tell(*told, *(() if lines is None or empty else map(make_printable, lines())))
     return ended_as(ended)
 
 
 def _list_left(report: Path) -> list[Path]:
     """What a run has left of which a report is, or is made."""
     folder = report.parent
-    return [*reports_of(report), *parts_in(folder), *places_in(folder), *python_parts_in(folder)]
+    return [*reports_of(report), *parts_in(folder), *places_in(folder), *requests_in(folder), *python_parts_in(folder)]
 
 
 _READS_PARTS = (partial(import_module, "numpy"), partial(import_module, "stripewise.observe.processes"))
@@ -335,6 +346,15 @@ def _list_chosen(activity: Activity) -> tuple[Setting, ...]:
     asked = [one for file in activity.files for one in file.asked if one.requested is not None]
     lines = dict.fromkeys(f"{one.layer} {one.key} {one.requested}" for one in asked)
     return Plan.parse("\n".join([PLAN_HEADER, *lines]), "the settings of the report").settings
+
+
+def _write_trace(folder: Path, trace: Path) -> str:
+    from stripewise.observe.own_trace import write_trace  # noqa: PLC0415  loads NumPy
+
+    try:
+        return write_trace(folder, trace)
+    except OSError as error:
+        return f"the trace {trace} cannot be written: {error.strerror or error}"
 
 
 def _merge_report(report: Path, *, where: bool) -> str:

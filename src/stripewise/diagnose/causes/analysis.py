@@ -443,6 +443,8 @@ class Causes:
         Direction to class to number of operations; empty without a calibration.
     seconds : dict
         The same in seconds.
+    places : dict
+        Direction to place in the file (:func:`patterns`) to class to number of operations.
     best : dict
         Direction to the seconds that its operations would take if the page cache had answered all: the best case
         that optimisation on the client can give.
@@ -451,6 +453,7 @@ class Causes:
     """
 
     counts: dict[str, dict[str, int]]
+    places: dict[str, dict[str, dict[str, int]]]
     seconds: dict[str, dict[str, float]]
     best: dict[str, float]
     factors: tuple[CauseFactor, ...]
@@ -462,6 +465,7 @@ class Causes:
         """Give all for machines."""
         return {
             "counts": self.counts,
+            "places": self.places,
             "seconds": self.seconds,
             "best_case_seconds": self.best,
             "factors": [asdict(factor) for factor in self.factors],
@@ -498,20 +502,23 @@ def analyse(timings: Sequence[Timing], calibration: Calibration | None = None) -
         Of the site they come from.
     """
     counts: dict[str, Counter[str]] = defaultdict(Counter)
+    places: dict[str, dict[str, Counter[str]]] = defaultdict(lambda: defaultdict(Counter))
     seconds: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
     best: dict[str, float] = defaultdict(float)
     odd: list[Anomaly] = []
     classes: list[str] = []
     if calibration is not None:
         classes = classify(timings, calibration)
-        for timing, name in zip(timings, classes, strict=True):
+        for timing, name, place in zip(timings, classes, patterns(timings), strict=True):
             counts[timing.operation][name] += 1
+            places[timing.operation][place][name] += 1
             seconds[timing.operation][name] += timing.seconds
             model = calibration.models[timing.operation].get("cached")
             best[timing.operation] += min(timing.seconds, float(model.time(timing.size))) if model else timing.seconds
         odd = anomalies(timings, classes, calibration)
     return Causes(
         {way: dict(of) for way, of in counts.items()},
+        {way: {place: dict(own) for place, own in of.items()} for way, of in places.items()},
         {way: dict(of) for way, of in seconds.items()},
         dict(best),
         tuple(_factors(timings, calibration)),
