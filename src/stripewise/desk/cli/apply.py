@@ -147,12 +147,8 @@ def run(
     mode = mode or ("predict" if model is not None else "orders" if orders is not None else "")
     _check_mode(mode, source, model, journal)
     _check_orders(mode, orders, settle)
-    if where and mode != "observe":
-        raise UserError("--where belongs to the mode observe", "add --mode observe, or leave --where out")
-    if trace is not None:
-        check_place("--trace", trace)
-        if mode != "observe":
-            raise UserError("--trace belongs to the mode observe", "add --mode observe, or leave --trace out")
+    check_place("--trace", trace)
+    _check_observed(mode, {"--where": where, "--trace": trace is not None})
     plan, simulated = Plan(), False
     if source is not None:
         plan, _, simulated, _ = _plan_of(source, desk_of(store, server, json_output=json_output, yes=yes))
@@ -240,6 +236,12 @@ def _check_mode(mode: str, source: str | None, model: Path | None, journal: Path
             "only the modes online and orders keep a journal",
             "add --mode online or --orders FILE, or leave --journal out",
         )
+
+
+def _check_observed(mode: str, asked: Mapping[str, bool]) -> None:
+    for option, given in asked.items():
+        if given and mode != "observe":
+            raise UserError(f"{option} belongs to the mode observe", f"add --mode observe, or leave {option} out")
 
 
 def _check_orders(mode: str, orders: Path | None, settle: bool) -> None:
