@@ -679,6 +679,32 @@ def test_datasets_of_files_that_are_only_read_stay_open_as_long_as_these(librari
     assert outcomes(report)["kept_open"][:2] == ("not_applicable", 0)
 
 
+MAPPED = """
+import pickle, re
+import numpy as np
+np.save("x.npy", np.arange(1 << 18))
+class Own(np.memmap): pass
+def flags(array):
+    at = array.ctypes.data
+    for text in re.split("(?m)^(?=[0-9a-f]+-)", open("/proc/self/smaps").read())[1:]:
+        low, high = (int(one, 16) for one in text.split(" ", 1)[0].split("-"))
+        if low <= at < high: return {"rr", "sr"} & set(text.split("VmFlags:")[1].split())
+loaded, own = np.load("x.npy", mmap_mode="r"), Own("x.npy", dtype="u1", mode="r", offset=128)
+copied = pickle.loads(pickle.dumps(np.memmap("x.npy", "u1", "r", 0, (4,))))
+print(type(loaded), type(own), type(copied), int(loaded.sum()), own[:9].tolist(), copied.tolist(), loaded[3:5].tolist())
+print(flags(loaded), flags(own))
+"""
+
+
+@pytest.mark.parametrize(("advice", "flag"), [("random", "rr"), ("sequential", "sr"), ("willneed", ""), ("normal", "")])
+def test_the_kernel_is_told_how_files_that_numpy_maps_are_read(libraries: Path, advice: str, flag: str) -> None:
+    plain, _ = run(libraries, MAPPED, {})
+    printed, report = run(libraries, MAPPED, {"numpy.memmap.advice": advice})
+    assert printed.splitlines()[:-1] == plain.splitlines()[:-1] and "'rr'" not in plain
+    assert printed.splitlines()[-1] == (f"{{'{flag}'}} {{'{flag}'}}" if flag else "set() set()")
+    assert outcomes(report)["advice"][:2] == (("not_applicable", 0) if advice == "normal" else ("applied", 3))
+
+
 ZARR = """
 import sys, zarr
 from zarr.core import codec_pipeline

@@ -147,7 +147,7 @@ def begin(text: str, here: str):
     """Read the variable; gives what patches a module that has just been executed."""
     job = Job(text)
     os.register_at_fork(after_in_child=job.forked)
-    special = {"torch.utils.data.DataLoader": _patch_loader, "h5py.Group": _patch_groups}
+    special = {"torch.utils.data.DataLoader": _patch_loader, "h5py.Group": _patch_groups, "numpy.memmap": _patch_memmap}
 
     def patch(module):
         for target in job.targets.values():
@@ -179,6 +179,10 @@ def _patch_loader(here: str, found: type, target: Target, job: Job) -> None:
 def _patch_groups(here: str, found: type, target: Target, job: Job) -> None:
     free = _load(here, "stripewise_loader.py").free_memory
     _load(here, "stripewise_h5py.py").patch(found, target, job, free)
+
+
+def _patch_memmap(here: str, found: type, target: Target, job: Job) -> None:
+    _load(here, "stripewise_memmap.py").patch(found, target, job)
 
 
 def _load(here: str, file: str) -> types.ModuleType:
