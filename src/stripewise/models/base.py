@@ -339,8 +339,9 @@ class PerformanceModel(ABC):
         A point with a category that was never measured is predicted with each measured one in its place. The mean
         counts, and the deviation holds how far they differ (the law of total variance, for one more category).
         """
-        mean, deviation, shared = ask_measured_categories(self.domain, points, self._predict_measured, predict_one_more)
-        if not np.all(np.abs(mean) < _LARGEST):
+        found = ask_measured_categories(self.domain, points, self._predict_measured, predict_one_more)
+        mean, deviation, shared = found
+        if not np.all(np.abs(found) < _LARGEST):
             raise UserError(f"the model {self.name} predicts values that no measurement has", "train it again")
         return Prediction(np.exp(mean), deviation, self.domain.objective.maximize, shared)
 

@@ -246,7 +246,7 @@ def _platform() -> str:
 
 @contextmanager
 def _lock_path(path: Path) -> Iterator[None]:
-    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)  # who can read it can hold it
     try:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
