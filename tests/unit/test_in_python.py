@@ -27,7 +27,7 @@ from stripewise.diagnose.site import diagnose
 from stripewise.engine.definition import with_options
 from stripewise.engine.effects import verdicts
 from stripewise.engine.session import Session
-from stripewise.errors import RunFailed, UserError
+from stripewise.errors import NothingWorks, RunFailed, UserError
 from stripewise.facts import Facts
 from stripewise.launch import Outcome
 from stripewise.observe.from_report import activity_of
@@ -798,6 +798,17 @@ def test_a_plan_reaches_the_program_that_run_starts(libraries: Path) -> None:
     ready = prepare(plan, ["python3", "-I", "-c", "1"], libraries / "run", environment=environment, cwd=libraries)
     assert "STRIPEWISE_PYTHON" not in ready.injection.environment
     assert any("-I runs no sitecustomize" in line for line in ready.warnings)
+
+
+def test_a_program_of_few_epochs_is_not_tuned_within_its_launch(tmp_path: Path, libraries: Path) -> None:
+    code = f"import sys; sys.path.insert(0, {str(libraries / 'lib')!r})\n{DATASET}list(DataLoader(Samples(), 8))\n"
+    fields: dict[str, Any] = {"runner": "within", "objective": {"name": "sample_rate"}, "stacks": ["torch"]}
+    wanted = with_options(Experiment(), command=[sys.executable, "-c", code], **fields)
+    with open_store(f"sqlite:///{tmp_path}/store.db") as store:
+        identifier = store.create(wanted, Facts(folder=str(tmp_path)))
+        runner = WithinRunner(wanted, tmp_path / "runs", Surroundings(cwd=tmp_path))
+        with pytest.raises(NothingWorks, match="in one process that does all the work, had passed its data 3 times"):
+            Session(store, identifier, runner, "test").run()
 
 
 # Its clock goes by what it reads, and it gives the tuner time, so that the machine's load changes nothing.

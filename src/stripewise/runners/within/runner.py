@@ -482,7 +482,10 @@ class WithinRunner(ProgramRunner, SharedLaunch):
         code = None if current.process is None else current.process.returncode
         how = "ended" if code is None else f"ended with exit code {code}"
         if not self._kinds:
-            reason = f"the program {how} before phases of I/O were repeated {REPEATED} times"
+            what = "phases of I/O were repeated"
+            if self._of_loaders:
+                what = "a loader of PyTorch, in one process that does all the work, had passed its data"
+            reason = f"the program {how} before {what} {REPEATED} times"
             return [
                 Outcome(number, State.FAILED, 0.0, time.time(), reason, exit_code=code, folder=current.folder)
                 for number in self._asked
