@@ -10,7 +10,7 @@ from pydantic import Field
 
 from stripewise.catalogue.space import Space
 from stripewise.options import Options, parse_options
-from stripewise.search.base import Sampler
+from stripewise.search.base import DOUBT, Sampler
 from stripewise.search.belief.posterior import Posterior
 from stripewise.search.policy.resampling import knowledge_gradient
 from stripewise.trial import History
@@ -87,9 +87,10 @@ def nothing_more(space: Space, history: History, sampler: Sampler) -> str | None
     A bound on the regret ends it, as Makarova et al. propose ("Automatic Termination for Hyperparameter Optimization",
     AutoML 2022), here against a gain that is worth launches:
 
-    1. Take the lowest cost of a known configuration that its runs leave possible: mean and one standard deviation.
-    2. Ask the sampler for the lowest cost that an untried configuration may have: one standard deviation below what its
-       model expects. While the sampler cannot tell, the search goes on.
+    1. Take the lowest cost of a known configuration that its runs leave possible: the mean and
+       :data:`~stripewise.search.base.DOUBT` standard deviations.
+    2. Ask the sampler for the lowest cost that an untried configuration may have: as many below what its model expects.
+       While the sampler cannot tell, the search goes on.
     3. The search ends where the first exceeds the second by less than :data:`WORTH`.
 
     Replayed on recorded sweeps (``benchmarks/notes/real-programs.md``), it kept what a search of the whole budget finds
@@ -100,7 +101,7 @@ def nothing_more(space: Space, history: History, sampler: Sampler) -> str | None
     if least is None:
         return None
     known = Posterior.of(history)
-    if np.min(known.mean + known.sd) - least >= np.log1p(WORTH):
+    if np.min(known.mean + DOUBT * known.sd) - least >= np.log1p(WORTH):
         return None
     return f"nothing that has not been tried is likely to gain {WORTH:.0%} more"
 

@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import Field
 
 from stripewise.catalogue.space import Levels, Space
-from stripewise.search.base import PriorMean, Sampler, SamplerOptions, Seen, Suggestion, suggest
+from stripewise.search.base import DOUBT, PriorMean, Sampler, SamplerOptions, Seen, Suggestion, suggest
 from stripewise.search.belief.belief import Belief, believe, expect_cost, knowledge_prior
 from stripewise.search.belief.costs import Floats
 from stripewise.search.belief.gp import load_optimizer
@@ -209,7 +209,7 @@ class AutoSampler(Sampler):
         if len(point) == 0:
             return belief.best
         mean, sd = belief.predict(point)
-        return float(mean[0] - sd[0])
+        return float(mean[0] - DOUBT * sd[0])
 
     def _promising(self, space: Space, history: History, fewest: int) -> tuple[Belief, Levels] | None:
         """Give what is believed, and the untried configuration that promises the most gain, if there is one.
