@@ -168,6 +168,16 @@ def test_what_disturbs_phases_of_any_settings_is_no_loss() -> None:
     assert loss.wait(0.0, 0.05) == 0
 
 
+def test_of_a_slow_phase_only_what_chance_does_not_explain_holds_up_the_search() -> None:
+    slow = phase(15.0, settings={"k": "v"})
+    calm = Loss.of([phase(), *[phase()] * 10, slow])
+    busy = Loss.of([phase(), *[phase(10.0 if n % 4 == 3 else 1.0) for n in range(40)], slow])
+    assert calm is not None and calm.doubt == 0.0 and calm.wait(0.25, 0.05) > 200
+    assert busy is not None and busy.lost > 10.0 > busy.lost - busy.doubt
+    assert 0 < busy.wait(0.25, 0.05) < 30
+    assert Loss.of([phase(), phase(1.0), phase(2.0), *[slow] * 4]).doubt == pytest.approx(2.0 * 0.5**0.5)
+
+
 def test_a_slower_machine_is_no_loss_of_what_is_tried_on_it() -> None:
     """What is tried is charged against the default beside it, not against that of before the change."""
     tried = {"k": "v"}

@@ -17,7 +17,7 @@ from stripewise.catalogue.parameter import Kind, Parameter
 from stripewise.catalogue.space import Space
 from stripewise.engine.confirmation import FIRST_LOOK
 from stripewise.engine.ledger import Spent
-from stripewise.engine.loop import Planned, Wait
+from stripewise.engine.loop import Finish, Planned, Wait
 from stripewise.engine.planner import Planner
 from stripewise.engine.schedule import OnReplays, Phases, Schedule, schedule_of
 from stripewise.facts import RunFacts
@@ -92,6 +92,21 @@ def test_phases_that_pass_while_settings_wait_leave_the_proof_its_own(passed: in
     """A launch of 400 phases ended after 59 of the search without a pair."""
     planned = planner_of(WITHIN.model_copy(update={"budget": Budget(runs=140)})).next(searched(passed), Spent(6, 0, 0))
     assert isinstance(planned, Planned) and planned.run.phase is phase
+
+
+@pytest.mark.parametrize(("passed", "kind"), [(120, Planned), (170, Finish)])
+def test_while_nothing_looks_better_a_launch_is_searched_on_and_measured_again(
+    passed: int, kind: type, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One slow phase each had every configuration left out for good, and 300 phases passed without a try."""
+    monkeypatch.setattr(Phases, "ask", lambda *_: [])
+    default, slower = searched(passed)
+    default = replace(default, runs=(replace(default.runs[0], value=5.0), replace(default.runs[1], value=6.0)))
+    early = replace(slower.runs[0], value=6.0, facts=RunFacts(passed=1))
+    slower = replace(slower, runs=(early, replace(slower.runs[-1], value=5.8)))
+    planned = planner_of(WITHIN.model_copy(update={"budget": Budget(runs=400)})).next([default, slower], Spent(4, 0, 0))
+    assert isinstance(planned, kind)
+    assert not isinstance(planned, Planned) or (planned.run.phase is Phase.SEARCH and not planned.new)
 
 
 def test_phases_that_pass_before_anything_is_tried_do_not_end_the_search() -> None:

@@ -258,8 +258,9 @@ class Planner:
         if spent.runs + 1 + reserve > budget.runs:
             return Finish("the rest of the budget is kept for the confirmation")
         fewest = math.ceil(min(FIRST_LOOK, most_pairs(self.experiment)) * self.schedule.cost_of_pair())
-        if fewest and self.schedule.passed(trials) + fewest > budget.runs:
-            return Finish(f"{self.schedule.counted(budget.runs - fewest)} have passed, and the next are the proof's")
+        may_pass = self.schedule.may_pass(budget.runs - fewest, found=self.candidate(trials) is not None)
+        if fewest and self.schedule.passed(trials) > may_pass:
+            return Finish(f"{self.schedule.counted(may_pass)} have passed, and the next are the proof's")
         # Where the whole limit is too short for a confirmation, nothing is kept for one: as with too few launches.
         usual = self.experiment.warmup + 2 + reserve
         kept = reserve if self._time_for(trials, Spent(0, 0.0, 0.0), usual) else 0
@@ -294,7 +295,7 @@ class Planner:
             suggestions = self.schedule.ask(self.sampler, whole, history, lambda: self._rng(number))
         if not suggestions:
             again = None
-            if self.schedule.measures_again(reserve):
+            if self.schedule.measures_again(reserve) or self.candidate(trials) is None:
                 again = self.resampler.last(history, saves=self._may_save)
             if again is None:
                 again = self._retry(history, at_once=True)

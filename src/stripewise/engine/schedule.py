@@ -43,6 +43,8 @@ LONGEST_BLOCK = 2
 _CERTAIN = 0.99
 _LIKELY = 0.8
 """The chance that the smallest proof shows a gain which is no longer searched on."""
+_SEARCHED = 112
+"""Phases that may pass before what was found is proven."""
 _DISCOUNT = 0.5
 """What is left of a gain that the search saw, at the least: the best of many noisy runs looks better than it is."""
 _SETTLED = make_stopping({"improvement": {"window": 8, "minimum": 0.1}})
@@ -155,6 +157,10 @@ class Schedule:
     def passed(self, trials: Sequence[Trial]) -> int:
         """How much of the budget has passed, with what nothing was tried in: a program within which runs are ends."""
         return 0
+
+    def may_pass(self, most: int, *, found: bool) -> int:
+        """How much of the budget may pass before the proof, of the most that leaves it a few pairs."""
+        return most
 
     def measures_again(self, reserve: int) -> bool:
         """Whether a trial is repeated where nothing else is left to try, with so many runs kept for the proof."""
@@ -303,6 +309,13 @@ class Phases(Schedule):
             if run.state.ended
         ]
         return max(run.facts.passed for trial in trials for run in trial.runs) - min(tried) if tried else 0
+
+    def may_pass(self, most: int, *, found: bool) -> int:
+        """See :class:`Schedule`. Nobody knows when the program ends, so what was found is proven soon.
+
+        While there is nothing to prove, phases without settings cost nothing, and half as many more may pass.
+        """
+        return min(most, _SEARCHED if found else _SEARCHED * 3 // 2)
 
     def measures_again(self, reserve: int) -> bool:
         """A phase more of the proof is worth more than a slightly better choice."""

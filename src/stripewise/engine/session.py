@@ -573,7 +573,7 @@ def loss_told(run: Run, trials: Sequence[Trial], experiment: Experiment) -> str:
     usual = next((trial.value for trial in trials if trial.role is Role.DEFAULT), None)
     others = [one for trial in trials for one in trial.runs if one.facts.lost is not None and one.number < run.number]
     before = max(others, key=lambda one: one.number).facts.lost or 0.0 if others else 0.0
-    if not before <= most < lost or not run.value or not usual:
+    if not before <= most < lost or not run.value or not usual or not run.facts.waits:
         return ""
     waits = schedule_of(experiment).counted(run.facts.waits)
     return (

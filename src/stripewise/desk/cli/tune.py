@@ -38,7 +38,7 @@ from stripewise.requests.experiment import Budget, Experiment, parse_experiment
 from stripewise.result import Result
 from stripewise.search.base import sampler_names
 
-PHASES = 140
+PHASES = 400
 """Phases that ``--within`` may use where no budget is given."""
 
 

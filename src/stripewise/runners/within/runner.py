@@ -101,6 +101,8 @@ class Loss:
     ----------
     lost : float
         Against the default, over all phases that had other settings; negative for a gain.
+    doubt : float
+        One standard deviation of it, by how phases of the default scatter: what met a phase by chance is no loss.
     default : float
         What all phases would have taken with the default.
     typical : float
@@ -110,6 +112,7 @@ class Loss:
     """
 
     lost: float
+    doubt: float
     default: float
     typical: float
     pace: float
@@ -130,7 +133,8 @@ class Loss:
         beside = [loss for family in others if (loss := cls._of_one(family)) is not None]
         whole = own.default + sum(loss.default for loss in beside)
         lost = own.lost + sum(loss.lost for loss in beside)
-        return cls(lost, whole, own.typical, own.pace * whole / own.default)
+        doubt = math.hypot(own.doubt, *(loss.doubt for loss in beside))
+        return cls(lost, doubt, whole, own.typical, own.pace * whole / own.default)
 
     @classmethod
     def _of_one(cls, phases: Sequence[JournalPhase]) -> Loss | None:
@@ -143,23 +147,23 @@ class Loss:
         levels = _list_levels(apart or usual)
         starts = [place for place, _ in levels[1:]]
         costs = [levels[bisect.bisect_right(starts, place)][1] for place in range(len(phases))]
-        lost = sum(
-            phase.seconds - costs[place] * phase.moved
-            for place, (before, phase) in pairs
-            if phase.settings or before.settings
-        )
+        tried = [place for place, (before, phase) in pairs if phase.settings or before.settings]
+        lost = sum(phases[place].seconds - costs[place] * phases[place].moved for place in tried)
+        scattered = [phase.seconds - costs[place] * phase.moved for place, phase in apart or usual]
+        doubt = statistics.stdev(scattered) * math.sqrt(len(tried)) if len(scattered) > 1 else 0.0
         default = sum(cost * phase.moved for cost, phase in zip(costs, phases, strict=True))
         typical = costs[-1] * statistics.median(phase.moved for phase in phases)
-        return cls(lost, default, typical, typical)
+        return cls(lost, doubt, default, typical, typical)
 
     def wait(self, excess: float, most: float) -> int:
         """Phases of the default that must pass before such a phase keeps the loss below the part that is allowed.
 
-        What is allowed grows with the launch, because it is a share of its I/O time.
+        What is allowed grows with the launch, because it is a share of its I/O time. Of what was lost, only what is
+        more than chance counts: on a busy machine single phases take ten times as long, whatever they try.
         """
         if excess <= 0:
             return 0
-        missing = (self.lost + excess * self.typical) / most - self.default
+        missing = (max(min(self.lost, 0.0), self.lost - self.doubt) + excess * self.typical) / most - self.default
         return max(0, math.ceil(missing / self.pace - 1e-9))
 
 
