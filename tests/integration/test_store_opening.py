@@ -321,7 +321,9 @@ def test_a_value_that_somebody_has_changed(tmp_path: Path) -> None:
         for statement, call in (
             ("UPDATE trials SET configuration = '{'", store.trials),
             ("UPDATE trials SET configuration = '{}', role = 'king'", store.trials),
-            ("UPDATE experiments SET facts = 'x'", store.record),
+            ("UPDATE experiments SET state = 'king'", store.record),
+            ("UPDATE experiments SET state = 'created', ended = 'x'", store.record),
+            ("UPDATE experiments SET ended = 0, facts = 'x'", store.record),
             ("UPDATE experiments SET facts = '7'", store.record),
             ("UPDATE experiments SET facts = '{}', definition = '{\"seed\": -1}'", store.record),
         ):

@@ -1,6 +1,7 @@
 """What a launch with a plan costs: what is loaded before the program starts, and that a plan is checked once."""
 
 import json
+import logging
 import subprocess
 import sys
 import threading
@@ -183,3 +184,11 @@ def test_observing_takes_the_short_way(
     said = capsys.readouterr().err
     assert f"stripewise: mode observe; the report will be {asked['folder']}/report.json" in said
     assert asked["folder"].name.startswith(f"observe-{command_digest(['true'], Path.cwd())}-")
+
+
+def test_quiet_holds_for_what_is_said_of_a_first_build_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = logging.getLogger("stripewise")
+    monkeypatch.setattr(log, "handlers", [])
+    monkeypatch.setattr(sys.modules["stripewise.desk.cli.main"], "_carry_out", lambda *_: 0)
+    assert main(["run", "-q", "my.plan"]) == 0 and log.handlers == []
+    assert main(["run", "my.plan"]) == 0 and log.handlers

@@ -93,6 +93,8 @@ class Record:
         words = (self.id, self.state, self.owner, self.remark, *self.tags)
         if not all(isinstance(word, str) for word in words) or not _identifies(self.id):
             raise ValueError(f"{self.id!r} is not an experiment of this version")
+        if self.state not in STATES or not all(isinstance(n, int) for n in (self.trials, self.runs, self.ended)):
+            raise ValueError(f"{self.state!r} is not a state, or numbers of runs are none")
         if not all(abs(when) < _MAX_TIME for when in (self.created, self.updated)):
             raise ValueError(f"{self.created} and {self.updated} are not times")
 

@@ -45,8 +45,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):
             # Names may have letters that the terminal's encoding does not: shown as escapes they end no command.
             stream.reconfigure(errors="backslashreplace")
-    _hear_of_long_work()
     own, command = split_command(sys.argv[1:] if arguments is None else arguments)
+    if {"-q", "--quiet"}.isdisjoint(own):  # only the program's output is printed then
+        _hear_of_long_work()
     try:
         code = _carry_out(own, command)
     except BrokenPipeError:
