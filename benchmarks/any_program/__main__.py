@@ -4,6 +4,7 @@ python -m benchmarks.any_program overhead --observer LIBRARY     # what observin
 python -m benchmarks.any_program accelerator --help              # ninety programs with the accelerator
 python -m benchmarks.any_program programs                        # real programs against exhaustive sweeps
 python -m benchmarks.any_program programs --cases loaders.toml   # the same, of training programs that others wrote
+python -m benchmarks.any_program records                         # replays beside their programs
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import importlib
 import sys
 
-PARTS = ("overhead", "accelerator", "programs")
+PARTS = ("overhead", "accelerator", "programs", "records")
 
 
 def main() -> None:

@@ -30,10 +30,6 @@ struct sw_phase {
 /* Writes a record as a line with its newline. Returns its length, or 0 if it does not fit. */
 size_t sw_journal_line(const struct sw_phase *phase, char *line, size_t size);
 
-/* CRC-32 (IEEE 802.3) of what follows on data with the CRC-32 before (0 at the beginning); bit by bit: lines
- * are short. */
-uint32_t sw_crc32(uint32_t before, const char *data, size_t size);
-
 /* Write the checksum of what follows them over the first eight characters of a line; length is without its
  * newline. */
 void sw_journal_seal(char *line, size_t length);

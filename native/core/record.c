@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "journal.h"
+#include "crc.h"
 #include "record.h"
 
 #define WINDOW 48       /* nodes of a loop's body, at most */
@@ -19,25 +19,29 @@ const struct sw_line_form sw_line_forms[SW_LINES] = {
 #undef X
 };
 
-static size_t memory_size(void) {
+size_t sw_items_size(void) {
     return SW_MAX_RECORD_ITEMS * (sizeof(struct sw_item) + 3 * sizeof(uint32_t));
 }
 
-bool sw_items_open(struct sw_items *items) {
-    void *memory =
-        mmap(NULL, memory_size(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (memory == MAP_FAILED)
-        return false;
+void sw_items_lay(struct sw_items *items, void *memory) {
     *items = (struct sw_items){.items = memory};
     items->first = (uint32_t *)(items->items + SW_MAX_RECORD_ITEMS);
     items->inside = items->first + SW_MAX_RECORD_ITEMS;
     items->shape = items->inside + SW_MAX_RECORD_ITEMS;
+}
+
+bool sw_items_open(struct sw_items *items) {
+    void *memory = mmap(NULL, sw_items_size(), PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED)
+        return false;
+    sw_items_lay(items, memory);
     return true;
 }
 
 void sw_items_close(struct sw_items *items) {
     if (items->items)
-        munmap(items->items, memory_size());
+        munmap(items->items, sw_items_size());
     *items = (struct sw_items){.items = NULL};
 }
 

@@ -41,6 +41,10 @@ struct sw_items {
     uint32_t *first, *inside, *shape; /* of a node: its first item, items in its loop or 0, a hash */
 };
 
+/* Bytes for SW_MAX_RECORD_ITEMS items, and where they are to lie, zeroed. */
+size_t sw_items_size(void);
+void sw_items_lay(struct sw_items *items, void *memory);
+
 /* Room for SW_MAX_RECORD_ITEMS, of which only what is used becomes memory. False if the system refuses. */
 bool sw_items_open(struct sw_items *items);
 void sw_items_close(struct sw_items *items);

@@ -78,6 +78,7 @@
 #define SW_ENV_PROCESSES "STRIPEWISE_PROCESSES"
 #define SW_ENV_WHERE "STRIPEWISE_WHERE"
 #define SW_ENV_TRACE "STRIPEWISE_TRACE"
+#define SW_ENV_CALLS "STRIPEWISE_CALLS"
 #define SW_ENV_POSIX "STRIPEWISE_POSIX"
 #define SW_ENV_POSIX_FILES "STRIPEWISE_POSIX_FILES"
 #define SW_ENV_LAYOUT "STRIPEWISE_LAYOUT"
@@ -202,19 +203,23 @@ enum sw_selection { SW_SELECT_ALL, SW_SELECT_BLOCK, SW_SELECT_STRIDED, SW_SELECT
     X(hint, 0, 0) X(type, 2, 0) X(nearest, 2, 0) X(block, 2, 0) X(dim, 2, 0) X(h5access, 5, 0) \
     X(h5more, 4, 0) X(h5space, 4, 0) X(h5dataset, 5, 0) X(h5dim, 3, 0) X(h5filter, 2, 0) \
     X(h5value, 1, 0) X(loop, 1, 0) X(end, 0, 0) X(open, 4, 1) X(close, 1, 1) X(delete, 1, 1) \
-    X(external, 0, 1) X(set_view, 4, 1) X(seek, 2, 1) X(seek_shared, 2, 1) X(set_size, 2, 1) \
-    X(preallocate, 2, 1) X(sync, 1, 1) X(memory, 1, 1) X(read, 2, 1) X(read_at, 3, 1) \
-    X(read_shared, 2, 1) X(read_all, 2, 1) X(read_at_all, 3, 1) X(read_ordered, 2, 1) X(iread, 2, 1) \
-    X(iread_at, 3, 1) X(iread_shared, 2, 1) X(iread_all, 2, 1) X(iread_at_all, 3, 1) \
-    X(read_all_begin, 2, 1) X(read_at_all_begin, 3, 1) X(read_ordered_begin, 2, 1) X(read_all_end, 1, 1) \
-    X(read_at_all_end, 1, 1) X(read_ordered_end, 1, 1) X(write, 2, 1) X(write_at, 3, 1) \
-    X(write_shared, 2, 1) X(write_all, 2, 1) X(write_at_all, 3, 1) X(write_ordered, 2, 1) \
-    X(iwrite, 2, 1) X(iwrite_at, 3, 1) X(iwrite_shared, 2, 1) X(iwrite_all, 2, 1) \
-    X(iwrite_at_all, 3, 1) X(write_all_begin, 2, 1) X(write_at_all_begin, 3, 1) \
+    X(failed_open, 3, 1) X(failed_delete, 1, 1) X(external, 0, 1) X(set_view, 4, 1) X(seek, 2, 1) \
+    X(seek_shared, 2, 1) X(set_size, 2, 1) X(preallocate, 2, 1) X(sync, 1, 1) X(memory, 1, 1) \
+    X(read, 2, 1) X(read_at, 3, 1) X(read_shared, 2, 1) X(read_all, 2, 1) X(read_at_all, 3, 1) \
+    X(read_ordered, 2, 1) X(iread, 2, 1) X(iread_at, 3, 1) X(iread_shared, 2, 1) X(iread_all, 2, 1) \
+    X(iread_at_all, 3, 1) X(read_all_begin, 2, 1) X(read_at_all_begin, 3, 1) X(read_ordered_begin, 2, 1) \
+    X(read_all_end, 1, 1) X(read_at_all_end, 1, 1) X(read_ordered_end, 1, 1) X(write, 2, 1) \
+    X(write_at, 3, 1) X(write_shared, 2, 1) X(write_all, 2, 1) X(write_at_all, 3, 1) \
+    X(write_ordered, 2, 1) X(iwrite, 2, 1) X(iwrite_at, 3, 1) X(iwrite_shared, 2, 1) \
+    X(iwrite_all, 2, 1) X(iwrite_at_all, 3, 1) X(write_all_begin, 2, 1) X(write_at_all_begin, 3, 1) \
     X(write_ordered_begin, 2, 1) X(write_all_end, 1, 1) X(write_at_all_end, 1, 1) \
     X(write_ordered_end, 1, 1) X(h5fcreate, 5, 1) X(h5fopen, 5, 1) X(h5fflush, 2, 1) X(h5fclose, 1, 1) \
     X(h5dcreate, 4, 1) X(h5dopen, 4, 1) X(h5size, 1, 1) X(h5dset_extent, 1, 1) X(h5select, 4, 1) \
-    X(h5memory, 5, 1) X(h5dwrite, 5, 1) X(h5dread, 5, 1) X(h5dclose, 1, 1) X(input, 1, 0) \
+    X(h5memory, 5, 1) X(h5dwrite, 5, 1) X(h5dread, 5, 1) X(h5dclose, 1, 1) X(posix_open, 4, 1) \
+    X(posix_hold, 4, 1) X(posix_close, 1, 1) X(posix_read, 2, 1) X(posix_pread, 3, 1) \
+    X(posix_write, 2, 1) X(posix_pwrite, 3, 1) X(posix_seek, 2, 1) X(posix_sync, 1, 1) \
+    X(posix_truncate, 2, 1) X(posix_unlink, 2, 1) X(posix_rename, 3, 1) X(posix_mkdir, 2, 1) \
+    X(posix_rmdir, 2, 1) X(posix_stat, 2, 1) X(tell, 1, 1) X(await, 1, 1) X(input, 1, 0) \
     X(checksum, 0, 0)
 /* X(line): lines that belong to what is defined above them */
 #define SW_RECORD_PARTS(X) X(hint) X(nearest) X(block) X(dim) X(h5more) X(h5space) X(h5dim) \
@@ -228,6 +233,7 @@ enum sw_selection { SW_SELECT_ALL, SW_SELECT_BLOCK, SW_SELECT_STRIDED, SW_SELECT
     X(memory, write_all) X(memory, write_at_all) X(memory, write_ordered) X(memory, iwrite) \
     X(memory, iwrite_at) X(memory, iwrite_shared) X(memory, iwrite_all) X(memory, iwrite_at_all) \
     X(memory, write_all_begin) X(memory, write_at_all_begin) X(memory, write_ordered_begin) \
+    X(memory, posix_read) X(memory, posix_pread) X(memory, posix_write) X(memory, posix_pwrite) \
     X(h5size, h5size) X(h5size, h5dset_extent) X(h5select, h5select) X(h5select, h5memory) \
     X(h5select, h5dwrite) X(h5select, h5dread) X(h5memory, h5memory) X(h5memory, h5dwrite) \
     X(h5memory, h5dread)

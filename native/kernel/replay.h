@@ -16,7 +16,7 @@ enum replay_exit { REPLAY_DONE = 0, REPLAY_FAILED = 1, REPLAY_WRONG_USE = 2 };
 enum replay_part { REPLAY_PREPARE = 1, REPLAY_CALLS = 2, REPLAY_CLEAN = 4 };
 
 struct replay_options {
-    char record[REPLAY_PATH], directory[REPLAY_PATH];
+    char record[REPLAY_PATH], directory[REPLAY_PATH], counts[REPLAY_PATH];
     bool think, keep, quiet;
     int parts;                  /* of enum replay_part */
     int64_t steps, repetitions; /* 0: all */
@@ -134,9 +134,18 @@ void replay_check_room(const struct replay *replay, int64_t needed);
 void replay_prepare(struct replay *replay);
 void replay_clean(const struct replay *replay);
 
+/* Brings about whether a file is there, as the program found it: what it did with other calls is not in the
+ * record, or the file had been there before. */
+void replay_make_be_there(const struct replay *replay, const char *path, bool there);
+/* The folders of a path below the replay's own. */
+void replay_make_folders(const struct replay *replay, const char *path);
+/* A folder with folders in it; where there is a file, they stay. */
+void replay_remove_empty(const char *path);
+
 /* replay_calls.c */
 struct replay_done {
-    int64_t calls, read, written;
+    int64_t calls, read, written, made[SW_LINES];
+    int64_t nanoseconds; /* inside calls of the C library */
 };
 struct replay_done replay_calls(struct replay *replay);
 
@@ -159,6 +168,14 @@ struct replay_steps {
 };
 bool replay_opens_too_many(struct replay_steps *steps, const struct replay *replay,
                            const struct replay_file *file, const struct replay_comm *comm, bool creates);
+
+/* replay_posix.c: as with HDF5 below. */
+struct replay_posix;
+struct replay_posix *replay_posix_new(const struct replay *replay);
+void replay_posix_free(struct replay_posix *posix);
+bool replay_is_posix(enum sw_line line);
+bool replay_posix_call(struct replay_posix *posix, enum sw_line line, const int64_t *numbers,
+                       struct replay_done *done);
 
 /* replay_hdf5.c, or replay_no_hdf5.c in a build without HDF5. */
 struct replay_hdf5;

@@ -105,7 +105,8 @@ struct run {
     int64_t next_memory; /* the type of the next transfer's data; REPLAY_ONE_PIECE */
     bool external;       /* the next view is in the representation external32 */
     struct replay_steps steps;
-    struct replay_hdf5 *hdf5; /* NULL until it is called */
+    struct replay_hdf5 *hdf5;   /* NULL until it is called */
+    struct replay_posix *posix; /* likewise */
     struct replay_done done;
 };
 
@@ -165,6 +166,33 @@ static const struct replay_file *file_at(const struct run *run, int64_t number) 
     return &run->replay->files[number];
 }
 
+/* Brings about what the program found. */
+static void make_be_there_for(const struct replay *replay, const struct replay_comm *comm,
+                              const struct replay_file *file, bool there) {
+    int rank;
+    MPI_Comm_rank(comm->comm, &rank);
+    if (rank == 0)
+        replay_make_be_there(replay, file->path, there);
+}
+
+/* A call that failed in the program. */
+static bool open_in_vain(const struct run *run, const int64_t *numbers) {
+    const struct replay *replay = run->replay;
+    if (numbers[1] < 0 || numbers[1] >= replay->comm_count)
+        replay_die("the record is damaged: an open names what is not defined");
+    const struct replay_file *file = file_at(run, numbers[0]);
+    const struct replay_comm *comm = &replay->comms[numbers[1]];
+    const int amode = amode_of(numbers[2]);
+    MPI_File handle;
+    make_be_there_for(replay, comm, file, amode & MPI_MODE_EXCL);
+    replay_meet(replay, comm);
+    if (MPI_File_open(comm->comm, file->path, amode, file->hints, &handle) == MPI_SUCCESS) {
+        MPI_File_close(&handle);
+        replay_die("MPI_File_open of %s does not fail here, as it did in the program", file->path);
+    }
+    return true;
+}
+
 static bool open_file(struct run *run, const int64_t *numbers) {
     const struct replay *replay = run->replay;
     if (numbers[0] < 0 || numbers[0] >= REPLAY_SLOTS || numbers[2] < 0 || numbers[2] >= replay->comm_count)
@@ -182,6 +210,8 @@ static bool open_file(struct run *run, const int64_t *numbers) {
     slot->left_out = replay_opens_too_many(&run->steps, replay, file, comm, amode & MPI_MODE_CREATE);
     if (slot->left_out)
         return false;
+    if (amode & MPI_MODE_EXCL || !(amode & MPI_MODE_CREATE))
+        make_be_there_for(replay, comm, file, !(amode & MPI_MODE_EXCL));
     replay_meet(replay, comm);
     check(MPI_File_open(comm->comm, file->path, amode, file->hints, &slot->file), SW_LINE_open, file->path);
     return true;
@@ -285,18 +315,39 @@ static bool call_file(struct run *run, enum sw_line line, const int64_t *numbers
     return true;
 }
 
-static bool delete_file(const struct run *run, const struct replay_file *file) {
+static bool delete_file(const struct run *run, const struct replay_file *file, bool fails) {
+    struct stat status;
+    if (!fails && run->replay->options.steps != 0 && lstat(file->path, &status) != 0)
+        return false; /* its open was left out */
+    replay_make_be_there(run->replay, file->path, !fails);
     const int code = MPI_File_delete(file->path, MPI_INFO_NULL);
-    int class = MPI_SUCCESS;
-    if (code != MPI_SUCCESS)
-        MPI_Error_class(code, &class);
-    const bool gone = class == MPI_ERR_NO_SUCH_FILE && run->replay->options.steps != 0;
-    if (!gone)
+    if (!fails)
         check(code, SW_LINE_delete, file->path);
-    return !gone;
+    return true;
+}
+
+/* Whether what comes later has to wait for what another rank did: programs say so by what they do to files.
+ */
+static bool is_order(const struct run *run, enum sw_line line, const int64_t *numbers) {
+    if (line != SW_LINE_tell && line != SW_LINE_await)
+        return false;
+    if (numbers[0] < 0 || numbers[0] >= run->replay->ranks)
+        replay_die("the record is damaged: it waits for a rank that the job does not have");
+    if (line == SW_LINE_tell)
+        MPI_Send(NULL, 0, MPI_BYTE, (int)numbers[0], 0, MPI_COMM_WORLD);
+    else
+        MPI_Recv(NULL, 0, MPI_BYTE, (int)numbers[0], 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    return true;
 }
 
 static bool carry_out(struct run *run, enum sw_line line, const int64_t *numbers) {
+    if (is_order(run, line, numbers))
+        return false;
+    if (replay_is_posix(line)) {
+        if (run->posix == NULL)
+            run->posix = replay_posix_new(run->replay);
+        return replay_posix_call(run->posix, line, numbers, &run->done);
+    }
     const int64_t memory = run->next_memory;
     run->next_memory = line == SW_LINE_memory ? numbers[0] : REPLAY_ONE_PIECE;
     const bool external = run->external;
@@ -306,7 +357,11 @@ static bool carry_out(struct run *run, enum sw_line line, const int64_t *numbers
     if (line == SW_LINE_open)
         return open_file(run, numbers);
     if (line == SW_LINE_delete)
-        return delete_file(run, file_at(run, numbers[0]));
+        return delete_file(run, file_at(run, numbers[0]), false);
+    if (line == SW_LINE_failed_delete)
+        return delete_file(run, file_at(run, numbers[0]), true);
+    if (line == SW_LINE_failed_open)
+        return open_in_vain(run, numbers);
     if (replay_is_hdf5(line)) {
         if (run->hdf5 == NULL)
             run->hdf5 = replay_hdf5_new(run->replay, &run->steps);
@@ -323,13 +378,18 @@ struct replay_done replay_calls(struct replay *replay) {
     while ((item = sw_walk_next(&walk, numbers)) != NULL) {
         if (replay->options.think)
             think(item->pause);
-        run.done.calls += carry_out(&run, item->line, numbers);
+        if (carry_out(&run, item->line, numbers)) {
+            run.done.calls++;
+            run.done.made[item->line]++;
+        }
         replay_progress();
     }
     for (int slot = 0; slot < REPLAY_SLOTS; slot++)
         free(run.slots[slot]);
     if (run.hdf5 != NULL)
         replay_hdf5_free(run.hdf5);
+    if (run.posix != NULL)
+        replay_posix_free(run.posix);
     free(run.steps.families);
     replay_memory_free(&run.memory);
     return run.done;

@@ -29,8 +29,7 @@ static bool is_input(const struct replay *replay, const char *path) {
     return false;
 }
 
-/* The folders of a path below the replay's own. */
-static void make_folders(const struct replay *replay, const char *path) {
+void replay_make_folders(const struct replay *replay, const char *path) {
     char folder[REPLAY_PATH];
     snprintf(folder, sizeof folder, "%s", path);
     for (char *slash = strchr(folder + strlen(replay->options.directory) + 1, '/'); slash != NULL;
@@ -42,9 +41,43 @@ static void make_folders(const struct replay *replay, const char *path) {
     }
 }
 
+void replay_remove_empty(const char *path) {
+    if (rmdir(path) == 0 || errno != ENOTEMPTY)
+        return;
+    DIR *listing = opendir(path);
+    char inner[REPLAY_PATH];
+    for (const struct dirent *entry; listing != NULL && (entry = readdir(listing)) != NULL;)
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 &&
+            snprintf(inner, sizeof inner, "%s/%s", path, entry->d_name) < (int)sizeof inner &&
+            (entry->d_type == DT_DIR || entry->d_type == DT_UNKNOWN))
+            replay_remove_empty(inner); /* NOLINT(misc-no-recursion): as deep as its paths are long */
+    if (listing != NULL)
+        closedir(listing);
+    (void)rmdir(path);
+}
+
+void replay_make_be_there(const struct replay *replay, const char *path, bool there) {
+    struct stat status;
+    if ((lstat(path, &status) == 0) == there)
+        return;
+    if (!there) {
+        if (unlink(path) == 0 || errno == ENOENT)
+            return;
+        if (errno != EISDIR && errno != EPERM)
+            replay_die("cannot delete %s: %s", path, strerror(errno));
+        replay_remove_empty(path);
+        return;
+    }
+    replay_make_folders(replay, path);
+    const int fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0666);
+    if (fd < 0 || close(fd) != 0)
+        replay_die("cannot write %s: %s", path, strerror(errno));
+}
+
 static void delete_folders(const struct replay *replay, const char *path) {
     char folder[REPLAY_PATH];
     snprintf(folder, sizeof folder, "%s", path);
+    replay_remove_empty(folder); /* a path may be one of a folder */
     char *slash;
     const size_t own = strlen(replay->options.directory);
     while ((slash = strrchr(folder, '/')) != NULL && (size_t)(slash - folder) > own) {
@@ -80,7 +113,7 @@ static void make_input(const struct replay_input *input) {
 static void delete_files(const struct replay *replay, bool inputs) {
     for (int64_t i = 0; i < replay->file_count; i++)
         if (replay->files[i].own && !is_input(replay, replay->files[i].path) &&
-            unlink(replay->files[i].path) != 0 && errno != ENOENT && errno != ENOTDIR)
+            unlink(replay->files[i].path) != 0 && errno != ENOENT && errno != ENOTDIR && errno != EISDIR)
             replay_die("cannot delete %s: %s", replay->files[i].path, strerror(errno));
     for (int64_t i = replay->rank; inputs && i < replay->input_count; i += replay->ranks)
         if (unlink(replay->inputs[i].path) != 0 && errno != ENOENT && errno != ENOTDIR)
@@ -172,12 +205,12 @@ void replay_prepare(struct replay *replay) {
     delete_files(replay, false);
     for (int64_t i = 0; i < replay->file_count; i++)
         if (replay->files[i].own)
-            make_folders(replay, replay->files[i].path);
+            replay_make_folders(replay, replay->files[i].path);
     if (replay->rank == 0)
         replay_check_room(replay, bytes_of_inputs(replay));
     MPI_Barrier(MPI_COMM_WORLD);
     for (int64_t i = replay->rank; i < replay->input_count; i += replay->ranks) {
-        make_folders(replay, replay->inputs[i].path);
+        replay_make_folders(replay, replay->inputs[i].path);
         make_input(&replay->inputs[i]);
     }
     MPI_Barrier(MPI_COMM_WORLD);

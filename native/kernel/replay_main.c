@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../core/crc.h"
 #include "../core/input.h"
-#include "../core/journal.h"
 
 #define USAGE                                                                                                \
     "usage: " REPLAY_NAME " RECORD --directory FOLDER [options]\n"                                           \
@@ -23,6 +23,7 @@
     "default: 600;\n"                                                                                        \
     "                       not with --think\n"                                                              \
     "  --keep               do not delete its files\n"                                                       \
+    "  --counts FILE        write what the calls did to this file, as JSON\n"                                \
     "  --quiet              print nothing but errors\n"
 
 #define PATIENCE 600 /* seconds */
@@ -68,6 +69,7 @@ static int take_options(int argc, char **argv, struct replay_options *options) {
                                           {"repetitions", required_argument, NULL, 'r'},
                                           {"only", required_argument, NULL, 'o'},
                                           {"patience", required_argument, NULL, 'p'},
+                                          {"counts", required_argument, NULL, 'c'},
                                           {"keep", no_argument, NULL, 'k'},
                                           {"quiet", no_argument, NULL, 'q'},
                                           {"help", no_argument, NULL, 'h'},
@@ -78,6 +80,8 @@ static int take_options(int argc, char **argv, struct replay_options *options) {
     while (!wrong && (letter = getopt_long(argc, argv, "h", known, NULL)) != -1) {
         if (letter == 'd')
             wrong = take_text(optarg, options->directory);
+        else if (letter == 'c')
+            wrong = take_text(optarg, options->counts);
         else if (letter == 's' || letter == 'r')
             wrong = take_count(optarg, letter == 's' ? &options->steps : &options->repetitions);
         else if (letter == 'p')
@@ -136,6 +140,25 @@ static char *load(const char *path, size_t *length) {
     return text;
 }
 
+/* ---- what was done ---- */
+
+static void write_counts(const char *path, const struct replay_done *sum, int64_t longest) {
+    FILE *file = fopen(path, "we");
+    if (file == NULL)
+        replay_die("cannot write %s: %s", path, strerror(errno));
+    fprintf(file, "{\"io_time\": %" PRId64 ", \"read\": %" PRId64 ", \"written\": %" PRId64 ", \"calls\": {",
+            longest, sum->read, sum->written);
+    const char *between = "";
+    for (int line = 0; line < SW_LINES; line++)
+        if (sum->made[line] > 0) {
+            fprintf(file, "%s\"%s\": %" PRId64, between, sw_line_forms[line].name, sum->made[line]);
+            between = ", ";
+        }
+    fprintf(file, "}}\n");
+    if (fclose(file) != 0)
+        replay_die("cannot write %s: %s", path, strerror(errno));
+}
+
 /* ---- all ranks ---- */
 
 static void run(struct replay *replay) {
@@ -153,7 +176,11 @@ static void run(struct replay *replay) {
         replay_watch_end(); /* others may go on for long */
         seconds = MPI_Wtime() - seconds;
         MPI_Reduce(&seconds, &longest, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
-        MPI_Reduce(&done, &sum, 3, MPI_INT64_T, MPI_SUM, 0, MPI_COMM_WORLD);
+        int64_t slowest = 0;
+        MPI_Reduce(&done.nanoseconds, &slowest, 1, MPI_INT64_T, MPI_MAX, 0, MPI_COMM_WORLD);
+        MPI_Reduce(&done, &sum, sizeof done / sizeof(int64_t), MPI_INT64_T, MPI_SUM, 0, MPI_COMM_WORLD);
+        if (replay->rank == 0 && options->counts[0] != '\0')
+            write_counts(options->counts, &sum, slowest);
         if (replay->rank == 0 && !options->quiet)
             printf("replayed %" PRId64 " calls in %.6f s: %" PRId64 " bytes written, %" PRId64 " read\n",
                    sum.calls, longest, sum.written, sum.read);

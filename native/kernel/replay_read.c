@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../core/journal.h"
 #include "kernel.h"
 #include "replay.h"
 

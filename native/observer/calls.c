@@ -22,6 +22,7 @@
 #include "caller.h"
 #include "counting.h"
 #include "part.h"
+#include "thread_calls.h"
 
 _Static_assert(sizeof(struct call) == 2 * sizeof(void *), "they would not lie one behind the other");
 
@@ -167,44 +168,60 @@ LEAVES(chroot, (const char *path), const char *, path)
 
 /* ---- calls on paths ---- */
 
-#define ASKS(NAME, KIND, PARAMETERS, TYPED, ...)                                                             \
+#define ASKS(NAME, KIND, LINE, AT, OTHER_AT, OTHER, PARAMETERS, TYPED, ...)                                  \
     EXPORT int NAME PARAMETERS {                                                                             \
         NEXT(#NAME, int, TYPED)                                                                              \
         IF_THERE                                                                                             \
         uint64_t began = *prefix ? now() : 0;                                                                \
         int result = next(__VA_ARGS__);                                                                      \
-        if (!within(__builtin_return_address(0)))                                                            \
+        if (!within(__builtin_return_address(0))) {                                                          \
             met(KIND, began);                                                                                \
+            if (keeps_calls())                                                                               \
+                note_path(LINE, AT, p, OTHER_AT, OTHER, result, began);                                      \
+        }                                                                                                    \
         return result;                                                                                       \
     }
+#define STATS(NAME, AT, PARAMETERS, TYPED, ...)                                                              \
+    ASKS(NAME, STAT, SW_LINE_posix_stat, AT, 0, NULL, PARAMETERS, TYPES(TYPED), __VA_ARGS__)
+#define CHANGES(NAME, LINE, AT, PARAMETERS, TYPED, ...)                                                      \
+    ASKS(NAME, CHANGE, SW_LINE_posix_##LINE, AT, 0, NULL, PARAMETERS, TYPES(TYPED), __VA_ARGS__)
+#define RENAMES(NAME, AT, OTHER_AT, PARAMETERS, TYPED, ...)                                                  \
+    ASKS(NAME, CHANGE, SW_LINE_posix_rename, AT, OTHER_AT, b, PARAMETERS, TYPES(TYPED), __VA_ARGS__)
 
-ASKS(stat, STAT, (const char *p, struct stat *s), TYPES(const char *, struct stat *), p, s)
-ASKS(stat64, STAT, (const char *p, struct stat64 *s), TYPES(const char *, struct stat64 *), p, s)
-ASKS(lstat, STAT, (const char *p, struct stat *s), TYPES(const char *, struct stat *), p, s)
-ASKS(lstat64, STAT, (const char *p, struct stat64 *s), TYPES(const char *, struct stat64 *), p, s)
+STATS(stat, AT_FDCWD, (const char *p, struct stat *s), TYPES(const char *, struct stat *), p, s)
+STATS(stat64, AT_FDCWD, (const char *p, struct stat64 *s), TYPES(const char *, struct stat64 *), p, s)
+STATS(lstat, AT_FDCWD, (const char *p, struct stat *s), TYPES(const char *, struct stat *), p, s)
+STATS(lstat64, AT_FDCWD, (const char *p, struct stat64 *s), TYPES(const char *, struct stat64 *), p, s)
 /* What programs call that were built with glibc 2.32 or older, as those of conda are. */
-#define ASKS_BEFORE(NAME, TYPE)                                                                              \
-    ASKS(NAME, STAT, (int v, const char *p, struct TYPE *s), TYPES(int, const char *, struct TYPE *), v, p, s)
-ASKS_BEFORE(__xstat, stat)
-ASKS_BEFORE(__xstat64, stat64)
-ASKS_BEFORE(__lxstat, stat)
-ASKS_BEFORE(__lxstat64, stat64)
-ASKS(__fxstatat, STAT, (int v, int d, const char *p, struct stat *s, int f),
-     TYPES(int, int, const char *, struct stat *, int), v, d, p, s, f)
-ASKS(__fxstatat64, STAT, (int v, int d, const char *p, struct stat64 *s, int f),
-     TYPES(int, int, const char *, struct stat64 *, int), v, d, p, s, f)
-ASKS(fstatat, STAT, (int d, const char *p, struct stat *s, int f),
-     TYPES(int, const char *, struct stat *, int), d, p, s, f)
-ASKS(fstatat64, STAT, (int d, const char *p, struct stat64 *s, int f),
-     TYPES(int, const char *, struct stat64 *, int), d, p, s, f)
-ASKS(statx, STAT, (int d, const char *p, int f, unsigned m, struct statx *s),
-     TYPES(int, const char *, int, unsigned, struct statx *), d, p, f, m, s)
-ASKS(access, STAT, (const char *p, int m), TYPES(const char *, int), p, m)
-ASKS(unlink, CHANGE, (const char *p), TYPES(const char *), p)
-ASKS(unlinkat, CHANGE, (int d, const char *p, int f), TYPES(int, const char *, int), d, p, f)
-ASKS(rename, CHANGE, (const char *a, const char *b), TYPES(const char *, const char *), a, b)
-ASKS(mkdir, CHANGE, (const char *p, mode_t m), TYPES(const char *, mode_t), p, m)
-ASKS(rmdir, CHANGE, (const char *p), TYPES(const char *), p)
+#define STATS_BEFORE(NAME, TYPE)                                                                             \
+    STATS(NAME, AT_FDCWD, (int v, const char *p, struct TYPE *s), TYPES(int, const char *, struct TYPE *),   \
+          v, p, s)
+STATS_BEFORE(__xstat, stat)
+STATS_BEFORE(__xstat64, stat64)
+STATS_BEFORE(__lxstat, stat)
+STATS_BEFORE(__lxstat64, stat64)
+STATS(__fxstatat, d, (int v, int d, const char *p, struct stat *s, int f),
+      TYPES(int, int, const char *, struct stat *, int), v, d, p, s, f)
+STATS(__fxstatat64, d, (int v, int d, const char *p, struct stat64 *s, int f),
+      TYPES(int, int, const char *, struct stat64 *, int), v, d, p, s, f)
+STATS(fstatat, d, (int d, const char *p, struct stat *s, int f), TYPES(int, const char *, struct stat *, int),
+      d, p, s, f)
+STATS(fstatat64, d, (int d, const char *p, struct stat64 *s, int f),
+      TYPES(int, const char *, struct stat64 *, int), d, p, s, f)
+STATS(statx, d, (int d, const char *p, int f, unsigned m, struct statx *s),
+      TYPES(int, const char *, int, unsigned, struct statx *), d, p, f, m, s)
+STATS(access, AT_FDCWD, (const char *p, int m), TYPES(const char *, int), p, m)
+CHANGES(unlink, unlink, AT_FDCWD, (const char *p), TYPES(const char *), p)
+ASKS(unlinkat, CHANGE, f &AT_REMOVEDIR ? SW_LINE_posix_rmdir : SW_LINE_posix_unlink, d, 0, NULL,
+     (int d, const char *p, int f), TYPES(int, const char *, int), d, p, f)
+RENAMES(rename, AT_FDCWD, AT_FDCWD, (const char *p, const char *b), TYPES(const char *, const char *), p, b)
+RENAMES(renameat, d, e, (int d, const char *p, int e, const char *b),
+        TYPES(int, const char *, int, const char *), d, p, e, b)
+RENAMES(renameat2, d, e, (int d, const char *p, int e, const char *b, unsigned f),
+        TYPES(int, const char *, int, const char *, unsigned), d, p, e, b, f)
+CHANGES(mkdir, mkdir, AT_FDCWD, (const char *p, mode_t m), TYPES(const char *, mode_t), p, m)
+CHANGES(mkdirat, mkdir, d, (int d, const char *p, mode_t m), TYPES(int, const char *, mode_t), d, p, m)
+CHANGES(rmdir, rmdir, AT_FDCWD, (const char *p), TYPES(const char *), p)
 
 EXPORT DIR *opendir(const char *path) {
     NEXT("opendir", DIR *, const char *)

@@ -14,6 +14,7 @@
 
 #include "acts.h"
 #include "calls.h"
+#include "thread_calls.h"
 
 /* A call that moves data through a descriptor. ANSWER: the bytes that were moved in another way, or -1; DATA:
  * what is written, NULL if it is not one piece. */
@@ -121,8 +122,8 @@ COPY(sendfile, in, out, (int out, int in, off_t *o, size_t n), TYPES(int, int, o
 COPY(sendfile64, in, out, (int out, int in, off64_t *o, size_t n), TYPES(int, int, off64_t *, size_t), out,
      in, o, n)
 
-/* A call on a descriptor that moves no data; BYTES may name its parameters. */
-#define ON_FILE(NAME, RESULT, OP, BYTES, PARAMETERS, TYPED, ...)                                             \
+/* A call on a descriptor that moves no data; NUMBER, of the record's line, may name its parameters. */
+#define ON_FILE(NAME, RESULT, OP, LINE, NUMBER, PARAMETERS, TYPED, ...)                                      \
     EXPORT RESULT NAME PARAMETERS {                                                                          \
         NEXT(#NAME, RESULT, TYPED)                                                                           \
         struct own_write own;                                                                                \
@@ -135,21 +136,25 @@ COPY(sendfile64, in, out, (int out, int in, off64_t *o, size_t n), TYPES(int, in
         if (follows)                                                                                         \
             by->after_write(&own, fd, NULL, 0, -1);                                                          \
         if (*prefix)                                                                                         \
-            did(fd, OP, BYTES, began);                                                                       \
+            did(fd, OP, 0, began);                                                                           \
+        if ((LINE) != SW_LINES && keeps_calls() && result == 0)                                              \
+            note_call(fd, LINE, NUMBER, began);                                                              \
         return result;                                                                                       \
     }
 
-ON_FILE(fsync, int, SYNC, 0, (int fd), TYPES(int), fd)
-ON_FILE(fdatasync, int, SYNC, 0, (int fd), TYPES(int), fd)
-ON_FILE(sync_file_range, int, SYNC, 0, (int fd, off64_t o, off64_t n, unsigned f),
+ON_FILE(fsync, int, SYNC, SW_LINE_posix_sync, 0, (int fd), TYPES(int), fd)
+ON_FILE(fdatasync, int, SYNC, SW_LINE_posix_sync, 0, (int fd), TYPES(int), fd)
+ON_FILE(sync_file_range, int, SYNC, SW_LINE_posix_sync, 0, (int fd, off64_t o, off64_t n, unsigned f),
         TYPES(int, off64_t, off64_t, unsigned), fd, o, n, f)
-ON_FILE(ftruncate, int, TRUNCATE, 0, (int fd, off_t n), TYPES(int, off_t), fd, n)
-ON_FILE(ftruncate64, int, TRUNCATE, 0, (int fd, off64_t n), TYPES(int, off64_t), fd, n)
-ON_FILE(posix_fadvise, int, ADVISE, 0, (int fd, off_t o, off_t n, int a), TYPES(int, off_t, off_t, int), fd,
-        o, n, a)
-ON_FILE(posix_fadvise64, int, ADVISE, 0, (int fd, off64_t o, off64_t n, int a),
+ON_FILE(ftruncate, int, TRUNCATE, SW_LINE_posix_truncate, n, (int fd, off_t n), TYPES(int, off_t), fd, n)
+ON_FILE(ftruncate64, int, TRUNCATE, SW_LINE_posix_truncate, n, (int fd, off64_t n), TYPES(int, off64_t), fd,
+        n)
+ON_FILE(posix_fadvise, int, ADVISE, SW_LINES, 0, (int fd, off_t o, off_t n, int a),
+        TYPES(int, off_t, off_t, int), fd, o, n, a)
+ON_FILE(posix_fadvise64, int, ADVISE, SW_LINES, 0, (int fd, off64_t o, off64_t n, int a),
         TYPES(int, off64_t, off64_t, int), fd, o, n, a)
-ON_FILE(readahead, ssize_t, ADVISE, 0, (int fd, off64_t o, size_t n), TYPES(int, off64_t, size_t), fd, o, n)
+ON_FILE(readahead, ssize_t, ADVISE, SW_LINES, 0, (int fd, off64_t o, size_t n), TYPES(int, off64_t, size_t),
+        fd, o, n)
 
 #define SEEKS(NAME, OFFSET)                                                                                  \
     EXPORT OFFSET NAME(int fd, OFFSET to, int from) {                                                        \
@@ -160,6 +165,8 @@ ON_FILE(readahead, ssize_t, ADVISE, 0, (int fd, off64_t o, size_t n), TYPES(int,
             did(fd, SEEK, 0, began);                                                                         \
             if (place >= 0 && descriptor_of(fd))                                                             \
                 descriptors[fd].position = place;                                                            \
+            if (place >= 0 && keeps_calls())                                                                 \
+                note_call(fd, SW_LINE_posix_seek, place, began);                                             \
         }                                                                                                    \
         return place;                                                                                        \
     }

@@ -12,6 +12,7 @@
 
 #include "calls.h"
 #include "creating.h"
+#include "thread_calls.h"
 
 #define MODE_OF(flags)                                                                                       \
     mode_t mode = 0;                                                                                         \
@@ -27,11 +28,13 @@
         NEXT(#NAME, int, const char *, int, ...)                                                             \
         struct creation one;                                                                                 \
         uint64_t began = *prefix ? now() : 0;                                                                \
+        const int64_t size = size_before(AT_FDCWD, path, flags);                                             \
         before_create(&one, caller, AT_FDCWD, path, flags, mode);                                            \
         int fd = next(path, one.flags, mode);                                                                \
         if (again(&one, fd, flags))                                                                          \
             fd = next(path, flags, mode);                                                                    \
         opened(fd, began, caller);                                                                           \
+        note_open(fd, AT_FDCWD, path, flags, size, began);                                                   \
         after_create(&one, fd);                                                                              \
         return fd;                                                                                           \
     }                                                                                                        \
@@ -45,21 +48,24 @@
         NEXT(#NAME, int, int, const char *, int, ...)                                                        \
         struct creation one;                                                                                 \
         uint64_t began = *prefix ? now() : 0;                                                                \
+        const int64_t size = size_before(folder, path, flags);                                               \
         before_create(&one, __builtin_return_address(0), folder, path, flags, mode);                         \
         int fd = next(folder, path, one.flags, mode);                                                        \
         if (again(&one, fd, flags))                                                                          \
             fd = next(folder, path, flags, mode);                                                            \
         opened(fd, began, __builtin_return_address(0));                                                      \
+        note_open(fd, folder, path, flags, size, began);                                                     \
         after_create(&one, fd);                                                                              \
         return fd;                                                                                           \
     }
 /* Other calls whose result is a descriptor. */
-#define MAKES(NAME, PARAMETERS, TYPED, ...)                                                                  \
+#define MAKES(NAME, FOLDER, PARAMETERS, TYPED, ...)                                                          \
     EXPORT int NAME PARAMETERS {                                                                             \
         NEXT(#NAME, int, TYPED)                                                                              \
         uint64_t began = *prefix ? now() : 0;                                                                \
         int fd = next(__VA_ARGS__);                                                                          \
         opened(fd, began, __builtin_return_address(0));                                                      \
+        note_open(fd, FOLDER, path, flags, -1, began);                                                       \
         return fd;                                                                                           \
     }
 
@@ -75,10 +81,10 @@ EXPORT int creat64(const char *path, mode_t mode) {
     return open64_for(__builtin_return_address(0), path, O_CREAT | O_WRONLY | O_TRUNC, mode);
 }
 
-MAKES(__open_2, (const char *path, int flags), TYPES(const char *, int), path, flags)
-MAKES(__open64_2, (const char *path, int flags), TYPES(const char *, int), path, flags)
-MAKES(__openat_2, (int at, const char *path, int flags), TYPES(int, const char *, int), at, path, flags)
-MAKES(__openat64_2, (int at, const char *path, int flags), TYPES(int, const char *, int), at, path, flags)
+MAKES(__open_2, AT_FDCWD, (const char *path, int flags), TYPES(const char *, int), path, flags)
+MAKES(__open64_2, AT_FDCWD, (const char *path, int flags), TYPES(const char *, int), path, flags)
+MAKES(__openat_2, at, (int at, const char *path, int flags), TYPES(int, const char *, int), at, path, flags)
+MAKES(__openat64_2, at, (int at, const char *path, int flags), TYPES(int, const char *, int), at, path, flags)
 /* Calls that make up the name of a new file. */
 #define NAMES(NAME, PARAMETERS, TYPED, ...)                                                                  \
     EXPORT int NAME PARAMETERS {                                                                             \
@@ -86,6 +92,7 @@ MAKES(__openat64_2, (int at, const char *path, int flags), TYPES(int, const char
         uint64_t began = *prefix ? now() : 0;                                                                \
         int fd = next(__VA_ARGS__);                                                                          \
         opened(fd, began, __builtin_return_address(0));                                                      \
+        note_open(fd, AT_FDCWD, path, O_CREAT | O_EXCL | O_RDWR, -1, began);                                 \
         after_new(fd);                                                                                       \
         return fd;                                                                                           \
     }
@@ -106,24 +113,30 @@ EXPORT int shm_open(const char *name, int flags, mode_t mode) {
 
 EXPORT int close(int fd) {
     NEXT("close", int, int)
+    const bool noted = keeps_calls() && note_closing(fd);
     struct file_record *record = closing(fd);
     uint64_t began = record ? now() : 0;
     int code = next(fd);
     int kept = errno;
     closed(record, began);
+    if (noted && record)
+        note_closed(fd, began);
     errno = kept;
     return code;
 }
 
 EXPORT int dup2(int from, int to) {
     NEXT("dup2", int, int, int)
-    if (from != to)
+    if (from != to) {
+        note_copy(from, to);
         forget(to);
+    }
     return next(from, to);
 }
 
 EXPORT int dup3(int from, int to, int flags) {
     NEXT("dup3", int, int, int, int)
+    note_copy(from, to);
     forget(to);
     return next(from, to, flags);
 }
@@ -166,6 +179,14 @@ static int flags_of(const char *mode, char exclusive[16]) {
     return O_CREAT | (memchr(mode, 'x', letters) ? O_EXCL : 0);
 }
 
+/* All of them. */
+static int all_flags_of(const char *mode) {
+    const bool both = strchr(mode, '+') != NULL, exclusive = strchr(mode, 'x') != NULL;
+    const int access = both ? O_RDWR : *mode == 'r' ? O_RDONLY : O_WRONLY;
+    return access | (*mode == 'r' ? 0 : O_CREAT) | (*mode == 'w' ? O_TRUNC : 0) |
+           (*mode == 'a' ? O_APPEND : 0) | (exclusive && *mode != 'r' ? O_EXCL : 0);
+}
+
 static void opened_stream(FILE *stream, const char *mode) {
     const struct acts *by = acting();
     if (by && by->opened_stream && stream)
@@ -179,11 +200,16 @@ static void opened_stream(FILE *stream, const char *mode) {
         char exclusive[16];                                                                                  \
         struct creation one;                                                                                 \
         int flags = flags_of(mode, exclusive);                                                               \
+        const int64_t size = size_before(AT_FDCWD, path, flags);                                             \
         before_create(&one, __builtin_return_address(0), AT_FDCWD, path, *exclusive ? flags : 0, 0666);      \
         FILE *stream = next(path, one.added ? exclusive : mode);                                             \
         if (!stream && again(&one, -1, flags))                                                               \
             stream = next(path, mode);                                                                       \
         opened(stream ? fileno(stream) : -1, began, __builtin_return_address(0));                            \
+        if (keeps_calls()) {                                                                                 \
+            note_open(stream ? fileno(stream) : -1, AT_FDCWD, path, all_flags_of(mode), size, began);        \
+            note_stream_opened(stream ? fileno(stream) : -1);                                                \
+        }                                                                                                    \
         after_create(&one, stream ? fileno(stream) : -1);                                                    \
         opened_stream(stream, mode);                                                                         \
         return stream;                                                                                       \
@@ -212,6 +238,10 @@ REOPENS(freopen64)
 EXPORT int fclose(FILE *stream) {
     NEXT("fclose", int, FILE *)
     const struct acts *by = stream ? acting() : NULL;
+    const int fd = stream && keeps_calls() ? fileno(stream) : -1;
+    const bool noted = fd >= 0 && note_closing(fd);
+    if (noted)
+        note_stream_leaves(stream, true);
     struct file_record *record = *prefix && stream ? closing(fileno(stream)) : NULL;
     int buffer = by && by->before_stream_close ? by->before_stream_close(stream) : -1;
     uint64_t began = record ? now() : 0;
@@ -220,6 +250,8 @@ EXPORT int fclose(FILE *stream) {
     if (buffer >= 0)
         by->after_stream_close(buffer);
     closed(record, began);
+    if (noted && record)
+        note_closed(fd, began);
     errno = kept;
     return code;
 }
@@ -228,8 +260,11 @@ EXPORT int fclose(FILE *stream) {
 EXPORT int fflush(FILE *stream) {
     NEXT("fflush", int, FILE *)
     uint64_t began = *prefix ? now() : 0;
+    const struct stream_state before = state_of(stream);
     int code = next(stream);
     int kept = errno;
+    if (before.pending)
+        note_streamed(stream, &before, true, 0, began);
     struct file_record *record = *prefix && stream ? record_of(fileno(stream)) : NULL;
     if (record && value(&record->way[1].first)) {
         uint64_t ended = now();
@@ -244,13 +279,45 @@ EXPORT int fflush(FILE *stream) {
     EXPORT RESULT NAME PARAMETERS {                                                                          \
         NEXT(#NAME, RESULT, TYPED)                                                                           \
         uint64_t began = *prefix ? now() : 0;                                                                \
+        const struct stream_state before = state_of(stream);                                                 \
         RESULT result = next(__VA_ARGS__);                                                                   \
         int kept = errno;                                                                                    \
         if (*prefix)                                                                                         \
             moved(fileno(stream), OP, WRITES, (ssize_t)(BYTES), -1, began);                                  \
+        if (keeps_calls())                                                                                   \
+            note_streamed(stream, &before, WRITES, (int64_t)(BYTES), began);                                 \
         errno = kept;                                                                                        \
         return result;                                                                                       \
     }
+
+/* They write what is in the buffer, and read another. */
+#define SOUGHT(NAME, OFFSET)                                                                                 \
+    EXPORT int NAME(FILE *stream, OFFSET to, int from) {                                                     \
+        NEXT(#NAME, int, FILE *, OFFSET, int)                                                                \
+        if (keeps_calls())                                                                                   \
+            note_stream_leaves(stream, false);                                                               \
+        const struct stream_state before = state_of(stream);                                                 \
+        uint64_t began = keeps_calls() ? now() : 0;                                                          \
+        int code = next(stream, to, from);                                                                   \
+        if (keeps_calls())                                                                                   \
+            note_stream_sought(stream, &before, began);                                                      \
+        return code;                                                                                         \
+    }
+
+SOUGHT(fseek, long)
+SOUGHT(fseeko, off_t)
+SOUGHT(fseeko64, off64_t)
+
+EXPORT void rewind(FILE *stream) {
+    NEXT("rewind", void, FILE *)
+    if (keeps_calls())
+        note_stream_leaves(stream, false);
+    const struct stream_state before = state_of(stream);
+    uint64_t began = keeps_calls() ? now() : 0;
+    next(stream);
+    if (keeps_calls())
+        note_stream_sought(stream, &before, began);
+}
 
 STREAMED(fread, size_t, FREAD, false, result *size, (void *b, size_t size, size_t n, FILE *stream),
          TYPES(void *, size_t, size_t, FILE *), b, size, n, stream)

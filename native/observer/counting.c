@@ -9,6 +9,7 @@
 #include "counting.h"
 #include "places.h"
 #include "requests.h"
+#include "thread_calls.h"
 
 static void count(struct file_record *record, enum operation op, uint64_t bytes, uint64_t began,
                   uint64_t ended) {
@@ -73,6 +74,8 @@ void moved(int fd, enum operation op, bool writes, ssize_t bytes, int64_t place,
         return;
     uint64_t ended = now();
     count(record, op, bytes > 0 ? (uint64_t)bytes : 0, began, ended);
+    if (keeps_calls() && op != FREAD && op != FWRITE)
+        note_moved(fd, writes, bytes, place, began, ended);
     if (bytes <= 0)
         return;
     struct descriptor *one = &descriptors[fd];

@@ -19,6 +19,7 @@ void own(int fd, struct file_record *owner) {
     int before = atomic_load_explicit(&highest, memory_order_relaxed);
     while (fd > before && !atomic_compare_exchange_weak(&highest, &before, fd))
         ;
+    atomic_fetch_add_explicit(&descriptors[fd].turn, 1, memory_order_relaxed);
     atomic_store_explicit(&descriptors[fd].owner, owner, memory_order_release);
 }
 

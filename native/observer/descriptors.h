@@ -13,6 +13,8 @@ struct descriptor {
     _Atomic(struct file_record *) owner; /* NULL: to be found out */
     atomic_bool chosen;                  /* settings are for the file; known as soon as the owner is */
     atomic_bool direct;                  /* a call went past the page cache */
+    atomic_bool left_out;                /* its calls are not kept for a record */
+    atomic_uint turn;                    /* which of the files that had the number */
     _Atomic(int64_t) ahead;              /* up to where the kernel was asked to read */
     _Atomic(int64_t) position;
     struct {

@@ -49,7 +49,7 @@ void *map(void *at, size_t size, int protection, int flags, int fd, off_t offset
 
 /* Whether there is room for what is mapped there: where a disk or quota is full, the first write to a page
  * would end the process by SIGBUS. Kernels before 5.14 cannot tell. */
-static bool has_room(void *at, size_t size) {
+bool has_room(void *at, size_t size) {
     size_t before = (uintptr_t)at % (size_t)sysconf(_SC_PAGESIZE);
     return madvise((char *)at - before, before + size, MADV_POPULATE_WRITE) == 0 ||
            (errno != EFAULT && errno != ENOMEM);

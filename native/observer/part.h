@@ -131,6 +131,9 @@ void *map(void *at, size_t size, int protection, int flags, int fd, off_t offset
  * bytes that are needed at once, or it cannot be made. */
 void *make_mapped(const char *kind, size_t size, size_t needed);
 
+/* Whether there is room for what is mapped there. */
+bool has_room(void *at, size_t size);
+
 /* The part of this process, made if there is none yet; NULL if it cannot be made. */
 struct part *the_part(void);
 

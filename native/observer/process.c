@@ -12,6 +12,7 @@
 #include "creating.h"
 #include "places.h"
 #include "requests.h"
+#include "thread_calls.h"
 
 /* A child has descriptors of its own, and a part of its own as soon as it does something. */
 static void in_child(void) {
@@ -19,6 +20,7 @@ static void in_child(void) {
     if (by)
         by->in_child();
     leave_part();
+    leave_calls();
     self = getpid();
     forget_all(0, DESCRIPTORS);
 }
@@ -66,6 +68,7 @@ __attribute__((constructor)) static void begin(void) {
     read_layouts_told();
     begin_places();
     begin_requests();
+    begin_calls();
     atomic_store(&acts, read_acts());
     tell_children();
     /* Threads of other libraries may be there: they begin to count when all else is ready. */

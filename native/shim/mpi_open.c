@@ -230,6 +230,9 @@ static int open_recorded(const struct request *request, struct sw_file *record) 
     if (sw_recording && is_open)
         sw_record_opened(handle, request->comm, request->size, request->path, request->amode, request->info,
                          size_before, began);
+    else if (sw_recording)
+        sw_record_open_failed(request->comm, request->size, request->path, request->amode, request->info,
+                              began);
     if (orders.decided) {
         sw_explain(request->path, &orders.decision.chosen, orders.decision.why);
         struct sw_tracking *tracking = sw_phase_begin(&opening, &orders, before, handle ? record : NULL,
@@ -335,6 +338,8 @@ SW_EXPORT int MPI_File_delete(const char *filename, MPI_Info info) {
     sw_thread = (struct sw_thread){.file = NULL};
     if (sw_recording && code == MPI_SUCCESS)
         sw_record_deleted(path, began);
+    else if (sw_recording)
+        sw_record_delete_failed(path, began);
     sw_file_count(&sw_runtime.files, record, SW_OP_delete, 0, sw_now() - start);
     sw_files_put(record);
     return code;

@@ -9,9 +9,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "crc.h"
 #include "datatypes.h"
 #include "hints.h"
-#include "journal.h"
 #include "mpi_comm.h"
 #include "setup.h"
 
@@ -323,12 +323,39 @@ void sw_record_opened(struct sw_handle *handle, MPI_Comm comm, int size, const c
     sw_lock_release(&state.lock);
 }
 
-void sw_record_deleted(const char *path, int64_t began) {
+static void deleted(enum sw_line line, const char *path, int64_t began) {
     bool fresh;
     if (within_hdf5())
         return;
     sw_lock_take(&state.lock);
-    add(SW_LINE_delete, file_number(path, "", &fresh), 0, 0, 0, began, sw_tick());
+    add(line, file_number(path, "", &fresh), 0, 0, 0, began, sw_tick());
+    sw_lock_release(&state.lock);
+}
+
+void sw_record_deleted(const char *path, int64_t began) {
+    deleted(SW_LINE_delete, path, began);
+}
+
+void sw_record_delete_failed(const char *path, int64_t began) {
+    struct stat status;
+    if (stat(path, &status) != 0) /* other failures hang on rights and media, which a replay does not have */
+        deleted(SW_LINE_failed_delete, path, began);
+}
+
+void sw_record_open_failed(MPI_Comm comm, int size, const char *path, int amode, MPI_Info info,
+                           int64_t began) {
+    const char *hints = info == MPI_INFO_NULL ? "" : sw_info_text(info);
+    /* All ranks come to the same answer: codes do not tell (MPICH's are of the rank that met the error
+     * alone), and the file may be another's by now. */
+    if (within_hdf5() || (amode & MPI_MODE_CREATE && !(amode & MPI_MODE_EXCL)))
+        return;
+    const struct members who = members_of(comm, size);
+    bool fresh;
+    sw_lock_take(&state.lock);
+    const int64_t file = file_number(path, hints ? hints : "", &fresh), number = comm_number(&who);
+    if (who.leader < 0)
+        sw_record_gap(SW_GAP_COMM);
+    add(SW_LINE_failed_open, file, number, amode_bits(amode), 0, began, sw_tick());
     sw_lock_release(&state.lock);
 }
 

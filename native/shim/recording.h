@@ -98,6 +98,11 @@ int64_t sw_record_before(const char *path);
 void sw_record_opened(struct sw_handle *handle, MPI_Comm comm, int size, const char *path, int amode,
                       MPI_Info info, int64_t before, int64_t began);
 
+/* An open or a delete failed. */
+void sw_record_open_failed(MPI_Comm comm, int size, const char *path, int amode, MPI_Info info,
+                           int64_t began);
+void sw_record_delete_failed(const char *path, int64_t began);
+
 void sw_record_deleted(const char *path, int64_t began);
 
 /* The rank's file pointer (SW_LINE_seek) or the shared one was moved, in etypes. */

@@ -66,8 +66,8 @@ def all_calls(record: Record) -> list[list[tuple[object, ...]]]:
                 slot, file, comm, amode = numbers
                 members = [number.at((), rank - group.first) for number in group.comms[comm]]
                 told.append((name, slot, Path(group.path(file, rank)).name, *members, amode))
-            elif name == "delete":
-                told.append((name, Path(group.path(numbers[0], rank)).name))
+            elif name in ("delete", "failed_delete", "failed_open"):
+                told.append((name, Path(group.path(numbers[0], rank)).name, *numbers[1:]))
             else:
                 told.append((name, *numbers))
         told += [tuple(number.at((), rank - group.first) for number in shape) for shape in group.types]
@@ -125,6 +125,19 @@ def test_a_replay_makes_the_calls_of_the_program(bench: Bench, tmp_path: Path, s
     compared = Faithfulness(Done.by_record(record), done, whole=True)
     assert compared.program.calls == compared.replay.calls
     assert (compared.program.read, compared.program.written) == (compared.replay.read, compared.replay.written)
+
+
+def test_opens_and_deletes_end_as_they_did(bench: Bench, tmp_path: Path) -> None:
+    """Replays aborted where the program deleted what another call made, or created again what one had deleted."""
+    record, _ = run(bench, tmp_path / "program.record", bench.program("outcomes.c"), tmp_path / "f")
+    names = ("failed_open", "failed_delete", "open", "close", "delete")
+    assert record.gaps == () and [record.count(name) for name in names] == [3 * RANKS, 1, 2 * RANKS, 2 * RANKS, 1]
+    beside = tmp_path / "beside"
+    beside.write_text("mine")
+    again, outcome = replayed(bench, tmp_path)
+    assert again.gaps == () and all_calls(again) == all_calls(record) and beside.read_text() == "mine"
+    done = Done.by_activity(activity_of(parse_report(outcome.report or {}), "report"), record)
+    assert done.calls == Done.by_record(record).calls
 
 
 def test_data_lie_in_memory_as_the_programs_did(bench: Bench, tmp_path: Path) -> None:

@@ -189,11 +189,3 @@ def test_a_record_without_calls_says_that_nothing_can_be_replayed() -> None:
     assert "called neither MPI-IO nor parallel HDF5" in second and "run --mode observe counts" in second
     steps = read_record(STEPS)
     assert len(records._list_remarks(steps, STEPS, 1)) == 1
-
-
-def test_a_program_without_mpi_is_sent_to_what_counts_its_calls(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("STRIPEWISE_HOME", str(tmp_path))
-    assert main(["lab", "record", "--output", str(tmp_path / "a.record"), "--", "true"]) == 2
-    assert "run --mode observe counts the calls of the C library" in " ".join(capsys.readouterr().err.split())

@@ -246,7 +246,7 @@ def _check_replay(experiment: Experiment) -> None:
     assert experiment.replay is not None
     from stripewise.observe.record_reading import read_record  # noqa: PLC0415  few experiments have one
 
-    found = read_record(Path(experiment.replay.record))
+    found = read_record(Path(experiment.replay.record)).need_mpi_io(experiment.replay.record)
     if found.gaps:
         raise UserError(
             f"{experiment.replay.record} is incomplete and cannot be tuned on: {found.gaps[0]}", "record it again"

@@ -6,15 +6,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-from stripewise.formats import RECORD_BEFORE, RECORD_CALLS, RECORD_LINES
+from stripewise.formats import RECORD_CALLS, RECORD_LINES
 from stripewise.observe.activity import Activity
-from stripewise.observe.record import Record
+from stripewise.observe.record import NO_CALLS, POSIX, Record
 from stripewise.observe.record_hdf5 import OPERATIONS, is_hdf5
 
 MOST_APART = 1.5
 """A replay whose I/O takes more than so many times as long as the program's, or less than its part, is not faithful."""
 
-_MPI = frozenset(name for name in RECORD_CALLS if not is_hdf5(name)) - {"seek", "seek_shared", *RECORD_BEFORE}
+_POSIX = frozenset(name for name in RECORD_CALLS if name.startswith(POSIX)) - NO_CALLS
+_MPI = frozenset(name for name in RECORD_CALLS if not is_hdf5(name) and name not in _POSIX) - {
+    "seek", "seek_shared", "failed_open", "failed_delete", *NO_CALLS,
+}  # fmt: skip
 """Functions of MPI-IO that both the record and the report count."""
 _MOVING = frozenset(name for name in _MPI if "bytes" in RECORD_LINES[name])
 """Those that count where HDF5 is used too: what else it does to its files with MPI-IO is not in the record."""
@@ -44,10 +47,16 @@ class Done:
     @classmethod
     def by_record(cls, record: Record) -> Self:
         """Give what a record says, with a close for each open of HDF5."""
-        names = _MOVING | OPERATIONS.keys() if record.uses_hdf5 else _MPI
-        counts = {name: record.count(*_ENDS.get(name, (name,))) for name in sorted(names)}
+        names = _POSIX if record.is_posix else _MOVING | OPERATIONS.keys() if record.uses_hdf5 else _MPI
+        counts = {name: record.count(*_ENDS.get(name, (name, f"failed_{name}"))) for name in sorted(names)}
         moved = record.moved
         return cls({n: c for n, c in counts.items() if c}, moved["read"], moved["write"], record.io_time)
+
+    @classmethod
+    def by_counts(cls, counts: Mapping[str, Any]) -> Self:
+        """Give what a replay of calls of the C library counted itself."""
+        made = {name: count for name, count in counts["calls"].items() if name in _POSIX}
+        return cls(made, counts["read"], counts["written"], counts["io_time"] / 1e9)
 
     @classmethod
     def by_activity(cls, activity: Activity, like: Record) -> Self:
@@ -77,6 +86,8 @@ def _sum(made: Sequence[Mapping[str, int]], names: Iterable[str]) -> dict[str, i
 
 def _function(name: str) -> str:
     """A line's function by its full name."""
+    if name in _POSIX:
+        return name.removeprefix(POSIX)
     return f"H5{name[2:3].upper()}{name[3:]}" if name in OPERATIONS else f"MPI_File_{name}"
 
 
@@ -119,7 +130,7 @@ class Faithfulness:
                 if ours != theirs:
                     found.append(f"it {word} {ours:,} bytes, and the program {theirs:,}")
         if self.ratio is None:
-            found.append("times cannot be compared: it or the program spent none in MPI-IO")
+            found.append("times cannot be compared: it or the program spent none in such calls")
         elif not 1 / MOST_APART <= self.ratio <= MOST_APART:
             per = "" if self.whole else " for as many bytes"
             found.append(f"its I/O took {self.ratio:.2f} times as long as the program's{per}")

@@ -28,7 +28,7 @@ from stripewise.formats import RECORD_BEFORE, RECORD_LINES
 from stripewise.lab.batch import LAYOUTS, Access, RunBatch, of_hints
 from stripewise.lab.engine import SimulatedOutcome, simulate
 from stripewise.lab.site import Site
-from stripewise.observe.record import DIGITS, RankGroup, Record, is_collective, not_open
+from stripewise.observe.record import DIGITS, OF_NO_OPEN_FILE, RankGroup, Record, is_collective, not_open
 from stripewise.observe.record_hdf5 import OPENS, Pieces, Shape, is_hdf5, pieces_of
 from stripewise.observe.record_reading import Position
 
@@ -249,7 +249,7 @@ def _walk(record: Record, group: RankGroup, rank: int, weight: float, phases: di
         if is_hdf5(name) and name not in OPENS:
             datasets.take(name, numbers, weight)
             continue
-        if name == "delete" or name in RECORD_BEFORE:
+        if name in OF_NO_OPEN_FILE:
             continue
         if name == "open" or name in OPENS:
             family = DIGITS.sub("#", group.files[numbers[1]][0])

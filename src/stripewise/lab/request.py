@@ -128,7 +128,7 @@ def load_request(path: str | Path) -> SimulationRequest:
     origin = str(path)
     text = read_document(Path(path), "workload", most=MAX_RECORD_BYTES)
     if text.startswith(RECORD_HEADER):
-        return _of_record(read_record(Path(path)), Access(), {})
+        return _of_record(read_record(Path(path)).need_mpi_io(origin), Access(), {})
     parsed = parse_document(_WorkloadFile, text, origin)
     settings = {name: _values(name, given, f"{origin}: settings.{name}") for name, given in parsed.settings.items()}
     count = int(np.prod([len(values) for values in settings.values()], dtype=float)) if settings else 1
@@ -137,7 +137,8 @@ def load_request(path: str | Path) -> SimulationRequest:
     if (parsed.workload is None) == (not parsed.record):
         raise UserError(f"{origin} needs either a workload table or a record", "write one of them")
     if parsed.workload is None:
-        return _of_record(read_record(Path(path).parent / parsed.record), parsed.access, settings)
+        record = read_record(Path(path).parent / parsed.record).need_mpi_io(parsed.record)
+        return _of_record(record, parsed.access, settings)
     parts = (SimulatedPart(parsed.workload, way, parsed.access) for way in directions(parsed.workload))
     return SimulationRequest(tuple(parts), parsed.access, settings)
 

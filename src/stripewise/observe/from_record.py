@@ -27,7 +27,7 @@ from stripewise.observe.activity import (
     RankLoads,
 )
 from stripewise.observe.from_report import DIRECTIONS, Direction, calls_of, modes_of, sum_of
-from stripewise.observe.record import RankGroup, Record, is_collective, not_open
+from stripewise.observe.record import OF_NO_OPEN_FILE, RankGroup, Record, is_collective, not_open
 from stripewise.observe.record_hdf5 import OPENS, Shape, is_hdf5, pieces_of
 from stripewise.observe.record_reading import Position
 from stripewise.observe.report import Operation
@@ -340,7 +340,7 @@ def _of_rank(record: Record, group: RankGroup) -> dict[int, _Use]:
         if is_hdf5(name):
             hdf5.take(name, numbers)
             continue
-        if name == "delete" or name in RECORD_BEFORE:
+        if name in OF_NO_OPEN_FILE:
             continue
         if name == "open":
             slots[numbers[0]] = files.setdefault(numbers[1], _Use()), -1
@@ -472,7 +472,7 @@ def _walk(record: Record, group: RankGroup, rank: int, weight: float, found: dic
             handles[numbers[0]] = _Handle(places)
             if name in OPENS:
                 places.unknown |= {"read", "write"}
-        if is_hdf5(name) or name in ("delete", "open") or name in RECORD_BEFORE:
+        if is_hdf5(name) or name == "open" or name in OF_NO_OPEN_FILE:
             continue
         handle = handles.get(numbers[0])
         if handle is None:

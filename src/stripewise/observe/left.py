@@ -6,7 +6,7 @@ from pathlib import Path
 
 PREFIX = "process-"
 """How the names of parts begin, in the folder of a run."""
-_PLACES, _REQUESTS = ".where", ".requests"
+_PLACES, _REQUESTS, _CALLS = ".where", ".requests", ".calls"
 
 
 PYTHON_PREFIX = "python-"
@@ -24,7 +24,7 @@ def reports_of(report: Path) -> list[Path]:
 
 def parts_in(folder: Path) -> list[Path]:
     """The parts that processes left in the folder of a run."""
-    return sorted(path for path in folder.glob(f"{PREFIX}*-*") if path.suffix not in (_PLACES, _REQUESTS))
+    return sorted(path for path in folder.glob(f"{PREFIX}*-*") if path.suffix not in (_PLACES, _REQUESTS, _CALLS))
 
 
 def places_in(folder: Path) -> list[Path]:
@@ -35,6 +35,11 @@ def places_in(folder: Path) -> list[Path]:
 def requests_in(folder: Path) -> list[Path]:
     """What processes left there of their single reads and writes."""
     return sorted(folder.glob(f"{PREFIX}*-*{_REQUESTS}"))
+
+
+def calls_in(folder: Path) -> list[Path]:
+    """What threads left there of their calls, for a record."""
+    return sorted(folder.glob(f"{PREFIX}*-*{_CALLS}"))
 
 
 def python_parts_in(folder: Path) -> list[Path]:

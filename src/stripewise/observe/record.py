@@ -19,8 +19,13 @@ from stripewise.formats import RECORD_BEFORE
 from stripewise.formats import RECORD_LINES as LINES
 from stripewise.observe.record_hdf5 import OPENS, Shape
 
+POSIX = "posix_"
 _ESCAPE = re.compile(r"%([0-9a-f]{2})")
 DIGITS = re.compile(r"[0-9]+")
+OF_NO_OPEN_FILE = frozenset({"delete", "failed_delete", "failed_open", *RECORD_BEFORE})
+"""Lines of MPI-IO that are on no file that is open."""
+NO_CALLS = frozenset({"posix_hold", "tell", "await", *RECORD_BEFORE})
+"""Lines that are not calls of the program."""
 MOST_CALLS = 10_000_000
 """Calls that are gone through one by one; loops can stand for as many as nobody waits for."""
 
@@ -177,13 +182,36 @@ class Record:
             math.prod(times) * group.count
             for group in self.groups
             for call, times in _flatten_body(group.body, ())
-            if (call.name in names if names else call.name not in RECORD_BEFORE)
+            if (call.name in names if names else call.name not in NO_CALLS)
         )
 
     @property
     def uses_hdf5(self) -> bool:
         """Whether it holds calls of HDF5."""
         return any(call.name in OPENS for group in self.groups for call, _ in _flatten_body(group.body, ()))
+
+    @property
+    def is_posix(self) -> bool:
+        """Whether it holds calls of the C library, of a program without MPI."""
+        return any(call.name.startswith(POSIX) for group in self.groups for call, _ in _flatten_body(group.body, ()))
+
+    def need_mpi_io(self, origin: str) -> Record:
+        """Give it, or refuse what holds no calls of MPI-IO.
+
+        Parameters
+        ----------
+        origin : str
+            Where it was read.
+
+        Raises
+        ------
+        UserError
+            If it is of a program without MPI.
+        """
+        if self.is_posix:
+            what = f"{origin} is of a program without MPI, and such records are only replayed"
+            raise UserError(what, "run the program with: run --mode observe")
+        return self
 
     def check_length(self, of_a_group: int) -> None:
         """Refuse a record with too many calls to go through.

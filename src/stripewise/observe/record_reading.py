@@ -243,7 +243,7 @@ def _call(group: _Group, name: str, words: list[str]) -> Call:
     numbers = _numbers(words[:-1], len(LINES[name]), len(group.open) - 1)
     call = Call(name, numbers, _parse_wholes(words[-1:], 1)[0])
     counts = {"file": len(group.files), "comm": len(group.comms), "type": len(group.types)}
-    counts |= {"access": group.hdf5.accesses, "dataset": len(group.hdf5.shapes)}
+    counts |= {"access": group.hdf5.accesses, "dataset": len(group.hdf5.shapes), "to": len(group.files)}
     for label, number in zip(LINES[name], numbers, strict=True):
         low, high = number.bounds(group.times, group.count)
         if low < 0 or high >= _MOST:

@@ -33,7 +33,7 @@ def _read_report(path: Path) -> list[Activity]:
 def _read_record(path: Path) -> list[Activity]:
     from stripewise.observe import from_record, record_reading  # noqa: PLC0415  as above
 
-    return [from_record.activity_of(record_reading.read_record(path), str(path))]
+    return [from_record.activity_of(record_reading.read_record(path).need_mpi_io(str(path)), str(path))]
 
 
 def _read_journal(path: Path) -> list[Activity]:

@@ -171,6 +171,8 @@ def inject(
             launch.environment["STRIPEWISE_WHERE"] = "1"
         if guidance.trace:
             launch.environment["STRIPEWISE_TRACE"] = "1"
+        if guidance.record is not None and not preloaded:
+            launch.environment["STRIPEWISE_CALLS"] = "1"
     return Injection(launch.environment, launch.files, tuple(carried), launch.stand_in)
 
 
@@ -384,7 +386,7 @@ def prepare(
             warnings.append(f"the program's own calls cannot be seen: {error.what}")
     elif library is not None and guidance.own_calls:
         warnings.append(TOO_MANY)
-    elif reachable and (guidance.own_calls or (needed and not guidance.mode)):
+    elif reachable and (guidance.own_calls or guidance.record is not None or (needed and not guidance.mode)):
         observer = accelerator_for(environment) if needed else observer_for(environment)
     elif library is None and guidance.mode:
         why = target.why_not_preloaded or "it is not an MPI program"

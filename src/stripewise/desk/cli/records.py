@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import time
 from enum import StrEnum
@@ -22,9 +23,12 @@ from stripewise.engine.fidelity import Done, Faithfulness
 from stripewise.engine.folders import make_applied_folder
 from stripewise.errors import StripewiseError, UserError
 from stripewise.formats import MAX_RECORD_BYTES
+from stripewise.observe.left import calls_in, parts_in
 from stripewise.observe.record import Record, with_hashed_paths
+from stripewise.observe.record_joining import join_threads
 from stripewise.observe.record_reading import parse_record, read_record
 from stripewise.observe.sources import open_one
+from stripewise.ownership import make_folder, written_whole
 from stripewise.requests.experiment import Replay
 from stripewise.runners.injection import OWN_CALLS, Guidance, prepare
 from stripewise.runners.local.foreground import attend
@@ -61,7 +65,7 @@ def replay(
     ] = None,
     json_output: JsonOption = False,
 ) -> None:
-    """Carry out what a program did in MPI-IO, by its record, and say how faithful that is.
+    """Carry out what a program did to its files, by its record, and say how faithful that is.
 
     As many ranks as were recorded make the same calls, with data of their own, on files of their own that are deleted
     in the end. A launcher may follow two dashes: stripewise lab replay my_app.record -- srun -N 4 -n 64
@@ -85,7 +89,11 @@ def replay(
     made = not files.exists()
     folder = make_applied_folder()[0] / f"replay-{time.time_ns():x}"
     ended = attend(replayer.words("prepare"))  # apart: HDF5 makes its files with calls that are not the program's
-    if not ended:
+    counts = folder / "counts.json"
+    if not ended and found.is_posix:
+        make_folder(folder)
+        ended = attend([*replayer.words("calls", "clean"), "--counts", str(counts)])
+    elif not ended:
         ready = prepare(Plan(), replayer.words("calls", "clean"), folder, guidance=Guidance("observe"))
         ended = attend(ready.words)
     if made:
@@ -93,8 +101,11 @@ def replay(
             files.rmdir()
     if ended:
         raise typer.Exit(ended_as(ended))
-    seen = open_one(folder / "report.json")
-    compared = Faithfulness(Done.by_record(found), Done.by_activity(seen, found), options.whole)
+    if found.is_posix:
+        done = Done.by_counts(json.loads(counts.read_text("utf-8")))
+    else:
+        done = Done.by_activity(open_one(folder / "report.json"), found)
+    compared = Faithfulness(Done.by_record(found), done, options.whole)
     document = compared.as_json()
     if json_output:
         print_json({"record": str(record), "directory": replayer.replay.folder, "ranks": found.ranks, **document})
@@ -135,10 +146,11 @@ def record(
     ] = Level.HDF5,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only the output of the program.")] = False,
 ) -> None:
-    """Record what a program does in MPI-IO and HDF5, as in: stripewise lab record -- mpiexec -n 4 ./my_app.
+    """Record what a program does to its files, as in: stripewise lab record -- mpiexec -n 4 ./my_app.
 
     The record says which files each rank opened, and which calls it made with which views, offsets and sizes, in which
-    order and after which pauses. It holds no data. Output, signals and exit code are the program's.
+    order and after which pauses: calls of MPI-IO and HDF5, or of the C library where the program has no MPI. It holds
+    no data. Output, signals and exit code are the program's.
     """
     command: list[str] = context.obj["command"]
     if not command:
@@ -153,6 +165,8 @@ def record(
         ready = prepare(Plan(), command, folder, guidance=Guidance("observe", record=place, level=level.value))
         ended = attend(ready.words)
     try:
+        if not place.exists():
+            _join(folder, place)
         remarks = _keep(place, output, hash_paths=hash_paths)
     except StripewiseError as error:
         # The program may have done all that it should: its exit code stays.
@@ -160,6 +174,28 @@ def record(
     for line in () if quiet else remarks:
         remark(f"stripewise: {line}")
     raise typer.Exit(ended_as(ended))
+
+
+_NOTHING = "the program neither called MPI_Init with the preloaded runtime nor used files without MPI, or was killed"
+
+
+def _join(folder: Path, place: Path) -> None:
+    """Write the record of a program without MPI from what its threads left.
+
+    Raises
+    ------
+    StripewiseError
+        If they left nothing.
+    """
+    paths = calls_in(folder)
+    try:
+        text = join_threads(paths)
+    except ValueError as error:
+        raise StripewiseError(_NOTHING) from error
+    with written_whole(place) as part:
+        part.write_text(text, "utf-8", "surrogateescape")
+    for path in (*paths, *parts_in(folder)):
+        path.unlink()
 
 
 def _keep(place: Path, output: Path, *, hash_paths: bool) -> list[str]:
@@ -170,8 +206,6 @@ def _keep(place: Path, output: Path, *, hash_paths: bool) -> list[str]:
     StripewiseError
         If there is none, or it is damaged or cannot be written.
     """
-    if not place.exists():
-        raise StripewiseError("the program called no MPI_Init with the preloaded runtime, or was killed")
     text = read_document(place, "record", most=MAX_RECORD_BYTES)
     found = parse_record(text, str(place))
     write_text(output, with_hashed_paths(text) if hash_paths else text, f"make room; the whole record is kept: {place}")
@@ -181,8 +215,9 @@ def _keep(place: Path, output: Path, *, hash_paths: bool) -> list[str]:
 
 def _list_remarks(found: Record, output: Path, size: int) -> list[str]:
     moved = found.moved
+    whose = f", at most {found.ranks} at a time" if found.is_posix else f" of {count_of(found.ranks, 'rank')}"
     did = (
-        f"{count_of(found.count(), 'call')} of {count_of(found.ranks, 'rank')}, {format_size(moved['write'])} "
+        f"{count_of(found.count(), 'call')}{whose}, {format_size(moved['write'])} "
         f"written, {format_size(moved['read'])} read"
     )
     if nearest := sum(group.nearest for group in found.groups):
