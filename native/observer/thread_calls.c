@@ -279,7 +279,7 @@ static bool absolute(int folder, const char *given, char path[PATH]) {
 }
 
 /* The number of a file, or -1. size: what it has, where it is met first. */
-static int64_t file_of(struct own_calls *of, const char *path, int64_t size, uint64_t met) {
+static int64_t file_of(struct own_calls *of, const char *path, int64_t size, uint64_t when) {
     struct thread_calls *kept = of->kept;
     uint64_t hash = 14695981039346656037u;
     size_t length = strlen(path) + 1;
@@ -291,7 +291,7 @@ static int64_t file_of(struct own_calls *of, const char *path, int64_t size, uin
         if (known->hash == hash && strcmp(kept->text + known->text, path) == 0) {
             if (known->size == ASKED && size != ASKED) {
                 known->size = size;
-                known->first = met;
+                known->first = when;
             }
             return of->places[place] - 1;
         }
@@ -310,7 +310,7 @@ static int64_t file_of(struct own_calls *of, const char *path, int64_t size, uin
         return -1;
     }
     memcpy(kept->text + kept->text_size, path, length);
-    kept->file[kept->files] = (struct calls_file){hash, kept->text_size, met, size};
+    kept->file[kept->files] = (struct calls_file){hash, kept->text_size, when, size};
     kept->text_size += length;
     of->places[place] = (uint16_t)++kept->files;
     return (int64_t)kept->files - 1;
@@ -350,7 +350,7 @@ static bool is_mine(const struct own_calls *of, int fd) {
 }
 
 /* Goes on with what another thread or process opened. */
-static bool hold(struct own_calls *of, int fd, int64_t moved, uint64_t began) {
+static bool hold(struct own_calls *of, int fd, int64_t back, uint64_t began) {
     struct stat about;
     of->turns[fd] = atomic_load_explicit(&descriptors[fd].turn, memory_order_relaxed);
     descriptors[fd].left_out = !of_descriptor(fd, of->path) || !is_data(of->path);
@@ -362,13 +362,13 @@ static bool hold(struct own_calls *of, int fd, int64_t moved, uint64_t began) {
                   file = file_of(of, of->path, size, began);
     if (file >= 0)
         keep(of, SW_LINE_posix_hold, fd, file, flags_of(flags & ~(O_CREAT | O_EXCL | O_TRUNC)),
-             place < moved ? 0 : place - moved, began, began);
+             place < back ? 0 : place - back, began, began);
     return file >= 0;
 }
 
-/* moved: the bytes by which the call moved its position. */
-static bool has(struct own_calls *of, int fd, int64_t moved, uint64_t began) {
-    return is_mine(of, fd) ? !descriptors[fd].left_out : hold(of, fd, moved, began);
+/* back: the bytes by which the call moved its position. */
+static bool has(struct own_calls *of, int fd, int64_t back, uint64_t began) {
+    return is_mine(of, fd) ? !descriptors[fd].left_out : hold(of, fd, back, began);
 }
 
 /* ---- calls ---- */
