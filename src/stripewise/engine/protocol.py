@@ -248,7 +248,7 @@ def _points_of_launches(
     point(
         bool(timed),
         f"I/O was timed apart, {timed}",
-        f"{experiment.objective.name} is not the time of I/O alone",
+        f"objective {experiment.objective.name} is not the time of I/O alone",
     )
     if of_file(workload.file_system).keys:
         point(False, "", "the two files of a pair lay on storage targets of the file system's choice: none was pinned")
