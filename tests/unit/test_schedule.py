@@ -24,11 +24,11 @@ from stripewise.facts import RunFacts
 from stripewise.requests.experiment import Budget, Experiment
 from stripewise.runners.base import SharedLaunch
 from stripewise.runners.within.runner import WithinRunner
-from stripewise.search.base import make_sampler
+from stripewise.search.base import Suggestion, make_sampler
 from stripewise.search.policy.pruning import make_pruner
 from stripewise.search.policy.resampling import make_resampler
 from stripewise.search.policy.stopping import make_stopping
-from stripewise.trial import Phase, Role, Run, State, Trial
+from stripewise.trial import History, Phase, Role, Run, State, Trial
 from tests.unit.search_histories import ELAPSED
 
 LAUNCHES = Experiment(command=["-"])
@@ -166,3 +166,26 @@ def test_only_a_search_beside_its_program_leaves_the_processors_to_it() -> None:
     assert nice() == here
     with pytest.raises(ZeroDivisionError):
         Phases(WITHIN).think(lambda: 1 // 0)
+
+
+def test_suggestions_are_kept_ahead_once_enough_is_known_and_forgotten_with_the_space(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A search that thought after each phase kept a processor busy, and doubled the time of the program's phases."""
+    space = Space.bind([Parameter("stripes", Kind.ORDINAL, tuple(range(1, 65)), 1)])
+    tried = [Trial(n, Configuration({"stripes": n}), Role.CANDIDATE) for n in range(2, 22)]
+    asked: list[int] = []
+
+    def ask(_space: Space, history: History, _rng: object, count: int) -> list[Suggestion]:
+        asked.append(count)
+        return [Suggestion(Configuration({"stripes": 40 + len(asked) * 5 + k})) for k in range(count)]
+
+    sampler = SimpleNamespace(ask=ask, slowdown=lambda _space, _history, levels: [0.0] * len(levels))
+    schedule, told = Phases(WITHIN), []
+    for number in range(3):
+        history = History(ELAPSED, tuple(tried[:4] if not number else [*tried, *told]))
+        (one,) = schedule.ask(sampler, space, history, lambda: None)  # type: ignore[arg-type, return-value]
+        told.append(Trial(30 + number, one.configuration, Role.CANDIDATE))
+    assert asked == [1, 4]
+    schedule.ask(sampler, replace(space), History(ELAPSED, tuple(tried)), lambda: None)  # type: ignore[arg-type, return-value]
+    assert asked == [1, 4, 4]

@@ -10,6 +10,9 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from operator import is_not
+from typing import Any
 
 import numpy as np
 
@@ -114,7 +117,7 @@ class Planner:
     stored: Ceiling | None = None
     narrowing: Narrowing = field(default_factory=Narrowing)
 
-    @property
+    @cached_property
     def schedule(self) -> Schedule:
         """How the experiment is carried out."""
         return schedule_of(self.experiment)
@@ -143,7 +146,20 @@ class Planner:
         return Finish(over) if over else self._confirm(trials, confirmation, spent)
 
     def history(self, trials: Sequence[Trial]) -> History:
-        """What the sampler sees: the reference left out, the default as the configuration that it is."""
+        """What the sampler sees: the reference left out, the default as the configuration that it is.
+
+        The same object as long as the trials are the same: a sampler knows it again, and believes what it believed.
+        """
+        if not self._held or len(self._held[0]) != len(trials) or any(map(is_not, self._held[0], trials)):
+            self._held[:] = tuple(trials), self._make_history(trials)
+        history: History = self._held[1]
+        return history
+
+    @cached_property
+    def _held(self) -> list[Any]:
+        return []
+
+    def _make_history(self, trials: Sequence[Trial]) -> History:
         assert self.space is not None
         default = self.space.default
         return History(

@@ -51,6 +51,8 @@ _SETTLED = make_stopping({"improvement": {"window": 8, "minimum": 0.1}})
 """When a large gain is no longer searched on."""
 _ASKED = (1, 8, 64)
 """Suggestions that the sampler is asked for, one number after the other while all of them are left out."""
+_AHEAD = 4
+"""Suggestions that are kept at most; never more than a quarter of what has been tried, of which they know nothing."""
 
 
 class Schedule:
@@ -221,6 +223,11 @@ class Phases(Schedule):
         "leave one of them out",
     )
 
+    def __init__(self, experiment: Experiment) -> None:
+        super().__init__(experiment)
+        self._space: Space | None = None
+        self._ahead: list[Suggestion] = []
+
     @property
     def proven(self) -> str:
         """Where a gain is proven."""
@@ -271,15 +278,30 @@ class Phases(Schedule):
     def ask(
         self, sampler: Sampler, space: Space, history: History, rng: Callable[[], np.random.Generator]
     ) -> list[Suggestion]:
-        """Ask the sampler; what is expected to be far slower than the default is left out."""
-        most = math.log(self.experiment.within.factor)
-        for count in _ASKED:
-            found = sampler.ask(space, history, rng(), count)
-            expected = sampler.slowdown(space, history, space.levels([one.configuration for one in found]))
-            kept = [one for one, slower in zip(found, expected, strict=True) if slower <= most]
+        """Ask the sampler for several at once; what is expected to be far slower than the default is left out.
+
+        A search that thinks after each phase keeps a processor busy on which the program runs.
+        """
+        tried = {trial.configuration for trial in history.trials}
+        ahead = [one for one in self._ahead if one.configuration not in tried] if self._space is space else []
+        kept = self._worth_trying(sampler, space, history, ahead)
+        most = min(_AHEAD, max(1, len(history.trials) // 4))
+        for count in _ASKED if not kept else ():
+            found = sampler.ask(space, history, rng(), max(count, most))
+            kept = self._worth_trying(sampler, space, history, found)[:most]
             if kept or len(found) < count:
-                return kept
-        return []
+                break
+        self._space, self._ahead = space, kept[1:]
+        return kept[:1]
+
+    def _worth_trying(
+        self, sampler: Sampler, space: Space, history: History, found: Sequence[Suggestion]
+    ) -> list[Suggestion]:
+        if not found:
+            return []
+        expected = sampler.slowdown(space, history, space.levels([one.configuration for one in found]))
+        most = math.log(self.experiment.within.factor)
+        return [one for one, slower in zip(found, expected, strict=True) if slower <= most]
 
     def ends_search(self, space: Space, history: History) -> str | None:
         """Say why a large gain is proven now: each phase before that is without it, and the program may end."""

@@ -98,9 +98,10 @@ class AutoSampler(Sampler):
     uses_prior: ClassVar[bool] = True
     Options: ClassVar[type[SamplerOptions]] = AutoOptions
     options: AutoOptions
-    # Results of pure functions, kept because the loop asks several questions after one history and of one space.
-    _pool: Pool | None = None
-    _believed: tuple[Space, History, Belief | None] | None = None
+    # Results of pure functions, kept because the loop asks several questions after one history, of the whole space and
+    # of what is left of it.
+    _pools: tuple[Pool, ...] = ()
+    _believed: tuple[tuple[Space, History, Belief | None], ...] = ()
 
     def load(self) -> None:
         """See :meth:`stripewise.search.base.Sampler.load`."""
@@ -229,13 +230,15 @@ class AutoSampler(Sampler):
         return self.prior
 
     def _listed(self, space: Space) -> Pool:
-        if self._pool is None or self._pool.space is not space:
-            self._pool = Pool(space)
-        return self._pool
+        held = next((pool for pool in self._pools if pool.space is space), None)
+        if held is None:
+            held = Pool(space)
+            self._pools = (*self._pools[-1:], held)
+        return held
 
     def _believe(self, space: Space, history: History) -> Belief | None:
-        held = self._believed
-        if held is None or held[0] is not space or held[1] is not history:
+        held = next((one for one in self._believed if one[0] is space and one[1] is history), None)
+        if held is None:
             with one_thread():
                 belief = believe(
                     space,
@@ -245,5 +248,6 @@ class AutoSampler(Sampler):
                     most=_OBSERVATIONS,
                     test_prior=self.prior is not None,
                 )
-            self._believed = held = (space, history, belief)
+            held = (space, history, belief)
+            self._believed = (*self._believed[-1:], held)
         return held[2]
