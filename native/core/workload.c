@@ -40,9 +40,9 @@ void sw_workload_text(struct sw_workload *workload, enum sw_word word, const cha
     snprintf(workload->text[word], SW_WORD_LENGTH, "%s", text);
 }
 
-/* A number, of a size with a binary unit after it. */
+/* A number, of a size with a unit after it: K and KiB are 1024, kB is 1000, as everywhere. */
 static bool parse_number(const char *text, bool size, double *number) {
-    static const char units[] = "kmgt";
+    static const char units[] = "kmgtp";
     char *end;
     *number = sw_scan_double(text, &end);
     if (end == text || !isfinite(*number) || *number < 0)
@@ -54,7 +54,8 @@ static bool parse_number(const char *text, bool size, double *number) {
         const char *unit = strchr(units, letter);
         if (!unit)
             return false;
-        *number = ldexp(*number, 10 * (int)(unit - units + 1));
+        for (long power = unit - units + 1; power > 0; power--)
+            *number *= end[1] == 'B' ? 1000 : 1024;
         end += end[1] == 'i' ? 2 : 1;
     }
     if (size && *end == 'B')

@@ -28,6 +28,8 @@ static void test_words(void) {
     char error[100] = "", text[300];
     set(&workload, "file_size", "4 GiB");
     CHECK(workload.number[SW_WORD_FILE_SIZE] == 4 * GIB);
+    set(&workload, "transfer_size", "64 MB"); /* as sizes.py reads it */
+    CHECK(workload.number[SW_WORD_TRANSFER_SIZE] == 64e6);
     set(&workload, "transfer_size", "64k");
     CHECK(workload.number[SW_WORD_TRANSFER_SIZE] == 65536);
     set(&workload, "piece_size", "512");

@@ -341,11 +341,11 @@ def in_order(activity: Activity, limits: Thresholds, kind: FindingKind, directio
         return
     part = calls.sequential / calls.count
     if part > 1 - limits["random_share"]:
-        together = (calls.consecutive or 0) / calls.count
+        together = f", {calls.consecutive / calls.count:.0%} without a gap" if calls.consecutive else ""
         yield Finding(
             kind,
             Severity.OK,
-            f"{part:.0%} of {calls.count:,} {direction} requests go forwards, {together:.0%} without a gap",
+            f"{part:.0%} of {calls.count:,} {direction} requests go forwards{together}",
             {"sequential": calls.sequential, "consecutive": calls.consecutive, "requests": calls.count},
         )
 

@@ -96,7 +96,7 @@ class CandidateGrid:
         if count > MOST:
             raise UserError(
                 f"{count:,} combinations of {', '.join(k.name for k in free)}, more than the {MOST:,} that are tried",
-                "fix some of them under [current]",
+                "train the model on a table with fewer of these columns: those that never mattered can go",
             )
         self.candidates = np.asarray(list(itertools.product(*choices)), dtype=np.float64).reshape(count, len(choices))
         self._columns = len(domain.columns)
