@@ -159,7 +159,16 @@ CASES = {
     "experiment file nested deeply": (experiment("x = " + "[" * 5000), "nested too deeply"),
     "experiment file without an end": (words("tune", "/dev/zero"), "larger than 1 MiB"),
     "schema of a table without an end": (
-        words("site", "table", "import", "x", "--out", "y", "--schema", "/dev/zero"),
+        lambda folder: [
+            "site",
+            "table",
+            "import",
+            write(folder, "x.csv", "a\n1\n"),
+            "--out",
+            "y",
+            "--schema",
+            "/dev/zero",
+        ],
         "larger",
     ),
     "diagnosis nested deeply": (

@@ -169,8 +169,9 @@ def test_the_service_survives_what_is_uploaded(tmp_path: Path, monkeypatch: pyte
         for more in {}, {"resume": True}:
             grown = found.operator.post("/api/campaigns", json={"toml": many, **more})
             assert grown.status_code == 422 and "use a smaller one" in grown.text, grown.text
+        few.put(Child(512 << 20))  # what reads tables is larger than that by itself
         kept = found.operator.post("/api/tables", json={"name": "one", **table})
-        assert kept.status_code == 201 and kept.json()["rows"] > 0
+        assert kept.status_code == 201 and kept.json()["rows"] > 0, kept.text
 
 
 def test_a_worker_survives_what_a_model_takes_when_it_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

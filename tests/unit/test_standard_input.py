@@ -199,7 +199,7 @@ def test_the_one_launch_within_which_settings_are_tried_gets_the_input(
 ) -> None:
     ready = SimpleNamespace(words=["sh", "-c", "cat > got"])
     monkeypatch.setattr(launched, "prepare", lambda *given, **named: ready)
-    found = SimpleNamespace(target=None, library_for=lambda target: None, environment=dict(os.environ))
+    found = SimpleNamespace(target=None, library_for=lambda target: None, environment=dict(os.environ), watched=())
     begun = launched.Launched.started(
         tmp_path / "launch",
         experiment(stdin={"text": DECK}, runner="within"),

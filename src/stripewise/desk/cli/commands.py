@@ -114,11 +114,11 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         ),
         "record": (
             "desk.cli.records:record",
-            "Record what a program does in MPI-IO and HDF5, as in: stripewise lab record -- mpiexec -n 4 ./my_app.",
+            "Record what a program does to its files, as in: stripewise lab record -- mpiexec -n 4 ./my_app.",
         ),
         "replay": (
             "desk.cli.records:replay",
-            "Carry out what a program did in MPI-IO, by its record, and say how faithful that is.",
+            "Carry out what a program did to its files, by its record, and say how faithful that is.",
         ),
     },
     "service": {
