@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import threading
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -154,18 +152,6 @@ def test_the_engine_asks_the_schedule() -> None:
     for name in ("planner", "budget", "conclusion", "result", "launching", "space", "session", "loop"):
         text = (engine / f"{name}.py").read_text("utf-8")
         assert not re.search(r'"within"|experiment\.replay\b', text), name
-
-
-def test_only_a_search_beside_its_program_leaves_the_processors_to_it() -> None:
-    def nice() -> int:
-        return os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
-
-    here = nice()
-    assert Schedule(LAUNCHES).think(nice) == here
-    assert Phases(WITHIN).think(nice) == 19
-    assert nice() == here
-    with pytest.raises(ZeroDivisionError):
-        Phases(WITHIN).think(lambda: 1 // 0)
 
 
 def test_suggestions_are_kept_ahead_once_enough_is_known_and_forgotten_with_the_space(

@@ -8,10 +8,8 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -29,13 +27,10 @@ from stripewise.search.base import Sampler, Suggestion
 from stripewise.search.belief.costs import Costs
 from stripewise.search.policy.stopping import make_stopping
 from stripewise.shell import quote_all
-from stripewise.threads import give_way
 from stripewise.trial import History, Phase, Role, Run, Trial
 
 if TYPE_CHECKING:
     from stripewise.engine.ledger import ExperimentLedger
-
-Thought = TypeVar("Thought")
 
 _CHANGES = 1.5
 """Phases of a pair that only separate settings: one in the pair, and half of the time one before it."""
@@ -124,10 +119,6 @@ class Schedule:
         return trials
 
     # -- what is tried ---------------------------------------------------------------------------------------
-
-    def think(self, plan: Callable[[], Thought]) -> Thought:
-        """Work out what runs next."""
-        return plan()
 
     def begin(self, sampler: Sampler) -> None:
         """Prepare for the first run."""
@@ -241,17 +232,6 @@ class Phases(Schedule):
             "all that the sampler suggests has been tried, or is expected to take over "
             f"{factor:g} times as long as the default"
         )
-
-    def think(self, plan: Callable[[], Thought]) -> Thought:
-        """See :class:`Schedule`. The program runs meanwhile, perhaps on these processors.
-
-        A search that took its part of them would make single phases slow, and blame the settings that these had.
-        """
-        return self._aside.submit(plan).result()
-
-    @cached_property
-    def _aside(self) -> ThreadPoolExecutor:
-        return ThreadPoolExecutor(1, initializer=give_way)
 
     def cost_of_pair(self, block: int = 1) -> float:
         """What a pair takes: the phases of both runs and those between."""

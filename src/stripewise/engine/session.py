@@ -227,8 +227,7 @@ class Session:
     def _next(self) -> Planned | Wait | Finish:
         if self._interrupted:
             return self._interrupted.pop(0)
-        trials, spent = self._ledger.trials, self._ledger.spent()
-        step = self._schedule.think(lambda: self._planner.next(trials, spent))
+        step = self._planner.next(self._ledger.trials, self._ledger.spent())
         if isinstance(step, Planned) and step.run.phase is Phase.CONFIRMATION:
             self._tell_stop()
         return step
