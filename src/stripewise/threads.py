@@ -1,16 +1,13 @@
-"""How many threads models and searches use, and what they leave to others."""
+"""How many threads models and searches use."""
 
 from __future__ import annotations
 
 import os
 import sys
-import threading
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from threadpoolctl import ThreadpoolController
+from threadpoolctl import ThreadpoolController
 
 _MANY_ROWS = 8000
 
@@ -31,6 +28,8 @@ def one_thread() -> AbstractContextManager[object]:
     The matrices of a search, or of a model of few rows, have some hundred rows. Several threads gain nothing on them,
     and where a program runs on the same cores they wait for one another most of the time.
     """
+    # It brings a library of its own, which must be there to be limited, and is slow to load.
+
     limits: AbstractContextManager[object] = _libraries(len(sys.modules)).limit(limits=1)
     return limits
 
@@ -38,12 +37,4 @@ def one_thread() -> AbstractContextManager[object]:
 @lru_cache(maxsize=1)
 def _libraries(modules: int) -> ThreadpoolController:
     """Find the libraries of linear algebra, anew only where more modules are loaded: it takes several milliseconds."""
-    from threadpoolctl import ThreadpoolController  # noqa: PLC0415  not needed by what only gives way
-
     return ThreadpoolController()
-
-
-def give_way() -> None:
-    """Let the calling thread take only what others leave of the processors; only some users can undo it."""
-    with suppress(OSError):
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 19)

@@ -274,8 +274,10 @@ class Planner:
         if spent.runs + 1 + reserve > budget.runs:
             return Finish("the rest of the budget is kept for the confirmation")
         fewest = math.ceil(min(FIRST_LOOK, most_pairs(self.experiment)) * self.schedule.cost_of_pair())
-        may_pass = self.schedule.may_pass(budget.runs - fewest, found=self.candidate(trials) is not None)
-        if fewest and self.schedule.passed(trials) > may_pass:
+        may_pass = budget.runs - fewest
+        if passed := self.schedule.passed(trials):
+            may_pass = self.schedule.may_pass(may_pass, found=self.candidate(trials) is not None)
+        if fewest and passed > may_pass:
             return Finish(f"{self.schedule.counted(may_pass)} have passed, and the next are the proof's")
         # Where the whole limit is too short for a confirmation, nothing is kept for one: as with too few launches.
         usual = self.experiment.warmup + 2 + reserve

@@ -35,7 +35,6 @@ from stripewise.requests.site import site_allowances
 from stripewise.requests.site_file import find_site_file
 from stripewise.runners.injection import Foreground, Guidance, prepare
 from stripewise.runners.local.foreground import attend, end_by_signal, take_place
-from stripewise.threads import give_way
 
 if TYPE_CHECKING:
     from stripewise.catalogue.carriers import Setting
@@ -313,7 +312,8 @@ class LoadingAhead:
 
     def _load(self) -> None:
         self._ended.wait(_SHORT)
-        give_way()
+        with contextlib.suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 19)
         for piece in self._pieces:
             if self._ended.is_set():
                 return
