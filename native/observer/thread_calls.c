@@ -46,8 +46,38 @@ static _Atomic(uint64_t) threads;
 static _Atomic(struct thread_calls *) first_thread;
 static int64_t recorded[SLOTS]; /* where a stream's descriptor is, as far as its calls were seen */
 
+/* Of the command, by device and inode: what another file stands in place of is no stream any more. */
+static struct {
+    unsigned long long device, inode;
+} given[STDERR_FILENO + 1];
+
+/* Whether a descriptor would put another file in place of a standard stream of the command. */
+static bool replaces(int fd, int stream) {
+    const int error = errno;
+    struct stat about;
+    const bool regular = fstat(fd, &about) == 0 && S_ISREG(about.st_mode);
+    errno = error;
+    return regular && (about.st_dev != given[stream].device || about.st_ino != given[stream].inode);
+}
+
+/* A shell may have put files in place of this program's. */
+static void read_given(const char *text) {
+    char *end;
+    for (int fd = 0; fd <= STDERR_FILENO; fd++) {
+        given[fd].device = strtoull(text, &end, 10);
+        if (*end != ':')
+            return;
+        given[fd].inode = strtoull(end + 1, &end, 10);
+        text = *end ? end + 1 : end;
+        atomic_store(&replaced[fd], replaces(fd, fd));
+    }
+}
+
 void begin_calls(void) {
-    atomic_store(&calls_wanted, secure_getenv("STRIPEWISE_CALLS") != NULL);
+    const char *text = secure_getenv("STRIPEWISE_CALLS");
+    atomic_store(&calls_wanted, text != NULL);
+    if (text)
+        read_given(text);
 }
 
 void leave_calls(void) {
@@ -342,7 +372,8 @@ static bool is_followed(struct own_calls *of, int fd) {
 
 void note_copy(int from, int to) {
     if (keeps_calls() && to >= 0 && to <= STDERR_FILENO && getpid() == self)
-        atomic_store_explicit(&replaced[to], from > STDERR_FILENO && record_of(from), memory_order_relaxed);
+        atomic_store_explicit(&replaced[to], from > STDERR_FILENO && record_of(from) && replaces(from, to),
+                              memory_order_relaxed);
 }
 
 static bool is_mine(const struct own_calls *of, int fd) {
@@ -546,7 +577,7 @@ void note_streamed(FILE *stream, const struct stream_state *before, bool writes,
     struct own_calls *of = moves > 0 || turns ? take() : NULL;
     if (!of)
         return;
-    if (is_followed(of, fd) && has(of, fd, 0, began)) {
+    if (is_followed(of, fd) && has(of, fd, moves > 0 ? moves : 0, began)) {
         const uint64_t ended = now();
         if (turns) /* what was read before */
             settle(of, fd, false, place_of(fd) - moves, began);

@@ -19,6 +19,7 @@ from stripewise.observe.left import PREFIX, calls_in
 from stripewise.observe.record import NO_CALLS, Record
 from stripewise.observe.record_joining import join_threads
 from stripewise.observe.record_reading import parse_record
+from stripewise.runners.injection import _name_stream
 from tests.integration.building import checked, fresh_home, native_parts, observer_library
 from tests.integration.conftest import Mpi
 
@@ -105,7 +106,7 @@ def recorded(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Record
             **os.environ,
             "LD_PRELOAD": str(observer_library(tmp_path_factory)),
             "STRIPEWISE_PROCESSES": f"{tmp_path}/parts/{PREFIX}",
-            "STRIPEWISE_CALLS": "1",
+            "STRIPEWISE_CALLS": ",".join(map(_name_stream, range(3))),
         }
         assert subprocess.run(command, cwd=tmp_path / "work", env=given, check=False).returncode == code
         text = join_threads(calls_in(tmp_path / "parts"))
@@ -158,6 +159,18 @@ def test_threads_and_processes_are_kept_apart_in_their_order(
     assert not any(path.endswith((".py", ".pyc", ".so")) for paths in names for path in paths)
     moved = record.rank_bytes()
     assert sum(moved["write"]) == 1_050_000 and max(moved["write"]) < 1_050_000 and sum(moved["read"]) == 1_000_000
+    done = replayed(replayer, record, tmp_path)
+    program = Done.by_record(record)
+    assert done.calls == program.calls and (done.read, done.written) == (program.read, program.written)
+
+
+def test_what_a_shell_puts_in_place_of_a_standard_stream_is_recorded(
+    recorded: Recorded, replayer: list[Path | str], tmp_path: Path
+) -> None:
+    """The output of `sort` was missing, and the replay of what read it read nothing."""
+    record = recorded("sh", "-c", "seq 1 5000 > in; sort -r < in > out; cp out copy; echo this is not for a file")
+    size = len("".join(f"{number}\n" for number in range(1, 5001)))
+    assert record.gaps == () and record.moved == {"write": 3 * size, "read": 2 * size}
     done = replayed(replayer, record, tmp_path)
     program = Done.by_record(record)
     assert done.calls == program.calls and (done.read, done.written) == (program.read, program.written)

@@ -6,6 +6,7 @@ command that is the user's own run and not one of an experiment, writes files.
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -172,7 +173,7 @@ def inject(
         if guidance.trace:
             launch.environment["STRIPEWISE_TRACE"] = "1"
         if guidance.record is not None and not preloaded:
-            launch.environment["STRIPEWISE_CALLS"] = "1"
+            launch.environment["STRIPEWISE_CALLS"] = ",".join(map(_name_stream, range(3)))
     return Injection(launch.environment, launch.files, tuple(carried), launch.stand_in)
 
 
@@ -191,6 +192,15 @@ def _with_component(program: Program, plan: Plan) -> Program:
 def _in_program(carried: list[Carried]) -> tuple[Setting, ...]:
     """Give the settings for the runtime: all but layouts of file systems that it does not know."""
     return tuple(c.setting for c in carried if c.by != LOST or not c.setting.carrier.of_file_system)
+
+
+def _name_stream(number: int) -> str:
+    """Name the file behind a standard stream that the command is given, by device and inode."""
+    try:
+        about = os.fstat(number)
+    except OSError:
+        return "0:0"
+    return f"{about.st_dev}:{about.st_ino}"
 
 
 def _preload(plan: Plan, library: Path, launch: LaunchSettings, guidance: Guidance) -> None:
