@@ -13,6 +13,7 @@ import numpy as np
 from stripewise.observe.left import parts_in, requests_in
 from stripewise.observe.process_part import SECOND, decode_field, read_part
 from stripewise.ownership import written_whole
+from stripewise.sizes import count_of
 
 _MAGIC = b"SWREQS1"
 _MOST = 65_536
@@ -66,7 +67,7 @@ def write_trace(folder: Path, trace: Path) -> str:
             numbers = (f"{seconds:.9f}" for seconds in span)
             writer.writerow((file, "POSIX", ranks[int(row["pid"])], way, row["place"], row["bytes"], *numbers))
     missing = f"; {left_out:,} later ones had no room" if left_out else ""
-    return f"{trace}: {len(rows):,} reads and writes{missing}"
+    return f"{trace}: {count_of(len(rows), 'request')}{missing}"
 
 
 def _read(path: Path) -> tuple[np.ndarray, int]:
