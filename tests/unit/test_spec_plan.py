@@ -172,3 +172,10 @@ def test_lines_that_do_nothing_are_named():
     said = ["the plan has hint cb_nodes 2 times: the last one counts", "the plan has no setting for the files *.h5"]
     assert check_plan(plan, "test") == [*said, of_word, "workload lines act in the modes predict and online alone"]
     assert check_plan(plan, "test", decides=True) == [*said, of_word]
+
+
+def test_names_of_files_need_not_be_unicode():
+    raw = b"stripewise-plan 1\nfile /data/\xe9.*\nhint cb_nodes 4\n".decode("utf-8", "surrogateescape")
+    assert Plan.parse(raw, "test").files.encode("utf-8", "surrogateescape") == b"/data/\xe9.*"
+    with pytest.raises(UserError, match="1 to"):
+        Plan.parse("stripewise-plan 1\nfile " + "\udcff" * 2000 + "\n", "test")

@@ -177,7 +177,7 @@ def _check_field(verb: str, text: str, where: str) -> None:
     if verb == "override" and text not in ("yes", "no"):
         raise UserError(f"{where}: override is '{text}'", "write yes or no")
     longest = {"id": MAX_ID, "file": MAX_VALUE}.get(verb)
-    if longest and not 0 < len(text.encode()) <= longest:
+    if longest and not 0 < len(text.encode("utf-8", "surrogateescape")) <= longest:
         raise UserError(f"{where}: '{verb}' needs a text of 1 to {longest} bytes")
 
 
