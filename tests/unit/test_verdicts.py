@@ -102,11 +102,11 @@ BEST = "best single default for writes: size=256K"
         (summary(of=1, declared=0.5), f"{BEST}; without repeats, nothing tells how far it is from today's"),
         (
             summary(of=1, changed={"size": 262144, "mode": "b"}, untold=("mode",)),
-            f"{BEST}. The measurements do not tell the effect of mode besides",
+            f"{BEST}. The measurements do not tell whether mode would help too",
         ),
         (
             summary(of=1, untold=("size",)),
-            f"{BEST}. The measurements do not tell the effect of these settings",
+            f"{BEST}. The measurements do not tell whether these settings help",
         ),
         (
             SummaryReport("all", summary().summaries[:1], None, (), (), ()),

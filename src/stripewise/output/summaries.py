@@ -778,8 +778,8 @@ class SummaryReport:
         elif best.of > 1:
             said += f"; it reaches {best.arithmetic:.0%} of the best, at worst {best.worst:.0%}"
         if best.untold:
-            which = "these settings" if named is best.changed else f"{', '.join(best.untold)} besides"
-            said += f". The measurements do not tell the effect of {which}"
+            which = "these settings help" if named is best.changed else f"{', '.join(best.untold)} would help too"
+            said += f". The measurements do not tell whether {which}"
         return said
 
 
