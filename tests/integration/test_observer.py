@@ -335,7 +335,6 @@ int main(int count, char **words) {
 
 ADVISED = """
 import os
-import re
 for name in ("kept", "left"):
     open(name, "wb").write(bytes(10))
     for _ in range(3): os.close(os.open(name, os.O_RDONLY))
@@ -429,7 +428,6 @@ def test_causes_are_found_in_such_reports(observe: Observe) -> None:
     report = observe(
         """
 import os
-import re
 size = 8 << 20
 with open("data", "wb") as out: out.write(bytes(size))
 for reader in range(4):
@@ -453,7 +451,6 @@ def test_readers_of_a_whole_file_are_told_from_epochs_over_a_part_each(observe: 
     """A parent opens the file and reads its head; workers read all of it, or two epochs of their half."""
     text = """
 import os
-import re
 size = 2 << 20
 with open("data", "wb") as out: out.write(bytes(size))
 f = os.open("data", os.O_RDONLY)
@@ -736,7 +733,6 @@ def test_source_lines_of_calls_are_found_where_they_are_asked_for(observe: Obser
 
 TRACED = """
 import os
-import re
 with open("data", "w+b", buffering=0) as file:
     for place in range(3):
         os.pwrite(file.fileno(), bytes(4096), 4096 * place)
