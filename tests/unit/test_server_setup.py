@@ -3,6 +3,7 @@
 import csv
 import math
 import re
+import sqlite3
 import sys
 from pathlib import Path
 
@@ -101,6 +102,20 @@ def test_the_output_of_a_run_is_shown_while_it_runs(tmp_path: Path, monkeypatch:
         assert "step 17 of 40" in page and "Left out: b: no effect." in page and 'aria-current="step"' in page
         assert "step 17 of 40" in found.viewer.get(f"/experiments/{identifier}/runs/0").text
         assert found.viewer.get(f"/api/v1/experiments/{identifier}/runs/0/log").json()["text"] == "step 17 of 40\n"
+
+
+@pytest.mark.parametrize("kept", ["null", "[]", "{"])
+def test_a_damaged_message_hides_neither_its_experiment_nor_others(kept: str, tmp_path: Path) -> None:
+    with running(tmp_path) as found:
+        identifier = found.create()
+        messages = found.service.messages
+        messages.add(identifier, "prepared", {})
+        messages.add(identifier, "note", {"text": "the machine became slower"})
+        with sqlite3.connect(tmp_path / "s.db") as connection:
+            connection.execute("UPDATE service_messages SET data = ? WHERE kind = 'prepared'", (kept,))
+        page = found.viewer.get(f"/experiments/{identifier}")
+        assert page.status_code == 200 and "the machine became slower" in page.text
+        assert "message 1 is damaged and cannot be read" in page.text
 
 
 def test_a_ticket_logs_in_once(tmp_path: Path) -> None:

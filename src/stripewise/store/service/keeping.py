@@ -8,7 +8,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from stripewise.errors import NotFound, UserError
+from stripewise.errors import NotFound, StoreError, UserError
 from stripewise.store import codec
 from stripewise.store.schema import answers, audit, items, messages
 from stripewise.store.transactions import Transactions
@@ -63,15 +63,24 @@ class Messages:
         query = sa.select(messages).where(messages.c.number > number).order_by(messages.c.number).limit(limit)
         if experiment is not None:
             query = query.where(messages.c.experiment == experiment)
-        return [
-            Message(row.number, row.experiment, row.kind, row.time, codec.load(row.data, f"message {row.number}"))
-            for row in self._database.all(query)
-        ]
+        return [_read_message(row) for row in self._database.all(query)]
 
     def last(self) -> int:
         """Give the number of the newest message, 0 if there is none."""
         query = sa.select(sa.func.max(messages.c.number))
         return self._database.read(lambda connection: connection.execute(query).scalar()) or 0
+
+
+def _read_message(row: Any) -> Message:
+    """Read a message; a damaged one becomes a note that says so, and hides no others."""
+    what = f"message {row.number}"
+    try:
+        data = codec.load(row.data, what)
+        if not isinstance(data, dict):
+            raise codec.damaged(what)
+    except StoreError as error:
+        return Message(row.number, row.experiment, "note", row.time, {"text": error.what})
+    return Message(row.number, row.experiment, row.kind, row.time, data)
 
 
 @dataclass(frozen=True)
