@@ -109,6 +109,7 @@ def observe_table(
     if json_output:
         print_json({"table": str(path), "rows": len(made), "context": columns, "missing": missing})
         return
+    prose(f"Profiles stand for the names in {column}: a model of this table answers for other programs.", "bold")
     if missing:
         remark(f"note: not all profiles show {', '.join(missing)}: left out")
     say(f"{count_of(len(made), 'row')}: {path}")
