@@ -93,7 +93,7 @@ def _verdict(evidence: Evidence) -> tuple[State, str]:
     if ended.cause is Cause.BOUND:
         return State.PRUNED, launch.cut_after(ended.elapsed)
     if ended.cause is Cause.TIMEOUT:
-        return State.FAILED, f"still running at its time limit of {launch.timeout:g} s, and ended"
+        return State.FAILED, f"still running at its time limit of {launch.timeout:.3g} s, and ended"
     if ended.cause is Cause.NOT_STARTED:
         return State.FAILED, f"cannot start the command: {ended.error}"
     if ended.cause is Cause.SETUP:
