@@ -762,3 +762,6 @@ def test_single_reads_and_writes_are_traced_where_they_are_asked_for(
     ]  # fmt: skip
     assert len({timing.series for timing in own}) == 2 and all(0 < timing.seconds < 1 for timing in own)
     assert not list((tmp_path / "home" / "applied").rglob("*.requests"))
+    program = "open(b'\\xff', 'wb', 0).write(b'1'); raise SystemExit(3)"
+    assert main([*words[:-1], program]) == 3
+    assert r"\udcff" in (tmp_path / "trace.csv").read_text()

@@ -57,7 +57,10 @@ def write_trace(folder: Path, trace: Path) -> str:
     rows = rows[np.argsort(rows["began"], kind="stable")]
     ranks = {int(pid): rank for rank, pid in enumerate(dict.fromkeys(rows["pid"]))}
     start = int(rows["began"][0]) if len(rows) else 0
-    with written_whole(trace) as part, part.open("w", encoding="utf-8", newline="") as stream:
+    with (
+        written_whole(trace) as part,
+        part.open("w", encoding="utf-8", errors="backslashreplace", newline="") as stream,
+    ):
         writer = csv.writer(stream)
         writer.writerow(_COLUMNS)
         for row in rows:
